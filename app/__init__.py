@@ -1,0 +1,1 @@
+"""Modelmill: from a trained network to an edge NPU."""

@@ -1,0 +1,144 @@
+"""What can go wrong with a conversion, one class per cause. Messages are written where they are raised."""
+
+from __future__ import annotations
+
+from app.kit.errors import BadInput, Conflict, ModelmillError, NotFound, TooLarge
+
+
+class JobNotFound(NotFound):
+    code = "JOB_NOT_FOUND"
+
+
+class JobFinished(Conflict):
+    """The job has already ended, so it cannot be cancelled (again)."""
+
+    code = "JOB_FINISHED"
+
+
+class ArtifactNotReady(NotFound):
+    code = "ARTIFACT_NOT_READY"
+
+
+class KeyNotFound(BadInput):
+    """A model_key or quant_key that names no stored object, or none that a submission may use."""
+
+    code = "KEY_NOT_FOUND"
+
+
+# --- the model, at intake -------------------------------------------------------------------------
+class NotOnnx(BadInput):
+    code = "MODEL_NOT_ONNX"
+
+
+class GitLfsPointer(BadInput):
+    code = "MODEL_IS_LFS_POINTER"
+
+
+class TruncatedModel(BadInput):
+    code = "MODEL_TRUNCATED"
+
+
+class InvalidModel(BadInput):
+    """The protobuf parses, but the graph breaks the ONNX rules."""
+
+    code = "MODEL_INVALID"
+
+
+class ExternalWeights(BadInput):
+    code = "MODEL_EXTERNAL_WEIGHTS"
+
+
+class TooNewModel(BadInput):
+    """IR version or opset is newer than the toolchain reads."""
+
+    code = "MODEL_TOO_NEW"
+
+
+class DynamicShape(BadInput):
+    code = "MODEL_DYNAMIC_SHAPE"
+
+
+class UnsupportedOperator(BadInput):
+    code = "MODEL_UNSUPPORTED_OPERATOR"
+
+
+class UnsupportedInput(BadInput):
+    """A graph input of a type or rank that cannot be calibrated."""
+
+    code = "MODEL_UNSUPPORTED_INPUT"
+
+
+class ModelTooLarge(TooLarge):
+    code = "MODEL_TOO_LARGE"
+
+
+# --- the reference images, at intake --------------------------------------------------------------
+class BadArchive(BadInput):
+    """Not a zip, damaged, encrypted, or with entries that point outside (zip slip, symbolic links)."""
+
+    code = "IMAGES_BAD_ARCHIVE"
+
+
+class ZipBomb(TooLarge):
+    code = "IMAGES_ZIP_BOMB"
+
+
+class ImagesTooLarge(TooLarge):
+    code = "IMAGES_TOO_LARGE"
+
+
+class NoImages(BadInput):
+    code = "IMAGES_NONE"
+
+
+class DamagedImage(BadInput):
+    """Some images cannot be read; they are named, and the rest is used only if the user allows it."""
+
+    code = "IMAGES_DAMAGED"
+
+
+class WrongSampleShape(BadInput):
+    code = "IMAGES_WRONG_SHAPE"
+
+
+class WrongSampleType(BadInput):
+    code = "IMAGES_WRONG_TYPE"
+
+
+# --- a stage, while it runs -----------------------------------------------------------------------
+class StageFailed(ModelmillError):
+    """A stage ended without its output. message is the reason the user reads."""
+
+    code = "STAGE_FAILED"
+
+
+class StageCrashed(StageFailed):
+    code = "STAGE_CRASHED"
+
+
+class StageOutOfMemory(StageFailed):
+    code = "STAGE_OUT_OF_MEMORY"
+
+
+class StageTimedOut(StageFailed):
+    code = "STAGE_TIMED_OUT"
+
+
+class StageCancelled(StageFailed):
+    code = "CANCELLED"
+
+
+class NotFinite(StageFailed):
+    """NaN or infinity came out of the model during calibration or checking."""
+
+    code = "STAGE_NOT_FINITE"
+
+
+class ToolchainMissing(StageFailed):
+    code = "TOOLCHAIN_MISSING"
+
+
+class ToolchainFailed(StageFailed):
+    """The vendor's tool reported a failure; detail carries its class and the matching log lines."""
+
+    code = "TOOLCHAIN_FAILED"

@@ -1,0 +1,146 @@
+"""What a user may choose for a conversion. Pure data: the same models are the API's schema and the domain's type."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class ToolchainName(StrEnum):
+    HOST = "host"
+    KNERON = "kneron"
+
+
+class Chip(StrEnum):
+    """Kneron chips, by the `platform` text their toolchain uses."""
+
+    KL520 = "520"
+    KL720 = "720"
+    KL530 = "530"
+    KL630 = "630"
+    KL730 = "730"
+
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Divisor = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Preprocess(Frozen):
+    """How a picture becomes a model input: x = (pixel * scale - mean) / std, per channel, float32.
+
+    The defaults give RGB in 0..1. (x-127)/128 is scale=1, mean=[127], std=[128].
+    """
+
+    color: Literal["RGB", "BGR", "GRAY", "auto"] = "auto"
+    """Channel order. auto: RGB for three channels, GRAY for one."""
+    resize: Literal["stretch", "letterbox"] = "stretch"
+    pad_value: int = Field(default=114, ge=0, le=255)
+    """Pixel value of the letterbox bars."""
+    scale: Finite = 1 / 255
+    mean: tuple[Finite, ...] = Field(default=(0.0,), min_length=1, max_length=4)
+    """One value for all channels or one per channel, in the order of `color`."""
+    std: tuple[Divisor, ...] = Field(default=(1.0,), min_length=1, max_length=4)
+
+
+class HostQuantization(Frozen):
+    """int8 QDQ quantization by onnxruntime."""
+
+    method: Literal["minmax", "percentile", "entropy"] = "minmax"
+    percentile: float = Field(default=99.999, gt=50, le=100)
+    """Only for method percentile: share of activations that the range keeps, in percent."""
+    per_channel: bool = True
+    activation: Literal["int8", "uint8"] = "int8"
+    exclude_nodes: tuple[str, ...] = ()
+    """Node names that stay in float."""
+
+
+Bits816 = Literal["int8", "int16"]
+
+
+class KneronOptions(Frozen):
+    """Arguments of the vendor's ktc calls, by the vendor's names (toolchain v0.33.1)."""
+
+    model_id: int = Field(default=32768, gt=32767, le=65535)
+    version: str = Field(default="0001", pattern=r"^[0-9a-fA-F]{4}$")
+    datapath_range_method: Literal["percentage", "mmse"] = "percentage"
+    percentage: float = Field(default=0.999, ge=0.999, le=1.0)
+    percentage_16b: float = Field(default=0.999999, ge=0.999, le=1.0)
+    percentile: float = Field(default=0.001, gt=0, lt=1)
+    outlier_factor: float = Field(default=1.0, ge=1)
+    quantize_mode: Literal["default", "post_sigmoid"] = "default"
+    datapath_bitwidth_mode: Literal["int8", "int16", "mix light", "mix balance", "mixbw"] = "int8"
+    weight_bitwidth_mode: Literal["int8", "int16", "int4", "mix light", "mix balance", "mixbw"] = "int8"
+    model_in_bitwidth_mode: Bits816 = "int8"
+    model_out_bitwidth_mode: Bits816 = "int8"
+    cpu_node_bitwidth_mode: Bits816 = "int8"
+    flops_ratio: float = Field(default=0.2, gt=0, le=1)
+    compiler_tiling: Literal["default", "deep_search"] = "default"
+    mode: Literal[1, 2, 3] = 1
+    """1 quantize; 2 and a check on one image (SNR, bit-true match); 3 on all images, very slow."""
+    optimize: int = Field(default=0, ge=0, le=4)
+    opt_matmul: bool = False
+    replace_avgpool_with_conv: bool = False
+    replace_dilated_conv: bool = False
+    skip_check: bool = False
+    clear_shapes: bool = False
+    input_fmt: str | None = Field(default=None, pattern=r"^[A-Z0-9_]{1,32}$")
+    """KL730 only."""
+    weight_compress: bool = False
+
+
+class Options(Frozen):
+    """All options of one conversion."""
+
+    toolchain: ToolchainName = ToolchainName.HOST
+    platform: Chip | None = None
+    """The chip, for toolchain kneron; must be left out for host."""
+    input_shapes: dict[str, tuple[Annotated[int, Field(gt=0)], ...]] = Field(default_factory=dict)
+    """Fixed shapes for inputs with dynamic axes, by input name, batch included: {"input": [1, 3, 224, 224]}."""
+    preprocess: Preprocess = Preprocess()
+    quantization: HostQuantization = HostQuantization()
+    """For toolchain host."""
+    kneron: KneronOptions = KneronOptions()
+    """For toolchain kneron."""
+    allow_damaged_images: bool = False
+    """Leave out images that cannot be read instead of refusing the job."""
+
+    @model_validator(mode="after")
+    def _chip_fits_toolchain(self) -> Options:
+        if self.toolchain is ToolchainName.HOST and self.platform is not None:
+            raise ValueError("platform is for toolchain kneron; leave it out for host")
+        if self.toolchain is ToolchainName.KNERON:
+            if self.platform is None:
+                raise ValueError("toolchain kneron needs a platform: 520, 720, 530, 630 or 730")
+            problem = bitwidth_problem(self.platform, self.kneron)
+            if problem:
+                raise ValueError(problem)
+        return self
+
+
+MIXBW_PAIRS = {("mixbw", "int16"), ("int16", "mixbw"), ("mixbw", "mixbw")}
+
+
+def bitwidth_problem(chip: Chip, options: KneronOptions) -> str:
+    """Say why these bit widths cannot be had on this chip; empty when they can.
+
+    Source: vendor manual v0.33.1: int16 (and so every mix) not on 520, int4 not on 720, mixbw only in three pairs.
+    """
+    data, weight = options.datapath_bitwidth_mode, options.weight_bitwidth_mode
+    sides = (options.model_in_bitwidth_mode, options.model_out_bitwidth_mode, options.cpu_node_bitwidth_mode)
+    if chip is Chip.KL520 and {data, weight, *sides} != {"int8"}:
+        return "chip 520 knows int8 only: set every bit width to int8"
+    if chip is Chip.KL720 and weight == "int4":
+        return "chip 720 has no int4 weights: use int8 or int16"
+    if "mixbw" in (data, weight) and (data, weight) not in MIXBW_PAIRS:
+        return "mixbw goes with mixbw or int16 on the other side (datapath, weight)"
+    if options.percentage > options.percentage_16b:
+        return "percentage must not exceed percentage_16b"
+    if options.input_fmt is not None and chip is not Chip.KL730:
+        return "input_fmt is for chip 730 only"
+    return ""

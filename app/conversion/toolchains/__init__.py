@@ -1,0 +1,1 @@
+"""What turns a model into the next artifact. See `base` for the contract, `sandbox` for the child process."""

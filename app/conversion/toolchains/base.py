@@ -1,0 +1,75 @@
+"""The contract every toolchain keeps. It runs inside a sandbox child; what it prints is the stage's log.
+
+The work folder is the requirement's: the one input file (any name), `ref_images/`, then out.onnx, out.bie, out.nef.
+A toolchain writes its output into that folder, keeps scratch files in `scratch/` under it, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from app.conversion.errors import StageFailed
+from app.conversion.model import Stage
+from app.conversion.options import Options, ToolchainName
+
+REF_IMAGES = "ref_images"
+SCRATCH = "scratch"
+OUTPUTS = {Stage.ONNX: "out.onnx", Stage.BIE: "out.bie", Stage.NEF: "out.nef"}
+
+Progress = Callable[[float, str], None]
+"""progress(fraction 0..1 of this stage, what is being done now)"""
+
+
+@dataclass(frozen=True)
+class StageRequest:
+    stage: Stage
+    work_dir: Path
+    options: Options
+    threads: int
+
+    @property
+    def ref_images(self) -> Path:
+        return self.work_dir / REF_IMAGES
+
+    @property
+    def output(self) -> Path:
+        return self.work_dir / OUTPUTS[self.stage]
+
+    def input(self) -> Path:
+        """The file this stage reads: for ONNX the only file that lies in the work folder, else the stage before's."""
+        if self.stage is Stage.BIE:
+            return self.work_dir / OUTPUTS[Stage.ONNX]
+        if self.stage is Stage.NEF:
+            return self.work_dir / OUTPUTS[Stage.BIE]
+        files = [p for p in self.work_dir.iterdir() if p.is_file() and not p.name.startswith(("out.", "."))]
+        if len(files) != 1:
+            raise StageFailed(f"the work folder should hold one input file, but holds {len(files)}")
+        return files[0]
+
+    def scratch(self) -> Path:
+        path = self.work_dir / SCRATCH
+        path.mkdir(exist_ok=True)
+        return path
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """report: everything measured, JSON-able (stored as an artifact). summary: the few numbers the record keeps.
+    versions: tool → version. extra_files: further files worth keeping, by artifact name."""
+
+    output: Path
+    report: dict[str, Any]
+    summary: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    extra_files: dict[str, Path] = field(default_factory=dict)
+
+
+class Toolchain(Protocol):
+    name: ToolchainName
+
+    def run(self, request: StageRequest, progress: Progress) -> StageResult:
+        """Do one stage. Raises StageFailed (or a subclass) with a reason and a hint for the user."""
+        ...

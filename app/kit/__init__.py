@@ -1,0 +1,1 @@
+"""What every capability uses, and what knows none of them."""
