@@ -15,6 +15,12 @@ class JobFinished(Conflict):
     code = "JOB_FINISHED"
 
 
+class JobActive(Conflict):
+    """The job has not ended yet, so it cannot be deleted."""
+
+    code = "JOB_ACTIVE"
+
+
 class ArtifactNotReady(NotFound):
     code = "ARTIFACT_NOT_READY"
 

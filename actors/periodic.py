@@ -1,0 +1,14 @@
+"""What happens by the clock, pulsed by `periodiq actors`. Each may run twice: two pulses do no harm."""
+
+from __future__ import annotations
+
+import dramatiq
+from periodiq import cron
+
+from actors import parts
+
+
+@dramatiq.actor(queue_name="periodic", max_retries=0, periodic=cron("* * * * *"))
+def sweep() -> None:
+    """Find what no worker reports by itself: dead hosts, lost dispatches, stale uploads."""
+    parts.conversion.dispatch.sweep()

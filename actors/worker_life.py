@@ -1,0 +1,98 @@
+"""The life of a worker process: its slots, what it finds left by a dead predecessor, its signs of life."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import threading
+import time
+from typing import Any
+
+import dramatiq
+import redis
+
+from app.conversion.service.dispatch import DONE, QUEUES
+from app.conversion.stages import Worker
+from app.kit.slots import Doing, Slot, take_slot
+from app.wiring import Parts
+
+STAND_IN_S = 1.0
+logger = logging.getLogger(__name__)
+
+
+class WorkerLife(dramatiq.Middleware):
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.slots: dict[str, Slot] = {}
+        self.started_at = time.time()
+        self._stop = threading.Event()
+
+    def worker(self, queue: str) -> Worker:
+        """Who this process is to a stage of this queue."""
+        return Worker(self.slots[queue], self.parts.broker.broker_id, lambda job_id: self._text(queue, job_id))
+
+    def before_worker_boot(self, broker: Any, worker: Any) -> None:
+        """Take a slot per queue, and say what died in it, before the first message is fetched."""
+        settings = self.parts.settings
+        wanted = worker.consumer_whitelist
+        for queue in (*QUEUES, DONE):
+            if wanted and queue not in wanted:
+                continue
+            slot, left = take_slot(settings.run, queue, settings.node_name)
+            self.slots[queue] = slot
+            for doing in left:
+                self._inherit(doing, queue)
+            slot.write(Doing(broker.broker_id))
+        if any(queue in self.slots for queue in QUEUES):
+            self.parts.sandbox.start()
+        threading.Thread(target=self._announce, name="signs-of-life", daemon=True).start()
+
+    def before_worker_shutdown(self, broker: Any, worker: Any) -> None:
+        self._stop.set()
+
+    def after_worker_shutdown(self, broker: Any, worker: Any) -> None:
+        for slot in self.slots.values():
+            slot.clear()
+            slot.release()
+        self.parts.sandbox.close()
+
+    def _inherit(self, doing: Doing, queue: str) -> None:
+        if doing.work_dir:
+            shutil.rmtree(doing.work_dir, ignore_errors=True)
+        while True:
+            try:
+                self.parts.conversion.dispatch.lost(doing)
+                self.parts.conversion.dispatch.adopt(doing, [queue])
+                return
+            except redis.RedisError as error:
+                logger.warning("Redis is not there yet: %s", error)
+                time.sleep(STAND_IN_S)
+
+    def _announce(self) -> None:
+        """Signs of life while idle; a running stage gives its own, more often and with the job in it."""
+        ttl_s = self.parts.settings.worker_ttl_s
+        while True:
+            for queue, slot in self.slots.items():
+                doing = slot.read()
+                try:
+                    if doing is None or not doing.record_id:
+                        self.parts.store.announce(slot.name, self._text(queue, None), ttl_s)
+                except redis.RedisError as error:
+                    logger.warning("No sign of life from %s: %s", slot.name, error)
+            if self._stop.wait(ttl_s / 4):
+                return
+
+    def _text(self, queue: str, job_id: str | None) -> str:
+        settings = self.parts.settings
+        return json.dumps(
+            {
+                "queue": queue,
+                "host": settings.node_name,
+                "pid": os.getpid(),
+                "started_at": round(self.started_at, 3),
+                "job_id": job_id,
+                "toolchains": list(settings.toolchains),
+            }
+        )

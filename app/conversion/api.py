@@ -1,0 +1,254 @@
+"""The JSON API of conversion: endpoints parse, call one use case, render. OPERATIONS is its table of routes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import redis
+from sse_starlette import EventSourceResponse
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.conversion import keys, model, schemas
+from app.conversion.model import JobRecord, Stage
+from app.conversion.receiving import receive_upload
+from app.conversion.service import Conversion
+from app.conversion.service.submissions import Submission
+from app.conversion.store import Filter
+from app.kit.auth import user_of
+from app.kit.clock import now, to_text
+from app.kit.errors import NotFound
+from app.kit.events import changed
+from app.kit.http import json_body, query, stream_bytes
+from app.kit.openapi import Operation
+
+LOOK_AGAIN_S = 10.0
+MIN_FRAME_GAP_S = 0.05
+SEND_TIMEOUT_S = 10
+MEDIA_TYPES = {".json": "application/json", ".log": "text/plain; charset=utf-8", ".zip": "application/zip"}
+
+
+def conversion_of(request: Request) -> Conversion:
+    found = request.app.state.conversion
+    assert isinstance(found, Conversion)
+    return found
+
+
+async def upload(request: Request) -> Response:
+    user = user_of(request)
+    answer = await receive_upload(request, conversion_of(request).uploads, user)
+    return JSONResponse(answer.model_dump(), status_code=201)
+
+
+async def presign_uploads(request: Request) -> Response:
+    wanted = await json_body(request, schemas.NewLinks)
+    names = [name for name, is_wanted in ((keys.MODEL, wanted.model), (keys.IMAGES, wanted.images)) if is_wanted]
+    made = await run_in_threadpool(conversion_of(request).uploads.presign, user_of(request), names)
+    answer = {
+        "upload_id": made["upload_id"],
+        "expires_at": made["expires_at"],
+        "model": made["links"].get(keys.MODEL),
+        "images": made["links"].get(keys.IMAGES),
+    }
+    return JSONResponse(answer, status_code=201)
+
+
+async def create_job(request: Request) -> Response:
+    asked = await json_body(request, schemas.NewJob)
+    submission = Submission(
+        model_key=asked.model_key, quant_key=asked.quant_key, owner=user_of(request), name=asked.name,
+        tags=tuple(asked.tags), options=asked.options,
+    )  # fmt: skip
+    conversion = conversion_of(request)
+    record = await run_in_threadpool(conversion.submissions.submit, submission)
+    return _job_response(conversion, record, 201, {"Location": f"/jobs/{record.job_id}"})
+
+
+def list_jobs(request: Request) -> Response:
+    asked = query(request, schemas.JobQuery)
+    wanted = Filter(
+        status=asked.status, toolchain=asked.toolchain, platform=asked.platform, owner=user_of(request), text=asked.q
+    )
+    conversion = conversion_of(request)
+    found, cursor = conversion.jobs.page(wanted, limit=asked.limit, cursor=asked.cursor)
+    return JSONResponse({"jobs": [_shown(conversion, record) for record in found], "next_cursor": cursor})
+
+
+def get_job(request: Request) -> Response:
+    conversion = conversion_of(request)
+    return _job_response(conversion, conversion.jobs.get(request.path_params["job_id"], user_of(request)))
+
+
+def cancel_job(request: Request) -> Response:
+    conversion = conversion_of(request)
+    return _job_response(conversion, conversion.jobs.cancel(request.path_params["job_id"], user_of(request)))
+
+
+def delete_job(request: Request) -> Response:
+    conversion_of(request).jobs.delete(request.path_params["job_id"], user_of(request))
+    return Response(status_code=204)
+
+
+async def job_events(request: Request) -> Response:
+    """The state at once, then at every change; ends with `done`, or with `gone` when the record was forgotten."""
+    job_id, user = request.path_params["job_id"], user_of(request)
+    record = await run_in_threadpool(conversion_of(request).jobs.get, job_id, user)
+    return EventSourceResponse(_frames(request, record, user), send_timeout=SEND_TIMEOUT_S)
+
+
+async def _frames(request: Request, record: JobRecord, user: str) -> AsyncIterator[dict[str, str]]:
+    conversion = conversion_of(request)
+    with request.app.state.hub.watch(f"job:{record.job_id}") as flag:
+        shown = ""
+        while True:
+            with contextlib.suppress(redis.RedisError):  # while Redis is away the stream stays open and says nothing
+                try:
+                    record = await run_in_threadpool(conversion.jobs.get, record.job_id, user)
+                except NotFound as error:
+                    yield {"event": "gone", "data": json.dumps({"error": error.to_dict()})}
+                    return
+                text = json.dumps(await run_in_threadpool(_shown, conversion, record))
+                if text != shown:
+                    yield {"event": "status", "data": text}
+                    shown = text
+                if record.is_terminal:
+                    yield {"event": "done", "data": text}
+                    return
+            await asyncio.sleep(MIN_FRAME_GAP_S)
+            await changed(flag, LOOK_AGAIN_S)
+
+
+def job_log(request: Request) -> Response:
+    asked = query(request, schemas.LogQuery)
+    stage = _stage(request.path_params["step"])
+    portion = conversion_of(request).jobs.log(request.path_params["job_id"], stage, asked.offset, user_of(request))
+    headers = {
+        "X-Log-Next-Offset": str(portion.next_offset),
+        "X-Log-Complete": "true" if portion.is_complete else "false",
+        "Cache-Control": "no-store",
+    }
+    return Response(portion.text, media_type="text/plain; charset=utf-8", headers=headers)
+
+
+def list_artifacts(request: Request) -> Response:
+    record = conversion_of(request).jobs.get(request.path_params["job_id"], user_of(request))
+    shown = [{"name": name, **vars(artifact)} for name, artifact in sorted(record.artifacts.items())]
+    return JSONResponse({"artifacts": shown})
+
+
+def get_artifact(request: Request) -> Response:
+    name = request.path_params["name"]
+    jobs = conversion_of(request).jobs
+    artifact = jobs.artifact(request.path_params["job_id"], name, user_of(request))
+    suffix = f".{name.rpartition('.')[2]}"
+    return stream_bytes(
+        request, lambda start, end: jobs.read(artifact, start, end), size=artifact.size_bytes,
+        etag=artifact.sha256, name=name, media_type=MEDIA_TYPES.get(suffix, "application/octet-stream"),
+    )  # fmt: skip
+
+
+def link_artifact(request: Request) -> Response:
+    """A link that needs no log-in and expires: for wget on the device."""
+    name = request.path_params["name"]
+    jobs = conversion_of(request).jobs
+    artifact = jobs.artifact(request.path_params["job_id"], name, user_of(request))
+    ttl_s = request.app.state.settings.presign_ttl_s
+    url = jobs.link(artifact, name, expires_s=ttl_s)
+    return JSONResponse({"url": url, "expires_at": to_text(now() + timedelta(seconds=ttl_s))})
+
+
+def _stage(step: str) -> Stage:
+    for stage in Stage:
+        if stage.step == step:
+            return stage
+    raise NotFound(f"There is no step {step!r}.", hint="The steps are onnx, bie and nef.")
+
+
+def _shown(conversion: Conversion, record: JobRecord) -> dict[str, Any]:
+    return model.to_json(record, conversion.jobs.queue_position(record))
+
+
+def _job_response(
+    conversion: Conversion, record: JobRecord, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    return JSONResponse(_shown(conversion, record), status_code=status, headers=headers)
+
+
+_MULTIPART = {
+    "required": True,
+    "content": {
+        "multipart/form-data": {
+            "schema": {
+                "type": "object",
+                "properties": {
+                    "model": {"type": "string", "format": "binary", "description": "one ONNX file"},
+                    "images": {
+                        "type": "array",
+                        "items": {"type": "string", "format": "binary"},
+                        "description": "one zip, or many images, .npy or .npz files",
+                    },
+                },
+            }
+        }
+    },
+}
+_ID = {"job_id": {"type": "string", "format": "uuid"}}
+_STEP: dict[str, dict[str, Any]] = {**_ID, "step": {"type": "string", "enum": [stage.step for stage in Stage]}}
+
+OPERATIONS = [
+    Operation(
+        "POST", "/uploads", upload, "Upload a model, its reference images, or both",
+        {201: schemas.UploadAnswer}, errors=(400, 413, 415, 422, 503, 507), body=_MULTIPART,
+    ),
+    Operation(
+        "POST", "/uploads/presign", presign_uploads, "Links to PUT inputs straight to the object store",
+        {201: schemas.LinksAnswer}, errors=(400, 413, 422, 503), body=schemas.NewLinks,
+    ),
+    Operation(
+        "POST", "/jobs", create_job, "Create a conversion job from uploaded inputs",
+        {201: schemas.JobAnswer}, errors=(400, 413, 422, 429, 503, 507), body=schemas.NewJob,
+    ),
+    Operation(
+        "GET", "/jobs", list_jobs, "Jobs, newest first", {200: schemas.JobsAnswer}, errors=(400, 422, 503),
+        query=schemas.JobQuery,
+    ),
+    Operation(
+        "GET", "/jobs/{job_id}", get_job, "The state of a job", {200: schemas.JobAnswer}, errors=(404, 503),
+        parameters=_ID,
+    ),
+    Operation(
+        "DELETE", "/jobs/{job_id}", delete_job, "Forget a finished job and its files", {204: None},
+        errors=(404, 409, 503), parameters=_ID,
+    ),
+    Operation(
+        "GET", "/jobs/{job_id}/events", job_events, "Server-sent events: status at every change, then done",
+        {200: "text/event-stream"}, errors=(404, 503), parameters=_ID,
+    ),
+    Operation(
+        "POST", "/jobs/{job_id}/cancel", cancel_job, "End a queued or running job", {200: schemas.JobAnswer},
+        errors=(404, 409, 503), parameters=_ID,
+    ),
+    Operation(
+        "GET", "/jobs/{job_id}/logs/{step}", job_log, "The log of a step from an offset, live or afterwards",
+        {200: "text/plain"}, errors=(404, 422, 503), query=schemas.LogQuery, parameters=_STEP,
+        headers={"X-Log-Next-Offset": "offset to ask for next", "X-Log-Complete": "true when nothing will follow"},
+    ),
+    Operation(
+        "GET", "/jobs/{job_id}/artifacts", list_artifacts, "The files of a job", {200: schemas.ArtifactsAnswer},
+        errors=(404, 503), parameters=_ID,
+    ),
+    Operation(
+        "GET", "/jobs/{job_id}/artifacts/{name}", get_artifact, "Download a file of a job; Range is honoured",
+        {200: "application/octet-stream", 206: "application/octet-stream"}, errors=(404, 416, 503), parameters=_ID,
+    ),
+    Operation(
+        "GET", "/jobs/{job_id}/artifacts/{name}/link", link_artifact, "A link to a file that expires",
+        {200: schemas.LinkAnswer}, errors=(404, 503), parameters=_ID,
+    ),
+]  # fmt: skip

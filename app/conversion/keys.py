@@ -1,0 +1,59 @@
+"""Where things lie in the object store. Under jobs/{job_id}/ the names are the requirement's."""
+
+from __future__ import annotations
+
+import re
+
+from app.conversion.model import Stage
+
+UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+MODEL = "model.onnx"
+IMAGES = "quant.zip"
+_INPUT_KEY = re.compile(rf"(?:uploads/(?P<upload>{UUID})|jobs/(?P<job>{UUID})/input)/(?:model\.onnx|quant\.zip)")
+_UUID = re.compile(UUID)
+
+
+def is_uuid4(text: str) -> bool:
+    return _UUID.fullmatch(text) is not None
+
+
+def upload(upload_id: str, name: str) -> str:
+    return f"uploads/{upload_id}/{name}"
+
+
+def job(job_id: str) -> str:
+    """Prefix of everything that belongs to a job."""
+    return f"jobs/{job_id}/"
+
+
+def input_(job_id: str, name: str) -> str:
+    return f"jobs/{job_id}/input/{name}"
+
+
+def request(job_id: str) -> str:
+    """What was asked for, so that a job can be offered again after its record is gone."""
+    return f"jobs/{job_id}/input/request.json"
+
+
+def result(job_id: str, stage: Stage) -> str:
+    return f"jobs/{job_id}/output/result.{stage.step}"
+
+
+def report(job_id: str, stage: Stage) -> str:
+    return f"jobs/{job_id}/output/{stage.step}.json"
+
+
+def extra_file(job_id: str, name: str) -> str:
+    return f"jobs/{job_id}/output/{name}"
+
+
+def log(job_id: str, stage: Stage) -> str:
+    return f"jobs/{job_id}/logs/{stage.step}.log"
+
+
+def source_of(key: str) -> tuple[str, str] | None:
+    """("upload" | "job", its id) of a key that may be the input of a submission; None for any other key."""
+    found = _INPUT_KEY.fullmatch(key)
+    if found is None:
+        return None
+    return ("upload", found["upload"]) if found["upload"] else ("job", found["job"])

@@ -1,0 +1,140 @@
+"""Streams a multipart upload into the object store in constant memory: the loop parses, a thread stores."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from typing import Any, cast
+
+from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from app.conversion.errors import NoImages
+from app.conversion.schemas import StoredFile, UploadAnswer
+from app.conversion.service.uploads import File, Uploads
+from app.kit.errors import BadRequest, ModelmillError
+from app.kit.handover import Abandoned, Handover
+from app.kit.objects import Stored
+
+MAX_PARTS = 20_000
+
+
+class NotMultipart(ModelmillError):
+    status = 415
+    code = "NOT_MULTIPART"
+
+
+async def receive_upload(request: Request, uploads: Uploads, owner: str) -> UploadAnswer:
+    """Store the parts `model` and `images` of a multipart body. Nothing is kept unless all of it arrived."""
+    kind, options = parse_options_header(request.headers.get("content-type", ""))
+    if kind != "multipart/form-data" or not options.get("boundary"):
+        raise NotMultipart(
+            "An upload is multipart/form-data.",
+            hint="For example: curl -F model=@model.onnx -F images=@images.zip http://…/uploads",
+        )
+    upload_id = await run_in_threadpool(uploads.begin, owner)
+    try:
+        return await _Receiver(uploads, upload_id).receive(_parts(request, options["boundary"]))
+    except BaseException:
+        await asyncio.shield(run_in_threadpool(uploads.discard, upload_id))
+        raise
+
+
+async def _parts(request: Request, boundary: str) -> AsyncIterator[MultipartSegment | bytes]:
+    """The beginning of each part, then its bytes. Raises BadRequest for a damaged body."""
+    parser = PushMultipartParser(boundary, max_segment_count=MAX_PARTS)
+    try:
+        async for chunk in request.stream():
+            for event in parser.parse(chunk):
+                if event is not None:
+                    yield event if isinstance(event, MultipartSegment) else bytes(event)
+        if not parser.closed:
+            raise BadRequest("The upload ended early.", hint="Send it again.")
+    except MultipartError as error:
+        raise BadRequest(f"This is no valid multipart body: {error}") from None
+
+
+class _Receiver:
+    def __init__(self, uploads: Uploads, upload_id: str) -> None:
+        self.uploads = uploads
+        self.upload_id = upload_id
+        self.names: dict[str, str] = {}
+        self.field = ""
+        self.handover: Handover[Any] | None = None
+        self.storing: asyncio.Task[Stored] | None = None
+        self.stored: dict[str, Stored] = {}
+
+    async def receive(self, parts: AsyncIterator[MultipartSegment | bytes]) -> UploadAnswer:
+        try:
+            async for part in parts:
+                if isinstance(part, MultipartSegment):
+                    await self._begin(part)
+                elif self.handover is not None:
+                    await self.handover.put(part, len(part))
+                if self.storing is not None and self.storing.done():
+                    self.storing.result()  # it failed: say so now and not after the last byte
+            await self._finish()
+        except BaseException as error:
+            await self._abandon(error)
+            raise
+        return self._answer()
+
+    async def _begin(self, part: MultipartSegment) -> None:
+        field, name = part.name, _plain_name(part.filename)
+        if field == self.field == "images":
+            await cast("Handover[Any]", self.handover).put(File(name), 1)
+            return
+        await self._finish()
+        if field not in ("model", "images"):
+            raise BadRequest(f"There is no field {field!r} here.", hint="Send `model` and `images`.")
+        if field in self.names or not part.filename:
+            raise BadRequest(f"The field {field!r} must be a file and come once.", hint="Send all images in a row.")
+        self.field, self.names[field] = field, name
+        self.handover = Handover()
+        if field == "images":
+            await self.handover.put(File(name), 1)
+        self.storing = asyncio.create_task(run_in_threadpool(self._store, field, self.handover))
+
+    def _store(self, field: str, handover: Handover[Any]) -> Stored:
+        store = cast(
+            "Callable[[str, Iterator[Any]], Stored]",
+            self.uploads.store_model if field == "model" else self.uploads.store_images,
+        )
+        try:
+            return store(self.upload_id, iter(handover))
+        finally:
+            handover.close()
+
+    async def _finish(self) -> None:
+        if self.handover is None or self.storing is None:
+            return
+        await self.handover.end()
+        self.stored[self.field] = await self.storing
+        self.handover = self.storing = None
+        self.field = ""
+
+    async def _abandon(self, error: BaseException) -> None:
+        if self.handover is not None and self.storing is not None:
+            await self.handover.end(Abandoned(str(error)))
+            with suppress(Exception):  # the first error is the one to tell
+                await self.storing
+
+    def _answer(self) -> UploadAnswer:
+        if not self.stored:
+            raise NoImages("The upload holds no file.", hint="Send `model`, `images` or both.")
+        files = [
+            StoredFile(field=field, name=self.names[field], **vars(stored))
+            for field, stored in self.stored.items()
+        ]
+        found = {field: stored.key for field, stored in self.stored.items()}
+        return UploadAnswer(
+            upload_id=self.upload_id, model_key=found.get("model"), quant_key=found.get("images"), files=files
+        )
+
+
+def _plain_name(name: str | None) -> str:
+    """The last part of an uploaded name, without control characters; it is only ever shown or a zip member's name."""
+    last = (name or "").replace("\\", "/").rpartition("/")[2]
+    return "".join(c for c in last if c.isprintable())[-150:] or "unnamed"

@@ -1,0 +1,153 @@
+"""The JSON that goes in and out of the conversion API. Extra keys of the record are allowed; those named here hold."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from app.conversion.model import StageState, Status
+from app.conversion.options import Chip, Options, ToolchainName
+
+Name = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200)]
+Tag = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=50)]
+Key = Annotated[str, StringConstraints(min_length=1, max_length=512)]
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class NewJob(Strict):
+    """Body of POST /jobs."""
+
+    model_key: Key
+    quant_key: Key
+    name: Name = ""
+    tags: Annotated[tuple[Tag, ...], Field(max_length=20)] = ()
+    options: Options = Options()
+
+
+class NewLinks(Strict):
+    """Body of POST /uploads/presign: which inputs will be PUT straight to the store."""
+
+    model: bool = True
+    images: bool = True
+
+
+class JobQuery(Strict):
+    """Filters and paging of GET /jobs."""
+
+    status: Status | None = None
+    toolchain: ToolchainName | None = None
+    platform: Chip | None = None
+    q: Annotated[str, Field(max_length=200)] | None = None
+    """Text in id, name or tags."""
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    cursor: Annotated[str, Field(max_length=40)] | None = None
+
+
+class LogQuery(Strict):
+    offset: Annotated[int, Field(ge=0, le=1 << 40)] = 0
+
+
+class StoredFile(BaseModel):
+    field: Literal["model", "images"]
+    name: str
+    key: str
+    size_bytes: int
+    sha256: str
+
+
+class UploadAnswer(BaseModel):
+    upload_id: str
+    model_key: str | None
+    quant_key: str | None
+    files: list[StoredFile]
+
+
+class Link(BaseModel):
+    key: str
+    url: str
+    method: str
+
+
+class LinksAnswer(BaseModel):
+    upload_id: str
+    expires_at: str
+    model: Link | None
+    images: Link | None
+
+
+class OutputKeys(BaseModel):
+    onnx_key: str | None
+    bie_key: str | None
+    nef_key: str | None
+
+
+class Failure(BaseModel):
+    step: str
+    reason: str
+    code: str
+    hint: str
+    detail: dict[str, Any]
+
+
+class StageAnswer(BaseModel):
+    state: StageState
+    progress: Annotated[int, Field(ge=0, le=100)]
+    message: str
+    queued_at: str | None
+    started_at: str | None
+    finished_at: str | None
+    worker: str | None
+    summary: dict[str, Any]
+    versions: dict[str, str]
+
+
+class ArtifactAnswer(BaseModel):
+    key: str
+    size_bytes: int
+    sha256: str
+
+
+class JobAnswer(BaseModel):
+    job_id: str
+    created_at: str
+    updated_at: str
+    finished_at: str | None
+    status: Status
+    stage: Literal["ONNX", "BIE", "NEF"]
+    progress: Annotated[int, Field(ge=0, le=100)]
+    output: OutputKeys
+    error: Failure | None
+    owner: str
+    name: str
+    tags: list[str]
+    options: dict[str, Any]
+    stages: dict[str, StageAnswer]
+    artifacts: dict[str, ArtifactAnswer]
+    intake: dict[str, Any]
+    queue_position: int | None
+
+
+class JobsAnswer(BaseModel):
+    jobs: list[JobAnswer]
+    next_cursor: str | None
+
+
+class NamedArtifact(ArtifactAnswer):
+    name: str
+
+
+class ArtifactsAnswer(BaseModel):
+    artifacts: list[NamedArtifact]
+
+
+class LinkAnswer(BaseModel):
+    url: str
+    expires_at: str
+
+
+class Health(BaseModel):
+    status: Literal["ok"]

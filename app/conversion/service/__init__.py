@@ -1,0 +1,20 @@
+"""The verbs of conversion. Each module is one subject; `Conversion` holds them together for api, pages and actors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.conversion.service.dispatch import Dispatch
+from app.conversion.service.jobs import Jobs
+from app.conversion.service.submissions import Submissions
+from app.conversion.service.uploads import Uploads
+
+__all__ = ["Conversion", "Dispatch", "Jobs", "Submissions", "Uploads"]
+
+
+@dataclass(frozen=True)
+class Conversion:
+    uploads: Uploads
+    submissions: Submissions
+    jobs: Jobs
+    dispatch: Dispatch

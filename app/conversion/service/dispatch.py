@@ -1,0 +1,134 @@
+"""The scheduler's decisions: what follows a done message, and what to do about work that was lost.
+
+It waits for nobody and computes nothing. Every verb here may be called twice with the same effect as once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from app.conversion import keys, model
+from app.conversion.model import Artifact, Event, JobError, JobRecord, Stage, StageState
+from app.conversion.store import JobStore
+from app.kit.clock import from_text, now, to_text
+from app.kit.objects import ObjectStore
+from app.kit.slots import Doing
+from app.kit.waiting_broker import WaitingBroker
+
+DONE = "done"
+QUEUES = tuple(stage.step for stage in Stage)
+SUSPECT_S = 15
+UNDELIVERED_S = 30
+logger = logging.getLogger(__name__)
+
+
+class Dispatch:
+    def __init__(self, store: JobStore, broker: WaitingBroker, objects: ObjectStore, *, upload_ttl_s: int) -> None:
+        self.store = store
+        self.broker = broker
+        self.objects = objects
+        self.upload_ttl_s = upload_ttl_s
+
+    def enqueue(self, stage: Stage, job_id: str) -> None:
+        """Put the job on the stage's queue, under its own id: there it can be found, counted and taken back."""
+        self.broker.send(stage.step, f"run_{stage.step}", message_id=job_id, job_id=job_id)
+
+    def send_done(
+        self, *, job_id: str, step: str, result: str, reason: str | None = None, facts: dict[str, Any] | None = None
+    ) -> None:
+        """The done message: the requirement's four fields, and facts (artifacts, summary, versions, error) beside."""
+        self.broker.send(DONE, "done", job_id=job_id, step=step, result=result, reason=reason, facts=facts)
+
+    def advance(self, *, job_id: str, step: str, result: str, reason: str | None, facts: dict[str, Any] | None) -> None:
+        """Take in a done message: the next stage is queued, or the job ends."""
+        facts = facts or {}
+        moment = to_text(now())
+        artifacts = {name: Artifact(**data) for name, data in facts.get("artifacts", {}).items()}
+        if result == "ok":
+            record = self.store.apply(
+                job_id, Event.SUCCEED, step,
+                lambda job: model.succeeded(
+                    job, now=moment, result_key=keys.result(job_id, job.stage), artifacts=artifacts,
+                    summary=facts.get("summary", {}), versions=facts.get("versions", {}),
+                ),
+            )  # fmt: skip
+        else:
+            error = JobError(**{**facts.get("error", {}), "step": step, "reason": reason or "the stage failed"})
+            record = self.store.apply(
+                job_id, Event.FAIL, step, lambda job: model.failed(job, now=moment, error=error, artifacts=artifacts)
+            )
+        record = record or self._undispatched(job_id, step)
+        if record is None:
+            logger.info("Done message %s/%s of job %s comes too late: nothing to do.", step, result, job_id)
+            return
+        self._follow_up(record, step)
+
+    def lost(self, doing: Doing) -> None:
+        """A worker died with this in hand. Its job fails; what it had fetched and not begun goes back to the queue."""
+        record = self.store.get(doing.record_id) if doing.record_id else None
+        if record is not None and record.claim == doing.claim and not record.is_terminal:
+            self._fail_lost(record)
+
+    def adopt(self, doing: Doing, queues: Iterable[str]) -> None:
+        for queue in queues:
+            count = self.broker.adopt(doing.broker_id, queue)
+            if count:
+                logger.warning("Put back %d message(s) on queue %s that a dead worker had fetched.", count, queue)
+
+    def sweep(self) -> None:
+        """What no worker reports by itself: hosts that never come back, dispatches that were cut off, stale uploads."""
+        self.broker.maintain((*QUEUES, DONE))
+        alive = self.store.workers()
+        for record in self.store.active():
+            if record.current.state is StageState.RUNNING:
+                self._sweep_running(record, is_alive=record.current.worker in alive)
+            else:
+                self._sweep_queued(record)
+        self._sweep_uploads()
+
+    def _follow_up(self, record: JobRecord, step: str) -> None:
+        if record.is_terminal:
+            logger.info("Job %s is %s.", record.job_id, record.status)
+        elif record.stage.step != step:
+            self.enqueue(record.stage, record.job_id)
+        self.store.log_drop(record.job_id, step)
+
+    def _undispatched(self, job_id: str, step: str) -> JobRecord | None:
+        """The job, if an earlier scheduler took this done message in and died before it queued the next stage."""
+        record = self.store.get(job_id)
+        if record is None or record.is_terminal or record.current.state is not StageState.QUEUED:
+            return None
+        is_next = Stage(step.upper()).next is record.stage
+        return record if is_next and not self.broker.holds(record.stage.step, job_id) else None
+
+    def _sweep_running(self, record: JobRecord, *, is_alive: bool) -> None:
+        if is_alive:
+            self.store.acquit(record.job_id)
+        elif self.store.suspect(record.job_id, after_s=SUSPECT_S):
+            self._fail_lost(record)
+
+    def _sweep_queued(self, record: JobRecord) -> None:
+        waited_s = (now() - from_text(record.updated_at)).total_seconds()
+        if waited_s > UNDELIVERED_S and not self.broker.holds(record.stage.step, record.job_id):
+            logger.warning("Job %s was never queued for %s: queued again.", record.job_id, record.stage)
+            self.enqueue(record.stage, record.job_id)
+
+    def _fail_lost(self, record: JobRecord) -> None:
+        error = JobError(
+            step=record.stage.step, reason="worker lost", code="WORKER_LOST",
+            hint="The worker that ran this stage died. Submit the job again; if it dies again, the stage may need more "
+            "memory than its host has.",
+        )  # fmt: skip
+        facts = {"error": {"code": error.code, "hint": error.hint, "detail": {"worker": record.current.worker}}}
+        self.send_done(job_id=record.job_id, step=error.step, result="fail", reason=error.reason, facts=facts)
+
+    def _sweep_uploads(self) -> None:
+        stale = [
+            info.key
+            for info in self.objects.list("uploads/")
+            if (now() - info.modified_at).total_seconds() > self.upload_ttl_s
+        ]
+        for key in stale:
+            self.objects.delete(key)

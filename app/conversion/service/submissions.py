@@ -1,0 +1,158 @@
+"""Turns uploaded inputs into a job: check them, keep them, remember the job, queue its first stage."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from app.conversion import keys, model
+from app.conversion.errors import KeyNotFound
+from app.conversion.model import Artifact, JobRecord, Stage
+from app.conversion.options import Options
+from app.conversion.service.dispatch import Dispatch
+from app.conversion.service.uploads import Uploads
+from app.conversion.store import JobStore
+from app.conversion.toolchains.sandbox import Limits, Sandbox
+from app.kit.clock import now, to_text
+from app.kit.errors import BadInput
+from app.kit.objects import ObjectMissing, ObjectStore
+from app.settings import Settings
+
+CHECK = "app.conversion.intake:check_submission"
+
+
+@dataclass(frozen=True)
+class Submission:
+    model_key: str
+    quant_key: str
+    owner: str
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    options: Options = field(default_factory=Options)
+
+
+class Submissions:
+    def __init__(
+        self, settings: Settings, store: JobStore, objects: ObjectStore, sandbox: Sandbox, uploads: Uploads,
+        dispatch: Dispatch,
+    ) -> None:  # fmt: skip
+        self.settings = settings
+        self.store = store
+        self.objects = objects
+        self.sandbox = sandbox
+        self.uploads = uploads
+        self.dispatch = dispatch
+
+    def submit(self, submission: Submission) -> JobRecord:
+        """Create a job from stored inputs. Bad inputs raise BadInput with nothing created."""
+        self._check_toolchain(submission.options)
+        for key in (submission.model_key, submission.quant_key):
+            self._check_key(key, submission.owner)
+        intake = self._check_inputs(submission)
+        job_id = str(uuid4())
+        try:
+            inputs = self._keep_inputs(job_id, submission, intake.pop("sha256"))
+            moment = now()
+            record = model.submitted(
+                job_id, now=to_text(moment), owner=submission.owner, name=submission.name, tags=submission.tags,
+                options=submission.options, inputs=inputs, intake=intake,
+            )  # fmt: skip
+            self.store.create(record, score=int(moment.timestamp() * 1_000_000))
+            self.dispatch.enqueue(Stage.ONNX, job_id)
+        except BaseException:
+            self._undo(job_id)
+            raise
+        return record
+
+    def remembered(self, job_id: str, owner: str) -> Submission:
+        """What was once submitted as this job, also after its record is gone. Raises ObjectMissing if nothing is."""
+        asked = json.loads(b"".join(self.objects.read(keys.request(job_id))))
+        if asked["owner"] != owner:
+            raise ObjectMissing(f"There is no stored submission {job_id}.")
+        return Submission(
+            model_key=keys.input_(job_id, keys.MODEL), quant_key=keys.input_(job_id, keys.IMAGES), owner=owner,
+            name=asked["name"], tags=tuple(asked["tags"]), options=Options.model_validate(asked["options"]),
+        )  # fmt: skip
+
+    def _check_toolchain(self, options: Options) -> None:
+        offered = self.settings.toolchains
+        if options.toolchain not in offered:
+            raise BadInput(
+                f"The toolchain {options.toolchain} is not installed here.",
+                hint=f"This installation offers: {', '.join(offered)}.",
+            )
+
+    def _check_key(self, key: str, owner: str) -> None:
+        source = keys.source_of(key)
+        if source is None or not self._may_use(*source, owner):
+            raise _no_such_key(key)
+        try:
+            self.objects.info(key)
+        except ObjectMissing:
+            raise _no_such_key(key) from None
+
+    def _may_use(self, kind: str, source_id: str, owner: str) -> bool:
+        try:
+            if kind == "upload":
+                return self.uploads.owner(source_id) == owner
+            return self.remembered(source_id, owner).owner == owner
+        except ObjectMissing:
+            return False
+
+    def _check_inputs(self, submission: Submission) -> dict[str, Any]:
+        """Look at the inputs in a child process: a hostile file must not be able to hurt the web."""
+        settings = self.settings
+        settings.work.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder = Path(tempfile.mkdtemp(prefix="intake-", dir=settings.work))
+        try:
+            self.objects.get_file(submission.model_key, folder / keys.MODEL)
+            self.objects.get_file(submission.quant_key, folder / keys.IMAGES)
+            request = {
+                "model": str(folder / keys.MODEL),
+                "images": str(folder / keys.IMAGES),
+                "unpack_to": str(folder / "unpacked"),
+                "options": submission.options.model_dump(mode="json"),
+                "limits": {
+                    "model_bytes": settings.max_model_bytes,
+                    "images_bytes": settings.max_images_bytes,
+                    "unpacked_bytes": settings.max_unpacked_bytes,
+                    "max_images": settings.max_images,
+                },
+            }
+            limits = Limits(settings.stage_memory_bytes, settings.intake_time_s, 1)
+            return self.sandbox.run(CHECK, request, work_dir=folder, limits=limits).result
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _keep_inputs(self, job_id: str, submission: Submission, sha256: Mapping[str, str]) -> dict[str, Artifact]:
+        sources = {keys.MODEL: submission.model_key, keys.IMAGES: submission.quant_key}
+        inputs = {}
+        for name, source in sources.items():
+            info = self.objects.copy(source, keys.input_(job_id, name))
+            inputs[name] = Artifact(info.key, info.size_bytes, sha256[name])
+        asked = {
+            "owner": submission.owner,
+            "name": submission.name,
+            "tags": submission.tags,
+            "options": submission.options.model_dump(mode="json"),
+            "created_at": to_text(now()),
+        }
+        self.objects.put(keys.request(job_id), [json.dumps(asked).encode()], content_type="application/json")
+        return inputs
+
+    def _undo(self, job_id: str) -> None:
+        self.store.delete(job_id)
+        self.objects.delete_prefix(keys.job(job_id))
+
+
+def _no_such_key(key: str) -> KeyNotFound:
+    return KeyNotFound(
+        f"{key!r} is not the key of an uploaded model or of uploaded images.",
+        hint="Use the model_key and quant_key that POST /uploads returned; uploads are kept for a day.",
+    )

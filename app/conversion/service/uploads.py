@@ -1,0 +1,132 @@
+"""Brings a user's files into the object store: through this service, or straight to the store by presigned links."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import IO, Any, cast
+from uuid import uuid4
+
+from app.conversion import keys
+from app.conversion.errors import ImagesTooLarge, ModelTooLarge, NoImages
+from app.kit.clock import now, to_text
+from app.kit.errors import BadRequest, TooLarge
+from app.kit.objects import ObjectStore, Stored
+from app.settings import Settings
+
+ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class File:
+    """The beginning of a file in a stream of parts; its bytes follow."""
+
+    name: str
+
+
+Parts = Iterable[File | bytes]
+
+
+class Uploads:
+    def __init__(self, settings: Settings, objects: ObjectStore) -> None:
+        self.settings = settings
+        self.objects = objects
+
+    def begin(self, owner: str) -> str:
+        upload_id = str(uuid4())
+        about = {"owner": owner, "created_at": to_text(now())}
+        self.objects.put(keys.upload(upload_id, "upload.json"), [json.dumps(about).encode()])
+        return upload_id
+
+    def owner(self, upload_id: str) -> str:
+        about = b"".join(self.objects.read(keys.upload(upload_id, "upload.json")))
+        return str(json.loads(about)["owner"])
+
+    def discard(self, upload_id: str) -> None:
+        self.objects.delete_prefix(keys.upload(upload_id, ""))
+
+    def store_model(self, upload_id: str, chunks: Iterable[bytes]) -> Stored:
+        limit = self.settings.max_model_bytes
+        try:
+            return self.objects.put(keys.upload(upload_id, keys.MODEL), chunks, max_bytes=limit)
+        except TooLarge as error:
+            raise ModelTooLarge(
+                f"The model is larger than the {limit} bytes that are accepted here.",
+                hint="Simplify it or store its weights as float16; the operator can raise MODELMILL_MAX_MODEL_BYTES.",
+            ) from error
+
+    def store_images(self, upload_id: str, parts: Parts) -> Stored:
+        """One zip as it is, or many files packed into one while they stream by."""
+        limit = self.settings.max_images_bytes
+        try:
+            return self.objects.put(keys.upload(upload_id, keys.IMAGES), _as_zip(parts), max_bytes=limit)
+        except TooLarge as error:
+            raise ImagesTooLarge(
+                f"The reference images are larger than the {limit} bytes that are accepted here.",
+                hint="A hundred typical images are enough to calibrate; send fewer or smaller ones.",
+            ) from error
+
+    def presign(self, owner: str, names: Iterable[str]) -> dict[str, Any]:
+        """Links to PUT the named inputs to. names: of keys.MODEL, keys.IMAGES."""
+        upload_id = self.begin(owner)
+        ttl_s = self.settings.presign_ttl_s
+        links = {
+            name: {
+                "key": keys.upload(upload_id, name),
+                "url": self.objects.presign_put(keys.upload(upload_id, name), expires_s=ttl_s),
+                "method": "PUT",
+            }
+            for name in names
+        }
+        return {"upload_id": upload_id, "expires_at": to_text(now() + timedelta(seconds=ttl_s)), "links": links}
+
+
+def _as_zip(parts: Parts) -> Iterator[bytes]:
+    incoming = iter(parts)
+    first = next(incoming, None)
+    if not isinstance(first, File):
+        raise NoImages("There are no reference images.", hint="Send one zip, or images, .npy or .npz files.")
+    if not first.name.lower().endswith(".zip"):
+        yield from _pack(first, incoming)
+        return
+    for part in incoming:
+        if isinstance(part, File):
+            raise BadRequest("Send one zip or many single files, not both.")
+        yield part
+
+
+class _Outbox:
+    """What zipfile writes to: keeps the bytes until they are taken."""
+
+    def __init__(self) -> None:
+        self.chunks: list[bytes] = []
+
+    def write(self, data: bytes) -> int:
+        self.chunks.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        pass
+
+    def take(self) -> bytes:
+        taken, self.chunks = b"".join(self.chunks), []
+        return taken
+
+
+def _pack(first: File, parts: Iterator[File | bytes]) -> Iterator[bytes]:
+    """A zip, uncompressed since pictures are already, written while its members stream by."""
+    outbox = _Outbox()
+    part: File | bytes | None = first
+    with zipfile.ZipFile(cast("IO[bytes]", outbox), "w", zipfile.ZIP_STORED) as packed:
+        while isinstance(part, File):
+            with packed.open(zipfile.ZipInfo(part.name, ZIP_EPOCH), "w", force_zip64=True) as member:
+                part = next(parts, None)
+                while isinstance(part, bytes):
+                    member.write(part)
+                    yield outbox.take()
+                    part = next(parts, None)
+        yield outbox.take()
+    yield outbox.take()

@@ -1,0 +1,8 @@
+"""Does one stage of one job on this host: claim it, bring the inputs, run the toolchain in a child, keep the outputs.
+
+It reports by a done message and never decides what comes next.
+"""
+
+from app.conversion.stages.runner import StageRunner, Worker
+
+__all__ = ["StageRunner", "Worker"]

@@ -1,0 +1,47 @@
+"""What the sandbox child runs for a stage: unpack the images, pick the toolchain, run it, hand back plain data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from app.conversion.model import Stage
+from app.conversion.options import Options, ToolchainName
+from app.conversion.toolchains.base import Progress, StageRequest, Toolchain
+
+
+def run_stage(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """request: {stage, work_dir, images, options, threads, limits, kneron_python}.
+
+    Returns the fields of StageResult, paths as text.
+    """
+    options = Options.model_validate(request["options"])
+    stage_request = StageRequest(Stage(request["stage"]), Path(request["work_dir"]), options, request["threads"])
+    if request["images"]:
+        _unpack(Path(request["images"]), stage_request.ref_images, request["limits"])
+    result = _toolchain(options.toolchain, Path(request["kneron_python"])).run(stage_request, progress)
+    return {
+        "output": str(result.output),
+        "report": result.report,
+        "summary": result.summary,
+        "versions": result.versions,
+        "extra_files": {name: str(path) for name, path in result.extra_files.items()},
+    }
+
+
+def _unpack(images: Path, folder: Path, limits: dict[str, int]) -> None:
+    from app.conversion.intake.archive import extract
+
+    folder.mkdir()
+    extract(images, folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
+    images.unlink()
+
+
+def _toolchain(name: ToolchainName, kneron_python: Path) -> Toolchain:
+    if name is ToolchainName.KNERON:
+        from app.conversion.toolchains.kneron import KneronToolchain
+
+        return KneronToolchain(kneron_python)
+    from app.conversion.toolchains.host import HostToolchain
+
+    return HostToolchain()

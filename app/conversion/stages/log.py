@@ -1,0 +1,48 @@
+"""The log of a running stage: a file with a size limit, and a live copy handed on in portions."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+
+class StageLog:
+    """Written by the stage's thread, drained by its heartbeat. What exceeds limit_bytes is dropped and counted."""
+
+    def __init__(self, path: Path, limit_bytes: int) -> None:
+        self.path = path
+        self.limit_bytes = limit_bytes
+        self._lock = threading.Lock()
+        self._pending = bytearray()
+        self._written = 0
+        self._dropped = 0
+        self._file: IO[bytes]
+
+    def __enter__(self) -> StageLog:
+        self._file = self.path.open("wb", buffering=0)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._dropped:
+            note = f"\n[log limit of {self.limit_bytes} bytes reached: {self._dropped} more bytes were dropped]\n"
+            self._file.write(note.encode())
+        self._file.close()
+
+    def write(self, data: bytes) -> None:
+        kept = data[: max(0, self.limit_bytes - self._written)]
+        self._dropped += len(data) - len(kept)
+        if kept:
+            self._file.write(kept)
+            self._written += len(kept)
+            with self._lock:
+                self._pending += kept
+
+    def drain(self) -> bytes:
+        """What was written since the last call."""
+        with self._lock:
+            portion, self._pending = bytes(self._pending), bytearray()
+        return portion

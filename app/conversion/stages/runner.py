@@ -1,0 +1,172 @@
+"""One stage from claim to done message."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+import redis
+
+from app.conversion import model
+from app.conversion.errors import StageCancelled, StageFailed
+from app.conversion.model import Artifact, Event, JobError, JobRecord, Stage
+from app.conversion.stages.heartbeat import Heartbeat
+from app.conversion.stages.log import StageLog
+from app.conversion.stages.workspace import Workspace
+from app.conversion.store import JobStore
+from app.conversion.toolchains.sandbox import Hooks, Limits, Sandbox
+from app.kit.clock import now, to_text
+from app.kit.errors import ModelmillError, Unavailable
+from app.kit.objects import ObjectStore
+from app.kit.slots import Doing, Slot
+from app.settings import Settings
+
+CHILD = "app.conversion.stages.child:run_stage"
+SEND_AGAIN_S = 1.0
+UPLOAD_AGAIN_S = (1.0, 2.0, 4.0, 8.0, 16.0)
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+SendDone = Callable[..., None]
+"""send_done(job_id=, step=, result=, reason=, facts=): puts the done message on its queue; may raise RedisError."""
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Who runs stages here. text: what its signs of life say, as JSON, for a job id (or none)."""
+
+    slot: Slot
+    broker_id: str
+    text: Callable[[str | None], str]
+
+
+@dataclass
+class Outcome:
+    """facts travel in the done message beside the requirement's four fields."""
+
+    result: str
+    reason: str | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class StageRunner:
+    def __init__(
+        self, settings: Settings, store: JobStore, objects: ObjectStore, sandbox: Sandbox, send_done: SendDone
+    ) -> None:
+        self.settings = settings
+        self.store = store
+        self.objects = objects
+        self.sandbox = sandbox
+        self.send_done = send_done
+
+    def run(self, stage: Stage, job_id: str, worker: Worker) -> None:
+        """Do the stage if nobody else has claimed it. A doubled or late message ends here without effect."""
+        moment = to_text(now())
+        record = self.store.apply(
+            job_id, Event.CLAIM, stage.step, lambda job: model.claimed(job, worker=worker.slot.name, now=moment)
+        )
+        if record is None:
+            logger.info("Job %s is not waiting for %s: nothing to do.", job_id, stage)
+            return
+        folder = self.settings.work / job_id
+        worker.slot.write(Doing(worker.broker_id, job_id, record.claim, str(folder)))
+        beat = Heartbeat(
+            self.store, record, worker=worker.slot.name, worker_text=worker.text(job_id),
+            ttl_s=self.settings.worker_ttl_s,
+        )  # fmt: skip
+        with beat:
+            outcome = self.work(record, beat)
+        if not beat.lost:
+            self.report(job_id, stage.step, outcome)
+        worker.slot.write(Doing(worker.broker_id))
+
+    def work(self, record: JobRecord, beat: Heartbeat) -> Outcome:
+        """Everything between the claim and the report; no error leaves it, for each is an outcome."""
+        try:
+            with Workspace(self.settings.work, record, self.objects) as space:
+                return self._work_in(space, beat)
+        except BaseException as error:
+            outcome = _failure(error)
+            if not isinstance(error, Exception):  # the process is told to end: say so, then obey
+                self.report(record.job_id, record.stage.step, outcome)
+                raise
+            return outcome
+
+    def report(self, job_id: str, step: str, outcome: Outcome) -> None:
+        """Send the done message, however long Redis is away: a lost one would leave the job hanging for ever."""
+        while True:
+            try:
+                self.send_done(
+                    job_id=job_id, step=step, result=outcome.result, reason=outcome.reason, facts=outcome.facts
+                )
+                return
+            except redis.RedisError as error:
+                logger.warning("Cannot report on job %s yet: %s", job_id, error)
+                time.sleep(SEND_AGAIN_S)
+
+    def _work_in(self, space: Workspace, beat: Heartbeat) -> Outcome:
+        again(space.fetch_inputs)
+        try:
+            with StageLog(space.log, self.settings.log_bytes) as log:
+                beat.log = log
+                finished = self.sandbox.run(
+                    CHILD, self._request(space), work_dir=space.folder, limits=self._limits(space.stage),
+                    hooks=Hooks(on_log=log.write, on_progress=beat.progress, should_stop=lambda: beat.lost),
+                )  # fmt: skip
+        except ModelmillError as error:
+            artifacts = again(space.store_log)
+            return _failure(error, artifacts)
+        result = finished.result
+        artifacts = again(lambda: space.store_outputs(result, max_bytes=self.settings.max_artifact_bytes))
+        artifacts |= again(space.store_log)
+        used = {"cpu_s": finished.cpu_s, "wall_s": finished.wall_s, "peak_bytes": finished.peak_bytes}
+        facts = {"summary": {**result["summary"], **used}, "versions": result["versions"]}
+        return Outcome("ok", facts={**facts, "artifacts": _plain(artifacts)})
+
+    def _request(self, space: Workspace) -> dict[str, Any]:
+        limits = {"max_images": self.settings.max_images, "unpacked_bytes": self.settings.max_unpacked_bytes}
+        return {
+            "stage": space.stage.value,
+            "work_dir": str(space.folder),
+            "images": str(space.images) if space.images else None,
+            "options": space.record.options.model_dump(mode="json"),
+            "threads": self.settings.threads,
+            "limits": limits,
+            "kneron_python": str(self.settings.kneron_python),
+        }
+
+    def _limits(self, stage: Stage) -> Limits:
+        settings = self.settings
+        return Limits(settings.stage_memory_bytes, settings.stage_time_s(stage.step), settings.threads)
+
+
+def again(call: Callable[[], T]) -> T:
+    """Repeat a transfer for half a minute while the store is away."""
+    for pause_s in UPLOAD_AGAIN_S:
+        try:
+            return call()
+        except Unavailable as error:
+            logger.warning("The object store: %s Again in %g s.", error.message, pause_s)
+            time.sleep(pause_s)
+    return call()
+
+
+def _failure(error: BaseException, artifacts: dict[str, Artifact] | None = None) -> Outcome:
+    if isinstance(error, ModelmillError):
+        known = error
+    elif isinstance(error, OSError):
+        known = StageFailed(f"the worker could not use its work folder: {error.strerror or error}")
+    elif isinstance(error, Exception):
+        logger.error("A stage failed in an unforeseen way.", exc_info=error)
+        known = StageFailed(f"{type(error).__name__}: {error}")
+    else:
+        known = StageCancelled("the worker was shut down", hint="Submit the job again.")
+    failed = JobError(step="", reason=known.message, code=known.code, hint=known.hint, detail=known.detail)
+    return Outcome("fail", known.message, {"error": asdict(failed), "artifacts": _plain(artifacts or {})})
+
+
+def _plain(artifacts: dict[str, Artifact]) -> dict[str, dict[str, Any]]:
+    return {name: asdict(artifact) for name, artifact in artifacts.items()}

@@ -1,0 +1,169 @@
+"""Remembers jobs. The one writer of job records: nobody else assigns a status.
+
+`apply` reads, asks the transition table, and compares-and-sets in one step; a refused event returns None, which is how
+a doubled, late or forged message ends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from app.conversion import model
+from app.conversion.errors import JobNotFound
+from app.conversion.model import Event, JobRecord
+from app.kit.errors import Unavailable
+from app.kit.records import Records, living_workers
+
+CHUNK = 200
+LIVE_LOG_TTL_S = 86400
+SUSPECT_TTL_S = 600
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which jobs to list; None means any. text matches id, name and tags, without regard to case."""
+
+    status: str | None = None
+    toolchain: str | None = None
+    platform: str | None = None
+    owner: str | None = None
+    text: str | None = None
+
+    def accepts(self, record: JobRecord) -> bool:
+        options = record.options
+        exact = (
+            (self.status, record.status.value),
+            (self.toolchain, options.toolchain.value),
+            (self.platform, options.platform.value if options.platform else None),
+            (self.owner, record.owner),
+        )
+        if any(wanted is not None and wanted != found for wanted, found in exact):
+            return False
+        words = " ".join((record.job_id, record.name, *record.tags)).lower()
+        return self.text is None or self.text.lower() in words
+
+
+@dataclass(frozen=True)
+class Beat:
+    """What a worker says of itself and of its stage."""
+
+    worker: str
+    worker_text: str
+    claim: str
+    ttl_s: float
+    progress: int
+    message: str
+    now: str
+    is_news: bool
+
+
+class JobStore:
+    """record_ttl_s: how long the record of a finished job is kept."""
+
+    def __init__(self, client: redis.Redis, *, record_ttl_s: int, live_log_bytes: int) -> None:
+        self.client: Any = client
+        self.records = Records(client, "job")
+        self.record_ttl_s = record_ttl_s
+        self.live_log_bytes = live_log_bytes
+
+    def create(self, record: JobRecord, *, score: float) -> None:
+        self.records.create(record.job_id, model.to_fields(record), score=score)
+
+    def get(self, job_id: str) -> JobRecord | None:
+        fields = self.records.read(job_id)
+        return model.from_fields(fields) if fields else None
+
+    def require(self, job_id: str) -> JobRecord:
+        record = self.get(job_id)
+        if record is None:
+            raise job_not_found(job_id)
+        return record
+
+    def apply(self, job_id: str, event: Event, step: str, change: Callable[[JobRecord], JobRecord]) -> JobRecord | None:
+        """Change the job if the event is allowed where it stands now; else return None."""
+        for _ in range(10):
+            before = self.get(job_id)
+            if before is None or not model.can(before, event, step):
+                return None
+            after = change(before)
+            ttl_s = self.record_ttl_s if after.is_terminal else None
+            fields = model.to_fields(after, unlike=before)
+            if self.records.compare_and_set(job_id, before.version, fields, ttl_s=ttl_s):
+                return after
+        raise Unavailable(f"job {job_id} is being changed by too many at once")
+
+    def beat(self, record: JobRecord, beat: Beat) -> bool:
+        """Report life and progress. False when the job was cancelled, deleted or forgotten meanwhile."""
+        live = model.live_fields(record, beat.claim, beat.progress, beat.message, beat.now) if beat.is_news else {}
+        return self.records.beat(
+            record.job_id, beat.claim, worker=beat.worker, worker_text=beat.worker_text,
+            ttl_ms=int(beat.ttl_s * 1000), fields=live,
+        )  # fmt: skip
+
+    def page(self, wanted: Filter, *, limit: int, cursor: str | None) -> tuple[list[JobRecord], str | None]:
+        """Newest first. The cursor names a place in time, so pages survive new jobs."""
+        score = f"({float(cursor)!r}" if cursor else "+inf"
+        found: list[JobRecord] = []
+        while ids := self.records.ids_before(score, CHUNK):
+            for record, (job_id, created) in zip(self._read([i for i, _ in ids]), ids, strict=True):
+                score = f"({created!r}"
+                if record is None:
+                    self.records.forget([job_id])
+                elif wanted.accepts(record):
+                    found.append(record)
+                    if len(found) == limit:
+                        return found, repr(created)
+        return found, None
+
+    def active(self) -> Iterator[JobRecord]:
+        ids = self.records.active_ids()
+        for job_id, record in zip(ids, self._read(ids), strict=True):
+            if record is None:
+                self.records.forget([job_id])
+            elif not record.is_terminal:
+                yield record
+
+    def delete(self, job_id: str) -> None:
+        self.records.delete(job_id)
+
+    def log_append(self, job_id: str, step: str, text: bytes) -> None:
+        self.records.append(job_id, f"log:{step}", text, cap_bytes=self.live_log_bytes, ttl_s=LIVE_LOG_TTL_S)
+
+    def log_tail(self, job_id: str, step: str, offset: int) -> bytes:
+        return self.records.tail(job_id, f"log:{step}", offset)
+
+    def log_drop(self, job_id: str, step: str) -> None:
+        self.records.drop_text(job_id, f"log:{step}")
+
+    def suspect(self, job_id: str, *, after_s: float) -> bool:
+        """Note that the job's worker shows no life. True when that was noted at least after_s ago already."""
+        key = f"suspect:{job_id}"
+        if self.client.set(key, "1", nx=True, ex=SUSPECT_TTL_S):
+            return False
+        return bool(self.client.ttl(key) <= SUSPECT_TTL_S - after_s)
+
+    def acquit(self, job_id: str) -> None:
+        self.client.delete(f"suspect:{job_id}")
+
+    def announce(self, worker: str, text: str, ttl_s: float) -> None:
+        """A sign of life of a worker that has nothing to do."""
+        self.client.set(f"worker:{worker}", text, px=int(ttl_s * 1000))
+
+    def workers(self) -> dict[str, dict[str, object]]:
+        """Every living worker by its name: {queue, pid, host, job_id, since, toolchains}."""
+        return {name: json.loads(text) for name, text in living_workers(self.client)}
+
+    def _read(self, ids: Iterable[str]) -> list[JobRecord | None]:
+        return [model.from_fields(fields) if fields else None for fields in self.records.read_many(ids)]
+
+
+def job_not_found(job_id: str) -> JobNotFound:
+    return JobNotFound(
+        f"There is no job {job_id}.",
+        hint="系統已重啟,請重新送出 / If it existed, the system was restarted: please submit it again.",
+    )

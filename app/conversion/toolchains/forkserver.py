@@ -1,0 +1,222 @@
+"""The small process that runs stages in children of its own: `python -m app.conversion.toolchains.forkserver FD`.
+
+It imports the heavy libraries once; each run is a fork, so it starts in milliseconds. Every run has a supervisor
+between the fork server and the child that does the work:
+
+    worker ── control socket ── fork server ── fork ── supervisor ── fork ── child (own process group)
+       └────────── job socket ─────────────────────────────┘
+
+The supervisor is the child's subreaper: whatever the tool starts, even in another session, becomes the supervisor's
+own child when its parent dies, and is killed before the run is reported over. It watches time and memory, and the job
+socket: when the worker is gone, so is the run. It must do nothing else; the worker decides what an outcome means.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+PRELOADED = ("numpy", "onnx", "onnxruntime", "PIL.Image", "app.conversion.stages.child")
+PR_SET_CHILD_SUBREAPER = 36
+MAX_REQUEST_BYTES = 1 << 20
+TICK_S = 0.1
+TERM_GRACE_S = 1.5
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def main() -> None:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors are reaped by the kernel
+    for module in PRELOADED:
+        importlib.import_module(module)
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 3)
+        if not message:
+            os._exit(0)  # the worker is gone
+        if os.fork() == 0:
+            control.close()
+            _supervise(json.loads(message), *descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _supervise(request: dict[str, Any], job_fd: int, log_fd: int, report_fd: int) -> NoReturn:
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    started = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        os.close(job_fd)
+        _work(request, log_fd, report_fd)
+    os.close(log_fd)
+    os.close(report_fd)
+    job = socket.socket(fileno=job_fd)
+    why, peak = _watch(child, job, request["limits"], started)
+    if why != "exited":
+        _stop_group(child, grace_s=TERM_GRACE_S if why in {"cancelled", "timeout"} else 0)
+    status = _reap_all(child)
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    outcome = {
+        "why": why,
+        "status": os.waitstatus_to_exitcode(status),
+        "peak_bytes": max(peak, usage.ru_maxrss * 1024),
+        "cpu_s": round(usage.ru_utime + usage.ru_stime, 3),
+        "wall_s": round(time.monotonic() - started, 3),
+    }
+    with contextlib.suppress(OSError):
+        job.sendall(json.dumps(outcome).encode())
+    os._exit(0)
+
+
+def _watch(child: int, job: socket.socket, limits: dict[str, Any], started: float) -> tuple[str, int]:
+    """Wait until the child ends or must end. Returns why, and the highest memory seen (bytes, whole process tree)."""
+    pidfd = os.pidfd_open(child)
+    peak = 0
+    while True:
+        waited_for: list[Any] = [pidfd, job]
+        readable = select.select(waited_for, [], [], TICK_S)[0]
+        if pidfd in readable:
+            return "exited", peak
+        if job in readable:
+            return "cancelled", peak  # either a word or the end of the worker
+        if time.monotonic() - started > limits["time_s"]:
+            return "timeout", peak
+        peak = max(peak, _tree_memory(os.getpid()))
+        if peak > limits["memory_bytes"]:
+            return "memory", peak
+
+
+def _work(request: dict[str, Any], log_fd: int, report_fd: int) -> NoReturn:
+    """In the child: become the leader of a group, take the limits, call the target, report once."""
+    os.setsid()
+    os.dup2(log_fd, 1)
+    os.dup2(log_fd, 2)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
+    sys.stderr = sys.stdout
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    limits = request["limits"]
+    resource.setrlimit(resource.RLIMIT_DATA, (limits["memory_bytes"], limits["memory_bytes"]))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.umask(0o077)
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = str(limits["threads"])
+    report = os.fdopen(report_fd, "wb", buffering=0)
+    os._exit(_call(request, report))
+
+
+def _call(request: dict[str, Any], report: Any) -> int:
+    from app.kit.errors import ModelmillError
+
+    def tell(**message: Any) -> None:
+        report.write(json.dumps(message).encode() + b"\n")
+
+    def progress(fraction: float, message: str = "") -> None:
+        tell(progress=max(0.0, min(1.0, fraction)), message=message)
+
+    try:
+        os.chdir(request["work_dir"])
+        module, _, name = request["target"].partition(":")
+        tell(result=getattr(importlib.import_module(module), name)(request["request"], progress))
+    except ModelmillError as error:
+        print(f"error: {error.message}" + (f"\nhint: {error.hint}" if error.hint else ""))
+        tell(error=error.to_dict())
+    except MemoryError as error:
+        tell(out_of_memory=str(error) or "an allocation failed")
+    except BaseException as error:  # noqa: BLE001  # the edge of the process: whatever it is, it is reported
+        _report_unexpected(error, tell)
+    sys.stdout.flush()
+    return 0
+
+
+def _report_unexpected(error: BaseException, tell: Any) -> None:
+    import traceback
+
+    traceback.print_exc(file=sys.stdout)
+    text = f"{type(error).__name__}: {error}"
+    is_memory = any(sign in text for sign in ("bad_alloc", "bad allocation", "Failed to allocate memory"))
+    tell(**({"out_of_memory": text} if is_memory else {"unexpected": text}))
+
+
+def _stop_group(child: int, grace_s: float) -> None:
+    """SIGTERM, a moment to obey, then SIGKILL, to the child's group."""
+    if grace_s:
+        _signal_group(child, signal.SIGTERM)
+        deadline = time.monotonic() + grace_s
+        while time.monotonic() < deadline and _tree(os.getpid()):
+            if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                break
+            time.sleep(0.02)
+    _signal_group(child, signal.SIGKILL)
+
+
+def _signal_group(child: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, number)
+
+
+def _reap_all(child: int) -> int:
+    """Collect the child, kill and collect every descendant it left. Returns the child's wait status."""
+    status = -1
+    while True:
+        for pid in _tree(os.getpid()):
+            if pid != child or status != -1:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        try:
+            pid, found = os.waitpid(-1, 0)
+        except ChildProcessError:
+            return status
+        if pid == child:
+            status = found
+
+
+def _tree(root: int) -> list[int]:
+    """Every descendant of a process, zombies left out."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):  # noqa: PTH208  # called ten times a second: plain names are enough
+        if entry.isdigit():
+            state, parent = _state_and_parent(entry)
+            if state not in "ZX":
+                children.setdefault(parent, []).append(int(entry))
+    found, todo = [], [root]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def _state_and_parent(pid: str) -> tuple[str, int]:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return "X", 0
+    return fields[0], int(fields[1])
+
+
+def _tree_memory(root: int) -> int:
+    """Bytes of private resident memory of all descendants."""
+    total = 0
+    for pid in _tree(root):
+        with contextlib.suppress(OSError, ValueError):
+            _, resident, shared = Path(f"/proc/{pid}/statm").read_text().split()[:3]
+            total += (int(resident) - int(shared)) * PAGE_BYTES
+    return total
+
+
+if __name__ == "__main__":
+    main()

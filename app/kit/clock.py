@@ -1,0 +1,18 @@
+"""Time, as an argument: whoever needs `now` takes it from a caller; only process edges read the clock here."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def to_text(moment: datetime) -> str:
+    """ISO 8601 in UTC with milliseconds: 2026-11-20T20:43:02.125Z. Sorts as text."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def from_text(text: str) -> datetime:
+    return datetime.fromisoformat(text)

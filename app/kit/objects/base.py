@@ -1,0 +1,260 @@
+"""The object store contract: what every store does, in which words, and how it fails.
+
+Owns the protocol, its value types, its errors and the rules for keys. It must not know any concrete store.
+Stores are synchronous and safe to share between threads; asynchronous callers use a thread.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote
+
+from app.kit.errors import BadInput, Conflict, ModelmillError, NotFound, Unavailable
+
+CHUNK_BYTES = 1 << 20
+DEFAULT_CONTENT_TYPE = "application/octet-stream"
+MAX_KEY_BYTES = 512
+MAX_SEGMENT_BYTES = 250  # a file system allows 255 for a name, and a store may add a suffix
+MAX_PRESIGN_S = 7 * 24 * 3600  # what S3 allows
+
+
+class ObjectMissing(NotFound):
+    code = "OBJECT_NOT_FOUND"
+
+
+class BadKey(BadInput):
+    code = "BAD_KEY"
+
+
+class ObjectChanged(Conflict):
+    """The file that was being stored changed meanwhile: nothing was stored."""
+
+    code = "OBJECT_CHANGED"
+
+
+class StoreUnavailable(Unavailable):
+    code = "STORE_UNAVAILABLE"
+
+
+class StoreFull(Unavailable):
+    status = 507
+    code = "STORE_FULL"
+
+
+class StoreRefused(ModelmillError):
+    """The store answers and will not serve us: wrong credentials, missing rights, a folder tampered with."""
+
+    status = 500
+    code = "STORE_REFUSED"
+
+
+@dataclass(frozen=True)
+class ObjectInfo:
+    """What is known of one object. `etag` changes when the content does; `modified_at` is aware UTC."""
+
+    key: str
+    size_bytes: int
+    etag: str
+    modified_at: datetime
+    content_type: str
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The receipt of a put; `sha256` is the hex digest of the stored bytes."""
+
+    key: str
+    size_bytes: int
+    sha256: str
+
+
+class ObjectStore(Protocol):
+    """Immutable blobs under string keys. Every method may raise BadKey, StoreUnavailable or StoreRefused."""
+
+    def put(
+        self,
+        key: str,
+        chunks: Iterable[bytes],
+        *,
+        content_type: str = DEFAULT_CONTENT_TYPE,
+        max_bytes: int | None = None,
+    ) -> Stored:
+        """Store a stream in constant memory, replacing what was there.
+
+        Atomic: a reader sees the old object or the new one, never a part. Whatever `chunks` raises passes
+        through and leaves nothing behind. Raises TooLarge beyond `max_bytes`, StoreFull without space.
+        """
+        ...
+
+    def put_file(self, key: str, path: Path, *, content_type: str = DEFAULT_CONTENT_TYPE) -> Stored:
+        """Store a copy of a file; the file may change or vanish afterwards. Raises StoreFull, ObjectChanged."""
+        ...
+
+    def get_file(self, key: str, path: Path) -> ObjectInfo:
+        """Download to `path`, which appears whole or not at all. The file may be read-only: treat it as such.
+
+        Raises ObjectMissing, StoreFull (no space at `path`).
+        """
+        ...
+
+    def read(
+        self, key: str, *, start: int = 0, end: int | None = None, chunk_bytes: int = CHUNK_BYTES
+    ) -> Iterator[bytes]:
+        """Stream the bytes start <= i < end; what lies beyond the object is left out.
+
+        Raises ObjectMissing at once, not at the first chunk. ValueError if start or end is negative.
+        """
+        ...
+
+    def info(self, key: str) -> ObjectInfo:
+        """Raises ObjectMissing."""
+        ...
+
+    def copy(self, source: str, target: str) -> ObjectInfo:
+        """Copy inside the store, without moving the bytes through this process; returns the target.
+
+        Raises ObjectMissing, StoreFull.
+        """
+        ...
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        """Objects whose key starts with this string ("" for all), sorted by key.
+
+        A store whose listing does not carry content types answers with the default one here.
+        """
+        ...
+
+    def delete(self, key: str) -> None:
+        """Deleting what is not there is fine."""
+        ...
+
+    def delete_prefix(self, prefix: str) -> int:
+        """Delete what `list(prefix)` names; returns how many. An empty prefix is refused with BadKey."""
+        ...
+
+    def presign_get(self, key: str, *, expires_s: int, download_name: str | None = None) -> str:
+        """A URL that lets its bearer GET the object for `expires_s` seconds (1 s to 7 days), saved as `download_name`.
+
+        Whether the object exists is not checked.
+        """
+        ...
+
+    def presign_put(self, key: str, *, expires_s: int) -> str:
+        """A URL that lets its bearer PUT the object for `expires_s` seconds (1 s to 7 days)."""
+        ...
+
+    def check(self) -> None:
+        """A cheap probe of health; raises StoreUnavailable, StoreFull or StoreRefused."""
+        ...
+
+
+class ByteStream(Iterator[bytes]):
+    """Pieces of at most `chunk_bytes` from `read_some(n)`, `size_bytes` in all; closes its source at the end,
+    on an error and when it is dropped unread."""
+
+    def __init__(
+        self, read_some: Callable[[int], bytes], close: Callable[[], None], size_bytes: int, chunk_bytes: int
+    ) -> None:
+        self._read_some = read_some
+        self._close: Callable[[], None] | None = close
+        self._left = size_bytes
+        self._chunk_bytes = chunk_bytes
+
+    def __next__(self) -> bytes:
+        if self._left <= 0 or self._close is None:
+            self.close()
+            raise StopIteration
+        try:
+            chunk = self._read_some(min(self._left, self._chunk_bytes))
+        except BaseException:
+            self.close()
+            raise
+        if not chunk:
+            self.close()
+            raise StoreUnavailable("The object ended before its time.", hint="Try again.")
+        self._left -= len(chunk)
+        return chunk
+
+    def close(self) -> None:
+        """Release the source; later calls do nothing."""
+        close, self._close = self._close, None
+        if close is not None:
+            close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def check_key(key: str) -> str:
+    """Return the key if every store can hold it, else raise BadKey."""
+    if not key:
+        raise BadKey("An object key must not be empty.")
+    _check_text(key)
+    for segment in key.split("/"):
+        _check_segment(key, segment)
+    return key
+
+
+def check_prefix(prefix: str) -> str:
+    """Return the prefix if a valid key can start with it, else raise BadKey. It may be empty or end in '/'."""
+    _check_text(prefix)
+    *folders, last = prefix.split("/")
+    for segment in folders:
+        _check_segment(prefix, segment)
+    if last in (".", ".."):
+        raise BadKey(f"The prefix {prefix!r} has a segment '{last}'.")
+    return prefix
+
+
+def check_content_type(content_type: str) -> str:
+    """Return a content type that fits an HTTP header, else raise BadInput."""
+    if not (content_type.isascii() and content_type.isprintable() and 3 <= len(content_type) <= 255):
+        raise BadInput("A content type is 3 to 255 printable ASCII characters.")
+    return content_type
+
+
+def clamp_range(size_bytes: int, start: int, end: int | None) -> tuple[int, int]:
+    """The part of start <= i < end that lies in an object of this size. ValueError if negative."""
+    if start < 0 or (end is not None and end < 0):
+        raise ValueError("a byte range is never negative")
+    stop = size_bytes if end is None else min(end, size_bytes)
+    return min(start, stop), stop
+
+
+def check_expiry(expires_s: int) -> int:
+    """Return a lifetime in seconds that S3 would accept, else ValueError."""
+    if not 1 <= expires_s <= MAX_PRESIGN_S:
+        raise ValueError(f"a presigned URL lives 1 to {MAX_PRESIGN_S} seconds, not {expires_s}")
+    return expires_s
+
+
+def attachment(name: str) -> str:
+    """A Content-Disposition that saves under this name, whatever characters it has (RFC 6266)."""
+    plain = "".join(c if c.isascii() and c.isprintable() and c not in '"\\%;' else "_" for c in name)
+    exact = quote(name.encode("utf-8", "replace"), safe="")
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{exact}"
+
+
+def _check_text(text: str) -> None:
+    try:
+        size_bytes = len(text.encode())
+    except UnicodeEncodeError:
+        raise BadKey(f"The object key {text!r} is no valid Unicode.") from None
+    if size_bytes > MAX_KEY_BYTES:
+        raise BadKey(f"An object key has at most {MAX_KEY_BYTES} bytes, not {size_bytes}.")
+    if "\\" in text or any(unicodedata.category(c) == "Cc" for c in text):
+        raise BadKey(f"The object key {text!r} has a backslash or a control character.")
+
+
+def _check_segment(key: str, segment: str) -> None:
+    if not segment.strip():
+        raise BadKey(f"The object key {key!r} has an empty segment: it must be a relative path.")
+    if segment in (".", ".."):
+        raise BadKey(f"The object key {key!r} has a segment '{segment}'.")
+    if len(segment.encode()) > MAX_SEGMENT_BYTES:
+        raise BadKey(f"A segment of an object key has at most {MAX_SEGMENT_BYTES} bytes.")

@@ -1,0 +1,251 @@
+"""Objects in a folder: the embedded default store, with the same contract as S3.
+
+Owns what an object is on disk (payload and metadata) and when it becomes visible. The folder itself, its names,
+locks and symbolic links are `folder`'s. Presigned URLs point at our own web process, which checks them by `signing`.
+
+Nothing is fsynced: after a crash of the machine an object may be lost or damaged, and a crash is a reset here.
+A crash of a process leaves at most a draft, swept after a day. Objects are read-only (0444); `get_file` hard-links
+them where that protects them, which is not so for root, who gets a copy.
+"""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from app.kit.errors import TooLarge
+from app.kit.objects import folder
+from app.kit.objects.base import (
+    CHUNK_BYTES,
+    DEFAULT_CONTENT_TYPE,
+    BadKey,
+    ByteStream,
+    ObjectInfo,
+    ObjectMissing,
+    Stored,
+    check_content_type,
+    check_expiry,
+    check_key,
+    check_prefix,
+    clamp_range,
+)
+from app.kit.objects.signing import signed_url
+
+MAX_META_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class _Meta:
+    """The sidecar of a payload. `modified_at` is seconds since 1970; a hard-linked copy has its own."""
+
+    size_bytes: int
+    sha256: str
+    content_type: str
+    modified_at: float
+
+
+class FilesystemStore:
+    """`root` is created if absent. `public_url` is where our web is reached, `secret` signs URLs to it."""
+
+    def __init__(self, root: Path, *, public_url: str = "", secret: str = "") -> None:
+        self._folder = folder.Folder(root)
+        self._public_url = public_url
+        self._secret = secret
+
+    def put(
+        self,
+        key: str,
+        chunks: Iterable[bytes],
+        *,
+        content_type: str = DEFAULT_CONTENT_TYPE,
+        max_bytes: int | None = None,
+    ) -> Stored:
+        check_key(key)
+        check_content_type(content_type)
+        size_bytes, digest = 0, hashlib.sha256()
+        with self._folder.draft() as (fd, draft):
+            for chunk in chunks:
+                size_bytes += len(chunk)
+                if max_bytes is not None and size_bytes > max_bytes:
+                    raise TooLarge(f"The object is larger than the limit of {max_bytes} bytes.")
+                digest.update(chunk)
+                folder.write_all(fd, chunk)
+            self._commit(key, draft, _Meta(size_bytes, digest.hexdigest(), content_type, time.time()))
+        return Stored(key, size_bytes, digest.hexdigest())
+
+    def put_file(self, key: str, path: Path, *, content_type: str = DEFAULT_CONTENT_TYPE) -> Stored:
+        check_key(key)
+        check_content_type(content_type)
+        with path.open("rb") as source, self._folder.draft() as (fd, draft):
+            folder.copy_all(source.fileno(), fd)
+            # Hash what was stored, not what was read: the source may be changing.
+            size_bytes, sha256 = _digest(fd)
+            self._commit(key, draft, _Meta(size_bytes, sha256, content_type, time.time()))
+        return Stored(key, size_bytes, sha256)
+
+    def get_file(self, key: str, path: Path) -> ObjectInfo:
+        with self._opened(key) as (fd, meta):
+            part = path.with_name(f".{uuid.uuid4().hex}.part")
+            try:
+                _take(fd, part)
+                part.replace(path)
+            finally:
+                part.unlink(missing_ok=True)
+            return _info(key, fd, meta)
+
+    def read(
+        self, key: str, *, start: int = 0, end: int | None = None, chunk_bytes: int = CHUNK_BYTES
+    ) -> Iterator[bytes]:
+        with self._opened(key) as (fd, meta):
+            position, stop = clamp_range(meta.size_bytes, start, end)
+            own_fd = os.dup(fd)
+        left_bytes = stop - position
+
+        def read_some(size_bytes: int) -> bytes:
+            nonlocal position
+            with folder.disk_errors():
+                data = os.pread(own_fd, size_bytes, position)
+            position += len(data)
+            return data
+
+        return ByteStream(read_some, lambda: os.close(own_fd), left_bytes, chunk_bytes)
+
+    def info(self, key: str) -> ObjectInfo:
+        with self._opened(key) as (fd, meta):
+            return _info(key, fd, meta)
+
+    def copy(self, source: str, target: str) -> ObjectInfo:
+        check_key(target)
+        with self._opened(source) as (fd, meta):
+            if source == target:
+                return _info(source, fd, meta)
+            copied = replace(meta, modified_at=time.time())
+            with self._folder.twin(fd) as draft:
+                self._commit(target, draft, copied)
+            return _info(target, fd, copied)
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        *segments, start = check_prefix(prefix).split("/")
+        return self._walk(segments, start)
+
+    def delete(self, key: str) -> None:
+        self._remove(check_key(key))
+
+    def delete_prefix(self, prefix: str) -> int:
+        if not prefix:
+            raise BadKey("An empty prefix would delete everything.")
+        return sum(self._remove(info.key) for info in builtins.list(self.list(prefix)))
+
+    def presign_get(self, key: str, *, expires_s: int, download_name: str | None = None) -> str:
+        return self._presign("GET", key, expires_s, download_name)
+
+    def presign_put(self, key: str, *, expires_s: int) -> str:
+        return self._presign("PUT", key, expires_s, None)
+
+    def check(self) -> None:
+        with self._folder.opened("objects"), self._folder.draft() as (fd, _):
+            folder.write_all(fd, b"ok")
+
+    def _presign(self, method: str, key: str, expires_s: int, download_name: str | None) -> str:
+        expires = int(time.time()) + check_expiry(expires_s)
+        return signed_url(self._public_url, self._secret, method, check_key(key), expires, download_name=download_name)
+
+    @contextmanager
+    def _opened(self, key: str) -> Iterator[tuple[int, _Meta]]:
+        """(descriptor, metadata) of one state of the object, which stays readable whatever others do meanwhile."""
+        *segments, name = check_key(key).split("/")
+        try:
+            with self._folder.locked(exclusive=False), self._folder.parent(segments) as parent_fd:
+                fd = folder.open_plain(name + folder.PAYLOAD_SUFFIX, parent_fd)
+                meta = _read_meta(name, parent_fd, os.fstat(fd))
+        except FileNotFoundError:
+            raise ObjectMissing(f"There is no object {key!r}.") from None
+        try:
+            yield fd, meta
+        finally:
+            os.close(fd)
+
+    def _commit(self, key: str, draft: str, meta: _Meta) -> None:
+        *segments, name = key.split("/")
+        with self._folder.draft() as (fd, meta_draft):
+            folder.write_all(fd, json.dumps(asdict(meta)).encode())
+            with self._folder.locked(exclusive=True), self._folder.parent(segments, create=True) as parent_fd:
+                # Metadata first: a payload is what makes an object, metadata alone is nothing.
+                self._folder.publish(meta_draft, parent_fd, name + folder.META_SUFFIX)
+                self._folder.publish(draft, parent_fd, name + folder.PAYLOAD_SUFFIX)
+
+    def _remove(self, key: str) -> bool:
+        *segments, name = key.split("/")
+        with self._folder.locked(exclusive=True), suppress(FileNotFoundError):
+            with self._folder.parent(segments) as parent_fd, folder.disk_errors():
+                with suppress(FileNotFoundError):
+                    os.unlink(name + folder.META_SUFFIX, dir_fd=parent_fd)
+                os.unlink(name + folder.PAYLOAD_SUFFIX, dir_fd=parent_fd)
+            self._folder.prune(segments)
+            return True
+        return False
+
+    def _walk(self, segments: builtins.list[str], start: str) -> Iterator[ObjectInfo]:
+        try:
+            with self._folder.parent(segments) as parent_fd:
+                names = [name for name in folder.names(parent_fd) if name.key.startswith(start)]
+        except FileNotFoundError:
+            return
+        for name in names:
+            if name.is_folder:
+                yield from self._walk([*segments, name.key.removesuffix("/")], "")
+            else:
+                with suppress(ObjectMissing):  # deleted since
+                    yield self.info("/".join([*segments, name.key]))
+
+
+def _info(key: str, fd: int, meta: _Meta) -> ObjectInfo:
+    stat = os.fstat(fd)
+    etag = meta.sha256 or f"{stat.st_ino:x}-{stat.st_mtime_ns:x}-{stat.st_size:x}"
+    return ObjectInfo(key, meta.size_bytes, etag, datetime.fromtimestamp(meta.modified_at, UTC), meta.content_type)
+
+
+def _read_meta(name: str, parent_fd: int, payload: os.stat_result) -> _Meta:
+    """The sidecar, or what the payload alone tells if a crash or a hand came between the two."""
+    try:
+        fd = folder.open_plain(name + folder.META_SUFFIX, parent_fd)
+        try:
+            meta = _Meta(**json.loads(os.read(fd, MAX_META_BYTES)))
+        finally:
+            os.close(fd)
+    except (FileNotFoundError, ValueError, TypeError):
+        meta = None
+    if meta is None or meta.size_bytes != payload.st_size:
+        return _Meta(payload.st_size, "", DEFAULT_CONTENT_TYPE, payload.st_mtime)
+    return meta
+
+
+def _take(fd: int, path: Path) -> None:
+    """A new file with the content of an open object. Root ignores read-only modes, so it gets no link to the object."""
+    if os.geteuid() != 0:
+        parent_fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if folder.link_fd(fd, path.name, parent_fd):
+                return
+        finally:
+            os.close(parent_fd)
+    with folder.disk_errors(), path.open("xb") as target:
+        folder.copy_all(fd, target.fileno())
+
+
+def _digest(fd: int) -> tuple[int, str]:
+    """(size in bytes, sha256) of a file from its start."""
+    digest, position = hashlib.sha256(), 0
+    while data := os.pread(fd, CHUNK_BYTES, position):
+        digest.update(data)
+        position += len(data)
+    return position, digest.hexdigest()

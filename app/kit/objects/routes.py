@@ -1,0 +1,59 @@
+"""Signed links of a store that has no HTTP server of its own: PUT and GET /objects/{key}."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.kit.handover import Abandoned, Handover
+from app.kit.http import stream_bytes
+from app.kit.objects.base import ObjectStore
+from app.kit.objects.signing import verify
+
+
+async def put_object(request: Request) -> Response:
+    key = _verified_key(request, "PUT")
+    handover: Handover[bytes] = Handover()
+    store: ObjectStore = request.app.state.objects
+    limit = max(request.app.state.settings.max_model_bytes, request.app.state.settings.max_images_bytes)
+    storing = asyncio.create_task(run_in_threadpool(store.put, key, handover, max_bytes=limit))
+    storing.add_done_callback(lambda _: handover.close())
+    try:
+        async for chunk in request.stream():
+            if storing.done():
+                break
+            await handover.put(chunk, len(chunk))
+        await handover.end()
+    except BaseException as error:
+        await handover.end(Abandoned(str(error)))
+        with suppress(Exception):
+            await storing
+        raise
+    stored = await storing
+    return Response(status_code=200, headers={"ETag": f'"{stored.sha256}"'})
+
+
+def get_object(request: Request) -> Response:
+    key = _verified_key(request, "GET")
+    store: ObjectStore = request.app.state.objects
+    info = store.info(key)
+    name = request.query_params.get("name") or key.rpartition("/")[2]
+    return stream_bytes(
+        request, lambda start, end: store.read(key, start=start, end=end), size=info.size_bytes, etag=info.etag,
+        name=name, media_type=info.content_type,
+    )  # fmt: skip
+
+
+def _verified_key(request: Request, method: str) -> str:
+    key, given = str(request.path_params["key"]), request.query_params
+    secret = request.app.state.settings.secret_key.get_secret_value()
+    verify(
+        secret, method, key, given.get("expires", ""), given.get("signature", ""), time.time(),
+        download_name=given.get("name", ""),
+    )  # fmt: skip
+    return key

@@ -1,0 +1,138 @@
+"""Streaming uploads to S3: a stream in, one request or one multipart upload out, in constant memory.
+
+minio's own `put_object` joins parts in quadratic time, leaves its threads behind when the stream fails, and aborts
+while parts are still under way, which may leave them dangling. So the parts are cut and sent here, by minio's
+single requests. It must not know keys, buckets' creation or the errors of the house, save for the size limits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from minio import Minio
+from minio.datatypes import Part
+from minio.error import MinioException
+from urllib3.exceptions import HTTPError
+
+from app.kit.errors import TooLarge
+from app.kit.objects.s3_errors import s3_errors
+
+MAX_PARTS = 10_000
+_log = logging.getLogger(__name__)
+
+
+class Metered(Iterator[bytes]):
+    """Chunks passing by, counted and hashed. Raises TooLarge once they exceed `max_bytes`."""
+
+    def __init__(self, chunks: Iterable[bytes], max_bytes: int | None = None) -> None:
+        self._chunks = iter(chunks)
+        self._max_bytes = max_bytes
+        self._digest = hashlib.sha256()
+        self.size_bytes = 0
+
+    def __next__(self) -> bytes:
+        chunk = next(self._chunks)
+        self.size_bytes += len(chunk)
+        if self._max_bytes is not None and self.size_bytes > self._max_bytes:
+            raise TooLarge(f"The object is larger than the limit of {self._max_bytes} bytes.")
+        self._digest.update(chunk)
+        return chunk
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+
+def cut(chunks: Iterable[bytes], part_bytes: int) -> Iterator[bytes]:
+    """The same bytes in parts of exactly `part_bytes`, but for the last; one empty part if there are none."""
+    pending: list[memoryview] = []
+    pending_bytes, is_first = 0, True
+    for chunk in chunks:
+        view = memoryview(chunk)
+        while pending_bytes + len(view) >= part_bytes:
+            taken = part_bytes - pending_bytes
+            yield b"".join([*pending, view[:taken]])
+            pending, pending_bytes, is_first = [], 0, False
+            view = view[taken:]
+        if view:
+            pending.append(view)
+            pending_bytes += len(view)
+    if pending or is_first:
+        yield b"".join(pending)
+
+
+def upload(
+    client: Minio,
+    bucket: str,
+    key: str,
+    parts: Iterator[bytes],
+    *,
+    content_type: str,
+    metadata: dict[str, str],
+    num_parallel_uploads: int,
+) -> None:
+    """Store the parts as one object. What `parts` raises passes through, and the server keeps nothing."""
+    first = next(parts)
+    second = next(parts, None)
+    if second is None:
+        with s3_errors(key):
+            client.put_object(
+                bucket, key, io.BytesIO(first), len(first), content_type=content_type, metadata=dict(metadata)
+            )
+        return
+    headers = {"Content-Type": content_type} | {f"x-amz-meta-{name}": value for name, value in metadata.items()}
+    with s3_errors(key):
+        upload_id = client._create_multipart_upload(bucket, key, dict(headers))
+    try:
+        sent = _send(client, bucket, key, upload_id, _chain(first, second, parts), num_parallel_uploads)
+        with s3_errors(key):
+            client._complete_multipart_upload(bucket, key, upload_id, sent)
+    except BaseException:
+        _abort(client, bucket, key, upload_id)
+        raise
+
+
+def _chain(first: bytes, second: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield second
+    yield from rest
+
+
+def _send(
+    client: Minio, bucket: str, key: str, upload_id: str, parts: Iterator[bytes], num_parallel_uploads: int
+) -> list[Part]:
+    """Send parts side by side; returns when none is under way any more, also if it raises."""
+    sent: list[Part] = []
+    running: deque[tuple[int, Future[str]]] = deque()
+
+    def settle() -> None:
+        number, future = running.popleft()
+        with s3_errors(key):
+            sent.append(Part(number, future.result()))
+
+    pool = ThreadPoolExecutor(num_parallel_uploads, thread_name_prefix="s3-part")
+    try:
+        for number, data in enumerate(parts, 1):
+            if number > MAX_PARTS:
+                raise TooLarge(f"The object needs more than {MAX_PARTS} parts.")
+            if len(running) >= num_parallel_uploads:
+                settle()
+            running.append((number, pool.submit(client._upload_part, bucket, key, data, None, upload_id, number)))
+        while running:
+            settle()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+    return sent
+
+
+def _abort(client: Minio, bucket: str, key: str, upload_id: str) -> None:
+    try:
+        client._abort_multipart_upload(bucket, key, upload_id)
+    except (MinioException, HTTPError) as error:
+        # The first error is the one to report; a lifecycle rule of the bucket sweeps the parts.
+        _log.warning("an upload of %s could not be aborted: %s", key, type(error).__name__)
