@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+
+from app.conversion import model
+from app.conversion.model import Event, JobError, JobRecord
+from app.conversion.options import Chip, Options, ToolchainName
+from app.conversion.store import Beat, Filter, JobStore
+from app.kit.clock import to_text
+from app.wiring import Parts
+
+NOW = to_text(datetime(2026, 11, 20, tzinfo=UTC))
+
+
+def add(store: JobStore, number: int, **fields: object) -> JobRecord:
+    record = model.submitted(
+        f"job-{number}", now=NOW, owner=str(fields.get("owner", "ann")), name=str(fields.get("name", "")), tags=(),
+        options=fields.get("options", Options()), inputs={}, intake={},
+    )  # fmt: skip
+    store.create(record, score=float(number))
+    return record
+
+
+def claim(store: JobStore, job_id: str, worker: str = "w") -> JobRecord | None:
+    return store.apply(job_id, Event.CLAIM, "onnx", lambda job: model.claimed(job, worker=worker, now=NOW))
+
+
+def beat(record: JobRecord, progress: int, *, is_news: bool = True) -> Beat:
+    return Beat("w", "{}", record.claim, 20, progress, "half", NOW, is_news)
+
+
+def test_of_many_workers_one_gets_the_claim(parts: Parts) -> None:
+    add(parts.store, 1)
+    got: list[JobRecord | None] = []
+    threads = [threading.Thread(target=lambda n=n: got.append(claim(parts.store, "job-1", f"w{n}"))) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len([record for record in got if record]) == 1
+
+
+def test_the_record_is_a_hash_under_the_requirements_key(parts: Parts) -> None:
+    add(parts.store, 1)
+    fields = parts.redis.hgetall("job:job-1")
+    assert fields[b"status"] == b"ONNX"
+    assert {b"job_id", b"created_at", b"stage", b"progress", b"updated_at", b"output", b"error"} <= set(fields)
+
+
+def test_an_event_for_an_unknown_job_is_refused(parts: Parts) -> None:
+    assert claim(parts.store, "job-9") is None
+
+
+def test_a_finished_record_expires_and_an_active_one_does_not(parts: Parts) -> None:
+    add(parts.store, 1)
+    assert parts.redis.ttl("job:job-1") == -1
+    parts.store.apply("job-1", Event.CANCEL, "onnx", lambda job: model.cancelled(job, now=NOW))
+    assert 0 < parts.redis.ttl("job:job-1") <= parts.settings.record_ttl_s
+    assert list(parts.store.active()) == []
+
+
+def test_progress_is_told_while_the_claim_stands(parts: Parts) -> None:
+    add(parts.store, 1)
+    record = claim(parts.store, "job-1")
+    assert record is not None
+    assert parts.store.beat(record, beat(record, 50))
+    assert parts.store.require("job-1").current.progress == 50
+    assert "w" in parts.store.workers()
+
+
+def test_a_beat_hears_that_the_job_was_cancelled(parts: Parts) -> None:
+    add(parts.store, 1)
+    record = claim(parts.store, "job-1")
+    assert record is not None
+    parts.store.apply("job-1", Event.CANCEL, "onnx", lambda job: model.cancelled(job, now=NOW))
+    assert not parts.store.beat(record, beat(record, 50))
+    assert parts.store.require("job-1").current.progress == 0
+
+
+def test_a_beat_hears_that_redis_has_forgotten_the_job(parts: Parts) -> None:
+    add(parts.store, 1)
+    record = claim(parts.store, "job-1")
+    assert record is not None
+    parts.redis.flushall()
+    assert not parts.store.beat(record, beat(record, 50))
+    assert parts.store.get("job-1") is None
+
+
+def test_every_change_is_announced(parts: Parts) -> None:
+    with parts.redis.pubsub() as listener:
+        listener.subscribe("nudge:job:job-1")
+        add(parts.store, 1)
+        record = claim(parts.store, "job-1")
+        assert record is not None
+        parts.store.beat(record, beat(record, 10))
+        parts.store.beat(record, beat(record, 10, is_news=False))
+        parts.store.apply("job-1", Event.FAIL, "onnx", lambda j: model.failed(j, now=NOW, error=JobError("onnx", "x")))
+        messages = [listener.get_message(timeout=1) for _ in range(6)]
+    assert len([m for m in messages if m and m["type"] == "message"]) == 4
+
+
+def test_pages_are_newest_first_and_survive_new_jobs(parts: Parts) -> None:
+    for number in range(5):
+        add(parts.store, number)
+    first, cursor = parts.store.page(Filter(), limit=2, cursor=None)
+    add(parts.store, 9)
+    second, cursor = parts.store.page(Filter(), limit=2, cursor=cursor)
+    third, cursor = parts.store.page(Filter(), limit=2, cursor=cursor)
+    assert [r.job_id for r in (*first, *second, *third)] == ["job-4", "job-3", "job-2", "job-1", "job-0"]
+    assert cursor is None
+
+
+def test_filters_narrow_the_list(parts: Parts) -> None:
+    kneron = Options(toolchain=ToolchainName.KNERON, platform=Chip.KL720)
+    add(parts.store, 1, name="Face detector")
+    add(parts.store, 2, options=kneron)
+    add(parts.store, 3, owner="bob")
+    parts.store.apply("job-3", Event.CANCEL, "onnx", lambda job: model.cancelled(job, now=NOW))
+
+    def found(**wanted: str) -> list[str]:
+        return [r.job_id for r in parts.store.page(Filter(**wanted), limit=9, cursor=None)[0]]
+
+    assert found(text="face") == ["job-1"]
+    assert found(toolchain="kneron") == ["job-2"]
+    assert found(platform="720") == ["job-2"]
+    assert found(owner="bob") == ["job-3"]
+    assert found(status="FAILED") == ["job-3"]
+    assert found(status="ONNX") == ["job-2", "job-1"]
+
+
+def test_an_expired_record_leaves_the_list(parts: Parts) -> None:
+    add(parts.store, 1)
+    parts.redis.delete("job:job-1")
+    assert parts.store.page(Filter(), limit=9, cursor=None) == ([], None)
+    assert parts.redis.zcard("jobs") == 0
+
+
+def test_the_live_log_stops_at_its_cap(parts: Parts) -> None:
+    store = JobStore(parts.redis, record_ttl_s=60, live_log_bytes=10)
+    for portion in (b"1234567", b"89abcdef", b"more"):
+        store.log_append("job-1", "onnx", portion)
+    assert store.log_tail("job-1", "onnx", 0) == b"123456789a"
+    assert store.log_tail("job-1", "onnx", 7) == b"89a"
+
+
+def test_a_suspect_is_sentenced_only_after_a_while(parts: Parts) -> None:
+    assert not parts.store.suspect("job-1", after_s=100)
+    assert not parts.store.suspect("job-1", after_s=100)
+    assert parts.store.suspect("job-1", after_s=0)
+    parts.store.acquit("job-1")
+    assert not parts.store.suspect("job-1", after_s=0)
