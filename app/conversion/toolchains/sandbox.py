@@ -91,11 +91,10 @@ class Sandbox:
     def close(self) -> None:
         """End the fork server. Runs under way end with it, since their sockets close."""
         with self._lock:
-            if self._control is not None:
-                self._control.close()
-            if self._server is not None:
-                self._server.wait()
-            self._server = self._control = None
+            server = self._server
+            self._forget_server()
+            if server is not None:
+                server.wait()
 
     def run(
         self, target: str, request: dict[str, Any], *, work_dir: Path, limits: Limits, hooks: Hooks | None = None
@@ -132,14 +131,14 @@ class Sandbox:
                     socket.send_fds(control, [message], descriptors)
                     return
                 except OSError:
-                    control.close()
-                    self._server = self._control = None
+                    self._forget_server()
                     if attempt + 1 == START_TRIES:
                         raise StageCrashed("the sandbox process could not be started") from None
 
     def _ensure_server(self) -> socket.socket:
         if self._server is not None and self._control is not None and self._server.poll() is None:
             return self._control
+        self._forget_server()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-m", "app.conversion.toolchains.forkserver", str(theirs.fileno())]
         env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
@@ -147,6 +146,11 @@ class Sandbox:
         theirs.close()
         self._control = ours
         return ours
+
+    def _forget_server(self) -> None:
+        if self._control is not None:
+            self._control.close()
+        self._server = self._control = None
 
 
 def _follow(run: _Run) -> None:

@@ -1,0 +1,80 @@
+"""What the sandbox tests run in the child: each does one harm."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from app.conversion.errors import NotFinite
+from app.conversion.toolchains.base import Progress
+
+STUBBORN = "import os, signal, time; os.setsid(); signal.signal(15, signal.SIG_IGN); time.sleep(600)"
+HUNGRY = "import time\nheld = []\nwhile True:\n    held.append(bytearray(8_000_000)); time.sleep(0.01)"
+
+
+def answer(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    progress(0.5, "half")
+    print("a line of the log")
+    return {"seen": request, "cwd": str(Path.cwd()), "group": os.getpgid(0) == os.getpid()}
+
+
+def crash(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    os.kill(os.getpid(), signal.SIGSEGV)
+    return {}
+
+
+def eat_memory(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    held = []
+    while True:
+        held.append(bytearray(8_000_000))
+
+
+def eat_memory_in_children(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """Three processes, each below the limit for one, together above it."""
+    limit = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    code = f"import time\nheld = bytearray({limit // 2})\nfor i in range(0, len(held), 4096): held[i] = 1\ntime.sleep(600)"
+    children = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
+    return {"codes": [child.wait() for child in children]}
+
+
+def hang(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """Ignores SIGTERM, and has a child in a session of its own that does, too."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    child = subprocess.Popen([sys.executable, "-c", STUBBORN])
+    Path(request["pids"]).write_text(f"{os.getpid()} {child.pid}")
+    progress(0.1, "hanging")
+    time.sleep(600)
+    return {}
+
+
+def leave_a_child(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    child = subprocess.Popen([sys.executable, "-c", STUBBORN])
+    return {"pid": child.pid}
+
+
+def refuse(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    raise NotFinite("output x is NaN", hint="look at sample 3", detail={"sample": 3})
+
+
+def stumble(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    raise ValueError("nobody foresaw this")
+
+
+def leave(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    os._exit(3)
+
+
+def exit_politely(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    sys.exit("as the vendor's simulator does")
+
+
+def talk_much(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    for _ in range(1000):
+        print("x" * 1000)
+    return {"large": ["y" * 1000] * 1000}

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+
+from app.conversion import model
+from app.conversion.model import Event, JobRecord, Stage, StageState, Status
+from app.conversion.options import Options
+from app.kit.broker import make_broker
+from app.kit.clock import to_text
+from app.kit.slots import Doing
+from app.wiring import Parts
+
+LONG_AGO = to_text(datetime(2020, 1, 1, tzinfo=UTC))
+
+
+def submit(parts: Parts) -> JobRecord:
+    record = model.submitted(
+        str(uuid4()), now=LONG_AGO, owner="local", name="", tags=(), options=Options(), inputs={}, intake={}
+    )
+    parts.store.create(record, score=1.0)
+    parts.conversion.dispatch.enqueue(Stage.ONNX, record.job_id)
+    return record
+
+
+def claim(parts: Parts, job_id: str, step: str = "onnx") -> JobRecord:
+    parts.broker.do_fetch(step, 1)
+    record = parts.store.apply(
+        job_id, Event.CLAIM, step, lambda job: model.claimed(job, worker=f"here/{step}/0", now=LONG_AGO)
+    )
+    assert record is not None
+    return record
+
+
+def done(parts: Parts, job_id: str, step: str = "onnx", result: str = "ok", reason: str | None = None) -> None:
+    parts.conversion.dispatch.advance(job_id=job_id, step=step, result=result, reason=reason, facts=None)
+
+
+def sent_done(parts: Parts) -> list[dict[str, object]]:
+    raw = parts.broker.client.hvals("queue:done.msgs")
+    return [json.loads(message)["kwargs"] for message in raw]
+
+
+def test_the_done_message_has_the_requirements_fields(parts: Parts) -> None:
+    parts.conversion.dispatch.send_done(job_id="x", step="bie", result="fail", reason="why")
+    assert {"job_id": "x", "step": "bie", "result": "fail", "reason": "why"}.items() <= sent_done(parts)[0].items()
+
+
+def test_the_queues_hold_job_ids_under_the_requirements_names(parts: Parts) -> None:
+    record = submit(parts)
+    assert parts.broker.client.lrange("queue:onnx", 0, -1) == [record.job_id.encode()]
+
+
+def test_a_bare_done_message_queues_the_next_stage(parts: Parts) -> None:
+    record = submit(parts)
+    claim(parts, record.job_id)
+    done(parts, record.job_id)
+    after = parts.store.require(record.job_id)
+    assert (after.status, after.current.state) == (Status.BIE, StageState.QUEUED)
+    assert after.output["onnx_key"] == f"jobs/{record.job_id}/output/result.onnx"
+    assert parts.broker.waiting("bie") == 1
+
+
+def test_a_doubled_done_message_queues_the_next_stage_once(parts: Parts) -> None:
+    record = submit(parts)
+    claim(parts, record.job_id)
+    done(parts, record.job_id)
+    done(parts, record.job_id)
+    assert parts.broker.waiting("bie") == 1
+
+
+def test_a_failed_step_fails_the_job_with_its_reason(parts: Parts) -> None:
+    record = submit(parts)
+    claim(parts, record.job_id)
+    done(parts, record.job_id, result="fail", reason="it broke")
+    after = parts.store.require(record.job_id)
+    assert after.status is Status.FAILED
+    assert after.error
+    assert (after.error.step, after.error.reason) == ("onnx", "it broke")
+
+
+def test_a_done_message_for_a_forgotten_job_does_nothing(parts: Parts) -> None:
+    done(parts, str(uuid4()))
+    assert parts.broker.waiting("bie") == 0
+
+
+def test_a_done_message_that_comes_after_a_cancel_does_nothing(parts: Parts) -> None:
+    record = submit(parts)
+    claim(parts, record.job_id)
+    parts.conversion.jobs.cancel(record.job_id, "local")
+    done(parts, record.job_id)
+    assert parts.store.require(record.job_id).status is Status.FAILED
+    assert parts.broker.waiting("bie") == 0
+
+
+def test_a_scheduler_that_died_between_record_and_queue_is_made_good_by_the_same_message(parts: Parts) -> None:
+    record = submit(parts)
+    claim(parts, record.job_id)
+    parts.store.apply(
+        record.job_id, Event.SUCCEED, "onnx",
+        lambda j: model.succeeded(j, now=LONG_AGO, result_key="k", artifacts={}, summary={}, versions={}),
+    )  # fmt: skip
+    assert parts.broker.waiting("bie") == 0
+    done(parts, record.job_id)
+    assert parts.broker.waiting("bie") == 1
+
+
+def test_the_job_of_a_dead_worker_is_reported_lost(parts: Parts) -> None:
+    record = claim(parts, submit(parts).job_id)
+    parts.conversion.dispatch.lost(Doing("broker", record.job_id, record.claim))
+    message = sent_done(parts)[0]
+    assert (message["result"], message["reason"]) == ("fail", "worker lost")
+
+
+@pytest.mark.parametrize("claim_text", ["", "another claim"])
+def test_a_job_that_went_on_after_its_worker_died_is_left_alone(parts: Parts, claim_text: str) -> None:
+    record = claim(parts, submit(parts).job_id)
+    parts.conversion.dispatch.lost(Doing("broker", record.job_id, claim_text))
+    assert sent_done(parts) == []
+
+
+def test_the_sweep_fails_a_job_whose_host_never_came_back(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.conversion.service.dispatch.SUSPECT_S", 0)
+    claim(parts, submit(parts).job_id)
+    parts.conversion.dispatch.sweep()
+    assert sent_done(parts) == []  # a first look is no proof
+    parts.conversion.dispatch.sweep()
+    assert [m["reason"] for m in sent_done(parts)] == ["worker lost"]
+
+
+def test_the_sweep_leaves_a_job_whose_worker_lives(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.conversion.service.dispatch.SUSPECT_S", 0)
+    claim(parts, submit(parts).job_id)
+    parts.store.announce("here/onnx/0", "{}", 20)
+    for _ in range(3):
+        parts.conversion.dispatch.sweep()
+    assert sent_done(parts) == []
+
+
+def test_the_sweep_queues_what_was_never_queued(parts: Parts) -> None:
+    record = submit(parts)
+    parts.broker.take_back("onnx", record.job_id)
+    parts.conversion.dispatch.sweep()
+    assert parts.broker.waiting("onnx") == 1
+    parts.conversion.dispatch.sweep()
+    assert parts.broker.waiting("onnx") == 1
+
+
+def test_what_a_dead_worker_had_fetched_and_not_begun_is_queued_again(parts: Parts) -> None:
+    record = submit(parts)
+    dead = make_broker(parts.settings.queues, one_at_a_time=())
+    dead.do_fetch("onnx", 1)
+    dead.client.close()
+    parts.conversion.dispatch.adopt(Doing(dead.broker_id), ["onnx"])
+    assert parts.broker.position("onnx", record.job_id) == 0
+
+
+def test_stale_uploads_are_deleted_and_fresh_ones_kept(parts: Parts) -> None:
+    uploads = parts.conversion.uploads
+    upload_id = uploads.begin("local")
+    parts.conversion.dispatch.sweep()
+    assert uploads.owner(upload_id) == "local"
+    parts.conversion.dispatch.upload_ttl_s = -1
+    parts.conversion.dispatch.sweep()
+    assert list(parts.objects.list("uploads/")) == []
