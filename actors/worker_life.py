@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import shutil
-import threading
 import time
 from typing import Any
 
@@ -14,7 +13,7 @@ import dramatiq
 import redis
 
 from app.conversion.service.dispatch import DONE, QUEUES
-from app.conversion.stages import Worker
+from app.conversion.stages import Heartbeat, Worker
 from app.kit.slots import Doing, Slot, take_slot
 from app.wiring import Parts
 
@@ -26,12 +25,12 @@ class WorkerLife(dramatiq.Middleware):
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.slots: dict[str, Slot] = {}
+        self.heartbeats: dict[str, Heartbeat] = {}
         self.started_at = time.time()
-        self._stop = threading.Event()
 
     def worker(self, queue: str) -> Worker:
         """Who this process is to a stage of this queue."""
-        return Worker(self.slots[queue], self.parts.broker.broker_id, lambda job_id: self._text(queue, job_id))
+        return Worker(self.slots[queue], self.parts.broker.broker_id, self.heartbeats[queue])
 
     def before_worker_boot(self, broker: Any, worker: Any) -> None:
         """Take a slot per queue, and say what died in it, before the first message is fetched."""
@@ -45,12 +44,17 @@ class WorkerLife(dramatiq.Middleware):
             for doing in left:
                 self._inherit(doing, queue)
             slot.write(Doing(broker.broker_id))
+            self.heartbeats[queue] = Heartbeat(
+                self.parts.store, worker=slot.name, ttl_s=settings.worker_ttl_s,
+                text=lambda job_id, queue=queue: self._text(queue, job_id),  # type: ignore[misc]
+            )  # fmt: skip
+            self.heartbeats[queue].start()
         if any(queue in self.slots for queue in QUEUES):
             self.parts.sandbox.start()
-        threading.Thread(target=self._announce, name="signs-of-life", daemon=True).start()
 
     def before_worker_shutdown(self, broker: Any, worker: Any) -> None:
-        self._stop.set()
+        for heartbeat in self.heartbeats.values():
+            heartbeat.stop()
 
     def after_worker_shutdown(self, broker: Any, worker: Any) -> None:
         for slot in self.slots.values():
@@ -69,20 +73,6 @@ class WorkerLife(dramatiq.Middleware):
             except redis.RedisError as error:
                 logger.warning("Redis is not there yet: %s", error)
                 time.sleep(STAND_IN_S)
-
-    def _announce(self) -> None:
-        """Signs of life while idle; a running stage gives its own, more often and with the job in it."""
-        ttl_s = self.parts.settings.worker_ttl_s
-        while True:
-            for queue, slot in self.slots.items():
-                doing = slot.read()
-                try:
-                    if doing is None or not doing.record_id:
-                        self.parts.store.announce(slot.name, self._text(queue, None), ttl_s)
-                except redis.RedisError as error:
-                    logger.warning("No sign of life from %s: %s", slot.name, error)
-            if self._stop.wait(ttl_s / 4):
-                return
 
     def _text(self, queue: str, job_id: str | None) -> str:
         settings = self.parts.settings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -68,6 +68,8 @@ def _transitions() -> dict[tuple[Status, StageState, Event], tuple[Status, Stage
 TRANSITIONS = _transitions()
 """(status, state of its stage, event) → (status, state of that status's stage). What is not here is refused."""
 
+OUTPUT_KEYS = tuple(f"{stage.step}_key" for stage in Stage)
+
 TERMINAL = frozenset(Status) - {status for status, _, _ in TRANSITIONS}
 
 
@@ -126,7 +128,6 @@ class JobRecord:
     """What was found when the job was submitted: facts of the model and of the images, warnings."""
     claim: str = ""
     """Which worker may report on the running stage; empty when none."""
-    version: int = 1
 
     @property
     def is_terminal(self) -> bool:
@@ -151,118 +152,134 @@ def submitted(
     stages[Stage.ONNX.step] = StageRecord(state=StageState.QUEUED, queued_at=now)
     return JobRecord(
         job_id=job_id, created_at=now, updated_at=now, status=Status.ONNX, stage=Stage.ONNX, owner=owner, name=name,
-        tags=tags, options=options, output={"onnx_key": None, "bie_key": None, "nef_key": None}, stages=stages,
-        artifacts=inputs, intake=intake,
+        tags=tags, options=options, output=dict.fromkeys(OUTPUT_KEYS), stages=stages, artifacts=inputs, intake=intake,
     )  # fmt: skip
 
 
-def can(record: JobRecord, event: Event, step: str) -> bool:
-    """Is the event about the stage the job is in, and does the table know it?"""
-    if record.is_terminal or record.stage.step != step:
-        return False
-    return (record.status, record.current.state, event) in TRANSITIONS
+# --- changes ---------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Change:
+    """One event as the store applies it: where the job must stand, and which fields it then gets.
+
+    A change is complete without knowing the record before, so it takes one step to apply; whether it may be applied is
+    the table's word, carried along in `status` and `states`.
+    """
+
+    stage: Stage
+    states: tuple[StageState, ...]
+    fields: dict[str, str]
+    is_end: bool
+
+    @property
+    def status(self) -> Status:
+        return Status(self.stage.value)
 
 
-def claimed(record: JobRecord, *, worker: str, now: str) -> JobRecord:
-    running = replace(record.current, state=StageState.RUNNING, started_at=now, worker=worker)
-    return _moved(record, Event.CLAIM, running, now, claim=f"{worker}#{record.stage.step}#{record.version}")
+def claimed(stage: Stage, *, worker: str, now: str) -> Change:
+    """A job claims each stage at most once, so worker and stage name the claim."""
+    own = {"started_at": now, "worker": worker}
+    return _change(stage, Event.CLAIM, now, own, {"claim": f"{worker}#{stage.step}"})
 
 
 def succeeded(
-    record: JobRecord, *, now: str, result_key: str, artifacts: dict[str, Artifact], summary: dict[str, Any],
-    versions: dict[str, str],
-) -> JobRecord:  # fmt: skip
-    done = replace(
-        record.current, state=StageState.DONE, progress=100, message="", finished_at=now, summary=summary,
-        versions=versions,
-    )  # fmt: skip
-    output = {**record.output, f"{record.stage.step}_key": result_key}
-    return _moved(record, Event.SUCCEED, done, now, output=output, artifacts={**record.artifacts, **artifacts})
+    stage: Stage, *, now: str, finished_at: str, output: dict[str, str | None], artifacts: dict[str, Artifact],
+    summary: dict[str, Any], versions: dict[str, str],
+) -> Change:  # fmt: skip
+    """finished_at: by the worker's own clock; now: when it was heard of. output: the keys of all stages so far."""
+    own = {
+        "progress": "100", "message": "", "finished_at": finished_at, "summary": json.dumps(summary),
+        "versions": json.dumps(versions),
+    }  # fmt: skip
+    whole = (list(Stage).index(stage) + 1) * 100 // len(Stage)
+    output_text = json.dumps({**dict.fromkeys(OUTPUT_KEYS), **output})
+    return _change(stage, Event.SUCCEED, now, own, {"progress": str(whole), "output": output_text}, artifacts)
 
 
-def failed(record: JobRecord, *, now: str, error: JobError, artifacts: dict[str, Artifact] | None = None) -> JobRecord:
-    ended = replace(record.current, state=StageState.FAILED, finished_at=now)
-    return _moved(record, Event.FAIL, ended, now, error=error, artifacts={**record.artifacts, **(artifacts or {})})
+def failed(stage: Stage, *, now: str, error: JobError, artifacts: dict[str, Artifact] | None = None) -> Change:
+    return _change(stage, Event.FAIL, now, {"finished_at": now}, {"error": json.dumps(asdict(error))}, artifacts)
 
 
 CANCELLED = "CANCELLED"
 
 
-def cancelled(record: JobRecord, *, now: str) -> JobRecord:
+def cancelled(stage: Stage, *, now: str) -> Change:
     """The requirement knows five statuses, so a cancelled job is FAILED with the reason CANCELLED."""
-    ended = replace(record.current, state=StageState.FAILED, finished_at=now)
-    error = JobError(step=record.stage.step, reason=CANCELLED, code=CANCELLED, hint="Submit it again when you need it.")
-    return _moved(record, Event.CANCEL, ended, now, error=error)
+    error = JobError(step=stage.step, reason=CANCELLED, code=CANCELLED, hint="Submit it again when you need it.")
+    return _change(stage, Event.CANCEL, now, {"finished_at": now}, {"error": json.dumps(asdict(error))})
 
 
-def _moved(record: JobRecord, event: Event, ended: StageRecord, now: str, claim: str = "", **changes: Any) -> JobRecord:
-    status, state = TRANSITIONS[record.status, record.current.state, event]
-    stages = {**record.stages, record.stage.step: ended}
-    stage = record.stage
-    if status.value != record.status.value and status not in TERMINAL:
-        stage = Stage(status.value)
-        stages[stage.step] = StageRecord(state=state, queued_at=now)
-    finished_at = now if status in TERMINAL else None
-    return replace(
-        record,
-        status=status,
-        stage=stage,
-        stages=stages,
-        updated_at=now,
-        finished_at=finished_at,
-        claim=claim,
-        **changes,
-    )
+def _change(
+    stage: Stage, event: Event, now: str, own: dict[str, str], whole: dict[str, str],
+    artifacts: dict[str, Artifact] | None = None,
+) -> Change:  # fmt: skip
+    """own: fields of this stage; whole: fields of the job."""
+    here = Status(stage.value)
+    states = tuple(state for status, state, known in TRANSITIONS if status is here and known is event)
+    status, state = TRANSITIONS[here, states[0], event]
+    is_next = status is not here and status not in TERMINAL
+    fields = {"claim": "", **whole, "status": status.value, "updated_at": now}
+    fields |= {f"{stage.step}.{name}": value for name, value in own.items()}
+    fields[f"{stage.step}.state"] = (StageState.DONE if is_next else state).value
+    if is_next:
+        fields |= {"stage": status.value, f"{status.lower()}.state": state.value, f"{status.lower()}.queued_at": now}
+    if status in TERMINAL:
+        fields["finished_at"] = now
+    fields |= _artifact_fields(artifacts or {})
+    return Change(stage, states, fields, is_end=status in TERMINAL)
 
 
-# --- as the fields of a Redis hash ----------------------------------------------------------------
-_JSON_FIELDS = ("output", "error", "tags", "options", "stages", "artifacts", "intake")
+# --- as the fields of a Redis hash -----------------------------------------------------------------
+ARTIFACT = "artifact:"
+_TEXT_FIELDS = ("job_id", "created_at", "updated_at", "owner", "name", "claim")
 
 
-def to_fields(record: JobRecord, unlike: JobRecord | None = None) -> dict[str, str]:
-    """The record as flat text fields; nested ones are JSON. With `unlike`, only what differs from it."""
-    fields = {
-        name: _dump(name, getattr(record, name))
-        for name in record.__dataclass_fields__
-        if name != "version" and (unlike is None or getattr(record, name) != getattr(unlike, name))
+def to_fields(record: JobRecord) -> dict[str, str]:
+    """The record as flat text fields: stages are `<step>.<field>`, artifacts `artifact:<name>`, the rest that has parts
+    is JSON."""
+    fields = {name: str(getattr(record, name)) for name in _TEXT_FIELDS}
+    fields |= {
+        "status": record.status.value,
+        "stage": record.stage.value,
+        "progress": str(record.progress),
+        "finished_at": record.finished_at or "",
+        "output": json.dumps(record.output),
+        "error": json.dumps(asdict(record.error)) if record.error else "",
+        "tags": json.dumps(record.tags),
+        "options": record.options.model_dump_json(exclude_defaults=True),
+        "intake": json.dumps(record.intake),
     }
-    return {**fields, "progress": str(record.progress)}
+    for step, stage in record.stages.items():
+        fields |= {f"{step}.{name}": text for name, text in _stage_fields(stage).items() if text}
+    return fields | _artifact_fields(record.artifacts)
 
 
 def from_fields(fields: dict[str, str]) -> JobRecord:
-    """Inverse of to_fields; `stage_progress` and `message`, written while a stage runs, go into its stage."""
-    stages = {step: _stage(data) for step, data in json.loads(fields["stages"]).items()}
-    stage = Stage(fields["stage"])
-    if fields.get("claim") and fields.get("live_claim") == fields["claim"]:
-        live = replace(stages[stage.step], progress=int(fields["live_progress"]), message=fields["live_message"])
-        stages[stage.step] = live
-    error = json.loads(fields["error"])
+    """Inverse of to_fields."""
+    error = fields.get("error")
     return JobRecord(
-        job_id=fields["job_id"],
-        created_at=fields["created_at"],
-        updated_at=fields["updated_at"],
-        finished_at=fields["finished_at"] or None,
+        **{name: fields[name] for name in _TEXT_FIELDS},
+        finished_at=fields.get("finished_at") or None,
         status=Status(fields["status"]),
-        stage=stage,
+        stage=Stage(fields["stage"]),
         output=json.loads(fields["output"]),
-        error=JobError(**error) if error else None,
-        owner=fields["owner"],
-        name=fields["name"],
+        error=JobError(**json.loads(error)) if error else None,
         tags=tuple(json.loads(fields["tags"])),
         options=Options.model_validate_json(fields["options"]),
-        stages=stages,
-        artifacts={name: Artifact(**data) for name, data in json.loads(fields["artifacts"]).items()},
+        stages={stage.step: _stage(fields, stage.step) for stage in Stage},
+        artifacts={
+            name.removeprefix(ARTIFACT): Artifact(**json.loads(text))
+            for name, text in fields.items()
+            if name.startswith(ARTIFACT)
+        },
         intake=json.loads(fields["intake"]),
-        claim=fields["claim"],
-        version=int(fields["version"]),
     )
 
 
-def live_fields(record: JobRecord, claim: str, progress: int, message: str, now: str) -> dict[str, str]:
-    """What a running stage reports between its claim and its end; record is the job as it was claimed."""
-    whole = (record.progress * len(Stage) + progress) // len(Stage)
+def live_fields(stage: Stage, progress: int, message: str, now: str) -> dict[str, str]:
+    """What a running stage reports between its claim and its end. progress: 0..100 of this stage."""
+    whole = (list(Stage).index(stage) * 100 + progress) // len(Stage)
     return {
-        "live_claim": claim, "live_progress": str(progress), "live_message": message, "progress": str(whole),
+        f"{stage.step}.progress": str(progress), f"{stage.step}.message": message, "progress": str(whole),
         "updated_at": now,
     }  # fmt: skip
 
@@ -270,17 +287,40 @@ def live_fields(record: JobRecord, claim: str, progress: int, message: str, now:
 def to_json(record: JobRecord, queue_position: int | None = None) -> dict[str, Any]:
     """The record as the API shows it."""
     shown = {**asdict(record), "options": record.options.model_dump(mode="json"), "progress": record.progress}
-    del shown["claim"], shown["version"]
+    del shown["claim"]
     return {**shown, "tags": list(record.tags), "queue_position": queue_position}
 
 
-def _stage(data: dict[str, Any]) -> StageRecord:
-    return StageRecord(**{**data, "state": StageState(data["state"])})
+def _stage_fields(stage: StageRecord) -> dict[str, str]:
+    return {
+        "state": stage.state.value,
+        "progress": str(stage.progress) if stage.progress else "",
+        "message": stage.message,
+        "queued_at": stage.queued_at or "",
+        "started_at": stage.started_at or "",
+        "finished_at": stage.finished_at or "",
+        "worker": stage.worker or "",
+        "summary": json.dumps(stage.summary) if stage.summary else "",
+        "versions": json.dumps(stage.versions) if stage.versions else "",
+    }
 
 
-def _dump(name: str, value: Any) -> str:
-    if name == "options":
-        return str(value.model_dump_json(exclude_defaults=True))
-    if name in _JSON_FIELDS:
-        return json.dumps(value, default=asdict)
-    return "" if value is None else str(value)
+def _stage(fields: dict[str, str], step: str) -> StageRecord:
+    def text(name: str) -> str:
+        return fields.get(f"{step}.{name}", "")
+
+    return StageRecord(
+        state=StageState(text("state")),
+        progress=int(text("progress") or 0),
+        message=text("message"),
+        queued_at=text("queued_at") or None,
+        started_at=text("started_at") or None,
+        finished_at=text("finished_at") or None,
+        worker=text("worker") or None,
+        summary=json.loads(text("summary") or "{}"),
+        versions=json.loads(text("versions") or "{}"),
+    )
+
+
+def _artifact_fields(artifacts: dict[str, Artifact]) -> dict[str, str]:
+    return {ARTIFACT + name: json.dumps(asdict(artifact)) for name, artifact in artifacts.items()}

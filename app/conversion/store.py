@@ -1,13 +1,13 @@
 """Remembers jobs. The one writer of job records: nobody else assigns a status.
 
-`apply` reads, asks the transition table, and compares-and-sets in one step; a refused event returns None, which is how
-a doubled, late or forged message ends.
+`apply` compares where the job stands with where the change's table entry says it must, and sets, in one step; a
+refused change returns None, which is how a doubled, late or forged message ends.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,7 @@ import redis
 
 from app.conversion import model
 from app.conversion.errors import JobNotFound
-from app.conversion.model import Event, JobRecord
-from app.kit.errors import Unavailable
+from app.conversion.model import Change, JobRecord
 from app.kit.records import Records, living_workers
 
 CHUNK = 200
@@ -54,7 +53,6 @@ class Beat:
 
     worker: str
     worker_text: str
-    claim: str
     ttl_s: float
     progress: int
     message: str
@@ -84,24 +82,22 @@ class JobStore:
             raise job_not_found(job_id)
         return record
 
-    def apply(self, job_id: str, event: Event, step: str, change: Callable[[JobRecord], JobRecord]) -> JobRecord | None:
-        """Change the job if the event is allowed where it stands now; else return None."""
-        for _ in range(10):
-            before = self.get(job_id)
-            if before is None or not model.can(before, event, step):
-                return None
-            after = change(before)
-            ttl_s = self.record_ttl_s if after.is_terminal else None
-            fields = model.to_fields(after, unlike=before)
-            if self.records.compare_and_set(job_id, before.version, fields, ttl_s=ttl_s):
-                return after
-        raise Unavailable(f"job {job_id} is being changed by too many at once")
+    def apply(self, job_id: str, change: Change) -> JobRecord | None:
+        """Change the job if it stands where the change says; else return None."""
+        step = change.stage.step
+        guards = {"status": [change.status.value], f"{step}.state": [state.value for state in change.states]}
+        is_claim = bool(change.fields["claim"])
+        fields = self.records.change(
+            job_id, guards, change.fields, ttl_s=self.record_ttl_s if change.is_end else None,
+            drop_text="" if is_claim else f"log:{step}",
+        )  # fmt: skip
+        return model.from_fields(fields) if fields else None
 
     def beat(self, record: JobRecord, beat: Beat) -> bool:
         """Report life and progress. False when the job was cancelled, deleted or forgotten meanwhile."""
-        live = model.live_fields(record, beat.claim, beat.progress, beat.message, beat.now) if beat.is_news else {}
+        live = model.live_fields(record.stage, beat.progress, beat.message, beat.now) if beat.is_news else {}
         return self.records.beat(
-            record.job_id, beat.claim, worker=beat.worker, worker_text=beat.worker_text,
+            record.job_id, record.claim, worker=beat.worker, worker_text=beat.worker_text,
             ttl_ms=int(beat.ttl_s * 1000), fields=live,
         )  # fmt: skip
 
@@ -136,9 +132,6 @@ class JobStore:
 
     def log_tail(self, job_id: str, step: str, offset: int) -> bytes:
         return self.records.tail(job_id, f"log:{step}", offset)
-
-    def log_drop(self, job_id: str, step: str) -> None:
-        self.records.drop_text(job_id, f"log:{step}")
 
     def suspect(self, job_id: str, *, after_s: float) -> bool:
         """Note that the job's worker shows no life. True when that was noted at least after_s ago already."""

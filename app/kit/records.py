@@ -1,7 +1,7 @@
 """Records in Redis: a hash per record, changed only by compare-and-set, every change announced on a channel.
 
-Each write is one script, hence one round trip and one step: the change, the indexes and the nudge happen together or
-not at all. This module knows hashes, versions and claims; what the fields mean is the capability's.
+Each change is one script, hence one round trip and one step: the guard, the fields, the indexes and the nudge happen
+together or not at all. This module knows hashes, guards and claims; what the fields mean is the capability's.
 """
 
 from __future__ import annotations
@@ -15,23 +15,29 @@ NUDGES = "nudge:"  # channel of a record: nudge:<its key>
 
 _CREATE = """
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
-redis.call('HSET', KEYS[1], 'version', 1, unpack(ARGV, 3))
+redis.call('HSET', KEYS[1], unpack(ARGV, 3))
 redis.call('ZADD', KEYS[2], ARGV[1], ARGV[2])
 redis.call('ZADD', KEYS[3], ARGV[1], ARGV[2])
 redis.call('PUBLISH', 'nudge:' .. KEYS[1], 1)
 return 1
 """
 
-# ARGV: expected version, ttl in seconds ('' while active), member of the active index, field, value, ...
-_COMPARE_AND_SET = """
-if redis.call('HGET', KEYS[1], 'version') ~= ARGV[1] then return 0 end
-redis.call('HSET', KEYS[1], 'version', ARGV[1] + 1, unpack(ARGV, 4))
-if ARGV[2] ~= '' then
-  redis.call('EXPIRE', KEYS[1], ARGV[2])
-  redis.call('ZREM', KEYS[2], ARGV[3])
+# KEYS: record, active index, a text beside the record to drop. ARGV: ttl in seconds ('' while the record is active),
+# id in the active index, number of guards, (field, '|allowed|values|') per guard, then field, value, ...
+_CHANGE = """
+local first = 4 + 2 * ARGV[3]
+for i = 4, first - 1, 2 do
+  local value = redis.call('HGET', KEYS[1], ARGV[i])
+  if not value or not string.find(ARGV[i + 1], '|' .. value .. '|', 1, true) then return false end
 end
-redis.call('PUBLISH', 'nudge:' .. KEYS[1], ARGV[1] + 1)
-return 1
+redis.call('HSET', KEYS[1], unpack(ARGV, first))
+if ARGV[1] ~= '' then
+  redis.call('EXPIRE', KEYS[1], ARGV[1])
+  redis.call('ZREM', KEYS[2], ARGV[2])
+end
+if KEYS[3] then redis.call('UNLINK', KEYS[3]) end
+redis.call('PUBLISH', 'nudge:' .. KEYS[1], 1)
+return redis.call('HGETALL', KEYS[1])
 """
 
 # ARGV: claim, ttl of the worker's sign of life in ms, its text, field, value, ... Returns 1 while the claim stands.
@@ -65,7 +71,7 @@ class Records:
         self.all_index = f"{kind}s"
         self.active_index = f"{kind}s:active"
         self._create = client.register_script(_CREATE)
-        self._compare_and_set = client.register_script(_COMPARE_AND_SET)
+        self._change = client.register_script(_CHANGE)
         self._beat = client.register_script(_BEAT)
         self._append = client.register_script(_APPEND)
 
@@ -86,10 +92,22 @@ class Records:
                 pipe.hgetall(self.key(record_id))
             return [_texts(fields) for fields in pipe.execute()]
 
-    def compare_and_set(self, record_id: str, version: int, fields: Mapping[str, str], *, ttl_s: int | None) -> bool:
-        """Change the record if it still has this version. ttl_s: set when the record has come to its end."""
-        args: list[Any] = [version, "" if ttl_s is None else ttl_s, record_id, *_flat(fields)]
-        return bool(self._compare_and_set(keys=[self.key(record_id), self.active_index], args=args))
+    def change(
+        self, record_id: str, guards: Mapping[str, Iterable[str]], fields: Mapping[str, str], *, ttl_s: int | None,
+        drop_text: str = "",
+    ) -> dict[str, str] | None:  # fmt: skip
+        """Set fields if every guarded field has one of its allowed values now.
+
+        Returns the whole record as it is afterwards; None when a guard refused or there is no such record. ttl_s: given
+        when the record has come to its end. drop_text: name of a text beside the record that is no longer needed.
+        """
+        keys = [self.key(record_id), self.active_index]
+        if drop_text:
+            keys.append(f"{self.key(record_id)}:{drop_text}")
+        conditions = [part for field, allowed in guards.items() for part in (field, f"|{'|'.join(allowed)}|")]
+        args: list[Any] = ["" if ttl_s is None else ttl_s, record_id, len(guards), *conditions, *_flat(fields)]
+        found = self._change(keys=keys, args=args)
+        return _texts(dict(zip(found[::2], found[1::2], strict=True))) if found else None
 
     def beat(
         self, record_id: str, claim: str, *, worker: str, worker_text: str, ttl_ms: int, fields: Mapping[str, str]
@@ -105,9 +123,6 @@ class Records:
     def tail(self, record_id: str, name: str, offset: int) -> bytes:
         text: bytes = self.client.getrange(f"{self.key(record_id)}:{name}", offset, -1)
         return text
-
-    def drop_text(self, record_id: str, name: str) -> None:
-        self.client.delete(f"{self.key(record_id)}:{name}")
 
     def active_ids(self) -> list[str]:
         return [_text(i) for i in self.client.zrange(self.active_index, 0, -1)]

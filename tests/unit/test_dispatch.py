@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from app.conversion import model
-from app.conversion.model import Event, JobRecord, Stage, StageState, Status
+from app.conversion.model import JobRecord, Stage, StageState, Status
 from app.conversion.options import Options
 from app.kit.broker import make_broker
 from app.kit.clock import to_text
@@ -28,9 +28,7 @@ def submit(parts: Parts) -> JobRecord:
 
 def claim(parts: Parts, job_id: str, step: str = "onnx") -> JobRecord:
     parts.broker.do_fetch(step, 1)
-    record = parts.store.apply(
-        job_id, Event.CLAIM, step, lambda job: model.claimed(job, worker=f"here/{step}/0", now=LONG_AGO)
-    )
+    record = parts.store.apply(job_id, model.claimed(Stage.ONNX, worker=f"here/{step}/0", now=LONG_AGO))
     assert record is not None
     return record
 
@@ -100,8 +98,10 @@ def test_a_scheduler_that_died_between_record_and_queue_is_made_good_by_the_same
     record = submit(parts)
     claim(parts, record.job_id)
     parts.store.apply(
-        record.job_id, Event.SUCCEED, "onnx",
-        lambda j: model.succeeded(j, now=LONG_AGO, result_key="k", artifacts={}, summary={}, versions={}),
+        record.job_id,
+        model.succeeded(
+            Stage.ONNX, now=LONG_AGO, finished_at=LONG_AGO, output={}, artifacts={}, summary={}, versions={}
+        ),
     )  # fmt: skip
     assert parts.broker.waiting("bie") == 0
     done(parts, record.job_id)

@@ -4,7 +4,7 @@ import threading
 from datetime import UTC, datetime
 
 from app.conversion import model
-from app.conversion.model import Event, JobError, JobRecord
+from app.conversion.model import JobError, JobRecord, Stage
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.store import Beat, Filter, JobStore
 from app.kit.clock import to_text
@@ -23,11 +23,11 @@ def add(store: JobStore, number: int, **fields: object) -> JobRecord:
 
 
 def claim(store: JobStore, job_id: str, worker: str = "w") -> JobRecord | None:
-    return store.apply(job_id, Event.CLAIM, "onnx", lambda job: model.claimed(job, worker=worker, now=NOW))
+    return store.apply(job_id, model.claimed(Stage.ONNX, worker=worker, now=NOW))
 
 
-def beat(record: JobRecord, progress: int, *, is_news: bool = True) -> Beat:
-    return Beat("w", "{}", record.claim, 20, progress, "half", NOW, is_news)
+def beat(progress: int, *, is_news: bool = True) -> Beat:
+    return Beat("w", "{}", 20, progress, "half", NOW, is_news)
 
 
 def test_of_many_workers_one_gets_the_claim(parts: Parts) -> None:
@@ -55,7 +55,7 @@ def test_an_event_for_an_unknown_job_is_refused(parts: Parts) -> None:
 def test_a_finished_record_expires_and_an_active_one_does_not(parts: Parts) -> None:
     add(parts.store, 1)
     assert parts.redis.ttl("job:job-1") == -1
-    parts.store.apply("job-1", Event.CANCEL, "onnx", lambda job: model.cancelled(job, now=NOW))
+    parts.store.apply("job-1", model.cancelled(Stage.ONNX, now=NOW))
     assert 0 < parts.redis.ttl("job:job-1") <= parts.settings.record_ttl_s
     assert list(parts.store.active()) == []
 
@@ -64,7 +64,7 @@ def test_progress_is_told_while_the_claim_stands(parts: Parts) -> None:
     add(parts.store, 1)
     record = claim(parts.store, "job-1")
     assert record is not None
-    assert parts.store.beat(record, beat(record, 50))
+    assert parts.store.beat(record, beat(50))
     assert parts.store.require("job-1").current.progress == 50
     assert "w" in parts.store.workers()
 
@@ -73,8 +73,8 @@ def test_a_beat_hears_that_the_job_was_cancelled(parts: Parts) -> None:
     add(parts.store, 1)
     record = claim(parts.store, "job-1")
     assert record is not None
-    parts.store.apply("job-1", Event.CANCEL, "onnx", lambda job: model.cancelled(job, now=NOW))
-    assert not parts.store.beat(record, beat(record, 50))
+    parts.store.apply("job-1", model.cancelled(Stage.ONNX, now=NOW))
+    assert not parts.store.beat(record, beat(50))
     assert parts.store.require("job-1").current.progress == 0
 
 
@@ -83,7 +83,7 @@ def test_a_beat_hears_that_redis_has_forgotten_the_job(parts: Parts) -> None:
     record = claim(parts.store, "job-1")
     assert record is not None
     parts.redis.flushall()
-    assert not parts.store.beat(record, beat(record, 50))
+    assert not parts.store.beat(record, beat(50))
     assert parts.store.get("job-1") is None
 
 
@@ -93,9 +93,9 @@ def test_every_change_is_announced(parts: Parts) -> None:
         add(parts.store, 1)
         record = claim(parts.store, "job-1")
         assert record is not None
-        parts.store.beat(record, beat(record, 10))
-        parts.store.beat(record, beat(record, 10, is_news=False))
-        parts.store.apply("job-1", Event.FAIL, "onnx", lambda j: model.failed(j, now=NOW, error=JobError("onnx", "x")))
+        parts.store.beat(record, beat(10))
+        parts.store.beat(record, beat(10, is_news=False))
+        parts.store.apply("job-1", model.failed(Stage.ONNX, now=NOW, error=JobError("onnx", "x")))
         messages = [listener.get_message(timeout=1) for _ in range(6)]
     assert len([m for m in messages if m and m["type"] == "message"]) == 4
 
@@ -116,7 +116,7 @@ def test_filters_narrow_the_list(parts: Parts) -> None:
     add(parts.store, 1, name="Face detector")
     add(parts.store, 2, options=kneron)
     add(parts.store, 3, owner="bob")
-    parts.store.apply("job-3", Event.CANCEL, "onnx", lambda job: model.cancelled(job, now=NOW))
+    parts.store.apply("job-3", model.cancelled(Stage.ONNX, now=NOW))
 
     def found(**wanted: str) -> list[str]:
         return [r.job_id for r in parts.store.page(Filter(**wanted), limit=9, cursor=None)[0]]
@@ -142,6 +142,14 @@ def test_the_live_log_stops_at_its_cap(parts: Parts) -> None:
         store.log_append("job-1", "onnx", portion)
     assert store.log_tail("job-1", "onnx", 0) == b"123456789a"
     assert store.log_tail("job-1", "onnx", 7) == b"89a"
+
+
+def test_the_live_log_goes_when_its_stage_ends(parts: Parts) -> None:
+    add(parts.store, 1)
+    claim(parts.store, "job-1")
+    parts.store.log_append("job-1", "onnx", b"text")
+    parts.store.apply("job-1", model.cancelled(Stage.ONNX, now=NOW))
+    assert parts.store.log_tail("job-1", "onnx", 0) == b""
 
 
 def test_a_suspect_is_sentenced_only_after_a_while(parts: Parts) -> None:

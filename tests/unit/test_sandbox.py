@@ -61,7 +61,7 @@ def test_a_result_comes_back_with_log_and_progress(run: Callable[..., Finished],
 
 
 def test_a_crash_names_its_signal(run: Callable[..., Finished]) -> None:
-    with pytest.raises(StageCrashed, match="^crashed: SIGSEGV$"):
+    with pytest.raises(StageCrashed, match=r"^crashed: SIGSEGV$"):
         run("crash")
 
 
@@ -83,7 +83,7 @@ def test_the_memory_of_all_processes_counts(run: Callable[..., Finished]) -> Non
 
 def test_too_long_is_timed_out_and_nothing_is_left(run: Callable[..., Finished], tmp_path: Path) -> None:
     pids = tmp_path / "pids"
-    with pytest.raises(StageTimedOut, match="^timed out after 1 s$"):
+    with pytest.raises(StageTimedOut, match=r"^timed out after 1 s$"):
         run("hang", {"pids": str(pids)}, limits=Limits(1 << 30, 1, 1))
     assert not any(is_alive(int(pid)) for pid in pids.read_text().split())
 

@@ -170,7 +170,12 @@ def test_stock_dramatiq_processes_share_the_queues(broker: WaitingBroker, valkey
 
     def declare(on: dramatiq.Broker, who: str) -> dramatiq.Actor[..., None]:
         return dramatiq.Actor(
-            lambda text: got.append((who, text)), broker=on, actor_name="note", queue_name="heavy", priority=0, options={}
+            lambda text: got.append((who, text)),
+            broker=on,
+            actor_name="note",
+            queue_name="heavy",
+            priority=0,
+            options={},
         )
 
     stock_note = declare(stock, "stock")

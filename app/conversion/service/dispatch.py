@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from app.conversion import keys, model
-from app.conversion.model import Artifact, Event, JobError, JobRecord, Stage, StageState
+from app.conversion.model import Artifact, Change, JobError, JobRecord, Stage, StageState
 from app.conversion.store import JobStore
 from app.kit.clock import from_text, now, to_text
 from app.kit.objects import ObjectStore
@@ -43,27 +43,14 @@ class Dispatch:
 
     def advance(self, *, job_id: str, step: str, result: str, reason: str | None, facts: dict[str, Any] | None) -> None:
         """Take in a done message: the next stage is queued, or the job ends."""
-        facts = facts or {}
-        moment = to_text(now())
-        artifacts = {name: Artifact(**data) for name, data in facts.get("artifacts", {}).items()}
-        if result == "ok":
-            record = self.store.apply(
-                job_id, Event.SUCCEED, step,
-                lambda job: model.succeeded(
-                    job, now=moment, result_key=keys.result(job_id, job.stage), artifacts=artifacts,
-                    summary=facts.get("summary", {}), versions=facts.get("versions", {}),
-                ),
-            )  # fmt: skip
-        else:
-            error = JobError(**{**facts.get("error", {}), "step": step, "reason": reason or "the stage failed"})
-            record = self.store.apply(
-                job_id, Event.FAIL, step, lambda job: model.failed(job, now=moment, error=error, artifacts=artifacts)
-            )
-        record = record or self._undispatched(job_id, step)
+        change = self._change(job_id, Stage(step.upper()), result, reason, facts or {})
+        record = self.store.apply(job_id, change) or self._undispatched(job_id, step)
         if record is None:
             logger.info("Done message %s/%s of job %s comes too late: nothing to do.", step, result, job_id)
-            return
-        self._follow_up(record, step)
+        elif record.is_terminal:
+            logger.info("Job %s is %s.", job_id, record.status)
+        else:
+            self.enqueue(record.stage, job_id)
 
     def lost(self, doing: Doing) -> None:
         """A worker died with this in hand. Its job fails; what it had fetched and not begun goes back to the queue."""
@@ -88,12 +75,18 @@ class Dispatch:
                 self._sweep_queued(record)
         self._sweep_uploads()
 
-    def _follow_up(self, record: JobRecord, step: str) -> None:
-        if record.is_terminal:
-            logger.info("Job %s is %s.", record.job_id, record.status)
-        elif record.stage.step != step:
-            self.enqueue(record.stage, record.job_id)
-        self.store.log_drop(record.job_id, step)
+    def _change(self, job_id: str, stage: Stage, result: str, reason: str | None, facts: dict[str, Any]) -> Change:
+        moment = to_text(now())
+        artifacts = {name: Artifact(**data) for name, data in facts.get("artifacts", {}).items()}
+        if result == "ok":
+            so_far = list(Stage)[: list(Stage).index(stage) + 1]
+            return model.succeeded(
+                stage, now=moment, finished_at=facts.get("finished_at", moment), artifacts=artifacts,
+                output={f"{done.step}_key": keys.result(job_id, done) for done in so_far},
+                summary=facts.get("summary", {}), versions=facts.get("versions", {}),
+            )  # fmt: skip
+        error = JobError(**{**facts.get("error", {}), "step": stage.step, "reason": reason or "the stage failed"})
+        return model.failed(stage, now=moment, error=error, artifacts=artifacts)
 
     def _undispatched(self, job_id: str, step: str) -> JobRecord | None:
         """The job, if an earlier scheduler took this done message in and died before it queued the next stage."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from app.conversion import keys, model
 from app.conversion.errors import ArtifactNotReady, JobActive, JobFinished
-from app.conversion.model import Artifact, Event, JobRecord, Stage, StageState
+from app.conversion.model import Artifact, JobRecord, Stage, StageState
 from app.conversion.store import Filter, JobStore, job_not_found
 from app.kit.clock import now, to_text
 from app.kit.errors import BadRequest
@@ -57,10 +57,9 @@ class Jobs:
         """End the job, queued or running. A running stage's processes are killed within seconds."""
         record = self.get(job_id, user)
         while not record.is_terminal:
-            step, moment = record.stage.step, to_text(now())
-            after = self.store.apply(job_id, Event.CANCEL, step, lambda job, at=moment: model.cancelled(job, now=at))  # type: ignore[misc]
+            after = self.store.apply(job_id, model.cancelled(record.stage, now=to_text(now())))
             if after is not None:
-                self.broker.take_back(step, job_id)
+                self.broker.take_back(record.stage.step, job_id)
                 return after
             record = self.get(job_id, user)
         raise JobFinished(

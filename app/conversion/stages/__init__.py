@@ -3,6 +3,7 @@
 It reports by a done message and never decides what comes next.
 """
 
+from app.conversion.stages.heartbeat import Heartbeat
 from app.conversion.stages.runner import StageRunner, Worker
 
-__all__ = ["StageRunner", "Worker"]
+__all__ = ["Heartbeat", "StageRunner", "Worker"]

@@ -1,10 +1,15 @@
-"""Tells Redis, twice a second while a stage runs, that its worker lives and how far it is; hears whether to go on."""
+"""Tells Redis, twice a second while a stage runs, that its worker lives and how far it is; hears whether to go on.
+
+One thread per worker process, asleep while there is no stage: between stages it gives a sign of life now and then.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
-from types import TracebackType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import redis
 
@@ -17,53 +22,78 @@ EVERY_S = 0.5
 logger = logging.getLogger(__name__)
 
 
-class Heartbeat:
+@dataclass
+class RunningStage:
     """lost is True once the claim no longer stands: the job was cancelled, deleted, or forgotten by a reset."""
 
-    def __init__(self, store: JobStore, record: JobRecord, *, worker: str, worker_text: str, ttl_s: float) -> None:
+    record: JobRecord
+    log: StageLog | None = None
+    progress: tuple[int, str] = (0, "")
+    told: tuple[int, str] | None = None
+    lost: bool = False
+
+    def report(self, fraction: float, message: str) -> None:
+        self.progress = (int(fraction * 100), message)
+
+
+class Heartbeat:
+    """worker: the slot's name. text: what a sign of life says, as JSON, for a job id or none."""
+
+    def __init__(self, store: JobStore, *, worker: str, text: Callable[[str | None], str], ttl_s: float) -> None:
         self.store = store
-        self.record = record
         self.worker = worker
-        self.worker_text = worker_text
+        self.text = text
         self.ttl_s = ttl_s
-        self.lost = False
-        self.log: StageLog | None = None
-        self._progress = (0, "")
-        self._told: tuple[int, str] | None = None
+        self._stage: RunningStage | None = None
+        self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"heartbeat-{record.job_id}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"heartbeat-{worker}", daemon=True)
 
-    def __enter__(self) -> Heartbeat:
+    def start(self) -> None:
         self._thread.start()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def stop(self) -> None:
         self._stop.set()
-        self._thread.join()
 
-    def progress(self, fraction: float, message: str) -> None:
-        self._progress = (int(fraction * 100), message)
+    @contextmanager
+    def during(self, record: JobRecord) -> Iterator[RunningStage]:
+        """While the block runs, the beats are about this stage; after it, none of them is."""
+        stage = RunningStage(record)
+        self._stage = stage
+        try:
+            yield stage
+        finally:
+            with self._lock:
+                self._stage = None
 
     def _run(self) -> None:
-        while not self._stop.wait(EVERY_S):
-            try:
-                self._beat()
-            except redis.RedisError as error:
-                logger.warning("No sign of life for job %s: %s", self.record.job_id, error)
+        quiet_for_s = self.ttl_s
+        while True:
+            with self._lock:
+                stage = self._stage
+                try:
+                    if stage is not None:
+                        self._beat(stage)
+                        quiet_for_s = self.ttl_s
+                    elif quiet_for_s >= self.ttl_s / 4:
+                        self.store.announce(self.worker, self.text(None), self.ttl_s)
+                        quiet_for_s = 0.0
+                except redis.RedisError as error:
+                    logger.warning("No sign of life from %s: %s", self.worker, error)
+            if self._stop.wait(EVERY_S):
+                return
+            quiet_for_s += EVERY_S
 
-    def _beat(self) -> None:
-        portion = self.log.drain() if self.log else b""
+    def _beat(self, stage: RunningStage) -> None:
+        record = stage.record
+        portion = stage.log.drain() if stage.log else b""
         if portion:
-            self.store.log_append(self.record.job_id, self.record.stage.step, portion)
-        progress = self._progress
-        is_news = bool(portion) or progress != self._told
+            self.store.log_append(record.job_id, record.stage.step, portion)
+        progress = stage.progress
+        is_news = bool(portion) or progress != stage.told
         beat = Beat(
-            worker=self.worker, worker_text=self.worker_text, claim=self.record.claim, ttl_s=self.ttl_s,
-            progress=progress[0], message=progress[1], now=to_text(now()), is_news=is_news,
+            worker=self.worker, worker_text=self.text(record.job_id), ttl_s=self.ttl_s, progress=progress[0],
+            message=progress[1], now=to_text(now()), is_news=is_news,
         )  # fmt: skip
-        if not self.store.beat(self.record, beat):
-            self.lost = True
-            self._stop.set()
-        self._told = progress
+        stage.lost = stage.lost or not self.store.beat(record, beat)
+        stage.told = progress

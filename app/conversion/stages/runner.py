@@ -12,8 +12,8 @@ import redis
 
 from app.conversion import model
 from app.conversion.errors import StageCancelled, StageFailed
-from app.conversion.model import Artifact, Event, JobError, JobRecord, Stage
-from app.conversion.stages.heartbeat import Heartbeat
+from app.conversion.model import Artifact, JobError, JobRecord, Stage
+from app.conversion.stages.heartbeat import Heartbeat, RunningStage
 from app.conversion.stages.log import StageLog
 from app.conversion.stages.workspace import Workspace
 from app.conversion.store import JobStore
@@ -36,11 +36,11 @@ SendDone = Callable[..., None]
 
 @dataclass(frozen=True)
 class Worker:
-    """Who runs stages here. text: what its signs of life say, as JSON, for a job id (or none)."""
+    """Who runs stages here: its place on this host, its name among the queues' readers, its signs of life."""
 
     slot: Slot
     broker_id: str
-    text: Callable[[str | None], str]
+    heartbeat: Heartbeat
 
 
 @dataclass
@@ -64,30 +64,23 @@ class StageRunner:
 
     def run(self, stage: Stage, job_id: str, worker: Worker) -> None:
         """Do the stage if nobody else has claimed it. A doubled or late message ends here without effect."""
-        moment = to_text(now())
-        record = self.store.apply(
-            job_id, Event.CLAIM, stage.step, lambda job: model.claimed(job, worker=worker.slot.name, now=moment)
-        )
+        claim = model.claimed(stage, worker=worker.slot.name, now=to_text(now()))
+        record = self.store.apply(job_id, claim)
         if record is None:
             logger.info("Job %s is not waiting for %s: nothing to do.", job_id, stage)
             return
-        folder = self.settings.work / job_id
-        worker.slot.write(Doing(worker.broker_id, job_id, record.claim, str(folder)))
-        beat = Heartbeat(
-            self.store, record, worker=worker.slot.name, worker_text=worker.text(job_id),
-            ttl_s=self.settings.worker_ttl_s,
-        )  # fmt: skip
-        with beat:
-            outcome = self.work(record, beat)
-        if not beat.lost:
+        worker.slot.write(Doing(worker.broker_id, job_id, record.claim, str(self.settings.work / job_id)))
+        with worker.heartbeat.during(record) as running:
+            outcome = self.work(record, running)
+        if not running.lost:
             self.report(job_id, stage.step, outcome)
         worker.slot.write(Doing(worker.broker_id))
 
-    def work(self, record: JobRecord, beat: Heartbeat) -> Outcome:
+    def work(self, record: JobRecord, running: RunningStage) -> Outcome:
         """Everything between the claim and the report; no error leaves it, for each is an outcome."""
         try:
             with Workspace(self.settings.work, record, self.objects) as space:
-                return self._work_in(space, beat)
+                return self._work_in(space, running)
         except BaseException as error:
             outcome = _failure(error)
             if not isinstance(error, Exception):  # the process is told to end: say so, then obey
@@ -97,24 +90,23 @@ class StageRunner:
 
     def report(self, job_id: str, step: str, outcome: Outcome) -> None:
         """Send the done message, however long Redis is away: a lost one would leave the job hanging for ever."""
+        facts = {**outcome.facts, "finished_at": to_text(now())}
         while True:
             try:
-                self.send_done(
-                    job_id=job_id, step=step, result=outcome.result, reason=outcome.reason, facts=outcome.facts
-                )
+                self.send_done(job_id=job_id, step=step, result=outcome.result, reason=outcome.reason, facts=facts)
                 return
             except redis.RedisError as error:
                 logger.warning("Cannot report on job %s yet: %s", job_id, error)
                 time.sleep(SEND_AGAIN_S)
 
-    def _work_in(self, space: Workspace, beat: Heartbeat) -> Outcome:
+    def _work_in(self, space: Workspace, running: RunningStage) -> Outcome:
         again(space.fetch_inputs)
         try:
             with StageLog(space.log, self.settings.log_bytes) as log:
-                beat.log = log
+                running.log = log
                 finished = self.sandbox.run(
                     CHILD, self._request(space), work_dir=space.folder, limits=self._limits(space.stage),
-                    hooks=Hooks(on_log=log.write, on_progress=beat.progress, should_stop=lambda: beat.lost),
+                    hooks=Hooks(on_log=log.write, on_progress=running.report, should_stop=lambda: running.lost),
                 )  # fmt: skip
         except ModelmillError as error:
             artifacts = again(space.store_log)

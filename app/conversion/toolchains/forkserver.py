@@ -27,7 +27,17 @@ import time
 from pathlib import Path
 from typing import Any, NoReturn
 
-PRELOADED = ("numpy", "onnx", "onnxruntime", "PIL.Image", "app.conversion.stages.child")
+PRELOADED = (
+    "numpy",
+    "onnx",
+    "onnxruntime",
+    "onnxruntime.quantization",
+    "onnxslim",
+    "PIL.Image",
+    "app.conversion.intake",
+    "app.conversion.stages.child",
+    "app.conversion.toolchains.host",
+)
 PR_SET_CHILD_SUBREAPER = 36
 MAX_REQUEST_BYTES = 1 << 20
 TICK_S = 0.1

@@ -218,10 +218,15 @@ def check_content_type(content_type: str) -> str:
     return content_type
 
 
-def clamp_range(size_bytes: int, start: int, end: int | None) -> tuple[int, int]:
-    """The part of start <= i < end that lies in an object of this size. ValueError if negative."""
+def check_range(start: int, end: int | None) -> None:
+    """ValueError for a negative position."""
     if start < 0 or (end is not None and end < 0):
         raise ValueError("a byte range is never negative")
+
+
+def clamp_range(size_bytes: int, start: int, end: int | None) -> tuple[int, int]:
+    """The part of start <= i < end that lies in an object of this size. ValueError if negative."""
+    check_range(start, end)
     stop = size_bytes if end is None else min(end, size_bytes)
     return min(start, stop), stop
 

@@ -36,7 +36,8 @@ class S3Options:
 def open_store(options: FilesystemOptions | S3Options) -> ObjectStore:
     """Open the store. A folder is created now; an S3 server is not asked anything before the first use.
 
-    Raises StoreUnavailable or StoreRefused if the folder cannot be used, ValueError for a malformed endpoint.
+    Raises StoreUnavailable or StoreRefused if the folder cannot be used, ValueError for an endpoint or a bucket name
+    that cannot be one.
     """
     if isinstance(options, FilesystemOptions):
         from app.kit.objects.filesystem import FilesystemStore

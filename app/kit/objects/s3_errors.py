@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from xml.etree import ElementTree
 
 from minio.error import InvalidResponseError, MinioException, S3Error, ServerError
 from urllib3.exceptions import HTTPError
@@ -11,10 +12,26 @@ from urllib3.exceptions import HTTPError
 from app.kit.errors import ModelmillError, TooLarge
 from app.kit.objects.base import ObjectMissing, StoreFull, StoreRefused, StoreUnavailable
 
-_FULL = frozenset(
-    {"QuotaExceeded", "InsufficientCapacity", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "StorageFull"}
+_NO_ROOM = (StoreFull, "The S3 server has no room for this object", "Delete old jobs, or enlarge its disk or quota.")
+_NO_RIGHT = (
+    StoreRefused,
+    "The S3 server refuses our credentials",
+    "Check the access key, the secret key and the rights on the bucket.",
 )
-_CREDENTIALS = frozenset({"InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied", "InvalidToken"})
+_KNOWN: dict[str, tuple[type[ModelmillError], str, str]] = {
+    "QuotaExceeded": _NO_ROOM,
+    "InsufficientCapacity": _NO_ROOM,
+    "StorageFull": _NO_ROOM,
+    "XMinioStorageFull": _NO_ROOM,
+    "XMinioAdminBucketQuotaExceeded": _NO_ROOM,
+    "AccessDenied": _NO_RIGHT,
+    "InvalidAccessKeyId": _NO_RIGHT,
+    "InvalidToken": _NO_RIGHT,
+    "SignatureDoesNotMatch": _NO_RIGHT,
+    "RequestTimeTooSkewed": (StoreRefused, "The S3 server refuses our clock", "Set the time of this machine (NTP)."),
+    "EntityTooLarge": (TooLarge, "The object is larger than the S3 server accepts", ""),
+    "NoSuchBucket": (StoreUnavailable, "The bucket is gone from the S3 server", "Try again: it is created if absent."),
+}
 _BUSY = frozenset({"SlowDown", "ServiceUnavailable", "InternalError", "RequestTimeout", "Busy", "OperationAborted"})
 
 
@@ -27,6 +44,8 @@ def s3_errors(key: str = "") -> Iterator[None]:
     except (MinioException, HTTPError) as error:
         # `from None`: the original carries the whole request, and a traceback may end in a log.
         raise translate(error, key) from None
+    except (ValueError, ElementTree.ParseError):  # minio reads an answer that is not what S3 would say
+        raise _not_s3() from None
 
 
 def translate(error: MinioException | HTTPError, key: str = "") -> ModelmillError:
@@ -36,12 +55,16 @@ def translate(error: MinioException | HTTPError, key: str = "") -> ModelmillErro
     if isinstance(error, ServerError):
         return _from_status(error.status_code)
     if isinstance(error, InvalidResponseError):
-        return StoreUnavailable(
-            "The object store does not answer like an S3 server.", hint="Check the S3 endpoint: host and port."
-        )
+        return _not_s3()
     return StoreUnavailable(
         f"The S3 server cannot be reached ({_cause(error)}).",
         hint="Check that it runs and that the S3 endpoint is right.",
+    )
+
+
+def _not_s3() -> StoreUnavailable:
+    return StoreUnavailable(
+        "The object store does not answer like an S3 server.", hint="Check the S3 endpoint: host and port."
     )
 
 
@@ -49,19 +72,9 @@ def _from_code(error: S3Error, key: str) -> ModelmillError:
     code = error.code or "unknown"
     if code == "NoSuchKey":
         return ObjectMissing(f"There is no object {key!r}.")
-    if code in _FULL:
-        return StoreFull(f"The S3 server has no room for this object ({code}).", hint="Delete old jobs or raise quotas.")
-    if code in _CREDENTIALS:
-        return StoreRefused(
-            f"The S3 server refuses our credentials ({code}).",
-            hint="Check the access key, the secret key and the rights on the bucket.",
-        )
-    if code == "RequestTimeTooSkewed":
-        return StoreRefused("The S3 server refuses our clock.", hint="Set the time of this machine (NTP).")
-    if code == "EntityTooLarge":
-        return TooLarge("The object is larger than the S3 server accepts.")
-    if code == "NoSuchBucket":
-        return StoreUnavailable("The bucket is gone from the S3 server.", hint="Try again: it is created on first use.")
+    if code in _KNOWN:
+        cls, message, hint = _KNOWN[code]
+        return cls(f"{message} ({code}).", hint=hint)
     if code in _BUSY or error.response.status >= 500:
         return _from_status(error.response.status)
     return StoreRefused(f"The S3 server refuses this request ({code}: {error.message}).")

@@ -20,6 +20,7 @@ from minio.error import MinioException
 from urllib3.exceptions import HTTPError
 
 from app.kit.errors import TooLarge
+from app.kit.objects.base import ObjectChanged, StoreUnavailable
 from app.kit.objects.s3_errors import s3_errors
 
 MAX_PARTS = 10_000
@@ -27,16 +28,29 @@ _log = logging.getLogger(__name__)
 
 
 class Metered(Iterator[bytes]):
-    """Chunks passing by, counted and hashed. Raises TooLarge once they exceed `max_bytes`."""
+    """Chunks passing by, counted and hashed.
 
-    def __init__(self, chunks: Iterable[bytes], max_bytes: int | None = None) -> None:
+    Raises TooLarge once they exceed `max_bytes`, ObjectChanged at the end if their digest is not `expected_sha256`.
+    """
+
+    def __init__(
+        self, chunks: Iterable[bytes], *, max_bytes: int | None = None, expected_sha256: str | None = None
+    ) -> None:
         self._chunks = iter(chunks)
         self._max_bytes = max_bytes
+        self._expected_sha256 = expected_sha256
         self._digest = hashlib.sha256()
         self.size_bytes = 0
 
     def __next__(self) -> bytes:
-        chunk = next(self._chunks)
+        try:
+            chunk = next(self._chunks)
+        except StopIteration:
+            if self._expected_sha256 not in (None, self.sha256):
+                raise ObjectChanged(
+                    "The file changed while it was being stored.", hint="Try again when it is complete."
+                ) from None
+            raise
         self.size_bytes += len(chunk)
         if self._max_bytes is not None and self.size_bytes > self._max_bytes:
             raise TooLarge(f"The object is larger than the limit of {self._max_bytes} bytes.")
@@ -56,9 +70,11 @@ def cut(chunks: Iterable[bytes], part_bytes: int) -> Iterator[bytes]:
         view = memoryview(chunk)
         while pending_bytes + len(view) >= part_bytes:
             taken = part_bytes - pending_bytes
-            yield b"".join([*pending, view[:taken]])
+            part = b"".join([*pending, view[:taken]])
+            # The pieces go before the part does: the sender may keep us waiting.
             pending, pending_bytes, is_first = [], 0, False
             view = view[taken:]
+            yield part
         if view:
             pending.append(view)
             pending_bytes += len(view)
@@ -89,17 +105,21 @@ def upload(
     with s3_errors(key):
         upload_id = client._create_multipart_upload(bucket, key, dict(headers))
     try:
-        sent = _send(client, bucket, key, upload_id, _chain(first, second, parts), num_parallel_uploads)
+        every = _drained([first, second], parts)
+        del first, second  # or they stay in memory to the end
+        sent = _send(client, bucket, key, upload_id, every, num_parallel_uploads)
         with s3_errors(key):
-            client._complete_multipart_upload(bucket, key, upload_id, sent)
+            done = client._complete_multipart_upload(bucket, key, upload_id, sent)
+        if not (done.bucket_name or done.etag):  # S3 may begin its answer with 200 and end it with an error
+            raise StoreUnavailable("The S3 server did not complete the upload.", hint="Try again in a moment.")
     except BaseException:
         _abort(client, bucket, key, upload_id)
         raise
 
 
-def _chain(first: bytes, second: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield second
+def _drained(held: list[bytes], rest: Iterator[bytes]) -> Iterator[bytes]:
+    while held:
+        yield held.pop(0)
     yield from rest
 
 

@@ -30,7 +30,7 @@ def sign(secret: str, method: str, key: str, expires: int, *, download_name: str
     return hmac.new(secret.encode(), message, hashlib.sha256).hexdigest()
 
 
-def verify(  # noqa: PLR0917 - the six parts of one signed request, in the order of sign()
+def verify(
     secret: str,
     method: str,
     key: str,
@@ -63,12 +63,12 @@ def verify(  # noqa: PLR0917 - the six parts of one signed request, in the order
 def signed_url(
     public_url: str, secret: str, method: str, key: str, expires: int, *, download_name: str | None = None
 ) -> str:
-    """`<public_url>/objects/<key>?method=…&expires=…&signature=…[&download_name=…]`."""
+    """`<public_url>/objects/<key>?method=…&expires=…&signature=…[&name=…]`."""
     if not secret:
         raise ValueError("signing needs a secret")
     name = download_name or ""
     signature = sign(secret, method, key, expires, download_name=name)
     query = {"method": method, "expires": str(expires), "signature": signature}
     if name:
-        query["download_name"] = name
+        query["name"] = name
     return f"{public_url.rstrip('/')}/objects/{quote(key)}?{urlencode(query)}"

@@ -1,0 +1,126 @@
+"""Reports and records as tables. Pure: JSON in, something rich can print out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+Json = dict[str, Any]
+COLORS = {"COMPLETED": "green", "FAILED": "red"}
+SHOWN_AT_MOST = 20
+
+
+def quality_table(report: Json) -> Table:
+    """Float against int8 at every output, from bie.json."""
+    quality = report.get("quality") or {}
+    outputs = quality.get("outputs") or []
+    table = Table("output", "SNR mean dB", "min", "p5", "cosine mean", "min", "images", title="Quality: int8 against float")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for output in outputs[:SHOWN_AT_MOST]:
+        snr, cosine = output.get("snr_db") or {}, output.get("cosine") or {}
+        table.add_row(
+            escape(str(output.get("name", ""))),
+            *(_number(snr.get(key), 1) for key in ("mean", "min", "p5")),
+            *(_number(cosine.get(key), 4) for key in ("mean", "min")),
+            str(snr.get("n", "")),
+        )
+    if len(outputs) > SHOWN_AT_MOST:
+        table.caption = f"{len(outputs) - SHOWN_AT_MOST} more outputs in bie.json"
+    return table
+
+
+def facts_of_quality(report: Json) -> Iterator[str]:
+    """Lines under the table: verdict, size, latency, calibration."""
+    verdict, size, latency = (report.get(key) or {} for key in ("verdict", "size", "latency_ms"))
+    if verdict:
+        word = "passed" if verdict.get("passed") else "NOT passed"
+        yield f"verdict: {word} (worst output {_number(verdict.get('snr_db'), 1)} dB; rule: {verdict.get('rule')})"
+    if size.get("float_bytes") and size.get("int8_bytes"):
+        yield f"size: {_kilobytes(size['float_bytes'])} float, {_kilobytes(size['int8_bytes'])} int8"
+    if latency.get("float") and latency.get("int8"):
+        yield f"latency on this CPU: {latency['float']:g} ms float, {latency['int8']:g} ms int8"
+    calibration = report.get("calibration") or {}
+    if calibration.get("samples"):
+        yield f"calibrated on {calibration['samples']} samples by {calibration.get('method', 'the vendor')}"
+    for warning in report.get("warnings") or []:
+        yield f"warning: {warning}"
+
+
+def jobs_table(records: Iterable[Json], now: datetime) -> Table:
+    table = Table("id", "name", "status", "stage", "progress", "toolchain", "age", box=None, header_style="bold")
+    for record in records:
+        status = record["status"]
+        options = record.get("options") or {}
+        table.add_row(
+            record["job_id"][:8],
+            escape(record.get("name") or ""),
+            Text(status, style=COLORS.get(status, "")),
+            record["stage"],
+            f"{record.get('progress', 0)} %",
+            escape(" ".join(filter(None, (options.get("toolchain", "host"), options.get("platform"))))),
+            age(record["created_at"], now),
+        )
+    return table
+
+
+def stage_lines(record: Json) -> Iterator[str]:
+    """A line for each stage: state, progress, time, worker."""
+    for step, stage in record["stages"].items():
+        facts = [f"{stage['progress']} %", _duration(stage), stage.get("worker") or "", stage.get("message") or ""]
+        yield f"{step:<5} {stage['state']:<8} {'  '.join(filter(None, facts))}".rstrip()
+
+
+def age(since: str, now: datetime) -> str:
+    """'3 min' and the like."""
+    seconds = max(0, int((now - datetime.fromisoformat(since)).total_seconds()))
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def plain(data: Json, indent: str = "") -> Iterator[str]:
+    """Any facts, readable: scalars as `key: value`, what is nested below it."""
+    for key, value in data.items():
+        if isinstance(value, dict) and value and any(isinstance(entry, dict | list) for entry in value.values()):
+            yield f"{indent}{key}:"
+            yield from plain(value, indent + "  ")
+        elif isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
+            yield f"{indent}{key}:"
+            yield from (f"{indent}  {_short(entry)}" for entry in value[:SHOWN_AT_MOST])
+            if len(value) > SHOWN_AT_MOST:
+                yield f"{indent}  and {len(value) - SHOWN_AT_MOST} more (all of them with --json)"
+        else:
+            yield f"{indent}{key}: {_short(value)}"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_short(entry)}" for key, entry in value.items()) or "none"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_short, value)) + "]"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None else str(value)
+
+
+def _duration(stage: Json) -> str:
+    if not stage.get("started_at"):
+        return ""
+    end = stage.get("finished_at") or datetime.now(UTC).isoformat()
+    seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(stage["started_at"])).total_seconds()
+    return f"{seconds:.1f} s"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def _kilobytes(size_bytes: int) -> str:
+    return f"{size_bytes / 1e3:,.1f} kB" if size_bytes < 1e7 else f"{size_bytes / 1e6:,.1f} MB"

@@ -1,0 +1,259 @@
+"""A client of the conversion API for programs and the command line. Owns HTTP; prints nothing.
+
+Errors of the service come back as ApiError with its code, message and hint; no answer at all is Unreachable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import urlsplit
+
+import httpx
+
+from app.kit.command import Unreachable
+from app.kit.errors import BadRequest, ModelmillError
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+FINISHED = ("COMPLETED", "FAILED")
+POLL_S = 3.0
+SILENCE_S = 45.0
+"""The stream pings every 15 s; after this long without a sign it is taken for dead."""
+PATIENCE_S = 60.0
+"""How long the service may be away while somebody waits for a job."""
+TIMEOUT = httpx.Timeout(connect=5, read=300, write=300, pool=5)
+CHUNK_BYTES = 1 << 20
+Record = dict[str, Any]
+OnBytes = Callable[[int], None]
+
+
+class ApiError(ModelmillError):
+    """What the service said was wrong; status and code are its own."""
+
+    code = "API_ERROR"
+
+    def __init__(self, status: int, body: dict[str, Any]) -> None:
+        super().__init__(
+            str(body.get("message") or f"HTTP {status}"), hint=str(body.get("hint") or ""), detail=body.get("detail")
+        )
+        self.status = status  # type: ignore[misc]  # the service's, not the class's
+        self.code = str(body.get("code") or "API_ERROR")  # type: ignore[misc]
+        self.can_retry = bool(body.get("can_retry"))  # type: ignore[misc]
+
+
+class WaitedEnough(ModelmillError):
+    """The time the caller gave is over; the job goes on."""
+
+    code = "WAITED_ENOUGH"
+    can_retry = True
+
+
+@dataclass(frozen=True)
+class LogPart:
+    text: bytes
+    next_offset: int
+    is_complete: bool
+
+
+class Client:
+    def __init__(self, url: str = DEFAULT_URL, *, transport: httpx.BaseTransport | None = None) -> None:
+        self.url = url.rstrip("/")
+        is_local = urlsplit(self.url).hostname in {"127.0.0.1", "localhost", "::1"}
+        self._http = httpx.Client(
+            base_url=self.url, timeout=TIMEOUT, transport=transport, trust_env=not is_local  # no proxy to ourselves
+        )  # fmt: skip
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def upload(self, model: Path, images: Path, on_bytes: OnBytes = lambda _: None) -> dict[str, Any]:
+        """Send both from disk, in constant memory. on_bytes gets the number of bytes of each piece sent.
+
+        Returns {"upload_id", "model_key", "quant_key", "files"}.
+        """
+        with model.open("rb") as model_file, images.open("rb") as images_file:
+            files = [
+                ("model", (model.name, _Counted(model_file, on_bytes))),
+                ("images", (images.name, _Counted(images_file, on_bytes))),
+            ]
+            return self._json("POST", "/uploads", files=files)
+
+    def submit(
+        self, model_key: str, quant_key: str, *, options: dict[str, Any], name: str = "", tags: tuple[str, ...] = ()
+    ) -> Record:
+        body = {"model_key": model_key, "quant_key": quant_key, "name": name, "tags": list(tags), "options": options}
+        return self._json("POST", "/jobs", json=body)
+
+    def job(self, job_id: str) -> Record:
+        return self._json("GET", f"/jobs/{job_id}")
+
+    def jobs(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
+        """Newest first, page by page, at most `limit`. filters: status, toolchain, platform, q."""
+        wanted: dict[str, Any] = {key: value for key, value in filters.items() if value}
+        left = limit
+        while left > 0:
+            page = self._json("GET", "/jobs", params={**wanted, "limit": min(left, 200)})
+            yield from page["jobs"]
+            left -= len(page["jobs"])
+            if not page["next_cursor"]:
+                return
+            wanted["cursor"] = page["next_cursor"]
+
+    def cancel(self, job_id: str) -> Record:
+        return self._json("POST", f"/jobs/{job_id}/cancel")
+
+    def log(self, job_id: str, step: str, offset: int = 0) -> LogPart:
+        with self._answer("GET", f"/jobs/{job_id}/logs/{step}", params={"offset": offset}) as answer:
+            text = answer.read()
+            headers = answer.headers
+        next_offset = int(headers.get("X-Log-Next-Offset", offset + len(text)))
+        return LogPart(text, next_offset, headers.get("X-Log-Complete") == "true")
+
+    def artifacts(self, job_id: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._json("GET", f"/jobs/{job_id}/artifacts")["artifacts"]
+        return found
+
+    def artifact_json(self, job_id: str, name: str) -> dict[str, Any]:
+        """A stage's report: onnx.json, bie.json, nef.json."""
+        return self._json("GET", f"/jobs/{job_id}/artifacts/{name}")
+
+    def download(self, job_id: str, artifact: dict[str, Any], folder: Path, on_bytes: OnBytes = lambda _: None) -> Path:
+        """Into folder/name, under another name until its sha256 has been checked."""
+        name = Path(artifact["name"]).name
+        draft, digest = folder / f".{name}.part", hashlib.sha256()
+        try:
+            with self._answer("GET", f"/jobs/{job_id}/artifacts/{name}") as answer, draft.open("wb") as file:
+                for chunk in answer.iter_bytes(CHUNK_BYTES):
+                    digest.update(chunk)
+                    file.write(chunk)
+                    on_bytes(len(chunk))
+            if digest.hexdigest() != artifact["sha256"]:
+                raise Unreachable(f"{name} was damaged on the way", hint="Download it again.")
+            return draft.replace(folder / name)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def watch(self, job_id: str, *, timeout_s: float | None = None) -> Iterator[Record]:
+        """The record at once and at every change, until the job has ended; a broken stream is taken up again.
+
+        Falls back to asking every 3 s where server-sent events do not come through. Raises WaitedEnough, Unreachable
+        once the service was away for a minute, ApiError (404 when the record is gone).
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        has_stream, heard_at = True, time.monotonic()
+        while True:
+            try:
+                for record in self._frames(job_id, deadline) if has_stream else [self.job(job_id)]:
+                    yield record
+                    heard_at = time.monotonic()
+                    if record["status"] in FINISHED:
+                        return
+            except Unreachable as error:
+                if time.monotonic() - heard_at > PATIENCE_S:
+                    raise
+                has_stream = has_stream and not isinstance(error, _NoStream)
+            _require_time(deadline)
+            time.sleep(POLL_S)
+
+    def _frames(self, job_id: str, deadline: float | None) -> Iterator[Record]:
+        """The frames of one stream. Ends when the stream does."""
+        headers = {"Accept": "text/event-stream"}
+        timeout = httpx.Timeout(TIMEOUT, read=SILENCE_S)
+        with self._answer("GET", f"/jobs/{job_id}/events", headers=headers, timeout=timeout) as answer:
+            if not answer.headers.get("Content-Type", "").startswith("text/event-stream"):
+                raise _NoStream("no event stream comes through")
+            for event, data in _events(answer.iter_lines(), deadline):
+                if event == "gone":
+                    raise ApiError(404, json.loads(data)["error"])
+                if event in ("status", "done"):
+                    yield json.loads(data)
+
+    def _json(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
+        with self._answer(method, path, **arguments) as answer:
+            found = _parsed(answer.read())
+        if not isinstance(found, dict):
+            raise self._stranger()
+        return found
+
+    @contextlib.contextmanager
+    def _answer(self, method: str, path: str, **arguments: Any) -> Iterator[httpx.Response]:
+        """A good answer, its body not yet read. Raises ApiError, Unreachable."""
+        try:
+            with self._http.stream(method, path, **arguments) as answer:
+                if answer.is_error:
+                    raise self._refusal(answer)
+                yield answer
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise Unreachable(
+                f"nothing answers at {self.url}",
+                hint="Start it with `modelmill up`, or name another address with --url or MODELMILL_URL.",
+            ) from error
+        except httpx.TransportError as error:
+            if isinstance(error, httpx.UnsupportedProtocol):
+                raise BadRequest(f"{self.url} is no address", hint="It should look like {DEFAULT_URL}.") from error
+            raise Unreachable(f"the connection to {self.url} broke: {error or type(error).__name__}") from error
+        except httpx.InvalidURL as error:
+            raise BadRequest(f"{self.url} is no address: {error}", hint=f"It should look like {DEFAULT_URL}.") from error
+
+    def _refusal(self, answer: httpx.Response) -> ModelmillError:
+        body = _parsed(answer.read())
+        if isinstance(body, dict) and isinstance(body.get("error"), dict):
+            return ApiError(answer.status_code, body["error"])
+        return self._stranger()
+
+    def _stranger(self) -> Unreachable:
+        return Unreachable(f"what answers at {self.url} is not Modelmill", hint="Check --url or MODELMILL_URL.")
+
+
+class _NoStream(Unreachable):
+    code = "NO_STREAM"
+
+
+class _Counted:
+    """A file that tells how much of it was read. httpx asks for its length through fileno."""
+
+    def __init__(self, file: BinaryIO, on_bytes: OnBytes) -> None:
+        self._file = file
+        self._on_bytes = on_bytes
+        self.fileno = file.fileno
+        self.seek = file.seek
+        self.tell = file.tell
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self._on_bytes(len(data))
+        return data
+
+
+def _events(lines: Iterator[str], deadline: float | None) -> Iterator[tuple[str, str]]:
+    event, data = "message", list[str]()
+    for line in lines:
+        _require_time(deadline)
+        if not line:
+            if data:
+                yield event, "\n".join(data)
+            event, data = "message", []
+        elif line.startswith("event:"):
+            event = line[6:].strip()
+        elif line.startswith("data:"):
+            data.append(line[5:].removeprefix(" "))
+
+
+def _require_time(deadline: float | None) -> None:
+    if deadline is not None and time.monotonic() > deadline:
+        raise WaitedEnough("the job has not ended within the given time", hint="It goes on; see `modelmill jobs list`.")
+
+
+def _parsed(body: bytes) -> Any:
+    with contextlib.suppress(ValueError):
+        return json.loads(body)
+    return None

@@ -1,0 +1,117 @@
+"""What a file is, among those this product makes or takes, and what it says about itself. Nothing is run."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections import Counter
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import onnx
+
+from app.conversion.errors import InvalidModel, NotOnnx
+from app.conversion.options import Chip
+from app.conversion.toolchains import graph
+from app.conversion.toolchains.samples import KINDS
+from app.kit.errors import NotFound
+
+ZIP_ERRORS = (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, RuntimeError, LookupError)
+HASH_CHUNK_BYTES = 1 << 20
+LISTED_AT_MOST = 20
+
+
+def inspect_file(path: Path, chip: Chip | None = None) -> dict[str, Any]:
+    """JSON-able facts. "kind": onnx, host-bie, host-nef, kneron-nef, zip or unknown; "name", "size_bytes" always.
+
+    onnx, host-bie: graph.facts, "metadata"; with a chip "operators_probably_missing". host-nef: "manifest", "files",
+    "is_intact". kneron-nef: see kneron.nef.probe. zip: "entries", "samples". unknown: "reason".
+    Raises NotFound, and what graph.load raises for a file that is ONNX but cannot be used.
+    """
+    if not path.is_file():
+        raise NotFound(f"there is no file {path}", hint="Check the path.")
+    return {"name": path.name, "size_bytes": path.stat().st_size, **_facts(path, chip)}
+
+
+def _facts(path: Path, chip: Chip | None) -> dict[str, Any]:
+    if zipfile.is_zipfile(path):
+        found = _zip(path)
+        if found is not None:
+            return found
+    found = _kneron_nef(path)
+    if found is not None:
+        return found
+    try:
+        return _onnx(graph.load(path), chip)
+    except NotOnnx as error:
+        return {"kind": "unknown", "reason": error.message}
+
+
+def _onnx(model: onnx.ModelProto, chip: Chip | None) -> dict[str, Any]:
+    from app.conversion.toolchains.host import provenance
+
+    metadata = {prop.key: prop.value for prop in model.metadata_props}
+    is_ours = any(key.startswith(provenance.PREFIX) for key in metadata)
+    is_bie = is_ours and metadata.get(provenance.KIND, "bie") == "bie"
+    found = {"kind": "host-bie" if is_bie else "onnx", **graph.facts(model), "metadata": metadata}
+    if chip is not None:
+        from app.conversion.toolchains.kneron.operators import probably_missing
+
+        found |= {"chip": chip.value, "operators_probably_missing": probably_missing(chip, model)}
+    return found
+
+
+def _kneron_nef(path: Path) -> dict[str, Any] | None:
+    from app.conversion.toolchains.kneron import nef
+
+    try:
+        return {"kind": "kneron-nef", **nef.probe(path)}
+    except nef.NotNef:
+        return None
+
+
+def _zip(path: Path) -> dict[str, Any] | None:
+    """A host NEF, or any other zip; None for a damaged one."""
+    from app.conversion.toolchains.host import runtime
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [info.filename for info in archive.infolist() if not info.is_dir()]
+            if runtime.MANIFEST in names and runtime.MODEL in names:
+                return _host_nef(archive)
+    except ZIP_ERRORS:
+        return None
+    samples = Counter(KINDS[suffix] for name in names if (suffix := PurePosixPath(name).suffix.lower()) in KINDS)
+    return {"kind": "zip", "entries": len(names), "files": names[:LISTED_AT_MOST], "samples": dict(samples)}
+
+
+def _host_nef(archive: zipfile.ZipFile) -> dict[str, Any]:
+    from app.conversion.toolchains.host import runtime
+
+    try:
+        manifest = runtime.read_manifest(archive)
+    except InvalidModel as error:
+        return {"kind": "zip", "reason": error.message}
+    promised = manifest.get("files")
+    promised = promised if isinstance(promised, dict) else {}
+    files = {name: _member(archive, name, expected) for name, expected in promised.items()}
+    is_intact = runtime.MODEL in files and all(entry["is_intact"] for entry in files.values())
+    return {"kind": "host-nef", "is_intact": is_intact, "files": files, "manifest": manifest}
+
+
+def _member(archive: zipfile.ZipFile, name: str, expected: dict[str, Any]) -> dict[str, Any]:
+    """Compare a member with what the manifest says of it, reading no more than that many bytes."""
+    try:
+        size = archive.getinfo(name).file_size
+        digest = _sha256(archive, name) if size == expected["size_bytes"] else ""
+        return {"size_bytes": size, "sha256": digest, "is_intact": digest == expected["sha256"]}
+    except (*ZIP_ERRORS, TypeError) as error:
+        return {"is_intact": False, "reason": str(error).strip() or type(error).__name__}
+
+
+def _sha256(archive: zipfile.ZipFile, name: str) -> str:
+    digest = hashlib.sha256()
+    with archive.open(name) as member:
+        while chunk := member.read(HASH_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,213 @@
+"""Unpacking uploaded reference samples: a zip, or one bare picture, .npy or .npz. What it is, its bytes tell.
+
+Names inside an archive are never used as paths: files get flat names made here, inside one folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from app.conversion.errors import BadArchive, NoImages, ZipBomb
+from app.conversion.intake import entries
+from app.conversion.intake.entries import READ_ERRORS, Entry
+
+CHUNK_BYTES = 1 << 20
+NAME_BYTES_MAX = 160
+NAMED_AT_MOST = 10
+ACCEPTED = "a zip of pictures (jpg, png, bmp, webp, ppm, gif, tif) or arrays (.npy, .npz), or one such file"
+
+_BARE = (
+    (b"\x93NUMPY", "samples.npy"),
+    (b"\xff\xd8\xff", "picture.jpg"),
+    (b"\x89PNG\r\n\x1a\n", "picture.png"),
+    (b"BM", "picture.bmp"),
+    (b"GIF8", "picture.gif"),
+    (b"II*\x00", "picture.tif"),
+    (b"MM\x00*", "picture.tif"),
+    (b"P6", "picture.ppm"),
+    (b"P5", "picture.ppm"),
+)
+_OTHERS = (
+    (b"version https://git-lfs", "a git-lfs pointer (run `git lfs pull` and send the file it fetches)"),
+    (b"\x1f\x8b", "a gzip file"),
+    (b"Rar!", "a RAR archive"),
+    (b"7z\xbc\xaf", "a 7z archive"),
+    (b"BZh", "a bzip2 file"),
+    (b"\xfd7zXZ", "an xz file"),
+)
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """files: names in the folder, in the archive's order. ignored: entries of the archive that are no samples."""
+
+    files: list[str]
+    ignored: list[str]
+
+
+def extract(upload: Path, into: Path, *, max_files: int, max_bytes: int) -> Unpacked:
+    """Unpack the samples of an upload into a folder, which is made if it is missing.
+
+    max_files, max_bytes: of what is unpacked. Nothing is left in the folder on failure. Raises BadArchive (no zip,
+    damaged, encrypted, hostile names, links), ZipBomb, ImagesTooLarge, NoImages.
+    """
+    with upload.open("rb") as file:
+        head = file.read(64)
+    bare = _bare_name(head)
+    if bare is not None:
+        return _single(upload, into, bare, max_bytes)
+    directory = _directory(upload, head)
+    if entries.is_npz(directory):
+        entries.refuse_bomb(directory, upload.stat().st_size, "the .npz file", max_bytes)
+        return _single(upload, into, "samples.npz", max_bytes)
+    chosen = entries.choose(directory, upload.stat().st_size, max_files=max_files, max_bytes=max_bytes)
+    if not chosen.samples:
+        raise _no_samples(chosen.ignored)
+    return Unpacked(_unpack(upload, into, chosen.samples, max_bytes), chosen.ignored)
+
+
+def _bare_name(head: bytes) -> str | None:
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "picture.webp"
+    return next((name for mark, name in _BARE if head.startswith(mark)), None)
+
+
+def _directory(upload: Path, head: bytes) -> list[zipfile.ZipInfo]:
+    """The archive's table of contents. Raises BadArchive."""
+    try:
+        with zipfile.ZipFile(upload) as archive:
+            return archive.infolist()
+    except READ_ERRORS as error:
+        if head.startswith(b"PK\x03\x04"):
+            raise BadArchive(
+                "the zip is damaged or ends early: its table of contents cannot be read", hint="Pack and send it again."
+            ) from error
+        other = next((text for mark, text in _OTHERS if head.startswith(mark)), "no zip, picture or numpy array")
+        raise BadArchive(f"the reference samples are {other}", hint=f"Send {ACCEPTED}.") from error
+
+
+def _no_samples(ignored: list[str]) -> NoImages:
+    named = ", ".join(ignored[:NAMED_AT_MOST]) + (", …" if len(ignored) > NAMED_AT_MOST else "")
+    what = f"none of its {len(ignored)} files is a picture or an array ({named})" if ignored else "it is empty"
+    return NoImages(f"the zip holds no reference samples: {what}", hint=f"Send {ACCEPTED}.")
+
+
+def _single(upload: Path, into: Path, name: str, max_bytes: int) -> Unpacked:
+    """The upload itself as the only sample file; linked where the file system can, else copied."""
+    entries.refuse_size(upload.stat().st_size, max_bytes)
+    with _all_or_nothing(into) as written:
+        try:
+            os.link(upload, into / name)
+        except OSError:
+            with upload.open("rb") as source, _created(into / name, written) as file:
+                shutil.copyfileobj(source, file, CHUNK_BYTES)
+    return Unpacked([name], [])
+
+
+def _unpack(upload: Path, into: Path, samples: list[Entry], max_bytes: int) -> list[str]:
+    names: list[str] = []
+    taken: set[str] = set()
+    left = max_bytes
+    with _all_or_nothing(into) as written, zipfile.ZipFile(upload) as archive:
+        for entry in samples:
+            name = _free_name(flat_name(entry.name), taken)
+            with _created(into / name, written) as file:
+                left -= _write(archive, entry, file, left)
+            if name.endswith(".npz"):
+                _refuse_nested_bomb(into / name, entry.name, max_bytes)
+            names.append(name)
+    return names
+
+
+def _created(path: Path, written: list[Path]) -> BinaryIO:
+    """A new file, noted as ours once it is. Raises FileExistsError."""
+    file = path.open("xb")
+    written.append(path)
+    return file
+
+
+def _write(archive: zipfile.ZipFile, entry: Entry, file: BinaryIO, limit: int) -> int:
+    """Copy one entry, counting what really comes out of it. Returns the bytes written."""
+    written = 0
+    for chunk in _chunks(archive, entry):
+        written += len(chunk)
+        if written > min(limit, entry.info.file_size):
+            raise ZipBomb(f"{entry.name} unpacks to more than the zip declares", hint="Pack the samples again.")
+        file.write(chunk)
+    return written
+
+
+def _chunks(archive: zipfile.ZipFile, entry: Entry) -> Iterator[bytes]:
+    """Reading only, so that a full disk is not mistaken for a damaged archive. Raises BadArchive."""
+    try:
+        with archive.open(entry.info) as source:
+            while chunk := source.read(CHUNK_BYTES):
+                yield chunk
+    except READ_ERRORS as error:
+        raise BadArchive(
+            f"the zip is damaged: {entry.name} cannot be unpacked ({_first_line(error)})",
+            hint="Pack and send it again.",
+            detail={"entry": entry.name},
+        ) from error
+
+
+def _refuse_nested_bomb(path: Path, name: str, max_bytes: int) -> None:
+    """An .npz is a zip too. One that cannot be read is left to the samples' own check."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            directory = archive.infolist()
+    except READ_ERRORS:
+        return
+    entries.refuse_bomb(directory, path.stat().st_size, name, max_bytes)
+
+
+@contextmanager
+def _all_or_nothing(into: Path) -> Iterator[list[Path]]:
+    """Collects what is written into the folder; on an error it goes again, and the folder if it was made here."""
+    is_new = not into.exists()
+    into.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    try:
+        yield written
+    except BaseException:
+        for path in written:
+            path.unlink(missing_ok=True)
+        if is_new:
+            into.rmdir()
+        raise
+
+
+def flat_name(name: str) -> str:
+    """A file name made of an entry's name: folders joined by "__", anything unusual replaced by "_".
+
+    At most NAME_BYTES_MAX bytes of UTF-8, the ending kept; never empty, never hidden.
+    """
+    joined = re.sub(r"[^\w.-]", "_", "__".join(part for part in name.split("/") if part))
+    stem, dot, ending = joined.rpartition(".")
+    room = NAME_BYTES_MAX - len(ending.encode()) - 1
+    short = stem.lstrip(".-").encode()[:room].decode("utf-8", "ignore")
+    return f"{short or 'sample'}{dot}{ending}"
+
+
+def _free_name(wish: str, taken: set[str]) -> str:
+    """The name, or with a number before its ending where it is taken, capitals not told apart."""
+    stem, _, ending = wish.rpartition(".")
+    name, number = wish, 1
+    while name.casefold() in taken:
+        number += 1
+        name = f"{stem}_{number}.{ending}"
+    taken.add(name.casefold())
+    return name
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__

@@ -1,0 +1,139 @@
+"""The table of contents of an uploaded zip: what may be unpacked, and what makes the whole zip unacceptable."""
+
+from __future__ import annotations
+
+import lzma
+import re
+import stat
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from app.conversion.errors import BadArchive, ImagesTooLarge, ZipBomb
+from app.conversion.toolchains.samples import KINDS
+
+READ_ERRORS = (
+    zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, RuntimeError, LookupError, TypeError,
+    OverflowError, MemoryError, zlib.error, lzma.LZMAError,
+)  # fmt: skip
+"""What a damaged or unusual zip makes zipfile and its decompressors raise."""
+
+RATIO_MAX = 200
+RATIO_FROM_BYTES = 10_000_000
+ENTRIES_PER_FILE_MAX = 10
+"""A zip may hold this many times the allowed samples in entries that are none."""
+ENCRYPTED = 0x1 | 0x40 | 0x2000
+JUNK_FOLDER = "__MACOSX"
+JUNK_FILES = frozenset({"Thumbs.db", "desktop.ini"})
+ZIP_EPOCH_YEAR = 1980
+"""numpy writes the members of an .npz with the earliest date there is; who zips .npy files keeps their dates."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    name: str
+    info: zipfile.ZipInfo
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """samples: in the zip's order. ignored: names of other files, junk of operating systems left out."""
+
+    samples: list[Entry]
+    ignored: list[str]
+
+
+def is_npz(directory: Sequence[zipfile.ZipInfo]) -> bool:
+    """Is this zip a numpy .npz, and not a zip of .npy files?"""
+    return bool(directory) and all(
+        info.filename.endswith(".npy") and info.date_time[0] <= ZIP_EPOCH_YEAR for info in directory
+    )
+
+
+def choose(directory: Sequence[zipfile.ZipInfo], zip_bytes: int, *, max_files: int, max_bytes: int) -> Chosen:
+    """The entries to unpack. Raises BadArchive, ZipBomb, ImagesTooLarge for a zip that must not be unpacked."""
+    if len(directory) > max_files * ENTRIES_PER_FILE_MAX:
+        raise ImagesTooLarge(f"the zip has {len(directory)} entries", hint=f"At most {max_files} samples are taken.")
+    for info in directory:
+        _refuse_hostile(info)
+    files = [Entry(info.filename, info) for info in directory if not info.is_dir() and not _is_junk(info.filename)]
+    _refuse_duplicates(files)
+    samples = [entry for entry in files if PurePosixPath(entry.name).suffix.lower() in KINDS]
+    if len(samples) > max_files:
+        raise ImagesTooLarge(
+            f"the zip holds {len(samples)} samples; at most {max_files} are taken",
+            hint="Fewer, well chosen samples calibrate as well: a few hundred are plenty.",
+            detail={"files": len(samples), "max_files": max_files},
+        )
+    refuse_bomb([entry.info for entry in samples], zip_bytes, "the zip", max_bytes)
+    return Chosen(samples, [entry.name for entry in files if entry not in samples])
+
+
+def refuse_bomb(infos: Sequence[zipfile.ZipInfo], zip_bytes: int, what: str, max_bytes: int) -> None:
+    """By declared sizes: of each entry against its own packed size, of all against the zip. Raises as choose does."""
+    for info in infos:
+        _refuse_ratio(f"{info.filename} in {what}", info.file_size, info.compress_size)
+    total = sum(info.file_size for info in infos)
+    _refuse_ratio(what, total, zip_bytes)
+    refuse_size(total, max_bytes)
+
+
+def refuse_size(size_bytes: int, max_bytes: int) -> None:
+    if size_bytes > max_bytes:
+        raise ImagesTooLarge(
+            f"the reference samples take {size_bytes:,} bytes unpacked; {max_bytes:,} are allowed",
+            hint="Send fewer or smaller samples.",
+            detail={"size_bytes": size_bytes, "max_bytes": max_bytes},
+        )
+
+
+def _refuse_ratio(what: str, unpacked: int, packed: int) -> None:
+    if unpacked > RATIO_FROM_BYTES and unpacked > RATIO_MAX * max(packed, 1):
+        raise ZipBomb(
+            f"{what} unpacks from {packed:,} to {unpacked:,} bytes, more than {RATIO_MAX} times its size",
+            hint="Send real pictures or arrays.",
+            detail={"packed_bytes": packed, "unpacked_bytes": unpacked},
+        )
+
+
+def _refuse_hostile(info: zipfile.ZipInfo) -> None:
+    reason = _hostility(info)
+    if reason:
+        raise BadArchive(
+            f"the zip has an entry {info.orig_filename!r} {reason}",
+            hint="Pack plain files and folders only, without a password.",
+            detail={"entry": info.orig_filename},
+        )
+
+
+def _hostility(info: zipfile.ZipInfo) -> str:
+    """Why an entry must not be unpacked; empty when it may."""
+    name, kind = info.orig_filename, stat.S_IFMT(info.external_attr >> 16)
+    reasons = {
+        "whose name holds a NUL character": "\0" in name,
+        "whose name holds a backslash": "\\" in name,
+        "with an absolute path": name.startswith("/") or re.match(r"[A-Za-z]:", name) is not None,
+        "that points outside the folder": ".." in name.split("/"),
+        "that is encrypted": bool(info.flag_bits & ENCRYPTED),
+        "that is a symbolic link": kind == stat.S_IFLNK,
+        "that is no plain file": kind not in (0, stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def _refuse_duplicates(files: Sequence[Entry]) -> None:
+    name, count = next(iter(Counter(entry.name for entry in files).most_common(1)), ("", 0))
+    if count > 1:
+        raise BadArchive(
+            f"the zip holds the name {name!r} {count} times",
+            hint="Pack every file once.",
+            detail={"entry": name},
+        )
+
+
+def _is_junk(name: str) -> bool:
+    path = PurePosixPath(name)
+    return JUNK_FOLDER in path.parts[:-1] or path.name.startswith(".") or path.name in JUNK_FILES

@@ -1,0 +1,170 @@
+"""Checking an uploaded model against what a toolchain takes, before any stage runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from app.conversion.errors import InvalidModel, ModelTooLarge, TooNewModel, UnsupportedInput
+from app.conversion.intake.operators import refuse_unknown_operators
+from app.conversion.options import Options, ToolchainName
+from app.conversion.toolchains import graph
+from app.conversion.toolchains.graph import TensorSpec
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What a toolchain reads. opset: first and last version of the default operator set."""
+
+    label: str
+    opset: range
+    ir_max: int
+    dtypes: frozenset[str]
+    domains: frozenset[str] = frozenset()
+    """Operator domains taken without a look, beside those of ONNX itself."""
+
+
+_NUMBERS = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+READS = {
+    ToolchainName.HOST: Reads(
+        label="toolchain host (onnxruntime 1.31)",
+        opset=range(7, 27),
+        ir_max=13,
+        dtypes=frozenset((*_NUMBERS, "bool")),
+        domains=frozenset({"com.microsoft"}),
+    ),
+    ToolchainName.KNERON: Reads(
+        label="toolchain kneron (v0.33.1)", opset=range(8, 19), ir_max=13, dtypes=frozenset({"float32"})
+    ),
+}
+"""host: what onnxruntime loads (a test tries it). kneron: the vendor's manual; the IR version is lowered on the way."""
+
+
+@dataclass(frozen=True)
+class CheckedModel:
+    """facts: see graph.facts, with size_bytes, of the model with fixed shapes. warnings: {code, message, detail}."""
+
+    facts: dict[str, Any]
+    inputs: list[TensorSpec]
+    changes: list[str] = field(default_factory=list)
+    warnings: list[dict[str, Any]] = field(default_factory=list)
+
+
+def check_model(path: Path, options: Options, *, max_bytes: int) -> CheckedModel:
+    """Everything that can be known without running it. The file is read, never changed.
+
+    Raises ModelTooLarge, what graph.load raises, TooNewModel, InvalidModel, UnsupportedInput, UnsupportedOperator,
+    DynamicShape, BadInput (input_shapes).
+    """
+    size = path.stat().st_size
+    if size > max_bytes:
+        raise ModelTooLarge(
+            f"the model has {size:,} bytes; {max_bytes:,} are allowed",
+            hint="Send a smaller model.",
+            detail={"size_bytes": size, "max_bytes": max_bytes},
+        )
+    model = graph.load(path)
+    reads = READS[options.toolchain]
+    _refuse_versions(model, reads)
+    refuse_unknown_operators(model, allowed=reads.domains)
+    _refuse_types(graph.graph_inputs(model), reads)
+    _refuse_broken_rules(path, model)
+    changes = graph.fix_shapes(model, options.input_shapes)
+    inputs = graph.graph_inputs(model)
+    if options.toolchain is ToolchainName.KNERON:
+        _refuse_batch(inputs)
+    facts = {**graph.facts(model), "size_bytes": size}
+    return CheckedModel(facts, inputs, changes, _chip_warnings(options, model))
+
+
+def _refuse_versions(model: onnx.ModelProto, reads: Reads) -> None:
+    opset, ir = graph.opset_of(model), int(model.ir_version)
+    if opset not in reads.opset and opset >= reads.opset.stop:
+        raise TooNewModel(
+            f"the model uses opset {opset}; {reads.label} reads up to {reads.opset[-1]}",
+            hint=f"Export it with opset_version={min(reads.opset[-1], 17)}.",
+            detail={"opset": opset, "max_opset": reads.opset[-1]},
+        )
+    if ir > reads.ir_max:
+        raise TooNewModel(
+            f"the model has IR version {ir}; {reads.label} reads up to {reads.ir_max}",
+            hint="Export it with an older onnx package, or set model.ir_version = 8 if it uses nothing newer.",
+            detail={"ir_version": ir, "max_ir_version": reads.ir_max},
+        )
+    if opset < reads.opset.start:
+        raise InvalidModel(
+            f"the model uses opset {opset}; {reads.label} reads from {reads.opset.start} on",
+            hint="Export it again, or raise it with onnx.version_converter.convert_version(model, 13).",
+            detail={"opset": opset, "min_opset": reads.opset.start},
+        )
+
+
+def _refuse_types(inputs: Sequence[TensorSpec], reads: Reads) -> None:
+    if not inputs:
+        raise UnsupportedInput(
+            "the model takes no inputs, so there is nothing to calibrate", hint="Export it with inputs."
+        )
+    wrong = next((spec for spec in inputs if spec.dtype not in reads.dtypes), None)
+    if wrong is not None:
+        raise UnsupportedInput(
+            f"input {wrong.name!r} is {wrong.dtype}; {reads.label} takes {', '.join(sorted(reads.dtypes))}",
+            hint="Export the model with float32 inputs.",
+            detail={"input": wrong.name, "dtype": wrong.dtype},
+        )
+
+
+def _refuse_broken_rules(path: Path, model: onnx.ModelProto) -> None:
+    """onnx's own checker. It reads the file itself, which spares a copy of a large model.
+
+    It insists on the rank of every input and output, which runtimes do not need and exporters leave out; such models
+    are checked in memory with a rank made up for the moment.
+    """
+    rankless = [v for v in (*model.graph.input, *model.graph.output) if not _has_rank(v)]
+    for value in rankless:
+        value.type.tensor_type.shape.SetInParent()
+    try:
+        onnx.checker.check_model(model if rankless else str(path))
+    except (onnx.checker.ValidationError, RuntimeError, ValueError, MemoryError) as error:
+        lines = str(error).strip().splitlines()
+        reason = lines[0][:300] if lines else type(error).__name__
+        raise InvalidModel(
+            f"the model breaks the rules of ONNX: {reason}",
+            hint="Check it with onnx.checker.check_model and export it again.",
+            detail={"checker_message": str(error)[:1000]},
+        ) from error
+    for value in rankless:
+        value.type.tensor_type.ClearField("shape")
+
+
+def _has_rank(value: onnx.ValueInfoProto) -> bool:
+    return value.type.WhichOneof("value") != "tensor_type" or bool(value.type.tensor_type.HasField("shape"))
+
+
+def _refuse_batch(inputs: Sequence[TensorSpec]) -> None:
+    batched = next((spec for spec in inputs if len(spec.shape) > 1 and spec.shape[0] != 1), None)
+    if batched is not None:
+        raise UnsupportedInput(
+            f"input {batched.name!r} has the shape {batched.shape_text()}; Kneron chips run batches of 1",
+            hint="Export the model with batch size 1.",
+            detail={"input": batched.name, "shape": list(batched.shape)},
+        )
+
+
+def _chip_warnings(options: Options, model: onnx.ModelProto) -> list[dict[str, Any]]:
+    if options.platform is None:
+        return []
+    from app.conversion.toolchains.kneron.operators import probably_missing
+
+    return [
+        {
+            "code": "OPERATOR_PROBABLY_NOT_ON_NPU",
+            "message": f"{entry['operator']} ({entry['count']} nodes) is probably not run by the NPU of chip "
+            f"{options.platform.value}: {entry['note']}",
+            "detail": entry,
+        }
+        for entry in probably_missing(options.platform, model)
+    ]

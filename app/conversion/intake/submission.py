@@ -1,0 +1,94 @@
+"""The sandbox entry point of intake: one request in, plain data out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from app.conversion.errors import ImagesTooLarge
+from app.conversion.intake.archive import Unpacked, extract
+from app.conversion.intake.model import check_model
+from app.conversion.options import Options
+from app.conversion.toolchains.samples import SampleSet
+
+FEW_SAMPLES = 20
+GOOD_SAMPLES = 100
+NAMED_AT_MOST = 10
+
+Progress = Callable[[float, str], None]
+
+
+def check_submission(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """Check model and reference samples against each other and the options.
+
+    request: {"model": path, "images": path of a zip, .npy, .npz or picture, "unpack_to": folder, "options": JSON of
+    Options, "limits": {"model_bytes", "images_bytes", "unpacked_bytes", "max_images"}}.
+    Returns {"model": facts, "samples": {"samples", "skipped", "kinds", "ignored"}, "warnings": [{"code", "message",
+    "detail"}], "changes": [sentence], "sha256": {file name: hex digest of both inputs}}. Raises the intake errors.
+    """
+    options = Options.model_validate(request["options"])
+    model, images, limits = Path(request["model"]), Path(request["images"]), request["limits"]
+    _refuse_large(images, limits["images_bytes"])
+    progress(0.0, "checking the model")
+    checked = check_model(model, options, max_bytes=limits["model_bytes"])
+    progress(0.3, "unpacking the reference samples")
+    folder = Path(request["unpack_to"])
+    unpacked = extract(images, folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
+    progress(0.5, "reading the reference samples")
+    samples = SampleSet(folder, checked.inputs, options.preprocess, skip_damaged=options.allow_damaged_images)
+    _refuse_many(len(samples), limits["max_images"])
+    found = samples.check(lambda fraction: progress(0.5 + fraction * 0.45, "reading the reference samples"))
+    digests = {path.name: _sha256(path) for path in (model, images)}
+    progress(1.0, "checked")
+    return {
+        "model": checked.facts,
+        "samples": {**found, "ignored": unpacked.ignored[:100]},
+        "warnings": checked.warnings + _sample_warnings(found, unpacked),
+        "changes": checked.changes,
+        "sha256": digests,
+    }
+
+
+def _refuse_large(images: Path, max_bytes: int) -> None:
+    size = images.stat().st_size
+    if size > max_bytes:
+        raise ImagesTooLarge(
+            f"the reference samples have {size:,} bytes; {max_bytes:,} are allowed",
+            hint="Send fewer or smaller samples.",
+            detail={"size_bytes": size, "max_bytes": max_bytes},
+        )
+
+
+def _refuse_many(count: int, max_count: int) -> None:
+    if count > max_count:
+        raise ImagesTooLarge(
+            f"there are {count} reference samples; at most {max_count} are taken",
+            hint="Fewer, well chosen samples calibrate as well: a few hundred are plenty.",
+            detail={"samples": count, "max_images": max_count},
+        )
+
+
+def _sample_warnings(found: dict[str, Any], unpacked: Unpacked) -> list[dict[str, Any]]:
+    warnings = []
+    count, skipped, ignored = found["samples"], [entry["name"] for entry in found["skipped"]], unpacked.ignored
+    if count < FEW_SAMPLES:
+        text = f"{count} reference samples are few for calibration; about {GOOD_SAMPLES} give better ranges"
+        warnings.append({"code": "FEW_SAMPLES", "message": text, "detail": {"samples": count}})
+    if skipped:
+        text = f"{len(skipped)} reference samples cannot be read and are left out: {_listed(skipped)}"
+        warnings.append({"code": "SAMPLES_SKIPPED", "message": text, "detail": {"skipped": found["skipped"]}})
+    if ignored:
+        text = f"{len(ignored)} files of the zip are no samples and are ignored: {_listed(ignored)}"
+        warnings.append({"code": "FILES_IGNORED", "message": text, "detail": {"ignored": ignored[:100]}})
+    return warnings
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:NAMED_AT_MOST]) + (", …" if len(names) > NAMED_AT_MOST else "")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

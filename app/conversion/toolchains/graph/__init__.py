@@ -1,0 +1,15 @@
+"""Facts of an ONNX graph: reading the file, inputs and outputs, operators, parameters, MACs, fixed shapes.
+
+Imports onnx only, never onnxruntime: the web tier's sandbox and the vendor toolchain's adapter use it too.
+"""
+
+from app.conversion.toolchains.graph.facts import facts
+from app.conversion.toolchains.graph.loading import load
+from app.conversion.toolchains.graph.shapes import fix_shapes
+from app.conversion.toolchains.graph.skeleton import skeleton
+from app.conversion.toolchains.graph.specs import TensorSpec, graph_inputs, graph_outputs, opset_of
+from app.conversion.toolchains.graph.walk import nodes
+
+__all__ = [
+    "TensorSpec", "facts", "fix_shapes", "graph_inputs", "graph_outputs", "load", "nodes", "opset_of", "skeleton",
+]  # fmt: skip

@@ -1,0 +1,179 @@
+"""Reading an uploaded file as an ONNX model, and saying what it is when it is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import NoReturn
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
+
+from app.conversion.errors import (
+    ExternalWeights,
+    GitLfsPointer,
+    InvalidModel,
+    ModelTooLarge,
+    NotOnnx,
+    TruncatedModel,
+)
+from app.conversion.toolchains.graph import walk, wire
+
+LFS_MARK = b"version https://git-lfs"
+PROTOBUF_BYTES_MAX = (1 << 31) - 1
+EXPORT_HINT = "Export the model to ONNX (for example torch.onnx.export) and send the .onnx file itself."
+AGAIN_HINT = "Export or download it again and compare the file sizes."
+MERGE_HINT = (
+    "Merge the weights into one file: "
+    "onnx.save_model(onnx.load('model.onnx'), 'merged.onnx', save_as_external_data=False)."
+)
+
+
+def load(path: Path) -> onnx.ModelProto:
+    """Parse the file; weights are never looked for elsewhere.
+
+    Raises NotOnnx, GitLfsPointer, TruncatedModel, ExternalWeights, InvalidModel (no inputs or outputs, text that is
+    not UTF-8), ModelTooLarge (protobuf ends at 2 GiB).
+    """
+    size = path.stat().st_size
+    if size > PROTOBUF_BYTES_MAX:
+        raise ModelTooLarge(f"{path.name} has {size} bytes; an ONNX file ends at 2 GiB", hint="Use a smaller model.")
+    data = path.read_bytes()
+    if data.startswith(LFS_MARK):
+        raise GitLfsPointer(
+            f"{path.name} is a git-lfs pointer ({size} bytes of text), not the model itself",
+            hint="Run `git lfs pull` in the repository and send the file it fetches.",
+        )
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except (DecodeError, RuntimeError):
+        _refuse_bytes(path.name, data)
+    _refuse_incomplete(path.name, data, model)
+    _refuse_broken_text(path.name, model)
+    _refuse_external(path.name, model)
+    _refuse_empty(path.name, model)
+    return model
+
+
+def _refuse_bytes(name: str, data: bytes) -> NoReturn:
+    scan = wire.scan(data)
+    if scan.is_cut_short:
+        raise TruncatedModel(
+            f"{name} ends early: it has {len(data)} bytes, its content says at least {scan.needed_bytes}",
+            hint=AGAIN_HINT,
+            detail={"size_bytes": len(data), "needed_bytes": scan.needed_bytes},
+        )
+    if scan.is_onnx:
+        raise InvalidModel(f"{name} begins as an ONNX model, but its content is damaged", hint=AGAIN_HINT)
+    raise _not_onnx(name, data)
+
+
+def _refuse_incomplete(name: str, data: bytes, model: onnx.ModelProto) -> None:
+    """A file may be cut between two fields and still parse: graph and opset_import come late."""
+    if not model.ir_version and not model.HasField("graph"):
+        raise _not_onnx(name, data)
+    if not model.HasField("graph") or (not model.opset_import and model.ir_version >= 3):
+        missing = "opset_import" if model.HasField("graph") else "graph"
+        raise TruncatedModel(
+            f"{name} ends early: after {len(data)} bytes its {missing} is missing",
+            hint=AGAIN_HINT,
+            detail={"size_bytes": len(data), "missing": missing},
+        )
+    if not model.ir_version:
+        raise InvalidModel(f"{name} names no IR version", hint=EXPORT_HINT)
+
+
+def _not_onnx(name: str, data: bytes) -> NotOnnx:
+    return NotOnnx(f"{name} is not an ONNX model: {_guess(data)}", hint=EXPORT_HINT)
+
+
+_SIGNATURES = (
+    (b"PK\x03\x04", "it is a zip file (PyTorch .pt and .pth files are such)"),
+    (b"\x89HDF", "it is an HDF5 file (Keras .h5 files are such)"),
+    (b"\x80", "it is a Python pickle"),
+    (b"\xff\xd8\xff", "it is a JPEG picture"),
+    (b"\x89PNG", "it is a PNG picture"),
+    (b"\x93NUMPY", "it is a numpy array"),
+    (b"\x1f\x8b", "it is a gzip file"),
+    (b"\x7fELF", "it is a program"),
+    (b"<", "it is HTML or XML text; perhaps a web page was saved instead of the file"),
+    (b"{", "it is JSON text"),
+)
+
+
+def _guess(data: bytes) -> str:
+    if not data:
+        return "the file is empty"
+    if data[4:8] == b"TFL3":
+        return "it is a TensorFlow Lite model"
+    if data[4:8] == b"ORTM":
+        return "it is a model in ORT format"
+    return next((text for mark, text in _SIGNATURES if data.startswith(mark)), "its bytes are no ONNX protobuf")
+
+
+def _refuse_broken_text(name: str, model: onnx.ModelProto) -> None:
+    """protobuf gives text that is not UTF-8 as bytes; every reader of names would stumble over it."""
+    for text in _texts(model):
+        if not isinstance(text, str):
+            raise InvalidModel(f"{name} is damaged: a name in it is not UTF-8 text ({text[:40]!r})", hint=AGAIN_HINT)
+
+
+def _texts(model: onnx.ModelProto) -> Iterator[str]:
+    yield from (model.producer_name, model.producer_version, model.domain, model.doc_string)
+    for entry in model.opset_import:
+        yield entry.domain
+    for prop in model.metadata_props:
+        yield from (prop.key, prop.value)
+    for function in model.functions:
+        yield from (function.name, function.domain, *function.input, *function.output, *function.attribute)
+    for graph in walk.graphs(model):
+        yield from (graph.name, *(value.name for value in _values(graph)))
+        for value in _values(graph):
+            yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+    for tensor in walk.tensors(model):
+        yield tensor.name
+        for item in tensor.external_data:
+            yield from (item.key, item.value)
+    for node in walk.nodes(model):
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+
+
+def _values(graph: onnx.GraphProto) -> Iterable[onnx.ValueInfoProto]:
+    return [*graph.input, *graph.output, *graph.value_info]
+
+
+def _refuse_external(name: str, model: onnx.ModelProto) -> None:
+    outside = [tensor for tensor in walk.tensors(model) if tensor.data_location == onnx.TensorProto.EXTERNAL]
+    if not outside:
+        return
+    places = [{item.key: item.value for item in tensor.external_data}.get("location", "") for tensor in outside]
+    files = sorted(set(places))
+    named = ", ".join(map(repr, files[:5])) + (f" and {len(files) - 5} more" if len(files) > 5 else "")
+    detail = {"files": files[:100], "tensors": [tensor.name for tensor in outside][:100], "count": len(outside)}
+    escaping = next((place for place in files if _points_outside(place)), None)
+    if escaping is not None:
+        raise ExternalWeights(
+            f"{name} wants its weights from {escaping!r}, a path outside the model's own folder, which is never read",
+            hint=MERGE_HINT,
+            detail={**detail, "outside": escaping},
+        )
+    raise ExternalWeights(
+        f"{len(outside)} weights of {name} are missing: they lie in another file, {named}, and one file is taken",
+        hint=MERGE_HINT,
+        detail=detail,
+    )
+
+
+def _points_outside(place: str) -> bool:
+    path = PurePosixPath(place.replace("\\", "/"))
+    return path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", place) is not None
+
+
+def _refuse_empty(name: str, model: onnx.ModelProto) -> None:
+    if not model.graph.node:
+        raise InvalidModel(f"the graph of {name} has no nodes", hint=EXPORT_HINT)
+    if not model.graph.output:
+        raise InvalidModel(f"the graph of {name} has no outputs", hint="Name the outputs when exporting.")

@@ -1,0 +1,130 @@
+"""Making the shapes of a graph's inputs fixed: by what the user gives, and a lone symbolic batch by 1."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import onnx
+
+from app.conversion.errors import DynamicShape
+from app.conversion.toolchains.graph import walk
+from app.conversion.toolchains.graph.specs import TensorSpec, axis_of, graph_inputs, input_values
+from app.kit.errors import BadInput
+
+Symbols = dict[str, int]
+EXAMPLE_CHANNELS, EXAMPLE_SIDE = 3, 224
+
+
+def fix_shapes(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
+    """Set every input's shape in place and say what was changed, one sentence each.
+
+    shapes: input name → whole shape, batch included. A name of an axis that a given shape settles is settled for all
+    inputs. What shape inference had stored is dropped when something changed. On an error nothing is changed.
+    Raises BadInput (unknown input, tensor without axes), DynamicShape (contradiction, or axes that stay unknown).
+    """
+    inputs = {spec.name: spec for spec in graph_inputs(model)}
+    unknown = [name for name in shapes if name not in inputs]
+    if unknown:
+        raise BadInput(
+            f"input_shapes names {', '.join(map(repr, unknown))}, but the model's inputs are {list(inputs)}",
+            hint="Use the names of the model's inputs.",
+            detail={"unknown": unknown, "inputs": list(inputs)},
+        )
+    symbols = _symbols(inputs, shapes)
+    wanted = {name: _fixed(spec, shapes.get(name), symbols) for name, spec in inputs.items()}
+    _refuse_dynamic([(spec, wanted[spec.name]) for spec in inputs.values()])
+    fixed = {name: tuple(axis for axis in axes if isinstance(axis, int)) for name, axes in wanted.items()}
+    return _apply(model, inputs, fixed, symbols)
+
+
+def _symbols(inputs: Mapping[str, TensorSpec], shapes: Mapping[str, tuple[int, ...]]) -> Symbols:
+    """Values of named axes, from the given shapes. Raises DynamicShape where a shape contradicts the model."""
+    symbols: Symbols = {}
+    for name, shape in shapes.items():
+        spec = inputs[name]
+        if not spec.is_rank_known:
+            continue
+        if len(shape) != len(spec.shape):
+            raise _contradiction(spec, shape, f"it has {len(spec.shape)} axes, not {len(shape)}")
+        for axis, (known, given) in enumerate(zip(spec.shape, shape, strict=True)):
+            expected = symbols.setdefault(known, given) if isinstance(known, str) else known
+            if expected is not None and expected != given:
+                raise _contradiction(spec, shape, f"axis {axis} is {expected}, not {given}")
+    return symbols
+
+
+def _contradiction(spec: TensorSpec, shape: tuple[int, ...], reason: str) -> DynamicShape:
+    return DynamicShape(
+        f"the shape {list(shape)} does not fit the input {spec.name!r} of shape {spec.shape_text()}: {reason}",
+        hint="Only unknown axes can be chosen; the others must be given as they are.",
+        detail={"input": spec.name, "shape": list(spec.shape), "given": list(shape)},
+    )
+
+
+def _fixed(spec: TensorSpec, given: tuple[int, ...] | None, symbols: Symbols) -> tuple[int | str | None, ...]:
+    if given is not None:
+        return given
+    if not spec.is_rank_known:
+        return spec.shape
+    axes = tuple(symbols.get(axis, axis) if isinstance(axis, str) else axis for axis in spec.shape)
+    if axes and not isinstance(axes[0], int) and all(isinstance(axis, int) for axis in axes[1:]):
+        return (1, *axes[1:])
+    return axes
+
+
+def _refuse_dynamic(fixed: list[tuple[TensorSpec, tuple[int | str | None, ...]]]) -> None:
+    dynamic = [spec for spec, axes in fixed if not all(isinstance(axis, int) for axis in axes)]
+    if not dynamic:
+        return
+    named = ", ".join(f"{spec.name!r} {spec.shape_text()}" for spec in dynamic)
+    example = json.dumps({spec.name: _example(spec) for spec in dynamic}, ensure_ascii=False)
+    raise DynamicShape(
+        f"{'an input has' if len(dynamic) == 1 else 'inputs have'} axes of unknown size: {named}",
+        hint=f"Give the shape with input_shapes, for example {example}.",
+        detail={"inputs": [{"name": spec.name, "shape": list(spec.shape)} for spec in dynamic]},
+    )
+
+
+def _example(spec: TensorSpec) -> list[int]:
+    shape = spec.shape if spec.is_rank_known else (None,) * 4
+    guess = {0: 1}
+    if len(shape) == 4 and not isinstance(shape[3], int):
+        guess = {0: 1, 1: EXAMPLE_CHANNELS}
+    if len(shape) == 4 and shape[3] in (1, 3):
+        guess = {0: 1}
+    return [axis if isinstance(axis, int) else guess.get(i, EXAMPLE_SIDE) for i, axis in enumerate(shape)]
+
+
+def _apply(
+    model: onnx.ModelProto, inputs: Mapping[str, TensorSpec], fixed: Mapping[str, tuple[int, ...]], symbols: Symbols
+) -> list[str]:
+    changes = []
+    for value in input_values(model):
+        spec, shape = inputs[value.name], fixed[value.name]
+        if spec.shape == shape:
+            continue
+        _set_shape(value, shape)
+        changes.append(f"input {spec.name!r}: shape {spec.shape_text()} fixed to {list(shape)}")
+        symbols |= {axis: shape[i] for i, axis in enumerate(spec.shape) if isinstance(axis, str) and spec.is_rank_known}
+    if changes:
+        _forget_old_shapes(model, symbols)
+    return changes
+
+
+def _set_shape(value: onnx.ValueInfoProto, shape: tuple[int, ...]) -> None:
+    dims = value.type.tensor_type.shape.dim
+    del dims[:]
+    for axis in shape:
+        dims.add(dim_value=axis)
+
+
+def _forget_old_shapes(model: onnx.ModelProto, symbols: Symbols) -> None:
+    """Inner shapes are inferred anew. Of the outputs' shapes, axes that carry a settled name get its value."""
+    for graph in walk.graphs(model):
+        del graph.value_info[:]
+    for value in model.graph.output:
+        for dim in value.type.tensor_type.shape.dim:
+            axis = axis_of(dim)
+            if isinstance(axis, str) and axis in symbols:
+                dim.dim_value = symbols[axis]

@@ -1,0 +1,84 @@
+"""Inputs and outputs of a graph, and small facts that every reader of a graph needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import helper
+
+UNKNOWN_RANK = ("...",)
+DEFAULT_DOMAINS = ("", "ai.onnx")
+Shape = tuple[int | str | None, ...]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A graph input or output.
+
+    shape: numbers, names of symbolic axes, None for unnamed unknown axes; ("...",) when not even the rank is known.
+    dtype: the numpy name ("float32"), "string", or "unknown"; "sequence", "map", "optional" for what is no tensor.
+    """
+
+    name: str
+    shape: Shape
+    dtype: str
+
+    @property
+    def is_static(self) -> bool:
+        return all(isinstance(axis, int) for axis in self.shape)
+
+    @property
+    def is_rank_known(self) -> bool:
+        return self.shape != UNKNOWN_RANK
+
+    def shape_text(self) -> str:
+        """For messages: [N, 3, ?, ?]."""
+        return f"[{', '.join('?' if axis is None else str(axis) for axis in self.shape)}]"
+
+
+def graph_inputs(model: onnx.ModelProto) -> list[TensorSpec]:
+    """What a caller has to feed. Graphs of IR 3 list their initializers as inputs; those are left out."""
+    return [_spec(value) for value in input_values(model)]
+
+
+def input_values(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    """The messages behind graph_inputs, to be changed in place."""
+    graph = model.graph
+    fixed = {tensor.name for tensor in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
+    return [value for value in graph.input if value.name not in fixed]
+
+
+def graph_outputs(model: onnx.ModelProto) -> list[TensorSpec]:
+    return [_spec(value) for value in model.graph.output]
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """Version of the default operator set; 1 where the model names none."""
+    return next((int(entry.version) for entry in model.opset_import if entry.domain in DEFAULT_DOMAINS), 1)
+
+
+def axis_of(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
+    """A number above 0, a name, or None. Exporters write 0 or -1 for "any"."""
+    if dim.HasField("dim_value") and dim.dim_value > 0:
+        return int(dim.dim_value)
+    return dim.dim_param or None
+
+
+def dtype_name(elem_type: int) -> str:
+    if elem_type == onnx.TensorProto.STRING:
+        return "string"
+    try:
+        return str(np.dtype(helper.tensor_dtype_to_np_dtype(elem_type)).name)
+    except (KeyError, ValueError, TypeError):
+        return "unknown"
+
+
+def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
+    kind = value.type.WhichOneof("value")
+    if kind is not None and kind != "tensor_type":
+        return TensorSpec(value.name, UNKNOWN_RANK, kind.removesuffix("_type"))
+    tensor = value.type.tensor_type
+    shape = tuple(axis_of(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else UNKNOWN_RANK
+    return TensorSpec(value.name, shape, dtype_name(tensor.elem_type))

@@ -1,0 +1,60 @@
+"""Accuracy of a classifier on labelled samples: float against int8. For the bundled sample's table and for users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from app.conversion.toolchains.host.runtime import HostModel, open_session, run
+
+Array = npt.NDArray[Any]
+Predict = Callable[[Array], Array]
+"""One sample, batch axis included → scores of its classes, any shape."""
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Share of right answers, 0..1, of `samples` labelled samples."""
+
+    fp32: float
+    int8: float
+    samples: int
+
+
+def accuracy(predict: Predict, x: Array, y: Array) -> float:
+    """Share of samples whose highest score is at their label. x: [N, …], y: [N] int; predict gets x[i:i+1]."""
+    if len(x) == 0:
+        raise ValueError("accuracy of no samples")
+    right = sum(int(np.argmax(predict(x[i : i + 1]))) == int(y[i]) for i in range(len(x)))
+    return right / len(x)
+
+
+def compare_accuracy(onnx_model: Path, nef: Path, labelled: Path, threads: int = 1) -> Accuracy:
+    """fp32 accuracy of an ONNX file and int8 accuracy of the host NEF made of it, on an npz of x [N, …] and y [N].
+
+    Both take their first input and give their first output. The ONNX file may have a symbolic batch.
+    """
+    with np.load(labelled, allow_pickle=False) as data:
+        x, y = data["x"].astype(np.float32), data["y"]
+    return Accuracy(
+        fp32=accuracy(_onnx_predictor(onnx_model, threads), x, y),
+        int8=accuracy(_nef_predictor(nef, threads), x, y),
+        samples=len(x),
+    )
+
+
+def _onnx_predictor(path: Path, threads: int) -> Predict:
+    session = open_session(path, threads)
+    name, output = session.get_inputs()[0].name, session.get_outputs()[0].name
+    return lambda x: run(session, {name: x}, [output])[output]
+
+
+def _nef_predictor(path: Path, threads: int) -> Predict:
+    model = HostModel(path, threads)
+    name, output = model.inputs[0]["name"], model.outputs[0]["name"]
+    return lambda x: model.run({name: x})[output]

@@ -1,0 +1,188 @@
+"""BIE stage: out.onnx → out.bie, an int8 QDQ ONNX calibrated on the reference samples, with its quality measured."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+from app.conversion.errors import NoImages, StageFailed
+from app.conversion.toolchains import graph
+from app.conversion.toolchains.base import Progress, StageRequest, StageResult
+from app.conversion.toolchains.host import layers as layering
+from app.conversion.toolchains.host import prepare, provenance, quality
+from app.conversion.toolchains.host.calibration import Calibration, calibrate
+from app.conversion.toolchains.host.inputs import CachedSamples, first, reference_samples
+from app.conversion.toolchains.host.quantizer import Plan, plan, quantize
+from app.conversion.toolchains.host.runtime import Session, open_session
+from app.conversion.toolchains.metrics import OutputStatistics
+
+CALIBRATED, QUANTIZED, OUTPUTS_MEASURED = 0.45, 0.5, 0.75
+"""Where in the stage's progress each step ends."""
+
+
+@dataclass(frozen=True)
+class Quantized:
+    float_model: Any
+    int8_model: Any
+    plan: Plan
+    calibration: Calibration
+    warnings: list[str]
+
+
+def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
+    """Write out.bie. Raises NoImages, NotFinite, StageFailed and what reading the samples raises."""
+    progress(0.0, "reading out.onnx")
+    model = _load(request)
+    source = reference_samples(request, graph.graph_inputs(model))
+    if source is None:
+        raise NoImages("there are no reference samples to calibrate on")
+    samples = CachedSamples(source)
+    done = _quantize(model, samples, request, progress)
+    skipped: list[dict[str, str]] = source.skipped
+    _write(done, request, skipped)
+    measured = _measure(done, samples, request, progress)
+    report = {"calibration": _calibration(done, request, skipped)} | measured
+    report["quantization"] = _quantization(done.plan, request)
+    _mark_saturating(report, quality.saturating_outputs(done.float_model))
+    report["warnings"] = [*done.warnings, *_quality_warnings(report)]
+    _log(report)
+    progress(1.0, "out.bie is written")
+    return StageResult(request.output, report, _summary(report), provenance.tool_versions())
+
+
+def _load(request: StageRequest) -> Any:
+    import onnx
+
+    path = request.input()
+    if not path.is_file():
+        raise StageFailed(f"{path.name} is missing: the stage before has not written it")
+    return onnx.load(str(path))
+
+
+def _quantize(model: Any, samples: CachedSamples, request: StageRequest, progress: Progress) -> Quantized:
+    options = request.options.quantization
+    chosen = plan(model, options)
+    if chosen.problem:
+        print(f"warning: {chosen.problem}")
+        return Quantized(model, copy.deepcopy(model), chosen, Calibration({}, 0), [chosen.problem])
+    print(f"calibrating {len(chosen.tensors)} tensors on {len(samples)} samples, method {options.method}")
+
+    def step(done: int, of: int) -> None:
+        progress(CALIBRATED * done / max(of, 1), f"calibrating {done}/{of}")
+
+    calibration = calibrate(model, chosen.tensors, samples, options, threads=request.threads, step=step)
+    progress(CALIBRATED, f"quantizing {len(chosen.nodes)} nodes")
+    int8_model, warnings = quantize(copy.deepcopy(model), calibration.ranges, chosen, options)
+    print(f"quantized {len(chosen.nodes)} of {len(model.graph.node)} nodes to int8")
+    return Quantized(model, int8_model, chosen, calibration, warnings)
+
+
+def _write(done: Quantized, request: StageRequest, skipped: list[dict[str, str]]) -> None:
+    source = provenance.read(done.float_model).get(provenance.SOURCE_SHA256, "")
+    model = done.int8_model
+    provenance.write(
+        model,
+        {
+            provenance.KIND: "bie",
+            provenance.TOOLCHAIN: request.options.toolchain.value,
+            provenance.SOURCE_SHA256: source,
+            provenance.ONNX_SHA256: provenance.sha256_of(request.input()),
+            provenance.CALIBRATION: _calibration(done, request, skipped),
+            provenance.QUANTIZATION: _quantization(done.plan, request),
+            provenance.PREPROCESS: request.options.preprocess.model_dump(mode="json"),
+            provenance.VERSIONS: provenance.tool_versions(),
+        },
+    )
+    if model.ByteSize() > prepare.PROTOBUF_BYTES_MAX:
+        raise StageFailed("out.bie does not fit into one ONNX file of 2 GB", hint="Convert a smaller model.")
+    request.output.write_bytes(model.SerializeToString())
+
+
+def _measure(done: Quantized, samples: CachedSamples, request: StageRequest, progress: Progress) -> dict[str, Any]:
+    def step(count: int, of: int) -> None:
+        share = count / max(of, 1)
+        progress(QUANTIZED + (OUTPUTS_MEASURED - QUANTIZED) * share, f"comparing float and int8 {count}/{of}")
+
+    sessions = _sessions(request, request.threads)
+    outputs = quality.measure_outputs(*sessions, samples, step)
+    progress(OUTPUTS_MEASURED, "measuring layers")
+    matching = layering.match_layers(done.float_model, done.int8_model, done.plan.nodes)
+    count = min(len(outputs.by_sample) or layering.LAYER_SAMPLES, layering.LAYER_SAMPLES)
+    rows = layering.measure_layers(
+        done.float_model, done.int8_model, matching.layers, first(samples, count), request.threads
+    )
+    progress(0.95, "measuring latency")
+    timed = sessions if request.threads == 1 else _sessions(request, 1)
+    latency = [quality.latency_ms(session, first(samples, 1)) for session in timed]
+    return {
+        "quality": quality.quality_report(outputs, rows, matching.left_out, _count(outputs), count),
+        "size": {"float_bytes": request.input().stat().st_size, "int8_bytes": request.output.stat().st_size},
+        "latency_ms": {"float": latency[0], "int8": latency[1], "threads": 1},
+        "verdict": quality.verdict(outputs),
+    }
+
+
+def _sessions(request: StageRequest, threads: int) -> tuple[Session, Session]:
+    return open_session(request.input(), threads), open_session(request.output, threads)
+
+
+def _count(outputs: OutputStatistics) -> int:
+    return max((tensor.samples for tensor in outputs.tensors.values()), default=0)
+
+
+def _calibration(done: Quantized, request: StageRequest, skipped: list[dict[str, str]]) -> dict[str, Any]:
+    options = request.options.quantization
+    report: dict[str, Any] = {"method": options.method, "samples": done.calibration.samples, "skipped": skipped}
+    if options.method == "percentile":
+        report["percentile"] = options.percentile
+    return report
+
+
+def _quantization(chosen: Plan, request: StageRequest) -> dict[str, Any]:
+    options = request.options.quantization.model_dump(mode="json")
+    return options | {"int8_nodes": len(chosen.nodes), "float_tail": chosen.tail_report()}
+
+
+def _mark_saturating(report: dict[str, Any], operators: dict[str, str]) -> None:
+    for output in report["quality"]["outputs"]:
+        if output["name"] in operators:
+            output["saturates"] = operators[output["name"]]
+
+
+def _quality_warnings(report: dict[str, Any]) -> list[str]:
+    verdict, outputs = report["verdict"], report["quality"]["outputs"]
+    silent = [output["name"] for output in outputs if output.get("silent_samples")]
+    warnings = [f"output {name!r} is all zero for some samples, which have no SNR" for name in silent]
+    if not verdict["passed"]:
+        warnings.append(
+            f"the worst output has an SNR of {verdict['snr_db']} dB, below {quality.SNR_DB_MIN:g} dB: try another "
+            "method, more or more typical images, or leave the worst layers of the table in float (exclude_nodes)"
+        )
+    return warnings
+
+
+def _summary(report: dict[str, Any]) -> dict[str, Any]:
+    cosines = [c for output in report["quality"]["outputs"] if (c := output["cosine"]["mean"]) is not None]
+    return {
+        "snr_db": report["verdict"]["snr_db"],
+        "cosine": min(cosines, default=None),
+        "passed": report["verdict"]["passed"],
+        "samples": report["quality"]["samples"],
+        "size_bytes": report["size"]["int8_bytes"],
+    }
+
+
+def _log(report: dict[str, Any]) -> None:
+    size, latency, tail = report["size"], report["latency_ms"], report["quantization"]["float_tail"]
+    if tail["nodes"]:
+        print(f"{tail['reason']}: {tail['nodes']} nodes")
+    for output in report["quality"]["outputs"]:
+        note = f"; after a {output['saturates']}, which hides errors: see the layers" if "saturates" in output else ""
+        print(
+            f"output {output['name']}: SNR {output['snr_db']['mean']} dB, mean of {output['snr_db']['n']} samples{note}"
+        )
+    print(f"size {size['float_bytes']} → {size['int8_bytes']} bytes")
+    print(f"latency, 1 thread: {latency['float']} → {latency['int8']} ms")
+    for warning in report["warnings"]:
+        print(f"warning: {warning}")

@@ -1,0 +1,154 @@
+"""Calibration: the range of every activation over the reference samples, one sample in memory at a time.
+
+min-max adds ReduceMin and ReduceMax to the graph, so only two numbers per tensor leave the runtime; percentile and
+entropy take each sample's tensors into histograms of constant size and let them go.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from app.conversion.errors import NoImages, NotFinite
+from app.conversion.options import HostQuantization
+from app.conversion.toolchains.host.equivalence import require_finite_arrays
+from app.conversion.toolchains.host.histogram import Histogram
+from app.conversion.toolchains.host.inputs import Array, Samples
+from app.conversion.toolchains.host.runtime import Session, open_session, run
+from app.conversion.toolchains.metrics import is_finite, require_finite
+
+Range = tuple[float, float]
+Step = Callable[[int, int], None]
+"""step(done, of)"""
+
+LOW, HIGH = "__modelmill_min", "__modelmill_max"
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Lowest and highest value to represent, by tensor name, and how many samples they come from."""
+
+    ranges: dict[str, Range]
+    samples: int
+
+
+class Collector(Protocol):
+    def model(self) -> Any:
+        """The graph to run: the original outputs first, then what the collector wants to see."""
+        ...
+
+    def add(self, values: dict[str, Array], sample: str) -> None: ...
+
+    def ranges(self) -> dict[str, Range]: ...
+
+
+def calibrate(
+    model: Any, tensors: Sequence[str], samples: Samples, options: HostQuantization, *, threads: int, step: Step
+) -> Calibration:
+    """Run the float model over all samples and collect the ranges of `tensors`.
+
+    Raises NotFinite, naming tensor and sample, at the first NaN or infinity, and NoImages if there is no sample.
+    """
+    collector = _collector(model, tensors, options)
+    own_outputs = [output.name for output in model.graph.output]
+    session = _open(collector.model(), threads)
+    count = 0
+    for sample in samples:
+        require_finite_arrays(sample.arrays, sample.name)
+        values = run(session, sample.arrays)
+        require_finite_arrays({name: values[name] for name in own_outputs if name in values}, sample.name)
+        collector.add(values, sample.name)
+        count += 1
+        step(count, len(samples))
+    if count == 0:
+        raise NoImages("there are no reference samples to calibrate on")
+    return Calibration(collector.ranges(), count)
+
+
+def _open(model: Any, threads: int) -> Session:
+    return open_session(model.SerializeToString(), threads)
+
+
+def _collector(model: Any, tensors: Sequence[str], options: HostQuantization) -> Collector:
+    if options.method == "minmax":
+        return MinMax(model, tensors)
+    return Histograms(model, tensors, options)
+
+
+class MinMax:
+    """The lowest and the highest value ever seen."""
+
+    def __init__(self, model: Any, tensors: Sequence[str]) -> None:
+        self._source = model
+        self._tensors = tensors
+        self._ranges: dict[str, Range] = {}
+
+    def model(self) -> Any:
+        from onnx import helper
+
+        model = copy.deepcopy(self._source)
+        types = element_types(model)
+        for name in self._tensors:
+            for suffix, operator in ((LOW, "ReduceMin"), (HIGH, "ReduceMax")):
+                output = name + suffix
+                model.graph.node.append(helper.make_node(operator, [name], [output], name=output, keepdims=0))
+                model.graph.output.append(helper.make_tensor_value_info(output, types[name], []))
+        return model
+
+    def add(self, values: dict[str, Array], sample: str) -> None:
+        for name in self._tensors:
+            low, high = float(values[name + LOW]), float(values[name + HIGH])
+            if not (math.isfinite(low) and math.isfinite(high)):
+                raise NotFinite(
+                    f"tensor {name!r} holds NaN or infinity for sample {sample!r}",
+                    hint="Run the float model on this sample and look for overflows and divisions by zero.",
+                    detail={"tensor": name, "sample": sample},
+                )
+            before = self._ranges.get(name, (low, high))
+            self._ranges[name] = (min(before[0], low), max(before[1], high))
+
+    def ranges(self) -> dict[str, Range]:
+        return dict(self._ranges)
+
+
+class Histograms:
+    """Percentile or entropy over a histogram per tensor."""
+
+    def __init__(self, model: Any, tensors: Sequence[str], options: HostQuantization) -> None:
+        self._source = model
+        self._options = options
+        self._histograms = {name: Histogram() for name in tensors}
+
+    def model(self) -> Any:
+        return with_outputs(self._source, list(self._histograms))
+
+    def add(self, values: dict[str, Array], sample: str) -> None:
+        for name, histogram in self._histograms.items():
+            if not is_finite(values[name]):
+                require_finite(values[name], name, sample)
+            histogram.add(values[name])
+
+    def ranges(self) -> dict[str, Range]:
+        if self._options.method == "entropy":
+            return {name: histogram.entropy() for name, histogram in self._histograms.items()}
+        return {name: h.percentile(self._options.percentile) for name, h in self._histograms.items()}
+
+
+def with_outputs(model: Any, tensors: Sequence[str]) -> Any:
+    """A copy of the model in which these inner tensors are outputs too."""
+    from onnx import ValueInfoProto
+
+    model = copy.deepcopy(model)
+    known = {output.name for output in model.graph.output}
+    model.graph.output.extend(ValueInfoProto(name=name) for name in tensors if name not in known)
+    return model
+
+
+def element_types(model: Any) -> dict[str, int]:
+    """ONNX element type by tensor name, for inputs, outputs and inner tensors whose type is known."""
+    graph = model.graph
+    values = [*graph.value_info, *graph.input, *graph.output]
+    return {v.name: int(v.type.tensor_type.elem_type) for v in values if v.type.HasField("tensor_type")}

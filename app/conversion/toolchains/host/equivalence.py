@@ -1,0 +1,81 @@
+"""Whether two models compute the same: both run on the same samples, every output compared.
+
+The ONNX stage proves out.onnx equal to the original with it, the NEF stage out.nef equal to out.bie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.conversion.toolchains.host.inputs import Array, Sample
+from app.conversion.toolchains.metrics import OutputStatistics, TensorStatistics, require_finite, significant
+
+Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """The outcome over all samples."""
+
+    samples: int
+    statistics: OutputStatistics
+
+    @property
+    def is_exact(self) -> bool:
+        return self.samples > 0 and self.statistics.is_exact
+
+    def is_equal(self, snr_db_min: float) -> bool:
+        """No output of any sample differs in shape, nor in value by more than an SNR of snr_db_min allows."""
+        if self.statistics.has_other_shapes:
+            return False
+        return all(_is_near(tensor, snr_db_min) for tensor in self.statistics.tensors.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """{samples, outputs: [{name, max_abs_diff, snr_db, cosine, exact}], exact}; SNR and cosine: the lowest."""
+        return {
+            "samples": self.samples,
+            "outputs": [_output(tensor) for tensor in self.statistics.tensors.values()],
+            "exact": self.is_exact,
+        }
+
+
+def prove(reference: Run, candidate: Run, samples: Iterable[Sample]) -> Equivalence:
+    """Run both on every sample. Raises NotFinite, naming tensor and sample, for a NaN or an infinity on either side."""
+    statistics = OutputStatistics()
+    count = 0
+    for sample in samples:
+        require_finite_arrays(sample.arrays, sample.name)
+        expected = reference(sample.arrays)
+        require_finite_arrays(expected, sample.name)
+        statistics.add(sample.name, expected, candidate(sample.arrays))
+        count += 1
+    return Equivalence(count, statistics)
+
+
+def require_finite_arrays(arrays: Mapping[str, Array], sample: str) -> None:
+    """Raise NotFinite for the first array that holds a NaN or an infinity."""
+    for name, array in arrays.items():
+        require_finite(array, name, sample)
+
+
+SILENT_ABS_MAX = 1e-6
+"""Where the reference is all zero there is no SNR; this much may the other differ."""
+
+
+def _is_near(tensor: TensorStatistics, snr_db_min: float) -> bool:
+    without_snr = tensor.samples - len(tensor.snr_db.values)
+    if without_snr and tensor.max_abs > SILENT_ABS_MAX:
+        return False
+    return min(tensor.snr_db.values, default=snr_db_min) >= snr_db_min
+
+
+def _output(tensor: TensorStatistics) -> dict[str, Any]:
+    return {
+        "name": tensor.name,
+        "max_abs_diff": significant(tensor.max_abs),
+        "snr_db": tensor.snr_db.summary(2)["min"],
+        "cosine": tensor.cosine.summary(6)["min"],
+        "exact": tensor.is_exact,
+    }

@@ -1,0 +1,115 @@
+"""What a model is fed with while it is checked: the job's reference samples, or seeded noise where there are none.
+
+Samples that fit a small budget are kept decoded, so that several passes over them decode each picture once;
+whatever exceeds it is streamed again, so memory does not grow with the number of samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from app.conversion.toolchains.base import StageRequest
+
+Array = npt.NDArray[Any]
+
+CACHE_BYTES = 64 << 20
+NOISE_SEED = 20240
+
+
+class Sample(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def arrays(self) -> Mapping[str, Array]: ...
+
+
+class Samples(Protocol):
+    """What the passes need of a set of samples; SampleSet and CachedSamples are such."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Sample]: ...
+
+
+class CachedSamples:
+    """The same samples, the first CACHE_BYTES of them decoded only once.
+
+    Holds at most `budget_bytes` of arrays and one sample more. Order and content are the source's.
+    """
+
+    def __init__(self, source: Samples, budget_bytes: int = CACHE_BYTES) -> None:
+        self._source = source
+        self._left = budget_bytes
+        self._kept: list[Sample] = []
+        self._is_whole = False
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __iter__(self) -> Iterator[Sample]:
+        if self._is_whole:
+            yield from self._kept
+            return
+        seen = 0
+        for index, sample in enumerate(self._source):
+            self._keep(index, sample)
+            seen = index + 1
+            yield sample
+        self._is_whole = len(self._kept) == seen
+
+    def _keep(self, index: int, sample: Sample) -> None:
+        size = sum(array.nbytes for array in sample.arrays.values())
+        if index != len(self._kept) or size > self._left:
+            return
+        self._kept.append(sample)
+        self._left -= size
+
+
+def first(samples: Samples, count: int) -> Iterator[Sample]:
+    """At most `count` samples; does not touch the next one."""
+    if count <= 0:
+        return
+    for index, sample in enumerate(samples):
+        yield sample
+        if index + 1 >= count:
+            return
+
+
+def reference_samples(request: StageRequest, inputs: Sequence[Any]) -> Any:
+    """The job's reference samples for these graph inputs (a SampleSet), or None if the folder is missing or empty."""
+    from app.conversion.toolchains.samples import SampleSet
+
+    folder = request.ref_images
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return None
+    return SampleSet(folder, inputs, request.options.preprocess, skip_damaged=request.options.allow_damaged_images)
+
+
+class Noise:
+    """`count` seeded random samples for inputs {name: (shape, dtype, lowest, highest)}, uniform in that range."""
+
+    def __init__(self, inputs: Mapping[str, tuple[tuple[int, ...], str, float, float]], count: int) -> None:
+        self._inputs = inputs
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Sample]:
+        for index in range(self._count):
+            rng = np.random.default_rng([NOISE_SEED, index])
+            arrays = {name: _random(rng, *spec) for name, spec in self._inputs.items()}
+            yield _NoiseSample(f"random {index}", arrays)
+
+
+class _NoiseSample:
+    def __init__(self, name: str, arrays: Mapping[str, Array]) -> None:
+        self.name = name
+        self.arrays = arrays
+
+
+def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, lowest: float, highest: float) -> Array:
+    return rng.uniform(lowest, highest, shape).astype(dtype)

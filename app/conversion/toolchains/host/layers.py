@@ -1,0 +1,172 @@
+"""Where int8 loses: every layer of out.onnx beside the same layer of out.bie, all layers quantized (errors add up).
+
+This module matches layers of the two graphs and measures them; it must not decide what is good.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from app.conversion.toolchains.host.calibration import element_types, with_outputs
+from app.conversion.toolchains.host.inputs import Sample
+from app.conversion.toolchains.host.quantizer import FUSED_ACTIVATIONS, WEIGHTED
+from app.conversion.toolchains.host.runtime import open_session, run
+from app.conversion.toolchains.metrics import TensorStatistics, compare, snr_db
+
+Array = npt.NDArray[Any]
+
+LAYER_SAMPLES = 32
+LAYER_BYTES_MAX = 256 << 20
+"""Of inner tensors of one sample in one model. When they exceed it, weighted layers come first."""
+DEQUANTIZED = "_DequantizeLinear_Output"
+"""The suffix onnxruntime's quantizer gives the int8 version of a tensor."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A node of out.onnx, the tensor it is measured at in both graphs, and the activation merged into it, if any."""
+
+    name: str
+    op_type: str
+    float_tensor: str
+    int8_tensor: str
+    is_int8: bool
+    size_bytes: int
+    merged: str = ""
+    weight_snr_db: float | None = None
+
+
+@dataclass(frozen=True)
+class Matching:
+    layers: list[Layer] = field(default_factory=list)
+    left_out: int = 0
+
+
+def match_layers(float_model: Any, int8_model: Any, int8_nodes: Iterable[str]) -> Matching:
+    """The layers both graphs have, in graph order, as many as fit LAYER_BYTES_MAX."""
+    finder = _Finder(float_model, int8_model, set(int8_nodes))
+    layers = [layer for node in float_model.graph.node if (layer := finder.find(node)) is not None]
+    kept, room = set(), LAYER_BYTES_MAX
+    for layer in sorted(layers, key=lambda one: one.op_type not in WEIGHTED):
+        if layer.size_bytes <= room:
+            kept.add(layer.name)
+            room -= layer.size_bytes
+    return Matching([layer for layer in layers if layer.name in kept], len(layers) - len(kept))
+
+
+def measure_layers(
+    float_model: Any, int8_model: Any, layers: list[Layer], samples: Iterable[Sample], threads: int
+) -> list[dict[str, Any]]:
+    """[{name, op_type, int8, snr_db: {mean, min, p5, n}, cosine: {…}, max_abs, weight_snr_db}] over the samples.
+
+    Both models run with their inner tensors as outputs; a pair of tensors is compared and let go at once.
+    """
+    statistics = {layer.name: TensorStatistics(layer.name) for layer in layers}
+    if layers:
+        wanted = [layer.float_tensor for layer in layers], [layer.int8_tensor for layer in layers]
+        reference = open_session(with_outputs(float_model, wanted[0]).SerializeToString(), threads)
+        quantized = open_session(with_outputs(int8_model, wanted[1]).SerializeToString(), threads)
+        for sample in samples:
+            expected = run(reference, sample.arrays, list(dict.fromkeys(wanted[0])))
+            actual = run(quantized, sample.arrays, list(dict.fromkeys(wanted[1])))
+            for layer in layers:
+                one = compare(
+                    expected[layer.float_tensor], actual[layer.int8_tensor], tensor=layer.name, sample=sample.name
+                )
+                statistics[layer.name].add(one)
+    return [_row(layer, statistics[layer.name]) for layer in layers]
+
+
+def _row(layer: Layer, statistics: TensorStatistics) -> dict[str, Any]:
+    weight = layer.weight_snr_db
+    row: dict[str, Any] = {"name": layer.name, "op_type": layer.op_type, "int8": layer.is_int8}
+    if layer.merged:
+        row["merged"] = layer.merged
+    return row | statistics.to_dict() | {"weight_snr_db": None if weight is None else round(weight, 2)}
+
+
+class _Finder:
+    """Indexes of both graphs, to find for one node of out.onnx what became of it."""
+
+    def __init__(self, float_model: Any, int8_model: Any, int8_nodes: set[str]) -> None:
+        self._int8_nodes = int8_nodes
+        self._types = element_types(float_model)
+        self._sizes = _sizes(float_model)
+        self._users: dict[str, list[Any]] = {}
+        for node in float_model.graph.node:
+            for name in node.input:
+                self._users.setdefault(name, []).append(node)
+        self._tensors = {name for node in int8_model.graph.node for name in node.output}
+        self._weights = WeightErrors(float_model, int8_model)
+        self._merged: set[str] = set()
+
+    def find(self, node: Any) -> Layer | None:
+        """None for what computes no float tensor, or is part of a layer already found."""
+        from onnx import TensorProto
+
+        if not node.output or node.name in self._merged or self._types.get(node.output[0]) != TensorProto.FLOAT:
+            return None
+        tensor, merged = node.output[0], ""
+        if tensor not in self._tensors and tensor + DEQUANTIZED not in self._tensors:
+            activation = self._activation_of(tensor)
+            if activation is None:
+                return None
+            self._merged.add(activation.name)
+            tensor, merged = activation.output[0], activation.name
+        dequantized = tensor + DEQUANTIZED
+        twin = dequantized if dequantized in self._tensors else tensor
+        if twin not in self._tensors:
+            return None
+        is_int8 = node.name in self._int8_nodes
+        size = self._sizes.get(tensor, 0)
+        return Layer(node.name, node.op_type, tensor, twin, is_int8, size, merged, self._weights.snr_db(node))
+
+    def _activation_of(self, tensor: str) -> Any | None:
+        users = self._users.get(tensor, [])
+        return users[0] if len(users) == 1 and users[0].op_type in FUSED_ACTIVATIONS else None
+
+
+class WeightErrors:
+    """SNR of int8 weights against the float weights they were made of."""
+
+    def __init__(self, float_model: Any, int8_model: Any) -> None:
+        self._float = {tensor.name: tensor for tensor in float_model.graph.initializer}
+        self._int8 = {tensor.name: tensor for tensor in int8_model.graph.initializer}
+        self._nodes = {node.name: node for node in int8_model.graph.node}
+        self._makers = {n.output[0]: n for n in int8_model.graph.node if n.op_type == "DequantizeLinear"}
+
+    def snr_db(self, node: Any) -> float | None:
+        """In dB; None for a layer without int8 weights."""
+        from onnx import numpy_helper
+
+        twin = self._nodes.get(node.name)
+        if node.op_type not in WEIGHTED or twin is None or node.input[1] not in self._float:
+            return None
+        maker = self._makers.get(twin.input[1])
+        if maker is None or maker.input[0] not in self._int8:
+            return None
+        return snr_db(numpy_helper.to_array(self._float[node.input[1]]), self._dequantized(maker))
+
+    def _dequantized(self, maker: Any) -> Array:
+        from onnx import numpy_helper
+
+        values, scale, zero = (numpy_helper.to_array(self._int8[name]) for name in maker.input)
+        axis = next((a.i for a in maker.attribute if a.name == "axis"), 1)
+        if scale.size > 1:
+            shape = [1] * values.ndim
+            shape[axis] = scale.size
+            scale, zero = scale.reshape(shape), zero.reshape(shape)
+        result: Array = (values.astype(np.float32) - zero.astype(np.float32)) * scale
+        return result
+
+
+def _sizes(model: Any) -> dict[str, int]:
+    """Bytes of each tensor as float32; unknown dimensions count as one."""
+    values = [*model.graph.value_info, *model.graph.output]
+    return {v.name: 4 * math.prod(max(1, d.dim_value) for d in v.type.tensor_type.shape.dim) for v in values}

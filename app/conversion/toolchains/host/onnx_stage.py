@@ -1,0 +1,188 @@
+"""ONNX stage: any runnable ONNX file → out.onnx, checked, of fixed shape, simplified and proved equal to the original.
+
+Candidates are tried from the most to the least changed graph (simplified, only upgraded, only fixed); the first that
+runs and equals the original is written, and what was given up is a warning.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.conversion.errors import StageFailed, UnsupportedOperator
+from app.conversion.toolchains import graph
+from app.conversion.toolchains.base import Progress, StageRequest, StageResult
+from app.conversion.toolchains.host import prepare, provenance
+from app.conversion.toolchains.host.equivalence import Equivalence, prove
+from app.conversion.toolchains.host.inputs import CachedSamples, Noise, Samples, first, reference_samples
+from app.conversion.toolchains.host.prepare import Prepared
+from app.conversion.toolchains.host.runtime import Session, open_session, run
+from app.conversion.toolchains.samples.spec import static_shape
+
+EQUALITY_SAMPLES = 16
+EQUALITY_SNR_DB = 60.0
+"""Reordering float sums costs a network 90 dB and more; below this something else was computed."""
+NOISE_SAMPLES = 4
+
+
+@dataclass(frozen=True)
+class Outcome:
+    prepared: Prepared
+    equivalence: Equivalence
+
+
+def run_onnx_stage(request: StageRequest, progress: Progress) -> StageResult:
+    """Write out.onnx. Raises the model errors of app.conversion.errors, NotFinite or StageFailed."""
+    source = request.input()
+    progress(0.0, "reading the model")
+    source_sha256 = provenance.sha256_of(source)
+    fixed, original_facts = _fix(source, request)
+    progress(0.15, "preparing the graph")
+    samples = _samples(request, fixed.model)
+    outcome = _first_equal(source, fixed, samples, request, progress)
+    model = outcome.prepared.model
+    progress(0.9, "writing out.onnx")
+    _write(model, request, source_sha256)
+    facts = graph.facts(model)
+    report = {
+        "model": facts,
+        "original": original_facts,
+        "changes": outcome.prepared.changes,
+        "warnings": outcome.prepared.warnings,
+        "equivalence": outcome.equivalence.to_dict(),
+    }
+    _log(report)
+    progress(1.0, "out.onnx is written")
+    return StageResult(request.output, report, _summary(report), provenance.tool_versions())
+
+
+def _fix(source: Path, request: StageRequest) -> tuple[Prepared, dict[str, Any]]:
+    model = graph.load(source)
+    changes = prepare.strip_weights_from_inputs(model)
+    changes += graph.fix_shapes(model, request.options.input_shapes)
+    facts = graph.facts(model)
+    changes += prepare.raise_ir_version(model)
+    print(f"read {source.name}: opset {graph.opset_of(model)}, {len(model.graph.node)} nodes")
+    return Prepared(model, changes), facts
+
+
+def _samples(request: StageRequest, model: Any) -> Samples:
+    inputs = graph.graph_inputs(model)
+    found = reference_samples(request, inputs)
+    if found is not None:
+        return CachedSamples(found)
+    print("no reference samples: equality is checked on random inputs")
+    return Noise({i.name: (static_shape(i), i.dtype, 0.0, 1.0) for i in inputs}, NOISE_SAMPLES)
+
+
+def _candidates(fixed: Prepared) -> Iterator[Prepared]:
+    """From the most to the least changed graph, each with its whole list of changes and warnings."""
+    upgraded = _after(fixed, prepare.upgrade_opset(copy.deepcopy(fixed.model)))
+    simple = _after(upgraded, prepare.simplify(upgraded.model))
+    yield _finished(simple)
+    if simple.model is not upgraded.model:
+        yield _finished(_warned(upgraded, "the graph was not simplified: that would have changed its results"))
+    if upgraded.changes != fixed.changes:
+        yield _finished(_warned(fixed, "the opset was kept: an upgrade would have changed the results"))
+
+
+def _first_equal(source: Path, fixed: Prepared, samples: Samples, request: StageRequest, progress: Progress) -> Outcome:
+    # Both at the basic level: beyond it a model that is quantized already would run in other arithmetic.
+    original = _open_original(source, fixed.model, request.threads)
+    failures: list[str] = []
+    for candidate in _candidates(fixed):
+        progress(0.3 + 0.2 * len(failures), "comparing with the original")
+        try:
+            session = open_session(candidate.model.SerializeToString(), request.threads, "basic")
+        except (UnsupportedOperator, StageFailed) as error:
+            failures.append(error.message)
+            continue
+        equivalence = _compare(original, session, samples)
+        if equivalence.is_equal(EQUALITY_SNR_DB):
+            return Outcome(candidate, equivalence)
+        failures.append(f"lowest SNR {equivalence.statistics.worst_snr_db} dB")
+        print(f"a candidate graph was dropped: {failures[-1]}")
+    raise StageFailed(
+        "the prepared graph does not compute what the original does",
+        hint="Simplify the model yourself (onnxslim, onnxsim) and submit the result, or export it with opset 13 to 17.",
+        detail={"candidates": failures},
+    )
+
+
+def _open_original(source: Path, model: Any, threads: int) -> Session:
+    try:
+        return open_session(source, threads, "basic")
+    except UnsupportedOperator as error:
+        operator = str(error.detail.get("operator", "")).rpartition(":")[2]
+        node = error.detail.get("node") or next((n.name for n in model.graph.node if n.op_type == operator), "")
+        raise UnsupportedOperator(
+            f"onnxruntime cannot run operator {error.detail.get('operator')}" + (f" at node {node!r}" if node else ""),
+            hint=error.hint,
+            detail=error.detail | {"node": node},
+        ) from error
+
+
+def _compare(original: Session, session: Session, samples: Samples) -> Equivalence:
+    return prove(lambda a: run(original, a), lambda a: run(session, a), first(samples, EQUALITY_SAMPLES))
+
+
+def _write(model: Any, request: StageRequest, source_sha256: str) -> None:
+    if model.ByteSize() > prepare.PROTOBUF_BYTES_MAX:
+        raise StageFailed(
+            "the model does not fit into one ONNX file of 2 GB",
+            hint="Only models below 2 GB can be converted; reduce it or store its weights in float16.",
+        )
+    options = request.options
+    provenance.write(
+        model,
+        {
+            provenance.KIND: "onnx",
+            provenance.TOOLCHAIN: options.toolchain.value,
+            provenance.SOURCE_SHA256: source_sha256,
+            provenance.PREPROCESS: options.preprocess.model_dump(mode="json"),
+            provenance.VERSIONS: provenance.tool_versions(),
+        },
+    )
+    request.output.write_bytes(model.SerializeToString())
+
+
+def _after(before: Prepared, step: Prepared) -> Prepared:
+    return Prepared(step.model, before.changes + step.changes, before.warnings + step.warnings)
+
+
+def _warned(prepared: Prepared, warning: str) -> Prepared:
+    return Prepared(prepared.model, prepared.changes, [*prepared.warnings, warning])
+
+
+def _finished(prepared: Prepared) -> Prepared:
+    named = prepare.name_nodes(prepared.model)
+    return Prepared(prepare.infer_shapes(prepared.model), prepared.changes + named, prepared.warnings)
+
+
+def _summary(report: dict[str, Any]) -> dict[str, Any]:
+    facts = report["model"]
+    return {
+        "operators": facts["nodes"],
+        "parameters": facts["parameters"],
+        "macs": facts["macs"],
+        "changes": len(report["changes"]),
+        "exact": report["equivalence"]["exact"],
+    }
+
+
+def _log(report: dict[str, Any]) -> None:
+    for change in report["changes"]:
+        print(f"changed: {change}")
+    for warning in report["warnings"]:
+        print(f"warning: {warning}")
+    facts, equal = report["model"], report["equivalence"]
+    nodes = f"{report['original']['nodes']} → {facts['nodes']}"
+    print(f"nodes {nodes}, {facts['parameters']} parameters, {facts['macs']} MACs")
+    for output in equal["outputs"]:
+        print(
+            f"output {output['name']}: equals the original on {equal['samples']} samples, "
+            f"SNR {output['snr_db']} dB, largest difference {output['max_abs_diff']}"
+        )

@@ -1,0 +1,46 @@
+"""Where an artifact comes from: hashes of its ancestors, tool versions, options; kept in ONNX metadata_props."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+PREFIX = "modelmill."
+KIND = PREFIX + "kind"
+TOOLCHAIN = PREFIX + "toolchain"
+SOURCE_SHA256 = PREFIX + "source_sha256"
+ONNX_SHA256 = PREFIX + "onnx_sha256"
+CALIBRATION = PREFIX + "calibration"
+QUANTIZATION = PREFIX + "quantization"
+PREPROCESS = PREFIX + "preprocess"
+VERSIONS = PREFIX + "versions"
+
+PACKAGES = ("onnx", "onnxruntime", "onnxslim", "numpy", "modelmill")
+
+
+def tool_versions() -> dict[str, str]:
+    """Versions of everything that can change a result."""
+    return {name: metadata.version(name) for name in PACKAGES}
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read(model: Any) -> dict[str, str]:
+    """metadata_props of an onnx.ModelProto."""
+    return {prop.key: prop.value for prop in model.metadata_props}
+
+
+def write(model: Any, values: dict[str, Any]) -> None:
+    """Set metadata_props; whatever is not text is written as JSON with sorted keys. Other keys stay."""
+    kept = [prop for prop in model.metadata_props if prop.key not in values]
+    pairs = [(prop.key, prop.value) for prop in kept]
+    pairs += [(key, v if isinstance(v, str) else json.dumps(v, sort_keys=True)) for key, v in sorted(values.items())]
+    del model.metadata_props[:]
+    for key, value in pairs:
+        model.metadata_props.add(key=key, value=value)

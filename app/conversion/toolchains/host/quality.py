@@ -1,0 +1,101 @@
+"""The quality table of a BIE: float against int8 at every output and layer, and the verdict.
+
+The images are the calibration images, and the report says so: accuracy on others is for the user to measure.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from app.conversion.toolchains.host.equivalence import require_finite_arrays
+from app.conversion.toolchains.host.inputs import Sample, Samples, first
+from app.conversion.toolchains.host.runtime import Session, numeric_outputs, run
+from app.conversion.toolchains.metrics import OutputStatistics
+
+OUTPUT_SAMPLES = 200
+WORST_SAMPLES = 20
+SNR_DB_MIN = 20.0
+"""Kneron's manual calls an output of 20 dB and more acceptable."""
+VERDICT_RULE = "SNR >= 20 dB at every output (the vendor's rule)"
+LATENCY_RUNS = 9
+LATENCY_S_MAX = 2.0
+"""Runs end early once they took this long together."""
+
+SATURATING = frozenset({"Softmax", "Sigmoid"})
+MOVES = frozenset({"Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity"})
+
+Step = Callable[[int, int], None]
+
+
+def measure_outputs(reference: Session, quantized: Session, samples: Samples, step: Step) -> OutputStatistics:
+    """Every numeric output of both, over at most OUTPUT_SAMPLES samples. Raises NotFinite."""
+    result = OutputStatistics()
+    total = min(len(samples), OUTPUT_SAMPLES)
+    names = numeric_outputs(reference)
+    for done, sample in enumerate(first(samples, OUTPUT_SAMPLES), start=1):
+        expected = run(reference, sample.arrays, names)
+        require_finite_arrays(expected, sample.name)
+        result.add(sample.name, expected, run(quantized, sample.arrays, names))
+        step(done, total)
+    return result
+
+
+def quality_report(
+    outputs: OutputStatistics, layers: list[dict[str, Any]], left_out: int, sample_count: int, layer_samples: int
+) -> dict[str, Any]:
+    """The "quality" part of the BIE report."""
+    return {
+        "reference": "out.onnx (float)",
+        "samples": sample_count,
+        "images": "calibration images",
+        "outputs": outputs.to_list(),
+        "layers": layers,
+        "layer_samples": layer_samples,
+        "layers_left_out": left_out,
+        "layer_error": "accumulated: all layers quantized, measured at that layer",
+        "worst_samples": outputs.worst_samples(WORST_SAMPLES),
+    }
+
+
+def saturating_outputs(model: Any) -> dict[str, str]:
+    """Outputs that come from a softmax or sigmoid, by name, with that operator.
+
+    Such an output is nearly 0 or 1 for a sure model whatever int8 does before it, so its SNR flatters: the layers
+    before it tell more.
+    """
+    makers = {output: node for node in model.graph.node for output in node.output}
+    found: dict[str, str] = {}
+    for output in model.graph.output:
+        node = makers.get(output.name)
+        while node is not None and node.op_type in MOVES and node.input:
+            node = makers.get(node.input[0])
+        if node is not None and node.op_type in SATURATING:
+            found[output.name] = node.op_type
+    return found
+
+
+def verdict(outputs: OutputStatistics) -> dict[str, Any]:
+    """{snr_db: the worst output's mean, rule, passed}; without any SNR (all outputs silent) it has not passed."""
+    worst = outputs.worst_mean_snr_db
+    return {
+        "snr_db": None if worst is None else round(worst, 2),
+        "rule": VERDICT_RULE,
+        "passed": worst is not None and worst >= SNR_DB_MIN,
+    }
+
+
+def latency_ms(session: Session, samples: Iterable[Sample]) -> float | None:
+    """Median wall time of one inference in milliseconds; None without a sample. The first run is not counted."""
+    sample = next(iter(samples), None)
+    if sample is None:
+        return None
+    run(session, sample.arrays)
+    times: list[float] = []
+    while len(times) < LATENCY_RUNS and sum(times) < LATENCY_S_MAX:
+        begin = time.perf_counter()
+        run(session, sample.arrays)
+        times.append(time.perf_counter() - begin)
+    return round(1000 * statistics.median(times), 3)

@@ -1,0 +1,185 @@
+"""Which nodes become int8, and the quantization itself: QDQ by onnxruntime's quantizer, ranges by `calibration`.
+
+Post-processing stays in float: what follows the last weighted layer (softmax, box decoding, the concatenation of
+boxes in pixels with scores in 0..1) gains nothing from int8 and can lose everything, since one scale would have to
+serve both. The outputs of the weighted layers themselves are int8, as an NPU hands them out. It is a choice, so the
+report names it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from app.conversion.errors import StageFailed
+from app.conversion.options import HostQuantization
+from app.conversion.toolchains.graph import opset_of
+from app.conversion.toolchains.host.calibration import Range, element_types
+from app.conversion.toolchains.host.prepare import operator_counts
+
+WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+"""The layers whose arithmetic int8 is for."""
+FUSED_ACTIVATIONS = frozenset({"Relu", "Clip"})
+"""Become part of the weighted layer before them."""
+ALREADY_QUANTIZED = frozenset({"QuantizeLinear", "QLinearConv", "QLinearMatMul", "DynamicQuantizeLinear"})
+PER_CHANNEL_OPSET = 13
+TAIL_REASON = "post-processing after the last weighted layer stays in float"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """nodes: names that become int8. tail: nodes left in float as post-processing. Both in graph order."""
+
+    nodes: tuple[str, ...]
+    tail: tuple[Any, ...]
+    tensors: tuple[str, ...]
+    """Float activations around those nodes: what calibration must know."""
+    problem: str = ""
+    """Why nothing can be quantized; empty when something can."""
+
+    def tail_report(self) -> dict[str, Any]:
+        counts: dict[str, int] = {}
+        for node in self.tail:
+            counts[node.op_type] = counts.get(node.op_type, 0) + 1
+        return {"nodes": len(self.tail), "operators": counts, "reason": TAIL_REASON if self.tail else ""}
+
+
+def plan(model: Any, options: HostQuantization) -> Plan:
+    """Decide what to quantize. Raises StageFailed for a name in exclude_nodes that the graph does not have."""
+    check_excluded(model, options.exclude_nodes)
+    tail = _tail(model)
+    if ALREADY_QUANTIZED & set(operator_counts(model)):
+        return Plan((), tail, (), "the model is quantized already and was kept as it is")
+    if opset_of(model) < 10:
+        return Plan((), tail, (), f"opset {opset_of(model)} has no quantization operators; the model stays in float")
+    left_out = {node.name for node in tail} | set(options.exclude_nodes)
+    quantizable = _quantizable_operators()
+    chosen = [node for node in model.graph.node if node.op_type in quantizable and node.name not in left_out]
+    if not any(node.op_type in WEIGHTED for node in chosen):
+        return Plan((), tail, (), f"no node to quantize: the graph has none of {', '.join(sorted(WEIGHTED))} to use")
+    return Plan(tuple(node.name for node in chosen), tail, _activations(model, chosen))
+
+
+def check_excluded(model: Any, names: Sequence[str]) -> None:
+    """Raise StageFailed for names that no node of out.onnx has, with the nearest that exist."""
+    known = [node.name for node in model.graph.node]
+    unknown = [name for name in names if name not in set(known)]
+    if not unknown:
+        return
+    near = difflib.get_close_matches(unknown[0], known, n=3)
+    other = "Node names are those of the ONNX stage's out.onnx; simplifying may have merged or renamed nodes."
+    raise StageFailed(
+        f"exclude_nodes names no node of out.onnx: {', '.join(unknown[:10])}",
+        hint=f"Nearest names: {', '.join(near)}." if near else other,
+        detail={"unknown": unknown[:100]},
+    )
+
+
+def quantize(model: Any, ranges: dict[str, Range], chosen: Plan, options: HostQuantization) -> tuple[Any, list[str]]:
+    """The int8 QDQ model (onnx.ModelProto) and warnings. `model` is used up. Raises StageFailed if that fails."""
+    from onnxruntime.quantization import QuantType
+    from onnxruntime.quantization.calibrate import CalibrationMethod, TensorsData
+    from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
+    from onnxruntime.quantization.quant_utils import add_infer_metadata
+
+    per_channel = options.per_channel and opset_of(model) >= PER_CHANNEL_OPSET
+    warnings = [] if per_channel == options.per_channel else [_no_per_channel(model)]
+    types = element_types(model)
+    data = {name: tuple(np.array(v, dtype=_float_type(types[name])) for v in pair) for name, pair in ranges.items()}
+    add_infer_metadata(model)  # its shapes are inferred; else the quantizer writes it to disk to do that again
+    with _quiet():
+        try:
+            quantizer = QDQQuantizer(
+                model,
+                per_channel,
+                False,
+                QuantType.QInt8,
+                QuantType.QInt8 if options.activation == "int8" else QuantType.QUInt8,
+                TensorsData(CalibrationMethod.MinMax, data),
+                list(chosen.nodes),
+                [],
+                sorted(_quantizable_operators()),
+                _extra_options(model, chosen),
+            )
+            return quantizer.quantize_model(), warnings
+        except (ValueError, TypeError, KeyError, RuntimeError) as error:
+            raise StageFailed(
+                f"onnxruntime's quantizer failed: {error}",
+                hint="Leave the node it names in float with exclude_nodes, or try another method.",
+            ) from error
+
+
+def _extra_options(model: Any, chosen: Plan) -> dict[str, Any]:
+    """Asymmetric activations use all 256 levels behind a ReLU; symmetric weights are what integer kernels want.
+
+    A constant of MatMul has its channels on the last axis of a matrix on the right; the quantizer always takes axis 1,
+    and the runtime refuses that for any other constant, so those are quantized per tensor.
+    """
+    from onnxruntime.quantization import QuantType
+
+    ranks = {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
+    names = set(chosen.nodes)
+    multiplied = [node for node in model.graph.node if node.op_type == "MatMul" and node.name in names]
+    odd = {node.input[0] for node in multiplied} | {n.input[1] for n in multiplied if ranks.get(n.input[1]) != 2}
+    per_tensor = {name: [{"quant_type": QuantType.QInt8}] for name in sorted(odd) if name in ranks}
+    return {"ActivationSymmetric": False, "WeightSymmetric": True, "TensorQuantOverrides": per_tensor}
+
+
+def _no_per_channel(model: Any) -> str:
+    return f"weights are quantized per tensor: per channel needs opset {PER_CHANNEL_OPSET}, this is {opset_of(model)}"
+
+
+def _tail(model: Any) -> tuple[Any, ...]:
+    """Nodes from which no weighted layer is reached, but for the activations that belong to one."""
+    needed: set[str] = set()
+    makers: dict[str, Any] = {name: node for node in model.graph.node for name in node.output}
+    tail = []
+    for node in reversed(model.graph.node):
+        if node.op_type in WEIGHTED or needed & set(node.output):
+            needed.update(node.input)
+        elif not _is_fused_activation(node, makers):
+            tail.append(node)
+    return tuple(reversed(tail))
+
+
+def _is_fused_activation(node: Any, makers: dict[str, Any]) -> bool:
+    maker = makers.get(node.input[0]) if node.input else None
+    return node.op_type in FUSED_ACTIVATIONS and maker is not None and maker.op_type in WEIGHTED
+
+
+def _activations(model: Any, nodes: Sequence[Any]) -> tuple[str, ...]:
+    from onnx import TensorProto
+
+    weights = {tensor.name for tensor in model.graph.initializer}
+    floats = {n for n, kind in element_types(model).items() if kind in (TensorProto.FLOAT, TensorProto.FLOAT16)}
+    around = (name for node in nodes for name in (*node.input, *node.output))
+    return tuple(dict.fromkeys(name for name in around if name in floats and name not in weights))
+
+
+def _quantizable_operators() -> set[str]:
+    from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
+
+    return set(QDQRegistry) | set(QLinearOpsRegistry)
+
+
+def _float_type(element_type: int) -> Any:
+    from onnx import helper
+
+    return helper.tensor_dtype_to_np_dtype(element_type)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The quantizer logs to the root logger; this stage's log is what it prints."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)

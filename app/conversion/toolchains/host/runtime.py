@@ -1,0 +1,189 @@
+"""Running models with onnxruntime: how sessions are opened, and HostModel, which runs an out.nef of this toolchain.
+
+onnxruntime is imported when the first session is opened, so importing this module costs numpy only. It must not
+know the stages: edge workers use it without them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from app.conversion.errors import InvalidModel, StageFailed, UnsupportedOperator, WrongSampleShape
+
+Array = npt.NDArray[Any]
+Session = Any
+"""onnxruntime.InferenceSession; the package carries no types."""
+Level = Literal["none", "basic", "extended"]
+
+MANIFEST = "manifest.json"
+MODEL = "model.ort"
+NEF_FORMAT = "modelmill-host-nef"
+NEF_VERSION = 1
+NOTICE = "runs on onnxruntime; not for a Kneron chip"
+MANIFEST_BYTES_MAX = 4 << 20
+ERRORS_ONLY = 3
+
+_FAILED_NODE = re.compile(r"while running (?P<op>[\w.]+) node\. Name:'(?P<node>[^']*)'")
+_OPERATOR = (
+    re.compile(r'In Node, \("(?P<node>[^"]*)", (?P<op>[\w.]+), .*No Op registered', re.S),
+    re.compile(r"No Op registered for (?P<op>[\w.]+)"),
+    re.compile(r"Fatal error: (?P<op>[\w.:]+)\(-?\d+\) is not a registered function/op"),
+    re.compile(r"implementation for (?P<op>[\w.:]+)\(-?\d+\) node with name '(?P<node>[^']*)'"),
+    re.compile(r"NOT_IMPLEMENTED.*\boperator (?P<op>\w+)", re.S),
+)
+
+
+def session_options(threads: int, level: Level = "extended") -> Any:
+    """SessionOptions with `threads` compute threads. "extended" is the highest level whose graphs run on any CPU."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.log_severity_level = ERRORS_ONLY
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.graph_optimization_level = {
+        "none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
+        "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+        "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    }[level]
+    return options
+
+
+def open_session(model: Path | bytes, threads: int, level: Level = "extended", options: Any = None) -> Session:
+    """Open a model on the CPU. Raises UnsupportedOperator (operator and node named) or StageFailed."""
+    import onnxruntime as ort
+
+    ort.set_default_logger_severity(ERRORS_ONLY)
+    source = str(model) if isinstance(model, Path) else model
+    try:
+        return ort.InferenceSession(source, options or session_options(threads, level), ["CPUExecutionProvider"])
+    except ort_errors() as error:
+        raise explain(error) from error
+
+
+def run(session: Session, arrays: Mapping[str, Array], outputs: Sequence[str] | None = None) -> dict[str, Array]:
+    """Run once. Returns numeric outputs by name; texts, maps and sequences are left out. Raises StageFailed."""
+    names = list(outputs) if outputs is not None else numeric_outputs(session)
+    try:
+        values = session.run(names, dict(arrays))
+    except ort_errors() as error:
+        raise explain(error) from error
+    return dict(zip(names, values, strict=True))
+
+
+def numeric_outputs(session: Session) -> list[str]:
+    return [o.name for o in session.get_outputs() if o.type.startswith("tensor(") and "string" not in o.type]
+
+
+def ort_errors() -> tuple[type[Exception], ...]:
+    """The classes onnxruntime raises; they have no common root of their own."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    return tuple(v for v in vars(state).values() if isinstance(v, type) and issubclass(v, Exception))
+
+
+def explain(error: Exception) -> UnsupportedOperator | StageFailed:
+    """onnxruntime's text as an error a user can act on."""
+    text = str(error)
+    for pattern in _OPERATOR:
+        match = pattern.search(text)
+        if match:
+            operator, node = match["op"], match.groupdict().get("node") or ""
+            where = f" at node {node!r}" if node else ""
+            return UnsupportedOperator(
+                f"onnxruntime cannot run operator {operator}{where}",
+                hint="Export the model without this operator, or cut the graph before it.",
+                detail={"operator": operator, "node": node, "runtime_message": text[:1000]},
+            )
+    failed = _FAILED_NODE.search(text)
+    if failed:
+        return StageFailed(
+            f"onnxruntime failed at node {failed['node']!r} ({failed['op']}): {_first_line(text[failed.end() :])}",
+            hint="Check that the model runs with these input shapes; if only its int8 version fails, name the node "
+            "in exclude_nodes to leave it in float.",
+            detail={"operator": failed["op"], "node": failed["node"], "runtime_message": text[:1000]},
+        )
+    return StageFailed(
+        f"onnxruntime cannot run the model: {_first_line(text)}",
+        hint="Check that the model runs in onnxruntime as it is, with the given input shapes.",
+        detail={"runtime_message": text[:1000]},
+    )
+
+
+class HostModel:
+    """An out.nef of the host toolchain, opened and ready to run.
+
+    inputs, outputs: [{"name", "shape", "dtype"}]; preprocess: the option set the model was converted with.
+    Raises InvalidModel if the file is not such a NEF or its content does not match its manifest.
+    """
+
+    def __init__(self, path: Path, threads: int = 1) -> None:
+        self.manifest, model = read_nef(path)
+        self.inputs: list[dict[str, Any]] = self.manifest["inputs"]
+        self.outputs: list[dict[str, Any]] = self.manifest["outputs"]
+        self.preprocess: dict[str, Any] = self.manifest["preprocess"]
+        self._session = open_session(model, threads)
+
+    def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Run one sample: input name → array of the manifest's shape. Any float type is cast.
+
+        Raises WrongSampleShape for a missing input or another shape, StageFailed if the runtime refuses.
+        """
+        return run(self._session, {spec["name"]: self._fitting(spec, arrays) for spec in self.inputs})
+
+    @staticmethod
+    def _fitting(spec: Mapping[str, Any], arrays: Mapping[str, Array]) -> Array:
+        array = arrays.get(spec["name"])
+        if array is None:
+            raise WrongSampleShape(f"input {spec['name']!r} is missing", hint=f"Given: {', '.join(arrays) or 'none'}.")
+        if list(array.shape) != spec["shape"]:
+            raise WrongSampleShape(
+                f"input {spec['name']!r} has shape {list(array.shape)}, the model takes {spec['shape']}"
+            )
+        return np.ascontiguousarray(array, dtype=spec["dtype"])
+
+
+def read_nef(path: Path) -> tuple[dict[str, Any], bytes]:
+    """The manifest and the ORT-format model of a host NEF, checked against each other. Raises InvalidModel."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            manifest = read_manifest(archive)
+            expected = manifest["files"][MODEL]
+            info = archive.getinfo(MODEL)
+            if info.file_size != expected["size_bytes"]:
+                raise InvalidModel(f"{path.name}: {MODEL} has {info.file_size} bytes, the manifest says otherwise")
+            model = archive.read(info)
+    except (zipfile.BadZipFile, KeyError, OSError, NotImplementedError, RuntimeError) as error:
+        raise InvalidModel(f"{path.name} is not a NEF of the host toolchain: {error}") from error
+    if hashlib.sha256(model).hexdigest() != expected["sha256"]:
+        raise InvalidModel(f"{path.name}: the sha256 of {MODEL} does not match the manifest", hint="Download it again.")
+    return manifest, model
+
+
+def read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
+    """The manifest alone, for who only wants to look. Raises KeyError or InvalidModel."""
+    info = archive.getinfo(MANIFEST)
+    if info.file_size > MANIFEST_BYTES_MAX:
+        raise InvalidModel("the manifest is too large to be one")
+    try:
+        manifest = json.loads(archive.read(info))
+    except ValueError as error:
+        raise InvalidModel("the manifest is no JSON") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != NEF_FORMAT:
+        raise InvalidModel("the manifest does not name the host toolchain's format")
+    if manifest.get("version") != NEF_VERSION:
+        raise InvalidModel(f"this is version {manifest.get('version')} of the format; {NEF_VERSION} is known here")
+    return manifest
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0][:300] if text.strip() else "no message"

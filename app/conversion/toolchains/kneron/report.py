@@ -1,0 +1,195 @@
+"""Reads the vendor's model_fx_report.json and the per-node table of its HTML twin. Lenient: versions differ.
+
+Keys look like `kdp530/ip_eval/fps`; the part before the last slash varies between versions, so they are matched by
+their ending and numbers are cut out of their text ("69.5489 ms"). Unknown keys are kept. Source: vendor manual
+v0.33.1 and one report file of v0.32.1.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+ENDINGS = {
+    "fps": "fps",
+    "ITC(ms)": "itc_ms",
+    "C(GOPs)": "operations",
+    "RDMA bandwidth GB/s": "rdma_gb_s",
+    "WDMA bandwidth GB/s": "wdma_gb_s",
+    "GETW bandwidth GB/s": "getw_gb_s",
+    "RV(mb)": "ddr_read_mb",
+    "WV(mb)": "ddr_write_mb",
+    "SNR(dB)": "snr_db",
+}
+BITS = {"input": "model_in", "output": "model_out", "cpu": "cpu_node", "datapath": "datapath", "weight": "weight"}
+EMPTY = {"", "n/a", "nan", "none", "-", "--"}
+SIZE_LIMIT = 64 << 20
+NODE_LIMIT = 5000
+SLOWEST = 10
+SHARED = "shared"
+
+
+def number(value: object) -> float | None:
+    """The first number in a value; None when there is none."""
+    if isinstance(value, bool) or value is None:
+        return None
+    match = NUMBER.search(str(value))
+    return float(match.group()) if match else None
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The report as {fps, itc_ms, operations, *_gb_s, ddr_*_mb, snr_db, cpu_nodes, bits, ..., other, complete}.
+
+    A file that is no JSON object gives {"complete": False}.
+    """
+    try:
+        data = json.loads(path.read_text("utf-8", "replace")) if path.stat().st_size <= SIZE_LIMIT else None
+    except ValueError:
+        data = None
+    return parse(data) if isinstance(data, dict) else {"complete": False, "other": {}}
+
+
+def parse(data: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {"cpu_nodes": [], "bits": {}, "other": {}}
+    for key, value in data.items():
+        _place(found, key.rsplit("/", 1)[-1] if "GB/s" not in key else _bandwidth_name(key), key, value)
+    # The vendor's "GOPs" carries plain operations, e.g. 4.13823e+09 for 4.1 GOP; small numbers are taken at their word.
+    operations = found.get("operations")
+    if operations is not None and operations < 1e6:
+        found["operations"] = operations * 1e9
+    found["complete"] = any(re.search(r"(^|/)ip_eval/fps$", key) for key in data)
+    return found
+
+
+def _bandwidth_name(key: str) -> str:
+    """`kdp530/ip_eval/RDMA bandwidth GB/s` holds a slash in its unit."""
+    return key.removesuffix("/s").rsplit("/", 1)[-1] + "/s"
+
+
+def _place(found: dict[str, Any], name: str, key: str, value: Any) -> None:
+    if name in ENDINGS:
+        found[ENDINGS[name]] = number(value)
+    elif name == "cpu_node":
+        found["cpu_nodes"] = cpu_nodes(value)
+    elif name == "docker_version":
+        found["toolchain_version"] = str(value).strip()
+    elif name in ("btm", "comments"):
+        found[name] = value
+    elif name.endswith(" bitwidth") and name.split(maxsplit=1)[0] in BITS:
+        found["bits"][BITS[name.split(maxsplit=1)[0]]] = str(value).strip()
+    else:
+        found["other"][key] = value
+
+
+def cpu_nodes(value: object) -> list[dict[str, str]]:
+    """`Softmax: node_a//Reshape: node_b` → [{operator, node}, ...]; "N/A" → []."""
+    text = str(value or "").strip()
+    if text.lower() in EMPTY:
+        return []
+    parts = [part.partition(":") for part in text.split("//") if part.strip()]
+    return [{"operator": operator.strip(), "node": node.strip()} for operator, _, node in parts]
+
+
+def bits_ignored(requested: dict[str, str], effective: dict[str, str]) -> list[str]:
+    """Sentences for the bit widths that the report shows otherwise than they were asked for."""
+    return [
+        f"{side} was asked for as {requested[side]}, but the report says {effective[side]}"
+        for side in sorted(requested.keys() & effective.keys())
+        if effective[side].lower() not in EMPTY and _width(requested[side]) != _width(effective[side])
+    ]
+
+
+def _width(text: str) -> str:
+    """`8`, `int8`, `INT8`, `8bit` → `8`; a mix keeps its name."""
+    match = re.fullmatch(r"(?:int)?\s*(\d+)\s*-?(?:bits?|b)?", text.strip().lower())
+    return match.group(1) if match else re.sub(r"[\s_-]+", "", text.lower())
+
+
+# --- the per-node table ---------------------------------------------------------------------------
+class _Tables(HTMLParser):
+    """Collects the rows of every `table` whose class names it a pandas data frame."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables: list[list[list[str]]] = []
+        self._inside = False
+        self._cell: list[str] | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "table":
+            self._inside = "dataframe" in (dict(attrs).get("class") or "").split()
+            if self._inside:
+                self.tables.append([])
+        elif self._inside and tag == "tr":
+            self.tables[-1].append([])
+        elif self._inside and tag in ("td", "th"):
+            self._cell = []
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "table":
+            self._inside = False
+        elif tag in ("td", "th") and self._cell is not None and self._inside and self.tables[-1]:
+            self.tables[-1][-1].append("".join(self._cell).strip())
+            self._cell = None
+
+    def handle_data(self, data: str) -> None:
+        if self._cell is not None:
+            self._cell.append(data)
+
+
+def read_nodes(path: Path) -> list[dict[str, Any]]:
+    """Rows of the per-node table: {node, origin, type, bits_in, bits_out, bits_weight, runtime_ms, snr_db, ...}."""
+    if path.stat().st_size > SIZE_LIMIT:
+        return []
+    parser = _Tables()
+    parser.feed(path.read_text("utf-8", "replace"))
+    for table in parser.tables:
+        if table and "node" in table[0] and "type" in table[0]:
+            return [_node(row) for row in _filled(table)]
+    return []
+
+
+def _filled(table: list[list[str]]) -> list[dict[str, str]]:
+    """Rows by column name. "↑" repeats the value above (a node of the same backend node); NaN and None become ""."""
+    header, rows, above = table[0], [], dict[str, str]()
+    for cells in table[1 : NODE_LIMIT + 1]:
+        row = {}
+        for name, cell in zip(header, cells, strict=False):
+            value = above.get(name, "") if cell == "↑" else cell
+            row[name] = "" if value.lower() in EMPTY else value
+        row[SHARED] = "yes" if "↑" in cells else ""
+        above = row
+        rows.append(row)
+    return rows
+
+
+def _node(row: dict[str, str]) -> dict[str, Any]:
+    texts = {"node": "node", "origin": "node origin", "type": "type", "backend": "node backend"}
+    texts |= {"bits_in": "bw in", "bits_out": "bw out", "bits_weight": "bw weight"}
+    texts |= {"in_format": "in_fmt", "out_format": "out_fmt"}
+    numbers = {"mac_cycles": "MAC_cycle", "runtime_ms": "runtime(ms)", "snr_db": "SNR"}
+    found: dict[str, Any] = {key: row[column] for key, column in texts.items() if row.get(column)}
+    if row[SHARED]:
+        numbers = {"snr_db": "SNR"}  # cycles and time are those of the backend node, which are told once
+    for key, column in numbers.items():
+        value = number(row.get(column))
+        if value is not None:
+            found[key] = value
+    return found
+
+
+def digest(nodes: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a reader wants of the table: nodes per type, those on the CPU, the slowest, those of the lowest SNR."""
+    types = [node.get("type", "?") for node in nodes]
+    timed = [node for node in nodes if "runtime_ms" in node]
+    noisy = [node for node in nodes if "snr_db" in node]
+    return {
+        "types": {kind: types.count(kind) for kind in sorted(set(types))},
+        "cpu": [node for node in nodes if node.get("type") == "CPU"],
+        "slowest": sorted(timed, key=lambda node: -float(node["runtime_ms"]))[:SLOWEST],
+        "lowest_snr": sorted(noisy, key=lambda node: float(node["snr_db"]))[:SLOWEST],
+    }

@@ -1,0 +1,76 @@
+"""What a BIE file cannot say about itself: the file is opaque, and tied to one chip and one toolchain version.
+
+The facts travel as an extra file of the BIE stage and are checked before the NEF stage. Source: vendor manual v0.33.1,
+release history (BIE of older versions do not compile).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from app.conversion.errors import ToolchainFailed
+
+NAME = "bie.meta.json"
+SAFE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}\.bie")
+
+
+@dataclass(frozen=True)
+class BieMeta:
+    platform: str
+    toolchain_version: str
+    sha256: str
+    vendor_name: str
+    model_id: int
+
+    def write(self, path: Path) -> Path:
+        path.write_text(json.dumps(asdict(self), indent=1), "utf-8")
+        return path
+
+    def safe_name(self) -> str:
+        """The name the vendor gave the file, when it is a plain one: the vendor derives other names from it."""
+        return self.vendor_name if SAFE_NAME.fullmatch(self.vendor_name) else fallback_name(self.platform)
+
+
+def fallback_name(platform: str) -> str:
+    return f"model.kdp{platform}.scaled.bie"
+
+
+def read(path: Path) -> BieMeta | None:
+    """None when there is no such file, or none that can be understood."""
+    try:
+        return BieMeta(**json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check(meta: BieMeta | None, bie: Path, platform: str, toolchain_version: str) -> list[str]:
+    """Warnings about what cannot be checked. Raises ToolchainFailed when the BIE belongs to something else."""
+    if meta is None:
+        return ["the BIE file came without its origin, so chip and toolchain version could not be checked"]
+    hint = "Convert the model again from the start with this toolchain."
+    if meta.platform != platform:
+        message = f"the BIE file was made for chip {meta.platform}, not for {platform}"
+        raise ToolchainFailed(message, hint=hint, detail=_detail("bie_other_chip", message))
+    if meta.sha256 != sha256(bie):
+        message = "the BIE file is not the one that the BIE stage wrote"
+        raise ToolchainFailed(message, hint=hint, detail=_detail("bie_changed", message))
+    if not meta.toolchain_version or not toolchain_version:
+        return ["the toolchain version is not known, so it could not be compared with that of the BIE file"]
+    if meta.toolchain_version != toolchain_version:
+        message = f"the BIE file was made by {meta.toolchain_version}, but this worker has {toolchain_version}"
+        hint = "Give all workers the same toolchain image, or convert the model again from the start."
+        raise ToolchainFailed(message, hint=hint, detail=_detail("bie_other_version", message))
+    return []
+
+
+def _detail(id: str, line: str) -> dict[str, object]:
+    return {"id": id, "blame": "toolchain", "lines": [line]}

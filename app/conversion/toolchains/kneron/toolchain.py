@@ -1,0 +1,186 @@
+"""The three stages on the vendor's toolchain: prepare, run the vendor's process, judge what came back.
+
+A stage has succeeded when its file is there and filled and its report is whole; the lack of an exception proves
+nothing (vendor manual v0.33.1 and reports of its users).
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.conversion.errors import StageFailed
+from app.conversion.model import Stage
+from app.conversion.options import Chip, ToolchainName
+from app.conversion.toolchains import graph
+from app.conversion.toolchains.base import Progress, StageRequest, StageResult
+from app.conversion.toolchains.kneron import arguments, judge, operators, report, sidecar, staging
+from app.conversion.toolchains.kneron.phases import PhaseClock
+from app.conversion.toolchains.kneron.vendor import DEFAULT_PYTHON, Outcome, Vendor
+
+PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")
+
+
+@dataclass(frozen=True)
+class Room:
+    """The scratch folders of one stage; output_dir is what the vendor is told, keep holds what outlives it."""
+
+    scratch: Path
+    output_dir: Path
+    keep: Path
+
+    @staticmethod
+    def of(request: StageRequest) -> Room:
+        scratch = request.scratch().resolve() / f"kneron_{request.stage.step}"
+        if not PLAIN_PATH.fullmatch(str(scratch)):
+            raise StageFailed(
+                f"the Kneron toolchain cannot work in {scratch}: it refuses special characters in a path",
+                hint="Ask the operator for a work folder of letters, digits, dots, dashes and underscores only.",
+            )
+        staging.fresh_folder(scratch)
+        return Room(scratch, staging.fresh_folder(scratch / "out"), staging.fresh_folder(scratch / "keep"))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one stage found out: facts for the report, the few numbers of the summary, and doubts."""
+
+    facts: dict[str, Any]
+    summary: dict[str, Any]
+    warnings: list[str]
+
+
+class KneronToolchain:
+    name = ToolchainName.KNERON
+
+    def __init__(self, python: Path = DEFAULT_PYTHON, **installation: Any) -> None:
+        """python: the vendor's interpreter. installation: the other fields of `Vendor`, for unusual installations."""
+        self.vendor = Vendor(python=Path(python), **installation)
+
+    def run(self, request: StageRequest, progress: Progress) -> StageResult:
+        """Do one stage. Raises ToolchainMissing, ToolchainFailed, or what preparing the inputs raises."""
+        self.vendor.check()
+        stages: dict[Stage, Callable[[StageRequest, Progress], StageResult]] = {
+            Stage.ONNX: self._onnx,
+            Stage.BIE: self._bie,
+            Stage.NEF: self._nef,
+        }
+        return stages[request.stage](request, progress)
+
+    def _onnx(self, request: StageRequest, progress: Progress) -> StageResult:
+        progress(0.0, "preparing the model")
+        room, chip = Room.of(request), _chip(request)
+        staged = staging.stage_model(request, room.scratch / "model.onnx")
+        chosen = {
+            "optimize": arguments.optimize(request.options, staged.shapes),
+            "evaluate": arguments.evaluate(request.options.kneron),
+        }
+        outcome = self._run(request, room, progress, staged.path, chosen)
+        found = judge.succeeded(outcome, request.output)
+        model = graph.load(request.output)
+        estimate, warnings = judge.evaluation(outcome, found)
+        missing = operators.probably_missing(chip, model)
+        facts = {
+            "graph": graph.facts(model),
+            "optimizer": found.get("optimizer"),
+            "notes": staged.notes,
+            "evaluation": estimate,
+            "operators_probably_missing": missing,
+            "operators_source": operators.source(),
+        }
+        warnings += arguments.name_warnings(list(staged.shapes))
+        summary = {"fps_estimate": estimate.get("fps"), "operators_probably_missing": len(missing)}
+        return self._result(request, room, found, Measured(facts, summary, warnings), {})
+
+    def _bie(self, request: StageRequest, progress: Progress) -> StageResult:
+        progress(0.0, "preparing the reference data")
+        room, chip = Room.of(request), _chip(request)
+        staged = Path(shutil.copyfile(request.input(), room.scratch / "model.onnx"))
+        samples = staging.stage_calibration(request, graph.load(staged), staging.fresh_folder(room.scratch / "samples"))
+        chosen = {"analysis": arguments.analysis(request.options.kneron, request.threads)}
+        outcome = self._run(request, room, progress, staged, chosen, calibration=samples.paths)
+        found = judge.succeeded(outcome, request.output)
+        shutil.rmtree(room.scratch / "samples")
+        measured = judge.whole_report(outcome, found)
+        bits = arguments.requested_bits(request.options.kneron)
+        warnings = samples.warnings + report.bits_ignored(bits, measured.get("bits", {}))
+        warnings += [] if measured else ["the toolchain left no report, so speed and bit widths are not known"]
+        meta = sidecar.BieMeta(
+            platform=chip.value,
+            toolchain_version=self.vendor.version(),
+            sha256=sidecar.sha256(request.output),
+            vendor_name=str(found.get("vendor_name", "")),
+            model_id=request.options.kneron.model_id,
+        )
+        facts = {"samples": samples.count, "skipped": samples.skipped, "bits_requested": bits, "quantization": measured}
+        summary = {key: measured.get(key) for key in ("fps", "itc_ms", "snr_db")}
+        summary |= {"samples": samples.count, "cpu_nodes": len(measured.get("cpu_nodes", []))}
+        extra = {sidecar.NAME: meta.write(room.keep / sidecar.NAME)}
+        return self._result(request, room, found, Measured(facts, summary, warnings), extra)
+
+    def _nef(self, request: StageRequest, progress: Progress) -> StageResult:
+        progress(0.0, "checking the BIE file")
+        room, chip = Room.of(request), _chip(request)
+        meta = sidecar.read(request.work_dir / f"out.{sidecar.NAME}")
+        warnings = sidecar.check(meta, request.input(), chip.value, self.vendor.version())
+        name = meta.safe_name() if meta else sidecar.fallback_name(chip.value)
+        staged = Path(shutil.copyfile(request.input(), room.scratch / name))
+        chosen = {"compile": arguments.compile(chip, request.options.kneron)}
+        outcome = self._run(request, room, progress, staged, chosen)
+        found = judge.succeeded(outcome, request.output)
+        probed, doubts = judge.nef_file(request.output, chip, request.options.kneron.model_id)
+        facts = {"nef": probed, "compilation": judge.report_of(found)}
+        summary = {"chip": probed.get("chip"), "crc_ok": probed.get("crc_ok")}
+        summary["model_ids"] = [model["id"] for model in probed.get("models", [])]
+        return self._result(request, room, found, Measured(facts, summary, warnings + doubts), {})
+
+    def _run(
+        self, request: StageRequest, room: Room, progress: Progress, source: Path, chosen: dict[str, Any], **more: Any
+    ) -> Outcome:
+        """The vendor's process over one staged file."""
+        options = request.options.kneron
+        question = {
+            "stage": request.stage.value,
+            "input": str(source),
+            "output": str(request.output.resolve()),
+            "scratch": str(room.scratch),
+            "output_dir": str(room.output_dir),
+            "keep": str(room.keep),
+            "search": [str(path) for path in self.vendor.search],
+            "platform": _chip(request).value,
+            "model_id": options.model_id,
+            "version": options.version,
+            "arguments": {"config": arguments.config(options), **chosen},
+            **more,
+        }
+        request.output.unlink(missing_ok=True)
+        return self.vendor.run(question, room.scratch, PhaseClock(request.stage, progress).watch)
+
+    def _result(
+        self, request: StageRequest, room: Room, found: dict[str, Any], measured: Measured, extra: dict[str, Path]
+    ) -> StageResult:
+        """What every stage reports, around what this one measured."""
+        dropped = found.get("dropped", [])
+        unknown = arguments.dropped_warnings(request.options.kneron, dropped)
+        told = [*found.get("warnings", []), *measured.warnings, *unknown]
+        chip, version, step = _chip(request).value, self.vendor.version(), request.stage.step
+        head = {"toolchain": self.name.value, "stage": step, "platform": chip, "toolchain_version": version}
+        versions = {key: str(value) for key, value in found.get("versions", {}).items()}
+        files = {f"{step}.{name}": Path(path) for name, path in found.get("files", {}).items()}
+        shutil.rmtree(room.output_dir, ignore_errors=True)
+        return StageResult(
+            output=request.output,
+            report={**head, **measured.facts, "warnings": told, "dropped_arguments": dropped},
+            summary={"platform": chip, **measured.summary, "warnings": told},
+            versions={"kneron_toolchain": version or "unknown", **versions},
+            extra_files={**files, **extra},
+        )
+
+
+def _chip(request: StageRequest) -> Chip:
+    assert request.options.platform is not None, "options of toolchain kneron always name a chip"
+    return request.options.platform

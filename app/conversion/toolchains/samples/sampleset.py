@@ -1,0 +1,213 @@
+"""The set of reference samples of a job: which files they are, and each of them as model inputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.conversion.errors import DamagedImage, NoImages, WrongSampleShape
+from app.conversion.options import Preprocess
+from app.conversion.toolchains.samples.arrays import Array, Stack, open_npy, open_npz
+from app.conversion.toolchains.samples.pictures import ImageReader
+from app.conversion.toolchains.samples.spec import InputSpec
+
+KINDS = {
+    **dict.fromkeys((".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".gif", ".tif", ".tiff"), "image"),
+    ".npy": "npy",
+    ".npz": "npz",
+}
+"""File ending → kind of sample."""
+NAMED_AT_MOST = 10
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One sample: for every graph input an array of its whole shape (batch included) and its dtype."""
+
+    name: str
+    arrays: dict[str, Array]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """One file. stacks: by input name, for .npy and .npz."""
+
+    path: Path
+    label: str
+    kind: str
+    stacks: Mapping[str, Stack]
+
+    @property
+    def count(self) -> int:
+        return next((stack.count for stack in self.stacks.values()), 1)
+
+
+class SampleSet:
+    """The samples of a folder, in the order of their names, read again at every iteration, one at a time in memory.
+
+    inputs: all graph inputs, with static shapes. skip_damaged: leave out files that cannot be read instead of raising;
+    they are listed in `skipped` as {"name", "reason"} once they were met, so len() is exact after one pass.
+    Making the set reads array headers only. Raises NoImages, DamagedImage (naming all unreadable arrays),
+    WrongSampleShape, WrongSampleType, DynamicShape, BadInput (options that do not fit).
+    """
+
+    def __init__(
+        self, folder: Path, inputs: Sequence[InputSpec], preprocess: Preprocess, *, skip_damaged: bool = False
+    ) -> None:
+        self.skipped: list[dict[str, str]] = []
+        self._skip_damaged = skip_damaged
+        self._inputs = {spec.name: spec for spec in inputs}
+        files = _sample_files(folder)
+        has_images = any(kind == "image" for _, _, kind in files)
+        self._reader = self._image_reader(preprocess) if has_images else None
+        self._sources = self._opened(files)
+        self._refuse_if_empty()
+
+    def __len__(self) -> int:
+        return sum(source.count for source in self._left())
+
+    @property
+    def names(self) -> list[str]:
+        """Names in the order of iteration: the file's path below the folder, with [i] in a stack."""
+        return [name for source in self._left() for name in _names(source)]
+
+    def __iter__(self) -> Iterator[Sample]:
+        """Raises DamagedImage for the first file that cannot be read (unless skip_damaged), WrongSampleType."""
+        for source in self._left():
+            try:
+                yield from self._samples(source)
+            except DamagedImage as error:
+                if not self._skip_damaged:
+                    raise
+                self._skip(source.label, error)
+
+    def check(self, progress: Callable[[float], None] | None = None) -> dict[str, Any]:
+        """Decode everything once, keeping nothing. progress gets the fraction done.
+
+        Returns {"samples": count, "skipped": [{"name", "reason"}], "kinds": {kind: count}}. Raises DamagedImage
+        naming all files that cannot be read, NoImages when none is left, WrongSampleType.
+        """
+        damaged = []
+        for index, source in enumerate(self._left()):
+            if progress is not None:
+                progress(index / len(self._sources))
+            try:
+                for _ in self._samples(source):
+                    pass
+            except DamagedImage as error:
+                damaged.append((source.label, error))
+        self._settle(damaged)
+        self._refuse_if_empty()
+        kinds: Counter[str] = Counter()
+        for source in self._left():
+            kinds[source.kind] += source.count
+        return {"samples": len(self), "skipped": list(self.skipped), "kinds": dict(kinds)}
+
+    def _left(self) -> list[_Source]:
+        gone = {entry["name"] for entry in self.skipped}
+        return [source for source in self._sources if source.label not in gone]
+
+    def _samples(self, source: _Source) -> Iterator[Sample]:
+        if self._reader is not None and source.kind == "image":
+            yield Sample(source.label, {next(iter(self._inputs)): self._reader.read(source.path)})
+            return
+        columns = [stack.samples() for stack in source.stacks.values()]
+        for name, *arrays in zip(_names(source), *columns, strict=True):
+            yield Sample(name, dict(zip(source.stacks, arrays, strict=True)))
+
+    def _opened(self, files: list[tuple[Path, str, str]]) -> list[_Source]:
+        sources, damaged = [], []
+        for path, label, kind in files:
+            try:
+                sources.append(_Source(path, label, kind, self._stacks(path, label, kind)))
+            except DamagedImage as error:
+                damaged.append((label, error))
+        self._settle(damaged)
+        return sources
+
+    def _stacks(self, path: Path, label: str, kind: str) -> Mapping[str, Stack]:
+        if kind == "image":
+            return {}
+        if kind == "npz":
+            return open_npz(path, label, self._inputs)
+        if len(self._inputs) != 1:
+            raise WrongSampleShape(
+                f"{label} holds one array, but the model has {len(self._inputs)} inputs: {list(self._inputs)}",
+                hint="Send .npz files with one array per input, under the input's name.",
+                detail={"file": label, "inputs": list(self._inputs)},
+            )
+        (spec,) = self._inputs.values()
+        return {spec.name: open_npy(path, label, spec)}
+
+    def _image_reader(self, preprocess: Preprocess) -> ImageReader:
+        if len(self._inputs) != 1:
+            raise WrongSampleShape(
+                f"pictures need a model with one input, but this one has {len(self._inputs)}: {list(self._inputs)}",
+                hint="Send .npz files with one array per input, under the input's name.",
+                detail={"inputs": list(self._inputs)},
+            )
+        return ImageReader(next(iter(self._inputs.values())), preprocess)
+
+    def _settle(self, damaged: list[tuple[str, DamagedImage]]) -> None:
+        """Note the damaged files as skipped, or refuse them all at once."""
+        if damaged and not self._skip_damaged:
+            raise _all_damaged(damaged)
+        for label, error in damaged:
+            self._skip(label, error)
+
+    def _skip(self, label: str, error: DamagedImage) -> None:
+        self.skipped.append({"name": label, "reason": str(error.detail.get("reason", error.message))})
+
+    def _refuse_if_empty(self) -> None:
+        if self._left():
+            return
+        reason = "; ".join(f"{entry['name']}: {entry['reason']}" for entry in self.skipped[:NAMED_AT_MOST])
+        raise NoImages(
+            f"none of the {len(self.skipped)} reference samples can be read ({reason})",
+            hint="Send at least one readable picture or array.",
+            detail={"skipped": list(self.skipped)},
+        )
+
+
+def _sample_files(folder: Path) -> list[tuple[Path, str, str]]:
+    """(path, name below the folder, kind), sorted by name. Hidden files and symbolic links are left out."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    labelled = sorted((path.relative_to(folder).as_posix(), path) for path in paths)
+    shown = [(label, path) for label, path in labelled if not path.name.startswith(".")]
+    files = [(path, label, KINDS[path.suffix.lower()]) for label, path in shown if path.suffix.lower() in KINDS]
+    if files:
+        return files
+    others = ", ".join(label for label, _ in shown[:NAMED_AT_MOST])
+    raise NoImages(
+        f"there is no reference sample among the {len(shown)} files ({others})" if shown else "there are no files",
+        hint=f"Send pictures or arrays: {', '.join(KINDS)}.",
+        detail={"files": [label for label, _ in shown[:NAMED_AT_MOST]]},
+    )
+
+
+def _names(source: _Source) -> Iterator[str]:
+    if source.count == 1:
+        yield source.label
+        return
+    for index in range(source.count):
+        yield f"{source.label}[{index}]"
+
+
+def _all_damaged(damaged: list[tuple[str, DamagedImage]]) -> DamagedImage:
+    if len(damaged) == 1:
+        message = damaged[0][1].message
+    else:
+        more = f" and {len(damaged) - NAMED_AT_MOST} more" if len(damaged) > NAMED_AT_MOST else ""
+        named = ", ".join(label for label, _ in damaged[:NAMED_AT_MOST])
+        message = f"{len(damaged)} reference samples cannot be read: {named}{more}"
+    return DamagedImage(
+        message,
+        hint="Replace them, or set allow_damaged_images to use the rest.",
+        detail={
+            "damaged": [label for label, _ in damaged],
+            "reasons": {label: error.detail.get("reason", "") for label, error in damaged},
+        },
+    )

@@ -1,0 +1,119 @@
+"""Runs one command so that nothing of it outlives the supervisor: `python leash.py LIFELINE_FD -- command …`.
+
+    supervisor ── lifeline (pipe) ──▶ leash ──▶ command ──▶ whatever it starts, in whatever session
+
+The supervisor alone holds the writing end of the lifeline; when the supervisor dies, however it dies, the leash reads
+the end of the pipe. The leash is the subreaper of everything below it, so orphans become its own children: when the
+command ends (a killed Dramatiq master leaves its workers behind) the leash kills and reaps what is left, then exits as
+the command did. SIGTERM is passed on once; the second one kills everything at once.
+
+Should the leash itself be killed, the kernel kills the command, and the supervisor kills the rest of the process group.
+Runs as a plain script on the standard library alone (python -I -S), in some 15 ms.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+NO_SUCH_COMMAND = 127
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def main() -> NoReturn:
+    lifeline, command = int(sys.argv[1]), sys.argv[3:]
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    os.set_inheritable(lifeline, False)
+    signals_in, signals_out = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.set_wakeup_fd(signals_out)
+    for number in STOP_SIGNALS:
+        signal.signal(number, lambda *_: None)
+    child = _start(command)
+    status = _watch(child, lifeline, signals_in)
+    _kill_all_below()
+    code = os.waitstatus_to_exitcode(status) if status is not None else -signal.SIGKILL
+    os._exit(code if code >= 0 else 128 - code)
+
+
+def _start(command: list[str]) -> int:
+    leash = os.getpid()
+    child = os.fork()
+    if child:
+        return child
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != leash:  # the leash died before the line above
+        os._exit(1)
+    signal.set_wakeup_fd(-1)
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        print(f"cannot run {command[0]}: {error.strerror}", file=sys.stderr, flush=True)
+        os._exit(NO_SUCH_COMMAND)
+
+
+def _watch(child: int, lifeline: int, signals: int) -> int | None:
+    """Until the command ends or must end. Returns its wait status, or None when it has to be killed."""
+    ended = os.pidfd_open(child)
+    was_asked = False
+    while True:
+        readable = select.select([ended, lifeline, signals], [], [])[0]
+        if ended in readable:
+            return os.waitpid(child, 0)[1]
+        if lifeline in readable:
+            return None
+        for number in os.read(signals, 64):
+            if number not in STOP_SIGNALS:
+                continue
+            if was_asked:
+                return None
+            was_asked = True
+            signal.pidfd_send_signal(ended, signal.SIGTERM)
+
+
+def _kill_all_below() -> None:
+    """Kill and reap every descendant: each pass kills what can be seen, and what it orphans moves up to us."""
+    while True:
+        for pid in _children(os.getpid()):
+            _kill_tree(pid)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def _kill_tree(pid: int) -> None:
+    below = _children(pid)
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    for child in below:
+        _kill_tree(child)
+
+
+def _children(pid: int) -> list[int]:
+    """The direct children of every thread of a process."""
+    found: list[int] = []
+    try:
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (thread / "children").read_text().split())
+    except OSError:
+        pass  # it ended while we looked
+    return found
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    main()

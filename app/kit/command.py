@@ -1,0 +1,64 @@
+"""What every sub-command shares: exit codes, and how an error is told to whoever typed the command."""
+
+from __future__ import annotations
+
+import sys
+from enum import IntEnum
+
+from app.kit.errors import ModelmillError
+
+
+class Exit(IntEnum):
+    """What a script may rely on."""
+
+    OK = 0
+    FAILED = 1
+    BAD_INPUT = 2
+    UNREACHABLE = 3
+    NOT_FOUND = 4
+    CANCELLED = 130
+
+
+EPILOG = (
+    "Exit codes: 0 ok · 1 the conversion (or the service) failed · 2 bad input or usage · "
+    "3 service not reachable · 4 not found · 130 cancelled."
+)
+
+
+class Ended(Exception):
+    """The command is over and has said everything; code is its exit code."""
+
+    def __init__(self, code: Exit) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Unreachable(ModelmillError):
+    """The service does not answer."""
+
+    status = 503
+    code = "UNREACHABLE"
+    can_retry = True
+
+
+class CannotStart(ModelmillError):
+    """Something on this machine is in the way of starting."""
+
+    status = 400
+    code = "CANNOT_START"
+
+
+def exit_code(error: ModelmillError) -> Exit:
+    """4xx is what the user gave, 5xx is ours; no answer is neither."""
+    if isinstance(error, Unreachable):
+        return Exit.UNREACHABLE
+    if error.status == 404:
+        return Exit.NOT_FOUND
+    return Exit.BAD_INPUT if error.status < 500 else Exit.FAILED
+
+
+def complain(error: ModelmillError) -> None:
+    """One sentence for the cause, one for what to do, on stderr."""
+    print(f"modelmill: {error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"  {error.hint}", file=sys.stderr)

@@ -1,0 +1,89 @@
+"""What the orchestration costs: a job of three no-op stages, against the same hops on raw Redis lists.
+
+One worker per stage and one scheduler on both sides; the two are measured in turn, so a slow moment hits both.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from uuid import uuid4
+
+import redis
+
+from app.wiring import Parts, assemble
+from ops.benchmarks.load import submit
+from ops.benchmarks.stand import Stand, percentile
+
+ROUNDS, PER_ROUND, IDLE_S, QUEUED = 4, 25, 0.1, 500
+
+
+def main() -> None:
+    with Stand() as stand:
+        stand.workers("ops.benchmarks.noop_actors", onnx=1, bie=1, nef=1, done=1)
+        for role in ("onnx", "bie", "nef", "done"):
+            stand.start([sys.executable, "-m", "ops.benchmarks.raw_hops", role, str(stand.redis_port)])
+        parts = assemble(stand.settings())
+        raw = redis.Redis(port=stand.redis_port, db=5)
+        sides = {"modelmill": lambda: _product_job(parts), "raw Redis lists": lambda: _raw_job(raw)}
+        latency = _latency(sides)
+        rates = {"modelmill": _product_rate(parts), "raw Redis lists": _raw_rate(raw)}
+    _print(latency, rates)
+
+
+def _latency(sides: dict[str, Callable[[], None]]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(ROUNDS):
+        for name, job in sides.items():
+            job()
+            for _ in range(PER_ROUND):
+                time.sleep(IDLE_S)
+                started = time.perf_counter()
+                job()
+                found[name].append((time.perf_counter() - started) * 1000)
+    return found
+
+
+def _product_job(parts: Parts) -> None:
+    """Submit one and hear of its end as a page would: by the nudge."""
+    with parts.redis.pubsub(ignore_subscribe_messages=True) as nudges:
+        nudges.psubscribe("nudge:*")
+        job_id = submit(parts)
+        while True:
+            nudges.get_message(timeout=5)
+            if parts.redis.hget(f"job:{job_id}", "status") == b"COMPLETED":
+                return
+
+
+def _raw_job(raw: redis.Redis) -> None:
+    raw.rpush("raw:onnx", str(uuid4()))
+    raw.blpop(["raw:finished"], timeout=10)
+
+
+def _product_rate(parts: Parts) -> float:
+    started = time.perf_counter()
+    for _ in range(QUEUED):
+        submit(parts)
+    while parts.redis.zcard(parts.store.records.active_index):
+        time.sleep(0.005)
+    return QUEUED / (time.perf_counter() - started)
+
+
+def _raw_rate(raw: redis.Redis) -> float:
+    started = time.perf_counter()
+    for _ in range(QUEUED):
+        raw.rpush("raw:onnx", str(uuid4()))
+    for _ in range(QUEUED):
+        raw.blpop(["raw:finished"], timeout=10)
+    return QUEUED / (time.perf_counter() - started)
+
+
+def _print(latency: dict[str, list[float]], rates: dict[str, float]) -> None:
+    print(f"\nThree no-op stages; {ROUNDS * PER_ROUND} jobs one by one, then {QUEUED} queued at once")
+    print(f"{'':18} {'p50 ms':>8} {'p95 ms':>8} {'jobs/s':>8}")
+    for name, values in latency.items():
+        print(f"{name:18} {percentile(values, 0.5):8.1f} {percentile(values, 0.95):8.1f} {rates[name]:8.0f}")
+    ours, limit = (percentile(latency[name], 0.5) for name in latency)
+    ours_rate, limit_rate = rates.values()
+    print(f"{'ratio':18} {ours / limit:8.2f} {'':8} {ours_rate / limit_rate:8.2f}")

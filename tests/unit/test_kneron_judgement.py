@@ -1,0 +1,164 @@
+"""Whether a stage has succeeded, judged by files and reports; and where a BIE file came from. Over the stand-in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.conversion.errors import (
+    ToolchainFailed,
+)
+from app.conversion.model import Stage
+from app.conversion.toolchains.kneron import KneronToolchain
+from tests.standins import kneron
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> KneronToolchain:
+    return kneron.toolchain(tmp_path)
+
+
+def job(tmp_path: Path, fail: str = "", platform: str = "520", samples: int = 3, **changes: Any) -> kneron.Job:
+    return kneron.Job(tmp_path, kneron.model(fail), kneron.options(platform, **changes), samples=samples)
+
+
+def told(result: Any) -> str:
+    return "\n".join(result.report["warnings"])
+
+
+# --- judged by files and report -------------------------------------------------------------------
+def test_an_evaluator_that_fails_is_a_warning(tmp_path: Path, tool: KneronToolchain) -> None:
+    result = job(tmp_path, "evaluate:systemexit").run(Stage.ONNX, tool)
+    assert result.output.exists() and "the IP evaluator failed: SystemExit" in told(result)
+    assert result.summary["fps_estimate"] is None
+
+
+def test_an_evaluator_that_kills_the_process_is_a_warning(tmp_path: Path, tool: KneronToolchain) -> None:
+    result = job(tmp_path, "evaluate:dies_after").run(Stage.ONNX, tool)
+    assert result.output.exists() and "the IP evaluator died" in told(result) and "SIGABRT" in told(result)
+
+
+def test_an_estimate_without_a_speed_is_a_warning(tmp_path: Path, tool: KneronToolchain) -> None:
+    assert "no speed estimate" in told(job(tmp_path, "evaluate:broken_report").run(Stage.ONNX, tool))
+
+
+def test_operators_the_evaluator_names_become_warnings(tmp_path: Path, tool: KneronToolchain) -> None:
+    result = job(tmp_path, "evaluate:unsupported_op").run(Stage.ONNX, tool)
+    assert "calls operator Softmax unsupported at softmax_0" in told(result)
+    assert result.report["evaluation"]["unsupported"] == [{"operator": "Softmax", "node": "softmax_0"}]
+
+
+def test_nodes_on_the_chips_cpu_become_a_warning(tmp_path: Path, tool: KneronToolchain) -> None:
+    assert "2 nodes run on the chip's CPU (Reshape, Softmax)" in told(
+        job(tmp_path, "evaluate:cpu_node").run(Stage.ONNX, tool)
+    )
+    assert job(tmp_path / "b", "analysis:cpu_node").prime().run(Stage.BIE, tool).summary["cpu_nodes"] == 2
+
+
+def test_bit_widths_that_were_silently_ignored_are_told(tmp_path: Path, tool: KneronToolchain) -> None:
+    chosen = {"platform": "720", "datapath_bitwidth_mode": "mix light"}
+    assert "mix light" in told(job(tmp_path, "analysis:ignored_bits", **chosen).prime().run(Stage.BIE, tool))
+    assert "mix light" not in told(job(tmp_path / "b", **chosen).prime().run(Stage.BIE, tool))
+
+
+def test_a_low_snr_is_in_the_summary(tmp_path: Path, tool: KneronToolchain) -> None:
+    result = job(tmp_path, "analysis:snr_low", mode=2).prime().run(Stage.BIE, tool)
+    assert result.summary["snr_db"] == 12.0
+
+
+def test_a_bie_without_a_report_is_a_success_with_a_warning(tmp_path: Path, tool: KneronToolchain) -> None:
+    result = job(tmp_path, "analysis:no_report").prime().run(Stage.BIE, tool)
+    assert "left no report" in told(result) and result.summary["fps"] is None
+
+
+def test_an_output_in_an_old_place_is_found(
+    tmp_path: Path, tool: KneronToolchain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stray").mkdir()
+    monkeypatch.setenv("KTC_STANDIN_STRAY", str(tmp_path / "stray"))
+    work = job(tmp_path, "analysis:elsewhere").prime()
+    assert "not where the toolchain said" in told(work.run(Stage.BIE, tool))
+    work.run(Stage.NEF, tool)
+
+
+def test_a_leftover_of_another_run_is_no_output(tmp_path: Path, tool: KneronToolchain) -> None:
+    work = job(tmp_path, "analysis:no_file").prime()
+    (work.work / "out.bie").write_bytes(b"old")
+    (work.work / "scratch" / "kneron_bie" / "out").mkdir(parents=True)
+    (work.work / "scratch" / "kneron_bie" / "out" / "x.bie").write_bytes(b"old")
+    with pytest.raises(ToolchainFailed):
+        work.run(Stage.BIE, tool)
+    assert not (work.work / "out.bie").exists()
+
+
+def test_a_nef_of_another_chip_is_told(tmp_path: Path, tool: KneronToolchain) -> None:
+    work = job(tmp_path, "compile:other_chip").prime()
+    work.run(Stage.BIE, tool)
+    assert "names chip 720, but 520 was asked for" in told(work.run(Stage.NEF, tool))
+
+
+def test_a_nef_that_cannot_be_read_is_only_doubted_on_chips_whose_layout_was_never_seen(
+    tmp_path: Path, tool: KneronToolchain
+) -> None:
+    work = job(tmp_path, "compile:garbage", platform="730").prime()
+    work.run(Stage.BIE, tool)
+    assert "could not be read back" in told(work.run(Stage.NEF, tool))
+
+
+# --- the BIE and where it came from ---------------------------------------------------------------
+def bie_done(tmp_path: Path, tool: KneronToolchain) -> kneron.Job:
+    work = job(tmp_path).prime()
+    work.run(Stage.BIE, tool)
+    return work
+
+
+def change_meta(work: kneron.Job, **changes: str) -> None:
+    path = work.work / "out.bie.meta.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "id"),
+    [
+        ({"platform": "720"}, "bie_other_chip"),
+        ({"toolchain_version": "kneron/toolchain:v0.30.0"}, "bie_other_version"),
+        ({"sha256": "0" * 64}, "bie_changed"),
+    ],
+)
+def test_a_bie_that_belongs_to_something_else_is_refused(
+    tmp_path: Path, tool: KneronToolchain, changes: dict[str, str], id: str
+) -> None:
+    work = bie_done(tmp_path, tool)
+    change_meta(work, **changes)
+    with pytest.raises(ToolchainFailed) as caught:
+        work.run(Stage.NEF, tool)
+    assert caught.value.detail["id"] == id and caught.value.hint
+
+
+def test_a_bie_without_its_origin_is_compiled_with_a_warning(tmp_path: Path, tool: KneronToolchain) -> None:
+    work = bie_done(tmp_path, tool)
+    for content in (None, "{broken", "[]", '{"surprise": 1}'):
+        (work.work / "out.bie.meta.json").unlink(missing_ok=True)
+        if content is not None:
+            (work.work / "out.bie.meta.json").write_text(content)
+        assert "without its origin" in told(work.run(Stage.NEF, tool))
+
+
+def test_an_unknown_toolchain_version_is_a_warning(tmp_path: Path, tool: KneronToolchain) -> None:
+    work = bie_done(tmp_path, tool)
+    blind = kneron.toolchain(tmp_path, version_file=tmp_path / "none.txt")
+    result = work.run(Stage.NEF, blind)
+    assert "version is not known" in told(result) and result.versions["kneron_toolchain"] == "unknown"
+
+
+@pytest.mark.parametrize("name", ["../../evil.bie", "a b.bie", "x.nef", "-" * 200 + ".bie"])
+def test_a_name_from_the_origin_file_never_leaves_the_scratch_folder(
+    tmp_path: Path, tool: KneronToolchain, name: str
+) -> None:
+    work = bie_done(tmp_path, tool)
+    change_meta(work, vendor_name=name)
+    work.run(Stage.NEF, tool)
+    assert (work.work / "scratch" / "kneron_nef" / "model.kdp520.scaled.bie").exists()
