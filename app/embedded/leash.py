@@ -54,7 +54,7 @@ def _start(command: list[str]) -> int:
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     try:
-        os.execvp(command[0], command)
+        os.execvp(command[0], command)  # noqa: S606  # the command is the supervisor's
     except OSError as error:
         print(f"cannot run {command[0]}: {error.strerror}", file=sys.stderr, flush=True)
         os._exit(NO_SUCH_COMMAND)

@@ -6,7 +6,7 @@ import http.client
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ READY_S = 60.0
 POLL_S = 0.02
 TOO_OFTEN = 3
 """So many ends in a row before the web ever answered mean that it never will."""
+OnSupervisor = Callable[[Supervisor], None]
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,11 @@ class Stack:
 
 
 @contextmanager
-def running(plan: Plan, notice: Notice) -> Iterator[Stack]:
-    """Start everything, hand over when the web answers, stop everything. Raises CannotStart."""
+def running(plan: Plan, notice: Notice, on_supervisor: OnSupervisor = lambda _: None) -> Iterator[Stack]:
+    """Start everything, hand over when the web answers, stop everything. Raises CannotStart.
+
+    on_supervisor gets the supervisor before the first process starts.
+    """
     plan.data.prepare()
     lock = Lock(plan.data)
     try:
@@ -59,6 +63,7 @@ def running(plan: Plan, notice: Notice) -> Iterator[Stack]:
         valkey = Valkey.at(free_port())
         environment = _environment(plan, port, valkey)
         supervisor = Supervisor(plan.data, environment, cwd=ROOT, notice=notice)
+        on_supervisor(supervisor)
         try:
             url = f"http://{reachable_host(plan.host)}:{port}"
             lock.write({"pid": os.getpid(), "url": url})

@@ -139,4 +139,3 @@ class Supervisor:
         watched.pause_s = FIRST_PAUSE_S if has_settled else min(watched.pause_s * 2, LONGEST_PAUSE_S)
         watched.due_at = now + watched.pause_s
         self._notice(f"{watched.part.name} ended unexpectedly (exit code {code}); it is started again")
-

@@ -23,12 +23,12 @@ return 1
 """
 
 # KEYS: record, active index, a text beside the record to drop. ARGV: ttl in seconds ('' while the record is active),
-# id in the active index, number of guards, (field, '|allowed|values|') per guard, then field, value, ...
+# id in the active index, number of guards, is the record wanted back ('1'), (field, '|allowed|values|') per guard, then field, value, ...
 _CHANGE = """
-local first = 4 + 2 * ARGV[3]
-for i = 4, first - 1, 2 do
+local first = 5 + 2 * ARGV[3]
+for i = 5, first - 1, 2 do
   local value = redis.call('HGET', KEYS[1], ARGV[i])
-  if not value or not string.find(ARGV[i + 1], '|' .. value .. '|', 1, true) then return false end
+  if not value or not string.find(ARGV[i + 1], '|' .. value .. '|', 1, true) then return {} end
 end
 redis.call('HSET', KEYS[1], unpack(ARGV, first))
 if ARGV[1] ~= '' then
@@ -37,7 +37,7 @@ if ARGV[1] ~= '' then
 end
 if KEYS[3] then redis.call('UNLINK', KEYS[3]) end
 redis.call('PUBLISH', 'nudge:' .. KEYS[1], 1)
-return redis.call('HGETALL', KEYS[1])
+return ARGV[4] == '1' and redis.call('HGETALL', KEYS[1]) or {'changed', '1'}
 """
 
 # ARGV: claim, ttl of the worker's sign of life in ms, its text, field, value, ... Returns 1 while the claim stands.
@@ -94,18 +94,22 @@ class Records:
 
     def change(
         self, record_id: str, guards: Mapping[str, Iterable[str]], fields: Mapping[str, str], *, ttl_s: int | None,
-        drop_text: str = "",
+        drop_text: str = "", want_record: bool = False,
     ) -> dict[str, str] | None:  # fmt: skip
         """Set fields if every guarded field has one of its allowed values now.
 
-        Returns the whole record as it is afterwards; None when a guard refused or there is no such record. ttl_s: given
-        when the record has come to its end. drop_text: name of a text beside the record that is no longer needed.
+        Returns None when a guard refused or there is no such record; otherwise the whole record as it is afterwards if
+        that is wanted, for reading it takes longer than changing it. ttl_s: given when the record has come to its end.
+        drop_text: name of a text beside the record that is no longer needed.
         """
         keys = [self.key(record_id), self.active_index]
         if drop_text:
             keys.append(f"{self.key(record_id)}:{drop_text}")
         conditions = [part for field, allowed in guards.items() for part in (field, f"|{'|'.join(allowed)}|")]
-        args: list[Any] = ["" if ttl_s is None else ttl_s, record_id, len(guards), *conditions, *_flat(fields)]
+        args: list[Any] = [
+            "" if ttl_s is None else ttl_s, record_id, len(guards), "1" if want_record else "", *conditions,
+            *_flat(fields),
+        ]  # fmt: skip
         found = self._change(keys=keys, args=args)
         return _texts(dict(zip(found[::2], found[1::2], strict=True))) if found else None
 

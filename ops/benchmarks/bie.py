@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
+from pathlib import Path
 
 from app.kit.clock import from_text
 from app.wiring import assemble
 from ops.benchmarks.load import BIE_S, submit
-from ops.benchmarks.stand import Stand
+from ops.stand import Stand
 
 WORKERS, JOBS = 3, 10
 
 
 def main() -> None:
-    with Stand() as stand:
+    with tempfile.TemporaryDirectory() as folder, Stand(Path(folder)) as stand:
         stand.workers("ops.benchmarks.busy_actors", onnx=1, bie=WORKERS, nef=1, done=1)
         parts = assemble(stand.settings())
         ids = [submit(parts) for _ in range(JOBS)]

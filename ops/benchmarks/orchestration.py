@@ -6,27 +6,32 @@ One worker per stage and one scheduler on both sides; the two are measured in tu
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from uuid import uuid4
 
 import redis
+from redis.client import PubSub
 
 from app.wiring import Parts, assemble
 from ops.benchmarks.load import submit
-from ops.benchmarks.stand import Stand, percentile
+from ops.stand import Stand, percentile
 
 ROUNDS, PER_ROUND, IDLE_S, QUEUED = 4, 25, 0.1, 500
 
 
 def main() -> None:
-    with Stand() as stand:
+    with tempfile.TemporaryDirectory() as folder, Stand(Path(folder)) as stand:
         stand.workers("ops.benchmarks.noop_actors", onnx=1, bie=1, nef=1, done=1)
         for role in ("onnx", "bie", "nef", "done"):
             stand.start([sys.executable, "-m", "ops.benchmarks.raw_hops", role, str(stand.redis_port)])
         parts = assemble(stand.settings())
         raw = redis.Redis(port=stand.redis_port, db=5)
-        sides = {"modelmill": lambda: _product_job(parts), "raw Redis lists": lambda: _raw_job(raw)}
+        nudges = parts.redis.pubsub(ignore_subscribe_messages=True)
+        nudges.psubscribe("nudge:*")
+        sides = {"modelmill": lambda: _product_job(parts, nudges), "raw Redis lists": lambda: _raw_job(raw)}
         latency = _latency(sides)
         rates = {"modelmill": _product_rate(parts), "raw Redis lists": _raw_rate(raw)}
     _print(latency, rates)
@@ -45,15 +50,11 @@ def _latency(sides: dict[str, Callable[[], None]]) -> dict[str, list[float]]:
     return found
 
 
-def _product_job(parts: Parts) -> None:
+def _product_job(parts: Parts, nudges: PubSub) -> None:
     """Submit one and hear of its end as a page would: by the nudge."""
-    with parts.redis.pubsub(ignore_subscribe_messages=True) as nudges:
-        nudges.psubscribe("nudge:*")
-        job_id = submit(parts)
-        while True:
-            nudges.get_message(timeout=5)
-            if parts.redis.hget(f"job:{job_id}", "status") == b"COMPLETED":
-                return
+    job_id = submit(parts)
+    while parts.redis.hget(f"job:{job_id}", "status") != b"COMPLETED":
+        nudges.get_message(timeout=5)
 
 
 def _raw_job(raw: redis.Redis) -> None:

@@ -28,7 +28,7 @@ def submit(parts: Parts) -> JobRecord:
 
 def claim(parts: Parts, job_id: str, step: str = "onnx") -> JobRecord:
     parts.broker.do_fetch(step, 1)
-    record = parts.store.apply(job_id, model.claimed(Stage.ONNX, worker=f"here/{step}/0", now=LONG_AGO))
+    record = parts.store.claim(job_id, model.claimed(Stage.ONNX, worker=f"here/{step}/0", now=LONG_AGO))
     assert record is not None
     return record
 

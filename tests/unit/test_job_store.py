@@ -23,7 +23,7 @@ def add(store: JobStore, number: int, **fields: object) -> JobRecord:
 
 
 def claim(store: JobStore, job_id: str, worker: str = "w") -> JobRecord | None:
-    return store.apply(job_id, model.claimed(Stage.ONNX, worker=worker, now=NOW))
+    return store.claim(job_id, model.claimed(Stage.ONNX, worker=worker, now=NOW))
 
 
 def beat(progress: int, *, is_news: bool = True) -> Beat:

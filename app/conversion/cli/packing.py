@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from app.conversion.errors import NoImages
-from app.kit.errors import NotFound
+from app.kit.errors import BadInput, NotFound
 
 
 def require_file(path: Path, what: str) -> None:
     if not path.exists():
         raise NotFound(f"there is no {what} {path}", hint="Check the path.")
     if path.is_dir():
-        raise NoImages(f"the {what} {path} is a folder", hint="Name the file itself.")
+        raise BadInput(f"the {what} {path} is a folder", hint="Name the file itself.")
 
 
 @contextlib.contextmanager

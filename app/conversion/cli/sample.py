@@ -1,0 +1,43 @@
+"""The bundled sample through a running service: the first thing a newcomer sees."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rich.console import Console
+
+from app.conversion.cli.conversion import Order, convert, fetch, show_failure, show_quality
+from app.conversion.client import Client
+from app.kit.errors import NotFound
+
+FOLDER = Path(__file__).parents[3] / "ops" / "samples" / "digits"
+MODEL, IMAGES, LABELLED = FOLDER / "digits.onnx", FOLDER / "reference.zip", FOLDER / "test.npz"
+
+
+def convert_sample(url: str, folder: Path, console: Console) -> bool:
+    """Convert, fetch the results to `folder`, show quality and accuracy. True when the job was COMPLETED."""
+    if not MODEL.exists():
+        raise NotFound(
+            f"the bundled sample is not at {FOLDER}", hint="Start from a copy of the repository, or with --no-sample."
+        )
+    console.print("Converting the bundled sample: a classifier of handwritten digits, 100 reference images.", soft_wrap=True)
+    with Client(url) as client:
+        record = convert(client, Order(MODEL, [IMAGES], name="digits", tags=("sample",)), console)
+        if record["status"] != "COMPLETED":
+            show_failure(client, record, console)
+            return False
+        files = fetch(client, record, folder)
+    show_quality(console, json.loads(files["bie.json"].read_text(encoding="utf-8")))
+    _show_accuracy(console, files["out.nef"])
+    console.print(f"out.nef lies in {files['out.nef']}", markup=False, highlight=False, soft_wrap=True)
+    return True
+
+
+def _show_accuracy(console: Console, nef: Path) -> None:
+    from app.conversion.toolchains.host.accuracy import compare_accuracy
+
+    found = compare_accuracy(MODEL, nef, LABELLED)
+    console.print(
+        f"accuracy on {found.samples} other images: {found.fp32:.1%} fp32, {found.int8:.1%} int8", highlight=False
+    )
