@@ -28,19 +28,24 @@ app = typer.Typer(
 )
 
 
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"modelmill {version('modelmill')}")
+        raise typer.Exit
+
+
 @app.callback()
 def root(
     context: typer.Context,
     url: Annotated[
         str | None, typer.Option(envvar="MODELMILL_URL", metavar="URL", help="Address of the service.")
     ] = None,
-    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version and exit.")] = False,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
 ) -> None:
-    if version:
-        from importlib.metadata import version as version_of
-
-        typer.echo(f"modelmill {version_of('modelmill')}")
-        raise typer.Exit
     context.obj = url
 
 

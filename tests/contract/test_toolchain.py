@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from app.conversion.options import Options, ToolchainName
 from app.conversion.toolchains.base import OUTPUTS, StageRequest, StageResult, Toolchain
 from app.conversion.toolchains.host import HostToolchain
 from app.kit.errors import ModelmillError
+from tests.standins import kneron
 from tests.unit.host_models import convolutional, pictures, work_folder
 
 
@@ -29,9 +31,18 @@ class Bench:
     fill: Callable[[Path], Path]
 
 
+KNERON_FOLDER = Path(tempfile.gettempdir())
+"""Where the vendor's lock lies, which is one per machine."""
+
 BENCHES = [
     Bench(
         ToolchainName.HOST, HostToolchain, Options(), lambda folder: work_folder(folder, convolutional(), pictures(4))
+    ),
+    Bench(
+        ToolchainName.KNERON,
+        lambda: kneron.toolchain(KNERON_FOLDER),
+        kneron.options("720"),
+        lambda folder: kneron.Job(folder, kneron.model(), kneron.options("720")).folder,
     ),
 ]
 

@@ -8,7 +8,8 @@ from typing import Any, Protocol, Self
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, Task, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress_bar import ProgressBar
 
 Record = dict[str, Any]
 STEPS = ("onnx", "bie", "nef")
@@ -43,12 +44,21 @@ def stage_text(record: Record, step: str) -> str:
     return {"WAITING": "", "DONE": "done", "QUEUED": ""}[state]
 
 
+class _StillBar(BarColumn):
+    """A bar that does not pulse while its stage waits."""
+
+    def render(self, task: Task) -> ProgressBar:
+        bar = super().render(task)
+        bar.pulse = False
+        return bar
+
+
 class Bars:
     """One bar for the upload and one per stage."""
 
     def __init__(self, console: Console, *, with_upload: bool) -> None:
         self._progress = Progress(
-            TextColumn("{task.description:<7}"), BarColumn(bar_width=30), TaskProgressColumn(), TimeElapsedColumn(),
+            TextColumn("{task.description:<7}"), _StillBar(bar_width=30), TaskProgressColumn(), TimeElapsedColumn(),
             TextColumn("{task.fields[text]}"), console=console,
         )  # fmt: skip
         names = (UPLOAD, *STEPS) if with_upload else STEPS

@@ -21,7 +21,9 @@ def convert_sample(url: str, folder: Path, console: Console) -> bool:
         raise NotFound(
             f"the bundled sample is not at {FOLDER}", hint="Start from a copy of the repository, or with --no-sample."
         )
-    console.print("Converting the bundled sample: a classifier of handwritten digits, 100 reference images.", soft_wrap=True)
+    console.print(
+        "Converting the bundled sample: a classifier of handwritten digits, 100 reference images.", soft_wrap=True
+    )
     with Client(url) as client:
         record = convert(client, Order(MODEL, [IMAGES], name="digits", tags=("sample",)), console)
         if record["status"] != "COMPLETED":

@@ -39,15 +39,19 @@ class StageRequest:
         return self.work_dir / OUTPUTS[self.stage]
 
     def input(self) -> Path:
-        """The file this stage reads: for ONNX the only file that lies in the work folder, else the stage before's."""
-        if self.stage is Stage.BIE:
-            return self.work_dir / OUTPUTS[Stage.ONNX]
-        if self.stage is Stage.NEF:
-            return self.work_dir / OUTPUTS[Stage.BIE]
-        files = [p for p in self.work_dir.iterdir() if p.is_file() and not p.name.startswith(("out.", "."))]
-        if len(files) != 1:
-            raise StageFailed(f"the work folder should hold one input file, but holds {len(files)}")
-        return files[0]
+        """The file this stage reads: for ONNX the only file that lies in the work folder, else the stage before's.
+
+        Raises StageFailed when it is not there.
+        """
+        if self.stage is Stage.ONNX:
+            files = [p for p in self.work_dir.iterdir() if p.is_file() and not p.name.startswith(("out.", "."))]
+            if len(files) != 1:
+                raise StageFailed(f"the work folder should hold one input file, but holds {len(files)}")
+            return files[0]
+        path = self.work_dir / OUTPUTS[Stage.ONNX if self.stage is Stage.BIE else Stage.BIE]
+        if not path.is_file():
+            raise StageFailed(f"{path.name} of the stage before is missing")
+        return path
 
     def scratch(self) -> Path:
         path = self.work_dir / SCRATCH

@@ -1,0 +1,100 @@
+"""The events of a job, as changes that the store can apply in one step without reading the record first."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from app.conversion.model.fields import artifact_fields
+from app.conversion.model.record import (
+    OUTPUT_KEYS,
+    TERMINAL,
+    TRANSITIONS,
+    Artifact,
+    Event,
+    JobError,
+    Stage,
+    StageState,
+    Status,
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One event as the store applies it: where the job must stand, and which fields it then gets.
+
+    A change is complete without knowing the record before, so it takes one step to apply; whether it may be applied is
+    the table's word, carried along in `status` and `states`.
+    """
+
+    stage: Stage
+    states: tuple[StageState, ...]
+    fields: dict[str, str]
+    is_end: bool
+
+    @property
+    def status(self) -> Status:
+        return Status(self.stage.value)
+
+
+def claimed(stage: Stage, *, worker: str, now: str) -> Change:
+    """A job claims each stage at most once, so worker and stage name the claim."""
+    own = {"started_at": now, "worker": worker}
+    return _change(stage, Event.CLAIM, now, own, {"claim": f"{worker}#{stage.step}"})
+
+
+def succeeded(
+    stage: Stage, *, now: str, finished_at: str, output: dict[str, str | None], artifacts: dict[str, Artifact],
+    summary: dict[str, Any], versions: dict[str, str],
+) -> Change:  # fmt: skip
+    """finished_at: by the worker's own clock; now: when it was heard of. output: the keys of all stages so far."""
+    own = {
+        "progress": "100", "message": "", "finished_at": finished_at, "summary": json.dumps(summary),
+        "versions": json.dumps(versions),
+    }  # fmt: skip
+    whole = (list(Stage).index(stage) + 1) * 100 // len(Stage)
+    output_text = json.dumps({**dict.fromkeys(OUTPUT_KEYS), **output})
+    return _change(stage, Event.SUCCEED, now, own, {"progress": str(whole), "output": output_text}, artifacts)
+
+
+def failed(stage: Stage, *, now: str, error: JobError, artifacts: dict[str, Artifact] | None = None) -> Change:
+    return _change(stage, Event.FAIL, now, {"finished_at": now}, {"error": json.dumps(asdict(error))}, artifacts)
+
+
+CANCELLED = "CANCELLED"
+
+
+def cancelled(stage: Stage, *, now: str) -> Change:
+    """The requirement knows five statuses, so a cancelled job is FAILED with the reason CANCELLED."""
+    error = JobError(step=stage.step, reason=CANCELLED, code=CANCELLED, hint="Submit it again when you need it.")
+    return _change(stage, Event.CANCEL, now, {"finished_at": now}, {"error": json.dumps(asdict(error))})
+
+
+def _change(
+    stage: Stage, event: Event, now: str, own: dict[str, str], whole: dict[str, str],
+    artifacts: dict[str, Artifact] | None = None,
+) -> Change:  # fmt: skip
+    """own: fields of this stage; whole: fields of the job."""
+    here = Status(stage.value)
+    states = tuple(state for status, state, known in TRANSITIONS if status is here and known is event)
+    status, state = TRANSITIONS[here, states[0], event]
+    is_next = status is not here and status not in TERMINAL
+    fields = {"claim": "", **whole, "status": status.value, "updated_at": now}
+    fields |= {f"{stage.step}.{name}": value for name, value in own.items()}
+    fields[f"{stage.step}.state"] = (StageState.DONE if is_next else state).value
+    if is_next:
+        fields |= {"stage": status.value, f"{status.lower()}.state": state.value, f"{status.lower()}.queued_at": now}
+    if status in TERMINAL:
+        fields["finished_at"] = now
+    fields |= artifact_fields(artifacts or {})
+    return Change(stage, states, fields, is_end=status in TERMINAL)
+
+
+def live_fields(stage: Stage, progress: int, message: str, now: str) -> dict[str, str]:
+    """What a running stage reports between its claim and its end. progress: 0..100 of this stage."""
+    whole = (list(Stage).index(stage) * 100 + progress) // len(Stage)
+    return {
+        f"{stage.step}.progress": str(progress), f"{stage.step}.message": message, "progress": str(whole),
+        "updated_at": now,
+    }  # fmt: skip

@@ -1,0 +1,89 @@
+"""The record as the fields of a Redis hash, and back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+from app.conversion.model.record import Artifact, JobError, JobRecord, Stage, StageRecord, StageState, Status
+from app.conversion.options import Options
+
+ARTIFACT = "artifact:"
+_TEXT_FIELDS = ("job_id", "created_at", "updated_at", "owner", "name", "claim")
+
+
+def to_fields(record: JobRecord) -> dict[str, str]:
+    """The record as flat text fields: stages are `<step>.<field>`, artifacts `artifact:<name>`, the rest that has parts
+    is JSON."""
+    fields = {name: str(getattr(record, name)) for name in _TEXT_FIELDS}
+    fields |= {
+        "status": record.status.value,
+        "stage": record.stage.value,
+        "progress": str(record.progress),
+        "finished_at": record.finished_at or "",
+        "output": json.dumps(record.output),
+        "error": json.dumps(asdict(record.error)) if record.error else "",
+        "tags": json.dumps(record.tags),
+        "options": record.options.model_dump_json(exclude_defaults=True),
+        "intake": json.dumps(record.intake),
+    }
+    for step, stage in record.stages.items():
+        fields |= {f"{step}.{name}": text for name, text in _stage_fields(stage).items() if text}
+    return fields | artifact_fields(record.artifacts)
+
+
+def from_fields(fields: dict[str, str]) -> JobRecord:
+    """Inverse of to_fields."""
+    error = fields.get("error")
+    return JobRecord(
+        **{name: fields[name] for name in _TEXT_FIELDS},
+        finished_at=fields.get("finished_at") or None,
+        status=Status(fields["status"]),
+        stage=Stage(fields["stage"]),
+        output=json.loads(fields["output"]),
+        error=JobError(**json.loads(error)) if error else None,
+        tags=tuple(json.loads(fields["tags"])),
+        options=Options.model_validate_json(fields["options"]),
+        stages={stage.step: _stage(fields, stage.step) for stage in Stage},
+        artifacts={
+            name.removeprefix(ARTIFACT): Artifact(**json.loads(text))
+            for name, text in fields.items()
+            if name.startswith(ARTIFACT)
+        },
+        intake=json.loads(fields["intake"]),
+    )
+
+
+def _stage_fields(stage: StageRecord) -> dict[str, str]:
+    return {
+        "state": stage.state.value,
+        "progress": str(stage.progress) if stage.progress else "",
+        "message": stage.message,
+        "queued_at": stage.queued_at or "",
+        "started_at": stage.started_at or "",
+        "finished_at": stage.finished_at or "",
+        "worker": stage.worker or "",
+        "summary": json.dumps(stage.summary) if stage.summary else "",
+        "versions": json.dumps(stage.versions) if stage.versions else "",
+    }
+
+
+def _stage(fields: dict[str, str], step: str) -> StageRecord:
+    def text(name: str) -> str:
+        return fields.get(f"{step}.{name}", "")
+
+    return StageRecord(
+        state=StageState(text("state")),
+        progress=int(text("progress") or 0),
+        message=text("message"),
+        queued_at=text("queued_at") or None,
+        started_at=text("started_at") or None,
+        finished_at=text("finished_at") or None,
+        worker=text("worker") or None,
+        summary=json.loads(text("summary") or "{}"),
+        versions=json.loads(text("versions") or "{}"),
+    )
+
+
+def artifact_fields(artifacts: dict[str, Artifact]) -> dict[str, str]:
+    return {ARTIFACT + name: json.dumps(asdict(artifact)) for name, artifact in artifacts.items()}

@@ -1,0 +1,162 @@
+"""The job record, its stages and its statuses, and the one transition table."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from app.conversion.options import Options
+
+
+class Stage(StrEnum):
+    """The three steps, in their only order. Values are the requirement's words for `stage` and `status`."""
+
+    ONNX = "ONNX"
+    BIE = "BIE"
+    NEF = "NEF"
+
+    @property
+    def step(self) -> str:
+        """The word that the done message, the queues and the logs use."""
+        return self.value.lower()
+
+    @property
+    def next(self) -> Stage | None:
+        following = list(Stage)[list(Stage).index(self) + 1 :]
+        return following[0] if following else None
+
+
+class Status(StrEnum):
+    ONNX = "ONNX"
+    BIE = "BIE"
+    NEF = "NEF"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+
+
+class StageState(StrEnum):
+    WAITING = "WAITING"
+    """A stage before has not ended."""
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    DONE = "DONE"
+    FAILED = "FAILED"
+
+
+class Event(StrEnum):
+    CLAIM = "CLAIM"
+    SUCCEED = "SUCCEED"
+    FAIL = "FAIL"
+    CANCEL = "CANCEL"
+
+
+def _transitions() -> dict[tuple[Status, StageState, Event], tuple[Status, StageState]]:
+    table = {}
+    for stage in Stage:
+        here = Status(stage.value)
+        after = (Status(stage.next.value), StageState.QUEUED) if stage.next else (Status.COMPLETED, StageState.DONE)
+        table[here, StageState.QUEUED, Event.CLAIM] = (here, StageState.RUNNING)
+        table[here, StageState.RUNNING, Event.SUCCEED] = after
+        for state in (StageState.QUEUED, StageState.RUNNING):
+            table[here, state, Event.FAIL] = (Status.FAILED, StageState.FAILED)
+            table[here, state, Event.CANCEL] = (Status.FAILED, StageState.FAILED)
+    return table
+
+
+TRANSITIONS = _transitions()
+"""(status, state of its stage, event) → (status, state of that status's stage). What is not here is refused."""
+
+OUTPUT_KEYS = tuple(f"{stage.step}_key" for stage in Stage)
+
+TERMINAL = frozenset(Status) - {status for status, _, _ in TRANSITIONS}
+
+
+@dataclass(frozen=True)
+class StageRecord:
+    """One stage of one job. Times are ISO 8601 in UTC; progress is 0..100; worker names the slot that ran it."""
+
+    state: StageState = StageState.WAITING
+    progress: int = 0
+    message: str = ""
+    queued_at: str | None = None
+    started_at: str | None = None
+    finished_at: str | None = None
+    worker: str | None = None
+    summary: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class JobError:
+    """step: the stage that failed. code: machine-readable cause. hint: what to try. detail: JSON-able facts."""
+
+    step: str
+    reason: str
+    code: str = "STAGE_FAILED"
+    hint: str = ""
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Artifact:
+    key: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """What is known of a job. The first seven fields and `output`, `error` are the requirement's; the rest is extra."""
+
+    job_id: str
+    created_at: str
+    status: Status
+    stage: Stage
+    updated_at: str
+    options: Options
+    output: dict[str, str | None]
+    error: JobError | None = None
+    owner: str = ""
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    finished_at: str | None = None
+    stages: dict[str, StageRecord] = field(default_factory=dict)
+    artifacts: dict[str, Artifact] = field(default_factory=dict)
+    intake: dict[str, Any] = field(default_factory=dict)
+    """What was found when the job was submitted: facts of the model and of the images, warnings."""
+    claim: str = ""
+    """Which worker may report on the running stage; empty when none."""
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.status in TERMINAL
+
+    @property
+    def current(self) -> StageRecord:
+        return self.stages[self.stage.step]
+
+    @property
+    def progress(self) -> int:
+        """0..100 over the whole job, the three stages counting equally."""
+        return sum(record.progress for record in self.stages.values()) // len(Stage)
+
+
+def submitted(
+    job_id: str, *, now: str, owner: str, name: str, tags: tuple[str, ...], options: Options,
+    inputs: dict[str, Artifact], intake: dict[str, Any],
+) -> JobRecord:  # fmt: skip
+    """The record of a new job, its first stage queued."""
+    stages = {stage.step: StageRecord() for stage in Stage}
+    stages[Stage.ONNX.step] = StageRecord(state=StageState.QUEUED, queued_at=now)
+    return JobRecord(
+        job_id=job_id, created_at=now, updated_at=now, status=Status.ONNX, stage=Stage.ONNX, owner=owner, name=name,
+        tags=tags, options=options, output=dict.fromkeys(OUTPUT_KEYS), stages=stages, artifacts=inputs, intake=intake,
+    )  # fmt: skip
+
+
+def to_json(record: JobRecord, queue_position: int | None = None) -> dict[str, Any]:
+    """The record as the API shows it."""
+    shown = {**asdict(record), "options": record.options.model_dump(mode="json"), "progress": record.progress}
+    del shown["claim"]
+    return {**shown, "tags": list(record.tags), "queue_position": queue_position}

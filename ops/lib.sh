@@ -1,0 +1,98 @@
+# Shared by ops/quickstart and ops/test: finds Python, makes the virtual environment, installs what is pinned, once.
+# Sourced, not run. Sets: root, venv. Exit code 2 and one sentence when something on this machine is in the way.
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
+venv="$root/.venv"
+readonly LOG_LINES=15
+
+fail() {
+    printf '%s\n' "$*" >&2
+    exit 2
+}
+
+# step "What is done" command…: one line with the time it took; the command's output only if it fails.
+step() {
+    local what="$1" log began=$SECONDS
+    shift
+    log="$(mktemp)"
+    printf '%s … ' "$what"
+    if "$@" >"$log" 2>&1; then
+        printf '%d s\n' $((SECONDS - began))
+        rm -f "$log"
+        return 0
+    fi
+    printf 'failed\n'
+    tail -n "$LOG_LINES" "$log" >&2
+    rm -f "$log"
+    return 1
+}
+
+is_new_enough() {
+    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+find_python() {
+    local name
+    for name in "${MODELMILL_PYTHON:-}" python3.11 python3 python3.12 python3.13 python3.14 python; do
+        if [ -n "$name" ] && command -v "$name" >/dev/null && is_new_enough "$name"; then
+            command -v "$name"
+            return 0
+        fi
+    done
+    return 1
+}
+
+is_root_with_apt() {
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null
+}
+
+apt_install() {
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq && apt-get install -qq -y --no-install-recommends "$@"
+}
+
+has_venv() {
+    "$1" -c 'import ensurepip, venv' 2>/dev/null
+}
+
+make_venv() {
+    if [ -x "$venv/bin/python" ] && is_new_enough "$venv/bin/python"; then return 0; fi
+    local python
+    python="$(find_python)" || fail "Python 3.11 or newer is needed and was not found; MODELMILL_PYTHON may name one."
+    if ! has_venv "$python" && is_root_with_apt; then
+        step "Installing python3-venv" apt_install python3-venv || true
+    fi
+    has_venv "$python" || fail "Python's venv module is missing: run \`apt-get install python3-venv\` as root."
+    step "Making a virtual environment" "$python" -m venv --clear "$venv" ||
+        fail "The virtual environment could not be made in $venv: see above."
+}
+
+pip_install() {
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input "$@"
+}
+
+# install_locked NAME LOCK…: the pinned packages and the project itself, unless exactly these were installed before.
+install_locked() {
+    local name="$1" lock arguments=() stamp hash count
+    shift
+    stamp="$venv/.installed-$name"
+    hash="$( (printf '%s\n' "$root"; cat "$@" "$root/pyproject.toml") | sha256sum)"
+    if [ "$(cat "$stamp" 2>/dev/null)" = "$hash" ]; then return 0; fi
+    for lock in "$@"; do arguments+=(-r "$lock"); done
+    count="$(cat "$@" | grep -c '==')"
+    step "Installing $count pinned packages" pip_install "${arguments[@]}" ||
+        fail "The packages could not be installed: see above; is the package index reachable?"
+    step "Installing Modelmill" pip_install --no-deps --no-build-isolation --editable "$root" ||
+        fail "Modelmill could not be installed: see above."
+    printf '%s' "$hash" >"$stamp"
+}
+
+install_runtime() {
+    make_venv
+    install_locked runtime "$root/ops/requirements.lock"
+}
+
+install_tests() {
+    install_runtime
+    install_locked test "$root/ops/requirements.lock" "$root/ops/requirements-test.lock"
+}

@@ -1,0 +1,65 @@
+"""Pins what is installed: the closure of the project's requirements, as exact versions, one file for each purpose."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+OPS = Path(__file__).parent
+PYPROJECT = OPS.parent / "pyproject.toml"
+HEAD = "# {purpose}: exact versions, made by ops/lock. Do not edit.\n"
+
+
+def main() -> int:
+    declared = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))
+    project = declared["project"]
+    try:
+        runtime = closure([*declared["build-system"]["requires"], *project["dependencies"]])
+        test = closure(project["optional-dependencies"]["test"])
+    except (PackageNotFoundError, ValueError) as error:
+        print(f"Cannot pin: {error}. Run ops/lock --upgrade.", file=sys.stderr)
+        return 1
+    write(OPS / "requirements.lock", "What Modelmill runs on, and setuptools, which installs it", runtime)
+    only_test = {name: version for name, version in test.items() if name not in runtime}
+    write(OPS / "requirements-test.lock", "What the checks need beyond requirements.lock", only_test)
+    return 0
+
+
+def closure(requirements: Iterable[str]) -> dict[str, str]:
+    """Canonical name → installed version, of the requirements and all that they require on this platform.
+
+    Raises PackageNotFoundError, ValueError when an installed version is not the one required.
+    """
+    pinned: dict[str, str] = {}
+    seen: set[tuple[str, str]] = set()
+    waiting = [(Requirement(text), "") for text in requirements]
+    while waiting:
+        requirement, wanted_by = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        if requirement.marker and not any(requirement.marker.evaluate({"extra": e}) for e in ("", wanted_by)):
+            continue
+        installed = distribution(name)
+        if not requirement.specifier.contains(installed.version, prereleases=True):
+            raise ValueError(f"{name} {installed.version} is installed, {requirement} is required")
+        pinned[name] = installed.version
+        for extra in ("", *requirement.extras):
+            if (name, extra) not in seen:
+                seen.add((name, extra))
+                waiting += [(Requirement(text), extra) for text in installed.requires or []]
+    return pinned
+
+
+def write(path: Path, purpose: str, pinned: dict[str, str]) -> None:
+    lines = [f"{name}=={version}\n" for name, version in sorted(pinned.items())]
+    path.write_text(HEAD.format(purpose=purpose) + "".join(lines), encoding="utf-8")
+    print(f"{path.name}: {len(lines)} packages")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""The supervisor, with real processes that stand in for the parts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.embedded.folder import DataFolder
+from app.embedded.process import Part, tail
+from app.embedded.supervisor import Supervisor
+
+SLEEPER = Part("sleeper", ("sh", "-c", "echo started; exec sleep 1000"))
+FAILING = Part("failing", ("sh", "-c", "exit 5"))
+DEAF = Part("deaf", ("sh", "-c", "trap '' TERM; echo started; while :; do sleep 0.1; done"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> DataFolder:
+    made = DataFolder(tmp_path, tmp_path / "run")
+    made.prepare()
+    return made
+
+
+@pytest.fixture
+def notices() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def supervisor(folder: DataFolder, notices: list[str]) -> Iterator[Supervisor]:
+    made = Supervisor(folder, dict(os.environ), cwd=folder.root, notice=notices.append)
+    yield made
+    if made.watched:
+        made.stop(grace_s=0)
+
+
+def wait_for(condition) -> None:
+    while not condition():
+        time.sleep(0.01)
+
+
+def has_ended(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
+def test_a_part_that_ends_is_started_again_and_told(supervisor, notices):
+    supervisor.start([SLEEPER])
+    first = supervisor.pids()["sleeper"]
+
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: supervisor.pids().get("sleeper", first) != first)
+
+    assert "sleeper ended unexpectedly" in notices[0]
+
+
+def test_a_part_that_fails_at_once_is_tried_with_growing_pauses(supervisor):
+    supervisor.start([FAILING])
+    watched = supervisor.watched["failing"]
+
+    wait_for(lambda: watched.failures >= 3)
+
+    assert watched.pause_s >= 0.8
+
+
+def test_a_part_that_cannot_start_does_not_keep_others_from_starting(supervisor):
+    supervisor.start([Part("missing", ("/no/such/command",)), SLEEPER])
+
+    wait_for(lambda: "started" in tail(supervisor.watched["sleeper"].log))
+
+
+def test_stopping_ends_every_process_it_started_and_no_other(supervisor):
+    bystander = subprocess.Popen(["sleep", "1000"])
+    supervisor.start([SLEEPER, Part("other", SLEEPER.command)])
+    pids = list(supervisor.pids().values())
+
+    supervisor.stop(grace_s=5)
+
+    assert all(map(has_ended, pids))
+    assert bystander.poll() is None
+    bystander.kill()
+    bystander.wait()
+
+
+def test_a_part_that_does_not_listen_is_killed_after_the_grace(supervisor):
+    supervisor.start([DEAF])
+    pid = supervisor.pids()["deaf"]
+    wait_for(lambda: "started" in tail(supervisor.watched["deaf"].log))
+
+    supervisor.stop(grace_s=0.1)
+
+    assert has_ended(pid)
+
+
+def test_hurrying_takes_away_the_grace(supervisor):
+    supervisor.start([DEAF])
+    pid = supervisor.pids()["deaf"]
+    wait_for(lambda: "started" in tail(supervisor.watched["deaf"].log))
+
+    supervisor.hurry()
+    supervisor.stop(grace_s=1000)
+
+    assert has_ended(pid)
+
+
+def test_what_others_lean_on_is_stopped_after_them(supervisor, folder):
+    note = folder.root / "order"
+    script = f"trap 'echo NAME >> {note}; exit 0' TERM; echo started; while :; do sleep 0.05; done"
+    supervisor.start(
+        [
+            Part("base", ("sh", "-c", script.replace("NAME", "base")), is_last=True),
+            Part("top", ("sh", "-c", script.replace("NAME", "top"))),
+        ]
+    )
+    for watched in supervisor.watched.values():
+        wait_for(lambda log=watched.log: "started" in tail(log))
+
+    supervisor.stop(grace_s=10)
+
+    assert note.read_text().split() == ["top", "base"]
