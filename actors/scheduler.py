@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import dramatiq
 
 from actors import parts
+from app.kit.insistence import until_answered
 
 
-@dramatiq.actor(queue_name="done", max_retries=0)
+# Not notified of a shutdown: a few milliseconds from its end, it must not be cut off between record and queue.
+@dramatiq.actor(queue_name="done", max_retries=0, notify_shutdown=False)
 def done(job_id: str, step: str, result: str, reason: str | None = None, facts: dict[str, Any] | None = None) -> None:
-    parts.conversion.dispatch.advance(job_id=job_id, step=step, result=result, reason=reason, facts=facts)
+    advance = partial(parts.conversion.dispatch.advance, job_id=job_id, step=step)
+    until_answered(partial(advance, result=result, reason=reason, facts=facts), f"advance job {job_id}")

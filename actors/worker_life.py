@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import logging
+import multiprocessing
 import os
 import shutil
+import signal
 import time
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import dramatiq
@@ -14,10 +19,12 @@ import redis
 
 from app.conversion.service.dispatch import DONE, QUEUES
 from app.conversion.stages import Heartbeat, Worker
+from app.kit.insistence import until_answered
 from app.kit.slots import Doing, Slot, take_slot
 from app.wiring import Parts
 
-STAND_IN_S = 1.0
+PR_SET_PDEATHSIG = 1
+REMOVE_S = 5.0
 logger = logging.getLogger(__name__)
 
 
@@ -32,6 +39,13 @@ class WorkerLife(dramatiq.Middleware):
         """Who this process is to a stage of this queue."""
         return Worker(self.slots[queue], self.parts.broker.broker_id, self.heartbeats[queue])
 
+    def after_process_boot(self, broker: Any) -> None:
+        """End with the master process: without it nobody could stop this worker, or would count it."""
+        master = multiprocessing.parent_process()
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if master is not None and os.getppid() != master.pid:  # it died before the line above
+            os.kill(os.getpid(), signal.SIGTERM)
+
     def before_worker_boot(self, broker: Any, worker: Any) -> None:
         """Take a slot per queue, and say what died in it, before the first message is fetched."""
         settings = self.parts.settings
@@ -42,7 +56,7 @@ class WorkerLife(dramatiq.Middleware):
             slot, left = take_slot(settings.run, queue, settings.node_name)
             self.slots[queue] = slot
             for doing in left:
-                self._inherit(doing, queue)
+                until_answered(partial(self._settle, doing, queue), "settle what a dead worker left")
             slot.write(Doing(broker.broker_id))
             self.heartbeats[queue] = Heartbeat(
                 self.parts.store, worker=slot.name, ttl_s=settings.worker_ttl_s,
@@ -52,27 +66,27 @@ class WorkerLife(dramatiq.Middleware):
         if any(queue in self.slots for queue in QUEUES):
             self.parts.sandbox.start()
 
-    def before_worker_shutdown(self, broker: Any, worker: Any) -> None:
+    def after_worker_shutdown(self, broker: Any, worker: Any) -> None:
+        """Nothing is in hand now, unless a stage was cut off before it could report: then the slot still knows it."""
+        self.parts.sandbox.close()
+        for queue, slot in self.slots.items():
+            doing = slot.read()
+            try:
+                if doing is not None:
+                    self._settle(doing, queue)
+                slot.clear()
+            except redis.RedisError as error:
+                logger.warning("Redis is away, so the next worker has to settle what this one did: %s", error)
+            slot.release()
         for heartbeat in self.heartbeats.values():
             heartbeat.stop()
 
-    def after_worker_shutdown(self, broker: Any, worker: Any) -> None:
-        for slot in self.slots.values():
-            slot.clear()
-            slot.release()
-        self.parts.sandbox.close()
-
-    def _inherit(self, doing: Doing, queue: str) -> None:
+    def _settle(self, doing: Doing, queue: str) -> None:
+        """Deal with what an ended worker was doing. Twice does no harm."""
         if doing.work_dir:
-            shutil.rmtree(doing.work_dir, ignore_errors=True)
-        while True:
-            try:
-                self.parts.conversion.dispatch.lost(doing)
-                self.parts.conversion.dispatch.adopt(doing, [queue])
-                return
-            except redis.RedisError as error:
-                logger.warning("Redis is not there yet: %s", error)
-                time.sleep(STAND_IN_S)
+            _remove(Path(doing.work_dir))
+        self.parts.conversion.dispatch.lost(doing)
+        self.parts.conversion.dispatch.adopt(doing, [queue])
 
     def _text(self, queue: str, job_id: str | None) -> str:
         settings = self.parts.settings
@@ -86,3 +100,12 @@ class WorkerLife(dramatiq.Middleware):
                 "toolchains": list(settings.toolchains),
             }
         )
+
+
+def _remove(folder: Path) -> None:
+    """Until it is gone: the toolchain of a killed worker ends a moment after it, and may be writing still."""
+    deadline = time.monotonic() + REMOVE_S
+    shutil.rmtree(folder, ignore_errors=True)
+    while folder.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -9,22 +9,23 @@ from importlib.metadata import version
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount, Route
 
 from app.conversion.api import OPERATIONS
+from app.conversion.pages import ROUTES as CONVERSION_PAGES
 from app.conversion.schemas import Health
 from app.kit.events import NudgeHub
 from app.kit.http import EXCEPTION_HANDLERS
 from app.kit.objects.routes import get_object, put_object
 from app.kit.openapi import Operation, document
+from app.kit.pages import ROUTES as KIT_PAGES
+from app.kit.security import SameOriginOnly, SecurityHeaders
+from app.kit.static import HashedFiles
 from app.settings import Settings, load_settings
 from app.wiring import Parts, assemble
-
-
-def root(_: Request) -> Response:
-    return PlainTextResponse("Modelmill converts ONNX models for edge NPUs. The API is described at /openapi.json.\n")
 
 
 def healthz(_: Request) -> Response:
@@ -49,18 +50,23 @@ OWN_OPERATIONS = [
 ]
 
 
+MIDDLEWARE = [Middleware(SecurityHeaders), Middleware(SameOriginOnly)]
+
+
 def create_app(settings: Settings | None = None) -> Starlette:
     settings = settings or load_settings()
     parts = assemble(settings)
     operations = [*OPERATIONS, *OWN_OPERATIONS]
     routes = [
-        Route("/", root),
+        *KIT_PAGES,
+        *CONVERSION_PAGES,
         Route("/openapi.json", openapi),
         *(operation.route() for operation in operations),
         Route("/objects/{key:path}", put_object, methods=["PUT"]),
         Route("/objects/{key:path}", get_object, methods=["GET"]),
+        Mount("/static", HashedFiles()),
     ]
-    app = Starlette(routes=routes, exception_handlers=EXCEPTION_HANDLERS, lifespan=_lifespan)
+    app = Starlette(routes=routes, middleware=MIDDLEWARE, exception_handlers=EXCEPTION_HANDLERS, lifespan=_lifespan)
     app.state.settings = settings
     app.state.parts = parts
     app.state.conversion = parts.conversion

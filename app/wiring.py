@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import redis
 from dramatiq import Middleware
 
-from app.conversion.service import Conversion, Dispatch, Jobs, Submissions, Uploads
+from app.conversion.service import Conversion, Dispatch, Estimates, Jobs, Submissions, Uploads
 from app.conversion.service.dispatch import QUEUES
 from app.conversion.stages import StageRunner
 from app.conversion.store import JobStore
@@ -44,6 +44,7 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
         submissions=Submissions(settings, store, objects, sandbox, uploads, dispatch),
         jobs=Jobs(store, broker, objects),
         dispatch=dispatch,
+        estimates=Estimates(store, broker),
     )
     stages = StageRunner(settings, store, objects, sandbox, dispatch.send_done)
     return Parts(settings, client, broker, objects, sandbox, store, conversion, stages)

@@ -103,10 +103,10 @@ class Stand:
         return Settings(data_dir=self.folder / "data", redis_url=self.env["MODELMILL_REDIS_URL"])
 
     def start(self, command: list[str]) -> subprocess.Popen[bytes]:
-        log = (self.folder / f"{len(self.processes)}.log").open("wb")
-        process = subprocess.Popen(
-            command, env=self.env, cwd=REPOSITORY, stdout=log, stderr=log, start_new_session=True
-        )
+        with (self.folder / f"{len(self.processes)}.log").open("wb") as log:
+            process = subprocess.Popen(
+                command, env=self.env, cwd=REPOSITORY, stdout=log, stderr=log, start_new_session=True
+            )
         self.processes.append(process)
         return process
 

@@ -20,7 +20,9 @@ from app.conversion.model import JobRecord, Stage
 from app.conversion.receiving import receive_upload
 from app.conversion.service import Conversion
 from app.conversion.service.submissions import Submission
+from app.conversion.service.system import look
 from app.conversion.store import Filter
+from app.conversion.system_schemas import SystemAnswer
 from app.kit.auth import user_of
 from app.kit.clock import now, to_text
 from app.kit.errors import NotFound
@@ -31,6 +33,7 @@ from app.kit.openapi import Operation
 LOOK_AGAIN_S = 10.0
 MIN_FRAME_GAP_S = 0.05
 SEND_TIMEOUT_S = 10
+OTHER_MEDIA_TYPE = "application/octet-stream"
 MEDIA_TYPES = {".json": "application/json", ".log": "text/plain; charset=utf-8", ".zip": "application/zip"}
 
 
@@ -99,6 +102,8 @@ async def job_events(request: Request) -> Response:
     """The state at once, then at every change; ends with `done`, or with `gone` when the record was forgotten."""
     job_id, user = request.path_params["job_id"], user_of(request)
     record = await run_in_threadpool(conversion_of(request).jobs.get, job_id, user)
+    if request.method == "HEAD":
+        return Response(media_type="text/event-stream")
     return EventSourceResponse(_frames(request, record, user), send_timeout=SEND_TIMEOUT_S)
 
 
@@ -149,7 +154,7 @@ def get_artifact(request: Request) -> Response:
     suffix = f".{name.rpartition('.')[2]}"
     return stream_bytes(
         request, lambda start, end: jobs.read(artifact, start, end), size=artifact.size_bytes,
-        etag=artifact.sha256, name=name, media_type=MEDIA_TYPES.get(suffix, "application/octet-stream"),
+        etag=artifact.sha256, name=name, media_type=MEDIA_TYPES.get(suffix, OTHER_MEDIA_TYPE),
     )  # fmt: skip
 
 
@@ -161,6 +166,12 @@ def link_artifact(request: Request) -> Response:
     ttl_s = request.app.state.settings.presign_ttl_s
     url = jobs.link(artifact, name, expires_s=ttl_s)
     return JSONResponse({"url": url, "expires_at": to_text(now() + timedelta(seconds=ttl_s))})
+
+
+def get_system(request: Request) -> Response:
+    """Workers, queues, health and versions; what is away is said with status 200."""
+    found = look(conversion_of(request), request.app.state.settings, user_of(request), now())
+    return JSONResponse(SystemAnswer.model_validate(found).model_dump(mode="json"))
 
 
 def _stage(step: str) -> Stage:
@@ -198,6 +209,7 @@ _MULTIPART = {
         }
     },
 }
+FILES = (OTHER_MEDIA_TYPE, *(kind.partition(";")[0] for kind in MEDIA_TYPES.values()))
 _ID = {"job_id": {"type": "string", "format": "uuid"}}
 _STEP: dict[str, dict[str, Any]] = {**_ID, "step": {"type": "string", "enum": [stage.step for stage in Stage]}}
 
@@ -208,11 +220,11 @@ OPERATIONS = [
     ),
     Operation(
         "POST", "/uploads/presign", presign_uploads, "Links to PUT inputs straight to the object store",
-        {201: schemas.LinksAnswer}, errors=(400, 413, 422, 503), body=schemas.NewLinks,
+        {201: schemas.LinksAnswer}, errors=(400, 413, 415, 422, 503, 507), body=schemas.NewLinks,
     ),
     Operation(
         "POST", "/jobs", create_job, "Create a conversion job from uploaded inputs",
-        {201: schemas.JobAnswer}, errors=(400, 413, 422, 429, 503, 507), body=schemas.NewJob,
+        {201: schemas.JobAnswer}, errors=(400, 413, 415, 422, 503, 507), body=schemas.NewJob,
     ),
     Operation(
         "GET", "/jobs", list_jobs, "Jobs, newest first", {200: schemas.JobsAnswer}, errors=(400, 422, 503),
@@ -228,7 +240,7 @@ OPERATIONS = [
     ),
     Operation(
         "GET", "/jobs/{job_id}/events", job_events, "Server-sent events: status at every change, then done",
-        {200: "text/event-stream"}, errors=(404, 503), parameters=_ID,
+        {200: ("text/event-stream",)}, errors=(404, 503), parameters=_ID,
     ),
     Operation(
         "POST", "/jobs/{job_id}/cancel", cancel_job, "End a queued or running job", {200: schemas.JobAnswer},
@@ -236,7 +248,7 @@ OPERATIONS = [
     ),
     Operation(
         "GET", "/jobs/{job_id}/logs/{step}", job_log, "The log of a step from an offset, live or afterwards",
-        {200: "text/plain"}, errors=(404, 422, 503), query=schemas.LogQuery, parameters=_STEP,
+        {200: ("text/plain",)}, errors=(404, 422, 503), query=schemas.LogQuery, parameters=_STEP,
         headers={"X-Log-Next-Offset": "offset to ask for next", "X-Log-Complete": "true when nothing will follow"},
     ),
     Operation(
@@ -245,10 +257,13 @@ OPERATIONS = [
     ),
     Operation(
         "GET", "/jobs/{job_id}/artifacts/{name}", get_artifact, "Download a file of a job; Range is honoured",
-        {200: "application/octet-stream", 206: "application/octet-stream"}, errors=(404, 416, 503), parameters=_ID,
+        {200: FILES, 206: FILES, 304: None}, errors=(404, 416, 503), parameters=_ID,
     ),
     Operation(
         "GET", "/jobs/{job_id}/artifacts/{name}/link", link_artifact, "A link to a file that expires",
         {200: schemas.LinkAnswer}, errors=(404, 503), parameters=_ID,
+    ),
+    Operation(
+        "GET", "/system", get_system, "Workers, queues, health and versions", {200: SystemAnswer},
     ),
 ]  # fmt: skip

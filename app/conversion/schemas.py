@@ -44,7 +44,8 @@ class JobQuery(Strict):
     q: Annotated[str, Field(max_length=200)] | None = None
     """Text in id, name or tags."""
     limit: Annotated[int, Field(ge=1, le=200)] = 50
-    cursor: Annotated[str, Field(max_length=40)] | None = None
+    cursor: Annotated[str, Field(pattern=r"^[0-9]{1,20}(\.[0-9]{1,20})?$")] | None = None
+    """next_cursor of the page before."""
 
 
 class LogQuery(Strict):

@@ -16,7 +16,7 @@ import redis
 from app.conversion import model
 from app.conversion.errors import JobNotFound
 from app.conversion.model import Change, JobRecord
-from app.kit.records import Records, living_workers
+from app.kit.records import Records, living_workers, worker_key
 
 CHUNK = 200
 LIVE_LOG_TTL_S = 86400
@@ -87,8 +87,14 @@ class JobStore:
         return self._change(job_id, change, want_record=False) is not None
 
     def claim(self, job_id: str, claim: Change) -> JobRecord | None:
-        """As apply, and get the job as it is now claimed."""
+        """As apply, and get the job as it is now claimed.
+
+        The same claim may be made again: when the answer was lost on its way, the second try finds it standing.
+        """
         fields = self._change(job_id, claim, want_record=True)
+        if fields is None:
+            found = self.records.read(job_id)
+            fields = found if found and found.get("claim") == claim.fields["claim"] else None
         return model.from_fields(fields) if fields else None
 
     def _change(self, job_id: str, change: Change, *, want_record: bool) -> dict[str, str] | None:
@@ -108,11 +114,19 @@ class JobStore:
             ttl_ms=int(beat.ttl_s * 1000), fields=live,
         )  # fmt: skip
 
-    def page(self, wanted: Filter, *, limit: int, cursor: str | None) -> tuple[list[JobRecord], str | None]:
-        """Newest first. The cursor names a place in time, so pages survive new jobs."""
+    def page(
+        self, wanted: Filter, *, limit: int, cursor: str | None, max_read: int | None = None
+    ) -> tuple[list[JobRecord], str | None]:
+        """Newest first. The cursor names a place in time, so pages survive new jobs.
+
+        max_read: look at about so many records at most; when they did not fill the page, the cursor says where to
+        search on.
+        """
         score = f"({float(cursor)!r}" if cursor else "+inf"
         found: list[JobRecord] = []
+        read = 0
         while ids := self.records.ids_before(score, CHUNK):
+            read += len(ids)
             for record, (job_id, created) in zip(self._read([i for i, _ in ids]), ids, strict=True):
                 score = f"({created!r}"
                 if record is None:
@@ -121,7 +135,16 @@ class JobStore:
                     found.append(record)
                     if len(found) == limit:
                         return found, repr(created)
+            if max_read is not None and read >= max_read:
+                return found, repr(ids[-1][1])
         return found, None
+
+    def newest(self, count: int) -> list[JobRecord]:
+        return self.several(job_id for job_id, _ in self.records.ids_before("+inf", count))
+
+    def several(self, job_ids: Iterable[str]) -> list[JobRecord]:
+        """Those of these that exist."""
+        return [record for record in self._read(job_ids) if record is not None]
 
     def active(self) -> Iterator[JobRecord]:
         ids = self.records.active_ids()
@@ -152,7 +175,11 @@ class JobStore:
 
     def announce(self, worker: str, text: str, ttl_s: float) -> None:
         """A sign of life of a worker that has nothing to do."""
-        self.client.set(f"worker:{worker}", text, px=int(ttl_s * 1000))
+        self.client.set(worker_key(worker), text, px=int(ttl_s * 1000))
+
+    def retire(self, worker: str) -> None:
+        """The worker has ended and says so."""
+        self.client.delete(worker_key(worker))
 
     def workers(self) -> dict[str, dict[str, object]]:
         """Every living worker by its name: {queue, pid, host, job_id, since, toolchains}."""

@@ -16,16 +16,18 @@ SOCKET_TIMEOUT_S = 6.0  # longer than any blocking command here, see waiting_bro
 
 
 def connect(url: str, **options: Any) -> redis.Redis:
-    """A client that retries twice, within half a second, and then raises.
+    """A client that tries again twice, within half a second, when the connection is refused or lost, and then raises.
 
-    redis-py's from_url would bring no retries at all and its default client ten.
+    redis-py's from_url would not try again at all, and its default client ten times. A time-out is raised at once: the
+    command may have been done, so whether to repeat it is the caller's decision; and each try takes seconds, three of
+    them again for each new connection.
     """
     return redis.Redis.from_url(
         url,
         socket_timeout=SOCKET_TIMEOUT_S,
         socket_connect_timeout=2.0,
         health_check_interval=30,
-        retry=Retry(ExponentialBackoff(cap=0.4, base=0.1), 2),
+        retry=Retry(ExponentialBackoff(cap=0.4, base=0.1), 2, supported_errors=(redis.ConnectionError,)),
         **options,
     )
 

@@ -57,6 +57,11 @@ class BadRequest(ModelmillError):
     code = "BAD_REQUEST"
 
 
+class Forbidden(ModelmillError):
+    status = 403
+    code = "FORBIDDEN"
+
+
 class NotFound(ModelmillError):
     status = 404
     code = "NOT_FOUND"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
+from urllib.parse import parse_qs, quote
 
 import redis
 from pydantic import BaseModel, ValidationError
@@ -14,10 +16,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from app.kit.errors import BadInput, BadRequest, ModelmillError, TooLarge, Unavailable
+from app.kit.templates import render
 
 Model = TypeVar("Model", bound=BaseModel)
 MAX_JSON_BYTES = 1 << 20
+MAX_FORM_BYTES = 1 << 20
+JSON = "application/json"
 RETRY_AFTER_S = 5
+FIELDS_HINT = "What may be given here is described at /openapi.json."
 logger = logging.getLogger(__name__)
 
 
@@ -26,19 +32,46 @@ class RangeNotSatisfiable(BadRequest):
     code = "RANGE_NOT_SATISFIABLE"
 
 
+class NotJson(ModelmillError):
+    status = 415
+    code = "NOT_JSON"
+
+
 async def json_body(request: Request, model: type[Model]) -> Model:
-    """The body as this model. Raises BadRequest for what is no JSON object, BadInput for wrong fields."""
+    """The body as this model. Raises NotJson, BadRequest for what is no JSON, TooLarge, BadInput for wrong fields."""
+    kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+    if kind != JSON:
+        raise NotJson(
+            f"The body is {kind or 'of no type'}, not JSON.", hint=f"Send it with the header Content-Type: {JSON}."
+        )
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > MAX_JSON_BYTES:
-            raise TooLarge(f"A JSON body may have {MAX_JSON_BYTES} bytes here.")
+            raise TooLarge(f"A JSON body may have {MAX_JSON_BYTES} bytes here.", hint="Upload files at /uploads.")
     return checked(lambda: model.model_validate_json(bytes(body)))
+
+
+async def form(request: Request, model: type[Model]) -> Model:
+    """A page's url-encoded form as this model; repeated names are given as a list. Same errors as json_body."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_FORM_BYTES:
+            raise TooLarge(f"A form may have {MAX_FORM_BYTES} bytes here.")
+    fields: dict[str, Any] = {}
+    for name, values in parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True).items():
+        fields[name] = values if len(values) > 1 else values[0]
+    return checked(lambda: model.model_validate(fields))
 
 
 def query(request: Request, model: type[Model]) -> Model:
     """The query parameters as this model; a repeated or unknown one is refused."""
-    return checked(lambda: model.model_validate(dict(request.query_params)))
+    given = request.query_params
+    repeated = [name for name, count in Counter(name for name, _ in given.multi_items()).items() if count > 1]
+    if repeated:
+        raise BadInput(f"{repeated[0]}: given more than once", hint=FIELDS_HINT)
+    return checked(lambda: model.model_validate(dict(given)))
 
 
 def checked(validate: Callable[[], Model]) -> Model:
@@ -51,34 +84,68 @@ def checked(validate: Callable[[], Model]) -> Model:
         places = [{"at": ".".join(map(str, p["loc"])), "problem": p["msg"]} for p in problems]
         first = places[0]
         message = f"{first['at']}: {first['problem']}" if first["at"] else str(first["problem"])
-        raise BadInput(message, detail={"problems": places}) from None
+        raise BadInput(message, hint=FIELDS_HINT, detail={"problems": places}) from None
 
 
-def error_response(error: ModelmillError) -> Response:
+def wants_page(request: Request) -> bool:
+    """Is a reader to be answered, not a program? Under /ui always; elsewhere when the client puts HTML before JSON."""
+    if request.url.path.startswith("/ui/"):
+        return True
+    accepted = [part.split(";")[0].strip() for part in request.headers.get("accept", "").lower().split(",")]
+    if "text/html" not in accepted:
+        return False
+    return "application/json" not in accepted or accepted.index("text/html") < accepted.index("application/json")
+
+
+def is_fragment(request: Request) -> bool:
+    """Did htmx ask for a part of a page?"""
+    return request.headers.get("hx-request") == "true"
+
+
+def answer_error(request: Request, error: ModelmillError) -> Response:
+    """The error as a page, as a fragment of one, or as JSON: whatever was asked for."""
     headers = {"Retry-After": str(RETRY_AFTER_S)} if error.can_retry else {}
-    return JSONResponse({"error": error.to_dict()}, status_code=error.status, headers=headers)
+    if isinstance(error, RangeNotSatisfiable):
+        headers["Content-Range"] = f"bytes */{error.detail['size_bytes']}"
+    return _answer(request, error.to_dict(), error.status, headers)
 
 
-async def on_modelmill_error(_: Request, error: Exception) -> Response:
+def _answer(request: Request, error: dict[str, Any], status: int, headers: Mapping[str, str] | None) -> Response:
+    response: Response
+    if wants_page(request):
+        template = "kit/_error.html" if is_fragment(request) else "kit/error.html"
+        response = render(request, template, status, error=error, status=status)
+        response.headers.update(headers or {})
+    else:
+        response = JSONResponse({"error": error}, status_code=status, headers=headers)
+    return response
+
+
+async def on_modelmill_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, ModelmillError)
-    return error_response(error)
+    return answer_error(request, error)
 
 
-async def on_redis_error(_: Request, error: Exception) -> Response:
+async def on_redis_error(request: Request, error: Exception) -> Response:
     logger.warning("Redis: %s", error)
-    return error_response(Unavailable("Redis does not answer.", hint="Try again in a moment."))
+    return answer_error(request, Unavailable("Redis does not answer.", hint="Try again in a moment."))
 
 
-async def on_http_exception(_: Request, error: Exception) -> Response:
+async def on_http_exception(request: Request, error: Exception) -> Response:
     """Starlette's own errors (no such route, wrong method, body too large) in our form."""
     assert isinstance(error, HTTPException)
     code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED", 413: "TOO_LARGE"}.get(error.status_code, "BAD_REQUEST")
     body = {"code": code, "message": str(error.detail), "hint": "", "detail": {}, "can_retry": False}
-    return JSONResponse({"error": body}, status_code=error.status_code, headers=error.headers)
+    return _answer(request, body, error.status_code, error.headers)
 
 
 async def on_disconnect(_: Request, __: Exception) -> Response:
     return Response(status_code=499)  # nobody is there to read it
+
+
+async def on_unforeseen(request: Request, _: Exception) -> Response:
+    """A fault of ours. The server logs it with its trace; the client learns that it was not to blame."""
+    return answer_error(request, ModelmillError("Something broke in this server.", hint="Its log says what."))
 
 
 EXCEPTION_HANDLERS: dict[Any, Any] = {
@@ -86,9 +153,10 @@ EXCEPTION_HANDLERS: dict[Any, Any] = {
     redis.RedisError: on_redis_error,
     HTTPException: on_http_exception,
     ClientDisconnect: on_disconnect,
+    Exception: on_unforeseen,
 }
 
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 
 def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
@@ -118,12 +186,13 @@ def stream_bytes(
     headers = {
         "Accept-Ranges": "bytes",
         "ETag": f'"{etag}"',
-        "Content-Disposition": f'attachment; filename="{name}"',
+        "Content-Disposition": _attachment(name),
         "Cache-Control": "private, no-cache",
     }
-    if request.headers.get("if-none-match") == headers["ETag"]:
+    if _knows(request.headers.get("if-none-match", ""), headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    wanted = byte_range(request.headers.get("range"), size)
+    is_same = request.headers.get("if-range", headers["ETag"]) == headers["ETag"]
+    wanted = byte_range(request.headers.get("range"), size) if is_same and request.method == "GET" else None
     start, end = wanted or (0, size)
     headers["Content-Length"] = str(end - start)
     if wanted:
@@ -132,3 +201,15 @@ def stream_bytes(
         return Response(status_code=200, headers=headers, media_type=media_type)
     status = 206 if wanted else 200
     return StreamingResponse(read(start, end), status_code=status, headers=headers, media_type=media_type)
+
+
+def _knows(if_none_match: str, etag: str) -> bool:
+    """Is the object one of those that the client says it has?"""
+    known = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
+    return "*" in known or etag in known
+
+
+def _attachment(name: str) -> str:
+    """Content-Disposition for a name of any characters (RFC 6266)."""
+    quoted = quote(name, safe="")
+    return f'attachment; filename="{name}"' if quoted == name else f"attachment; filename*=UTF-8''{quoted}"

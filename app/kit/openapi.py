@@ -28,11 +28,14 @@ class ErrorAnswer(BaseModel):
     error: ErrorBody
 
 
+Answer = type[BaseModel] | tuple[str, ...] | None
+
+
 @dataclass(frozen=True)
 class Operation:
     """One endpoint: its route and its description.
 
-    answers: status → model, or a media type for what is no JSON, or None for no body. errors: statuses it may refuse
+    answers: status → model, or the media types of what has none, or None for no body. errors: statuses it may refuse
     with. body: model of a JSON body, or a ready request body object.
     """
 
@@ -40,7 +43,7 @@ class Operation:
     path: str
     endpoint: Any
     summary: str
-    answers: dict[int, type[BaseModel] | str | None]
+    answers: dict[int, Answer]
     errors: tuple[int, ...] = ()
     body: type[BaseModel] | dict[str, Any] | None = None
     query: type[BaseModel] | None = None
@@ -106,10 +109,10 @@ def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
     ]
 
 
-def _answer(status: int, answer: type[BaseModel] | str | None, operation: Operation | None) -> dict[str, Any]:
+def _answer(status: int, answer: Answer, operation: Operation | None) -> dict[str, Any]:
     described: dict[str, Any] = {"description": HTTPStatus(status).phrase}
-    if isinstance(answer, str):
-        described["content"] = {answer: {"schema": {"type": "string"}}}
+    if isinstance(answer, tuple):
+        described["content"] = {kind: {"schema": {"type": "string"} if kind == "text/plain" else {}} for kind in answer}
     elif answer is not None:
         described["content"] = _json_of(answer)
     if operation and operation.headers:

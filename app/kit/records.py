@@ -23,7 +23,8 @@ return 1
 """
 
 # KEYS: record, active index, a text beside the record to drop. ARGV: ttl in seconds ('' while the record is active),
-# id in the active index, number of guards, is the record wanted back ('1'), (field, '|allowed|values|') per guard, then field, value, ...
+# id in the active index, number of guards, is the record wanted back ('1'), (field, '|allowed|values|') per guard, then
+# field, value, ...
 _CHANGE = """
 local first = 5 + 2 * ARGV[3]
 for i = 5, first - 1, 2 do

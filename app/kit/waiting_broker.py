@@ -10,7 +10,8 @@ Three differences, each for a reason that was measured:
   of unfinished messages survives a reconnect: a busy worker never hides a second job.
 - A time-out of the socket counts as a lost connection. Dramatiq takes it for an unknown error and drops the ack, so
   that a finished job would run again; and a fetch whose answer was lost would keep its messages until the process
-  ends. Both are mended here: acks are repeated, and a new consumer puts back what its predecessor never saw.
+  ends. Both are mended here: acks are repeated, and a new consumer puts back what its predecessor never saw. So that
+  there is a new consumer then, a fetch is not repeated by the Redis client.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ import redis
 from dramatiq import Message, MessageProxy
 from dramatiq.brokers.redis import MAINTENANCE_SCALE, RedisBroker, _RedisConsumer
 from dramatiq.errors import ConnectionClosed
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 T = TypeVar("T")
 MESSAGE_ID = "redis_message_id"
@@ -37,6 +40,8 @@ class WaitingBroker(RedisBroker):
         super().__init__(client=client, **options)
         self.one_at_a_time = frozenset(one_at_a_time)
         self.unfinished: dict[str, dict[str, str]] = {}
+        self._fetcher = RedisBroker(client=_without_retries(client), **{**options, "middleware": []})
+        self._fetcher.broker_id = self.broker_id
 
     @property
     def consumer_class(self) -> type[_WaitingConsumer]:
@@ -46,6 +51,11 @@ class WaitingBroker(RedisBroker):
         if queue_name in self.one_at_a_time:
             prefetch = 1
         return super().consume(queue_name, prefetch, timeout)
+
+    def do_fetch(self, queue_name: str, count: int) -> list[Any]:
+        """Asked once: a silent second try would hide that the first has taken messages whose names never arrived."""
+        fetched: list[Any] = self._fetcher.do_fetch(queue_name, count)
+        return fetched
 
     def enqueue(self, message: Message[Any], *, delay: int | None = None) -> Message[Any]:
         """As the stock broker, but a message may bring its own id in options["redis_message_id"].
@@ -89,15 +99,19 @@ class WaitingBroker(RedisBroker):
         return int(self.client.llen(self.list_key(queue)))
 
     def adopt(self, dead_broker_id: str, queue: str) -> int:
-        """Put back what a dead process had fetched and not acknowledged. Returns how many messages."""
+        """Put back what a dead process had fetched and not acknowledged, at the head, where it came from.
+
+        Returns how many messages.
+        """
         acks = f"{self.namespace}:__acks__.{dead_broker_id}.{queue}"
         message_ids = [_text(m) for m in self.client.smembers(acks)]
-        for message_id in message_ids:
-            with self.client.pipeline(transaction=True) as pipe:
-                pipe.srem(acks, message_id)
-                pipe.rpush(self.list_key(queue), message_id)
-                pipe.execute()
-        return len(message_ids)
+        found = [message_id for message_id in message_ids if self.holds(queue, message_id)]
+        with self.client.pipeline(transaction=True) as pipe:
+            pipe.delete(acks)
+            if found:
+                pipe.lpush(self.list_key(queue), *found)
+            pipe.execute()
+        return len(found)
 
     def maintain(self, queues: Iterable[str]) -> None:
         """Run Dramatiq's maintenance now: put back the messages of processes that have been silent too long.
@@ -179,6 +193,12 @@ class _WaitingConsumer(_RedisConsumer):
         if unseen:
             self.logger.warning("Putting back %d message(s) whose fetch was cut off.", len(unseen))
             self.broker.do_requeue(self.queue_name, *unseen)
+
+
+def _without_retries(client: redis.Redis) -> redis.Redis:
+    pool = client.connection_pool
+    settings = {**pool.connection_kwargs, "retry": Retry(NoBackoff(), 0)}
+    return redis.Redis(connection_pool=redis.ConnectionPool(connection_class=pool.connection_class, **settings))
 
 
 def _connected(call: Callable[[], T]) -> T:

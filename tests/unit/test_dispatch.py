@@ -133,8 +133,8 @@ def test_the_sweep_fails_a_job_whose_host_never_came_back(parts: Parts, monkeypa
 
 def test_the_sweep_leaves_a_job_whose_worker_lives(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.conversion.service.dispatch.SUSPECT_S", 0)
-    claim(parts, submit(parts).job_id)
-    parts.store.announce("here/onnx/0", "{}", 20)
+    record = claim(parts, submit(parts).job_id)
+    parts.store.announce("here/onnx/0", json.dumps({"job_id": record.job_id}), 20)
     for _ in range(3):
         parts.conversion.dispatch.sweep()
     assert sent_done(parts) == []

@@ -19,6 +19,11 @@ from app.kit.errors import BadInput, ModelmillError
 LOG_LINES = 15
 RESULT = "out.nef"
 INPUTS = ("model.onnx", "quant.zip")
+FLAGS = {
+    "MODEL_DYNAMIC_SHAPE": 'On the command line: --shape "input=1,3,224,224".',
+    "IMAGES_DAMAGED": "On the command line: --allow-damaged.",
+}
+"""Code of a refusal → the flag that answers it; the service's own hints speak of the API."""
 Record = dict[str, Any]
 
 
@@ -48,9 +53,13 @@ def submit(client: Client, order: Order, display: Display) -> Record:
 
         keys = client.upload(order.model, images, count)
     name = order.name or order.model.stem
-    return client.submit(
-        keys["model_key"], keys["quant_key"], options=order.options, name=name[:200], tags=order.tags
-    )  # fmt: skip
+    try:
+        return client.submit(
+            keys["model_key"], keys["quant_key"], options=order.options, name=name[:200], tags=order.tags
+        )
+    except ApiError as error:
+        error.hint = f"{error.hint} {FLAGS.get(error.code, '')}".strip()
+        raise
 
 
 def convert(client: Client, order: Order, console: Console) -> Record:

@@ -38,10 +38,10 @@ class Change:
         return Status(self.stage.value)
 
 
-def claimed(stage: Stage, *, worker: str, now: str) -> Change:
-    """A job claims each stage at most once, so worker and stage name the claim."""
+def claimed(stage: Stage, *, worker: str, now: str, token: str = "") -> Change:
+    """token: tells this attempt to claim from every other, also from one of an earlier worker of the same name."""
     own = {"started_at": now, "worker": worker}
-    return _change(stage, Event.CLAIM, now, own, {"claim": f"{worker}#{stage.step}"})
+    return _change(stage, Event.CLAIM, now, own, {"claim": f"{worker}#{stage.step}#{token}"})
 
 
 def succeeded(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.conversion.service.dispatch import Dispatch
+from app.conversion.service.estimates import Estimates
 from app.conversion.service.jobs import Jobs
 from app.conversion.service.submissions import Submissions
 from app.conversion.service.uploads import Uploads
 
-__all__ = ["Conversion", "Dispatch", "Jobs", "Submissions", "Uploads"]
+__all__ = ["Conversion", "Dispatch", "Estimates", "Jobs", "Submissions", "Uploads"]
 
 
 @dataclass(frozen=True)
@@ -18,3 +19,4 @@ class Conversion:
     submissions: Submissions
     jobs: Jobs
     dispatch: Dispatch
+    estimates: Estimates

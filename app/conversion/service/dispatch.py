@@ -53,12 +53,17 @@ class Dispatch:
             self.enqueue(stage.next, job_id)
 
     def lost(self, doing: Doing) -> None:
-        """A worker died with this in hand. Its job fails; what it had fetched and not begun goes back to the queue."""
+        """A worker ended with this in hand. Its job fails, or is queued again if the worker had not claimed it yet."""
         record = self.store.get(doing.record_id) if doing.record_id else None
-        if record is not None and record.claim == doing.claim and not record.is_terminal:
+        if record is None or record.is_terminal:
+            return
+        if record.claim == doing.claim:
             self._fail_lost(record)
+        elif record.current.state is StageState.QUEUED and not self.broker.holds(record.stage.step, record.job_id):
+            self.enqueue(record.stage, record.job_id)
 
     def adopt(self, doing: Doing, queues: Iterable[str]) -> None:
+        """What the worker had fetched and not begun goes back to its queue."""
         for queue in queues:
             count = self.broker.adopt(doing.broker_id, queue)
             if count:
@@ -70,7 +75,9 @@ class Dispatch:
         alive = self.store.workers()
         for record in self.store.active():
             if record.current.state is StageState.RUNNING:
-                self._sweep_running(record, is_alive=record.current.worker in alive)
+                # By the job that it names, not by its name alone: a host may come back under the name of a dead one.
+                worker = alive.get(record.current.worker or "", {})
+                self._sweep_running(record, is_alive=worker.get("job_id") == record.job_id)
             else:
                 self._sweep_queued(record)
         self._sweep_uploads()

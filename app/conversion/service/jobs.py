@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from app.conversion import keys, model
 from app.conversion.errors import ArtifactNotReady, JobActive, JobFinished
-from app.conversion.model import Artifact, JobRecord, Stage, StageState
+from app.conversion.model import Artifact, JobRecord, Stage, StageRecord, StageState
 from app.conversion.store import Filter, JobStore, job_not_found
-from app.kit.clock import now, to_text
-from app.kit.errors import BadRequest
+from app.kit.clock import from_text, now, to_text
 from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.waiting_broker import WaitingBroker
 
 MAX_PORTION_BYTES = 4 << 20
+LOG_COMES_WITHIN_S = 20
+"""After a job was cancelled its worker ends the toolchain and then stores the log; a lost worker never does."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,15 @@ class Jobs:
             raise job_not_found(job_id)
         return record
 
-    def page(self, wanted: Filter, *, limit: int, cursor: str | None) -> tuple[list[JobRecord], str | None]:
-        try:
-            return self.store.page(wanted, limit=limit, cursor=cursor)
-        except ValueError:
-            raise BadRequest("This cursor is none of ours.", hint="Use next_cursor of the page before.") from None
+    def page(
+        self, wanted: Filter, *, limit: int, cursor: str | None, max_read: int | None = None
+    ) -> tuple[list[JobRecord], str | None]:
+        return self.store.page(wanted, limit=limit, cursor=cursor, max_read=max_read)
+
+    def several(self, job_ids: Iterable[str], user: str) -> list[JobRecord]:
+        """Those of these jobs that exist, in the order asked for."""
+        found = self.store.several([job_id for job_id in job_ids if keys.is_uuid4(job_id)])
+        return [record for record in found if record.owner == user]
 
     def queue_position(self, record: JobRecord) -> int | None:
         """How many jobs are ahead in the queue of its stage; None when it does not wait."""
@@ -92,13 +97,32 @@ class Jobs:
     def log(self, job_id: str, stage: Stage, offset: int, user: str) -> LogPortion:
         """The log of a stage from an offset in bytes: live while it runs, from the store afterwards."""
         record = self.get(job_id, user)
-        state = record.stages[stage.step].state
-        is_over = record.is_terminal or state is StageState.DONE
-        if is_over:
+        own = record.stages[stage.step]
+        if record.is_terminal or own.state is StageState.DONE:
             with contextlib.suppress(ObjectMissing):
-                key = keys.log(job_id, stage)
-                size = self.objects.info(key).size_bytes
-                text = b"".join(self.objects.read(key, start=offset, end=offset + MAX_PORTION_BYTES))
-                return LogPortion(text, offset + len(text), is_complete=offset + len(text) >= size)
+                return self._stored_log(keys.log(job_id, stage), offset)
+            return LogPortion(b"", offset, is_complete=not _may_log_come(own))
         text = self.store.log_tail(job_id, stage.step, offset)
-        return LogPortion(text, offset + len(text), is_complete=is_over)
+        return LogPortion(text, offset + len(text), is_complete=False)
+
+    def log_tail(self, record: JobRecord, stage: Stage, max_bytes: int) -> bytes:
+        """The end of a stage's log, from a whole line on. record: as `get` gave it."""
+        stored = record.artifacts.get(f"{stage.step}.log")
+        text = b""
+        if stored is None:
+            text = self.store.log_tail(record.job_id, stage.step, -max_bytes)
+        else:
+            with contextlib.suppress(ObjectMissing):
+                text = b"".join(self.objects.read(stored.key, start=max(0, stored.size_bytes - max_bytes)))
+        return text.partition(b"\n")[2] if len(text) == max_bytes else text
+
+    def _stored_log(self, key: str, offset: int) -> LogPortion:
+        size = self.objects.info(key).size_bytes
+        text = b"".join(self.objects.read(key, start=offset, end=offset + MAX_PORTION_BYTES))
+        return LogPortion(text, offset + len(text), is_complete=offset + len(text) >= size)
+
+
+def _may_log_come(ended: StageRecord) -> bool:
+    if ended.started_at is None or ended.finished_at is None:
+        return False
+    return (now() - from_text(ended.finished_at)).total_seconds() < LOG_COMES_WITHIN_S

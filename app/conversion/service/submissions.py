@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from app.conversion import keys, model
-from app.conversion.errors import KeyNotFound
+from app.conversion.errors import KeyNotFound, StageCrashed, StageOutOfMemory, StageTimedOut
 from app.conversion.model import Artifact, JobRecord, Stage
 from app.conversion.options import Options
 from app.conversion.service.dispatch import Dispatch
@@ -127,6 +127,12 @@ class Submissions:
             }
             limits = Limits(settings.stage_memory_bytes, settings.intake_time_s, 1)
             return self.sandbox.run(CHECK, request, work_dir=folder, limits=limits).result
+        except (StageCrashed, StageOutOfMemory, StageTimedOut) as error:
+            raise BadInput(
+                f"The inputs could not be checked: {error.message}.",
+                hint="Check the model with onnx.checker.check_model, and send fewer or smaller reference images.",
+                detail={"cause": error.code},
+            ) from error
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -17,7 +17,8 @@ from app.kit.errors import BadRequest, TooLarge
 from app.kit.objects import ObjectStore, Stored
 from app.settings import Settings
 
-ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
+ZIP_DATE = (2000, 1, 1, 0, 0, 0)
+"""Always the same, so that the same files make the same zip; not the earliest there is, which marks numpy's .npz."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def _as_zip(parts: Parts) -> Iterator[bytes]:
         return
     for part in incoming:
         if isinstance(part, File):
-            raise BadRequest("Send one zip or many single files, not both.")
+            raise BadRequest("Send one zip or many single files, not both.", hint="Put everything into one zip.")
         yield part
 
 
@@ -116,13 +117,25 @@ class _Outbox:
         return taken
 
 
+def _free_name(name: str, taken: set[str]) -> str:
+    """The name, numbered if it is taken: uploads from several folders repeat their names."""
+    stem, dot, ending = name.rpartition(".")
+    free, number = name, 1
+    while free in taken:
+        number += 1
+        free = f"{stem or ending} ({number}){dot}{ending if dot else ''}"
+    taken.add(free)
+    return free
+
+
 def _pack(first: File, parts: Iterator[File | bytes]) -> Iterator[bytes]:
     """A zip, uncompressed since pictures are already, written while its members stream by."""
     outbox = _Outbox()
     part: File | bytes | None = first
+    taken: set[str] = set()
     with zipfile.ZipFile(cast("IO[bytes]", outbox), "w", zipfile.ZIP_STORED) as packed:
         while isinstance(part, File):
-            with packed.open(zipfile.ZipInfo(part.name, ZIP_EPOCH), "w", force_zip64=True) as member:
+            with packed.open(zipfile.ZipInfo(_free_name(part.name, taken), ZIP_DATE), "w", force_zip64=True) as member:
                 part = next(parts, None)
                 while isinstance(part, bytes):
                     member.write(part)

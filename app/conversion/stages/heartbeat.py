@@ -5,10 +5,10 @@ One thread per worker process, asleep while there is no stage: between stages it
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import redis
@@ -19,6 +19,7 @@ from app.conversion.store import Beat, JobStore
 from app.kit.clock import now, to_text
 
 EVERY_S = 0.5
+STOP_S = 5.0
 logger = logging.getLogger(__name__)
 
 
@@ -53,9 +54,11 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
+        """Fall silent, and say so, so that nobody waits for the last sign of life to expire."""
         self._stop.set()
+        self._thread.join(STOP_S)
 
-    @contextmanager
+    @contextlib.contextmanager
     def during(self, record: JobRecord) -> Iterator[RunningStage]:
         """While the block runs, the beats are about this stage; after it, none of them is."""
         stage = RunningStage(record)
@@ -81,8 +84,10 @@ class Heartbeat:
                 except redis.RedisError as error:
                     logger.warning("No sign of life from %s: %s", self.worker, error)
             if self._stop.wait(EVERY_S):
-                return
+                break
             quiet_for_s += EVERY_S
+        with contextlib.suppress(redis.RedisError):
+            self.store.retire(self.worker)
 
     def _beat(self, stage: RunningStage) -> None:
         record = stage.record

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
-
-import redis
+from uuid import uuid4
 
 from app.conversion import model
 from app.conversion.errors import StageCancelled, StageFailed
@@ -20,12 +19,12 @@ from app.conversion.store import JobStore
 from app.conversion.toolchains.sandbox import Hooks, Limits, Sandbox
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError, Unavailable
+from app.kit.insistence import until_answered
 from app.kit.objects import ObjectStore
 from app.kit.slots import Doing, Slot
 from app.settings import Settings
 
 CHILD = "app.conversion.stages.child:run_stage"
-SEND_AGAIN_S = 1.0
 UPLOAD_AGAIN_S = (1.0, 2.0, 4.0, 8.0, 16.0)
 logger = logging.getLogger(__name__)
 
@@ -45,11 +44,13 @@ class Worker:
 
 @dataclass
 class Outcome:
-    """facts travel in the done message beside the requirement's four fields."""
+    """facts travel in the done message beside the requirement's four fields. interruption: the process was told to end;
+    raised once the outcome is reported."""
 
     result: str
     reason: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    interruption: BaseException | None = None
 
 
 class StageRunner:
@@ -64,40 +65,39 @@ class StageRunner:
 
     def run(self, stage: Stage, job_id: str, worker: Worker) -> None:
         """Do the stage if nobody else has claimed it. A doubled or late message ends here without effect."""
-        claim = model.claimed(stage, worker=worker.slot.name, now=to_text(now()))
-        record = self.store.claim(job_id, claim)
+        claim = model.claimed(stage, worker=worker.slot.name, now=to_text(now()), token=uuid4().hex)
+        # Before the claim: should this process die right after it, the slot must know.
+        worker.slot.write(Doing(worker.broker_id, job_id, claim.fields["claim"], str(self.settings.work / job_id)))
+        record = until_answered(lambda: self.store.claim(job_id, claim), f"claim job {job_id}")
         if record is None:
             logger.info("Job %s is not waiting for %s: nothing to do.", job_id, stage)
+            worker.slot.write(Doing(worker.broker_id))
             return
-        worker.slot.write(Doing(worker.broker_id, job_id, record.claim, str(self.settings.work / job_id)))
         with worker.heartbeat.during(record) as running:
             outcome = self.work(record, running)
         if not running.lost:
             self.report(job_id, stage.step, outcome)
         worker.slot.write(Doing(worker.broker_id))
+        if outcome.interruption is not None:
+            raise outcome.interruption
 
     def work(self, record: JobRecord, running: RunningStage) -> Outcome:
         """Everything between the claim and the report; no error leaves it, for each is an outcome."""
         try:
             with Workspace(self.settings.work, record, self.objects) as space:
                 return self._work_in(space, running)
-        except BaseException as error:
-            outcome = _failure(error)
-            if not isinstance(error, Exception):  # the process is told to end: say so, then obey
-                self.report(record.job_id, record.stage.step, outcome)
-                raise
-            return outcome
+        except BaseException as error:  # noqa: BLE001  # also the order to end, which run() obeys once it is reported
+            return _failure(error)
 
     def report(self, job_id: str, step: str, outcome: Outcome) -> None:
         """Send the done message, however long Redis is away: a lost one would leave the job hanging for ever."""
         facts = {**outcome.facts, "finished_at": to_text(now())}
-        while True:
-            try:
-                self.send_done(job_id=job_id, step=step, result=outcome.result, reason=outcome.reason, facts=facts)
-                return
-            except redis.RedisError as error:
-                logger.warning("Cannot report on job %s yet: %s", job_id, error)
-                time.sleep(SEND_AGAIN_S)
+        until_answered(
+            lambda: self.send_done(
+                job_id=job_id, step=step, result=outcome.result, reason=outcome.reason, facts=facts
+            ),
+            f"report on job {job_id}",
+        )  # fmt: skip
 
     def _work_in(self, space: Workspace, running: RunningStage) -> Outcome:
         again(space.fetch_inputs)
@@ -157,7 +157,8 @@ def _failure(error: BaseException, artifacts: dict[str, Artifact] | None = None)
     else:
         known = StageCancelled("the worker was shut down", hint="Submit the job again.")
     failed = JobError(step="", reason=known.message, code=known.code, hint=known.hint, detail=known.detail)
-    return Outcome("fail", known.message, {"error": asdict(failed), "artifacts": _plain(artifacts or {})})
+    facts = {"error": asdict(failed), "artifacts": _plain(artifacts or {})}
+    return Outcome("fail", known.message, facts, None if isinstance(error, Exception) else error)
 
 
 def _plain(artifacts: dict[str, Artifact]) -> dict[str, dict[str, Any]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -29,28 +30,35 @@ from typing import Any, NoReturn
 
 PRELOADED = (
     "numpy",
+    "numpy.ma",
     "onnx",
     "onnxruntime",
     "onnxruntime.quantization",
     "onnxslim",
-    "PIL.Image",
+    "PIL.JpegImagePlugin",
+    "PIL.PngImagePlugin",
     "app.conversion.intake",
     "app.conversion.stages.child",
-    "app.conversion.toolchains.host",
+    "app.conversion.toolchains.host.onnx_stage",
+    "app.conversion.toolchains.host.bie_stage",
+    "app.conversion.toolchains.host.nef_stage",
 )
 PR_SET_CHILD_SUBREAPER = 36
 MAX_REQUEST_BYTES = 1 << 20
 TICK_S = 0.1
 TERM_GRACE_S = 1.5
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+HAS_CHILDREN_FILES = Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):  # the end of the worker is the only sign to end
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors are reaped by the kernel
     for module in PRELOADED:
         importlib.import_module(module)
+    gc.freeze()  # a collection in a child would touch, and so copy, every page of these
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 3)
         if not message:
@@ -100,12 +108,20 @@ def _watch(child: int, job: socket.socket, limits: dict[str, Any], started: floa
         if pidfd in readable:
             return "exited", peak
         if job in readable:
-            return "cancelled", peak  # either a word or the end of the worker
+            return ("cancelled" if _is_word(job) else "deserted"), peak
         if time.monotonic() - started > limits["time_s"]:
             return "timeout", peak
         peak = max(peak, _tree_memory(os.getpid()))
         if peak > limits["memory_bytes"]:
             return "memory", peak
+
+
+def _is_word(job: socket.socket) -> bool:
+    """Did the worker say something, or is it gone?"""
+    try:
+        return bool(job.recv(16))
+    except ConnectionResetError:
+        return False
 
 
 def _work(request: dict[str, Any], log_fd: int, report_fd: int) -> NoReturn:
@@ -182,22 +198,28 @@ def _reap_all(child: int) -> int:
     """Collect the child, kill and collect every descendant it left. Returns the child's wait status."""
     status = -1
     while True:
-        for pid in _tree(os.getpid()):
-            if pid != child or status != -1:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
         try:
-            pid, found = os.waitpid(-1, 0)
+            pid, found = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                _kill_tree(spared=child if status == -1 else 0)
+                pid, found = os.waitpid(-1, 0)
         except ChildProcessError:
             return status
         if pid == child:
             status = found
 
 
+def _kill_tree(spared: int) -> None:
+    for pid in _tree(os.getpid()):
+        if pid != spared:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
 def _tree(root: int) -> list[int]:
-    """Every descendant of a process, zombies left out."""
+    """Every descendant of a process, zombies left out. It reads the state of all processes of the host."""
     children: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):  # noqa: PTH208  # called ten times a second: plain names are enough
+    for entry in os.listdir("/proc"):  # noqa: PTH208  # plain names are enough
         if entry.isdigit():
             state, parent = _state_and_parent(entry)
             if state not in "ZX":
@@ -221,11 +243,25 @@ def _state_and_parent(pid: str) -> tuple[str, int]:
 def _tree_memory(root: int) -> int:
     """Bytes of private resident memory of all descendants."""
     total = 0
-    for pid in _tree(root):
+    for pid in _glimpse(root) if HAS_CHILDREN_FILES else _tree(root):
         with contextlib.suppress(OSError, ValueError):
             _, resident, shared = Path(f"/proc/{pid}/statm").read_text().split()[:3]
             total += (int(resident) - int(shared)) * PAGE_BYTES
     return total
+
+
+def _glimpse(root: int) -> list[int]:
+    """The descendants as the kernel lists them: cheap on a host of many processes, but it may overlook some while
+    others end. Good enough to watch ten times a second, not to kill by."""
+    found, todo = [], [root]
+    while todo:
+        pid = todo.pop()
+        with contextlib.suppress(OSError):
+            for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+                below = [int(text) for text in Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
+                found += below
+                todo += below
+    return found
 
 
 if __name__ == "__main__":

@@ -32,6 +32,9 @@ from app.kit.errors import ModelmillError
 POLL_S = 0.25
 READ_BYTES = 1 << 16
 START_TRIES = 2
+END_S = 10.0
+MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
+"""A stage allocates the same tensors over and over: glibc keeps them rather than give each back to the kernel."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +120,11 @@ class Sandbox:
         run = _Run(ours, log_read, report_read, limits, hooks or Hooks())
         try:
             _follow(run)
+        except BaseException:
+            _end(run)
+            raise
         finally:
-            ours.close()  # should we leave early, the supervisor sees it and ends the run
+            ours.close()
             os.close(log_read)
             os.close(report_read)
         return _judge(run)
@@ -141,7 +147,7 @@ class Sandbox:
         self._forget_server()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-m", "app.conversion.toolchains.forkserver", str(theirs.fileno())]
-        env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+        env = {**os.environ, **MALLOC, "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
         self._server = subprocess.Popen(command, pass_fds=[theirs.fileno()], start_new_session=True, env=env)
         theirs.close()
         self._control = ours
@@ -167,6 +173,15 @@ def _follow(run: _Run) -> None:
                 run.stopping = True
                 with contextlib.suppress(OSError):
                     run.job.sendall(b"stop")
+
+
+def _end(run: _Run) -> None:
+    """Stop the run and wait until it is over: nothing of it may still write into a folder that its owner removes."""
+    run.job.settimeout(END_S)
+    with contextlib.suppress(OSError):
+        run.job.sendall(b"stop")
+        while run.job.recv(READ_BYTES):
+            pass
 
 
 def _read_outcome(run: _Run) -> bool:

@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.kit.errors import TooLarge
 from app.kit.handover import Abandoned, Handover
 from app.kit.http import stream_bytes
 from app.kit.objects.base import ObjectStore
@@ -34,7 +35,10 @@ async def put_object(request: Request) -> Response:
         with suppress(Exception):
             await storing
         raise
-    stored = await storing
+    try:
+        stored = await storing
+    except TooLarge as error:
+        raise TooLarge(error.message, hint="Send a smaller file; the operator can raise the limit.") from None
     return Response(status_code=200, headers={"ETag": f'"{stored.sha256}"'})
 
 

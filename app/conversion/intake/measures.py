@@ -1,0 +1,141 @@
+"""What can be measured of a reference picture or array: a few numbers each, so that all later judging is pure.
+
+Runs in a sandbox child. Owns decoding for a look, never for the model: that is `toolchains.samples`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageOps
+
+from app.conversion.toolchains.samples.pictures import DECODER_ERRORS, FORMATS, MAX_PIXELS
+
+LOOK_SIDE = 96
+"""Pictures are judged at about this size; a JPEG is even decoded no larger than needed for it."""
+HASH_WIDTH, HASH_HEIGHT = 9, 8
+GRAY_SPREAD = 2.0
+"""A picture whose channels differ by less than this on average, of 255, shows no colour."""
+
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """mean, deviation: of the gray levels, 0..255. dhash: 64 bits of left-to-right gradients. format: Pillow's name."""
+
+    name: str
+    size_bytes: int
+    sha256: str
+    dhash: int
+    width: int
+    height: int
+    mean: float
+    deviation: float
+    is_gray: bool
+    format: str
+    channel_means: tuple[float, ...] = ()
+    """Red, green, blue, 0..255; empty for a picture without colour."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """One array of one sample. sha256: of its bytes."""
+
+    name: str
+    input: str
+    sha256: str
+    low: float
+    high: float
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    name: str
+    reason: str
+
+
+def measure_pictures(
+    paths: Sequence[Path], progress: Progress = lambda _: None
+) -> tuple[list[Picture], list[Unreadable]]:
+    found, unreadable = [], []
+    for index, path in enumerate(paths):
+        progress(index / len(paths))
+        try:
+            found.append(measure_picture(path))
+        except DECODER_ERRORS as error:
+            lines = str(error).strip().splitlines()
+            unreadable.append(Unreadable(path.name, lines[0][:200] if lines else type(error).__name__))
+    return found, unreadable
+
+
+def measure_picture(path: Path) -> Picture:
+    """Raises one of DECODER_ERRORS."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    with warnings.catch_warnings(action="ignore"), Image.open(path, formats=FORMATS) as picture:
+        size, form, has_color = picture.size, str(picture.format), picture.mode not in ("1", "L", "I", "F", "LA")
+        small = _small(picture)
+    colors = np.asarray(small.convert("RGB"), dtype=np.float64)
+    gray = np.asarray(small.convert("L"), dtype=np.float64)
+    is_gray = not has_color or float(np.ptp(colors, axis=2).mean()) < GRAY_SPREAD
+    means = () if is_gray else tuple(float(v) for v in colors.mean(axis=(0, 1)))
+    return Picture(
+        name=path.name, size_bytes=path.stat().st_size, sha256=digest, dhash=dhash(small), width=size[0],
+        height=size[1], mean=float(gray.mean()), deviation=float(gray.std()), is_gray=is_gray, format=form,
+        channel_means=means,
+    )  # fmt: skip
+
+
+def dhash(picture: Image.Image) -> int:
+    """Difference hash: equal for scaled, recompressed or brightened copies, far apart for other pictures."""
+    tiny = picture.convert("L").resize((HASH_WIDTH, HASH_HEIGHT), Image.Resampling.BILINEAR)
+    levels = np.asarray(tiny, dtype=np.int16)
+    bits = (levels[:, 1:] > levels[:, :-1]).flatten()
+    return int("".join("1" if bit else "0" for bit in bits), 2)
+
+
+def measure_array(name: str, input_name: str, values: npt.NDArray[Any]) -> Numbers:
+    """values: finite numbers, at least one."""
+    real = values.astype(np.float64)
+    return Numbers(
+        name=name, input=input_name, sha256=hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest(),
+        low=float(real.min()), high=float(real.max()), mean=float(real.mean()), deviation=float(real.std()),
+    )  # fmt: skip
+
+
+def thumbnail(path: Path, target: Path, side: int) -> None:
+    """Write a small JPEG no larger than side × side. Raises one of DECODER_ERRORS."""
+    with warnings.catch_warnings(action="ignore"), Image.open(path, formats=FORMATS) as picture:
+        small = _small(picture, side)
+    if max(small.size) < side // 2:  # tiny pictures are shown by their pixels
+        factor = max(1, side // max(small.size))
+        small = small.resize((small.width * factor, small.height * factor), Image.Resampling.NEAREST)
+    small.convert("RGB").save(target, "JPEG", quality=82)
+
+
+def _small(picture: Image.Image, side: int = LOOK_SIDE) -> Image.Image:
+    """Upright, 8 bits per channel, at most side × side, without what was transparent being counted as black."""
+    if picture.width * picture.height > MAX_PIXELS:
+        raise ValueError(f"{picture.width} x {picture.height} pixels are more than {MAX_PIXELS:,}")
+    picture.draft(None, (side, side))
+    picture.load()
+    upright = ImageOps.exif_transpose(_eight_bits(picture))
+    upright = upright.convert("L" if upright.mode in ("1", "L", "LA") else "RGB")
+    upright.thumbnail((side, side), Image.Resampling.BILINEAR)
+    return upright
+
+
+def _eight_bits(picture: Image.Image) -> Image.Image:
+    if picture.mode != "I" and not picture.mode.startswith("I;"):
+        return picture
+    return Image.fromarray(np.clip(np.asarray(picture).astype(np.int64) >> 8, 0, 255).astype(np.uint8))

@@ -1,0 +1,107 @@
+"""The sandbox entry point that makes small pictures of named reference samples. Hostile files can hurt only a child."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageOps
+
+from app.conversion.intake.archive import extract
+from app.conversion.toolchains.samples import KINDS
+from app.conversion.toolchains.samples.pictures import DECODER_ERRORS, FORMATS, MAX_PIXELS
+
+SIDE = 128
+SMALL = 64
+"""Pictures below this are enlarged by a whole factor, so that their pixels stay visible."""
+_IN_STACK = re.compile(r"(?P<file>.*)\[(?P<index>\d+)\]")
+ARRAY_ERRORS = (OSError, ValueError, EOFError, LookupError, MemoryError)
+
+Progress = Callable[[float, str], None]
+
+
+def make_thumbnails(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """request: {"images": path, "unpack_to", "into": folders, "names": sample names, "limits": {"max_images",
+    "unpacked_bytes"}}. Writes <place in names>.webp; returns {"made": [places]}: those that have a picture."""
+    folder, into, limits = Path(request["unpack_to"]), Path(request["into"]), request["limits"]
+    into.mkdir(parents=True, exist_ok=True)
+    extract(Path(request["images"]), folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
+    made = []
+    for place, name in enumerate(request["names"]):
+        progress(place / len(request["names"]), name)
+        picture = _picture(folder, name)
+        if picture is not None:
+            _fitted(picture).save(into / f"{place}.webp", "WEBP", quality=85)
+            made.append(place)
+    return {"made": made}
+
+
+def _picture(folder: Path, name: str) -> Image.Image | None:
+    """None for a sample that cannot be shown: no such file, damaged, or numbers that are no picture."""
+    stacked = _IN_STACK.fullmatch(name)
+    path, index = (folder / stacked["file"], int(stacked["index"])) if stacked else (folder / name, 0)
+    if not path.is_file() and (folder / name).is_file():
+        path, index = folder / name, 0
+    if path.parent != folder or not path.is_file():
+        return None
+    if KINDS.get(path.suffix.lower()) == "image":
+        return _decoded(path)
+    try:
+        return next((shown for one in _arrays(path) if (shown := _drawn(one, index)) is not None), None)
+    except ARRAY_ERRORS:
+        return None
+
+
+def _decoded(path: Path) -> Image.Image | None:
+    try:
+        with Image.open(path, formats=FORMATS) as picture:
+            if picture.width * picture.height > MAX_PIXELS:
+                return None
+            picture.draft("RGB", (2 * SIDE, 2 * SIDE))
+            return ImageOps.exif_transpose(picture).convert("RGB")
+    except DECODER_ERRORS:
+        return None
+
+
+def _arrays(path: Path) -> Iterator[npt.NDArray[Any]]:
+    if path.suffix.lower() == ".npy":
+        yield np.load(path, mmap_mode="r", allow_pickle=False)
+        return
+    with np.load(path, allow_pickle=False) as archive:
+        for name in archive.files:
+            yield archive[name]
+
+
+def _drawn(array: npt.NDArray[Any], index: int) -> Image.Image | None:
+    """Rank 2, or 3 with 1 or 3 channels first or last, once axes in front have picked the sample; stretched to 0..255.
+
+    None for what is no picture.
+    """
+    while array.ndim > 3:
+        array = array[index] if index < len(array) else array[0]
+        index = 0
+    if array.ndim == 3 and array.shape[0] not in (1, 3) and array.shape[2] not in (1, 3) and index < len(array):
+        array = array[index]
+    if array.ndim == 3:
+        array = np.moveaxis(array, 0, 2) if array.shape[0] in (1, 3) else array
+        array = array[:, :, 0] if array.shape[2] == 1 else array
+    if array.ndim not in (2, 3) or min(array.shape[:2]) < 2 or (array.ndim == 3 and array.shape[2] != 3):
+        return None
+    values = np.asarray(array, dtype=np.float64)
+    if not np.isfinite(values).all() or values.size > MAX_PIXELS:
+        return None
+    low, high = float(values.min()), float(values.max())
+    return Image.fromarray(((values - low) * (255 / max(high - low, 1e-12))).astype(np.uint8)).convert("RGB")
+
+
+def _fitted(picture: Image.Image) -> Image.Image:
+    longest = max(picture.size)
+    if longest < SMALL:
+        factor = SIDE // longest
+        return picture.resize((picture.width * factor, picture.height * factor), Image.Resampling.NEAREST)
+    picture.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
+    return picture

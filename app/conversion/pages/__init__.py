@@ -1,0 +1,15 @@
+"""The HTML pages of conversion: endpoints parse, call one use case, render. ROUTES is their table.
+
+Order matters: fixed paths (/ui/jobs/new, /ui/jobs/compare) come before /ui/jobs/{job_id}.
+"""
+
+from __future__ import annotations
+
+from app.conversion.pages import compare, gone, graph, job, job_actions, jobs, new, quality, system
+
+ROUTES = [
+    *jobs.ROUTES, *new.ROUTES, *compare.ROUTES, *job.ROUTES, *job_actions.ROUTES, *quality.ROUTES, *graph.ROUTES,
+    *system.ROUTES, *gone.ROUTES,
+]  # fmt: skip
+
+__all__ = ["ROUTES"]

@@ -1,0 +1,13 @@
+"""What every page of conversion needs of a request."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from app.conversion.service import Conversion
+
+
+def conversion_of(request: Request) -> Conversion:
+    found = request.app.state.conversion
+    assert isinstance(found, Conversion)
+    return found

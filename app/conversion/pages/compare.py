@@ -1,0 +1,70 @@
+"""Two jobs side by side. The address names both, so it is a permalink."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.conversion.errors import JobNotFound
+from app.conversion.model import JobRecord
+from app.conversion.pages.access import conversion_of
+from app.conversion.service import Conversion
+from app.conversion.service.comparison import LayerPair, compare
+from app.conversion.service.quality.views import EXACT_DB, SNR_DB_MIN
+from app.conversion.store import Filter
+from app.kit import charts
+from app.kit.auth import user_of
+from app.kit.templates import render
+
+RECENT = 30
+LAYERS_SHOWN = 14
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two: what was asked for, and the job if there is one."""
+
+    asked: str
+    job: JobRecord | None
+
+    @property
+    def is_missing(self) -> bool:
+        return bool(self.asked) and self.job is None
+
+
+def page(request: Request) -> Response:
+    conversion, user = conversion_of(request), user_of(request)
+    a, b = (_side(conversion, request.query_params.get(name, "").strip(), user) for name in ("a", "b"))
+    recent, _ = conversion.jobs.page(Filter(owner=user), limit=RECENT, cursor=None)
+    found = compare(conversion, a.job, b.job) if a.job and b.job else None
+    return render(
+        request, "conversion/compare.html", area="jobs", a=a, b=b, recent=recent, found=found, charts=charts,
+        points=points, layers_shown=LAYERS_SHOWN, rule_db=SNR_DB_MIN, exact_db=EXACT_DB,
+    )  # fmt: skip
+
+
+def points(pairs: Sequence[LayerPair]) -> list[charts.Point]:
+    """Layers by their SNR in both jobs."""
+    return [
+        charts.Point(
+            x=pair.a.snr_db.shown or 0.0,
+            y=pair.b.snr_db.shown or 0.0,
+            tip=f"{pair.a.name} ({pair.a.op_type}): A {pair.a.snr_db.shown} dB, B {pair.b.snr_db.shown} dB",
+            kind="is-better" if pair.change_db > 0 else "is-worse" if pair.change_db < 0 else "",
+        )
+        for pair in pairs
+    ]
+
+
+def _side(conversion: Conversion, asked: str, user: str) -> Side:
+    try:
+        return Side(asked, conversion.jobs.get(asked, user) if asked else None)
+    except JobNotFound:
+        return Side(asked, None)
+
+
+ROUTES = [Route("/ui/jobs/compare", page)]

@@ -1,0 +1,47 @@
+"""The page of a job that is not (or no longer) known: what happened, and a way on."""
+
+from __future__ import annotations
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.conversion import keys
+from app.conversion.pages.access import conversion_of
+from app.conversion.service.submissions import Submission
+from app.conversion.store import job_not_found
+from app.kit.auth import user_of
+from app.kit.objects import ObjectMissing
+from app.kit.pages import see_other
+from app.kit.templates import render
+
+
+def gone_page(request: Request) -> Response:
+    """404, but a helpful one: the inputs usually outlive the record, then one click submits them again."""
+    job_id = request.path_params["job_id"]
+    return render(
+        request, "conversion/gone.html", 404, area="jobs", job_id=job_id, remembered=_remembered(request, job_id)
+    )
+
+
+async def resubmit(request: Request) -> Response:
+    """Submit what was once submitted as this job; a new job results."""
+    job_id = request.path_params["job_id"]
+    asked = await run_in_threadpool(_remembered, request, job_id)
+    if asked is None:
+        raise job_not_found(job_id)
+    record = await run_in_threadpool(conversion_of(request).submissions.submit, asked)
+    return see_other(f"/ui/jobs/{record.job_id}?note=resubmitted")
+
+
+def _remembered(request: Request, job_id: str) -> Submission | None:
+    if not keys.is_uuid4(job_id):
+        return None
+    try:
+        return conversion_of(request).submissions.remembered(job_id, user_of(request))
+    except ObjectMissing:
+        return None
+
+
+ROUTES = [Route("/ui/jobs/{job_id}/resubmit", resubmit, methods=["POST"])]

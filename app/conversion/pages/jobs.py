@@ -1,0 +1,144 @@
+"""The list of jobs: filter, page, and what is done to several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
+
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.conversion.errors import JobFinished, JobNotFound
+from app.conversion.model import JobRecord, Status
+from app.conversion.options import Chip, ToolchainName
+from app.conversion.pages import showing
+from app.conversion.pages.access import conversion_of
+from app.conversion.service import Conversion
+from app.conversion.store import Filter
+from app.kit.auth import user_of
+from app.kit.errors import BadRequest
+from app.kit.http import form, query
+from app.kit.pages import see_other
+from app.kit.templates import render
+
+PAGE_JOBS = 50
+MAX_READ = 2000
+"""Records that one search looks at; then it offers to search on. A page is answered, however rare its matches."""
+CURSOR = r"^[0-9]{1,20}(\.[0-9]{1,20})?$"
+
+
+class ListQuery(BaseModel):
+    """What the filter form sends; an empty field filters nothing."""
+
+    status: Status | None = None
+    toolchain: ToolchainName | None = None
+    platform: Chip | None = None
+    q: Annotated[str, Field(max_length=200)] | None = None
+    cursor: Annotated[str, Field(pattern=CURSOR)] | None = None
+    note: Literal["cancelled", "deleted"] | None = None
+    count: Annotated[int, Field(ge=0)] = 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty(cls, given: dict[str, Any]) -> dict[str, Any]:
+        return {name: value.strip() for name, value in given.items() if value.strip()}
+
+    @property
+    def is_filtered(self) -> bool:
+        return any((self.status, self.toolchain, self.platform, self.q))
+
+    def url(self, cursor: str | None) -> str:
+        kept = self.model_dump(mode="json", include={"status", "toolchain", "platform", "q"}, exclude_none=True)
+        return "/ui/jobs?" + urlencode({**kept, **({"cursor": cursor} if cursor else {})})
+
+
+Several = Annotated[tuple[str, ...], BeforeValidator(lambda ids: (ids,) if isinstance(ids, str) else ids)]
+
+
+class Selection(BaseModel):
+    """What was ticked, and what to do with it."""
+
+    id: Annotated[Several, Field(max_length=500)] = ()
+    action: Literal["compare", "cancel", "delete"]
+    confirmed: bool = False
+
+
+def jobs(request: Request) -> Response:
+    asked = query(request, ListQuery)
+    wanted = Filter(
+        status=asked.status, toolchain=asked.toolchain, platform=asked.platform, owner=user_of(request), text=asked.q
+    )
+    conversion = conversion_of(request)
+    found, older = conversion.jobs.page(wanted, limit=PAGE_JOBS, cursor=asked.cursor, max_read=MAX_READ)
+    return render(
+        request, "conversion/jobs.html", area="jobs", asked=asked, **_rows(conversion, found), older=older,
+        statuses=list(Status), toolchains=request.app.state.settings.toolchains, chips=list(Chip),
+    )  # fmt: skip
+
+
+def live(request: Request) -> Response:
+    """The cells of those rows that were not finished, and which of them are to be asked for again."""
+    ids = request.query_params.get("ids", "").split(",")[:PAGE_JOBS]
+    conversion = conversion_of(request)
+    return render(
+        request, "conversion/_jobs_live.html", **_rows(conversion, conversion.jobs.several(ids, user_of(request)))
+    )
+
+
+def _rows(conversion: Conversion, found: Sequence[JobRecord]) -> dict[str, Any]:
+    return {
+        "jobs": found,
+        "active": [job.job_id for job in found if not job.is_terminal],
+        "ahead": {job.job_id: conversion.jobs.queue_position(job) for job in found if not job.is_terminal},
+        "took": {job.job_id: showing.took_s(job) for job in found},
+    }
+
+
+async def selected(request: Request) -> Response:
+    """Compare goes to its page; cancel and delete ask first, on a page of their own."""
+    asked = await form(request, Selection)
+    if asked.action == "compare":
+        return _compare(asked.id)
+    conversion, user = conversion_of(request), user_of(request)
+    found = await run_in_threadpool(conversion.jobs.several, asked.id, user)
+    fitting = [job for job in found if job.is_terminal is (asked.action == "delete")]
+    if not asked.confirmed:
+        return render(
+            request, "conversion/confirm.html", area="jobs", action=asked.action, jobs=fitting,
+            left_out=len(asked.id) - len(fitting),
+        )  # fmt: skip
+    count = await run_in_threadpool(_each, conversion, user, asked.action, fitting)
+    done = "deleted" if asked.action == "delete" else "cancelled"
+    return see_other(f"/ui/jobs?note={done}&count={count}")
+
+
+def _compare(ids: Sequence[str]) -> Response:
+    if len(ids) != 2:
+        raise BadRequest("Two jobs can be compared.", hint="Go back and tick exactly two jobs.")
+    return see_other("/ui/jobs/compare?" + urlencode({"a": ids[0], "b": ids[1]}))
+
+
+def _each(conversion: Conversion, user: str, action: str, found: Sequence[JobRecord]) -> int:
+    """How many it was done to; one that ended or vanished meanwhile is left alone."""
+    count = 0
+    for job in found:
+        try:
+            if action == "delete":
+                conversion.jobs.delete(job.job_id, user)
+            else:
+                conversion.jobs.cancel(job.job_id, user)
+        except (JobFinished, JobNotFound):
+            continue
+        count += 1
+    return count
+
+
+ROUTES = [
+    Route("/ui/jobs", jobs),
+    Route("/ui/jobs/live", live),
+    Route("/ui/jobs/selected", selected, methods=["POST"]),
+]

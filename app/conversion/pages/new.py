@@ -1,0 +1,265 @@
+"""The page of a new conversion: files are sent, looked at, options chosen, a job submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from app.conversion import keys, schemas
+from app.conversion.errors import KeyNotFound
+from app.conversion.options import Chip, Options, ToolchainName
+from app.conversion.pages import new_form, new_view
+from app.conversion.pages.access import conversion_of
+from app.conversion.pages.multipart_form import Sent, SentFile, sent_form
+from app.conversion.pages.new_form import Values
+from app.conversion.pages.new_texts import Problem, field_problem, place_of, problem_of
+from app.conversion.service import Conversion
+from app.conversion.service.looks import Looks
+from app.conversion.service.submissions import Submission
+from app.conversion.service.uploads import File
+from app.kit.auth import user_of
+from app.kit.errors import ModelmillError, NotFound
+from app.kit.objects import ObjectMissing
+from app.kit.templates import render
+from app.settings import Settings
+
+SAMPLE = Path(__file__).parents[3] / "ops" / "samples" / "digits"
+SAMPLE_MODEL, SAMPLE_IMAGES = SAMPLE / "digits.onnx", SAMPLE / "reference.zip"
+FORM_BYTES = 1 << 22
+Errors = dict[str, Problem]
+
+
+def looks_of(request: Request) -> Looks:
+    made = conversion_of(request).submissions
+    return Looks(made.settings, made.objects, made.sandbox, made.uploads, made.remembered)
+
+
+def settings_of(request: Request) -> Settings:
+    found = request.app.state.settings
+    assert isinstance(found, Settings)
+    return found
+
+
+async def new_job(request: Request) -> Response:
+    """The empty form, or with ?from={job} the one that job was submitted with."""
+    earlier = request.query_params.get("from", "")
+    values, errors = await run_in_threadpool(_first_values, request, earlier)
+    return await _page(request, values, errors)
+
+
+def _first_values(request: Request, earlier: str) -> tuple[Values, Errors]:
+    values = new_form.values_of(_first_options(settings_of(request).toolchains))
+    if not earlier:
+        return values, {}
+    gone = Problem("The inputs of this job are no longer stored.", hint="Send the model and the pictures again.")
+    if not keys.is_uuid4(earlier):
+        return values, {"form": gone}
+    try:
+        was = conversion_of(request).submissions.remembered(earlier, user_of(request))
+    except ObjectMissing:
+        return values, {"form": gone}
+    found = new_form.values_of(was.options)
+    found |= {"name": was.name, "tags": ", ".join(was.tags), "model_key": was.model_key, "quant_key": was.quant_key}
+    found |= {"model_name": keys.MODEL, "quant_name": keys.IMAGES, "from": earlier}
+    return _with_shapes(request, found, was.options), {}
+
+
+def _with_shapes(request: Request, values: Values, options: Options) -> Values:
+    try:
+        open_inputs = looks_of(request).model(values["model_key"], user_of(request)).open_inputs
+    except KeyNotFound:
+        return values
+    return {**values, **new_form.shape_values(options.input_shapes, open_inputs)}
+
+
+def _first_options(toolchains: Sequence[ToolchainName]) -> Options:
+    if ToolchainName.HOST in toolchains:
+        return Options()
+    return Options(toolchain=ToolchainName.KNERON, platform=Chip.KL720)
+
+
+async def _page(request: Request, values: Values, errors: Errors) -> Response:
+    toolchains = settings_of(request).toolchains
+    user = user_of(request)
+    shown = await run_in_threadpool(new_view.page_view, looks_of(request), values, errors, user, toolchains)
+    return render(
+        request, "conversion/new.html", 422 if errors else 200, area="new", has_sample=SAMPLE_MODEL.exists(), **shown
+    )
+
+
+async def create(request: Request) -> Response:
+    """Submit. What is wrong comes back beside its field, and what was uploaded is kept."""
+    settings = settings_of(request)
+    most = settings.max_model_bytes + settings.max_images_bytes + FORM_BYTES
+    async with sent_form(request, settings.work, max_bytes=most) as sent:
+        values = await _values(request, sent)
+        errors = await run_in_threadpool(_store, conversion_of(request), user_of(request), sent, values)
+    job_id = "" if errors else await run_in_threadpool(_submit, request, values, errors)
+    if errors:
+        return await _page(request, values, errors)
+    return RedirectResponse(f"/ui/jobs/{job_id}", status_code=303)
+
+
+async def _values(request: Request, sent: Sent) -> Values:
+    base = new_form.values_of(_first_options(settings_of(request).toolchains))
+    return new_form.settled(new_form.merged(base, sent.fields))
+
+
+def _store(conversion: Conversion, user: str, sent: Sent, values: Values) -> Errors:
+    """Bring sent files into the store and note their keys among the values."""
+    errors: Errors = {}
+    for part, key_field, name_field in (("model", "model_key", "model_name"), ("images", "quant_key", "quant_name")):
+        files = sent.files.get(part, [])
+        if not files:
+            continue
+        try:
+            values[key_field] = _stored(conversion, user, part, files)
+            values[name_field] = files[0].name if len(files) == 1 else ""
+        except ModelmillError as error:
+            errors[part] = problem_of(error)
+    return errors
+
+
+def _stored(conversion: Conversion, user: str, part: str, files: Sequence[SentFile]) -> str:
+    uploads = conversion.uploads
+    upload_id = uploads.begin(user)
+    try:
+        if part == "model":
+            return uploads.store_model(upload_id, files[0].chunks()).key
+        return uploads.store_images(upload_id, _in_a_row(files)).key
+    except BaseException:
+        uploads.discard(upload_id)
+        raise
+
+
+def _in_a_row(files: Sequence[SentFile]) -> Iterator[File | bytes]:
+    for file in files:
+        yield File(file.name)
+        yield from file.chunks()
+
+
+def _submit(request: Request, values: Values, errors: Errors) -> str:
+    """The new job's id; or "" with the reasons added to errors."""
+    user = user_of(request)
+    open_inputs = _checked_inputs(looks_of(request), user, values, errors)
+    options, wrong = new_form.options_of(values, open_inputs)
+    errors |= wrong
+    asked = None if errors or options is None else _asked(values, options, errors)
+    if asked is None:
+        return ""
+    submission = Submission(
+        model_key=asked.model_key, quant_key=asked.quant_key, owner=user, name=asked.name, tags=asked.tags,
+        options=asked.options,
+    )  # fmt: skip
+    try:
+        return conversion_of(request).submissions.submit(submission).job_id
+    except ModelmillError as error:
+        if error.status >= 500:
+            raise
+        errors[place_of(error)] = problem_of(error)
+        return ""
+
+
+def _checked_inputs(looks: Looks, user: str, values: Values, errors: Errors) -> Sequence[dict[str, Any]]:
+    """Both inputs are there; returns those of the model's inputs whose shape is asked for."""
+    missing = (("model_key", "model", "Choose a model."), ("quant_key", "images", "Choose reference pictures."))
+    for field, place, text in missing:
+        if not values[field]:
+            errors[place] = Problem(text)
+            continue
+        try:
+            looks.size_bytes(values[field], user)
+        except KeyNotFound as error:
+            errors[place] = problem_of(error)
+            values[field] = ""
+    return looks.model(values["model_key"], user).open_inputs if values["model_key"] else ()
+
+
+def _asked(values: Values, options: Options, errors: Errors) -> schemas.NewJob | None:
+    try:
+        return schemas.NewJob(
+            model_key=values["model_key"], quant_key=values["quant_key"], name=values["name"],
+            tags=new_form.tags_of(values), options=options,
+        )  # fmt: skip
+    except ValidationError as error:
+        for problem in error.errors(include_url=False):
+            place = str(problem["loc"][0])
+            errors.setdefault(place, field_problem(problem["type"], problem["msg"], problem.get("ctx", {})))
+        return None
+
+
+async def model_part(request: Request) -> Response:
+    values = await _sent_values(request)
+    user = user_of(request)
+    shown = await run_in_threadpool(new_view.model_view, looks_of(request), values, {}, user)
+    return render(request, "conversion/_model.html", **shown)
+
+
+async def images_part(request: Request) -> Response:
+    values = await _sent_values(request)
+    user = user_of(request)
+    shown = await run_in_threadpool(new_view.images_view, looks_of(request), values, {}, user)
+    return render(request, "conversion/_images.html", **shown)
+
+
+async def options_part(request: Request) -> Response:
+    values = await _sent_values(request)
+    _, errors = new_form.options_of(values)
+    errors.pop("platform", None)  # it is asked for at submission, not while one is choosing
+    return render(
+        request, "conversion/_options.html", **new_view.options_view(values, errors, settings_of(request).toolchains)
+    )
+
+
+async def _sent_values(request: Request) -> Values:
+    async with sent_form(request, settings_of(request).work, max_bytes=FORM_BYTES) as sent:
+        return await _values(request, sent)
+
+
+def thumbnail(request: Request) -> Response:
+    """A small JPEG of a reference picture; of another user's input as of none: 404."""
+    kind, source_id = request.path_params["kind"], request.path_params["source_id"]
+    make = {"upload": keys.upload, "job": keys.input_}.get(kind)
+    try:
+        if make is None or not keys.is_uuid4(source_id):
+            raise NotFound("There is no such picture.")
+        data = looks_of(request).thumbnail(make(source_id, keys.IMAGES), request.path_params["file"], user_of(request))
+    except (KeyNotFound, ObjectMissing) as error:
+        raise NotFound("There is no such picture.") from error
+    return Response(data, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=86400"})
+
+
+def convert_sample(request: Request) -> Response:
+    """Submit the bundled sample, so that a newcomer sees a conversion at one click."""
+    if not SAMPLE_MODEL.exists() or not SAMPLE_IMAGES.exists():
+        raise NotFound("The bundled sample is not installed here.", hint="Start from a copy of the repository.")
+    conversion, user = conversion_of(request), user_of(request)
+    found = {
+        part: _stored(conversion, user, part, [SentFile(path.name, path)])
+        for part, path in (("model", SAMPLE_MODEL), ("images", SAMPLE_IMAGES))
+    }
+    record = conversion.submissions.submit(
+        Submission(
+            model_key=found["model"], quant_key=found["images"], owner=user, name="digits", tags=("sample",),
+            options=_first_options(settings_of(request).toolchains),
+        )
+    )  # fmt: skip
+    return RedirectResponse(f"/ui/jobs/{record.job_id}", status_code=303)
+
+
+ROUTES = [
+    Route("/ui/jobs/new", new_job, methods=["GET"]),
+    Route("/ui/jobs/new", create, methods=["POST"]),
+    Route("/ui/jobs/new/model", model_part, methods=["POST"]),
+    Route("/ui/jobs/new/images", images_part, methods=["POST"]),
+    Route("/ui/jobs/new/options", options_part, methods=["POST"]),
+    Route("/ui/jobs/new/sample", convert_sample, methods=["POST"]),
+    Route("/ui/inputs/{kind}/{source_id}/thumbs/{file}", thumbnail, methods=["GET"]),
+]

@@ -1,0 +1,222 @@
+"""The form of a new conversion as flat text fields, and the options they mean.
+
+Pure. A field's name is the path of its option ("preprocess.scale"); beside them "preset" and "pre" name a set of
+values, and "preset_was", "pre_was" what the page showed, so that a change of the set is told from a change of a value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from app.conversion import presets
+from app.conversion.options import Chip, HostQuantization, KneronOptions, Options, Preprocess, ToolchainName
+from app.conversion.pages.new_texts import Problem, field_problem
+
+Values = dict[str, str]
+GROUPS: Mapping[str, type[BaseModel]] = {
+    "preprocess": Preprocess,
+    "quantization": HostQuantization,
+    "kneron": KneronOptions,
+}
+PLAIN = (
+    "name", "tags", "model_key", "model_name", "quant_key", "quant_name", "toolchain", "platform", "preset",
+    "preset_was", "pre", "pre_was", "allow_damaged_images", "advanced", "from",
+)  # fmt: skip
+OPTION_FIELDS = tuple(f"{group}.{name}" for group, model in GROUPS.items() for name in model.model_fields)
+SHAPE_FIELD = re.compile(r"shape\.\d{1,3}(\.\d{1,2})?")
+TEXT_MAX = 20_000
+OpenInputs = Sequence[Mapping[str, Any]]
+
+
+def values_of(options: Options) -> Values:
+    """The fields that show these options."""
+    found = {"toolchain": options.toolchain.value, "platform": options.platform.value if options.platform else ""}
+    for group in GROUPS:
+        for name, value in getattr(options, group).model_dump().items():
+            found[f"{group}.{name}"] = as_text(value)
+    found["allow_damaged_images"] = as_text(options.allow_damaged_images)
+    quantization = options.quantization if options.toolchain is ToolchainName.HOST else options.kneron
+    preset = presets.quantization_preset_of(options.toolchain, options.platform, quantization.model_dump())
+    found["preset"] = found["preset_was"] = preset
+    found["pre"] = found["pre_was"] = presets.preprocess_preset_of(options.preprocess)
+    return {**dict.fromkeys(PLAIN, ""), **found}
+
+
+def merged(base: Mapping[str, str], sent: Mapping[str, Sequence[str]]) -> Values:
+    """The fields as sent over those of the page; what is no field of ours is left out."""
+    known = {name: texts[-1][:TEXT_MAX] for name, texts in sent.items() if texts and _is_field(name)}
+    return {**base, **known}
+
+
+def settled(values: Mapping[str, str]) -> Values:
+    """After a change: a newly chosen set fills its values; values that left their set make it "custom"."""
+    found = dict(values)
+    toolchain, chip = target_of(values)
+    offered = presets.quantization_presets(toolchain, chip)
+    group = "quantization" if toolchain is ToolchainName.HOST else "kneron"
+    if found["preset"] not in offered and found["preset"] != presets.CUSTOM:
+        found["preset"] = presets.FIRST
+    if found["preset"] in offered and found["preset"] != found["preset_was"]:
+        _fill(found, group, offered[found["preset"]])
+    else:
+        found["preset"] = presets.quantization_preset_of(toolchain, chip, _typed(found, group))
+    if found["pre"] in presets.PREPROCESS and found["pre"] != found["pre_was"]:
+        _fill(found, "preprocess", presets.PREPROCESS[found["pre"]])
+    else:
+        found["pre"] = _preprocess_preset(found)
+    return {**found, "preset_was": found["preset"], "pre_was": found["pre"]}
+
+
+def target_of(values: Mapping[str, str]) -> tuple[ToolchainName, Chip | None]:
+    """What is chosen; a chip only with the toolchain that has chips."""
+    toolchain = ToolchainName.KNERON if values["toolchain"] == ToolchainName.KNERON else ToolchainName.HOST
+    chips = {chip.value: chip for chip in Chip}
+    return toolchain, chips.get(values["platform"]) if toolchain is ToolchainName.KNERON else None
+
+
+def options_of(values: Mapping[str, str], open_inputs: OpenInputs = ()) -> tuple[Options | None, dict[str, Problem]]:
+    """The options, or what is wrong by field. Of the two toolchains only the chosen one's fields count."""
+    toolchain, chip = target_of(values)
+    groups = ("preprocess", "quantization" if toolchain is ToolchainName.HOST else "kneron")
+    wanted: dict[str, Any] = {
+        "toolchain": values["toolchain"], "platform": chip, "input_shapes": shapes_of(values, open_inputs),
+        "allow_damaged_images": values["allow_damaged_images"] == "1",
+        **{group: _typed(values, group) for group in groups},
+    }  # fmt: skip
+    if toolchain is ToolchainName.KNERON and chip is None:
+        return None, {"platform": Problem("Choose the chip.")}
+    try:
+        return Options.model_validate(wanted), {}
+    except ValidationError as error:
+        return None, _problems(error)
+
+
+def preprocess_of(values: Mapping[str, str]) -> Preprocess | None:
+    try:
+        return Preprocess.model_validate(_typed(values, "preprocess"))
+    except ValidationError:
+        return None
+
+
+def shapes_of(values: Mapping[str, str], open_inputs: OpenInputs) -> dict[str, tuple[int, ...]]:
+    """Shapes of the open inputs for which every axis was given as a number above 0."""
+    shapes = {}
+    for index, entry in enumerate(open_inputs):
+        texts = _axes(values, index, entry["shape"])
+        numbers = [int(text) for text in texts if re.fullmatch(r"[0-9]{1,9}", text)]
+        if texts and len(numbers) == len(texts) and min(numbers) > 0:
+            shapes[str(entry["name"])] = tuple(numbers)
+    return shapes
+
+
+def shape_values(shapes: Mapping[str, Sequence[int]], open_inputs: OpenInputs) -> Values:
+    """The fields that show these shapes."""
+    found = {}
+    for index, entry in enumerate(open_inputs):
+        shape = shapes.get(str(entry["name"]), ())
+        if not is_rank_known(entry["shape"]):
+            found[f"shape.{index}"] = ", ".join(map(str, shape))
+        for axis, size in enumerate(shape):
+            found[f"shape.{index}.{axis}"] = str(size)
+    return found
+
+
+def is_rank_known(shape: Sequence[Any]) -> bool:
+    return list(shape) != ["..."]
+
+
+def tags_of(values: Mapping[str, str]) -> tuple[str, ...]:
+    parts = re.split(r"[,，、\n]", values["tags"])
+    return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+
+
+def as_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    if isinstance(value, float):
+        return _number_text(value)
+    if isinstance(value, tuple | list):
+        separator = "\n" if value and isinstance(value[0], str) else ", "
+        return separator.join(as_text(part) for part in value)
+    return str(value)
+
+
+def _number_text(value: float) -> str:
+    """1/255 and 1/127.5 as people write them."""
+    inverse = 1 / value if value else 0.0
+    if 2 < inverse < 1000 and abs(2 * inverse - round(2 * inverse)) < 1e-6 and f"{value:.6g}" != f"{value:.4g}":
+        return f"1/{inverse:.6g}"
+    return f"{value:.10g}"
+
+
+def _is_field(name: str) -> bool:
+    return name in PLAIN or name in OPTION_FIELDS or SHAPE_FIELD.fullmatch(name) is not None
+
+
+def _axes(values: Mapping[str, str], index: int, shape: Sequence[Any]) -> list[str]:
+    if not is_rank_known(shape):
+        return [part for part in re.split(r"[,x× ]+", values.get(f"shape.{index}", "").strip()) if part]
+    return [
+        str(axis) if isinstance(axis, int) else values.get(f"shape.{index}.{place}", "").strip()
+        for place, axis in enumerate(shape)
+    ]
+
+
+def _typed(values: Mapping[str, str], group: str) -> dict[str, Any]:
+    """The texts of a group as the types of its fields, where they can be read so; else as they are."""
+    defaults = GROUPS[group]().model_dump()
+    return {name: _read(values.get(f"{group}.{name}"), default) for name, default in defaults.items()}
+
+
+def _read(text: str | None, default: Any) -> Any:
+    if text is None:
+        return default
+    text = text.strip()
+    if isinstance(default, bool):
+        return text == "1"
+    if isinstance(default, tuple):
+        return _read_several(text, are_numbers=bool(default))
+    if isinstance(default, float):
+        return _number(text)
+    if isinstance(default, int):
+        return int(text) if re.fullmatch(r"-?[0-9]{1,9}", text) else text
+    return text if text or default is not None else None
+
+
+def _read_several(text: str, *, are_numbers: bool) -> tuple[float | str, ...]:
+    if are_numbers:
+        return tuple(_number(part) for part in re.split(r"[,，;\s]+", text) if part)
+    return tuple(line.strip() for line in text.splitlines() if line.strip())
+
+
+def _number(text: str) -> float | str:
+    """A decimal number or a quotient such as 1/255."""
+    try:
+        above, _, below = text.partition("/")
+        return float(above) if not below else float(Fraction(above) / Fraction(below))
+    except (ValueError, ZeroDivisionError, OverflowError):
+        return text
+
+
+def _fill(values: Values, group: str, chosen: Mapping[str, Any]) -> None:
+    values.update({f"{group}.{name}": as_text(value) for name, value in chosen.items()})
+
+
+def _preprocess_preset(values: Mapping[str, str]) -> str:
+    found = preprocess_of(values)
+    return presets.preprocess_preset_of(found) if found else presets.CUSTOM
+
+
+def _problems(error: ValidationError) -> dict[str, Problem]:
+    found: dict[str, Problem] = {}
+    for problem in error.errors(include_url=False):
+        place = ".".join(str(part) for part in problem["loc"] if not isinstance(part, int))
+        found.setdefault(place or "preset", field_problem(problem["type"], problem["msg"], problem.get("ctx", {})))
+    return found

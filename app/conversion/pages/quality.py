@@ -1,0 +1,113 @@
+"""The quality section of a job: a fragment for the job page, a page of its own without JavaScript, CSV and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from app.conversion.pages.access import conversion_of
+from app.conversion.schemas import Strict
+from app.conversion.service import quality as service
+from app.conversion.service.graphs import graph_files
+from app.conversion.service.quality.views import EXACT_DB, Layer
+from app.conversion.service.thumbnails import MEDIA_TYPE, thumbnail
+from app.kit import charts
+from app.kit.auth import user_of
+from app.kit.http import query
+from app.kit.templates import render
+
+ROWS_SHOWN = 40
+IMAGES_SHOWN = 12
+FOR_EVER = "private, max-age=31536000, immutable"
+NO_PICTURE = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" width="96" height="96">'
+    '<path d="M4 5h16v14H4zM4 16l5-5 4 4 3-3 4 4" fill="none" stroke="#8a948e" stroke-width="1"/></svg>'
+)
+"""Stands in for a sample that is no picture."""
+
+
+class Chosen(Strict):
+    """How to show the layers."""
+
+    order: Literal["worst", "graph"] = "worst"
+    precision: Literal["all", "int8", "float"] = "all"
+    rows: Literal["some", "all"] = "some"
+
+
+def fragment(request: Request) -> Response:
+    """The section alone when htmx asks, else as a page."""
+    chosen = query(request, Chosen)
+    conversion, user = conversion_of(request), user_of(request)
+    job = conversion.jobs.get(request.path_params["job_id"], user)
+    found = service.quality_context(conversion, job, user, order=chosen.order, precision=chosen.precision)
+    template = "conversion/_quality.html" if "hx-request" in request.headers else "conversion/quality.html"
+    shown = found["layers"] if chosen.rows == "all" else found["layers"][:ROWS_SHOWN]
+    response = render(
+        request, template, area="jobs", **found, rows=shown, graphs=graph_files(job), charts=charts,
+        layer_columns=layer_columns, images_shown=IMAGES_SHOWN,
+    )  # fmt: skip
+    response.headers["Vary"] = f"{response.headers['Vary']}, HX-Request"
+    return response
+
+
+def as_csv(request: Request) -> Response:
+    job_id, found = _quality(request)
+    headers = {"Content-Disposition": f'attachment; filename="quality-{job_id[:8]}.csv"', "Cache-Control": "no-store"}
+    return Response(service.to_csv(found), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def as_json(request: Request) -> Response:
+    job_id, found = _quality(request)
+    return JSONResponse({"job_id": job_id, **service.to_json(found)}, headers={"Cache-Control": "no-store"})
+
+
+def picture(request: Request) -> Response:
+    """One of the worst samples, small."""
+    conversion = conversion_of(request)
+    job = conversion.jobs.get(request.path_params["job_id"], user_of(request))
+    found = thumbnail(conversion, job, service.quality_of(conversion, job), request.path_params["index"])
+    if found is None:
+        return Response(NO_PICTURE, media_type="image/svg+xml", headers={"Cache-Control": "no-store"})
+    return Response(found, media_type=MEDIA_TYPE, headers={"Cache-Control": FOR_EVER})
+
+
+def layer_columns(layers: Sequence[Layer], snr: str, weights: str) -> list[charts.Column]:
+    """snr, weights: the reader's words for the two series."""
+    return [
+        charts.Column(
+            label=str(layer.position),
+            values=(layer.snr_db.shown, layer.weight_snr_db),
+            tip=_tip(layer, snr, weights),
+            kind="is-int8" if layer.is_int8 else "is-float",
+        )
+        for layer in layers
+    ]
+
+
+def _tip(layer: Layer, snr: str, weights: str) -> str:
+    parts = [f"{layer.position} {layer.name} ({layer.op_type})"]
+    numbers = ((snr, layer.snr_db.shown), (weights, layer.weight_snr_db))
+    parts += [f"{word} {_db(value)}" for word, value in numbers if value is not None]
+    return " · ".join(parts)
+
+
+def _db(value: float) -> str:
+    return f"≥ {EXACT_DB:g} dB" if value >= EXACT_DB else f"{value:.1f} dB"
+
+
+def _quality(request: Request) -> tuple[str, service.Quality]:
+    conversion = conversion_of(request)
+    job = conversion.jobs.get(request.path_params["job_id"], user_of(request))
+    return job.job_id, service.quality_of(conversion, job)
+
+
+ROUTES = [
+    Route("/ui/jobs/{job_id}/quality", fragment),
+    Route("/ui/jobs/{job_id}/quality.csv", as_csv),
+    Route("/ui/jobs/{job_id}/quality.json", as_json),
+    Route("/ui/jobs/{job_id}/samples/{index:int}", picture),
+]

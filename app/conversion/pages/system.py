@@ -1,0 +1,31 @@
+"""The system page: its one fragment renews itself every five seconds."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.conversion.pages.access import conversion_of
+from app.conversion.service.system import look
+from app.kit.auth import user_of
+from app.kit.clock import now
+from app.kit.templates import render
+
+EVERY_S = 5
+
+
+def page(request: Request) -> Response:
+    return _render(request, "conversion/system.html")
+
+
+def fragment(request: Request) -> Response:
+    return _render(request, "conversion/_system.html")
+
+
+def _render(request: Request, template: str) -> Response:
+    found = look(conversion_of(request), request.app.state.settings, user_of(request), now())
+    return render(request, template, area="system", system=found, every_s=EVERY_S)
+
+
+ROUTES = [Route("/ui/system", page), Route("/ui/system/state", fragment)]

@@ -1,0 +1,148 @@
+"""Says what a job that is not finished has before it: who is ahead, whether anybody works, when it will be done.
+
+The expected finish comes from the newest finished jobs of the same toolchain, as a range with the number of jobs it
+rests on. It is advice to a reader; nothing in the pipeline depends on it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import quantiles
+from typing import Any, Generic, TypeVar
+
+from app.conversion.model import JobRecord, Stage, StageState, Status
+from app.conversion.store import JobStore
+from app.kit.clock import from_text
+from app.kit.waiting_broker import WaitingBroker
+
+MIN_JOBS = 3
+"""Fewer finished jobs than this say nothing about the next one."""
+HISTORY_JOBS = 200
+HISTORY_FRESH_S = 20.0
+WORKERS_FRESH_S = 2.0
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Past:
+    """How long each stage of one finished job ran, in seconds, without its time in queues."""
+
+    toolchain: str
+    ran_s: dict[Stage, float]
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Seconds until the job is done: half of the jobs would be done after p50_s, nine of ten after p90_s.
+
+    is_overdue: the running stage takes longer already than in nine of ten jobs.
+    """
+
+    p50_s: float
+    p90_s: float
+    jobs: int
+    is_overdue: bool
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """ahead: jobs before this one in its queue, None when it does not wait. workers: how many serve its stage."""
+
+    ahead: int | None
+    workers: int
+    finish: Finish | None
+
+    @property
+    def is_stuck(self) -> bool:
+        """It waits, and nobody works on its queue."""
+        return self.ahead is not None and self.workers == 0
+
+
+class Estimates:
+    def __init__(self, store: JobStore, broker: WaitingBroker) -> None:
+        self.broker = broker
+        self._history = _Fresh(lambda: _pasts(store.newest(HISTORY_JOBS)), HISTORY_FRESH_S)
+        self._workers = _Fresh(store.workers, WORKERS_FRESH_S)
+
+    def outlook(self, record: JobRecord, now: datetime) -> Outlook | None:
+        """None for a job that has ended."""
+        if record.is_terminal:
+            return None
+        waits = record.current.state is StageState.QUEUED
+        ahead = (self.broker.position(record.stage.step, record.job_id) or 0) if waits else None
+        workers = self.workers(record.stage, record.options.toolchain.value)
+        elapsed_s = 0.0
+        if not waits and record.current.started_at:
+            elapsed_s = max(0.0, (now - from_text(record.current.started_at)).total_seconds())
+        same = [past for past in self._history.value() if past.toolchain == record.options.toolchain.value]
+        can_run = workers > 0 or not waits
+        found = finish(same, record.stage, elapsed_s=elapsed_s, ahead=ahead or 0, workers=workers) if can_run else None
+        return Outlook(ahead, workers, found)
+
+    def workers(self, stage: Stage, toolchain: str) -> int:
+        """How many living workers serve the stage with this toolchain."""
+        return sum(_serves(worker, stage, toolchain) for worker in self._workers.value().values())
+
+
+def past_of(record: JobRecord) -> Past | None:
+    """None for a job that did not finish, or whose times are not all known."""
+    if record.status is not Status.COMPLETED:
+        return None
+    ran_s = {}
+    for stage in Stage:
+        own = record.stages[stage.step]
+        if own.started_at is None or own.finished_at is None:
+            return None
+        ran_s[stage] = max(0.0, (from_text(own.finished_at) - from_text(own.started_at)).total_seconds())
+    return Past(record.options.toolchain.value, ran_s)
+
+
+def _pasts(records: Iterable[JobRecord]) -> list[Past]:
+    return [past for past in map(past_of, records) if past]
+
+
+def finish(pasts: Sequence[Past], stage: Stage, *, elapsed_s: float, ahead: int, workers: int) -> Finish | None:
+    """When a job will be done that has run elapsed_s of this stage, or waits for it behind `ahead` others.
+
+    Only jobs whose stage ran at least as long as this one already has can tell how much longer it will; when there are
+    too few of those, the job is overdue and all jobs are taken, with nothing left of this stage.
+    """
+    if len(pasts) < MIN_JOBS:
+        return None
+    slow = [past for past in pasts if past.ran_s[stage] >= elapsed_s]
+    telling = slow if len(slow) >= MIN_JOBS else pasts
+    rest = [s for s in Stage if list(Stage).index(s) > list(Stage).index(stage)]
+    left_s = [max(0.0, past.ran_s[stage] - elapsed_s) + sum(past.ran_s[s] for s in rest) for past in telling]
+    wait_s = _quantile([past.ran_s[stage] for past in pasts], 50) * ahead / max(workers, 1)
+    is_overdue = elapsed_s > _quantile([past.ran_s[stage] for past in pasts], 90)
+    return Finish(wait_s + _quantile(left_s, 50), wait_s + _quantile(left_s, 90), len(telling), is_overdue)
+
+
+def _quantile(values: Iterable[float], percent: int) -> float:
+    return quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+def _serves(worker: Mapping[str, Any], stage: Stage, toolchain: str) -> bool:
+    return worker.get("queue") == stage.step and toolchain in worker.get("toolchains", ())
+
+
+class _Fresh(Generic[Value]):
+    """A value that is read anew when it is older than fresh_s; many readers share one reading."""
+
+    def __init__(self, read: Callable[[], Value], fresh_s: float) -> None:
+        self._read = read
+        self._fresh_s = fresh_s
+        self._lock = threading.Lock()
+        self._read_at = -fresh_s
+        self._value: Value | None = None
+
+    def value(self) -> Value:
+        with self._lock:
+            if self._value is None or time.monotonic() - self._read_at >= self._fresh_s:
+                self._value = self._read()
+                self._read_at = time.monotonic()
+            return self._value

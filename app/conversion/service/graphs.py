@@ -1,0 +1,104 @@
+"""Which files of a job a graph viewer can open, and their bytes: ONNX as it is, a host NEF's model out of its zip."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from app.conversion import keys
+from app.conversion.errors import ArtifactNotReady
+from app.conversion.model import Artifact, JobRecord, Stage
+from app.conversion.options import ToolchainName
+from app.conversion.service import Conversion
+from app.conversion.toolchains.base import OUTPUTS
+from app.conversion.toolchains.host.runtime import MODEL
+from app.kit.objects import CHUNK_BYTES
+
+BUFFER_BYTES = 1 << 18
+
+
+@dataclass(frozen=True)
+class GraphFile:
+    """name: of the artifact. shown_as: a file name whose ending tells the viewer the format."""
+
+    name: str
+    shown_as: str
+    artifact: Artifact
+
+
+def graph_files(record: JobRecord) -> list[GraphFile]:
+    """In the order of the conversion. A vendor's BIE and NEF are encrypted or binary and cannot be looked into."""
+    is_host = record.options.toolchain is ToolchainName.HOST
+    names = [(keys.MODEL, "model.onnx"), (OUTPUTS[Stage.ONNX], "out.onnx")]
+    names += [(OUTPUTS[Stage.BIE], "out.bie.onnx"), (OUTPUTS[Stage.NEF], "out.nef.ort")] if is_host else []
+    return [GraphFile(name, shown_as, record.artifacts[name]) for name, shown_as in names if name in record.artifacts]
+
+
+def graph_file(record: JobRecord, name: str) -> GraphFile:
+    """Raises ArtifactNotReady, saying what there is."""
+    found = graph_files(record)
+    for file in found:
+        if file.name == name:
+            return file
+    there = ", ".join(file.name for file in found) or "none"
+    raise ArtifactNotReady(f"Job {record.job_id} has no graph {name!r} (yet).", hint=f"Graphs to look at: {there}.")
+
+
+@dataclass(frozen=True)
+class GraphBytes:
+    size_bytes: int
+    chunks: Iterator[bytes]
+
+
+def graph_bytes(conversion: Conversion, file: GraphFile) -> GraphBytes:
+    """Raises ObjectMissing, or ArtifactNotReady for a NEF that holds no model to look at."""
+    if file.name != OUTPUTS[Stage.NEF]:
+        return GraphBytes(file.artifact.size_bytes, conversion.jobs.read(file.artifact))
+    source = io.BufferedReader(_StoredFile(conversion, file.artifact), BUFFER_BYTES)
+    try:
+        archive = zipfile.ZipFile(source)
+        info = archive.getinfo(MODEL)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise ArtifactNotReady(f"{file.name} holds no {MODEL}.") from error
+    return GraphBytes(info.file_size, _member(archive, info))
+
+
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
+    with archive, archive.open(info) as member:
+        while chunk := member.read(CHUNK_BYTES):
+            yield chunk
+
+
+class _StoredFile(io.RawIOBase):
+    """An object of the store as a file to read and seek in: nothing is downloaded that is not asked for."""
+
+    def __init__(self, conversion: Conversion, artifact: Artifact) -> None:
+        self._conversion = conversion
+        self._artifact = artifact
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._artifact.size_bytes}[whence]
+        self._at = max(0, start + offset)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]  # typeshed: any buffer
+        view = memoryview(buffer)
+        end = min(self._at + len(view), self._artifact.size_bytes)
+        if end <= self._at:
+            return 0
+        data = b"".join(self._conversion.jobs.read(self._artifact, self._at, end))
+        view[: len(data)] = data
+        self._at += len(data)
+        return len(data)

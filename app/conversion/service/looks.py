@@ -1,0 +1,247 @@
+"""A look at an upload, before it is submitted: what the model is, what the samples are worth.
+
+The files are only ever opened in a sandbox child. What was found is kept beside the input, so each file is looked at
+once, and judged anew (which is pure) whenever the options change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from app.conversion import keys
+from app.conversion.errors import KeyNotFound, StageCrashed, StageOutOfMemory, StageTimedOut
+from app.conversion.intake import doctor
+from app.conversion.intake.doctor import Measured, Target
+from app.conversion.intake.findings import Finding
+from app.conversion.intake.measures import Numbers, Picture, Unreadable
+from app.conversion.intake.ranges import Expectation
+from app.conversion.options import Chip, Options, ToolchainName
+from app.conversion.service.submissions import Submission
+from app.conversion.service.uploads import Uploads
+from app.conversion.toolchains.sandbox import Limits, Sandbox
+from app.kit.errors import BadInput, ModelmillError, TooLarge
+from app.kit.objects import ObjectMissing, ObjectStore
+from app.settings import Settings
+
+LOOK_AT_MODEL = "app.conversion.intake.looking:look_at_model"
+LOOK_AT_IMAGES = "app.conversion.intake.looking:look_at_images"
+FORM = 1
+"""Number of the form in which looks are kept; raise it when it changes."""
+LOOK_TIME_S = 50.0
+"""Somebody is waiting for the page. What takes longer is left to the check at submission."""
+THUMB = re.compile(r"\d{1,2}\.jpg")
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class ModelLook:
+    """facts: see graph.facts. problem: why it cannot be used with the chosen toolchain, or at all."""
+
+    facts: dict[str, Any] | None = None
+    open_inputs: tuple[dict[str, Any], ...] = ()
+    expectation: Expectation = field(default_factory=Expectation)
+    missing: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    problems: dict[str, ModelmillError] = field(default_factory=dict)
+    failure: ModelmillError | None = None
+
+    def problem(self, toolchain: ToolchainName) -> ModelmillError | None:
+        return self.failure or self.problems.get(toolchain.value)
+
+    def missing_on(self, chip: Chip | None) -> list[dict[str, Any]]:
+        return self.missing.get(chip.value, []) if chip else []
+
+
+@dataclass(frozen=True)
+class ImagesLook:
+    """problem: why the samples cannot be used with this model, or at all; then there may be nothing else."""
+
+    measured: Measured = field(default_factory=lambda: Measured(0))
+    size_bytes: int = 0
+    formats: dict[str, int] = field(default_factory=dict)
+    looked_at: int = 0
+    thumbnails: tuple[dict[str, str], ...] = ()
+    failure: ModelmillError | None = None
+
+
+class Looks:
+    """remembered: what was once submitted as a job (Submissions.remembered)."""
+
+    def __init__(
+        self, settings: Settings, objects: ObjectStore, sandbox: Sandbox, uploads: Uploads,
+        remembered: Callable[[str, str], Submission],
+    ) -> None:  # fmt: skip
+        self.settings = settings
+        self.objects = objects
+        self.sandbox = sandbox
+        self.uploads = uploads
+        self.remembered = remembered
+
+    def size_bytes(self, key: str, owner: str) -> int:
+        """Of a stored input that this user may use. Raises KeyNotFound for any other key."""
+        source = keys.source_of(key)
+        try:
+            if source is None or self._owner(*source, owner) != owner:
+                raise ObjectMissing("not this user's")
+            return self.objects.info(key).size_bytes
+        except ObjectMissing:
+            raise KeyNotFound("this file is no longer here", hint="Send it again: it is kept for a day.") from None
+
+    def model(self, key: str, owner: str) -> ModelLook:
+        """Raises KeyNotFound."""
+        self.size_bytes(key, owner)
+        found = self._kept(_beside(key, "look-model.json"), lambda: self._look_at_model(key))
+        if "error" in found:
+            return ModelLook(failure=ModelmillError.from_dict(found["error"]))
+        return ModelLook(
+            facts=found["facts"],
+            open_inputs=tuple(found["open_inputs"]),
+            expectation=Expectation(**found["expects"]),
+            missing=found["missing"],
+            problems={name: ModelmillError.from_dict(error) for name, error in found["problems"].items()},
+        )
+
+    def images(self, key: str, owner: str, model: ModelLook | None = None, shapes: Shapes | None = None) -> ImagesLook:
+        """model, shapes: what the samples are for; arrays can only be measured against inputs of known shape."""
+        self.size_bytes(key, owner)
+        inputs = _fixed_inputs(model, shapes or {})
+        digest = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:12] if inputs else "any"
+        found = self._kept(_beside(key, f"look-{digest}.json"), lambda: self._look_at_images(key, inputs))
+        if "error" in found:
+            return ImagesLook(failure=ModelmillError.from_dict(found["error"]))
+        return _images_look(found)
+
+    def findings(self, look: ImagesLook, model: ModelLook | None, options: Options) -> list[Finding]:
+        """What the calibration doctor says of these samples for this model with these options. Pure."""
+        target = _target(model, options.input_shapes)
+        allow = options.allow_damaged_images
+        return doctor.diagnose(look.measured, target, options.preprocess, allow_damaged=allow)
+
+    def thumbnail(self, key: str, file: str, owner: str) -> bytes:
+        """Raises KeyNotFound, ObjectMissing."""
+        self.size_bytes(key, owner)
+        if not THUMB.fullmatch(file):
+            raise ObjectMissing(f"There is no thumbnail {file!r}.")
+        return b"".join(self.objects.read(_beside(key, f"thumbs/{file}")))
+
+    def _owner(self, kind: str, source_id: str, owner: str) -> str:
+        return self.uploads.owner(source_id) if kind == "upload" else self.remembered(source_id, owner).owner
+
+    def _kept(self, at: str, look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The look that was kept, or a new one. That a file is bad is worth keeping too; that we failed is not."""
+        try:
+            kept: dict[str, Any] = json.loads(b"".join(self.objects.read(at)))
+            if kept.get("form") == FORM:
+                return kept
+        except ObjectMissing:
+            pass
+        try:
+            found = look()
+        except (StageCrashed, StageOutOfMemory, StageTimedOut) as error:
+            return {"error": _not_looked(error).to_dict()}
+        except (BadInput, TooLarge) as error:
+            found = {"error": error.to_dict()}
+        self.objects.put(at, [json.dumps({"form": FORM, **found}).encode()], content_type="application/json")
+        return found
+
+    def _look_at_model(self, key: str) -> dict[str, Any]:
+        with self._folder() as folder:
+            self.objects.get_file(key, folder / keys.MODEL)
+            request = {
+                "model": str(folder / keys.MODEL),
+                "toolchains": [name.value for name in self.settings.toolchains],
+                "max_bytes": self.settings.max_model_bytes,
+            }
+            return self._run(LOOK_AT_MODEL, request, folder)
+
+    def _look_at_images(self, key: str, inputs: list[dict[str, Any]] | None) -> dict[str, Any]:
+        with self._folder() as folder:
+            self.objects.get_file(key, folder / keys.IMAGES)
+            limits = {"unpacked_bytes": self.settings.max_unpacked_bytes, "max_images": self.settings.max_images}
+            request = {
+                "images": str(folder / keys.IMAGES), "unpack_to": str(folder / "unpacked"),
+                "thumbs": str(folder / "thumbs"), "limits": limits, "inputs": inputs,
+            }  # fmt: skip
+            found = self._run(LOOK_AT_IMAGES, request, folder)
+            for thumb in found["thumbnails"]:
+                at = _beside(key, f"thumbs/{thumb['file']}")
+                self.objects.put_file(at, folder / "thumbs" / thumb["file"], content_type="image/jpeg")
+            return found
+
+    def _run(self, target: str, request: dict[str, Any], folder: Path) -> dict[str, Any]:
+        limits = Limits(self.settings.stage_memory_bytes, min(self.settings.intake_time_s, LOOK_TIME_S), 1)
+        return self.sandbox.run(target, request, work_dir=folder, limits=limits).result
+
+    @contextmanager
+    def _folder(self) -> Iterator[Path]:
+        self.settings.work.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder = Path(tempfile.mkdtemp(prefix="look-", dir=self.settings.work))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _beside(key: str, name: str) -> str:
+    return f"{key.rpartition('/')[0]}/{name}"
+
+
+def _not_looked(error: ModelmillError) -> BadInput:
+    return BadInput(
+        f"The file could not be looked at: {error.message}.",
+        hint="You may submit it all the same; it is checked again then, with more time.",
+        detail={"cause": error.code},
+    )
+
+
+def _fixed_inputs(model: ModelLook | None, shapes: Shapes) -> list[dict[str, Any]] | None:
+    """The model's inputs with fixed shapes; None as long as one is open."""
+    if model is None or model.facts is None:
+        return None
+    fixed = [{**entry, "shape": _shape(entry, shapes)} for entry in model.facts["inputs"]]
+    return fixed if all(all(isinstance(axis, int) for axis in entry["shape"]) for entry in fixed) else None
+
+
+def _shape(entry: dict[str, Any], shapes: Shapes) -> list[Any]:
+    if entry["name"] in shapes:
+        return list(shapes[entry["name"]])
+    axes = list(entry["shape"])
+    is_batch_open = bool(axes) and not isinstance(axes[0], int) and all(isinstance(axis, int) for axis in axes[1:])
+    return [1, *axes[1:]] if is_batch_open and axes != ["..."] else axes
+
+
+def _target(model: ModelLook | None, shapes: Shapes) -> Target:
+    if model is None or model.facts is None:
+        return Target()
+    inputs = model.facts["inputs"]
+    shape = _shape(inputs[0], shapes) if len(inputs) == 1 else []
+    if len(shape) != 4:
+        return Target(expectation=model.expectation)
+    order = "NHWC" if shape[3] in (1, 3) and shape[1] not in (1, 3) else "NCHW"
+    height, width, channels = (shape[order.index(axis)] for axis in "HWC")
+    size = (width, height) if isinstance(width, int) and isinstance(height, int) else None
+    return Target(channels if isinstance(channels, int) else None, size, model.expectation)
+
+
+def _images_look(found: dict[str, Any]) -> ImagesLook:
+    measured = Measured(
+        count=found["count"],
+        pictures=[Picture(**entry) for entry in found["pictures"]],
+        arrays=[Numbers(**entry) for entry in found["arrays"]],
+        unreadable=[Unreadable(**entry) for entry in found["unreadable"]],
+        kinds=found["kinds"],
+        ignored=found["ignored"],
+    )
+    problem = found["problem"]
+    return ImagesLook(
+        measured, found["size_bytes"], found["formats"], found["looked_at"], tuple(found["thumbnails"]),
+        ModelmillError.from_dict(problem) if problem else None,
+    )  # fmt: skip

@@ -1,0 +1,55 @@
+"""What a conversion is worth: the reports of a job, read into values that pages, CSV and JSON share."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+from app.conversion.model import JobRecord, Stage
+from app.conversion.service import Conversion
+from app.conversion.service.quality import reading
+from app.conversion.service.quality.table import Row, rows, to_csv, to_json
+from app.conversion.service.quality.views import EXACT_DB, SNR_DB_MIN, Layer, Quality
+
+__all__ = ["Quality", "Row", "quality_context", "quality_of", "rows", "to_csv", "to_json"]
+
+REPORT_BYTES_MAX = 64 << 20
+Order = Literal["worst", "graph"]
+Precision = Literal["all", "int8", "float"]
+
+
+def quality_of(conversion: Conversion, record: JobRecord) -> Quality:
+    """From the reports that the job has so far; record: already checked to be the user's."""
+    onnx, bie, nef = (_report(conversion, record, stage) for stage in Stage)
+    return reading.quality(onnx, bie, nef, toolchain=record.options.toolchain.value)
+
+
+def quality_context(
+    conversion: Conversion, record: JobRecord, user: str, *, order: Order = "worst", precision: Precision = "all"
+) -> dict[str, Any]:
+    """What templates/conversion/_quality.html needs beside `job`. Raises JobNotFound for another user's job."""
+    if record.owner != user:
+        record = conversion.jobs.get(record.job_id, user)
+    found = quality_of(conversion, record)
+    return {
+        "job": record,
+        "quality": found,
+        "layers": chosen_layers(found, order, precision),
+        "order": order,
+        "precision": precision,
+        "rule_db": SNR_DB_MIN,
+        "exact_db": EXACT_DB,
+    }
+
+
+def chosen_layers(quality: Quality, order: Order, precision: Precision) -> tuple[Layer, ...]:
+    ordered = quality.ranked if order == "worst" else quality.layers
+    return tuple(layer for layer in ordered if precision in ("all", "int8" if layer.is_int8 else "float"))
+
+
+def _report(conversion: Conversion, record: JobRecord, stage: Stage) -> dict[str, Any] | None:
+    artifact = record.artifacts.get(f"{stage.step}.json")
+    if artifact is None or artifact.size_bytes > REPORT_BYTES_MAX:
+        return None
+    found = json.loads(b"".join(conversion.jobs.read(artifact)))
+    return found if isinstance(found, dict) else None

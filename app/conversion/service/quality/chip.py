@@ -1,0 +1,88 @@
+"""Reads the vendor's part of the reports: speed, bandwidth, nodes on the CPU, bit widths. All of it is estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.conversion.service.quality.views import BitWidth, Boundary, ChipReport, Node, Outcome, Output, Spread
+from app.conversion.toolchains.kneron.report import bits_ignored
+
+Report = Mapping[str, Any]
+BIT_TRUE = frozenset({"match", "matched", "pass", "true"})
+BANDWIDTHS = (("RDMA", "rdma_gb_s"), ("WDMA", "wdma_gb_s"), ("GETW", "getw_gb_s"))
+TRANSFERS = (("read", "ddr_read_mb"), ("write", "ddr_write_mb"))
+
+
+def chip_report(onnx: Report | None, bie: Report | None, nef: Report | None) -> ChipReport | None:
+    """None until a stage has reported. The quantization's own numbers go before the evaluator's earlier estimate."""
+    latest = bie or onnx
+    if latest is None:
+        return None
+    estimate = (onnx or {}).get("evaluation") or {}
+    measured = (bie or {}).get("quantization") or {}
+    found = {**estimate, **{key: value for key, value in measured.items() if value is not None}}
+    nodes = found.get("nodes") or {}
+    written = (nef or {}).get("nef") or {}
+    return ChipReport(
+        platform=str(latest.get("platform", "")),
+        version=str(found.get("toolchain_version") or latest.get("toolchain_version") or ""),
+        fps=found.get("fps"),
+        itc_ms=found.get("itc_ms"),
+        operations=found.get("operations"),
+        bandwidth_gb_s=_present(found, BANDWIDTHS),
+        ddr_mb=_present(found, TRANSFERS),
+        cpu_nodes=tuple((node["operator"], node["node"]) for node in found.get("cpu_nodes", ())),
+        bits=_bits((bie or {}).get("bits_requested") or {}, measured.get("bits") or {}),
+        slowest=tuple(_node(row) for row in nodes.get("slowest", ())),
+        lowest_snr=tuple(_node(row) for row in nodes.get("lowest_snr", ())),
+        node_types=tuple(sorted((nodes.get("types") or {}).items())),
+        missing_operators=_missing((onnx or {}).get("operators_probably_missing", ())),
+        bit_true_match=str(measured.get("btm") or ""),
+        chip=str(written.get("chip") or ""),
+        is_crc_ok=written.get("crc_ok"),
+    )
+
+
+def boundaries_of(onnx: Report | None, bie: Report | None, nef: Report | None) -> tuple[Boundary, ...]:
+    """The vendor measures one SNR of its own, when asked to (mode 2 or 3), and whether the simulators agree."""
+    measured = (bie or {}).get("quantization") or {}
+    snr_db = measured.get("snr_db")
+    outputs = () if snr_db is None else (Output("", Spread(mean=snr_db), Spread()),)
+    is_bit_true = str(measured.get("btm") or "").strip().lower() in BIT_TRUE
+    return (
+        Boundary("optimise", "model.onnx", "out.onnx", _reached(onnx)),
+        Boundary("quantise", "out.onnx", "out.bie", "measured" if outputs else _reached(bie), outputs=outputs),
+        Boundary("compile", "out.bie", "out.nef", "bit_true" if nef and is_bit_true else _reached(nef)),
+    )
+
+
+def _reached(report: Report | None) -> Outcome:
+    return "pending" if report is None else "unmeasured"
+
+
+def _present(found: Report, names: tuple[tuple[str, str], ...]) -> tuple[tuple[str, float], ...]:
+    return tuple((label, found[key]) for label, key in names if found.get(key) is not None)
+
+
+def _bits(requested: Mapping[str, str], effective: Mapping[str, str]) -> tuple[BitWidth, ...]:
+    return tuple(
+        BitWidth(
+            part, requested.get(part, ""), effective.get(part, ""),
+            is_ignored=bool(bits_ignored({part: requested[part]}, dict(effective))) if part in requested else False,
+        )
+        for part in sorted(requested.keys() | effective.keys())
+    )  # fmt: skip
+
+
+def _node(row: Report) -> Node:
+    bits = " / ".join(str(row[key]) for key in ("bits_in", "bits_weight", "bits_out") if row.get(key))
+    return Node(
+        node=str(row.get("node", "")), origin=str(row.get("origin", "")), type=str(row.get("type", "")), bits=bits,
+        runtime_ms=row.get("runtime_ms"), snr_db=row.get("snr_db"),
+    )  # fmt: skip
+
+
+def _missing(rows: Any) -> tuple[str, ...]:
+    names = {str(row.get("operator", row.get("op_type", ""))) if isinstance(row, Mapping) else str(row) for row in rows}
+    return tuple(sorted(name for name in names if name))

@@ -1,0 +1,115 @@
+"""The same numbers as one flat table: what the CSV, the JSON and the page's tables are made of."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from app.conversion.service.quality.views import Boundary, ChipReport, Layer, Output, Pair, Quality, Spread
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet takes a text that begins so for a formula."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """section: optimise, quantise, compile, layer, sample, size, latency or chip. value, unit: for single numbers."""
+
+    section: str
+    name: str
+    kind: str = ""
+    precision: str = ""
+    snr_db_mean: float | None = None
+    snr_db_min: float | None = None
+    snr_db_p5: float | None = None
+    cosine_mean: float | None = None
+    cosine_min: float | None = None
+    cosine_p5: float | None = None
+    max_abs: float | None = None
+    weight_snr_db: float | None = None
+    samples: int | None = None
+    value: float | None = None
+    unit: str = ""
+
+
+def rows(quality: Quality) -> list[Row]:
+    """Boundaries, then layers in graph order, then worst samples, size, latency and the chip's numbers."""
+    return [
+        *(_output(boundary, output) for boundary in quality.boundaries for output in boundary.outputs),
+        *(_layer(layer) for layer in quality.layers),
+        *(Row("sample", one.name, snr_db_min=one.snr_db, samples=1) for one in quality.worst_samples),
+        *_pair("size", quality.size_bytes, "bytes"),
+        *([] if quality.nef_bytes is None else [Row("size", "nef", value=quality.nef_bytes, unit="bytes")]),
+        *_pair("latency", quality.latency_ms, "ms"),
+        *_chip(quality.chip),
+    ]
+
+
+def to_csv(quality: Quality) -> str:
+    """RFC 4180 with a header line; an empty cell where there is no number."""
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow(field.name for field in fields(Row))
+    for row in rows(quality):
+        writer.writerow(_cell(value) for value in asdict(row).values())
+    return file.getvalue()
+
+
+def to_json(quality: Quality) -> dict[str, Any]:
+    """{toolchain, samples, images, verdict, rows: [the CSV's rows], warnings}"""
+    quantised = quality.boundaries[1]
+    return {
+        "toolchain": quality.toolchain,
+        "samples": quality.samples,
+        "images": quantised.inputs,
+        "verdict": asdict(quality.verdict) if quality.verdict else None,
+        "rows": [asdict(row) for row in rows(quality)],
+        "warnings": list(quality.warnings),
+    }
+
+
+def _output(boundary: Boundary, output: Output) -> Row:
+    samples = output.snr_db.n or boundary.samples
+    row = Row(boundary.step, output.name, kind=output.saturates, max_abs=output.max_abs, samples=samples)
+    return _with_spreads(row, output.snr_db, output.cosine)
+
+
+def _layer(layer: Layer) -> Row:
+    row = Row(
+        "layer", layer.name, kind=layer.op_type, precision="int8" if layer.is_int8 else "float", max_abs=layer.max_abs,
+        weight_snr_db=layer.weight_snr_db, samples=layer.snr_db.n,
+    )  # fmt: skip
+    return _with_spreads(row, layer.snr_db, layer.cosine)
+
+
+def _with_spreads(row: Row, snr_db: Spread, cosine: Spread) -> Row:
+    return replace(
+        row, snr_db_mean=snr_db.mean, snr_db_min=snr_db.min, snr_db_p5=snr_db.p5,
+        cosine_mean=cosine.mean, cosine_min=cosine.min, cosine_p5=cosine.p5,
+    )  # fmt: skip
+
+
+def _pair(section: str, pair: Pair | None, unit: str) -> list[Row]:
+    if pair is None:
+        return []
+    return [Row(section, "float", value=pair.float_, unit=unit), Row(section, "int8", value=pair.int8, unit=unit)]
+
+
+def _chip(chip: ChipReport | None) -> Iterator[Row]:
+    if chip is None:
+        return
+    single = (("fps", chip.fps, "1/s"), ("itc", chip.itc_ms, "ms"), ("operations", chip.operations, "1"))
+    yield from (Row("chip", name, value=value, unit=unit) for name, value, unit in single if value is not None)
+    yield from (Row("chip", name, kind="bandwidth", value=value, unit="GB/s") for name, value in chip.bandwidth_gb_s)
+    yield from (Row("chip", name, kind="DDR", value=value, unit="MB") for name, value in chip.ddr_mb)
+    yield from (Row("chip", node, kind=f"CPU {operator}") for operator, node in chip.cpu_nodes)
+    yield from (Row("chip", b.part, kind=f"bits requested {b.requested}", precision=b.effective) for b in chip.bits)
+
+
+def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value

@@ -1,0 +1,208 @@
+"""What the quality section shows, as values: no report format, no words, no markup."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+SNR_DB_MIN = 20.0
+"""Kneron's manual calls an output of 20 dB and more acceptable."""
+EXACT_DB = 120.0
+"""What the toolchain reports for tensors that are equal."""
+
+Step = Literal["optimise", "quantise", "compile"]
+Outcome = Literal["exact", "bit_true", "measured", "unmeasured", "pending"]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One number over n samples. The proofs of equality keep the lowest only: mean and p5 are None then."""
+
+    mean: float | None = None
+    min: float | None = None
+    p5: float | None = None
+    n: int = 0
+
+    @property
+    def shown(self) -> float | None:
+        """The mean where it is known, else the lowest."""
+        return self.min if self.mean is None else self.mean
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output of the model at one boundary. saturates: the operator that hides errors before it, if any."""
+
+    name: str
+    snr_db: Spread
+    cosine: Spread
+    max_abs: float | None = None
+    is_exact: bool = False
+    saturates: str = ""
+    silent_samples: int = 0
+    other_shape_samples: int = 0
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """The model before and after one step, both run on the same samples. samples: how many; inputs: which."""
+
+    step: Step
+    before: str
+    after: str
+    outcome: Outcome
+    samples: int = 0
+    inputs: str = ""
+    outputs: tuple[Output, ...] = ()
+
+    @property
+    def snr_db(self) -> float | None:
+        """Of the worst output."""
+        return min((s for output in self.outputs if (s := output.snr_db.shown) is not None), default=None)
+
+    @property
+    def cosine(self) -> float | None:
+        return min((c for output in self.outputs if (c := output.cosine.shown) is not None), default=None)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer with all layers quantized: errors add up with depth. position: 1 for the first in graph order."""
+
+    position: int
+    name: str
+    op_type: str
+    is_int8: bool
+    merged: str
+    snr_db: Spread
+    cosine: Spread
+    max_abs: float | None
+    weight_snr_db: float | None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    snr_db: float | None
+    rule: str
+    passed: bool
+
+
+@dataclass(frozen=True)
+class WorstSample:
+    index: int
+    name: str
+    snr_db: float
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The same thing of the float and of the int8 model."""
+
+    float_: float
+    int8: float
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times smaller or faster int8 is."""
+        return self.float_ / self.int8 if self.int8 > 0 else None
+
+    @property
+    def largest(self) -> float:
+        return max(self.float_, self.int8)
+
+
+@dataclass(frozen=True)
+class BitWidth:
+    """Of one part of the model; effective is empty when the report does not say."""
+
+    part: str
+    requested: str
+    effective: str
+    is_ignored: bool
+
+
+@dataclass(frozen=True)
+class Node:
+    """A row of the vendor's per-node table."""
+
+    node: str
+    origin: str
+    type: str
+    bits: str
+    runtime_ms: float | None
+    snr_db: float | None
+
+
+@dataclass(frozen=True)
+class ChipReport:
+    """What the vendor's evaluator expects of the chip. Estimates: nothing here was measured on a device."""
+
+    platform: str
+    version: str
+    fps: float | None
+    itc_ms: float | None
+    operations: float | None
+    bandwidth_gb_s: tuple[tuple[str, float], ...]
+    ddr_mb: tuple[tuple[str, float], ...]
+    cpu_nodes: tuple[tuple[str, str], ...]
+    bits: tuple[BitWidth, ...]
+    slowest: tuple[Node, ...] = ()
+    lowest_snr: tuple[Node, ...] = ()
+    node_types: tuple[tuple[str, int], ...] = ()
+    missing_operators: tuple[str, ...] = ()
+    bit_true_match: str = ""
+    """The vendor's own word on whether its two simulators agree; empty when it did not compare."""
+    chip: str = ""
+    is_crc_ok: bool | None = None
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Everything of one job. layers: in graph order. images: which samples, in the report's words."""
+
+    toolchain: str
+    boundaries: tuple[Boundary, ...]
+    verdict: Verdict | None = None
+    layers: tuple[Layer, ...] = ()
+    layers_left_out: int = 0
+    layer_samples: int = 0
+    worst_samples: tuple[WorstSample, ...] = ()
+    size_bytes: Pair | None = None
+    latency_ms: Pair | None = None
+    latency_threads: int = 1
+    nef_bytes: int | None = None
+    samples: int = 0
+    calibration_samples: int = 0
+    calibration_method: str = ""
+    skipped: int = 0
+    float_tail: str = ""
+    warnings: tuple[str, ...] = ()
+    chip: ChipReport | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return all(boundary.outcome == "pending" for boundary in self.boundaries)
+
+    @property
+    def worst_layer(self) -> Layer | None:
+        ranked = self.ranked
+        return ranked[0] if ranked and ranked[0].snr_db.shown is not None else None
+
+    @property
+    def first_bad_layer(self) -> Layer | None:
+        """The first in graph order that falls below the rule: errors of those after it may be its own."""
+        return next((one for one in self.layers if (one.snr_db.shown or EXACT_DB) < SNR_DB_MIN), None)
+
+    @property
+    def ranked(self) -> tuple[Layer, ...]:
+        """Worst first; layers without an SNR come last."""
+        return tuple(sorted(self.layers, key=_rank))
+
+    @property
+    def saturating(self) -> tuple[Output, ...]:
+        return tuple(output for boundary in self.boundaries for output in boundary.outputs if output.saturates)
+
+
+def _rank(layer: Layer) -> tuple[bool, float, int]:
+    snr = layer.snr_db.shown
+    return snr is None, 0.0 if snr is None else snr, layer.position

@@ -1,0 +1,195 @@
+"""Is everything there that a conversion needs? Workers, queues, Redis, the object store, versions; whatever is away is
+said, never raised."""
+
+from __future__ import annotations
+
+import platform
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import redis
+
+from app.conversion.model import JobRecord, Stage
+from app.conversion.service import Conversion
+from app.conversion.service.dispatch import DONE
+from app.kit.clock import from_text
+from app.kit.errors import ModelmillError
+from app.settings import Settings
+
+PACKAGES = ("modelmill", "dramatiq", "starlette", "onnx", "onnxruntime", "onnxslim", "netron")
+QUEUES = (*(stage.step for stage in Stage), DONE)
+
+
+@dataclass(frozen=True)
+class WorkerView:
+    """job_id: what it works on, empty when idle or when the job is another user's. since: when it took the job up, or
+    came to life."""
+
+    name: str
+    queue: str
+    host: str
+    pid: int
+    is_busy: bool
+    since: datetime
+    job_id: str = ""
+    job_name: str = ""
+    progress: int | None = None
+    toolchains: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class QueueView:
+    """waiting: jobs that no worker has taken up. oldest_s: how long the first of them waits already."""
+
+    queue: str
+    waiting: int
+    oldest_s: float | None
+    workers: tuple[WorkerView, ...]
+
+    @property
+    def busy(self) -> int:
+        return sum(worker.is_busy for worker in self.workers)
+
+    @property
+    def command(self) -> str:
+        """What an operator runs to have (one more) worker on this queue."""
+        return f"dramatiq actors --queues {self.queue} --processes 1 --threads 1"
+
+
+@dataclass(frozen=True)
+class Health:
+    """One thing we lean on. latency_ms: of one small question; problem: why it does not answer."""
+
+    name: str
+    detail: str
+    latency_ms: float | None = None
+    problem: str = ""
+
+    @property
+    def is_up(self) -> bool:
+        return not self.problem
+
+
+@dataclass(frozen=True)
+class SystemView:
+    """queues: one per stage, in their order, then the scheduler's; empty while Redis is away."""
+
+    queues: tuple[QueueView, ...]
+    redis: Health
+    store: Health
+    toolchains: tuple[str, ...]
+    versions: tuple[tuple[str, str], ...]
+
+    @property
+    def stages(self) -> tuple[QueueView, ...]:
+        return tuple(queue for queue in self.queues if queue.queue != DONE)
+
+    @property
+    def scheduler(self) -> QueueView | None:
+        return next((queue for queue in self.queues if queue.queue == DONE), None)
+
+    @property
+    def bie(self) -> QueueView | None:
+        """BIE capacity is the number of its living workers; its use, how many of them are busy."""
+        return next((queue for queue in self.queues if queue.queue == Stage.BIE.step), None)
+
+    @property
+    def is_ready(self) -> bool:
+        """Can a conversion submitted now come to its end?"""
+        return self.redis.is_up and self.store.is_up and bool(self.queues) and all(q.workers for q in self.queues)
+
+
+def look(conversion: Conversion, settings: Settings, user: str, now: datetime) -> SystemView:
+    """Everything as it is now. Jobs of other users are counted, not named."""
+    health = _redis_health(conversion)
+    try:
+        queues = _queues(conversion, user, now) if health.is_up else ()
+    except redis.RedisError as error:
+        queues, health = (), Health(health.name, health.detail, problem=_first_line(error))
+    return SystemView(
+        queues, health, _store_health(conversion, settings), tuple(t.value for t in settings.toolchains), versions()
+    )
+
+
+@cache
+def versions() -> tuple[tuple[str, str], ...]:
+    """Of what this web process runs on; workers may differ, and a job says which versions made it."""
+    found = [("python", platform.python_version())]
+    for package in PACKAGES:
+        try:
+            found.append((package, version(package)))
+        except PackageNotFoundError:
+            continue
+    return tuple(found)
+
+
+def _queues(conversion: Conversion, user: str, now: datetime) -> tuple[QueueView, ...]:
+    workers = [_worker(conversion, name, said, user) for name, said in conversion.jobs.store.workers().items()]
+    return tuple(
+        QueueView(
+            queue, conversion.jobs.broker.waiting(queue), _oldest_s(conversion, queue, now),
+            tuple(worker for worker in workers if worker.queue == queue),
+        )
+        for queue in QUEUES
+    )  # fmt: skip
+
+
+def _worker(conversion: Conversion, name: str, said: dict[str, Any], user: str) -> WorkerView:
+    record = conversion.jobs.store.get(said["job_id"]) if said.get("job_id") else None
+    mine = record if record is not None and record.owner == user else None
+    return WorkerView(
+        name=name, queue=said["queue"], host=said["host"], pid=said["pid"], is_busy=bool(said.get("job_id")),
+        since=_since(record, said), job_id=mine.job_id if mine else "", job_name=mine.name if mine else "",
+        progress=mine.stages[said["queue"]].progress if mine and said["queue"] in mine.stages else None,
+        toolchains=tuple(said.get("toolchains", ())),
+    )  # fmt: skip
+
+
+def _since(record: JobRecord | None, said: dict[str, Any]) -> datetime:
+    started = record.stages[said["queue"]].started_at if record and said["queue"] in record.stages else None
+    return from_text(started) if started else datetime.fromtimestamp(said["started_at"]).astimezone()
+
+
+def _oldest_s(conversion: Conversion, queue: str, now: datetime) -> float | None:
+    """Only jobs tell their age: a stage's message carries the job's id, the scheduler's an id of its own."""
+    if queue == DONE:
+        return None
+    broker: Any = conversion.jobs.broker
+    first = broker.client.lindex(broker.list_key(queue), 0)
+    record = conversion.jobs.store.get(first.decode()) if first else None
+    queued_at = record.stages[queue].queued_at if record else None
+    return (now - from_text(queued_at)).total_seconds() if queued_at else None
+
+
+def _redis_health(conversion: Conversion) -> Health:
+    client = conversion.jobs.store.client
+    begin = time.perf_counter()
+    try:
+        client.ping()
+        latency_ms = 1000 * (time.perf_counter() - begin)
+        said = client.info("server")
+    except redis.RedisError as error:
+        return Health("Redis", "", problem=_first_line(error))
+    kind, number = ("Valkey", said["valkey_version"]) if "valkey_version" in said else ("Redis", said["redis_version"])
+    return Health(kind, str(number), round(latency_ms, 2))
+
+
+def _store_health(conversion: Conversion, settings: Settings) -> Health:
+    is_s3 = settings.store == "s3"
+    name = "s3" if is_s3 else "filesystem"
+    detail = f"{settings.s3_endpoint}/{settings.s3_bucket}" if is_s3 else ""
+    begin = time.perf_counter()
+    try:
+        conversion.jobs.objects.check()
+    except ModelmillError as error:
+        return Health(name, detail, problem=error.message)
+    return Health(name, detail, round(1000 * (time.perf_counter() - begin), 2))
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__

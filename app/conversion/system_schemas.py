@@ -1,0 +1,60 @@
+"""The JSON of GET /system, read off the service's view."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, field_validator
+
+
+class OfView(BaseModel):
+    model_config = ConfigDict(from_attributes=True, use_attribute_docstrings=True)
+
+
+class WorkerAnswer(OfView):
+    name: str
+    host: str
+    pid: int
+    is_busy: bool
+    since: datetime
+    """When it took its job up, or came to life."""
+    job_id: str
+    """Empty when idle, or when the job is another user's."""
+    progress: int | None
+    toolchains: tuple[str, ...]
+
+
+class QueueAnswer(OfView):
+    queue: str
+    waiting: int
+    oldest_s: float | None
+    """How long the first waiting job waits already."""
+    busy: int
+    workers: tuple[WorkerAnswer, ...]
+    command: str
+    """What an operator runs to have one more worker on this queue."""
+
+
+class HealthAnswer(OfView):
+    name: str
+    detail: str
+    is_up: bool
+    latency_ms: float | None
+    problem: str
+
+
+class SystemAnswer(OfView):
+    is_ready: bool
+    """Can a conversion submitted now come to its end?"""
+    queues: tuple[QueueAnswer, ...]
+    """One per stage, then the scheduler's (done); empty while Redis is away."""
+    redis: HealthAnswer
+    store: HealthAnswer
+    toolchains: tuple[str, ...]
+    versions: dict[str, str]
+
+    @field_validator("versions", mode="before")
+    @classmethod
+    def _from_pairs(cls, value: Any) -> dict[str, str]:
+        return dict(value)

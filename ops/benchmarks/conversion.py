@@ -1,0 +1,210 @@
+"""A real model through the product, against the same toolchain calls in one plain process that has imported everything.
+
+Submit to COMPLETED is measured as a client sees it: POST /jobs, which checks the inputs (intake), then the events until
+`done`. The plain process has the inputs in its folder already. Both are warm and run in turn.
+MODELMILL_BENCH_ROUNDS sets how often, 5 by default.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from app.conversion.model import Stage
+from app.conversion.options import Options
+from app.conversion.toolchains.base import REF_IMAGES, StageRequest
+from app.conversion.toolchains.forkserver import PRELOADED
+from app.kit.clock import from_text
+from ops.stand import REPOSITORY, Stand
+
+ROUNDS = int(os.environ.get("MODELMILL_BENCH_ROUNDS", "5"))
+AIM_RATIO = 1.10
+SHARED = REPOSITORY.parent / "shared" / "data"
+SAMPLE = REPOSITORY / "ops" / "samples" / "digits"
+PREPROCESS = {"scale": 1.0, "mean": [127.0], "std": [128.0], "color": "RGB"}
+
+
+@dataclass(frozen=True)
+class Inputs:
+    name: str
+    model: Path
+    pictures: Path
+    """A zip."""
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Seconds. Of each stage: sandbox and cpu are the child's life and its CPU time, around what its worker does before
+    and after, hop the time from the end of the stage before (or the record's creation) to the worker's beginning."""
+
+    total: float
+    intake: float
+    sandbox: dict[str, float]
+    cpu: dict[str, float]
+    around: dict[str, float]
+    hop: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Wall and CPU seconds of each stage."""
+
+    wall: dict[str, float]
+    cpu: dict[str, float]
+
+    @property
+    def total(self) -> float:
+        return sum(self.wall.values())
+
+
+def main() -> None:
+    if sys.argv[-1] == "plain":
+        _serve_plain()
+        return
+    with tempfile.TemporaryDirectory() as name, Stand(Path(name)) as stand:
+        folder = Path(name)
+        inputs = _inputs(folder)
+        stand.workers("actors", onnx=1, bie=1, nef=1, done=1)
+        stand.web()
+        plain = subprocess.Popen(
+            [sys.executable, "-m", "ops.benchmarks.conversion", "plain"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=REPOSITORY, text=True,
+            env={**stand.env, "OPENBLAS_NUM_THREADS": "1"},  # as in the sandbox
+        )  # fmt: skip
+        with httpx.Client(base_url=stand.url, timeout=600) as client, plain:
+            keys = _upload(client, inputs)
+            rounds = []
+            for number in range(ROUNDS + 1):  # the first warms both up
+                alone = _plain(plain, folder, inputs) if number % 2 else None
+                timed = _product(client, keys, inputs)
+                rounds.append((timed, alone or _plain(plain, folder, inputs)))
+            assert plain.stdin is not None
+            plain.stdin.close()
+    _print(inputs, rounds[1:])
+
+
+def _inputs(folder: Path) -> Inputs:
+    model = SHARED / "models" / "face_rfb_320.onnx"
+    pictures = sorted((SHARED / "images").glob("face_*.jpg"))
+    if not model.is_file() or not pictures:
+        print(f"{model} or its pictures are absent: the bundled digits sample is measured in their place.")
+        return Inputs("digits", SAMPLE / "digits.onnx", SAMPLE / "reference.zip", {"preprocess": {"scale": 1 / 255}})
+    packed = folder / "pictures.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        for picture in pictures:
+            archive.write(picture, picture.name)
+    return Inputs(f"{model.stem}, {len(pictures)} pictures", model, packed, {"preprocess": PREPROCESS})
+
+
+def _upload(client: httpx.Client, inputs: Inputs) -> dict[str, str]:
+    with inputs.model.open("rb") as model, inputs.pictures.open("rb") as pictures:
+        files = {"model": (inputs.model.name, model), "images": ("pictures.zip", pictures)}
+        answer = client.post("/uploads", files=files).raise_for_status().json()
+    return {"model_key": answer["model_key"], "quant_key": answer["quant_key"]}
+
+
+def _product(client: httpx.Client, keys: dict[str, str], inputs: Inputs) -> Timed:
+    started = time.perf_counter()
+    answer = client.post("/jobs", json={**keys, "options": inputs.options}).raise_for_status().json()
+    submitted = time.perf_counter()
+    with client.stream("GET", f"/jobs/{answer['job_id']}/events") as events:
+        event = ""
+        for line in events.iter_lines():
+            if line.startswith("event: "):
+                event = line.removeprefix("event: ")
+            if event == "done" and line.startswith("data: "):
+                total = time.perf_counter() - started
+                return _timed(json.loads(line.removeprefix("data: ")), total, submitted - started)
+    raise SystemExit(f"the events of job {answer['job_id']} ended before it did")
+
+
+def _timed(record: dict[str, Any], total: float, intake: float) -> Timed:
+    if record["status"] != "COMPLETED":
+        raise SystemExit(f"the job failed: {record['error']}")
+    sandbox, cpu, around, hop = {}, {}, {}, {}
+    before = _moment(record["created_at"])
+    for stage in Stage:
+        found = record["stages"][stage.step]
+        begun, ended = _moment(found["started_at"]), _moment(found["finished_at"])
+        sandbox[stage.step], cpu[stage.step] = found["summary"]["wall_s"], found["summary"]["cpu_s"]
+        around[stage.step] = ended - begun - sandbox[stage.step]
+        hop[stage.step] = begun - before
+        before = ended
+    return Timed(total, intake, sandbox, cpu, around, hop)
+
+
+def _moment(text: str) -> float:
+    return from_text(text).timestamp()
+
+
+def _plain(process: subprocess.Popen[str], folder: Path, inputs: Inputs) -> Plain:
+    """Prepare a work folder and have the plain process run its stages."""
+    work = folder / "plain"
+    (work / REF_IMAGES).mkdir(parents=True)
+    shutil.copy(inputs.model, work)
+    with zipfile.ZipFile(inputs.pictures) as archive:
+        archive.extractall(work / REF_IMAGES)
+    assert process.stdin is not None and process.stdout is not None
+    print(json.dumps({"work": str(work), "options": inputs.options}), file=process.stdin, flush=True)
+    found = json.loads(process.stdout.readline())
+    shutil.rmtree(work)
+    return Plain(**found)
+
+
+def _serve_plain() -> None:
+    """The plain process: a line with a work folder in, a line with the seconds of each stage out."""
+    for module in (*PRELOADED, *(f"app.conversion.toolchains.host.{stage.step}_stage" for stage in Stage)):
+        importlib.import_module(module)
+    from app.conversion.toolchains.host import HostToolchain
+    from app.settings import load_settings
+
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what the toolchain prints
+    toolchain, threads = HostToolchain(), load_settings().threads
+    for line in sys.stdin:
+        asked, wall, cpu = json.loads(line), {}, {}
+        for stage in Stage:
+            request = StageRequest(stage, Path(asked["work"]), Options.model_validate(asked["options"]), threads)
+            started, cpu_started = time.perf_counter(), time.process_time()
+            toolchain.run(request, lambda *_: None)
+            wall[stage.step] = time.perf_counter() - started
+            cpu[stage.step] = time.process_time() - cpu_started
+        print(json.dumps({"wall": wall, "cpu": cpu}), file=answers)
+
+
+def _print(inputs: Inputs, rounds: list[tuple[Timed, Plain]]) -> None:
+    def median(values: Iterable[float]) -> str:
+        return f"{statistics.median(values) * 1000:.0f}"
+
+    print(f"\n{inputs.name}: {ROUNDS} rounds in turn, medians in ms")
+    print(f"{'stage':6} {'plain':>8} {'its CPU':>8} {'sandbox':>8} {'its CPU':>8} {'around it':>10} {'hop before':>11}")
+    for step in (stage.step for stage in Stage):
+        plain, plain_cpu = median(p.wall[step] for _, p in rounds), median(p.cpu[step] for _, p in rounds)
+        sandbox, cpu = median(t.sandbox[step] for t, _ in rounds), median(t.cpu[step] for t, _ in rounds)
+        around, hop = median(t.around[step] for t, _ in rounds), median(t.hop[step] for t, _ in rounds)
+        print(f"{step:6} {plain:>8} {plain_cpu:>8} {sandbox:>8} {cpu:>8} {around:>10} {hop:>11}")
+    total, intake = median(t.total for t, _ in rounds), median(t.intake for t, _ in rounds)
+    print(f"submit → COMPLETED {total}, of it the submission with its check {intake}")
+    print(f"plain script {median(p.total for _, p in rounds)}")
+    whole = statistics.median(t.total / p.total for t, p in rounds)
+    without = statistics.median((t.total - t.intake) / p.total for t, p in rounds)
+    print(f"ratio {whole:.3f} (aim {AIM_RATIO:.2f}); from the answer to the submission on {without:.3f}")
+
+
+if __name__ == "__main__":
+    main()

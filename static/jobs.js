@@ -1,0 +1,27 @@
+// The list: filters that apply at once, and buttons that know how many jobs are ticked.
+(() => {
+  document.querySelectorAll("[data-submits]").forEach((select) => {
+    select.addEventListener("change", () => select.form.requestSubmit());
+  });
+
+  const form = document.querySelector("[data-selection]");
+  if (!form) return;
+  const all = form.querySelector("[data-tick-all]");
+  const text = form.querySelector("[data-selected-text]");
+  const empty = text.textContent;
+  const boxes = () => [...form.querySelectorAll('input[name="id"]')];
+  const show = () => {
+    const count = boxes().filter((box) => box.checked).length;
+    text.textContent = count === 0 ? empty : count === 1 ? text.dataset.one : text.dataset.many.replace("#", count);
+    form.querySelectorAll("[data-needs]").forEach((button) => {
+      button.disabled = button.value === "compare" ? count !== 2 : count === 0;
+    });
+    all.checked = count > 0 && count === boxes().length;
+    all.indeterminate = count > 0 && !all.checked;
+  };
+  all.hidden = false;
+  all.addEventListener("change", () => { boxes().forEach((box) => { box.checked = all.checked; }); show(); });
+  form.addEventListener("change", show);
+  window.addEventListener("pageshow", show);  // after "back" the browser restores the ticks
+  show();
+})();

@@ -1,0 +1,182 @@
+// The new-conversion form: files go to /uploads as they are (the browser streams them from disk), with progress, speed,
+// time left, cancel and retry. Without this script the same form sends its files itself.
+(() => {
+  const form = document.getElementById("new-form");
+  if (!form) return;
+  form.classList.add("js");
+  const SAMPLES = /\.(zip|npy|npz|jpe?g|png|bmp|webp|ppm|gif|tiff?)$/i;
+  const submit = form.querySelector("[data-submit]");
+  const area = (part) => document.getElementById(`${part}-area`);
+  const refresh = (...parts) => parts.forEach((part) => window.htmx.trigger(area(part), "refresh"));
+  const say = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+  const size = (bytes) => {
+    const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let unit = 0;
+    for (; bytes >= 999.5 && unit < units.length - 1; unit += 1) bytes /= 1024;
+    return `${bytes >= 99.95 || unit === 0 ? bytes.toFixed(0) : bytes.toFixed(1)} ${units[unit]}`;
+  };
+  const clock = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
+  const busy = new Set();
+  const settle = () => { submit.disabled = busy.size > 0; };
+
+  class Upload {
+    constructor(card) {
+      this.card = card;
+      this.part = card.dataset.upload;
+      this.find = (selector) => card.querySelector(selector);
+      for (const input of card.querySelectorAll('input[type="file"]')) {
+        input.removeAttribute("name");  // sent by us, not by the form
+        input.addEventListener("change", () => { this.send([...input.files]); input.value = ""; });
+      }
+      this.find("[data-cancel]").addEventListener("click", () => this.cancel());
+      this.find("[data-retry]").addEventListener("click", () => this.send(this.files));
+      for (const name of ["dragenter", "dragover"]) card.addEventListener(name, (event) => this.over(event, true));
+      for (const name of ["dragleave", "drop"]) card.addEventListener(name, (event) => this.over(event, false));
+      card.addEventListener("drop", (event) => this.dropped(event));
+    }
+
+    over(event, isOver) {
+      event.preventDefault();
+      if (event.type === "dragleave" && this.card.contains(event.relatedTarget)) return;
+      this.card.classList.toggle("is-over", isOver);
+    }
+
+    async dropped(event) {
+      const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry && item.webkitGetAsEntry());
+      const plain = [...event.dataTransfer.files];
+      if (!entries.some((entry) => entry && entry.isDirectory)) return this.send(plain);
+      const found = [];
+      for (const entry of entries) if (entry) await walk(entry, found);
+      return this.send(found);
+    }
+
+    send(files) {
+      if (!files.length) return;
+      const chosen = this.part === "model" ? files.slice(0, 1) : samples(files);
+      this.cancel();
+      this.files = chosen;
+      this.show(chosen.length === 1 ? chosen[0].name : say(form.dataset.several, { count: chosen.length }));
+      if (!chosen.length) { this.fail(form.dataset.skipped, false); return; }
+      const body = new FormData();
+      for (const file of chosen) body.append(this.part, file, file.name);
+      const request = this.request = new XMLHttpRequest();
+      const began = performance.now();
+      request.upload.addEventListener("progress", (event) => this.tell(event, began));
+      request.addEventListener("load", () => this.done(request));
+      request.addEventListener("error", () => this.fail(form.dataset.failed, true));
+      request.open("POST", "/uploads");
+      request.setRequestHeader("Accept", "application/json");
+      busy.add(this.part);
+      settle();
+      request.send(body);
+    }
+
+    show(name) {
+      this.card.classList.add("is-sending");
+      this.find("[data-sending]").hidden = false;
+      this.find("[data-file]").textContent = name;
+      this.find("[data-retry]").hidden = true;
+      this.find("[data-told]").textContent = "";
+      this.find("[data-told]").classList.remove("error");
+      this.find("progress").classList.remove("bad");
+      this.find("progress").value = 0;
+    }
+
+    tell(event, began) {
+      const seconds = (performance.now() - began) / 1000;
+      const speed = event.loaded / Math.max(seconds, 0.001);
+      const values = {
+        done: size(event.loaded), total: size(event.total), speed: size(speed),
+        left: clock((event.total - event.loaded) / Math.max(speed, 1)),
+      };
+      this.find("progress").value = event.total ? (100 * event.loaded) / event.total : 0;
+      const text = event.loaded >= event.total ? form.dataset.stored : seconds > 0.5 ? form.dataset.progress : form.dataset.begun;
+      this.find("[data-told]").textContent = say(text, values);
+    }
+
+    done(request) {
+      let answer = {};
+      try { answer = JSON.parse(request.responseText); } catch { /* a proxy's page: told by its status */ }
+      if (request.status !== 201) {
+        const error = answer.error || { message: `${request.status} ${request.statusText}` };
+        this.fail([error.message, error.hint].filter(Boolean).join(" "), request.status >= 500 || request.status === 429);
+        return;
+      }
+      this.find("[data-key]").value = this.part === "model" ? answer.model_key : answer.quant_key;
+      this.find("[data-name]").value = this.find("[data-file]").textContent;
+      this.find("progress").removeAttribute("value");
+      this.find("[data-cancel]").hidden = true;
+      busy.delete(this.part);
+      settle();
+      const ours = area(this.part);
+      const finish = () => { ours.removeEventListener("htmx:after:swap", finish); this.hide(); };
+      ours.addEventListener("htmx:after:swap", finish);
+      ours.addEventListener("htmx:error", () => this.hide(), { once: true });
+      refresh(this.part);
+      if (this.part === "model" && document.querySelector('[name="quant_key"]').value) refresh("images");
+    }
+
+    hide() {
+      this.card.classList.remove("is-sending");
+      this.card.classList.toggle("is-filled", Boolean(this.find("[data-key]").value));
+      this.find("[data-sending]").hidden = true;
+      this.find("[data-cancel]").hidden = false;
+    }
+
+    fail(text, canRetry) {
+      busy.delete(this.part);
+      settle();
+      this.request = null;
+      this.find("progress").classList.add("bad");
+      this.find("[data-told]").textContent = text;
+      this.find("[data-told]").classList.add("error");
+      this.find("[data-retry]").hidden = !canRetry;
+    }
+
+    cancel() {
+      if (this.request) this.request.abort();
+      this.request = null;
+      busy.delete(this.part);
+      settle();
+      this.hide();
+    }
+  }
+
+  const samples = (files) => files.filter((file) => SAMPLES.test(file.name) && !file.name.startsWith("."));
+
+  // Every file below a dropped folder; readEntries gives at most a hundred at a time.
+  const walk = async (entry, found) => {
+    if (entry.isFile) {
+      found.push(await new Promise((resolve, reject) => entry.file(resolve, reject)));
+      return;
+    }
+    const reader = entry.createReader();
+    for (;;) {
+      const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
+      if (!some.length) return;
+      for (const inner of some) await walk(inner, found);
+    }
+  };
+
+  form.querySelectorAll("[data-upload]").forEach((card) => new Upload(card));
+  // A file dropped beside a card must not replace the page.
+  for (const name of ["dragover", "drop"]) document.addEventListener(name, (event) => event.preventDefault());
+
+  form.addEventListener("change", (event) => {
+    const name = event.target.name || "";
+    if (/^(toolchain|platform)$/.test(name)) refresh("model", "options");
+    if (/^(preset|pre|quantization\.|kneron\.|preprocess\.)/.test(name)) refresh("options");
+    if (/^(pre$|preprocess\.|shape\.|allow_damaged)/.test(name) && form.elements.quant_key.value) refresh("images");
+  });
+  form.addEventListener("toggle", (event) => {
+    if (event.target.dataset.panel === "advanced") form.elements.advanced.value = event.target.open ? "1" : "";
+  }, true);
+
+  const once = (button, text) => { button.disabled = true; if (text) button.textContent = text; };
+  form.addEventListener("submit", () => once(submit, form.dataset.checking));
+  document.querySelectorAll("[data-once]").forEach((button) => {
+    button.form.addEventListener("submit", () => once(button, form.dataset.checking));
+  });
+  // Back from the job's page by the browser's cache: the buttons work again.
+  window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+})();

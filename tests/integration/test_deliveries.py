@@ -1,0 +1,180 @@
+"""Which worker gets which message: one job each, no more at once than workers, and every message to an actor."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from app.conversion.model import JobRecord, Stage
+from app.conversion.service.dispatch import DONE
+from app.wiring import Parts
+from tests.conftest import REPOSITORY
+from tests.integration.fault_stand import FaultStand, Job, until
+
+ONCE = {"onnx": 1, "bie": 1, "nef": 1}
+DECLARED = """
+import json, actors
+broker = actors.parts.broker
+print(json.dumps({name: [broker.get_actor(name).queue_name, broker.get_actor(name).options.get("max_retries")]
+                  for name in broker.get_declared_actors()}))
+"""
+
+
+@pytest.fixture(scope="module")
+def shared_stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultStand]:
+    with FaultStand(tmp_path_factory.mktemp("deliveries")) as made:
+        yield made
+
+
+@pytest.fixture
+def stand(shared_stand: FaultStand) -> Iterator[FaultStand]:
+    shared_stand.line()
+    yield shared_stand
+    shared_stand.clear()
+
+
+# --- one job per worker -----------------------------------------------------------------------------
+@pytest.mark.slow
+def test_a_busy_worker_holds_no_second_job_while_its_sibling_idles(stand: FaultStand) -> None:
+    assert not [name for name in stand.env if name.lower().startswith("dramatiq_")]
+    for _ in range(2):
+        stand.worker("bie")
+    jobs = []
+    for _ in range(2):
+        jobs.append(stand.submit(bie="wait:gate"))
+        until(lambda: stand.runs(jobs[-1]), "an idle worker took it")
+    third = stand.submit(bie="wait:gate")
+    until(lambda: stand.parts.broker.position("bie", third.job_id) == 0, "the third job waits")
+    time.sleep(2.5)  # time enough for both to look again, and to take what they must not
+    assert stand.parts.broker.waiting("bie") == 1
+    jobs[1].release()
+    until(lambda: stand.runs(third), "the worker that became free took it")
+    workers = [stand.record(job).stages["bie"].worker for job in (*jobs, third)]
+    assert workers[0] != workers[1] == workers[2]
+    for job in (jobs[0], third):
+        job.release()
+        assert stand.ended(job).status == "COMPLETED"
+
+
+@pytest.mark.slow
+def test_three_workers_never_have_more_than_three_jobs_in_bie(stand: FaultStand) -> None:
+    for _ in range(3):
+        stand.worker("bie")
+    jobs = [stand.submit(bie="sleep:0.3") for _ in range(10)]
+    records = [stand.ended(job) for job in jobs]
+    assert {record.status for record in records} == {"COMPLETED"}
+    by_worker = _spans_by_worker(records)
+    assert len(by_worker) == 3
+    for spans in by_worker.values():  # one at a time each, so never more than three at once
+        assert all(end <= start for (_, end), (start, _) in pairwise(sorted(spans)))
+    assert [job.starts() for job in jobs] == [ONCE] * len(jobs)
+
+
+def _spans_by_worker(records: list[JobRecord]) -> dict[str, list[tuple[str, str]]]:
+    found: dict[str, list[tuple[str, str]]] = {}
+    for record in records:
+        stage = record.stages["bie"]
+        assert stage.worker
+        assert stage.started_at
+        assert stage.finished_at
+        found.setdefault(stage.worker, []).append((stage.started_at, stage.finished_at))
+    return found
+
+
+# --- the same message twice -------------------------------------------------------------------------
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["onnx", "bie", "nef"])
+def test_a_stage_whose_message_comes_twice_runs_once(stand: FaultStand, step: str) -> None:
+    """Once beside the first, on another worker; once after it."""
+    for queue in ("bie", step):
+        stand.worker(queue)
+    job = stand.submit(**{step: "wait:gate"})
+    until(lambda: stand.runs(job, Stage(step.upper())), "the stage runs")
+    _send_again(stand, step, job)
+    job.release()
+    assert stand.ended(job).status == "COMPLETED"
+    _send_again(stand, step, job)
+    assert stand.record(job).status == "COMPLETED"
+    assert job.starts() == ONCE
+
+
+def _send_again(stand: FaultStand, step: str, job: Job) -> None:
+    stand.parts.broker.send(step, f"run_{step}", message_id="again", job_id=job.job_id)
+    until(lambda: not stand.parts.broker.holds(step, "again"), "the doubled message was dealt with")
+
+
+@pytest.mark.slow
+def test_done_and_sweep_may_come_twice(stand: FaultStand) -> None:
+    stand.worker("bie")
+    sweeper = stand.start(stand.command("periodic"))
+    job = stand.submit(bie="wait:gate")
+    until(lambda: stand.runs(job), "the stage runs")
+    for number in range(2):
+        stand.parts.broker.send("done", "done", message_id=f"d{number}", job_id=job.job_id, step="onnx", result="ok")
+        stand.parts.broker.send("periodic", "sweep", message_id=f"s{number}")
+    for number in range(2):
+        until(lambda: not stand.parts.broker.holds("done", f"d{number}"), "done was dealt with")  # noqa: B023
+        until(lambda: not stand.parts.broker.holds("periodic", f"s{number}"), "sweep was dealt with")  # noqa: B023
+    assert stand.runs(job)
+    job.release()
+    assert stand.ended(job).status == "COMPLETED"
+    assert job.starts() == ONCE
+    sweeper.terminate()
+    sweeper.wait(30)
+
+
+# --- messages and actors ----------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def declared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, int]]:
+    """Every actor that a worker would know: name → (queue, max_retries)."""
+    env = {"PATH": "/usr/bin:/bin", "MODELMILL_DATA_DIR": str(tmp_path_factory.mktemp("data"))}
+    found = subprocess.run(
+        [sys.executable, "-c", DECLARED], cwd=REPOSITORY, env=env, capture_output=True, text=True, check=True
+    )
+    return {name: (queue, retries) for name, (queue, retries) in json.loads(found.stdout).items()}
+
+
+def test_every_message_that_is_sent_has_an_actor_on_its_queue(
+    parts: Parts, declared: dict[str, tuple[str, int]]
+) -> None:
+    for stage in Stage:
+        parts.conversion.dispatch.enqueue(stage, "a-job")
+    parts.conversion.dispatch.send_done(job_id="a-job", step="bie", result="ok")
+    sent = []
+    for queue in (*(stage.step for stage in Stage), DONE):
+        sent += [json.loads(text) for text in parts.broker.client.hvals(f"queue:{queue}.msgs")]
+    assert len(sent) == 4
+    assert [declared[message["actor_name"]][0] for message in sent] == [message["queue_name"] for message in sent]
+
+
+def test_messages_are_sent_from_one_module_only() -> None:
+    """So that the test above has seen them all."""
+    senders = {str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "app").rglob("*.py") if _sends(path)}
+    assert senders == {"app/conversion/service/dispatch.py"}
+
+
+def _sends(path: Path) -> bool:
+    calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    return any(
+        isinstance(call, ast.Attribute) and call.attr == "send" and ast.unparse(call.value).endswith("broker")
+        for call in calls
+    )
+
+
+def test_every_actor_states_its_queue_and_that_it_is_not_retried(declared: dict[str, tuple[str, int]]) -> None:
+    assert declared == {
+        "run_onnx": ("onnx", 0), "run_bie": ("bie", 0), "run_nef": ("nef", 0), "done": ("done", 0),
+        "sweep": ("periodic", 0),
+    }  # fmt: skip
+    for path in (REPOSITORY / "actors").glob("*.py"):
+        for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)):
+            if ast.unparse(call.func) == "dramatiq.actor":
+                assert {"queue_name", "max_retries"} <= {keyword.arg for keyword in call.keywords}

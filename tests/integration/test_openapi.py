@@ -1,0 +1,138 @@
+"""The OpenAPI document: valid, complete, and true of the service that serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from pydantic import SecretStr
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from starlette.routing import Route
+
+from app.conversion.api import OPERATIONS
+from app.kit.openapi import Operation
+from app.main import create_app
+from app.settings import Settings
+from ops.stand import Stand
+from tests.integration.api import Api, pngs, small_model
+
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+UNDESCRIBED = {
+    "/openapi.json": "the document itself",
+    "/objects/{key:path}": "signed links: made by the service, opaque to clients",
+    "/": "a page",
+}
+PAGES = ("/ui", "/static")
+EVENTS = "/jobs/{job_id}/events"
+EXAMPLES = 25
+
+
+@pytest.fixture(scope="session")
+def described(service: Stand) -> Any:
+    """The document of the running service, ready to be tested against it."""
+    return schemathesis.openapi.from_url(f"{service.url}/openapi.json")
+
+
+@pytest.fixture(scope="module")
+def finished(service: Stand) -> Iterator[dict[str, Any]]:
+    with Api(service.url) as api:
+        yield api.convert(small_model(), pngs(3))
+
+
+def test_the_document_is_valid(described: Any) -> None:
+    described.validate()
+    assert described.raw_schema["openapi"] == "3.1.0"
+    ids = [o["operationId"] for path in described.raw_schema["paths"].values() for o in path.values()]
+    assert len(ids) == len(set(ids))
+
+
+def test_every_route_is_in_the_document_but_for_pages_and_signed_links(tmp_path: Path) -> None:
+    app = create_app(Settings(data_dir=tmp_path, secret_key=SecretStr("x")))
+    document = app.state.openapi
+    routes = [route for route in app.routes if isinstance(route, Route) and not route.path.startswith(PAGES)]
+    missing = {
+        (method, route.path)
+        for route in routes
+        for method in route.methods or ()
+        if method != "HEAD" and method.lower() not in document["paths"].get(route.path, {})
+    }
+    app.state.parts.sandbox.close()
+    app.state.parts.redis.close()
+    app.state.parts.broker.close()
+    assert {path for _, path in missing} == set(UNDESCRIBED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", list(schemathesis.GenerationMode))
+@pytest.mark.parametrize("operation", [o for o in OPERATIONS if o.path != EVENTS], ids=lambda o: f"{o.method} {o.path}")
+def test_the_service_answers_what_the_document_says(
+    described: Any, operation: Operation, mode: schemathesis.GenerationMode
+) -> None:
+    """To requests as described, and to others."""
+
+    @given(case=described[operation.path][operation.method].as_strategy(generation_mode=mode))
+    @settings(
+        max_examples=EXAMPLES, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+    )  # fmt: skip
+    def try_out(case: schemathesis.Case) -> None:
+        case.call_and_validate(checks=CHECKS, timeout=60)
+
+    try_out()
+
+
+READS = [
+    "/jobs", "/jobs/{job_id}", "/jobs/{job_id}/artifacts", "/jobs/{job_id}/artifacts/{name}/link",
+    "/jobs/{job_id}/logs/{step}", EVENTS, "/healthz", "/readyz",
+]  # fmt: skip
+
+
+def said_of(described: Any, path: str, method: str, answer: httpx.Response) -> None:
+    """Does the document say so? Raises what it does not say."""
+    described[path][method].validate_response(answer)
+
+
+@pytest.mark.parametrize("path", READS)
+def test_what_is_said_of_a_job_that_exists_is_as_described(
+    described: Any, api: Api, finished: dict[str, Any], path: str
+) -> None:
+    answer = api.http.get(path.format(job_id=finished["job_id"], name="out.nef", step="bie"))
+    assert answer.status_code == 200
+    said_of(described, path, "GET", answer)
+
+
+def test_every_file_of_a_job_has_a_type_that_is_described(described: Any, api: Api, finished: dict[str, Any]) -> None:
+    path = "/jobs/{job_id}/artifacts/{name}"
+    known = described.raw_schema["paths"][path]["get"]["responses"]
+    for name in finished["artifacts"]:
+        url = path.format(job_id=finished["job_id"], name=name)
+        for status, headers in ((200, {}), (206, {"Range": "bytes=0-0"})):
+            answer = api.http.get(url, headers=headers)
+            assert answer.status_code == status
+            assert answer.headers["content-type"].partition(";")[0] in known[str(status)]["content"]
+    refused = api.http.get(url, headers={"Range": "bytes=99999999-"})
+    said_of(described, path, "GET", refused)
+
+
+def test_what_changes_a_job_answers_as_described(described: Any, api: Api) -> None:
+    created = api.submit(small_model(), pngs(2))
+    said_of(described, "/jobs", "POST", created)
+    url, job = f"/jobs/{created.json()['job_id']}", "/jobs/{job_id}"
+    steps = [
+        ("DELETE", job, "", 409), ("POST", f"{job}/cancel", "/cancel", 200), ("POST", f"{job}/cancel", "/cancel", 409),
+        ("DELETE", job, "", 204), ("GET", job, "", 404),
+    ]  # fmt: skip
+    for method, path, rest, status in steps:
+        answer = api.http.request(method, url + rest)
+        assert answer.status_code == status, answer.text
+        said_of(described, path, method, answer)

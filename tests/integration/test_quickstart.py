@@ -1,0 +1,379 @@
+"""`modelmill up` with everything it starts, as a user meets it, and the script that installs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+REPOSITORY = Path(__file__).parents[2]
+MODELMILL = Path(sys.executable).parent / "modelmill"
+SAMPLE = REPOSITORY / "ops" / "samples" / "digits"
+pytestmark = pytest.mark.slow
+
+
+def environment(**more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MODELMILL_")}
+    return {**kept, "COLUMNS": "200", **more}
+
+
+def modelmill(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [MODELMILL, *map(str, arguments)], capture_output=True, text=True, env=environment(), check=False
+    )  # fmt: skip
+
+
+class Up:
+    """A `modelmill up` of our own."""
+
+    def __init__(self, data_dir: Path, *flags: str) -> None:
+        self.data_dir = data_dir
+        self.process = subprocess.Popen(
+            [MODELMILL, "up", "--port", "0", "--data-dir", str(data_dir), *flags],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(), start_new_session=True,
+        )  # fmt: skip
+        assert self.process.stdout
+        first = self.process.stdout.readline()
+        assert first.startswith("Modelmill is up at "), first + self.close()
+        self.url = first.split()[4]
+
+    def pids(self, *words: str) -> list[int]:
+        """Its processes with these words on their command line, leashes left out unless nothing is asked for."""
+        found = (pid for pid in _all_pids() if self._is_mine(pid))
+        if not words:
+            return list(found)
+        lines = ((pid, _read(pid, "cmdline")) for pid in found)
+        return sorted(pid for pid, line in lines if "leash.py" not in line and all(word in line for word in words))
+
+    def _is_mine(self, pid: int) -> bool:
+        """Told by its environment; Valkey writes its title over that, but works in our folder."""
+        if f"MODELMILL_DATA_DIR={self.data_dir}\0" in _read(pid, "environ"):
+            return True
+        try:
+            return Path(f"/proc/{pid}/cwd").readlink().is_relative_to(self.data_dir)
+        except OSError:
+            return False
+
+    def wait_for(self, *words: str, unlike: list[int]) -> list[int]:
+        while True:
+            now = [pid for pid in self.pids(*words) if pid not in unlike]
+            if now:
+                return now
+            time.sleep(0.05)
+
+    def wait_until_nothing_is_left(self) -> None:
+        while self.pids():
+            time.sleep(0.02)
+
+    def convert(self, out: Path) -> subprocess.CompletedProcess[str]:
+        return modelmill("--url", self.url, "convert", SAMPLE / "digits.onnx", SAMPLE / "reference.zip", "-o", out)
+
+    def close(self) -> str:
+        assert self.process.stdout
+        if self.process.stdout.closed:
+            return ""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        return self.process.communicate()[0]
+
+
+def _all_pids() -> Iterator[int]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and _is_alive(entry):
+            yield int(entry.name)
+
+
+def _is_alive(entry: Path) -> bool:
+    try:
+        return (entry / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _read(pid: int, name: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Callable[..., Up]]:
+    made: list[Up] = []
+
+    def start(*flags: str) -> Up:
+        made.append(Up(tmp_path / "data", *flags))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.close()
+
+
+def test_once_converts_the_sample_and_leaves_no_process_behind(up, tmp_path):
+    one = up("--once")
+    said, _ = one.process.communicate()
+
+    assert one.process.returncode == 0
+    assert f"out.nef lies in {tmp_path / 'data/sample/out.nef'}" in said
+    assert "fp32" in said
+    assert "int8" in said
+    assert (tmp_path / "data/sample/out.nef").stat().st_size > 0
+    assert one.pids() == []
+
+
+def test_ctrl_c_ends_everything_that_was_started_and_nothing_else(up):
+    bystander = subprocess.Popen(["sleep", "1000"])
+    one = up()
+    assert len(one.pids()) > 10
+
+    said = one.close()
+
+    assert one.process.returncode == 0
+    assert "Everything is stopped." in said
+    assert "Traceback" not in said
+    assert one.pids() == []
+    assert bystander.poll() is None
+    bystander.kill()
+    bystander.wait()
+
+
+def test_sigterm_ends_everything_too(up):
+    one = up()
+    one.process.terminate()
+    one.process.wait()
+    assert one.pids() == []
+
+
+def test_when_the_supervisor_is_killed_nothing_is_left(up):
+    one = up()
+    one.wait_for("forkserver", unlike=[])
+
+    one.process.kill()
+    one.process.wait()
+
+    one.wait_until_nothing_is_left()
+
+
+def test_after_the_supervisor_was_killed_it_starts_again_in_the_same_folder(up, tmp_path):
+    one = up()
+    one.process.kill()
+    one.process.wait()
+    one.wait_until_nothing_is_left()
+
+    assert up().convert(tmp_path / "out").returncode == 0
+
+
+def test_a_killed_worker_comes_back_and_works(up, tmp_path):
+    one = up()
+    before = one.wait_for("dramatiq", "bie", unlike=[])
+
+    os.kill(before[0], signal.SIGKILL)  # the oldest is Dramatiq's master, which would leave its child behind
+    after = one.wait_for("dramatiq", "bie", unlike=before)
+
+    assert one.convert(tmp_path / "out").returncode == 0
+    assert not set(before) & set(one.pids("dramatiq", "bie"))
+    assert after[0] in one.pids("dramatiq", "bie")
+
+
+def test_a_killed_valkey_comes_back_and_the_stack_works_on(up, tmp_path):
+    one = up()
+    [before] = one.pids("valkey-server")
+
+    os.kill(before, signal.SIGKILL)
+    one.wait_for("valkey-server", unlike=[before])
+
+    assert one.convert(tmp_path / "out").returncode == 0
+
+
+def test_as_many_workers_run_as_were_asked_for(up):
+    one = up("--workers", "onnx=1,bie=2,nef=0")
+    logs = {path.name for path in (one.data_dir / "run" / "logs").iterdir()}
+    assert {"bie-0.log", "bie-1.log", "onnx-0.log"} <= logs
+    assert "nef-0.log" not in logs
+
+
+def test_a_stranger_on_this_machine_cannot_use_the_valkey(up):
+    one = up()
+    config = (one.data_dir / "run" / "valkey" / "valkey.conf").read_text()
+    port = int(config.split("\nport ")[1].split()[0])
+
+    with redis.Redis(port=port) as stranger, pytest.raises(redis.AuthenticationError):
+        stranger.ping()
+    assert "requirepass" not in "".join(_read(pid, "cmdline") for pid in one.pids())
+
+
+def test_a_second_one_in_the_same_folder_is_told_of_the_first(up):
+    one = up()
+    second = modelmill("up", "--port", "0", "--data-dir", one.data_dir)
+
+    assert second.returncode == 2
+    assert f"already runs in {one.data_dir} (process {one.process.pid}, {one.url})" in second.stderr
+    assert "Traceback" not in second.stderr
+    assert one.process.poll() is None
+
+
+def test_a_taken_port_is_one_clear_sentence(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        done = modelmill("up", "--port", str(port), "--data-dir", tmp_path)
+
+    assert done.returncode == 2
+    assert f"port {port} on 127.0.0.1 is taken" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_data_folder_that_cannot_be_written_is_one_clear_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = modelmill("up", "--port", "0", "--data-dir", tmp_path / "file" / "data")
+
+    assert done.returncode == 2
+    assert "cannot be written" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_jobs_can_be_listed_shown_read_and_downloaded(up, tmp_path):
+    one = up()
+    converted = modelmill(
+        "--url", one.url, "convert", SAMPLE / "digits.onnx", SAMPLE / "reference.zip", "-o", tmp_path, "--json"
+    )
+    job_id = json.loads(converted.stdout)["job"]["job_id"]
+
+    listed = json.loads(modelmill("jobs", "list", "--url", one.url, "--json").stdout)
+    assert [record["job_id"] for record in listed] == [job_id]
+    assert "COMPLETED" in modelmill("jobs", "show", job_id[:6], "--url", one.url).stdout
+    assert "SNR" in modelmill("jobs", "logs", job_id[:6], "bie", "-f", "--url", one.url).stdout
+    downloaded = modelmill("jobs", "download", job_id[:6], "out.nef", "-o", tmp_path / "again", "--url", one.url)
+    assert downloaded.returncode == 0
+    assert (tmp_path / "again" / "out.nef").read_bytes() == (tmp_path / "out.nef").read_bytes()
+    assert modelmill("jobs", "cancel", job_id, "--url", one.url).returncode == 2
+    assert modelmill("jobs", "show", "ffffffff", "--url", one.url).returncode == 4
+
+
+def test_ctrl_c_while_converting_cancels_the_job(up, tmp_path):
+    one = up("--workers", "onnx=0")
+    convert = subprocess.Popen(
+        [MODELMILL, "--url", one.url, "convert", SAMPLE / "digits.onnx", SAMPLE / "reference.zip", "-o", tmp_path],
+        stdout=subprocess.PIPE, text=True, env=environment(),
+    )  # fmt: skip
+    assert convert.stdout
+    while "queued" not in convert.stdout.readline():
+        pass
+
+    convert.send_signal(signal.SIGINT)
+    said, _ = convert.communicate()
+
+    assert convert.returncode == 130
+    assert "is cancelled" in said
+    [record] = json.loads(modelmill("jobs", "list", "--url", one.url, "--json").stdout)
+    assert record["error"]["code"] == "CANCELLED"
+
+
+def test_bad_input_is_told_with_what_to_do(up, tmp_path):
+    one = up()
+    bad = tmp_path / "bad.onnx"
+    bad.write_text("version https://git-lfs.github.com/spec/v1\n")
+    done = modelmill("--url", one.url, "convert", bad, SAMPLE / "reference.zip", "-o", tmp_path)
+
+    assert done.returncode == 2
+    assert "git lfs pull" in done.stderr.lower() or "lfs" in done.stderr.lower()
+
+
+# --- ops/quickstart, on a machine made of stand-ins -------------------------------------------------
+RECORDING_PYTHON = '#!/bin/sh\necho "$*" >> "{log}"\n'
+ECHOING_MODELMILL = '#!/bin/sh\necho "data $MODELMILL_DATA_DIR"\necho "$*"\n'
+NEEDED = ("bash", "sh", "dirname", "cat", "grep", "sha256sum", "mktemp", "tail", "rm", "printf", "env")
+
+
+class Machine:
+    """A clone of what quickstart reads, and a PATH with nothing but what is put there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clone, self.bin = folder / "clone", folder / "bin"
+        (self.clone / "ops").mkdir(parents=True)
+        self.bin.mkdir()
+        for name in ("quickstart", "lib.sh", "requirements.lock"):
+            shutil.copy(REPOSITORY / "ops" / name, self.clone / "ops" / name)
+        shutil.copy(REPOSITORY / "pyproject.toml", self.clone)
+        for name in NEEDED:
+            found = shutil.which(name)
+            assert found
+            (self.bin / name).symlink_to(found)
+        self.script("bin/id", "#!/bin/sh\necho 1000\n")
+
+    def script(self, name: str, text: str) -> None:
+        path = self.bin.parent / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    def quickstart(self, *flags: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self.clone / "ops" / "quickstart", *flags], capture_output=True, text=True, cwd="/", check=False,
+            env={"PATH": str(self.bin), "HOME": str(self.clone)},
+        )  # fmt: skip
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_quickstart_without_a_new_enough_python_says_so(machine):
+    machine.script("bin/python3", "#!/bin/sh\nexit 1\n")
+    done = machine.quickstart()
+    assert done.returncode == 2
+    assert done.stderr.startswith("Python 3.11 or newer is needed")
+    assert done.stderr.count("\n") == 1
+
+
+def test_quickstart_without_the_venv_module_names_the_package(machine):
+    machine.script("bin/python3", '#!/bin/sh\ncase "$2" in *ensurepip*) exit 1;; esac\n')
+    done = machine.quickstart()
+    assert done.returncode == 2
+    assert "apt-get install python3-venv" in done.stderr
+
+
+def test_quickstart_installs_once_and_passes_flags_on(machine, tmp_path):
+    log = tmp_path / "calls"
+    machine.script("clone/.venv/bin/python", RECORDING_PYTHON.format(log=log))
+    machine.script("clone/.venv/bin/modelmill", ECHOING_MODELMILL)
+
+    first = machine.quickstart("--once")
+    assert first.returncode == 0, first.stderr
+    assert log.read_text().count("-m pip install") == 2
+    second = machine.quickstart("--once", "--port", "9000")
+
+    assert log.read_text().count("-m pip install") == 2
+    assert second.stdout.splitlines() == [f"data {machine.clone}/.modelmill", "up --sample --once --port 9000"]
+
+
+def test_quickstart_installs_again_when_the_pins_have_changed(machine, tmp_path):
+    log = tmp_path / "calls"
+    machine.script("clone/.venv/bin/python", RECORDING_PYTHON.format(log=log))
+    machine.script("clone/.venv/bin/modelmill", ECHOING_MODELMILL)
+    machine.quickstart()
+    with (machine.clone / "ops" / "requirements.lock").open("a") as lock:
+        lock.write("another==1.0\n")
+
+    machine.quickstart()
+
+    assert log.read_text().count("-m pip install") == 4
+
+
+def test_quickstart_tells_why_an_installation_failed(machine):
+    machine.script("clone/.venv/bin/python", '#!/bin/sh\n[ "$2" != pip ] || { echo "no route to host"; exit 1; }\n')
+    done = machine.quickstart()
+    assert done.returncode == 2
+    assert "no route to host" in done.stderr

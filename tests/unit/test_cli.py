@@ -1,0 +1,259 @@
+"""The command line: what it says, what it refuses and the exit codes that a script can rely on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from app import cli
+from app.conversion.cli import running
+from app.conversion.cli.choices import numbers, options_of
+from app.conversion.cli.packing import packed
+from app.conversion.cli.progress import Lines, stage_text
+from app.conversion.cli.tables import age, facts_of_quality, plain, quality_table
+from app.conversion.errors import InvalidModel, NoImages
+from app.kit.command import Exit
+from app.kit.errors import BadRequest, NotFound
+
+NOBODY = "http://127.0.0.1:1"
+
+
+def typed(monkeypatch, *arguments: str | Path) -> int:
+    """The exit code of `modelmill arguments`."""
+    monkeypatch.setattr(sys, "argv", ["modelmill", *map(str, arguments)])
+    monkeypatch.delenv("MODELMILL_URL", raising=False)
+    try:
+        return cli.main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+
+
+def test_help_names_the_commands_and_the_exit_codes(monkeypatch, capsys):
+    assert typed(monkeypatch, "--help") == Exit.OK
+    said = capsys.readouterr().out
+    for word in ("up", "convert", "jobs", "inspect", "run", "Exit codes", "130"):
+        assert word in said
+
+
+@pytest.mark.parametrize("command", ["up", "convert", "jobs", "inspect", "run"])
+def test_every_command_has_help(monkeypatch, capsys, command):
+    assert typed(monkeypatch, command, "--help") == Exit.OK
+    assert "Usage" in capsys.readouterr().out
+
+
+def test_help_imports_no_heavy_library():
+    heavy = ("onnx", "onnxruntime", "numpy", "dramatiq", "redis", "pydantic", "httpx")
+    script = f"import sys, app.cli; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_version_is_the_distributions(monkeypatch, capsys):
+    assert typed(monkeypatch, "--version") == Exit.OK
+    assert capsys.readouterr().out.startswith("modelmill ")
+
+
+def test_when_nothing_answers_one_sentence_says_how_to_start_it(monkeypatch, capsys):
+    assert typed(monkeypatch, "--url", NOBODY, "jobs", "list") == Exit.UNREACHABLE
+    said = capsys.readouterr().err
+    assert f"nothing answers at {NOBODY}" in said
+    assert "modelmill up" in said
+
+
+def test_the_url_may_stand_behind_the_command_too(monkeypatch, capsys):
+    assert typed(monkeypatch, "jobs", "list", "--url", NOBODY) == Exit.UNREACHABLE
+    assert NOBODY in capsys.readouterr().err
+
+
+def test_an_address_that_is_none_is_bad_usage(monkeypatch, capsys):
+    assert typed(monkeypatch, "--url", "here", "jobs", "list") == Exit.BAD_INPUT
+    assert "here is no address" in capsys.readouterr().err
+
+
+def test_a_model_that_is_not_there_is_not_found(monkeypatch, capsys, tmp_path):
+    assert typed(monkeypatch, "convert", tmp_path / "no.onnx", tmp_path, "--url", NOBODY) == Exit.NOT_FOUND
+    assert "there is no model" in capsys.readouterr().err
+
+
+def test_options_are_checked_before_anything_is_sent(monkeypatch, capsys, tmp_path):
+    model = tmp_path / "m.onnx"
+    model.write_bytes(b"x")
+    assert typed(monkeypatch, "convert", model, tmp_path, "--chip", "520", "--url", NOBODY) == Exit.BAD_INPUT
+    assert "platform is for toolchain kneron" in capsys.readouterr().err
+
+
+def test_inspecting_a_file_that_is_not_there_is_not_found(monkeypatch, tmp_path):
+    assert typed(monkeypatch, "inspect", tmp_path / "nothing") == Exit.NOT_FOUND
+
+
+def test_an_unknown_chip_is_bad_usage(monkeypatch, capsys, tmp_path):
+    assert typed(monkeypatch, "inspect", tmp_path, "--chip", "999") == Exit.BAD_INPUT
+    assert "520" in capsys.readouterr().err
+
+
+def test_an_unknown_step_is_bad_usage(monkeypatch):
+    assert typed(monkeypatch, "jobs", "logs", "0123", "cat", "--url", NOBODY) == Exit.BAD_INPUT
+
+
+# --- options --------------------------------------------------------------------------------------
+def test_flags_are_laid_over_the_options_file(tmp_path):
+    file = tmp_path / "options.json"
+    file.write_text(json.dumps({"preprocess": {"color": "BGR", "scale": 1}, "quantization": {"method": "entropy"}}))
+
+    chosen = options_of(file, {"preprocess.color": "RGB", "quantization.method": None}, ["input=1,3,224,224"])
+
+    assert chosen == {
+        "preprocess": {"color": "RGB", "scale": 1},
+        "quantization": {"method": "entropy"},
+        "input_shapes": {"input": [1, 3, 224, 224]},
+    }
+
+
+def test_an_input_name_may_hold_an_equals_sign():
+    assert options_of(None, {}, ["a=b=1,8"])["input_shapes"] == {"a=b": [1, 8]}
+
+
+@pytest.mark.parametrize("text", ["input", "=1,3", "input=", "input=1,x", "input=1,,3"])
+def test_a_shape_that_is_none_is_refused(text):
+    with pytest.raises(BadRequest, match="is no shape"):
+        options_of(None, {}, [text])
+
+
+def test_a_shape_with_a_zero_is_refused_by_the_services_own_rule():
+    with pytest.raises(BadRequest, match=r"input_shapes\.input"):
+        options_of(None, {}, ["input=0,3"])
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '"x"'])
+def test_an_options_file_that_is_no_object_is_refused(tmp_path, content):
+    file = tmp_path / "options.json"
+    file.write_text(content)
+    with pytest.raises(BadRequest, match="--options"):
+        options_of(file, {}, [])
+
+
+def test_numbers_are_one_or_one_per_channel():
+    assert numbers("127", "--mean") == [127.0]
+    assert numbers("0.485, 0.456,0.406", "--mean") == [0.485, 0.456, 0.406]
+    with pytest.raises(BadRequest, match="--mean"):
+        numbers("a,b", "--mean")
+
+
+# --- images ---------------------------------------------------------------------------------------
+def test_a_lone_file_is_sent_as_it_is(tmp_path):
+    archive = tmp_path / "images.zip"
+    archive.write_bytes(b"anything")
+    with packed([archive]) as path:
+        assert path == archive
+
+
+def test_a_folder_becomes_a_zip_that_only_stores_and_leaves_out_what_is_no_sample(tmp_path):
+    for name in ("a.png", "sub/b.JPG", "c.npy", "notes.txt", ".hidden.png", ".git/d.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+
+    with packed([tmp_path]) as path, zipfile.ZipFile(path) as archive:
+        assert sorted(archive.namelist()) == ["a.png", "c.npy", "sub/b.JPG"]
+        assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_STORED}
+    assert not path.exists()
+
+
+def test_files_of_the_same_name_from_two_folders_stay_apart(tmp_path):
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.png").write_bytes(folder.encode())
+    with packed([tmp_path / "one", tmp_path / "two" / "a.png"]) as path, zipfile.ZipFile(path) as archive:
+        assert sorted(archive.read(name) for name in archive.namelist()) == [b"one", b"two"]
+
+
+def test_a_folder_without_samples_is_refused_before_anything_is_sent(tmp_path):
+    with pytest.raises(NoImages, match="no pictures"), packed([tmp_path]):
+        pass
+
+
+def test_images_that_are_not_there_are_not_found(tmp_path):
+    with pytest.raises(NotFound), packed([tmp_path / "nothing"]):
+        pass
+
+
+# --- what is shown --------------------------------------------------------------------------------
+def record(**bie) -> dict:
+    stage = {"state": "WAITING", "progress": 0, "message": ""}
+    stages = {"onnx": {**stage, "state": "DONE", "progress": 100}, "bie": {**stage, **bie}, "nef": stage}
+    return {"status": "BIE", "stages": stages, "queue_position": 2, "error": None}
+
+
+def test_a_queued_stage_says_how_many_are_ahead():
+    assert stage_text(record(state="QUEUED"), "bie") == "queued, 2 ahead"
+
+
+def test_a_running_stage_says_what_it_does():
+    assert stage_text(record(state="RUNNING", message="calibrating 3/14"), "bie") == "calibrating 3/14"
+
+
+def test_without_a_terminal_counting_up_is_not_worth_a_line(capsys):
+    lines = Lines(Console(width=200))
+    for done in range(3):
+        lines.show(record(state="RUNNING", progress=done, message=f"calibrating {done}/14"))
+    assert capsys.readouterr().out.count("calibrating") == 1
+
+
+def test_a_report_without_quality_is_no_trouble():
+    assert quality_table({}).row_count == 0
+    assert list(facts_of_quality({})) == []
+
+
+def test_a_silent_output_has_a_dash_for_its_missing_snr(capsys):
+    output = {"name": "[bold]", "snr_db": {"mean": None, "min": None, "p5": None, "n": 0}, "cosine": {}}
+    Console(width=200).print(quality_table({"quality": {"outputs": [output]}}))
+    said = capsys.readouterr().out
+    assert "[bold]" in said
+    assert "–" in said
+
+
+def test_ages_are_told_in_the_largest_unit():
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    ages = [timedelta(seconds=5), timedelta(minutes=3), timedelta(hours=5), timedelta(days=9), timedelta(seconds=-3)]
+    assert [age((now - one).isoformat(), now) for one in ages] == ["5 s", "3 min", "5 h", "9 d", "0 s"]
+
+
+def test_facts_are_printed_readably():
+    facts = {"kind": "onnx", "is_ok": True, "operators": {"Conv": 2}, "inputs": [{"name": "x", "shape": [1, 2]}]}
+    assert list(plain(facts)) == [
+        "kind: onnx", "is_ok: yes", "operators: Conv 2", "inputs:", "  name x, shape [1, 2]",
+    ]  # fmt: skip
+
+
+# --- running --------------------------------------------------------------------------------------
+def test_an_output_of_one_score_per_class_gets_its_best_five():
+    scores = np.arange(10, dtype=np.float32)[np.newaxis]
+    shown = running.to_json(running.Result("a.png", {"logits": scores}))
+    assert [entry["class"] for entry in shown["outputs"][0]["top"]] == [9, 8, 7, 6, 5]
+
+
+def test_scores_that_are_probabilities_are_shown_as_they_are():
+    shown = running.to_json(running.Result("a.png", {"p": np.array([[0.7, 0.2, 0.1]], np.float32)}))
+    assert shown["outputs"][0]["top"][0]["probability"] == pytest.approx(0.7)
+
+
+def test_other_outputs_get_their_shape_and_range(capsys):
+    boxes = np.zeros((1, 5, 4), np.float32)
+    assert (
+        list(running.lines([running.Result("a", {"boxes": boxes})]))[1].strip().startswith("boxes: float32 [1, 5, 4]")
+    )
+
+
+def test_a_kneron_nef_is_said_to_need_the_vendors_runtime(tmp_path, monkeypatch):
+    path = tmp_path / "models_520.nef"
+    path.write_bytes(b"vendor")
+    monkeypatch.setattr(running, "_is_kneron", lambda _: True)
+    with pytest.raises(InvalidModel, match="vendor's runtime"):
+        running.open_model(path)

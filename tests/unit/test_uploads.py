@@ -1,0 +1,126 @@
+"""Uploaded files on their way into the store: one zip as it is, many files packed while they stream by."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.conversion.errors import ImagesTooLarge, ModelTooLarge, NoImages
+from app.conversion.intake.entries import is_npz
+from app.conversion.service.uploads import File, Uploads
+from app.kit.errors import BadRequest
+from app.kit.objects import ObjectMissing
+from app.kit.objects.filesystem import FilesystemStore
+from app.settings import Settings
+
+MIB = 1 << 20
+Part = File | bytes
+
+
+@pytest.fixture
+def uploads(tmp_path: Path) -> Uploads:
+    limited = Settings(data_dir=tmp_path, max_model_bytes=1000, max_images_bytes=64 * MIB)
+    return Uploads(limited, FilesystemStore(tmp_path / "objects", public_url="http://here", secret="secret"))
+
+
+def parts_of(files: Iterable[tuple[str, Iterable[bytes]]]) -> Iterator[Part]:
+    for name, chunks in files:
+        yield File(name)
+        yield from chunks
+
+
+def packed(uploads: Uploads, parts: Iterable[Part]) -> zipfile.ZipFile:
+    stored = uploads.store_images(uploads.begin("somebody"), parts)
+    return zipfile.ZipFile(io.BytesIO(b"".join(uploads.objects.read(stored.key))))
+
+
+def test_many_files_become_a_zip_of_their_names_and_bytes(uploads: Uploads) -> None:
+    files = {"a.png": b"first", "b c.jpg": b"", "圖片.npy": b"third" * 1000}
+    with packed(uploads, parts_of((name, [data[:3], data[3:]]) for name, data in files.items())) as archive:
+        assert archive.testzip() is None
+        assert {name: archive.read(name) for name in archive.namelist()} == files
+        assert all(info.compress_type == zipfile.ZIP_STORED for info in archive.infolist())
+
+
+@given(st.dictionaries(st.text("abc.1", min_size=1, max_size=8), st.lists(st.binary(max_size=50)), min_size=1))
+def test_whatever_the_chunks_are_the_zip_unpacks_to_them(
+    tmp_path_factory: pytest.TempPathFactory, files: dict[str, list[bytes]]
+) -> None:
+    store = FilesystemStore(tmp_path_factory.mktemp("objects"))
+    uploads = Uploads(Settings(), store)
+    with packed(uploads, parts_of((f"x{name}.png", chunks) for name, chunks in files.items())) as archive:
+        found = {name: archive.read(name) for name in archive.namelist()}
+    assert found == {f"x{name}.png": b"".join(chunks) for name, chunks in files.items()}
+
+
+def test_the_same_files_make_the_same_zip(uploads: Uploads) -> None:
+    digests = {
+        uploads.store_images(uploads.begin("somebody"), parts_of([("a.png", [b"x"]), ("b.png", [b"y"])])).sha256
+        for _ in range(2)
+    }
+    assert len(digests) == 1
+
+
+def test_a_name_that_comes_again_is_numbered(uploads: Uploads) -> None:
+    names = ["1.png", "1.png", "1 (2).png", "1.png", "plain", "plain", ".png", ".png"]
+    with packed(uploads, parts_of((name, [str(index).encode()]) for index, name in enumerate(names))) as archive:
+        contents = [archive.read(info) for info in archive.infolist()]
+        assert len(set(archive.namelist())) == len(names)
+        assert archive.namelist()[:4] == ["1.png", "1 (2).png", "1 (2) (2).png", "1 (3).png"]
+    assert contents == [str(index).encode() for index in range(len(names))]
+
+
+def test_arrays_that_are_packed_here_are_not_taken_for_one_npz(uploads: Uploads) -> None:
+    with packed(uploads, parts_of([("a.npy", [b"x"]), ("b.npy", [b"y"])])) as archive:
+        assert not is_npz(archive.infolist())
+
+
+def test_packing_holds_no_file_in_memory(uploads: Uploads) -> None:
+    chunk = bytes(MIB)
+    tracemalloc.start()
+    try:
+        uploads.store_images(uploads.begin("somebody"), parts_of([("a.png", [chunk] * 30), ("b.png", [chunk] * 30)]))
+        assert tracemalloc.get_traced_memory()[1] < 12 * MIB
+    finally:
+        tracemalloc.stop()
+
+
+def test_one_zip_is_kept_as_it_is(uploads: Uploads) -> None:
+    stored = uploads.store_images(uploads.begin("somebody"), [File("Pictures.ZIP"), b"PK", b"anything"])
+    assert b"".join(uploads.objects.read(stored.key)) == b"PKanything"
+
+
+def test_a_zip_among_other_files_is_refused_if_it_comes_first(uploads: Uploads) -> None:
+    with pytest.raises(BadRequest, match="one zip or many single files"):
+        uploads.store_images(uploads.begin("somebody"), [File("a.zip"), b"PK", File("b.png"), b"x"])
+
+
+def test_no_file_at_all_is_refused(uploads: Uploads) -> None:
+    with pytest.raises(NoImages):
+        uploads.store_images(uploads.begin("somebody"), [])
+
+
+def test_what_is_over_the_limit_is_refused_with_the_limit_and_not_kept(uploads: Uploads) -> None:
+    upload_id = uploads.begin("somebody")
+    with pytest.raises(ModelTooLarge, match="1000 bytes"):
+        uploads.store_model(upload_id, [b"x" * 600] * 2)
+    with pytest.raises(ImagesTooLarge, match=f"{64 * MIB} bytes"):
+        uploads.store_images(upload_id, parts_of([("a.png", [bytes(MIB)] * 65)]))
+    assert [info.key for info in uploads.objects.list("")] == [f"uploads/{upload_id}/upload.json"]
+
+
+def test_an_upload_knows_its_owner_until_it_is_discarded(uploads: Uploads) -> None:
+    upload_id = uploads.begin("somebody")
+    uploads.store_model(upload_id, [b"x"])
+    assert uploads.owner(upload_id) == "somebody"
+    uploads.discard(upload_id)
+    assert list(uploads.objects.list("")) == []
+    with pytest.raises(ObjectMissing):
+        uploads.owner(upload_id)
