@@ -103,15 +103,13 @@
         return;
       }
       this.find("[data-key]").value = this.part === "model" ? answer.model_key : answer.quant_key;
-      this.find("[data-name]").value = this.find("[data-file]").textContent;
+      this.find("[data-name]").value = this.files.length === 1 ? this.files[0].name : "";
       this.find("progress").removeAttribute("value");
       this.find("[data-cancel]").hidden = true;
       busy.delete(this.part);
       settle();
       const ours = area(this.part);
-      const finish = () => { ours.removeEventListener("htmx:after:swap", finish); this.hide(); };
-      ours.addEventListener("htmx:after:swap", finish);
-      ours.addEventListener("htmx:error", () => this.hide(), { once: true });
+      ours.addEventListener("htmx:finally:request", () => this.hide(), { once: true });
       refresh(this.part);
       if (this.part === "model" && document.querySelector('[name="quant_key"]').value) refresh("images");
     }
@@ -162,6 +160,15 @@
   // A file dropped beside a card must not replace the page.
   for (const name of ["dragover", "drop"]) document.addEventListener(name, (event) => event.preventDefault());
 
+  for (const name of ["htmx:response:error", "htmx:error"]) {
+    form.addEventListener(name, () => window.modelmill.toast(form.dataset.unlooked, "bad"));
+  }
+
+  // Morphing keeps what was clicked; here the server has the last word.
+  area("options").addEventListener("htmx:after:swap", () => {
+    area("options").querySelectorAll("[type=radio], [type=checkbox]").forEach((box) => { box.checked = box.defaultChecked; });
+  });
+
   form.addEventListener("change", (event) => {
     const name = event.target.name || "";
     if (/^(toolchain|platform)$/.test(name)) refresh("model", "options");
@@ -169,7 +176,8 @@
     if (/^(pre$|preprocess\.|shape\.|allow_damaged)/.test(name) && form.elements.quant_key.value) refresh("images");
   });
   form.addEventListener("toggle", (event) => {
-    if (event.target.dataset.panel === "advanced") form.elements.advanced.value = event.target.open ? "1" : "";
+    const panel = event.target.dataset.panel;
+    if (panel) form.elements[panel].value = event.target.open ? "1" : "";
   }, true);
 
   const once = (button, text) => { button.disabled = true; if (text) button.textContent = text; };

@@ -220,11 +220,11 @@ OPERATIONS = [
     ),
     Operation(
         "POST", "/uploads/presign", presign_uploads, "Links to PUT inputs straight to the object store",
-        {201: schemas.LinksAnswer}, errors=(400, 413, 415, 422, 503, 507), body=schemas.NewLinks,
+        {201: schemas.LinksAnswer}, errors=(400, 413, 422, 503, 507), body=schemas.NewLinks,
     ),
     Operation(
         "POST", "/jobs", create_job, "Create a conversion job from uploaded inputs",
-        {201: schemas.JobAnswer}, errors=(400, 413, 415, 422, 503, 507), body=schemas.NewJob,
+        {201: schemas.JobAnswer}, errors=(400, 413, 422, 503, 507), body=schemas.NewJob,
     ),
     Operation(
         "GET", "/jobs", list_jobs, "Jobs, newest first", {200: schemas.JobsAnswer}, errors=(400, 422, 503),

@@ -46,14 +46,14 @@ async def _parts(request: Request, boundary: str) -> AsyncIterator[MultipartSegm
     """The beginning of each part, then its bytes. Raises BadRequest for a damaged body."""
     parser = PushMultipartParser(boundary, max_segment_count=MAX_PARTS)
     try:
-        async for chunk in request.stream():
+        async for chunk in request.stream():  # the last one is empty, which tells the parser that nothing follows
             for event in parser.parse(chunk):
                 if event is not None:
                     yield event if isinstance(event, MultipartSegment) else bytes(event)
-        if not parser.closed:
-            raise BadRequest("The upload ended early.", hint="Send it again.")
     except MultipartError as error:
-        raise BadRequest(f"This is no valid multipart body: {error}") from None
+        raise BadRequest(
+            f"This is no valid multipart body, or it ended early: {error}.", hint="Send it again, as curl -F does."
+        ) from None
 
 
 class _Receiver:
@@ -125,8 +125,7 @@ class _Receiver:
         if not self.stored:
             raise NoImages("The upload holds no file.", hint="Send `model`, `images` or both.")
         files = [
-            StoredFile(field=field, name=self.names[field], **vars(stored))
-            for field, stored in self.stored.items()
+            StoredFile(field=field, name=self.names[field], **vars(stored)) for field, stored in self.stored.items()
         ]
         found = {field: stored.key for field, stored in self.stored.items()}
         return UploadAnswer(

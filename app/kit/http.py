@@ -16,12 +16,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from app.kit.errors import BadInput, BadRequest, ModelmillError, TooLarge, Unavailable
+from app.kit.policy import HEADERS
 from app.kit.templates import render
 
 Model = TypeVar("Model", bound=BaseModel)
 MAX_JSON_BYTES = 1 << 20
 MAX_FORM_BYTES = 1 << 20
-JSON = "application/json"
 RETRY_AFTER_S = 5
 FIELDS_HINT = "What may be given here is described at /openapi.json."
 logger = logging.getLogger(__name__)
@@ -32,18 +32,11 @@ class RangeNotSatisfiable(BadRequest):
     code = "RANGE_NOT_SATISFIABLE"
 
 
-class NotJson(ModelmillError):
-    status = 415
-    code = "NOT_JSON"
-
-
 async def json_body(request: Request, model: type[Model]) -> Model:
-    """The body as this model. Raises NotJson, BadRequest for what is no JSON, TooLarge, BadInput for wrong fields."""
-    kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
-    if kind != JSON:
-        raise NotJson(
-            f"The body is {kind or 'of no type'}, not JSON.", hint=f"Send it with the header Content-Type: {JSON}."
-        )
+    """The body as this model, whatever Content-Type it came with: curl -d says it is a form.
+
+    Raises BadRequest for what is no JSON, TooLarge, BadInput for wrong fields.
+    """
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -145,7 +138,9 @@ async def on_disconnect(_: Request, __: Exception) -> Response:
 
 async def on_unforeseen(request: Request, _: Exception) -> Response:
     """A fault of ours. The server logs it with its trace; the client learns that it was not to blame."""
-    return answer_error(request, ModelmillError("Something broke in this server.", hint="Its log says what."))
+    response = answer_error(request, ModelmillError("Something broke in this server.", hint="Its log says what."))
+    response.headers.update(HEADERS)  # Starlette answers this one outside of its middleware
+    return response
 
 
 EXCEPTION_HANDLERS: dict[Any, Any] = {

@@ -13,16 +13,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.kit.errors import Forbidden
 from app.kit.http import answer_error
+from app.kit.policy import HEADERS, POLICY
 
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-}
+__all__ = ["HEADERS", "POLICY", "SameOriginOnly", "SecurityHeaders", "is_page"]
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 GUARDED = "/ui"
 
@@ -49,9 +42,10 @@ class SecurityHeaders:
 
 
 class SameOriginOnly:
-    """Refuses unsafe methods under /ui unless the browser says that one of our own pages asked.
+    """Refuses unsafe methods that a browser sends for another site's page.
 
-    Browsers send Sec-Fetch-Site, older ones Origin, and no page can forge either.
+    Browsers send Sec-Fetch-Site, older ones Origin, and no page can forge either. Programs send neither: they may use
+    the API without, but a request under /ui must prove that one of our own pages asked.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -70,14 +64,16 @@ class SameOriginOnly:
 
     @staticmethod
     def _is_forged(scope: Scope) -> bool:
-        if scope["method"] in SAFE_METHODS or not is_page(scope["path"]):
+        if scope["method"] in SAFE_METHODS:
             return False
         headers = Headers(scope=scope)
         site = headers.get("sec-fetch-site")
         if site is not None:
             return site not in ("same-origin", "none")
-        origin = headers.get("origin", "")
-        return not origin or urlsplit(origin).netloc != headers.get("host")
+        origin = headers.get("origin")
+        if origin is None:
+            return is_page(scope["path"])
+        return urlsplit(origin).netloc != headers.get("host")
 
 
 def is_page(path: str) -> bool:

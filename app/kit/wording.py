@@ -54,6 +54,14 @@ def ago(moment: datetime, now: datetime, texts: NullTranslations, locale: Locale
     return format_timedelta(apart, add_direction=True, locale=locale, format="short", threshold=1.5)
 
 
+def due(moment: datetime, now: datetime, texts: NullTranslations, locale: Locale) -> str:
+    """When something is to come, "in 6 days": in days as long as these are more than one."""
+    days = (moment - now).days
+    if days < 2:
+        return ago(moment, now, texts, locale)
+    return texts.ngettext("in %(num)s day", "in %(num)s days", days) % {"num": days}
+
+
 def exact(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
@@ -67,6 +75,12 @@ def filters(texts: NullTranslations, locale: Locale) -> dict[str, Callable[..., 
         text = '<time class="ago" datetime="{}" title="{}">{}</time>'
         return Markup(text).format(clock.to_text(when), exact(when), shown)  # noqa: S704  # format() escapes
 
+    @pass_context
+    def due_(context: Context, moment: datetime) -> Markup:
+        shown = due(moment, context.get("now") or clock.now(), texts, locale)
+        text = '<time datetime="{}" title="{}">{}</time>'
+        return Markup(text).format(clock.to_text(moment), exact(moment), shown)  # noqa: S704
+
     def number(value: float, digits: int | None = None) -> Markup:
         """In tabular figures, with thousands apart; digits: how many after the point."""
         pattern = None if digits is None else "#,##0" + ("." + "0" * digits if digits else "")
@@ -75,6 +89,7 @@ def filters(texts: NullTranslations, locale: Locale) -> dict[str, Callable[..., 
 
     return {
         "ago": ago_,
+        "due": due_,
         "exact": lambda text: exact(datetime.fromisoformat(text)),
         "filesize": file_size,
         "duration": lambda seconds: duration(seconds, texts),

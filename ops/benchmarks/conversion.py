@@ -203,6 +203,8 @@ def _print(inputs: Inputs, rounds: list[tuple[Timed, Plain]]) -> None:
     print(f"plain script {median(p.total for _, p in rounds)}")
     whole = statistics.median(t.total / p.total for t, p in rounds)
     without = statistics.median((t.total - t.intake) / p.total for t, p in rounds)
+    fastest = min(t.total for t, _ in rounds) / min(p.total for _, p in rounds)
+    print(f"fastest round of each side: ratio {fastest:.3f}")
     print(f"ratio {whole:.3f} (aim {AIM_RATIO:.2f}); from the answer to the submission on {without:.3f}")
 
 

@@ -366,12 +366,18 @@ def test_a_body_that_is_no_json_is_refused(api: Api, untouched: None, path: str,
     assert_error(api.http.post(path, content=body), 400, "BAD_REQUEST", "not JSON")
 
 
-@pytest.mark.parametrize("path", ["/jobs", "/uploads/presign"])
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])
-def test_a_body_that_says_it_is_no_json_is_refused(api: Api, untouched: None, path: str, kind: str) -> None:
-    answer = api.http.post(path, content=b"{}", headers={"Content-Type": kind})
-    error = assert_error(answer, 415, "NOT_JSON", kind.partition(";")[0])
-    assert "application/json" in error["hint"]
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded"])
+def test_json_is_taken_whatever_it_is_called(api: Api, kind: str) -> None:
+    """curl -d says that its body is a form."""
+    assert api.http.post("/uploads/presign", content=b"{}", headers={"Content-Type": kind}).status_code == 201
+
+
+@pytest.mark.parametrize("headers", [{"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://elsewhere.example"}])
+def test_a_change_that_another_sites_page_orders_is_refused(
+    api: Api, untouched: None, headers: dict[str, str]
+) -> None:
+    answer = api.http.post("/uploads/presign", json={}, headers=headers)
+    assert_error(answer, 403, "FORBIDDEN", "did not come from a page of this server")
 
 
 def test_a_body_that_is_far_too_long_is_refused(api: Api, untouched: None) -> None:
@@ -508,7 +514,7 @@ def test_an_upload_of_nothing_is_refused(api: Api, nothing_kept: None) -> None:
 )  # fmt: skip
 def test_a_body_that_is_no_multipart_or_ends_early_is_refused(api: Api, nothing_kept: None, body: bytes) -> None:
     answer = api.http.post("/uploads", content=body, headers={"Content-Type": "multipart/form-data; boundary=x"})
-    assert_error(answer, 400, "BAD_REQUEST", hint=False)
+    assert_error(answer, 400, "BAD_REQUEST", "ended early")
 
 
 @pytest.mark.parametrize("path", ["/uploads", "a link"])
@@ -556,7 +562,8 @@ def test_a_model_that_yields_no_numbers_fails_with_the_tensor_and_the_worker_liv
     assert job["error"]["hint"]
     again = api.convert(small_model(), pngs(2))
     assert again["status"] == "COMPLETED"
-    assert again["stages"]["bie"]["worker"] == api.job(again["job_id"])["stages"]["bie"]["worker"]
+    step = job["error"]["step"]
+    assert again["stages"][step]["worker"] == job["stages"][step]["worker"]
 
 
 def test_nothing_of_a_refused_submission_is_in_the_way_of_a_good_one(api: Api) -> None:

@@ -281,7 +281,7 @@ def test_a_damaged_image_is_named_or_left_out_as_the_user_allows(tmp_path: Path)
 
 
 def test_a_stage_whose_input_is_missing_says_so(tmp_path: Path) -> None:
-    with pytest.raises(StageFailed, match=r"out\.onnx is missing"):
+    with pytest.raises(StageFailed, match=r"out\.onnx of the stage before is missing"):
         run_stage(Stage.BIE, work_folder(tmp_path, convolutional(), pictures(1)))
 
 

@@ -75,7 +75,7 @@ def _count(measured: Measured) -> Iterator[Finding]:
     if 0 < count < GOOD:
         yield Finding(
             "FEW_SAMPLES", WARNS if count < FEW else INFORMS,
-            "%(count)s samples are few: the ranges of the activations will be guesses.",
+            "Few samples (%(count)s): the ranges of the activations will be guesses.",
             "Send about %(good)s typical pictures, as the camera will see them.",
             MANUAL, detail={"count": count, "good": GOOD},
         )  # fmt: skip
@@ -92,7 +92,7 @@ def _files(measured: Measured, allow_damaged: bool) -> Iterator[Finding]:
     if names:
         yield Finding(
             "UNREADABLE", INFORMS if allow_damaged and not is_all else BLOCKS,
-            "%(count)s files cannot be read.",
+            "Files that cannot be read: %(count)s.",
             "Replace them, or choose to leave damaged pictures out.",
             "", names, detail={"count": len(names)},
         )  # fmt: skip
@@ -104,7 +104,7 @@ def _files(measured: Measured, allow_damaged: bool) -> Iterator[Finding]:
         )  # fmt: skip
     if measured.ignored:
         yield Finding(
-            "FILES_IGNORED", INFORMS, "%(count)s files are no samples and are ignored.", "", "",
+            "FILES_IGNORED", INFORMS, "Files that are no samples and are ignored: %(count)s.", "", "",
             tuple(measured.ignored), detail={"count": len(measured.ignored)},
         )  # fmt: skip
 
@@ -122,14 +122,14 @@ def _duplicates(measured: Measured) -> Iterator[Finding]:
     if copies:
         yield Finding(
             "DUPLICATES", WARNS if 10 * len(copies) > len(items) else INFORMS,
-            "%(count)s samples are exact copies of others.",
+            "Samples that are exact copies of others: %(count)s.",
             "Leave them out: they add time and no information.", FIELD, copies, detail={"count": len(copies)},
         )  # fmt: skip
     near = _near_copies(measured.pictures, set(copies))
     if near:
         yield Finding(
             "NEAR_DUPLICATES", WARNS if 3 * len(near) > len(measured.pictures) else INFORMS,
-            "%(count)s pictures look almost the same as others.",
+            "Pictures that look almost the same as others: %(count)s.",
             "Frames of one scene count as one picture; choose them from different scenes.", FIELD, near,
             detail={"count": len(near)},
         )  # fmt: skip
@@ -159,9 +159,9 @@ def _content(pictures: Sequence[Picture]) -> Iterator[Finding]:
     dark = tuple(p.name for p in pictures if p.mean < DARK_MEAN and p.name not in flat)
     bright = tuple(p.name for p in pictures if p.mean > BRIGHT_MEAN and p.name not in flat)
     tests: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
-        ("BLANK", flat, "%(count)s pictures are blank or nearly so.", "Leave them out: they teach no range."),
-        ("DARK", dark, "%(count)s pictures are very dark.", "Keep them only if the camera will see such scenes."),
-        ("BRIGHT", bright, "%(count)s pictures are very bright.", "Keep them only if the camera will see such scenes."),
+        ("BLANK", flat, "Blank or nearly blank pictures: %(count)s.", "Leave them out: they teach no range."),
+        ("DARK", dark, "Very dark pictures: %(count)s.", "Keep them only if the camera will see such scenes."),
+        ("BRIGHT", bright, "Very bright pictures: %(count)s.", "Keep them only if the camera will see such scenes."),
     )
     for code, names, message, advice in tests:
         if names:
@@ -177,7 +177,7 @@ def _sizes(pictures: Sequence[Picture], target: Target, preprocess: Preprocess) 
     if small:
         yield Finding(
             "SMALL", WARNS if 2 * len(small) > len(pictures) else INFORMS,
-            "%(count)s pictures are less than half as large as the input (%(width)s × %(height)s) and get blurred.",
+            "Pictures less than half as large as the input (%(width)s × %(height)s), which get blurred: %(count)s.",
             "Send them in the size the camera gives.", FIELD, small,
             detail={"count": len(small), "width": width, "height": height},
         )  # fmt: skip
@@ -186,7 +186,7 @@ def _sizes(pictures: Sequence[Picture], target: Target, preprocess: Preprocess) 
     if odd and preprocess.resize == "stretch":
         yield Finding(
             "STRETCHED", WARNS if 2 * len(odd) > len(pictures) else INFORMS,
-            "%(count)s pictures have another shape than the input: stretching distorts them up to %(factor)s times.",
+            "Pictures of another shape than the input, distorted up to %(factor)s times by stretching: %(count)s.",
             "Choose letterbox if the model was trained that way, or crop the pictures.", FIELD, odd,
             detail={"count": len(odd), "factor": f"{max(stretched.values()):.1f}"},
         )  # fmt: skip
@@ -204,7 +204,7 @@ def _colors(pictures: Sequence[Picture], target: Target, preprocess: Preprocess)
     if gray and target.channels == 3:
         yield Finding(
             "GRAY_FOR_COLOR", WARNS if 2 * len(gray) > len(pictures) else INFORMS,
-            "%(count)s pictures have no colour, but the model takes three channels.",
+            "The model takes three channels; pictures without colour: %(count)s.",
             "Send colour pictures if the camera is in colour.", FIELD, gray, detail={"count": len(gray)},
         )  # fmt: skip
     yield from ranges.judge_pictures(preprocess, pictures, target.expectation)
@@ -216,7 +216,7 @@ def _arrays(arrays: Sequence[Numbers], expectation: Expectation) -> Iterator[Fin
     if constant:
         detail: dict[str, Any] = {"count": len(constant)}
         yield Finding(
-            "CONSTANT", WARNS, "%(count)s arrays hold one value only.",
+            "CONSTANT", WARNS, "Arrays that hold one value only: %(count)s.",
             "Check how they were written.", FIELD, constant, detail=detail,
         )  # fmt: skip
     yield from ranges.judge_arrays(arrays, expectation)

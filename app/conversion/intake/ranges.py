@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from app.conversion.intake.findings import FIELD, INFORMS, MODEL, WARNS, Finding
 from app.conversion.intake.measures import Numbers, Picture
 from app.conversion.options import Preprocess
+from app.conversion.presets import PREPROCESS
 
 APART = 6.0
 """A spread that differs from the expected one by more than this factor is another scale, not another scene."""
@@ -15,6 +17,13 @@ OFF_CENTRE = 2.5
 """A mean this many expected deviations away is another offset. Even a night scene stays within two."""
 BYTES_HIGH, TINY_SPAN = 16.0, 0.05
 USUAL_HIGH = 16.0
+FAR, NEAR = 1.2, 0.6
+"""Distances (see _distance) of a preprocessing that hardly was the trained one, and of one that may have been."""
+LABELS = {
+    "unit": "0 … 1", "signed": "−1 … 1", "imagenet": "ImageNet", "shift127": "(x − 127) / 128",
+    "bytes_bgr": "0 … 255 BGR",
+}  # fmt: skip
+"""Presets as the page names them, in every language."""
 BGR_MEANS = (103.939, 116.779, 123.68)
 RGB_MEANS = tuple(reversed(BGR_MEANS))
 IMAGENET = (0.485, 0.456, 0.406)
@@ -37,12 +46,14 @@ def judge_pictures(
     preprocess: Preprocess, pictures: Sequence[Picture], expectation: Expectation
 ) -> Iterator[Finding]:
     low, high = _span(preprocess)
-    gray = sum(p.mean for p in pictures) / len(pictures)
-    spread = sum(p.deviation for p in pictures) / len(pictures)
-    mean = sum(_value(preprocess, gray, c) for c in range(_channels(preprocess))) / _channels(preprocess)
-    deviation = spread * preprocess.scale * sum(1 / s for s in preprocess.std) / len(preprocess.std)
+    mean, deviation = _prepared(preprocess, pictures)
     told = list(_against_model(mean, deviation, low, high, expectation))
-    yield from told or _against_custom(low, high, expectation)
+    if told:
+        yield from told
+    elif expectation.deviation is not None:
+        yield from _against_presets(preprocess, pictures, expectation)
+    else:
+        yield from _against_custom(low, high, expectation)
 
 
 def judge_arrays(arrays: Sequence[Numbers], expectation: Expectation) -> Iterator[Finding]:
@@ -115,6 +126,47 @@ def _against_model(
             "Prepared samples span %(low)s…%(high)s; the model was trained on values around %(mean)s ± %(deviation)s.",
             "Check the mean that is subtracted.", MODEL, detail=detail,
         )  # fmt: skip
+
+
+def _against_presets(
+    preprocess: Preprocess, pictures: Sequence[Picture], expectation: Expectation
+) -> Iterator[Finding]:
+    """The scale is thinkable, but another preprocessing fits the model's first layers clearly better."""
+    mean, deviation = _prepared(preprocess, pictures)
+    if _distance(mean, deviation, expectation) < FAR:
+        return
+    others = {
+        name: _distance(*_prepared(Preprocess.model_validate(values), pictures), expectation)
+        for name, values in PREPROCESS.items()
+    }
+    best = min(others, key=lambda name: others[name])
+    if others[best] > NEAR:
+        return
+    yield Finding(
+        "OTHER_PREPROCESSING", WARNS,
+        "Prepared samples lie around %(own_mean)s ± %(own_deviation)s; the model was trained on about "
+        "%(mean)s ± %(deviation)s.",
+        "The preprocessing %(preset)s would fit.", MODEL,
+        detail={
+            "own_mean": _text(mean), "own_deviation": _text(deviation), "preset": LABELS[best],
+            "mean": _text(expectation.mean or 0.0), "deviation": _text(expectation.deviation or 0.0),
+        },
+    )  # fmt: skip
+
+
+def _prepared(preprocess: Preprocess, pictures: Sequence[Picture]) -> tuple[float, float]:
+    """Mean and deviation of the values that the pictures become."""
+    gray = sum(p.mean for p in pictures) / len(pictures)
+    spread = sum(p.deviation for p in pictures) / len(pictures)
+    mean = sum(_value(preprocess, gray, c) for c in range(_channels(preprocess))) / _channels(preprocess)
+    return mean, spread * abs(preprocess.scale) * sum(1 / s for s in preprocess.std) / len(preprocess.std)
+
+
+def _distance(mean: float, deviation: float, expectation: Expectation) -> float:
+    """How far these values are from what the model expects: 0 is the same; 1 about one deviation or a factor e."""
+    if not expectation.deviation or expectation.mean is None or deviation <= 0:
+        return 0.0
+    return abs(math.log(deviation / expectation.deviation)) + abs(mean - expectation.mean) / expectation.deviation
 
 
 def _against_custom(low: float, high: float, expectation: Expectation) -> Iterator[Finding]:

@@ -25,7 +25,7 @@ GROUPS: Mapping[str, type[BaseModel]] = {
 }
 PLAIN = (
     "name", "tags", "model_key", "model_name", "quant_key", "quant_name", "toolchain", "platform", "preset",
-    "preset_was", "pre", "pre_was", "allow_damaged_images", "advanced", "from",
+    "preset_was", "pre", "pre_was", "allow_damaged_images", "advanced", "pre_open", "from",
 )  # fmt: skip
 OPTION_FIELDS = tuple(f"{group}.{name}" for group, model in GROUPS.items() for name in model.model_fields)
 SHAPE_FIELD = re.compile(r"shape\.\d{1,3}(\.\d{1,2})?")
@@ -63,11 +63,11 @@ def settled(values: Mapping[str, str]) -> Values:
         found["preset"] = presets.FIRST
     if found["preset"] in offered and found["preset"] != found["preset_was"]:
         _fill(found, group, offered[found["preset"]])
-    else:
+    elif found["preset"] != presets.CUSTOM:
         found["preset"] = presets.quantization_preset_of(toolchain, chip, _typed(found, group))
     if found["pre"] in presets.PREPROCESS and found["pre"] != found["pre_was"]:
         _fill(found, "preprocess", presets.PREPROCESS[found["pre"]])
-    else:
+    elif found["pre"] != presets.CUSTOM:
         found["pre"] = _preprocess_preset(found)
     return {**found, "preset_was": found["preset"], "pre_was": found["pre"]}
 

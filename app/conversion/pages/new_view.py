@@ -83,13 +83,14 @@ def options_view(values: Values, errors: Errors, toolchains: tuple[ToolchainName
     preprocess = new_form.preprocess_of(values)
     fields = advanced_fields(values)
     names = {field.name for field in fields}
+    has_pre_error = any(name.startswith("preprocess.") for name in errors)
     return {
         "values": values, "errors": errors, "toolchains": [name.value for name in toolchains],
         "toolchain": toolchain.value, "chips": [f.value for f in Chip], "chip": chip.value if chip else "",
         "presets": list(presets.quantization_presets(toolchain, chip)), "pre_presets": list(presets.PREPROCESS),
         "formula": formula(preprocess) if preprocess else None, "fields": fields,
         "is_advanced_open": values["advanced"] == "1" or any(name in names for name in errors),
-        "is_pre_open": values["pre"] == presets.CUSTOM or any(name.startswith("preprocess.") for name in errors),
+        "is_pre_open": values["pre_open"] == "1" or values["pre"] == presets.CUSTOM or has_pre_error,
     }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from app.conversion import keys
 from app.conversion.model import Artifact, JobRecord, Stage, StageRecord, StageState
 from app.conversion.options import Options, ToolchainName
 from app.kit.clock import from_text
+from app.kit.wording import file_size
 
 OUTPUTS = tuple(f"out.{stage.step}" for stage in Stage)
 INPUTS = (keys.MODEL, keys.IMAGES)
@@ -37,9 +38,11 @@ def parameters(options: Options) -> list[Parameter]:
     """Every option that applies to the job's toolchain; those that are not the default come first."""
     chosen = dict(_leaves(options.model_dump(mode="json")))
     usual = dict(_leaves(Options.model_construct(toolchain=options.toolchain).model_dump(mode="json")))
-    other = "kneron." if options.toolchain is ToolchainName.HOST else "quantization."
+    own, other = "quantization.", "kneron."
+    if options.toolchain is ToolchainName.KNERON:
+        own, other = other, own
     found = [
-        Parameter(name, _text(value), usual.get(name) == value)
+        Parameter(name.removeprefix(own), _text(value), usual.get(name) == value)
         for name, value in chosen.items()
         if not name.startswith(other) and value is not None and name != "toolchain"
     ]
@@ -116,6 +119,15 @@ def log_stage(record: JobRecord) -> Stage:
 
 
 def facts(detail: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """An error's details, as far as a reader can use them: names and short values."""
-    shown = [(name.replace("_", " "), value) for name, value in detail.items() if value not in (None, "", [], {})]
-    return [(name, _text(value)) for name, value in shown if isinstance(value, str | int | float | list)]
+    """An error's details, as far as a reader can use them: names and short values, sizes as sizes."""
+    return [
+        (name.removesuffix("_bytes").replace("_", " "), file_size(value) if name.endswith("_bytes") else _text(value))
+        for name, value in detail.items()
+        if _is_short(value)
+    ]
+
+
+def _is_short(value: Any) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(one, str | int | float) for one in value)
+    return isinstance(value, str | int | float) and value != ""

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.conversion.service.quality.views import BitWidth, Boundary, ChipReport, Node, Outcome, Output, Spread
+from app.conversion.service.quality.views import (
+    SNR_DB_MIN,
+    BitWidth,
+    Boundary,
+    ChipReport,
+    Node,
+    Outcome,
+    Output,
+    Spread,
+    Verdict,
+)
 from app.conversion.toolchains.kneron.report import bits_ignored
 
 Report = Mapping[str, Any]
 BIT_TRUE = frozenset({"match", "matched", "pass", "true"})
 BANDWIDTHS = (("RDMA", "rdma_gb_s"), ("WDMA", "wdma_gb_s"), ("GETW", "getw_gb_s"))
+RULE = "SNR >= 20 dB at every output (the vendor's rule)"
 TRANSFERS = (("read", "ddr_read_mb"), ("write", "ddr_write_mb"))
 
 
@@ -55,6 +66,11 @@ def boundaries_of(onnx: Report | None, bie: Report | None, nef: Report | None) -
         Boundary("quantise", "out.onnx", "out.bie", "measured" if outputs else _reached(bie), outputs=outputs),
         Boundary("compile", "out.bie", "out.nef", "bit_true" if nef and is_bit_true else _reached(nef)),
     )
+
+
+def chip_verdict(snr_db: float | None) -> Verdict | None:
+    """The vendor's rule on the vendor's number; None where it was not measured."""
+    return None if snr_db is None else Verdict(snr_db, RULE, snr_db >= SNR_DB_MIN)
 
 
 def _reached(report: Report | None) -> Outcome:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.conversion.service.quality.chip import boundaries_of, chip_report
+from app.conversion.service.quality.chip import boundaries_of, chip_report, chip_verdict
 from app.conversion.service.quality.views import (
     Boundary,
     Layer,
@@ -55,9 +55,11 @@ def quality(onnx: Report | None, bie: Report | None, nef: Report | None, *, tool
 
 
 def _of_chip(onnx: Report | None, bie: Report | None, nef: Report | None) -> Quality:
+    boundaries = boundaries_of(onnx, bie, nef)
     return Quality(
         "kneron",
-        boundaries_of(onnx, bie, nef),
+        boundaries,
+        verdict=chip_verdict(boundaries[1].snr_db),
         samples=(bie or {}).get("samples", 0),
         calibration_samples=(bie or {}).get("samples", 0),
         skipped=len((bie or {}).get("skipped", ())),

@@ -1,0 +1,170 @@
+"""Templates, their texts and the files they point at."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from babel.messages.extract import extract
+from babel.messages.pofile import read_po
+from jinja2 import UndefinedError
+from jinja2.ext import babel_extract
+
+from app.kit import wording
+from app.kit.languages import LOCALES, NAMES, catalogue, locale_of, preferred, translations
+from app.kit.pages import see_other
+from app.kit.static import FOLDER as STATIC
+from app.kit.static import static_url
+from app.kit.templates import FOLDER, environment
+
+TEMPLATES = sorted(FOLDER.rglob("*.html"))
+NOW = datetime(2026, 11, 20, 20, 0, tzinfo=UTC)
+VENDORED = re.compile(r"^\| (\S+) \|.*\| ([0-9a-f]{64}) \|$", re.MULTILINE)
+
+
+def texts_of(path: Path) -> Iterator[str]:
+    keywords = ("_", "gettext", "ngettext")
+    with path.open("rb") as file:
+        found = babel_extract(file, keywords, [], {}) if path.suffix == ".html" else _python(path)
+        for _line, _function, text, _comments in found:
+            parts = (text,) if isinstance(text, str) else tuple(part for part in text or () if part)
+            if parts:  # _(name) has none: its texts are marked where they are written
+                yield parts[0]
+
+
+def _python(path: Path) -> Iterator[tuple[int, str, object, list[str]]]:
+    with path.open("rb") as file:
+        for line, text, comments, _context in extract("python", file, {"gettext": None, "ngettext": (1, 2)}):
+            yield line, "gettext", text, comments
+
+
+@pytest.mark.parametrize("path", [*TEMPLATES, Path(wording.__file__)], ids=lambda path: path.name)
+def test_every_text_of_a_template_is_translated(path: Path) -> None:
+    known = catalogue("zh-Hant")
+    missing = {text for text in texts_of(path) if not (known.get(text) and known.get(text).string)}
+    assert not missing
+
+
+def test_two_catalogues_do_not_contradict_each_other() -> None:
+    seen: dict[str, object] = {}
+    for path in sorted((LOCALES / "zh_Hant").glob("*.po")):
+        with path.open("rb") as file:
+            for message in read_po(file, locale="zh_Hant"):
+                key = message.id if isinstance(message.id, str) else message.id[0]
+                if key:
+                    assert seen.setdefault(key, message.string) == message.string, f"{path.name}: {key}"
+
+
+def test_a_translation_keeps_the_placeholders_of_its_text() -> None:
+    names = re.compile(r"%\((\w+)\)s")
+    for message in catalogue("zh-Hant"):
+        if message.id:
+            wanted = message.id if isinstance(message.id, str) else message.id[1]
+            given = message.string if isinstance(message.string, str) else message.string[0]
+            assert set(names.findall(given)) == set(names.findall(wanted)), message.id
+
+
+@pytest.mark.parametrize("language", NAMES)
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_every_template_compiles_in_every_language(path: Path, language: str) -> None:
+    environment(language).get_template(str(path.relative_to(FOLDER)))
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_no_template_holds_script_or_style_inline(path: Path) -> None:
+    text = path.read_text()
+    assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+=|javascript:|hx-on", text)
+
+
+@pytest.mark.parametrize("path", [*TEMPLATES, *STATIC.glob("*.css"), *STATIC.glob("*.js")], ids=lambda path: path.name)
+def test_nothing_is_fetched_from_another_host(path: Path) -> None:
+    assert not re.search(r"""(?:src|href)=["']https?:|url\(["']?https?:|@import|fetch\(["']https?:""", path.read_text())
+
+
+def test_vendored_files_are_what_their_readme_says() -> None:
+    listed = dict(VENDORED.findall((STATIC / "vendor" / "README.md").read_text()))
+    present = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (STATIC / "vendor").glob("*.js")}
+    assert present == listed
+
+
+def test_a_name_that_was_not_given_is_an_error_and_not_an_empty_string() -> None:
+    with pytest.raises(UndefinedError):
+        environment("en").from_string("{{ nothing }}").render()
+
+
+def test_what_a_user_wrote_is_escaped() -> None:
+    assert environment("en").from_string("{{ name }}").render(name="<b>") == "&lt;b&gt;"
+    shown = environment("en").from_string("{{ _('took %(time)s', time=name) }}").render(name="<b>")
+    assert shown == "took &lt;b&gt;"
+
+
+def test_the_url_of_a_file_changes_with_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.kit.static.FOLDER", tmp_path)
+    (tmp_path / "a.css").write_text("a")
+    first = static_url("a.css")
+    assert static_url("a.css") == first
+    (tmp_path / "a.css").write_text("bb")
+    assert static_url("a.css") != first
+
+
+@pytest.mark.parametrize(
+    ("header", "language"),
+    [
+        ("", "en"),
+        ("zh-TW,zh;q=0.9,en;q=0.8", "zh-Hant"),
+        ("zh-Hant-HK", "zh-Hant"),
+        ("zh-CN", "zh-Hant"),
+        ("en-GB,zh;q=0.5", "en"),
+        ("de,fr;q=0.9", "en"),
+        ("de,zh;q=0.9,en;q=0.8", "zh-Hant"),
+        ("en;q=0,zh", "zh-Hant"),
+        (";;q=,q=x,*", "en"),
+    ],
+)
+def test_the_browser_chooses_the_language(header: str, language: str) -> None:
+    assert preferred(header) == language
+
+
+def test_both_languages_say_times_in_their_own_way() -> None:
+    moment = NOW - timedelta(minutes=3)
+    for language, shown in (("en", "3 min. ago"), ("zh-Hant", "3 分鐘前")):
+        text = environment(language).from_string("{{ moment | ago }}").render(moment=moment, now=NOW)
+        assert shown in text and 'datetime="2026-11-20T19:57:00.000Z"' in text and "2026-11-20 19:57:00 UTC" in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.42, "0.4 s"), (9.99, "10.0 s"), (59.4, "59 s"), (59.6, "1 min 00 s"), (75, "1 min 15 s"), (3900, "1 h 05 min"),
+     (200_000, "2 d 07 h")],
+)  # fmt: skip
+def test_a_duration_has_two_units_at_most(seconds: float, shown: str) -> None:
+    assert wording.duration(seconds, translations("en")) == shown
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 KiB"), (1536, "1.5 KiB"), (102_400, "100 KiB"), (5 << 30, "5.0 GiB")],
+)
+def test_a_size_has_three_digits_at_most(size: int, shown: str) -> None:
+    assert wording.file_size(size) == shown
+
+
+def test_what_is_to_come_is_said_in_days() -> None:
+    for days, shown in ((6, "in 6 days"), (30, "in 30 days")):
+        found = wording.due(NOW + timedelta(days=days), NOW, translations("en"), locale_of("en"))
+        assert found == shown
+    assert wording.due(NOW + timedelta(hours=5), NOW, translations("en"), locale_of("en")) == "in 5 hr."
+
+
+def test_numbers_are_grouped_and_tabular() -> None:
+    assert environment("en").from_string("{{ 7882 | number }}").render() == '<span class="num">7,882</span>'
+    assert environment("en").from_string("{{ 38.91 | number(1) }}").render() == '<span class="num">38.9</span>'
+
+
+@pytest.mark.parametrize("path", ["https://evil.example/", "//evil.example", "/\\evil.example", "", "ui/jobs"])
+def test_no_redirect_leads_to_another_host(path: str) -> None:
+    assert see_other(path).headers["location"] == "/ui/jobs"
