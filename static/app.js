@@ -49,13 +49,16 @@
     toast(button.dataset.copied);
   });
   const copy = async (text) => {
-    if (navigator.clipboard) return navigator.clipboard.writeText(text);
-    const area = document.createElement("textarea");  // plain http: the clipboard interface is not offered
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    document.execCommand("copy");
-    area.remove();
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {  // over plain http the clipboard interface is not offered
+      const area = document.createElement("textarea");
+      area.value = text;
+      document.body.append(area);
+      area.select();
+      document.execCommand("copy");
+      area.remove();
+    }
   };
 
   // A form that takes a while is sent once.

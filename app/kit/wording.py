@@ -56,7 +56,7 @@ def ago(moment: datetime, now: datetime, texts: NullTranslations, locale: Locale
 
 def due(moment: datetime, now: datetime, texts: NullTranslations, locale: Locale) -> str:
     """When something is to come, "in 6 days": in days as long as these are more than one."""
-    days = (moment - now).days
+    days = round((moment - now).total_seconds() / 86400)
     if days < 2:
         return ago(moment, now, texts, locale)
     return texts.ngettext("in %(num)s day", "in %(num)s days", days) % {"num": days}

@@ -13,7 +13,6 @@ from app.conversion.options import Chip, HostQuantization, KneronOptions, Option
 from app.conversion.pages import showing
 from app.kit.zipping import zip_stream
 
-
 A_JOB = submitted(
     "id", now="2026-11-20T20:00:00.000Z", owner="", name="", tags=(), options=Options(), inputs={}, intake={}
 )
@@ -50,7 +49,14 @@ def test_a_job_that_has_not_ended_does_not_expire() -> None:
 
 
 def test_details_of_an_error_are_short_values_with_readable_sizes() -> None:
-    detail: dict[str, Any] = {"peak_bytes": 1536, "node": "conv1", "said": "", "problems": [{"a": 1}], "tree": {"a": 1}, "count": 3}
+    detail: dict[str, Any] = {
+        "peak_bytes": 1536,
+        "node": "conv1",
+        "said": "",
+        "problems": [{"a": 1}],
+        "tree": {"a": 1},
+        "count": 3,
+    }
     detail["nodes"] = ["a", "b"]
     shown = dict(showing.facts(detail))
     assert shown == {"peak": "1.5 KiB", "node": "conv1", "count": "3", "nodes": "a, b"}

@@ -42,9 +42,7 @@ class Expectation:
     why: str = ""
 
 
-def judge_pictures(
-    preprocess: Preprocess, pictures: Sequence[Picture], expectation: Expectation
-) -> Iterator[Finding]:
+def judge_pictures(preprocess: Preprocess, pictures: Sequence[Picture], expectation: Expectation) -> Iterator[Finding]:
     low, high = _span(preprocess)
     mean, deviation = _prepared(preprocess, pictures)
     told = list(_against_model(mean, deviation, low, high, expectation))
@@ -73,9 +71,7 @@ def judge_arrays(arrays: Sequence[Numbers], expectation: Expectation) -> Iterato
         )  # fmt: skip
 
 
-def judge_channel_order(
-    preprocess: Preprocess, channels: int | None, expectation: Expectation
-) -> Iterator[Finding]:
+def judge_channel_order(preprocess: Preprocess, channels: int | None, expectation: Expectation) -> Iterator[Finding]:
     if channels != 3:
         return
     color = "RGB" if preprocess.color == "auto" else preprocess.color

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -59,11 +58,11 @@ def settled(values: Mapping[str, str]) -> Values:
     toolchain, chip = target_of(values)
     offered = presets.quantization_presets(toolchain, chip)
     group = "quantization" if toolchain is ToolchainName.HOST else "kneron"
-    if found["preset"] not in offered and found["preset"] != presets.CUSTOM:
+    if found["preset"] not in (*offered, presets.CUSTOM):
         found["preset"] = presets.FIRST
     if found["preset"] in offered and found["preset"] != found["preset_was"]:
         _fill(found, group, offered[found["preset"]])
-    elif found["preset"] != presets.CUSTOM:
+    else:
         found["preset"] = presets.quantization_preset_of(toolchain, chip, _typed(found, group))
     if found["pre"] in presets.PREPROCESS and found["pre"] != found["pre_was"]:
         _fill(found, "preprocess", presets.PREPROCESS[found["pre"]])
@@ -200,9 +199,10 @@ def _number(text: str) -> float | str:
     """A decimal number or a quotient such as 1/255."""
     try:
         above, _, below = text.partition("/")
-        return float(above) if not below else float(Fraction(above) / Fraction(below))
-    except (ValueError, ZeroDivisionError, OverflowError):
+        value = float(above) / float(below) if below else float(above)
+    except (ValueError, ZeroDivisionError):
         return text
+    return value if value or not below else text
 
 
 def _fill(values: Values, group: str, chosen: Mapping[str, Any]) -> None:

@@ -11,14 +11,15 @@ from app.kit.errors import ModelmillError
 
 @dataclass(frozen=True)
 class Problem:
-    """text: a key, with %(name)s for the entries of detail. said: the cause in English, with names and numbers.
+    """text, hint: what is wrong and what to do, as keys with %(name)s for the entries of detail.
 
-    hint: what to do, a key where is_key says so.
+    said, said_hint: the same in English only, with names and numbers; where there is more to say than a key can.
     """
 
     text: str
     said: str = ""
     hint: str = ""
+    said_hint: str = ""
     detail: dict[str, Any] = field(default_factory=dict)
 
 
@@ -37,7 +38,7 @@ TITLES = {
         "Merge the weights into one file: onnx.save_model(…, save_as_external_data=False).",
     ),
     "MODEL_TOO_NEW": ("The model is newer than this toolchain reads.", "Export it with an older opset, such as 17."),
-    "MODEL_DYNAMIC_SHAPE": ("The model leaves axes of its inputs open.", "Give the missing sizes below."),
+    "MODEL_DYNAMIC_SHAPE": ("The model leaves axes of its inputs open.", "Give the missing sizes."),
     "MODEL_UNSUPPORTED_OPERATOR": (
         "The model uses an operator that is not known.", "Export the model without it, or cut the graph before it.",
     ),
@@ -71,7 +72,11 @@ _BY_TYPE = {
 
 def problem_of(error: ModelmillError) -> Problem:
     text, hint = TITLES.get(error.code, ("", ""))
-    return Problem(text or error.message, said=error.message if text else "", hint=hint or error.hint)
+    if not text:
+        return Problem(error.message.replace("%", "%%"), hint=error.hint.replace("%", "%%"))
+    if error.code == "MODEL_DYNAMIC_SHAPE" and "given" not in error.detail:
+        return Problem(text, hint=hint)  # the form asks for every axis by itself
+    return Problem(text, said=error.message, hint=hint, said_hint=error.hint)
 
 
 def field_problem(kind: str, message: str, context: Mapping[str, Any]) -> Problem:
@@ -80,7 +85,7 @@ def field_problem(kind: str, message: str, context: Mapping[str, Any]) -> Proble
         return Problem(message.removeprefix("Value error, "))
     if kind in ("float_parsing", "int_parsing", "float_type", "int_type", "int_from_float"):
         return Problem("This must be a whole number." if kind.startswith("int") else "This must be a number.")
-    detail = {name: value for name, value in context.items() if isinstance(value, int | float | str)}
+    detail = {name: f"{value:g}" for name, value in context.items() if isinstance(value, int | float)}
     return Problem(_BY_TYPE.get(kind, message.replace("%", "%%")), detail=detail)
 
 

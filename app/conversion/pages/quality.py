@@ -20,7 +20,7 @@ from app.kit.auth import user_of
 from app.kit.http import query
 from app.kit.templates import render
 
-ROWS_SHOWN = 40
+ROWS_SHOWN = 15
 IMAGES_SHOWN = 12
 FOR_EVER = "private, max-age=31536000, immutable"
 NO_PICTURE = (

@@ -191,7 +191,8 @@ class Quality:
     @property
     def first_bad_layer(self) -> Layer | None:
         """The first in graph order that falls below the rule: errors of those after it may be its own."""
-        return next((one for one in self.layers if (one.snr_db.shown or EXACT_DB) < SNR_DB_MIN), None)
+        measured = ((one, one.snr_db.shown) for one in self.layers)
+        return next((one for one, snr in measured if snr is not None and snr < SNR_DB_MIN), None)
 
     @property
     def ranked(self) -> tuple[Layer, ...]:

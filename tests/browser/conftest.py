@@ -1,0 +1,125 @@
+"""Debian's Chromium, driven by Playwright, in front of the whole service. Every page is watched to the end of its test.
+
+The browser lives as long as this folder's tests: Playwright keeps an event loop running in the thread, which tests
+elsewhere that run their own would stumble over.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from ops.stand import Stand
+from tests.browser.watching import Watch
+from tests.integration.api import Api, has_ended, pngs, small_model
+from tests.integration.test_bad_input import not_a_number_model
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+PATIENCE_MS = 30_000
+expect.set_options(timeout=PATIENCE_MS)
+
+OpenContext = Callable[..., BrowserContext]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[Browser]:
+    if not CHROMIUM.exists():
+        missing = f"There is no {CHROMIUM}: apt-get install --no-install-recommends chromium"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def address(service: Stand) -> str:
+    """Of the service that the pages are asked of; a module with a service of its own overrides it."""
+    return service.url
+
+
+@pytest.fixture
+def watches() -> list[Watch]:
+    return []
+
+
+@pytest.fixture
+def open_context(chromium: Browser, address: str, watches: list[Watch]) -> Iterator[OpenContext]:
+    """Opens a watched window with the options of Playwright's new_context; at the end nothing must be complained of."""
+    contexts = []
+
+    def opened(**options: Any) -> BrowserContext:
+        context = chromium.new_context(base_url=address, **{"locale": "en", **options})
+        context.set_default_timeout(PATIENCE_MS)
+        contexts.append(context)
+        watches.append(Watch(context, urlsplit(address).netloc))
+        return context
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert [complaint for watch in watches for complaint in watch.complaints] == []
+
+
+@pytest.fixture
+def page(open_context: OpenContext) -> Page:
+    return open_context().new_page()
+
+
+@pytest.fixture
+def watch(page: Page, watches: list[Watch]) -> Watch:
+    """Of `page`."""
+    return watches[0]
+
+
+@pytest.fixture
+def api(address: str) -> Iterator[Api]:
+    with Api(address) as client:
+        yield client
+
+
+@pytest.fixture(scope="package")
+def finished(service: Stand) -> str:
+    """The id of a job that was converted."""
+    with Api(service.url) as client:
+        job = client.convert(small_model(), pngs(4), name="A finished one", tags=["camera", "night"])
+    assert job["status"] == "COMPLETED", job["error"]
+    return str(job["job_id"])
+
+
+@pytest.fixture(scope="package")
+def another(service: Stand) -> str:
+    """The id of a job like `finished` with another calibration."""
+    options = {"quantization": {"method": "percentile"}}
+    with Api(service.url) as client:
+        job = client.convert(small_model(), pngs(4), name="Another one", options=options)
+    assert job["status"] == "COMPLETED", job["error"]
+    return str(job["job_id"])
+
+
+@pytest.fixture(scope="package")
+def failed(service: Stand) -> str:
+    """The id of a job whose model yields numbers that are none."""
+    with Api(service.url) as client:
+        job = client.wait(client.start(not_a_number_model(), pngs(3), name="A failed one"), has_ended)
+    assert job["status"] == "FAILED"
+    return str(job["job_id"])

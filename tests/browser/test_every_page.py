@@ -1,0 +1,106 @@
+"""What holds for every page, finished and failed, in light and dark, wide and narrow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import OpenContext
+from tests.browser.watching import Watch
+
+PHONE = {"width": 375, "height": 800}
+SEEN_BY_AXE = {
+    "list": "/ui/jobs",
+    "list without a match": "/ui/jobs?q=no-such-name",
+    "new": "/ui/jobs/new",
+    "new from a job": "/ui/jobs/new?from={finished}",
+    "finished job": "/ui/jobs/{finished}",
+    "failed job": "/ui/jobs/{failed}",
+    "quality": "/ui/jobs/{finished}/quality",
+    "comparison": "/ui/jobs/compare?a={finished}&b={another}",
+    "choice of a comparison": "/ui/jobs/compare",
+    "system": "/ui/system",
+    "graph": "/ui/jobs/{finished}/graph/out.onnx",
+    "unknown job": "/ui/jobs/00000000-0000-4000-8000-000000000000",
+    "unknown page": "/ui/nothing",
+}
+UNKNOWN = ("unknown job", "unknown page")
+SERIOUS = ("serious", "critical")
+Visit = Callable[[Page, str], None]
+
+
+@pytest.fixture
+def visit(finished: str, another: str, failed: str, watches: list[Watch]) -> Visit:
+    """Open a page by its name and wait until what it fetches afterwards is there."""
+
+    def visited(page: Page, name: str) -> None:
+        page.goto(SEEN_BY_AXE[name].format(finished=finished, another=another, failed=failed))
+        page.wait_for_load_state("networkidle")
+        expect(page.locator("[hx-trigger=load]")).to_have_count(0)
+        if name in UNKNOWN:
+            for watch in watches:
+                watch.forgive(r"status of 404")
+
+    return visited
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", SEEN_BY_AXE)
+def test_axe_finds_no_serious_issue(open_context: OpenContext, visit: Visit, name: str, scheme: str) -> None:
+    page = open_context(color_scheme=scheme).new_page()
+    visit(page, name)
+    for details in page.locator("details:not([open]) > summary").all():
+        details.click()
+    found = Axe().run(page, options={"resultTypes": ["violations"], "iframes": False}).response["violations"]
+    assert [
+        f"{issue['id']}: {node['target']} {node['failureSummary']}"
+        for issue in found
+        if issue["impact"] in SERIOUS
+        for node in issue["nodes"]
+    ] == []
+
+
+@pytest.mark.parametrize("language", ["en", "zh-TW"])
+@pytest.mark.parametrize("name", SEEN_BY_AXE)
+def test_nothing_scrolls_sideways_on_a_phone(open_context: OpenContext, visit: Visit, name: str, language: str) -> None:
+    page = open_context(viewport=PHONE, locale=language).new_page()
+    visit(page, name)
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE["width"], _widest(page)
+
+
+def _widest(page: Page) -> str:
+    """What reaches farthest to the right."""
+    return str(
+        page.evaluate(
+            """() => [...document.body.querySelectorAll("*")]
+                .map((one) => [Math.round(one.getBoundingClientRect().right), one.tagName, one.className, one.id])
+                .sort((a, b) => b[0] - a[0]).slice(0, 6)"""
+        )
+    )
+
+
+@pytest.mark.parametrize("name", SEEN_BY_AXE)
+def test_no_error_no_broken_policy_and_no_other_host(page: Page, watch: Watch, visit: Visit, name: str) -> None:
+    visit(page, name)
+    assert any("/static/" in url for url in watch.requests)
+    assert watch.complaints == []
+
+
+def test_a_broken_policy_and_another_host_would_be_noticed(page: Page, watch: Watch) -> None:
+    page.goto("/ui/system")
+    page.evaluate("""() => {
+        const script = document.createElement("script");
+        script.textContent = "window.ran = true";
+        document.body.append(script);
+        const picture = new Image();
+        picture.src = "http://elsewhere.invalid/a.png";
+        document.body.append(picture);
+    }""")
+    for pattern in ("inline script", "elsewhere.invalid"):
+        page.wait_for_function("() => true")
+        assert any(re.search(pattern, complaint) for complaint in watch.complaints), watch.complaints
+        watch.forgive(pattern)

@@ -1,0 +1,78 @@
+"""After a reset: the records are gone, the page says so in both languages, and one click submits the inputs again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from ops.stand import Stand
+from tests.browser.conftest import OpenContext
+from tests.browser.watching import Watch
+from tests.integration.api import Api, pngs, small_model
+from tests.integration.test_jobs_api import paused
+
+ENGLISH, CHINESE = "The system was restarted, please submit again", "系統已重啟,請重新送出"
+
+
+@pytest.fixture(scope="module")
+def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    """A service of its own, for all that its Redis knows is forgotten."""
+    with Stand(tmp_path_factory.mktemp("reset")) as own:
+        own.workers("actors", onnx=1, bie=1, nef=1, done=1)
+        own.web()
+        yield own
+
+
+@pytest.fixture
+def address(stand: Stand) -> str:
+    return stand.url
+
+
+@pytest.fixture
+def forgotten(stand: Stand, api: Api) -> str:
+    """The id of a job that was converted before the reset."""
+    job = api.convert(small_model(), pngs(3), name="survivor", tags=["kept"])
+    assert job["status"] == "COMPLETED", job["error"]
+    stand.redis.flushall()
+    return str(job["job_id"])
+
+
+def test_after_a_reset_the_page_says_so_and_one_click_converts_again(
+    page: Page, watch: Watch, api: Api, forgotten: str
+) -> None:
+    answer = page.goto(f"/ui/jobs/{forgotten}")
+    assert answer is not None and answer.status == 404
+    watch.forgive("404")
+    expect(page.get_by_role("heading", level=1)).to_have_text(ENGLISH)
+    expect(page.locator("[lang=zh-Hant]", has_text=CHINESE)).to_be_visible()
+    page.get_by_role("button", name="Submit again").click()
+    page.wait_for_url(re.compile(r"/ui/jobs/[0-9a-f-]{36}"))
+    assert forgotten not in page.url
+    expect(page.locator(".title-line")).to_contain_text("Completed", timeout=100_000)
+    expect(page.get_by_role("heading", level=1)).to_have_text("survivor")
+    assert api.http.get(f"/jobs/{page.url.rpartition('/')[2]}").json()["tags"] == ["kept"]
+
+
+def test_a_reader_of_chinese_is_told_in_chinese_first(
+    open_context: OpenContext, watches: list[Watch], forgotten: str
+) -> None:
+    page = open_context(locale="zh-TW").new_page()
+    page.goto(f"/ui/jobs/{forgotten}")
+    watches[0].forgive("404")
+    expect(page.get_by_role("heading", level=1)).to_have_text(CHINESE)
+    expect(page.locator("[lang=en]", has_text=ENGLISH)).to_be_visible()
+
+
+def test_a_page_that_is_open_during_the_reset_says_so_by_itself(
+    page: Page, watch: Watch, stand: Stand, api: Api
+) -> None:
+    with paused(stand.processes[2]):
+        job_id = api.start(small_model(), pngs(3))
+        page.goto(f"/ui/jobs/{job_id}")
+        expect(page.locator(".title-line")).to_contain_text("Waiting for NEF")
+        stand.redis.flushall()
+        expect(page.get_by_role("heading", level=1)).to_have_text(ENGLISH)
+    watch.forgive("404")

@@ -1,0 +1,259 @@
+"""The pages of jobs, as a browser without JavaScript and as htmx see them."""
+
+from __future__ import annotations
+
+import io
+import re
+import uuid
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from app.conversion import model
+from app.conversion.model import JobError, JobRecord, Stage
+from app.conversion.options import Chip, Options, ToolchainName
+from app.conversion.pages.jobs import MAX_READ, PAGE_JOBS
+from app.conversion.store import CHUNK, Filter, JobStore
+from app.kit.clock import now, to_text
+from app.wiring import Parts
+from ops.stand import Stand
+from tests.integration.api import FINISHED, Api, pngs, small_model
+
+OURS = {"Sec-Fetch-Site": "same-origin"}
+HTMX = {"HX-Request": "true"}
+
+
+def has_ended(job: dict[str, Any]) -> bool:
+    return job["status"] in FINISHED
+
+
+@pytest.fixture(scope="module")
+def finished(service: Stand) -> dict[str, Any]:
+    with Api(service.url) as api:
+        return api.wait(api.start(small_model(), pngs(3), name="first <b>light</b>", tags=["alpha"]), has_ended)
+
+
+@pytest.fixture
+def web(service: Stand) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=service.url, timeout=60, trust_env=False, headers={"Accept": "text/html"}) as client:
+        yield client
+
+
+def put_job(service: Stand, name: str, *, options: Options | None = None) -> tuple[JobStore, JobRecord]:
+    """A job that is known but on no queue, so that it stays where the test puts it."""
+    store = JobStore(service.redis, record_ttl_s=3600, live_log_bytes=1 << 20)
+    moment = now()
+    record = model.submitted(
+        str(uuid.uuid4()), now=to_text(moment), owner="local", name=name, tags=("beta",), options=options or Options(),
+        inputs={}, intake={},
+    )  # fmt: skip
+    store.create(record, score=int(moment.timestamp() * 1_000_000))
+    return store, record
+
+
+def test_the_list_shows_jobs_and_escapes_their_names(web: httpx.Client, finished: dict[str, Any]) -> None:
+    page = web.get("/ui/jobs").text
+    assert f'href="/ui/jobs/{finished["job_id"]}"' in page
+    assert "first &lt;b&gt;light&lt;/b&gt;" in page and "<b>light" not in page
+    assert "Completed" in page and '<span class="tag">alpha</span>' in page
+
+
+def test_filters_are_a_plain_form(web: httpx.Client, finished: dict[str, Any]) -> None:
+    link = f'href="/ui/jobs/{finished["job_id"]}"'
+    for query, is_found in (
+        ("q=LIGHT", True), ("q=alpha&status=COMPLETED&toolchain=&platform=", True), ("status=FAILED", False),
+        ("q=no+such+name", False), ("platform=720", False),
+    ):  # fmt: skip
+        assert (link in web.get(f"/ui/jobs?{query}").text) is is_found, query
+    assert "No job matches" in web.get("/ui/jobs?q=no+such+name").text
+    wrong = web.get("/ui/jobs?status=SLEEPING")
+    assert wrong.status_code == 422 and "<html" in wrong.text
+
+
+def test_paging_survives_new_jobs(web: httpx.Client, service: Stand) -> None:
+    names = [f"page {index:02d}" for index in range(PAGE_JOBS + 2)]
+    for name in names:
+        put_job(service, name)
+    first = web.get("/ui/jobs?q=page").text
+    older = re.search(r'rel="next" href="([^"]+)"', first)
+    assert older is not None
+    put_job(service, "page 99")
+    second = web.get(older[1].replace("&amp;", "&")).text
+    assert [name for name in names if f">{name}<" in second] == names[:2]
+
+
+def test_the_list_asks_for_its_unfinished_rows_in_one_and_stops_by_itself(web: httpx.Client, service: Stand) -> None:
+    store, record = put_job(service, "moving")
+    page = web.get("/ui/jobs?q=moving").text
+    asked = re.search(r'id="jobs-live" hx-get="([^"]+)" hx-trigger="every 4s"', page)
+    assert asked is not None and record.job_id in asked[1]
+    store.apply(record.job_id, model.claimed(Stage.ONNX, worker="w/onnx/0", now=to_text(now())))
+    running = web.get(asked[1], headers=HTMX).text
+    assert "ONNX running" in running and "every 4s" in running
+    assert f'id="job-state-{record.job_id}" class="cell-state" hx-swap-oob="true"' in running
+    store.apply(record.job_id, model.cancelled(Stage.ONNX, now=to_text(now())))
+    ended = web.get(asked[1], headers=HTMX).text
+    assert "Cancelled" in ended and "hx-trigger" not in ended
+
+
+def test_several_jobs_are_cancelled_and_deleted_after_a_question(web: httpx.Client, service: Stand) -> None:
+    ids = [put_job(service, f"bulk {index}")[1].job_id for index in range(2)]
+    asked = web.post("/ui/jobs/selected", data={"id": ids, "action": "cancel"}, headers=OURS)
+    assert asked.status_code == 200 and "Cancel 2 jobs?" in asked.text
+    done = web.post("/ui/jobs/selected", data={"id": ids, "action": "cancel", "confirmed": "true"}, headers=OURS)
+    assert done.headers["location"] == "/ui/jobs?note=cancelled&count=2"
+    assert "2 jobs were cancelled." in web.get(done.headers["location"]).text
+    again = web.post("/ui/jobs/selected", data={"id": ids[0], "action": "cancel"}, headers=OURS)
+    assert "Nothing to do" in again.text
+    done = web.post("/ui/jobs/selected", data={"id": ids, "action": "delete", "confirmed": "true"}, headers=OURS)
+    assert done.headers["location"].endswith("note=deleted&count=2")
+    assert web.get(f"/jobs/{ids[0]}", headers={"Accept": "application/json"}).status_code == 404
+
+
+def test_two_jobs_are_compared_and_not_three(web: httpx.Client) -> None:
+    ids = [str(uuid.uuid4()) for _ in range(3)]
+    two = web.post("/ui/jobs/selected", data={"id": ids[:2], "action": "compare"}, headers=OURS)
+    assert two.headers["location"] == f"/ui/jobs/compare?a={ids[0]}&b={ids[1]}"
+    three = web.post("/ui/jobs/selected", data={"id": ids, "action": "compare"}, headers=OURS)
+    assert three.status_code == 400 and "exactly two" in three.text
+
+
+def test_the_page_of_a_finished_job_offers_everything_and_asks_for_nothing(
+    web: httpx.Client, finished: dict[str, Any]
+) -> None:
+    job_id = finished["job_id"]
+    page = web.get(f"/ui/jobs/{job_id}").text
+    for name, artifact in finished["artifacts"].items():
+        assert f'href="/jobs/{job_id}/artifacts/{name}"' in page and artifact["sha256"] in page
+    assert re.search(r"deleted <time [^>]+>in (29|30) days</time>", page)
+    assert f"/ui/jobs/new?from={job_id}" in page
+    assert "every 4s" not in page and "hx-sse:connect" not in page and "http-equiv" not in page
+
+
+def test_the_page_of_an_active_job_listens_polls_and_without_script_reloads(web: httpx.Client, service: Stand) -> None:
+    store, record = put_job(service, "live")
+    store.apply(record.job_id, model.claimed(Stage.ONNX, worker="w/onnx/0", now=to_text(now())))
+    store.log_append(record.job_id, "onnx", b"one\ntwo <three>\n")
+    page = web.get(f"/ui/jobs/{record.job_id}").text
+    assert f'hx-sse:connect="/jobs/{record.job_id}/events" hx-sse:close="done"' in page
+    assert '<noscript><meta http-equiv="refresh" content="5">' in page
+    assert "two &lt;three&gt;" in page
+    poll = re.search(r'hx-get="([^"]+/live\?seen=[^"]+)" hx-trigger="status from:#job-sse, [^"]*every 4s"', page)
+    assert poll is not None
+    assert web.get(poll[1], headers=HTMX).status_code == 204
+    store.apply(record.job_id, model.cancelled(Stage.ONNX, now=to_text(now())))
+    ended = web.get(poll[1], headers=HTMX)
+    assert ended.status_code == 200 and "every 4s" not in ended.text and "hx-get" not in ended.text
+    assert f'id="job-live-{record.job_id}"' in ended.text and 'hx-swap-oob="outerMorph"' in ended.text
+    assert "Cancelled in stage ONNX" in ended.text
+
+
+def test_a_queue_that_nobody_works_on_is_said_in_words(web: httpx.Client, service: Stand) -> None:
+    kneron = Options(toolchain=ToolchainName.KNERON, platform=Chip.KL720)
+    _, record = put_job(service, "stuck", options=kneron)
+    page = web.get(f"/ui/jobs/{record.job_id}").text
+    assert "Nobody works on the queue onnx right now." in page
+    _, record = put_job(service, "not stuck")
+    page = web.get(f"/ui/jobs/{record.job_id}").text
+    assert "Nobody works" not in page and "1 worker serves this queue" in page
+
+
+def test_a_failure_says_what_where_why_and_what_to_try(web: httpx.Client, service: Stand) -> None:
+    store, record = put_job(service, "breaks")
+    store.apply(record.job_id, model.claimed(Stage.ONNX, worker="w/onnx/0", now=to_text(now())))
+    error = JobError(
+        "onnx", "the graph has a cycle", code="STAGE_FAILED", hint="Export it again.",
+        detail={"node": "conv7", "peak_bytes": 1536, "tree": [{"a": 1}]},
+    )  # fmt: skip
+    store.apply(record.job_id, model.failed(Stage.ONNX, now=to_text(now()), error=error))
+    store.log_append(record.job_id, "onnx", b"\n".join(f"line {index}".encode() for index in range(40)))
+    page = web.get(f"/ui/jobs/{record.job_id}").text
+    for text in ("Stage ONNX failed", "the graph has a cycle", "Export it again.", "conv7", "1.5 KiB", "line 39"):
+        assert text in page
+    assert f'class="btn btn-primary" href="/ui/jobs/new?from={record.job_id}"' in page
+    assert page.count("btn-primary") - page.count("btn-primary btn-danger") == 1
+
+
+def test_a_job_is_cancelled_and_deleted_without_script(web: httpx.Client, service: Stand) -> None:
+    _, record = put_job(service, "short")
+    path = f"/ui/jobs/{record.job_id}"
+    assert web.post(f"{path}/cancel").status_code == 403
+    assert web.post(f"{path}/delete", headers=OURS).status_code == 409
+    assert web.post(f"{path}/cancel", headers=OURS).headers["location"] == path
+    late = web.post(f"{path}/cancel", headers=OURS).headers["location"]
+    assert "nothing to cancel" in web.get(late).text
+    assert web.post(f"{path}/delete", headers=OURS).headers["location"] == "/ui/jobs?note=deleted"
+    assert web.get(path).status_code == 404
+
+
+def test_all_files_come_as_one_zip(web: httpx.Client, finished: dict[str, Any]) -> None:
+    answer = web.get(f"/ui/jobs/{finished['job_id']}/all.zip")
+    assert answer.headers["content-type"] == "application/zip" and "attachment" in answer.headers["content-disposition"]
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as packed:
+        assert packed.testzip() is None
+        sizes = {info.filename: info.file_size for info in packed.infolist()}
+    assert sizes == {name: artifact["size_bytes"] for name, artifact in finished["artifacts"].items()}
+
+
+def test_after_a_reset_the_page_says_so_and_one_click_submits_again(web: httpx.Client, service: Stand) -> None:
+    with Api(service.url) as api:
+        job_id = api.convert(small_model(), pngs(3), name="survivor", tags=["kept"])["job_id"]
+        service.redis.delete(f"job:{job_id}")
+        page = web.get(f"/ui/jobs/{job_id}")
+        assert page.status_code == 404
+        assert "系統已重啟,請重新送出" in page.text and "The system was restarted, please submit again" in page.text
+        assert f'action="/ui/jobs/{job_id}/resubmit"' in page.text and "survivor" in page.text
+        fragment = web.get(f"/ui/jobs/{job_id}/live?seen=x", headers=HTMX)
+        assert fragment.headers["hx-refresh"] == "true"
+        answer = web.post(f"/ui/jobs/{job_id}/resubmit", headers=OURS)
+        assert answer.status_code == 303
+        new_id = answer.headers["location"].removeprefix("/ui/jobs/").partition("?")[0]
+        new = api.wait(new_id, has_ended)
+        assert (new["status"], new["name"], new["tags"]) == ("COMPLETED", "survivor", ["kept"])
+
+
+@pytest.mark.parametrize("job_id", [str(uuid.uuid4()), "no-job", "a%2Fb", "x" * 3000])
+def test_a_job_that_never_was_gets_a_helpful_page_too(web: httpx.Client, job_id: str) -> None:
+    page = web.get(f"/ui/jobs/{job_id}")
+    assert page.status_code == 404 and "<html" in page.text and "/resubmit" not in page.text
+    assert web.post(f"/ui/jobs/{job_id}/resubmit", headers=OURS).status_code == 404
+
+
+def test_a_page_of_ten_thousand_jobs_reads_a_bounded_number_of_records(parts: Parts) -> None:
+    _seed(parts, 10_000)
+    read = []
+    read_many = parts.store.records.read_many
+
+    def counting(ids: Any) -> Any:
+        asked = list(ids)
+        read.append(len(asked))
+        return read_many(asked)
+
+    parts.store.records.read_many = counting  # type: ignore[method-assign]
+    found, older = parts.conversion.jobs.page(Filter(owner="local"), limit=PAGE_JOBS, cursor=None, max_read=MAX_READ)
+    assert len(found) == PAGE_JOBS and older and sum(read) <= CHUNK
+    read.clear()
+    rare = Filter(owner="local", text="seed 9990 ")
+    found, older = parts.conversion.jobs.page(rare, limit=PAGE_JOBS, cursor=None, max_read=MAX_READ)
+    assert sum(read) <= MAX_READ + CHUNK
+    pages = 1
+    while older and not found:
+        found, older = parts.conversion.jobs.page(rare, limit=PAGE_JOBS, cursor=older, max_read=MAX_READ)
+        pages += 1
+    assert [record.name for record in found] == ["seed 9990 "] and pages == 5
+
+
+def _seed(parts: Parts, count: int) -> None:
+    """Job i was created i seconds before the newest."""
+    with parts.redis.pipeline(transaction=False) as pipe:
+        for index in range(count):
+            record = model.submitted(
+                str(uuid.uuid4()), now=to_text(now()), owner="local", name=f"seed {index} ", tags=(), options=Options(),
+                inputs={}, intake={},
+            )  # fmt: skip
+            pipe.hset(f"job:{record.job_id}", mapping=model.to_fields(record))
+            pipe.zadd("jobs", {record.job_id: 1e15 - index * 1e6})
+        pipe.execute()
