@@ -6,9 +6,16 @@ import dramatiq
 from periodiq import cron
 
 from actors import parts
+from app.kit.clock import now
 
 
 @dramatiq.actor(queue_name="periodic", max_retries=0, periodic=cron("* * * * *"))
 def sweep() -> None:
-    """Find what no worker reports by itself: dead hosts, lost dispatches, stale uploads."""
+    """Find what no worker reports by itself: dead hosts, lost dispatches."""
     parts.conversion.dispatch.sweep()
+
+
+@dramatiq.actor(queue_name="periodic", max_retries=0, periodic=cron("17 * * * *"))
+def expire() -> None:
+    """Delete finished jobs and uploads whose time is over."""
+    parts.conversion.expiry.sweep(now())

@@ -91,7 +91,7 @@ class Settings(BaseSettings):
     live_log_bytes: int = Field(default=1 * MIB, ge=1024)
     """How much of a running stage's log is kept in Redis for live viewing."""
     record_ttl_s: int = Field(default=30 * 86400, gt=0)
-    """Records of finished jobs are forgotten after this time."""
+    """Finished jobs are forgotten and their files deleted after this time."""
     worker_ttl_s: int = Field(default=20, ge=2)
     """A worker that was silent for this long is lost."""
 

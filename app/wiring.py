@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import redis
 from dramatiq import Middleware
 
-from app.conversion.service import Conversion, Dispatch, Estimates, Jobs, Submissions, Uploads
+from app.conversion.service import Conversion, Dispatch, Estimates, Expiry, Jobs, Looks, Submissions, Uploads
 from app.conversion.service.dispatch import QUEUES
 from app.conversion.stages import StageRunner
 from app.conversion.store import JobStore
@@ -37,14 +37,17 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
     objects = _store(settings)
     sandbox = Sandbox()
     store = JobStore(client, record_ttl_s=settings.record_ttl_s, live_log_bytes=settings.live_log_bytes)
-    dispatch = Dispatch(store, broker, objects, upload_ttl_s=settings.upload_ttl_s)
+    dispatch = Dispatch(store, broker)
     uploads = Uploads(settings, objects)
+    submissions = Submissions(settings, store, objects, sandbox, uploads, dispatch)
     conversion = Conversion(
         uploads=uploads,
-        submissions=Submissions(settings, store, objects, sandbox, uploads, dispatch),
+        submissions=submissions,
+        looks=Looks(settings, objects, sandbox, uploads, submissions.remembered),
         jobs=Jobs(store, broker, objects),
         dispatch=dispatch,
         estimates=Estimates(store, broker),
+        expiry=Expiry(store, objects, job_ttl_s=settings.record_ttl_s, upload_ttl_s=settings.upload_ttl_s),
     )
     stages = StageRunner(settings, store, objects, sandbox, dispatch.send_done)
     return Parts(settings, client, broker, objects, sandbox, store, conversion, stages)

@@ -156,13 +156,3 @@ def test_what_a_dead_worker_had_fetched_and_not_begun_is_queued_again(parts: Par
     dead.client.close()
     parts.conversion.dispatch.adopt(Doing(dead.broker_id), ["onnx"])
     assert parts.broker.position("onnx", record.job_id) == 0
-
-
-def test_stale_uploads_are_deleted_and_fresh_ones_kept(parts: Parts) -> None:
-    uploads = parts.conversion.uploads
-    upload_id = uploads.begin("local")
-    parts.conversion.dispatch.sweep()
-    assert uploads.owner(upload_id) == "local"
-    parts.conversion.dispatch.upload_ttl_s = -1
-    parts.conversion.dispatch.sweep()
-    assert list(parts.objects.list("uploads/")) == []

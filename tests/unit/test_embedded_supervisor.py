@@ -97,6 +97,7 @@ def test_a_part_that_does_not_listen_is_killed_after_the_grace(supervisor):
     assert has_ended(pid)
 
 
+@pytest.mark.slow
 def test_hurrying_takes_away_the_grace(supervisor):
     supervisor.start([DEAF])
     pid = supervisor.pids()["deaf"]

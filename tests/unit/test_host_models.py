@@ -32,7 +32,7 @@ class Case:
     preprocess: dict[str, Any] = field(default_factory=dict)
     images: str = "face_*.jpg"
     shapes: dict[str, list[int]] = field(default_factory=dict)
-    is_slow: bool = False
+    is_slow: bool = True
 
 
 CASES = [
@@ -41,9 +41,9 @@ CASES = [
     Case("face_yunet_n_320_320", 12, BGR),
     Case("face_yunet_n_dynamic", 12, BGR, shapes={"input": [1, 3, 320, 320]}),
     Case("det_fastestdet_352", 13, {"color": "BGR"}, "street_*.jpg"),
-    Case("det_yolox_nano_416", 5, BGR | {"resize": "letterbox"}, "street_*.jpg", is_slow=True),
+    Case("det_yolox_nano_416", 5, BGR | {"resize": "letterbox"}, "street_*.jpg"),
     Case("headpose_fsanet_1x1", 10, {"scale": 1, "mean": [127.5], "std": [128]}),
-    Case("cls_accelerometer_rank2", 35, images=""),
+    Case("cls_accelerometer_rank2", 35, images="", is_slow=False),
     Case("cls_mobilenet_v2_128_dynamic_batch", 35, {"scale": 1 / 127.5, "mean": [1]}),
 ]
 

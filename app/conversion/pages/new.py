@@ -37,8 +37,7 @@ Errors = dict[str, Problem]
 
 
 def looks_of(request: Request) -> Looks:
-    made = conversion_of(request).submissions
-    return Looks(made.settings, made.objects, made.sandbox, made.uploads, made.remembered)
+    return conversion_of(request).looks
 
 
 def settings_of(request: Request) -> Settings:

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from app.conversion.service.dispatch import Dispatch
 from app.conversion.service.estimates import Estimates
+from app.conversion.service.expiry import Expiry
 from app.conversion.service.jobs import Jobs
+from app.conversion.service.looks import Looks
 from app.conversion.service.submissions import Submissions
 from app.conversion.service.uploads import Uploads
 
-__all__ = ["Conversion", "Dispatch", "Estimates", "Jobs", "Submissions", "Uploads"]
+__all__ = ["Conversion", "Dispatch", "Estimates", "Expiry", "Jobs", "Looks", "Submissions", "Uploads"]
 
 
 @dataclass(frozen=True)
@@ -20,3 +22,5 @@ class Conversion:
     jobs: Jobs
     dispatch: Dispatch
     estimates: Estimates
+    expiry: Expiry
+    looks: Looks

@@ -13,7 +13,6 @@ from app.conversion import keys, model
 from app.conversion.model import Artifact, Change, JobError, JobRecord, Stage, StageState
 from app.conversion.store import JobStore
 from app.kit.clock import from_text, now, to_text
-from app.kit.objects import ObjectStore
 from app.kit.slots import Doing
 from app.kit.waiting_broker import WaitingBroker
 
@@ -25,11 +24,9 @@ logger = logging.getLogger(__name__)
 
 
 class Dispatch:
-    def __init__(self, store: JobStore, broker: WaitingBroker, objects: ObjectStore, *, upload_ttl_s: int) -> None:
+    def __init__(self, store: JobStore, broker: WaitingBroker) -> None:
         self.store = store
         self.broker = broker
-        self.objects = objects
-        self.upload_ttl_s = upload_ttl_s
 
     def enqueue(self, stage: Stage, job_id: str) -> None:
         """Put the job on the stage's queue, under its own id: there it can be found, counted and taken back."""
@@ -70,7 +67,7 @@ class Dispatch:
                 logger.warning("Put back %d message(s) on queue %s that a dead worker had fetched.", count, queue)
 
     def sweep(self) -> None:
-        """What no worker reports by itself: hosts that never come back, dispatches that were cut off, stale uploads."""
+        """What no worker reports by itself: hosts that never come back, dispatches that were cut off."""
         self.broker.maintain((*QUEUES, DONE))
         alive = self.store.workers()
         for record in self.store.active():
@@ -80,7 +77,6 @@ class Dispatch:
                 self._sweep_running(record, is_alive=worker.get("job_id") == record.job_id)
             else:
                 self._sweep_queued(record)
-        self._sweep_uploads()
 
     def _change(self, job_id: str, stage: Stage, result: str, reason: str | None, facts: dict[str, Any]) -> Change:
         moment = to_text(now())
@@ -123,12 +119,3 @@ class Dispatch:
         )  # fmt: skip
         facts = {"error": {"code": error.code, "hint": error.hint, "detail": {"worker": record.current.worker}}}
         self.send_done(job_id=record.job_id, step=error.step, result="fail", reason=error.reason, facts=facts)
-
-    def _sweep_uploads(self) -> None:
-        stale = [
-            info.key
-            for info in self.objects.list("uploads/")
-            if (now() - info.modified_at).total_seconds() > self.upload_ttl_s
-        ]
-        for key in stale:
-            self.objects.delete(key)

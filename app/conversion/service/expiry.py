@@ -1,0 +1,36 @@
+"""Deletes what is no longer kept: finished jobs with all their files, and uploads that no job took."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from itertools import groupby
+
+from app.conversion import keys
+from app.conversion.store import JobStore
+from app.kit.objects import ObjectStore
+
+
+class Expiry:
+    """job_ttl_s: counted from the last file that was stored for a job. upload_ttl_s: from the upload."""
+
+    def __init__(self, store: JobStore, objects: ObjectStore, *, job_ttl_s: int, upload_ttl_s: int) -> None:
+        self.store = store
+        self.objects = objects
+        self.job_ttl = timedelta(seconds=job_ttl_s)
+        self.upload_ttl = timedelta(seconds=upload_ttl_s)
+
+    def sweep(self, now: datetime) -> None:
+        """Twice does no harm. A job that still runs keeps its files, however old they are."""
+        for job_id in self._expired("jobs/", now - self.job_ttl):
+            record = self.store.get(job_id)
+            if record is None or record.is_terminal:
+                self.objects.delete_prefix(keys.job(job_id))
+                self.store.delete(job_id)
+        for upload_id in self._expired("uploads/", now - self.upload_ttl):
+            self.objects.delete_prefix(keys.upload(upload_id, ""))
+
+    def _expired(self, prefix: str, before: datetime) -> list[str]:
+        """The ids under a prefix of which every file is older."""
+        by_id = groupby(self.objects.list(prefix), key=lambda info: info.key.split("/")[1])
+        newest = {found_id: max(info.modified_at for info in files) for found_id, files in by_id}
+        return [found_id for found_id, moment in newest.items() if moment < before]
