@@ -51,6 +51,15 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture(scope="package")
+def own_stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    """A service that the other tests do not use, for those that break one."""
+    with Stand(tmp_path_factory.mktemp("own")) as stand:
+        stand.workers("actors", onnx=1, bie=1, nef=1, done=1)
+        stand.web()
+        yield stand
+
+
 @pytest.fixture
 def address(service: Stand) -> str:
     """Of the service that the pages are asked of; a module with a service of its own overrides it."""

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import io
-import os
 import re
-import signal
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from app.conversion.pages.new import SAMPLE_IMAGES, SAMPLE_MODEL
-from ops.stand import Stand
 from tests.browser.dragging import drop
-from tests.browser.watching import Watch
-from tests.integration.api import Api, has_ended, pngs, small_model
+from tests.integration.api import Api, has_ended, pngs
 from tests.integration.test_bad_input import not_a_number_model
-from tests.integration.test_jobs_api import paused
 
 JOB_PAGE = re.compile(r"/ui/jobs/([0-9a-f-]{36})$")
-EVENTS = re.compile(r"/jobs/[0-9a-f-]{36}/events")
 
 
 def drop_sample(page: Page, images: Path = SAMPLE_IMAGES) -> None:
@@ -90,44 +82,3 @@ def test_a_failing_model_shows_its_reason_a_hint_and_the_last_lines_of_its_log(p
     log = api.http.get(f"/jobs/{job_id}/logs/{error['step']}").text.splitlines()
     assert lines and lines == log[-len(lines) :]
     expect(failure.get_by_role("link", name="Convert again with changes")).to_be_visible()
-
-
-@pytest.fixture
-def waiting_job(service: Stand, api: Api) -> Iterator[str]:
-    """A job that has its BIE and stays there until the test ends, or until the worker of stage NEF is woken."""
-    with paused(service.processes[2]):
-        job_id = api.start(small_model(), pngs(3))
-        api.wait(job_id, lambda job: job["status"] == "NEF")
-        yield job_id
-
-
-def test_polling_finishes_the_page_when_the_event_stream_was_killed_in_mid_job(
-    page: Page, watch: Watch, waiting_job: str, service: Stand
-) -> None:
-    with page.expect_response(EVENTS) as stream:
-        page.goto(f"/ui/jobs/{waiting_job}")
-    assert stream.value.ok
-    badge(page, "Waiting for NEF")
-    page.route(EVENTS, lambda route: route.abort())
-    with page.expect_event("requestfailed", lambda request: EVENTS.search(request.url) is not None):
-        page.context.set_offline(True)
-    page.context.set_offline(False)
-    os.killpg(service.processes[2].pid, signal.SIGCONT)
-    badge(page, "Completed")
-    expect(page.get_by_role("link", name="out.nef", exact=True).first).to_be_visible()
-    watch.forgive("/events|/live|/logs/")
-
-
-def test_polling_alone_takes_a_job_to_its_end_and_then_stops_by_itself(
-    page: Page, watch: Watch, waiting_job: str, service: Stand
-) -> None:
-    page.route(EVENTS, lambda route: route.abort())
-    page.goto(f"/ui/jobs/{waiting_job}")
-    badge(page, "Waiting for NEF")
-    os.killpg(service.processes[2].pid, signal.SIGCONT)
-    badge(page, "Completed")
-    poll = page.locator(f"#job-poll-{waiting_job}")
-    expect(poll).to_have_count(1)
-    expect(poll).not_to_have_attribute("hx-trigger", re.compile("."))
-    expect(page.locator("#job-sse")).not_to_have_attribute("hx-trigger", re.compile("."))
-    watch.forgive("/events")

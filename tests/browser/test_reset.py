@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -17,26 +16,17 @@ from tests.integration.test_jobs_api import paused
 ENGLISH, CHINESE = "The system was restarted, please submit again", "系統已重啟,請重新送出"
 
 
-@pytest.fixture(scope="module")
-def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    """A service of its own, for all that its Redis knows is forgotten."""
-    with Stand(tmp_path_factory.mktemp("reset")) as own:
-        own.workers("actors", onnx=1, bie=1, nef=1, done=1)
-        own.web()
-        yield own
+@pytest.fixture
+def address(own_stand: Stand) -> str:
+    return own_stand.url
 
 
 @pytest.fixture
-def address(stand: Stand) -> str:
-    return stand.url
-
-
-@pytest.fixture
-def forgotten(stand: Stand, api: Api) -> str:
+def forgotten(own_stand: Stand, api: Api) -> str:
     """The id of a job that was converted before the reset."""
     job = api.convert(small_model(), pngs(3), name="survivor", tags=["kept"])
     assert job["status"] == "COMPLETED", job["error"]
-    stand.redis.flushall()
+    own_stand.redis.flushall()
     return str(job["job_id"])
 
 
@@ -67,12 +57,12 @@ def test_a_reader_of_chinese_is_told_in_chinese_first(
 
 
 def test_a_page_that_is_open_during_the_reset_says_so_by_itself(
-    page: Page, watch: Watch, stand: Stand, api: Api
+    page: Page, watch: Watch, own_stand: Stand, api: Api
 ) -> None:
-    with paused(stand.processes[2]):
+    with paused(own_stand.processes[2]):
         job_id = api.start(small_model(), pngs(3))
         page.goto(f"/ui/jobs/{job_id}")
         expect(page.locator(".title-line")).to_contain_text("Waiting for NEF")
-        stand.redis.flushall()
+        own_stand.redis.flushall()
         expect(page.get_by_role("heading", level=1)).to_have_text(ENGLISH)
     watch.forgive("404")

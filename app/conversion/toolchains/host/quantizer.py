@@ -107,7 +107,9 @@ def quantize(model: Any, ranges: dict[str, Range], chosen: Plan, options: HostQu
                 sorted(_quantizable_operators()),
                 _extra_options(model, chosen),
             )
-            return quantizer.quantize_model(), warnings
+            quantizer.quantize_model()
+            quantizer.model.topological_sort()  # it appends what it adds, and other tools want the ONNX order
+            return quantizer.model.model, warnings
         except (ValueError, TypeError, KeyError, RuntimeError) as error:
             raise StageFailed(
                 f"onnxruntime's quantizer failed: {error}",
