@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import json
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
-import redis
 from sse_starlette import EventSourceResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -22,16 +17,14 @@ from app.conversion.service import Conversion
 from app.conversion.service.submissions import Submission
 from app.conversion.service.system import look
 from app.conversion.store import Filter
+from app.conversion.streaming import job_frames
 from app.conversion.system_schemas import SystemAnswer
 from app.kit.auth import user_of
 from app.kit.clock import now, to_text
 from app.kit.errors import NotFound
-from app.kit.events import changed
 from app.kit.http import json_body, query, stream_bytes
 from app.kit.openapi import Operation
 
-LOOK_AGAIN_S = 10.0
-MIN_FRAME_GAP_S = 0.05
 SEND_TIMEOUT_S = 10
 OTHER_MEDIA_TYPE = "application/octet-stream"
 MEDIA_TYPES = {".json": "application/json", ".log": "text/plain; charset=utf-8", ".zip": "application/zip"}
@@ -101,32 +94,12 @@ def delete_job(request: Request) -> Response:
 async def job_events(request: Request) -> Response:
     """The state at once, then at every change; ends with `done`, or with `gone` when the record was forgotten."""
     job_id, user = request.path_params["job_id"], user_of(request)
-    record = await run_in_threadpool(conversion_of(request).jobs.get, job_id, user)
+    conversion = conversion_of(request)
+    await run_in_threadpool(conversion.jobs.get, job_id, user)
     if request.method == "HEAD":
         return Response(media_type="text/event-stream")
-    return EventSourceResponse(_frames(request, record, user), send_timeout=SEND_TIMEOUT_S)
-
-
-async def _frames(request: Request, record: JobRecord, user: str) -> AsyncIterator[dict[str, str]]:
-    conversion = conversion_of(request)
-    with request.app.state.hub.watch(f"job:{record.job_id}") as flag:
-        shown = ""
-        while True:
-            with contextlib.suppress(redis.RedisError):  # while Redis is away the stream stays open and says nothing
-                try:
-                    record = await run_in_threadpool(conversion.jobs.get, record.job_id, user)
-                except NotFound as error:
-                    yield {"event": "gone", "data": json.dumps({"error": error.to_dict()})}
-                    return
-                text = json.dumps(await run_in_threadpool(_shown, conversion, record))
-                if text != shown:
-                    yield {"event": "status", "data": text}
-                    shown = text
-                if record.is_terminal:
-                    yield {"event": "done", "data": text}
-                    return
-            await asyncio.sleep(MIN_FRAME_GAP_S)
-            await changed(flag, LOOK_AGAIN_S)
+    frames = job_frames(request.app.state.hub, conversion, job_id, user)
+    return EventSourceResponse(frames, send_timeout=SEND_TIMEOUT_S)
 
 
 def job_log(request: Request) -> Response:

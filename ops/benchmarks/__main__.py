@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("orchestration", "bie", "upload", "conversion")
+NAMES = ("orchestration", "bie", "upload", "conversion", "viewers")
 
 
 def main() -> int:

@@ -14,11 +14,11 @@ BIE_S = 1.0
 """How long a BIE stage of busy_actors takes."""
 
 
-def submit(parts: Parts) -> str:
+def submit(parts: Parts, *, owner: str = "bench") -> str:
     """Remember a job and queue its first stage, as a submission does once its inputs are checked and kept."""
     job_id, moment = str(uuid4()), now()
     record = model.submitted(
-        job_id, now=to_text(moment), owner="bench", name="", tags=(), options=Options(), inputs={}, intake={}
+        job_id, now=to_text(moment), owner=owner, name="", tags=(), options=Options(), inputs={}, intake={}
     )
     parts.store.create(record, score=moment.timestamp() * 1e6)
     parts.conversion.dispatch.enqueue(Stage.ONNX, job_id)
