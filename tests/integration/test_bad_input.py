@@ -373,9 +373,7 @@ def test_json_is_taken_whatever_it_is_called(api: Api, kind: str) -> None:
 
 
 @pytest.mark.parametrize("headers", [{"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://elsewhere.example"}])
-def test_a_change_that_another_sites_page_orders_is_refused(
-    api: Api, untouched: None, headers: dict[str, str]
-) -> None:
+def test_a_change_that_another_sites_page_orders_is_refused(api: Api, untouched: None, headers: dict[str, str]) -> None:
     answer = api.http.post("/uploads/presign", json={}, headers=headers)
     assert_error(answer, 403, "FORBIDDEN", "did not come from a page of this server")
 

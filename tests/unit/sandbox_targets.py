@@ -38,7 +38,9 @@ def eat_memory(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
 def eat_memory_in_children(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """Three processes, each below the limit for one, together above it."""
     limit = resource.getrlimit(resource.RLIMIT_DATA)[0]
-    code = f"import time\nheld = bytearray({limit // 2})\nfor i in range(0, len(held), 4096): held[i] = 1\ntime.sleep(600)"
+    code = (
+        f"import time\nheld = bytearray({limit // 2})\nfor i in range(0, len(held), 4096): held[i] = 1\ntime.sleep(600)"
+    )
     children = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
     return {"codes": [child.wait() for child in children]}
 
