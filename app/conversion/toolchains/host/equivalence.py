@@ -33,7 +33,10 @@ class Equivalence:
         return all(_is_near(tensor, snr_db_min) for tensor in self.statistics.tensors.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """{samples, outputs: [{name, max_abs_diff, snr_db, cosine, exact}], exact}; SNR and cosine: {mean, min, p5, n}."""
+        """{samples, outputs: [{name, max_abs_diff, snr_db, cosine, exact}], exact}.
+
+        snr_db and cosine are {mean, min, p5, n} over the samples.
+        """
         return {
             "samples": self.samples,
             "outputs": [_output(tensor) for tensor in self.statistics.tensors.values()],
