@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import IO, cast
 
 DATE = (2000, 1, 1, 0, 0, 0)
+"""Always the same, so that the same files make the same zip; not the earliest there is, which marks numpy's .npz."""
 
 
 class _Outbox:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import IO, Any, cast
+from typing import Any
 from uuid import uuid4
 
 from app.conversion import keys
@@ -15,10 +14,8 @@ from app.conversion.errors import ImagesTooLarge, ModelTooLarge, NoImages
 from app.kit.clock import now, to_text
 from app.kit.errors import BadRequest, TooLarge
 from app.kit.objects import ObjectStore, Stored
+from app.kit.zipping import zip_stream
 from app.settings import Settings
-
-ZIP_DATE = (2000, 1, 1, 0, 0, 0)
-"""Always the same, so that the same files make the same zip; not the earliest there is, which marks numpy's .npz."""
 
 
 @dataclass(frozen=True)
@@ -91,30 +88,12 @@ def _as_zip(parts: Parts) -> Iterator[bytes]:
     if not isinstance(first, File):
         raise NoImages("There are no reference images.", hint="Send one zip, or images, .npy or .npz files.")
     if not first.name.lower().endswith(".zip"):
-        yield from _pack(first, incoming)
+        yield from zip_stream(_members(first, incoming))
         return
     for part in incoming:
         if isinstance(part, File):
             raise BadRequest("Send one zip or many single files, not both.", hint="Put everything into one zip.")
         yield part
-
-
-class _Outbox:
-    """What zipfile writes to: keeps the bytes until they are taken."""
-
-    def __init__(self) -> None:
-        self.chunks: list[bytes] = []
-
-    def write(self, data: bytes) -> int:
-        self.chunks.append(bytes(data))
-        return len(data)
-
-    def flush(self) -> None:
-        pass
-
-    def take(self) -> bytes:
-        taken, self.chunks = b"".join(self.chunks), []
-        return taken
 
 
 def _free_name(name: str, taken: set[str]) -> str:
@@ -128,18 +107,17 @@ def _free_name(name: str, taken: set[str]) -> str:
     return free
 
 
-def _pack(first: File, parts: Iterator[File | bytes]) -> Iterator[bytes]:
-    """A zip, uncompressed since pictures are already, written while its members stream by."""
-    outbox = _Outbox()
+def _members(first: File, parts: Iterator[File | bytes]) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """Name and bytes of each file; the bytes of one are to be taken before the next is asked for."""
     part: File | bytes | None = first
     taken: set[str] = set()
-    with zipfile.ZipFile(cast("IO[bytes]", outbox), "w", zipfile.ZIP_STORED) as packed:
-        while isinstance(part, File):
-            with packed.open(zipfile.ZipInfo(_free_name(part.name, taken), ZIP_DATE), "w", force_zip64=True) as member:
-                part = next(parts, None)
-                while isinstance(part, bytes):
-                    member.write(part)
-                    yield outbox.take()
-                    part = next(parts, None)
-        yield outbox.take()
-    yield outbox.take()
+
+    def content() -> Iterator[bytes]:
+        nonlocal part
+        part = next(parts, None)
+        while isinstance(part, bytes):
+            yield part
+            part = next(parts, None)
+
+    while isinstance(part, File):
+        yield _free_name(part.name, taken), content()
