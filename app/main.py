@@ -87,6 +87,4 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         listening.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await listening
-        await run_in_threadpool(parts.sandbox.close)
-        parts.redis.close()
-        parts.broker.close()
+        await run_in_threadpool(parts.close)

@@ -29,6 +29,11 @@ class Parts:
     conversion: Conversion
     stages: StageRunner
 
+    def close(self) -> None:
+        self.sandbox.close()
+        self.redis.close()
+        self.broker.close()
+
 
 def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) -> Parts:
     """middleware: for the broker of a process that runs actors."""

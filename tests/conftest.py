@@ -47,9 +47,7 @@ def settings(valkey: Valkey, tmp_path: Path) -> Settings:
 def parts(settings: Settings) -> Iterator[Parts]:
     made = assemble(settings)
     yield made
-    made.sandbox.close()
-    made.redis.close()
-    made.broker.client.close()
+    made.close()
 
 
 @pytest.fixture(scope="session")

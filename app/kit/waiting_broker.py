@@ -52,6 +52,11 @@ class WaitingBroker(RedisBroker):
             prefetch = 1
         return super().consume(queue_name, prefetch, timeout)
 
+    def close(self) -> None:
+        """Close every connection; a pool that was handed over is not closed by its client."""
+        for client in (self.client, self._fetcher.client):
+            client.connection_pool.disconnect()
+
     def do_fetch(self, queue_name: str, count: int) -> list[Any]:
         """Asked once: a silent second try would hide that the first has taken messages whose names never arrived."""
         fetched: list[Any] = self._fetcher.do_fetch(queue_name, count)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from uuid import uuid4
 
 from app.conversion import keys, model
@@ -77,6 +78,12 @@ class FaultStand(Stand):
         self.holds = self.folder / "data" / "holds"
         self.holds.mkdir(parents=True)
         self.running: list[WorkerProcess] = []
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.parts.close()
+        super().__exit__(kind, error, trace)
 
     def worker(self, queue: str, *, module: str = ACTORS) -> WorkerProcess:
         """Start one, to the letter as an operator does, and wait until it has said that it lives."""

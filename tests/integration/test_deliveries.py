@@ -173,6 +173,7 @@ def test_every_actor_states_its_queue_and_that_it_is_not_retried(declared: dict[
     assert declared == {
         "run_onnx": ("onnx", 0), "run_bie": ("bie", 0), "run_nef": ("nef", 0), "done": ("done", 0),
         "sweep": ("periodic", 0),
+        "expire": ("periodic", 0),
     }  # fmt: skip
     for path in (REPOSITORY / "actors").glob("*.py"):
         for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)):

@@ -67,7 +67,7 @@ def test_every_route_is_in_the_document_but_for_pages_and_signed_links(tmp_path:
         if method != "HEAD" and method.lower() not in document["paths"].get(route.path, {})
     }
     app.state.parts.sandbox.close()
-    app.state.parts.redis.close()
+    app.state.parts.close()
     app.state.parts.broker.close()
     assert {path for _, path in missing} == set(UNDESCRIBED)
 

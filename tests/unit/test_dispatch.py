@@ -153,6 +153,6 @@ def test_what_a_dead_worker_had_fetched_and_not_begun_is_queued_again(parts: Par
     record = submit(parts)
     dead = make_broker(parts.settings.queues, one_at_a_time=())
     dead.do_fetch("onnx", 1)
-    dead.client.close()
+    dead.close()
     parts.conversion.dispatch.adopt(Doing(dead.broker_id), ["onnx"])
     assert parts.broker.position("onnx", record.job_id) == 0

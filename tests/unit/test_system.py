@@ -45,5 +45,4 @@ def test_a_redis_that_is_away_is_told_and_not_raised(own_valkey: Valkey, setting
     assert system.queues == ()
     assert system.store.is_up
     assert not SystemAnswer.model_validate(system).is_ready
-    parts.redis.close()
-    parts.broker.close()
+    parts.close()

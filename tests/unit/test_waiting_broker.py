@@ -22,7 +22,7 @@ def broker(valkey: Valkey) -> Iterator[WaitingBroker]:
     made.declare_queue("heavy")
     made.declare_queue("light")
     yield made
-    made.client.close()
+    made.close()
 
 
 def until(condition: Callable[[], object], timeout_s: float = 10) -> None:
@@ -121,7 +121,7 @@ def test_a_stalled_server_counts_as_a_lost_connection(own_valkey: Valkey) -> Non
             next(consumer)
     finally:
         own_valkey.process.send_signal(18)
-        broker.client.close()
+        broker.close()
 
 
 def test_a_position_counts_the_messages_ahead(broker: WaitingBroker) -> None:
@@ -149,7 +149,7 @@ def test_what_a_dead_process_had_fetched_is_adopted(broker: WaitingBroker, valke
     dead = make_broker(valkey.url(1), one_at_a_time=())
     broker.send("heavy", "anything", message_id="a")
     dead.do_fetch("heavy", 1)
-    dead.client.close()
+    dead.close()
     assert broker.adopt(dead.broker_id, "heavy") == 1
     assert next(broker.consume("heavy", timeout=10)).options["redis_message_id"] == "a"
 
@@ -159,7 +159,7 @@ def test_maintenance_puts_back_the_messages_of_silent_processes(broker: WaitingB
     broker.send("heavy", "anything", message_id="a")
     dead.do_fetch("heavy", 1)
     broker.client.zadd(f"{NAMESPACE}:__heartbeats__", {dead.broker_id: 0})
-    dead.client.close()
+    dead.close()
     broker.maintain(["heavy"])
     assert broker.waiting("heavy") == 1
 
