@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 import warnings
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -107,25 +109,44 @@ class ImageReader:
         axis = 0 if self.layout.order == "NCHW" else 2
         return np.repeat(np.stack(channels, axis)[np.newaxis], self.layout.shape[0], axis=0)
 
+    def verify(self, path: Path) -> None:
+        """Decode a picture to its last byte and keep nothing. Raises DamagedImage as `read` does, several times faster:
+        a JPEG is decoded at an eighth of its size, and nothing is fitted to the input."""
+        with _decoding(path), Image.open(path, formats=FORMATS) as picture:
+            _refuse_huge(picture)
+            picture.draft(picture.mode, (1, 1))
+            picture.load()
+
     def _pixels(self, path: Path) -> Pixels:
         """Height x width x channels, in the channel order of the options."""
-        try:
-            with warnings.catch_warnings(action="ignore"):
-                picture = _fit(_open(path, self._color), self.layout.size, self._options)
-        except DECODER_ERRORS as error:
-            raise DamagedImage(
-                f"{path.name} cannot be read as a picture: {_reason(error)}",
-                hint="Replace the file, or leave it out.",
-                detail={"reason": _reason(error)},
-            ) from error
+        with _decoding(path):
+            picture = _fit(_open(path, self._color), self.layout.size, self._options)
         pixels: Pixels = np.asarray(picture).reshape(picture.height, picture.width, -1)
         return pixels[:, :, ::-1] if self._color == "BGR" else pixels
 
 
+@contextmanager
+def _decoding(path: Path) -> Iterator[None]:
+    """Whatever a decoder raises becomes DamagedImage, naming the file and the reason."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    except DECODER_ERRORS as error:
+        raise DamagedImage(
+            f"{path.name} cannot be read as a picture: {_reason(error)}",
+            hint="Replace the file, or leave it out.",
+            detail={"reason": _reason(error)},
+        ) from error
+
+
+def _refuse_huge(picture: Image.Image) -> None:
+    if picture.width * picture.height > MAX_PIXELS:
+        raise ValueError(f"{picture.width} x {picture.height} pixels are more than {MAX_PIXELS:,}")
+
+
 def _open(path: Path, color: str) -> Image.Image:
     with Image.open(path, formats=FORMATS) as picture:
-        if picture.width * picture.height > MAX_PIXELS:
-            raise ValueError(f"{picture.width} x {picture.height} pixels are more than {MAX_PIXELS:,}")
+        _refuse_huge(picture)
         picture.load()
         upright = _upright(_eight_bits(picture))
     return upright.convert("L" if color == "GRAY" else "RGB")

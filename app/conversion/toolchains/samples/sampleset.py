@@ -95,8 +95,7 @@ class SampleSet:
             if progress is not None:
                 progress(index / len(self._sources))
             try:
-                for _ in self._samples(source):
-                    pass
+                self._verify(source)
             except DamagedImage as error:
                 damaged.append((source.label, error))
         self._settle(damaged)
@@ -105,6 +104,13 @@ class SampleSet:
         for source in self._left():
             kinds[source.kind] += source.count
         return {"samples": len(self), "skipped": list(self.skipped), "kinds": dict(kinds)}
+
+    def _verify(self, source: _Source) -> None:
+        if self._reader is not None and source.kind == "image":
+            self._reader.verify(source.path)
+            return
+        for _ in self._samples(source):
+            pass
 
     def _left(self) -> list[_Source]:
         gone = {entry["name"] for entry in self.skipped}
