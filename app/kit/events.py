@@ -11,6 +11,8 @@ import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import redis
@@ -24,13 +26,22 @@ SHARED_FOR_S = 1.0
 T = TypeVar("T")
 
 
+@dataclass
+class _Shared:
+    """What one user's viewers of a record are shown: how it is made, when that began, and what comes of it."""
+
+    make: Callable[[], Any]
+    began_at: float
+    task: asyncio.Task[Any]
+
+
 class NudgeHub:
     """Run `run()` as a task for the life of the application; `watch(key)` in each handler."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self._flags: dict[str, set[asyncio.Event]] = defaultdict(set)
-        self._made: dict[tuple[str, str], tuple[float, asyncio.Task[Any]]] = {}
+        self._shared: dict[str, dict[str, _Shared]] = defaultdict(dict)
 
     @contextlib.contextmanager
     def watch(self, key: str) -> Iterator[asyncio.Event]:
@@ -43,21 +54,19 @@ class NudgeHub:
             self._flags[key].discard(flag)
             if not self._flags[key]:
                 del self._flags[key]
-                self._forget(key)
+                self._shared.pop(key, None)
 
     async def shared(self, key: str, user: str, make: Callable[[], T]) -> T:
-        """What `make` returns in a thread, made once for all viewers of this user since the last nudge of the key.
+        """What `make` returns in a thread, made once for all viewers of this user, anew at each nudge of the key.
 
-        Not older than SHARED_FOR_S, for some of what is shown changes without a nudge.
+        Not older than SHARED_FOR_S, for some of what is shown changes without a nudge. Watch the key before.
         """
-        now = asyncio.get_running_loop().time()
-        made_at, task = self._made.get((key, user), (0.0, None))
-        if task is None or now - made_at > SHARED_FOR_S:
-            task = asyncio.ensure_future(run_in_threadpool(make))
-            self._made[key, user] = (now, task)
-        if task.done():
-            return task.result()  # type: ignore[no-any-return]
-        return await asyncio.shield(task)  # a viewer that leaves must not take the others' answer along
+        found = self._shared[key].get(user)
+        if found is None or asyncio.get_running_loop().time() - found.began_at > SHARED_FOR_S:
+            found = self._shared[key][user] = _begin(make)
+        if found.task.done():
+            return found.task.result()  # type: ignore[no-any-return]
+        return await asyncio.shield(found.task)  # one viewer may leave, the others stay
 
     @property
     def viewers(self) -> int:
@@ -83,14 +92,29 @@ class NudgeHub:
                     yield message["channel"].decode().removeprefix(NUDGES)
 
     def _nudge(self, keys: Iterable[str]) -> None:
+        """Wake the viewers: at once, or when what they share has been made anew, so that it lies ready for each."""
         for key in list(keys):
-            self._forget(key)
-            for flag in self._flags.get(key, ()):
-                flag.set()
+            shown = self._shared.get(key)
+            if not shown:
+                self._raise(key)
+                continue
+            for user, old in shown.items():
+                shown[user] = _begin(old.make)
+                shown[user].task.add_done_callback(partial(self._made, key))
 
-    def _forget(self, key: str) -> None:
-        for made in [made for made in self._made if made[0] == key]:
-            del self._made[made]
+    def _made(self, key: str, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled():
+            task.exception()  # a viewer will meet it; should there be none left, it is no news
+        self._raise(key)
+
+    def _raise(self, key: str) -> None:
+        for flag in self._flags.get(key, ()):
+            flag.set()
+
+
+def _begin(make: Callable[[], Any]) -> _Shared:
+    task = asyncio.ensure_future(run_in_threadpool(make))
+    return _Shared(make, asyncio.get_running_loop().time(), task)
 
 
 async def changed(flag: asyncio.Event, timeout_s: float) -> bool:

@@ -137,3 +137,48 @@ async def quiet(*flags: asyncio.Event) -> None:
     await asyncio.sleep(0.2)
     for flag in flags:
         flag.clear()
+
+
+def test_what_viewers_share_is_made_once_for_each_change(valkey: Valkey) -> None:
+    made: list[int] = []
+
+    def make() -> int:
+        made.append(len(made))
+        return made[-1]
+
+    async def scene() -> None:
+        async with listening(valkey) as hub:
+            with hub.watch("job:1") as one, hub.watch("job:1") as two:
+                await quiet(one, two)
+                first = [await hub.shared("job:1", "ann", make) for _ in range(3)]
+                nudge(valkey, "job:1")
+                assert await changed(one, PATIENCE_S)
+                assert await changed(two, PATIENCE_S)
+                second = [await hub.shared("job:1", "ann", make) for _ in range(3)]
+            assert (first, second) == ([0, 0, 0], [1, 1, 1])
+
+    run(scene)
+
+
+def test_users_do_not_share(valkey: Valkey) -> None:
+    async def scene() -> None:
+        async with listening(valkey) as hub:
+            with hub.watch("job:1"):
+                assert await hub.shared("job:1", "ann", lambda: "hers") == "hers"
+                assert await hub.shared("job:1", "bob", lambda: "his") == "his"
+
+    run(scene)
+
+
+def test_what_cannot_be_made_is_an_error_to_every_viewer(valkey: Valkey) -> None:
+    def make() -> None:
+        raise RuntimeError("no")
+
+    async def scene() -> None:
+        async with listening(valkey) as hub:
+            with hub.watch("job:1"):
+                for _ in range(2):
+                    with pytest.raises(RuntimeError, match="no"):
+                        await hub.shared("job:1", "ann", make)
+
+    run(scene)
