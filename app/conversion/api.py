@@ -69,10 +69,10 @@ async def create_job(request: Request) -> Response:
 def list_jobs(request: Request) -> Response:
     asked = query(request, schemas.JobQuery)
     wanted = Filter(
-        status=asked.status, toolchain=asked.toolchain, platform=asked.platform, owner=user_of(request), text=asked.q
+        status=asked.status, toolchain=asked.toolchain, platform=asked.platform, owner=asked.owner, text=asked.q
     )
     conversion = conversion_of(request)
-    found, cursor = conversion.jobs.page(wanted, limit=asked.limit, cursor=asked.cursor)
+    found, cursor = conversion.jobs.page(wanted, user_of(request), limit=asked.limit, cursor=asked.cursor)
     return JSONResponse({"jobs": [_shown(conversion, record) for record in found], "next_cursor": cursor})
 
 

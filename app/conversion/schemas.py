@@ -41,6 +41,7 @@ class JobQuery(Strict):
     status: Status | None = None
     toolchain: ToolchainName | None = None
     platform: Chip | None = None
+    owner: Annotated[str, Field(max_length=200)] | None = None
     q: Annotated[str, Field(max_length=200)] | None = None
     """Text in id, name or tags."""
     limit: Annotated[int, Field(ge=1, le=200)] = 50

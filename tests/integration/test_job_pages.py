@@ -233,15 +233,15 @@ def test_a_page_of_ten_thousand_jobs_reads_a_bounded_number_of_records(parts: Pa
         return read_many(asked)
 
     parts.store.records.read_many = counting  # type: ignore[method-assign]
-    found, older = parts.conversion.jobs.page(Filter(owner="local"), limit=PAGE_JOBS, cursor=None, max_read=MAX_READ)
+    found, older = parts.conversion.jobs.page(Filter(), "local", limit=PAGE_JOBS, cursor=None, max_read=MAX_READ)
     assert len(found) == PAGE_JOBS and older and sum(read) <= CHUNK
     read.clear()
     rare = Filter(owner="local", text="seed 9990 ")
-    found, older = parts.conversion.jobs.page(rare, limit=PAGE_JOBS, cursor=None, max_read=MAX_READ)
+    found, older = parts.conversion.jobs.page(rare, "local", limit=PAGE_JOBS, cursor=None, max_read=MAX_READ)
     assert sum(read) <= MAX_READ + CHUNK
     pages = 1
     while older and not found:
-        found, older = parts.conversion.jobs.page(rare, limit=PAGE_JOBS, cursor=older, max_read=MAX_READ)
+        found, older = parts.conversion.jobs.page(rare, "local", limit=PAGE_JOBS, cursor=older, max_read=MAX_READ)
         pages += 1
     assert [record.name for record in found] == ["seed 9990 "] and pages == 5
 

@@ -617,3 +617,15 @@ def test_a_path_or_a_method_that_is_not_there_is_an_error_in_our_form(api: Api) 
 def test_every_answer_of_the_reports_is_json(api: Api, finished: dict[str, Any]) -> None:
     for step in ("onnx", "bie", "nef"):
         json.loads(download(api, finished["job_id"], f"{step}.json").content)
+
+
+def test_the_owner_narrows_the_list_and_others_jobs_are_not_seen(api: Api) -> None:
+    job_id = api.convert(small_model(), pngs(3))["job_id"]
+
+    def listed(owner: str) -> list[str]:
+        return [job["job_id"] for job in api.http.get("/jobs", params={"owner": owner}).json()["jobs"]]
+
+    assert job_id in listed("local")
+    assert listed("somebody else") == []
+    assert job_id in api.http.get("/ui/jobs?owner=local").text
+    assert job_id not in api.http.get("/ui/jobs?owner=somebody").text

@@ -39,7 +39,7 @@ class Side:
 def page(request: Request) -> Response:
     conversion, user = conversion_of(request), user_of(request)
     a, b = (_side(conversion, request.query_params.get(name, "").strip(), user) for name in ("a", "b"))
-    recent, _ = conversion.jobs.page(Filter(owner=user), limit=RECENT, cursor=None)
+    recent, _ = conversion.jobs.page(Filter(), user, limit=RECENT, cursor=None)
     found = compare(conversion, a.job, b.job) if a.job and b.job else None
     return render(
         request, "conversion/compare.html", area="jobs", a=a, b=b, recent=recent, found=found, charts=charts,

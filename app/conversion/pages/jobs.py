@@ -37,6 +37,7 @@ class ListQuery(BaseModel):
     status: Status | None = None
     toolchain: ToolchainName | None = None
     platform: Chip | None = None
+    owner: Annotated[str, Field(max_length=200)] | None = None
     q: Annotated[str, Field(max_length=200)] | None = None
     cursor: Annotated[str, Field(pattern=CURSOR)] | None = None
     note: Literal["cancelled", "deleted"] | None = None
@@ -49,10 +50,12 @@ class ListQuery(BaseModel):
 
     @property
     def is_filtered(self) -> bool:
-        return any((self.status, self.toolchain, self.platform, self.q))
+        return any((self.status, self.toolchain, self.platform, self.owner, self.q))
 
     def url(self, cursor: str | None) -> str:
-        kept = self.model_dump(mode="json", include={"status", "toolchain", "platform", "q"}, exclude_none=True)
+        kept = self.model_dump(
+            mode="json", include={"status", "toolchain", "platform", "owner", "q"}, exclude_none=True
+        )
         return "/ui/jobs?" + urlencode({**kept, **({"cursor": cursor} if cursor else {})})
 
 
@@ -70,10 +73,12 @@ class Selection(BaseModel):
 def jobs(request: Request) -> Response:
     asked = query(request, ListQuery)
     wanted = Filter(
-        status=asked.status, toolchain=asked.toolchain, platform=asked.platform, owner=user_of(request), text=asked.q
+        status=asked.status, toolchain=asked.toolchain, platform=asked.platform, owner=asked.owner, text=asked.q
     )
     conversion = conversion_of(request)
-    found, older = conversion.jobs.page(wanted, limit=PAGE_JOBS, cursor=asked.cursor, max_read=MAX_READ)
+    found, older = conversion.jobs.page(
+        wanted, user_of(request), limit=PAGE_JOBS, cursor=asked.cursor, max_read=MAX_READ
+    )
     return render(
         request, "conversion/jobs.html", area="jobs", asked=asked, **_rows(conversion, found), older=older,
         statuses=list(Status), toolchains=request.app.state.settings.toolchains, chips=list(Chip),

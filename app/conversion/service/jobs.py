@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.conversion import keys, model
 from app.conversion.errors import ArtifactNotReady, JobActive, JobFinished
@@ -43,9 +43,12 @@ class Jobs:
         return record
 
     def page(
-        self, wanted: Filter, *, limit: int, cursor: str | None, max_read: int | None = None
+        self, wanted: Filter, user: str, *, limit: int, cursor: str | None, max_read: int | None = None
     ) -> tuple[list[JobRecord], str | None]:
-        return self.store.page(wanted, limit=limit, cursor=cursor, max_read=max_read)
+        """The user's jobs that are wanted, newest first, and where to go on. Others' jobs are as if there were none."""
+        if wanted.owner not in (None, user):
+            return [], None
+        return self.store.page(replace(wanted, owner=user), limit=limit, cursor=cursor, max_read=max_read)
 
     def several(self, job_ids: Iterable[str], user: str) -> list[JobRecord]:
         """Those of these jobs that exist, in the order asked for."""
