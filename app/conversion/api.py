@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.conversion import keys, model, schemas
+from app.conversion.access import conversion_of
 from app.conversion.model import JobRecord, Stage
 from app.conversion.receiving import receive_upload
 from app.conversion.service import Conversion
@@ -28,12 +29,6 @@ from app.kit.openapi import Operation
 SEND_TIMEOUT_S = 10
 OTHER_MEDIA_TYPE = "application/octet-stream"
 MEDIA_TYPES = {".json": "application/json", ".log": "text/plain; charset=utf-8", ".zip": "application/zip"}
-
-
-def conversion_of(request: Request) -> Conversion:
-    found = request.app.state.conversion
-    assert isinstance(found, Conversion)
-    return found
 
 
 async def upload(request: Request) -> Response:

@@ -14,6 +14,9 @@ Tag = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_
 Key = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 
 
+CURSOR = r"^[0-9]{1,20}(\.[0-9]{1,20})?$"
+
+
 class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
@@ -45,7 +48,7 @@ class JobQuery(Strict):
     q: Annotated[str, Field(max_length=200)] | None = None
     """Text in id, name or tags."""
     limit: Annotated[int, Field(ge=1, le=200)] = 50
-    cursor: Annotated[str, Field(pattern=r"^[0-9]{1,20}(\.[0-9]{1,20})?$")] | None = None
+    cursor: Annotated[str, Field(pattern=CURSOR)] | None = None
     """next_cursor of the page before."""
 
 

@@ -53,7 +53,7 @@ def succeeded(
         "progress": "100", "message": "", "finished_at": finished_at, "summary": json.dumps(summary),
         "versions": json.dumps(versions),
     }  # fmt: skip
-    whole = (list(Stage).index(stage) + 1) * 100 // len(Stage)
+    whole = (stage.place + 1) * 100 // len(Stage)
     output_text = json.dumps({**dict.fromkeys(OUTPUT_KEYS), **output})
     return _change(stage, Event.SUCCEED, now, own, {"progress": str(whole), "output": output_text}, artifacts)
 
@@ -93,7 +93,7 @@ def _change(
 
 def live_fields(stage: Stage, progress: int, message: str, now: str) -> dict[str, str]:
     """What a running stage reports between its claim and its end. progress: 0..100 of this stage."""
-    whole = (list(Stage).index(stage) * 100 + progress) // len(Stage)
+    whole = (stage.place * 100 + progress) // len(Stage)
     return {
         f"{stage.step}.progress": str(progress), f"{stage.step}.message": message, "progress": str(whole),
         "updated_at": now,

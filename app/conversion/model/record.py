@@ -22,8 +22,13 @@ class Stage(StrEnum):
         return self.value.lower()
 
     @property
+    def place(self) -> int:
+        """How many stages come before it."""
+        return list(Stage).index(self)
+
+    @property
     def next(self) -> Stage | None:
-        following = list(Stage)[list(Stage).index(self) + 1 :]
+        following = list(Stage)[self.place + 1 :]
         return following[0] if following else None
 
 

@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from app.conversion.access import conversion_of
 from app.conversion.errors import JobNotFound
 from app.conversion.model import JobRecord
-from app.conversion.pages.access import conversion_of
 from app.conversion.service import Conversion
 from app.conversion.service.comparison import LayerPair, compare
 from app.conversion.service.quality.views import EXACT_DB, SNR_DB_MIN

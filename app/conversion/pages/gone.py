@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.conversion import keys
-from app.conversion.pages.access import conversion_of
+from app.conversion.access import conversion_of
 from app.conversion.service.submissions import Submission
 from app.conversion.store import job_not_found
 from app.kit.auth import user_of

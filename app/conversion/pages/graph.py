@@ -19,7 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from app.conversion.pages.access import conversion_of
+from app.conversion.access import conversion_of
 from app.conversion.service.graphs import GraphFile, graph_bytes, graph_file, graph_files
 from app.kit.auth import user_of
 from app.kit.errors import NotFound

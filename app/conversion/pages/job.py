@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from app.conversion.access import conversion_of
 from app.conversion.model import CANCELLED, JobRecord, Stage, StageState
 from app.conversion.pages import showing
-from app.conversion.pages.access import conversion_of
 from app.conversion.pages.gone import gone_page
 from app.conversion.service.estimates import Outlook
 from app.kit.auth import user_of

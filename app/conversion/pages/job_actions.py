@@ -6,8 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from app.conversion.access import conversion_of
 from app.conversion.errors import JobFinished
-from app.conversion.pages.access import conversion_of
 from app.kit.auth import user_of
 from app.kit.pages import see_other
 from app.kit.zipping import zip_stream

@@ -12,11 +12,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from app.conversion.access import conversion_of
 from app.conversion.errors import JobFinished, JobNotFound
 from app.conversion.model import JobRecord, Status
 from app.conversion.options import Chip, ToolchainName
 from app.conversion.pages import showing
-from app.conversion.pages.access import conversion_of
+from app.conversion.schemas import CURSOR
 from app.conversion.service import Conversion
 from app.conversion.store import Filter
 from app.kit.auth import user_of
@@ -28,7 +29,6 @@ from app.kit.templates import render
 PAGE_JOBS = 50
 MAX_READ = 2000
 """Records that one search looks at; then it offers to search on. A page is answered, however rare its matches."""
-CURSOR = r"^[0-9]{1,20}(\.[0-9]{1,20})?$"
 
 
 class ListQuery(BaseModel):

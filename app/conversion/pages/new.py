@@ -13,10 +13,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from app.conversion import keys, schemas
+from app.conversion.access import conversion_of
 from app.conversion.errors import KeyNotFound
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.pages import new_form, new_view
-from app.conversion.pages.access import conversion_of
 from app.conversion.pages.multipart_form import Sent, SentFile, sent_form
 from app.conversion.pages.new_form import Values
 from app.conversion.pages.new_texts import Problem, field_problem, place_of, problem_of

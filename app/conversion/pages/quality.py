@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app.conversion.pages.access import conversion_of
+from app.conversion.access import conversion_of
 from app.conversion.schemas import Strict
 from app.conversion.service import quality as service
 from app.conversion.service.graphs import graph_files

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.conversion.pages.access import conversion_of
+from app.conversion.access import conversion_of
 from app.conversion.service.system import look
 from app.kit.auth import user_of
 from app.kit.clock import now

@@ -82,7 +82,7 @@ class Dispatch:
         moment = to_text(now())
         artifacts = {name: Artifact(**data) for name, data in facts.get("artifacts", {}).items()}
         if result == "ok":
-            so_far = list(Stage)[: list(Stage).index(stage) + 1]
+            so_far = list(Stage)[: stage.place + 1]
             return model.succeeded(
                 stage, now=moment, finished_at=facts.get("finished_at", moment), artifacts=artifacts,
                 output={f"{done.step}_key": keys.result(job_id, done) for done in so_far},

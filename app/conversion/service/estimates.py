@@ -115,7 +115,7 @@ def finish(pasts: Sequence[Past], stage: Stage, *, elapsed_s: float, ahead: int,
         return None
     slow = [past for past in pasts if past.ran_s[stage] >= elapsed_s]
     telling = slow if len(slow) >= MIN_JOBS else pasts
-    rest = [s for s in Stage if list(Stage).index(s) > list(Stage).index(stage)]
+    rest = [s for s in Stage if s.place > stage.place]
     left_s = [max(0.0, past.ran_s[stage] - elapsed_s) + sum(past.ran_s[s] for s in rest) for past in telling]
     wait_s = _quantile([past.ran_s[stage] for past in pasts], 50) * ahead / max(workers, 1)
     is_overdue = elapsed_s > _quantile([past.ran_s[stage] for past in pasts], 90)

@@ -1,4 +1,4 @@
-"""What every page of conversion needs of a request."""
+"""What every endpoint of conversion, JSON or page, needs of a request."""
 
 from __future__ import annotations
 
