@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import logging
 import multiprocessing
@@ -17,7 +18,7 @@ from typing import Any
 import dramatiq
 import redis
 
-from app.conversion.service.dispatch import DONE, QUEUES
+from app.conversion.service.dispatch import DONE, PERIODIC, QUEUES
 from app.conversion.stages import Heartbeat, Worker
 from app.kit.insistence import until_answered
 from app.kit.slots import Doing, Slot, take_slot
@@ -39,6 +40,10 @@ class WorkerLife(dramatiq.Middleware):
         """Who this process is to a stage of this queue."""
         return Worker(self.slots[queue], self.parts.broker.broker_id, self.heartbeats[queue])
 
+    def name(self, queue: str) -> str | None:
+        """Of this process for a queue, as the records and the signs of life have it."""
+        return self.slots[queue].name if queue in self.slots else None
+
     def after_process_boot(self, broker: Any) -> None:
         """End with the master process: without it nobody could stop this worker, or would count it."""
         master = multiprocessing.parent_process()
@@ -55,8 +60,9 @@ class WorkerLife(dramatiq.Middleware):
                 continue
             slot, left = take_slot(settings.run, queue, settings.node_name)
             self.slots[queue] = slot
-            for doing in left:
-                until_answered(partial(self._settle, doing, queue), "settle what a dead worker left")
+            for found in left:
+                until_answered(partial(self._settle, found.doing, queue), "settle what a dead worker left")
+                found.settled()
             slot.write(Doing(broker.broker_id))
             self.heartbeats[queue] = Heartbeat(
                 self.parts.store, worker=slot.name, ttl_s=settings.worker_ttl_s,
@@ -65,6 +71,7 @@ class WorkerLife(dramatiq.Middleware):
             self.heartbeats[queue].start()
         if any(queue in self.slots for queue in QUEUES):
             self.parts.sandbox.start()
+        gc.freeze()  # what is imported stays: to look through it again and again would halt the work each time
 
     def after_worker_shutdown(self, broker: Any, worker: Any) -> None:
         """Nothing is in hand now, unless a stage was cut off before it could report: then the slot still knows it."""
@@ -86,7 +93,7 @@ class WorkerLife(dramatiq.Middleware):
         if doing.work_dir:
             _remove(Path(doing.work_dir))
         self.parts.conversion.dispatch.lost(doing)
-        self.parts.conversion.dispatch.adopt(doing, [queue])
+        self.parts.conversion.dispatch.adopt(doing, [queue, PERIODIC])
 
     def _text(self, queue: str, job_id: str | None) -> str:
         settings = self.parts.settings

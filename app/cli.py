@@ -7,20 +7,33 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app import database_cli as database
+from app import health_cli as health
+from app import node_cli
+from app import sftp_cli as sftp
+from app.accounts.cli import commands as users_commands
 from app.conversion import cli as conversion
 from app.embedded import cli as embedded
+from app.joint_inference import cli as joint
 from app.kit.command import EPILOG, Ended, Exit, complain, exit_code
 from app.kit.errors import ModelmillError
+from app.models.cli import commands as models_commands
+from app.nodes.cli import commands as nodes_commands
+from app.training import cli as training
+
+if TYPE_CHECKING:
+    from app.accounts.service import Accounts
 
 OLDEST_PYTHON = (3, 11)
 BROKEN_PIPE = 141
 app = typer.Typer(
     name="modelmill",
-    help="Takes a neural network from ONNX to an edge NPU: ONNX → BIE → NEF.",
+    help="Takes a neural network from training to an edge NPU: train on Ray, then ONNX → BIE → NEF, then run it.",
     epilog=EPILOG,
     no_args_is_help=True,
     add_completion=False,
@@ -49,8 +62,26 @@ def root(
     context.obj = url
 
 
+def _open_accounts(data_dir: Path | None) -> Accounts:
+    from app.accounts_wiring import MIGRATIONS, open_accounts, settings_in
+    from app.kit.sql.migrating import upgrade
+
+    accounts = open_accounts(settings_in(data_dir))
+    upgrade(accounts.database, MIGRATIONS)
+    return accounts
+
+
 app.command("up", epilog=embedded.EPILOG)(embedded.up)
+app.command("sftp", epilog=EPILOG)(sftp.sftp)
+app.add_typer(health.app, name="health")
+app.add_typer(users_commands(_open_accounts), name="users")
+app.add_typer(database.app, name="db")
 conversion.register(app)
+app.add_typer(training.commands, name="train")
+app.add_typer(joint.commands, name="joint")
+app.add_typer(models_commands, name="models")
+app.command("node", epilog=EPILOG)(node_cli.node)
+app.add_typer(nodes_commands, name="nodes")
 
 
 def main() -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from importlib.metadata import version
 
+from anyio import CapacityLimiter
+from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
@@ -14,30 +16,44 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
+from app.accounts.api import OPERATIONS as ACCOUNTS_OPERATIONS
+from app.accounts.pages import ROUTES as ACCOUNTS_PAGES
 from app.conversion.api import OPERATIONS
+from app.conversion.metrics.collector import ConversionCollector
 from app.conversion.pages import ROUTES as CONVERSION_PAGES
 from app.conversion.schemas import Health
+from app.health import PROBES_TOGETHER, healthz, readyz
+from app.homes.api import OPERATIONS as HOMES_OPERATIONS
+from app.homes.pages import ROUTES as HOMES_PAGES
+from app.joint_inference.api import OPERATIONS as JOINT_OPERATIONS
+from app.joint_inference.kubernetes import ROUTES as KUBERNETES_API
+from app.joint_inference.metrics import JointCollector
+from app.joint_inference.pages import ROUTES as JOINT_PAGES
+from app.joint_wiring import open_calibrations
+from app.kit import logs, tracing
+from app.kit.auth import Authentication
+from app.kit.command import complain, exit_code
+from app.kit.errors import ModelmillError
 from app.kit.events import NudgeHub
 from app.kit.http import EXCEPTION_HANDLERS
+from app.kit.metrics_page import SCRAPES_TOGETHER, metrics
 from app.kit.objects.routes import get_object, put_object
 from app.kit.openapi import Operation, document
 from app.kit.pages import ROUTES as KIT_PAGES
-from app.kit.security import SameOriginOnly, SecurityHeaders
+from app.kit.requests import Observed
+from app.kit.security import KnownHostsOnly, SameOriginOnly, SecurityHeaders
 from app.kit.static import HashedFiles
+from app.models.api import OPERATIONS as MODELS_OPERATIONS
+from app.models.pages import ROUTES as MODELS_PAGES
+from app.nodes.api import OPERATIONS as NODES_OPERATIONS
+from app.nodes.api import ROUTES as NODES_SOCKETS
+from app.nodes.pages import ROUTES as NODES_PAGES
 from app.settings import Settings, load_settings
+from app.training.api import OPERATIONS as TRAINING_OPERATIONS
+from app.training.metrics.collector import TrainingCollector
+from app.training.pages import ROUTES as TRAINING_PAGES
+from app.training.service import ClusterPicture
 from app.wiring import Parts, assemble
-
-
-def healthz(_: Request) -> Response:
-    return JSONResponse({"status": "ok"})
-
-
-def readyz(request: Request) -> Response:
-    """Ready when Redis and the object store answer; otherwise 503 says which does not."""
-    parts: Parts = request.app.state.parts
-    parts.redis.ping()
-    parts.objects.check()
-    return JSONResponse({"status": "ok"})
 
 
 def openapi(request: Request) -> Response:
@@ -45,21 +61,51 @@ def openapi(request: Request) -> Response:
 
 
 OWN_OPERATIONS = [
-    Operation("GET", "/healthz", healthz, "Is the web process alive?", {200: Health}),
-    Operation("GET", "/readyz", readyz, "Can it reach Redis and the object store?", {200: Health}, errors=(503, 507)),
+    Operation("GET", "/healthz", healthz, "Is the web process alive?", {200: Health}, is_open=True),
+    Operation(
+        "GET", "/readyz", readyz, "Can it reach Redis, object store and database?", {200: Health}, errors=(503,),
+        is_open=True,
+    ),
+    Operation(
+        "GET", "/metrics", metrics, "Figures for Prometheus.", {200: ("text/plain",)}, errors=(401,), is_open=True,
+    ),
+]  # fmt: skip
+
+
+MIDDLEWARE = [
+    Middleware(Observed, path_fields=("job_id", "task_id")),
+    Middleware(SecurityHeaders),
+    Middleware(KnownHostsOnly),
+    Middleware(SameOriginOnly),
+    Middleware(Authentication),
 ]
 
 
-MIDDLEWARE = [Middleware(SecurityHeaders), Middleware(SameOriginOnly)]
-
-
 def create_app(settings: Settings | None = None) -> Starlette:
-    settings = settings or load_settings()
+    """settings: without them the application is the one of this process: from the environment, and its logs with it."""
+    is_this_process = settings is None
+    if settings is None:
+        settings = load_settings()
+        logs.configure(settings.log_format, settings.log_level)
+        tracing.configure("web")
     parts = assemble(settings)
-    operations = [*OPERATIONS, *OWN_OPERATIONS]
+    if is_this_process:
+        _prepare_or_exit(parts)
+    operations = [
+        *ACCOUNTS_OPERATIONS, *HOMES_OPERATIONS, *OPERATIONS, *TRAINING_OPERATIONS, *MODELS_OPERATIONS,
+        *NODES_OPERATIONS, *JOINT_OPERATIONS, *OWN_OPERATIONS,
+    ]  # fmt: skip
     routes = [
         *KIT_PAGES,
+        *ACCOUNTS_PAGES,
+        *HOMES_PAGES,
         *CONVERSION_PAGES,
+        *TRAINING_PAGES,
+        *MODELS_PAGES,
+        *NODES_PAGES,
+        *JOINT_PAGES,
+        *NODES_SOCKETS,
+        *KUBERNETES_API,
         Route("/openapi.json", openapi),
         *(operation.route() for operation in operations),
         Route("/objects/{key:path}", put_object, methods=["PUT"]),
@@ -69,17 +115,51 @@ def create_app(settings: Settings | None = None) -> Starlette:
     app = Starlette(routes=routes, middleware=MIDDLEWARE, exception_handlers=EXCEPTION_HANDLERS, lifespan=_lifespan)
     app.state.settings = settings
     app.state.parts = parts
+    app.state.is_prepared = is_this_process
+    app.state.doorkeeper = parts.doorkeeper
     app.state.conversion = parts.conversion
+    app.state.homes = parts.homes
+    app.state.training = parts.training
+    app.state.models = parts.models
+    app.state.nodes = parts.nodes
+    app.state.joint = parts.joint
+    app.state.calibrations = open_calibrations(parts)
+    app.state.features = frozenset({"training"} if parts.training.options.is_on else ())
     app.state.objects = parts.objects
     app.state.hub = NudgeHub(settings.redis_url)
+    app.state.collectors = collectors_of(parts, viewers=lambda: app.state.hub.viewers)
+    app.state.scrape_limiter = CapacityLimiter(SCRAPES_TOGETHER)
+    app.state.probe_limiter = CapacityLimiter(PROBES_TOGETHER)
     app.state.openapi = document(operations, title="Modelmill", version=version("modelmill"))
     return app
+
+
+def collectors_of(parts: Parts, *, viewers: Callable[[], int]) -> list[Collector]:
+    """viewers: open event streams of this process."""
+    queues, list_key = parts.look_at_queues, parts.broker.list_key
+    collectors: list[Collector] = [ConversionCollector(parts.look, queues, list_key=list_key, viewers=viewers)]
+    collectors.append(JointCollector(parts.database, parts.nodes))
+    if parts.training.options.is_on:
+        collectors.append(TrainingCollector(parts.database, ClusterPicture(parts.look)))
+    return collectors
+
+
+def _prepare_or_exit(parts: Parts) -> None:
+    """A server would print a traceback, where the operator needs a sentence."""
+    try:
+        parts.prepare()
+    except ModelmillError as error:
+        complain(error)
+        raise SystemExit(exit_code(error)) from error
 
 
 @contextlib.asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     parts: Parts = app.state.parts
+    if not app.state.is_prepared:
+        await run_in_threadpool(parts.prepare)
     listening = asyncio.create_task(app.state.hub.run())
+    parts.pump.start()
     await run_in_threadpool(parts.sandbox.start)
     try:
         yield
@@ -87,4 +167,6 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         listening.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await listening
+        await run_in_threadpool(parts.pump.stop)
+        await run_in_threadpool(tracing.flush)
         await run_in_threadpool(parts.close)

@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from app.conversion.options import ToolchainName
+from app.kit.addresses import is_loopback
+from app.kit.logs import Format, Level
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
+DATABASES = ("sqlite:///", "postgresql://")
 
 
 class Settings(BaseSettings):
@@ -36,34 +39,110 @@ class Settings(BaseSettings):
     """Name of this host in worker names; must differ between hosts."""
 
     host: str = "127.0.0.1"
+    """Address that the web listens on. One that others can reach demands accounts."""
     port: int = Field(default=8080, ge=1, le=65535)
+    """Port that the web listens on."""
     public_url: str | None = None
     """How clients reach the web; default http://host:port. Used in signed links."""
     secret_key: SecretStr = Field(default_factory=lambda: SecretStr(secrets.token_hex(32)))
-    """Signs links of the filesystem store. Give all web processes the same one."""
+    """Signs links of the filesystem store, and keys the hashes of API tokens: with another one all tokens end. Give all
+    web processes the same one. Must be set where accounts are demanded."""
     presign_ttl_s: int = Field(default=3600, ge=1, le=7 * 86400)
     """Life of presigned links."""
     upload_ttl_s: int = Field(default=86400, ge=60)
     """Uploads that no job took are deleted after this time."""
+    log_format: Format = "auto"
+    """json, console (readable), or auto: readable on a terminal and JSON anywhere else."""
+    log_level: Level = "info"
+    """Least level that is written; debug also has a line for every request."""
+    metrics_token: SecretStr = SecretStr("")
+    """Who reads /metrics must send it as Authorization: Bearer; without one everybody may."""
+    accounts: bool = False
+    """Demand a log-in even on this machine. Where others can reach the web it always is: see demands_accounts."""
     local_user: str = "local"
-    """Owner of everything while there are no accounts."""
+    """Who asks from this machine while no accounts are demanded: an administrator."""
+    database_url: SecretStr = SecretStr("")
+    """Accounts: sqlite:///path on a local disk, or postgresql://user:password@host/name; default a SQLite file in
+    data_dir. Holds a password, so it may be a file in MODELMILL_SECRETS_DIR like the other secrets."""
+
+    homes_root: Path | None = None
+    """Root of the data homes, {root}/users/{user} and {root}/common; default data_dir/homes. All processes that use
+    them must see it: the web, the scheduler, the SFTP door and whatever runs training."""
+    homes_logical_root: str = Field(default="/private", pattern=r"^/[^/\x00]+(/[^/\x00]+)*$")
+    """What tasks and users call that root, and where an SFTPGo server sees it."""
+    home_quota_bytes: int = Field(default=0, ge=0)
+    """How much a data home may hold whose user has no quota of their own; 0: as much as there is."""
+    jobs_trash_after_days: int = Field(default=3, ge=0, le=3650)
+    """So long after its end the folder of a job goes from jobs/ to trash/jobs/ of its user's home."""
+    jobs_purge_after_days: int = Field(default=7, ge=1, le=3650)
+    """So long after that it is deleted, and so long after its removal a file in trash/files/."""
+    sftp: Literal["embedded", "sftpgo", "off"] = "embedded"
+    """The SFTP door of the data homes: our own process (`modelmill sftp`), an SFTPGo server, or none."""
+    sftp_host: str | None = None
+    """Address that the embedded door listens on; default: as the web."""
+    sftp_port: int = Field(default=2022, ge=0, le=65535)
+    """Port that it listens on, or that of SFTPGo's SFTP; 0: any. `modelmill up` takes the next that is free."""
+    sftp_public_host: str | None = None
+    """Name of the door that users are told; default: the host of public_url, or the web's."""
+    sftp_idle_s: float = Field(default=1800, gt=0)
+    """The embedded door ends a session in which nothing was asked for this long."""
+    sftpgo_url: str = "http://127.0.0.1:8081"
+    """Where SFTPGo's REST API is, without /api/v2."""
+    sftpgo_user: str = "admin"
+    """Administrator of SFTPGo that manages the accounts."""
+    sftpgo_password: SecretStr = SecretStr("")
+    """The administrator's password."""
+    sftpgo_api_key: SecretStr = SecretStr("")
+    """An API key of SFTPGo, instead of name and password."""
+
+    ray_address: str = ""
+    """Job server of the Ray cluster that trains, http://host:8265; empty: this installation trains nothing."""
+    ray_gcs_address: str = ""
+    """host:port of the cluster's GCS; default: port 6379 of the host of ray_address."""
+    ray_token: SecretStr = SecretStr("")
+    """Token of a cluster with RAY_AUTH_MODE=token."""
+    ray_homes_root: str = ""
+    """Where the nodes of the cluster see the root of the data homes; default: where this host does."""
+    ray_worker_resource: str = "worker_node"
+    """Custom resource that the nodes have on which training may run; the head has none of it."""
+    ray_python: str = "python3"
+    """Interpreter of the programs on the nodes of the cluster."""
+    task_prefix: str = Field(default="mvp2", pattern=r"^[a-z][a-z0-9]{0,11}$")
+    """What the ids of training tasks begin with."""
+    training_tick_s: float = Field(default=5, gt=0, le=50)
+    """How often the training scheduler looks at Ray and at the queue, when nothing wakes it."""
+    training_retry_interval_s: int = Field(default=60, ge=0)
+    """So long after a failure for lack of resources a task is tried again."""
+    training_retry_most_s: int = Field(default=86400, ge=0)
+    """A task that failed so for this long, counted from the first such attempt in a row, stays failed."""
+    training_max_running_tasks: int = Field(default=0, ge=0)
+    """How many tasks Ray may have at once; 0: as many as there is room for."""
+    max_unended_tasks_per_user: int = Field(default=200, gt=0)
+    """How many training tasks of a user may be waiting or running; more are refused until one has ended."""
 
     redis_url: str = "redis://127.0.0.1:6379/0"
     """Job records and events. Redis 6.2 or newer, or Valkey; without persistence."""
-    queue_url: str | None = None
-    """The broker's keys; default: the next database number of the same server."""
+    queue_database: int | None = Field(default=None, ge=0)
+    """Database of the queues on the same server; default: the one after that of the records."""
 
     store: Literal["filesystem", "s3"] = "filesystem"
+    """Where artifacts live: in a folder, which all processes must see, or in an S3 store."""
     store_root: Path | None = None
     """Root of the filesystem store; default data_dir/objects."""
     s3_endpoint: str = "127.0.0.1:9000"
+    """host:port of the S3 store."""
     s3_public_endpoint: str | None = None
     """Endpoint in presigned links, when clients reach the store by another name."""
     s3_access_key: str = ""
+    """Name of the store's account."""
     s3_secret_key: SecretStr = SecretStr("")
+    """Its secret."""
     s3_bucket: str = "toolchain-jobs"
+    """Bucket of the artifacts; made when it does not exist."""
     s3_region: str = "us-east-1"
+    """Region that requests are signed for."""
     s3_secure: bool = False
+    """Speak TLS with the store."""
 
     toolchains: tuple[ToolchainName, ...] = (ToolchainName.HOST,)
     """What this installation offers, as JSON: ["host", "kneron"]."""
@@ -71,39 +150,86 @@ class Settings(BaseSettings):
     """The vendor's interpreter on the workers."""
 
     max_model_bytes: int = Field(default=2 * GIB, gt=0)
+    """Size of an uploaded model."""
     max_images_bytes: int = Field(default=4 * GIB, gt=0)
+    """Size of the uploaded reference images."""
     max_unpacked_bytes: int = Field(default=8 * GIB, gt=0)
     """Size of the reference images once unpacked."""
     max_images: int = Field(default=5000, gt=0)
+    """How many reference images a job may have."""
     max_artifact_bytes: int = Field(default=8 * GIB, gt=0)
+    """Size of a file that a stage makes; a larger one fails the stage."""
+    intake_memory_bytes: int = Field(default=4 * GIB, gt=0)
+    """Memory that the check of a submission may use, on the web's host."""
+    checks_at_once: int = Field(default=4, gt=0)
+    """How many files may be checked at once on the web's host; further ones wait."""
     intake_time_s: float = Field(default=300, gt=0)
     """Time limit for checking a submission."""
+
+    max_active_jobs: int = Field(default=1000, gt=0)
+    """How many jobs may be waiting or running at once; more are refused until one has ended."""
+    max_active_jobs_per_user: int = Field(default=200, gt=0)
+    """The same for each user."""
 
     stage_memory_bytes: int = Field(default=8 * GIB, gt=0)
     """Memory a stage may use, over all its processes."""
     stage_threads: int = Field(default=0, ge=0)
     """CPU threads a stage may use; 0: all cores."""
     onnx_time_s: float = Field(default=3600, gt=0)
+    """Time limit of the ONNX stage."""
     bie_time_s: float = Field(default=4 * 3600, gt=0)
+    """Time limit of the BIE stage."""
     nef_time_s: float = Field(default=3600, gt=0)
+    """Time limit of the NEF stage."""
     log_bytes: int = Field(default=64 * MIB, ge=1024)
     """Size of one stage's log; what goes beyond is dropped and counted."""
     live_log_bytes: int = Field(default=1 * MIB, ge=1024)
     """How much of a running stage's log is kept in Redis for live viewing."""
-    record_ttl_s: int = Field(default=30 * 86400, gt=0)
-    """Finished jobs are forgotten and their files deleted after this time."""
+    record_ttl_s: int = Field(
+        default_factory=lambda data: (data["jobs_trash_after_days"] + data["jobs_purge_after_days"]) * 86400, gt=0
+    )
+    """Finished jobs are forgotten and their files deleted after this time; by default when the folder of a training job
+    that ended with them is deleted."""
     worker_ttl_s: int = Field(default=20, ge=2)
     """A worker that was silent for this long is lost."""
+    shutdown_grace_s: float = Field(default=5, ge=0)
+    """How long a worker told to end may go on with the stage in hand; then the job fails. What starts the workers must
+    wait ten seconds longer before it kills them."""
 
     @model_validator(mode="after")
     def _no_two_databases_in_one(self) -> Settings:
-        if self.queue_url is not None and self.queue_url == self.redis_url:
-            raise ValueError("queue_url must name another database than redis_url")
+        if self.queue_database == _database(self.redis_url):
+            raise ValueError("queue_database must be another one than redis_url names")
         return self
+
+    @field_validator("database_url")
+    @classmethod
+    def _a_database_we_know(cls, url: SecretStr) -> SecretStr:
+        if url.get_secret_value() and not url.get_secret_value().startswith(DATABASES):
+            raise ValueError(f"must begin with {' or '.join(DATABASES)}")
+        return url
+
+    @property
+    def database(self) -> str:
+        """The URL with its password: not for logs."""
+        return self.database_url.get_secret_value() or f"sqlite:///{self.data_dir / 'modelmill.db'}"
+
+    @property
+    def demands_accounts(self) -> bool:
+        """Can anybody but this machine reach the web? Then everybody must say who they are."""
+        public = urlsplit(self.public_url).hostname if self.public_url else None
+        return self.accounts or not is_loopback(self.host) or (public is not None and not is_loopback(public))
+
+    @property
+    def has_lasting_key(self) -> bool:
+        """Was the secret key set? A made-up one dies with the process."""
+        return "secret_key" in self.model_fields_set
 
     @property
     def queues(self) -> str:
-        return self.queue_url or _next_database(self.redis_url)
+        records = _database(self.redis_url)
+        database = records + 1 if self.queue_database is None else self.queue_database
+        return urlunsplit(urlsplit(self.redis_url)._replace(path=f"/{database}"))
 
     @property
     def work(self) -> Path:
@@ -118,6 +244,14 @@ class Settings(BaseSettings):
         return self.store_root or self.data_dir / "objects"
 
     @property
+    def homes(self) -> Path:
+        return self.homes_root or self.data_dir / "homes"
+
+    @property
+    def sftp_address(self) -> str:
+        return self.sftp_host or self.host
+
+    @property
     def web_url(self) -> str:
         return (self.public_url or f"http://{self.host}:{self.port}").rstrip("/")
 
@@ -129,10 +263,8 @@ class Settings(BaseSettings):
         return {"onnx": self.onnx_time_s, "bie": self.bie_time_s, "nef": self.nef_time_s}[step]
 
 
-def _next_database(url: str) -> str:
-    parts = urlsplit(url)
-    database = int(parts.path.strip("/") or 0) + 1
-    return urlunsplit(parts._replace(path=f"/{database}"))
+def _database(url: str) -> int:
+    return int(urlsplit(url).path.strip("/") or 0)
 
 
 @lru_cache(maxsize=1)

@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-import redis
 from dramatiq import Middleware
+from redis import Redis
 
-from app.conversion.service import Conversion, Dispatch, Estimates, Expiry, Jobs, Looks, Submissions, Uploads
+from app.conversion.service import Admission, Conversion, Dispatch, Estimates, Expiry, Jobs, Looks, Submissions, Uploads
 from app.conversion.service.dispatch import QUEUES
 from app.conversion.stages import StageRunner
 from app.conversion.store import JobStore
 from app.conversion.toolchains.sandbox import Sandbox
-from app.kit.broker import connect, make_broker
+from app.kit import tracing
+from app.kit.broker import connect, connect_to_look, make_broker
+from app.kit.clock import now
+from app.kit.metrics import Pump
 from app.kit.objects import FilesystemOptions, ObjectStore, S3Options, open_store
+from app.kit.objects.timed import TimedStore
+from app.kit.tracing_messages import TraceMessages
 from app.kit.waiting_broker import WaitingBroker
 from app.settings import Settings
+
+if TYPE_CHECKING:
+    from app.accounts.doorkeeper import Doorkeeper
+    from app.accounts.service import Accounts
+    from app.homes.service import Homes
+    from app.joint_inference.service import Joint
+    from app.kit.sql import Database
+    from app.models.service import Models
+    from app.nodes.service import Nodes
+    from app.training.service import Training
 
 
 @dataclass(frozen=True)
 class Parts:
     settings: Settings
-    redis: redis.Redis
+    redis: Redis
+    look: Redis
+    look_at_queues: Redis
+    """The records and the queues for whoever only reports how things are: see connect_to_look."""
+    pump: Pump
     broker: WaitingBroker
     objects: ObjectStore
     sandbox: Sandbox
@@ -29,33 +50,121 @@ class Parts:
     conversion: Conversion
     stages: StageRunner
 
+    @cached_property
+    def accounts(self) -> Accounts:
+        """Made when it is first asked for: workers need neither SQL nor the time to import it."""
+        from app.accounts.service import Work
+        from app.accounts_wiring import open_accounts
+        from app.homes.service.outbox import kick_by
+
+        accounts = open_accounts(self.settings, kick=kick_by(self.broker))
+        jobs = self.conversion.jobs
+        accounts.works.append(Work("jobs", jobs.count_active, jobs.cancel_all))
+        accounts.works.append(Work("training tasks", self._count_tasks, self._cancel_tasks))
+        accounts.works.append(Work("services", self._count_services, self._delete_services))
+        return accounts
+
+    @cached_property
+    def doorkeeper(self) -> Doorkeeper:
+        from app.accounts.doorkeeper import Doorkeeper
+        from app.accounts.throttle import Throttle
+
+        local_user = None if self.settings.demands_accounts else self.settings.local_user
+        return Doorkeeper(
+            self.accounts, Throttle(self.look), local_user=local_user, node_of=self.nodes.authenticate
+        )  # fmt: skip
+
+    @cached_property
+    def homes(self) -> Homes:
+        from app.homes_wiring import open_homes
+
+        return open_homes(self.settings, self.database)
+
+    @cached_property
+    def training(self) -> Training:
+        from app.training_wiring import open_training
+
+        return open_training(self.settings, self.database, self.homes, self.redis, self.conversion)
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        from app.nodes_wiring import open_nodes
+
+        return open_nodes(self.settings, self.database, self.redis)
+
+    @cached_property
+    def models(self) -> Models:
+        from app.models.service import Models
+
+        return Models(self.database, self.objects, self.conversion)
+
+    @cached_property
+    def joint(self) -> Joint:
+        from app.joint_wiring import open_joint
+
+        return open_joint(self)
+
+    def _count_tasks(self, user: str) -> int:
+        return self.training.tasks.count_unended(user)
+
+    def _cancel_tasks(self, user: str) -> None:
+        self.training.tasks.cancel_all(user)
+
+    def _count_services(self, user: str) -> int:
+        return self.joint.services.count(user)
+
+    def _delete_services(self, user: str) -> None:
+        self.joint.services.delete_all(user, now=now())
+
+    @property
+    def database(self) -> Database:
+        return self.accounts.database
+
+    def prepare(self) -> None:
+        """What must be so before the web serves: see prepare_accounts."""
+        from app.accounts_wiring import prepare_accounts
+
+        prepare_accounts(self.accounts, self.settings)
+
     def close(self) -> None:
+        if "accounts" in vars(self):
+            self.database.close()
         self.sandbox.close()
+        self.store.records.close()
         self.redis.close()
+        self.look.close()
+        self.look_at_queues.close()
         self.broker.close()
 
 
 def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) -> Parts:
     """middleware: for the broker of a process that runs actors."""
     client = connect(settings.redis_url)
-    broker = make_broker(settings.queues, one_at_a_time=QUEUES, middleware=middleware)
-    objects = _store(settings)
-    sandbox = Sandbox()
+    look = connect_to_look(settings.redis_url)
+    traces: list[Middleware] = [TraceMessages()] if tracing.is_on() else []
+    broker = make_broker(settings.queues, one_at_a_time=QUEUES, middleware=[*traces, *(middleware or [])])
+    objects = TimedStore(_store(settings))
+    sandbox = Sandbox(at_once=settings.checks_at_once)
     store = JobStore(client, record_ttl_s=settings.record_ttl_s, live_log_bytes=settings.live_log_bytes)
     dispatch = Dispatch(store, broker)
     uploads = Uploads(settings, objects)
-    submissions = Submissions(settings, store, objects, sandbox, uploads, dispatch)
+    estimates = Estimates(store, broker)
+    admission = Admission(settings, store, estimates)
+    submissions = Submissions(settings, store, objects, sandbox, uploads, dispatch, admission)
     conversion = Conversion(
         uploads=uploads,
         submissions=submissions,
         looks=Looks(settings, objects, sandbox, uploads, submissions.remembered),
         jobs=Jobs(store, broker, objects),
         dispatch=dispatch,
-        estimates=Estimates(store, broker),
+        estimates=estimates,
         expiry=Expiry(store, objects, job_ttl_s=settings.record_ttl_s, upload_ttl_s=settings.upload_ttl_s),
     )
     stages = StageRunner(settings, store, objects, sandbox, dispatch.send_done)
-    return Parts(settings, client, broker, objects, sandbox, store, conversion, stages)
+    return Parts(
+        settings, client, look, connect_to_look(settings.queues), Pump(look), broker, objects, sandbox, store,
+        conversion, stages,
+    )  # fmt: skip
 
 
 def _store(settings: Settings) -> ObjectStore:

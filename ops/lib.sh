@@ -1,4 +1,4 @@
-# Shared by ops/quickstart and ops/test: finds Python, makes the virtual environment, installs what is pinned, once.
+# Shared by ops/quickstart, ops/ray-local and ops/test: finds Python, makes the virtual environment, installs what is pinned, once.
 # Sourced, not run. Sets: root, venv. Exit code 2 and one sentence when something on this machine is in the way.
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
@@ -92,7 +92,24 @@ install_runtime() {
     install_locked runtime "$root/ops/requirements.lock"
 }
 
+# install_extras PACKAGE…: of what else may be needed, in the versions that are pinned, unless that was done before.
+install_extras() {
+    local locks=("$root"/ops/requirements{,-test,-train}.lock) constraints=() lock stamp="$venv/.installed-extras" hash
+    install_runtime
+    hash="$(cat "${locks[@]}" | sha256sum) $*"
+    if grep -qxF -- "$hash" "$stamp" 2>/dev/null; then return 0; fi
+    for lock in "${locks[@]}"; do constraints+=(-c "$lock"); done
+    step "Installing $*" pip_install "${constraints[@]}" "$@" ||
+        fail "It could not be installed: see above; is the package index reachable?"
+    printf '%s\n' "$hash" >>"$stamp"
+}
+
 install_tests() {
     install_runtime
     install_locked test "$root/ops/requirements.lock" "$root/ops/requirements-test.lock"
+}
+
+install_all_tests() {
+    install_runtime
+    install_locked all "$root/ops/requirements.lock" "$root/ops/requirements-test.lock" "$root/ops/requirements-train.lock"
 }

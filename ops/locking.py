@@ -10,6 +10,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 OPS = Path(__file__).parent
 PYPROJECT = OPS.parent / "pyproject.toml"
@@ -19,15 +20,18 @@ HEAD = "# {purpose}: exact versions, made by ops/lock. Do not edit.\n"
 def main() -> int:
     declared = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))
     project = declared["project"]
+    extras = project["optional-dependencies"]
     try:
         runtime = closure([*declared["build-system"]["requires"], *project["dependencies"]])
-        test = closure(project["optional-dependencies"]["test"])
+        test = closure(extras["test"])
+        train = closure([*extras["train"], *extras["sample"]])
     except (PackageNotFoundError, ValueError) as error:
         print(f"Cannot pin: {error}. Run ops/lock --upgrade.", file=sys.stderr)
         return 1
     write(OPS / "requirements.lock", "What Modelmill runs on, and setuptools, which installs it", runtime)
-    only_test = {name: version for name, version in test.items() if name not in runtime}
-    write(OPS / "requirements-test.lock", "What the checks need beyond requirements.lock", only_test)
+    write(OPS / "requirements-test.lock", "What the checks need beyond requirements.lock", without(test, runtime))
+    beyond = without(train, runtime | test)
+    write(OPS / "requirements-train.lock", "What Ray and the sample that trains need beyond the other two", beyond)
     return 0
 
 
@@ -47,12 +51,16 @@ def closure(requirements: Iterable[str]) -> dict[str, str]:
         installed = distribution(name)
         if not requirement.specifier.contains(installed.version, prereleases=True):
             raise ValueError(f"{name} {installed.version} is installed, {requirement} is required")
-        pinned[name] = installed.version
+        pinned[name] = Version(installed.version).public  # one build for CPUs only is as good as another
         for extra in ("", *requirement.extras):
             if (name, extra) not in seen:
                 seen.add((name, extra))
                 waiting += [(Requirement(text), extra) for text in installed.requires or []]
     return pinned
+
+
+def without(pinned: dict[str, str], others: dict[str, str]) -> dict[str, str]:
+    return {name: version for name, version in pinned.items() if name not in others}
 
 
 def write(path: Path, purpose: str, pinned: dict[str, str]) -> None:

@@ -8,14 +8,7 @@
   const submit = form.querySelector("[data-submit]");
   const area = (part) => document.getElementById(`${part}-area`);
   const refresh = (...parts) => parts.forEach((part) => window.htmx.trigger(area(part), "refresh"));
-  const say = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
-  const size = (bytes) => {
-    const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let unit = 0;
-    for (; bytes >= 999.5 && unit < units.length - 1; unit += 1) bytes /= 1024;
-    return `${bytes >= 99.95 || unit === 0 ? bytes.toFixed(0) : bytes.toFixed(1)} ${units[unit]}`;
-  };
-  const clock = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
+  const { say, pace, droppable } = window.modelmill.sending;
   const busy = new Set();
   const settle = () => { submit.disabled = busy.size > 0; };
 
@@ -30,24 +23,7 @@
       }
       this.find("[data-cancel]").addEventListener("click", () => this.cancel());
       this.find("[data-retry]").addEventListener("click", () => this.send(this.files));
-      for (const name of ["dragenter", "dragover"]) card.addEventListener(name, (event) => this.over(event, true));
-      for (const name of ["dragleave", "drop"]) card.addEventListener(name, (event) => this.over(event, false));
-      card.addEventListener("drop", (event) => this.dropped(event));
-    }
-
-    over(event, isOver) {
-      event.preventDefault();
-      if (event.type === "dragleave" && this.card.contains(event.relatedTarget)) return;
-      this.card.classList.toggle("is-over", isOver);
-    }
-
-    async dropped(event) {
-      const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry && item.webkitGetAsEntry());
-      const plain = [...event.dataTransfer.files];
-      if (!entries.some((entry) => entry && entry.isDirectory)) return this.send(plain);
-      const found = [];
-      for (const entry of entries) if (entry) await walk(entry, found);
-      return this.send(found);
+      droppable(card, (files) => this.send(files));
     }
 
     send(files) {
@@ -83,14 +59,9 @@
     }
 
     tell(event, began) {
-      const seconds = (performance.now() - began) / 1000;
-      const speed = event.loaded / Math.max(seconds, 0.001);
-      const values = {
-        done: size(event.loaded), total: size(event.total), speed: size(speed),
-        left: clock((event.total - event.loaded) / Math.max(speed, 1)),
-      };
+      const values = pace(event.loaded, event.total, began);
       this.find("progress").value = event.total ? (100 * event.loaded) / event.total : 0;
-      const text = event.loaded >= event.total ? form.dataset.stored : seconds > 0.5 ? form.dataset.progress : form.dataset.begun;
+      const text = event.loaded >= event.total ? form.dataset.stored : values.seconds > 0.5 ? form.dataset.progress : form.dataset.begun;
       this.find("[data-told]").textContent = say(text, values);
     }
 
@@ -142,24 +113,7 @@
 
   const samples = (files) => files.filter((file) => SAMPLES.test(file.name) && !file.name.startsWith("."));
 
-  // Every file below a dropped folder; readEntries gives at most a hundred at a time.
-  const walk = async (entry, found) => {
-    if (entry.isFile) {
-      found.push(await new Promise((resolve, reject) => entry.file(resolve, reject)));
-      return;
-    }
-    const reader = entry.createReader();
-    for (;;) {
-      const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
-      if (!some.length) return;
-      for (const inner of some) await walk(inner, found);
-    }
-  };
-
   form.querySelectorAll("[data-upload]").forEach((card) => new Upload(card));
-  // A file dropped beside a card must not replace the page.
-  for (const name of ["dragover", "drop"]) document.addEventListener(name, (event) => event.preventDefault());
-
   for (const name of ["htmx:response:error", "htmx:error"]) {
     form.addEventListener(name, () => window.modelmill.toast(form.dataset.unlooked, "bad"));
   }

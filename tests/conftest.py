@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 
+from app.accounts_wiring import MIGRATIONS
+from app.homes.openers import KernelOpener, Opener, StepOpener, best_opener
+from app.kit.sql import Database
+from app.kit.sql.migrating import upgrade
 from app.settings import Settings
 from app.wiring import Parts, assemble
+from ops.ray_stand import RayCluster, running_cluster
 from ops.stand import Stand, Valkey
 
 REPOSITORY = Path(__file__).parent.parent
+SHARED = REPOSITORY.parent / "shared" / "data"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Without Ray its tests are skipped, but fail in CI."""
+    if not item.get_closest_marker("ray") or importlib.util.find_spec("ray") is not None:
+        return
+    missing = "There is no Ray: pip install -r ops/requirements-train.lock"
+    if os.environ.get("CI"):
+        pytest.fail(missing)
+    pytest.skip(missing)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Real models and pictures beside the repository, which are never copied into it."""
+    if not SHARED.is_dir():
+        pytest.skip(f"real models are needed: {SHARED} is not there")
+    return SHARED
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +74,30 @@ def parts(settings: Settings) -> Iterator[Parts]:
     made = assemble(settings)
     yield made
     made.close()
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """An empty one of this version, on SQLite."""
+    made = Database(f"sqlite:///{tmp_path / 'db'}")
+    upgrade(made, MIGRATIONS)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=[KernelOpener, StepOpener], ids=["openat2", "step by step"])
+def opener(request: pytest.FixtureRequest) -> Opener:
+    """Each way to open a file beneath a folder."""
+    if request.param is KernelOpener and not isinstance(best_opener(), KernelOpener):
+        pytest.skip("this kernel has no openat2")
+    return request.param()
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[RayCluster]:
+    """One worker of 8 GPUs. Who kills something of it, or leaves jobs behind, starts a running_cluster() of its own."""
+    with running_cluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,8 @@ from app.kit.http import json_body, query, stream_bytes
 from app.kit.openapi import Operation
 
 SEND_TIMEOUT_S = 10
+SHUTDOWN_GRACE_S = 2.0
+"""So long a stream may take to end by itself when the web ends; less than the web's own grace."""
 OTHER_MEDIA_TYPE = "application/octet-stream"
 MEDIA_TYPES = {".json": "application/json", ".log": "text/plain; charset=utf-8", ".zip": "application/zip"}
 
@@ -93,8 +95,11 @@ async def job_events(request: Request) -> Response:
     await run_in_threadpool(conversion.jobs.get, job_id, user)
     if request.method == "HEAD":
         return Response(media_type="text/event-stream")
-    frames = job_frames(request.app.state.hub, conversion, job_id, user)
-    return EventSourceResponse(frames, send_timeout=SEND_TIMEOUT_S)
+    hub = request.app.state.hub
+    frames = job_frames(hub, conversion, job_id, user)
+    return EventSourceResponse(
+        frames, send_timeout=SEND_TIMEOUT_S, shutdown_event=hub, shutdown_grace_period=SHUTDOWN_GRACE_S
+    )
 
 
 def job_log(request: Request) -> Response:
@@ -192,7 +197,7 @@ OPERATIONS = [
     ),
     Operation(
         "POST", "/jobs", create_job, "Create a conversion job from uploaded inputs",
-        {201: schemas.JobAnswer}, errors=(400, 413, 422, 503, 507), body=schemas.NewJob,
+        {201: schemas.JobAnswer}, errors=(400, 413, 422, 429, 503, 507), body=schemas.NewJob,
     ),
     Operation(
         "GET", "/jobs", list_jobs, "Jobs, newest first", {200: schemas.JobsAnswer}, errors=(400, 422, 503),

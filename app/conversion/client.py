@@ -1,57 +1,26 @@
-"""A client of the conversion API for programs and the command line. Owns HTTP; prints nothing.
-
-Errors of the service come back as ApiError with its code, message and hint; no answer at all is Unreachable.
-"""
+"""A client of the conversion API for programs and the command line. Prints nothing. Its errors: see Remote."""
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import urlsplit
 
 import httpx
 
 from app.kit.command import Unreachable
-from app.kit.errors import BadRequest, ModelmillError
+from app.kit.remote import ApiError, OnBytes, Remote, WaitedEnough
 
-DEFAULT_URL = "http://127.0.0.1:8080"
 FINISHED = ("COMPLETED", "FAILED")
 POLL_S = 3.0
 SILENCE_S = 45.0
 """The stream pings every 15 s; after this long without a sign it is taken for dead."""
 PATIENCE_S = 60.0
 """How long the service may be away while somebody waits for a job."""
-TIMEOUT = httpx.Timeout(connect=5, read=300, write=300, pool=5)
-CHUNK_BYTES = 1 << 20
 Record = dict[str, Any]
-OnBytes = Callable[[int], None]
-
-
-class ApiError(ModelmillError):
-    """What the service said was wrong; status and code are its own."""
-
-    code = "API_ERROR"
-
-    def __init__(self, status: int, body: dict[str, Any]) -> None:
-        super().__init__(
-            str(body.get("message") or f"HTTP {status}"), hint=str(body.get("hint") or ""), detail=body.get("detail")
-        )
-        self.status = status  # type: ignore[misc]  # the service's, not the class's
-        self.code = str(body.get("code") or "API_ERROR")  # type: ignore[misc]
-        self.can_retry = bool(body.get("can_retry"))  # type: ignore[misc]
-
-
-class WaitedEnough(ModelmillError):
-    """The time the caller gave is over; the job goes on."""
-
-    code = "WAITED_ENOUGH"
-    can_retry = True
 
 
 @dataclass(frozen=True)
@@ -61,20 +30,7 @@ class LogPart:
     is_complete: bool
 
 
-class Client:
-    def __init__(self, url: str = DEFAULT_URL, *, transport: httpx.BaseTransport | None = None) -> None:
-        self.url = url.rstrip("/")
-        is_local = urlsplit(self.url).hostname in {"127.0.0.1", "localhost", "::1"}
-        self._http = httpx.Client(
-            base_url=self.url, timeout=TIMEOUT, transport=transport, trust_env=not is_local  # no proxy to ourselves
-        )  # fmt: skip
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.close()
-
+class Client(Remote):
     def upload(self, model: Path, images: Path, on_bytes: OnBytes = lambda _: None) -> dict[str, Any]:
         """Send both from disk, in constant memory. on_bytes gets the number of bytes of each piece sent.
 
@@ -129,18 +85,7 @@ class Client:
     def download(self, job_id: str, artifact: dict[str, Any], folder: Path, on_bytes: OnBytes = lambda _: None) -> Path:
         """Into folder/name, under another name until its sha256 has been checked."""
         name = Path(artifact["name"]).name
-        draft, digest = folder / f".{name}.part", hashlib.sha256()
-        try:
-            with self._answer("GET", f"/jobs/{job_id}/artifacts/{name}") as answer, draft.open("wb") as file:
-                for chunk in answer.iter_bytes(CHUNK_BYTES):
-                    digest.update(chunk)
-                    file.write(chunk)
-                    on_bytes(len(chunk))
-            if digest.hexdigest() != artifact["sha256"]:
-                raise Unreachable(f"{name} was damaged on the way", hint="Download it again.")
-            return draft.replace(folder / name)
-        finally:
-            draft.unlink(missing_ok=True)
+        return self._save(f"/jobs/{job_id}/artifacts/{name}", folder / name, artifact["sha256"], on_bytes)
 
     def watch(self, job_id: str, *, timeout_s: float | None = None) -> Iterator[Record]:
         """The record at once and at every change, until the job has ended; a broken stream is taken up again.
@@ -176,44 +121,6 @@ class Client:
                     raise ApiError(404, json.loads(data)["error"])
                 if event in ("status", "done"):
                     yield json.loads(data)
-
-    def _json(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
-        with self._answer(method, path, **arguments) as answer:
-            found = _parsed(answer.read())
-        if not isinstance(found, dict):
-            raise self._stranger()
-        return found
-
-    @contextlib.contextmanager
-    def _answer(self, method: str, path: str, **arguments: Any) -> Iterator[httpx.Response]:
-        """A good answer, its body not yet read. Raises ApiError, Unreachable."""
-        try:
-            with self._http.stream(method, path, **arguments) as answer:
-                if answer.is_error:
-                    raise self._refusal(answer)
-                yield answer
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise Unreachable(
-                f"nothing answers at {self.url}",
-                hint="Start it with `modelmill up`, or name another address with --url or MODELMILL_URL.",
-            ) from error
-        except httpx.TransportError as error:
-            if isinstance(error, httpx.UnsupportedProtocol):
-                raise BadRequest(f"{self.url} is no address", hint=f"It should look like {DEFAULT_URL}.") from error
-            raise Unreachable(f"the connection to {self.url} broke: {error or type(error).__name__}") from error
-        except httpx.InvalidURL as error:
-            raise BadRequest(
-                f"{self.url} is no address: {error}", hint=f"It should look like {DEFAULT_URL}."
-            ) from error
-
-    def _refusal(self, answer: httpx.Response) -> ModelmillError:
-        body = _parsed(answer.read())
-        if isinstance(body, dict) and isinstance(body.get("error"), dict):
-            return ApiError(answer.status_code, body["error"])
-        return self._stranger()
-
-    def _stranger(self) -> Unreachable:
-        return Unreachable(f"what answers at {self.url} is not Modelmill", hint="Check --url or MODELMILL_URL.")
 
 
 class _NoStream(Unreachable):
@@ -253,9 +160,3 @@ def _events(lines: Iterator[str], deadline: float | None) -> Iterator[tuple[str,
 def _require_time(deadline: float | None) -> None:
     if deadline is not None and time.monotonic() > deadline:
         raise WaitedEnough("the job has not ended within the given time", hint="It goes on; see `modelmill jobs list`.")
-
-
-def _parsed(body: bytes) -> Any:
-    with contextlib.suppress(ValueError):
-        return json.loads(body)
-    return None

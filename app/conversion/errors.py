@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.kit.errors import BadInput, Conflict, ModelmillError, NotFound, TooLarge
+from app.kit.errors import BadInput, Conflict, ModelmillError, NotFound, TooLarge, TooMany
 
 
 class JobNotFound(NotFound):
@@ -19,6 +19,12 @@ class JobActive(Conflict):
     """The job has not ended yet, so it cannot be deleted."""
 
     code = "JOB_ACTIVE"
+
+
+class TooManyJobs(TooMany):
+    """As many jobs are waiting or running as may be at once: in all, or of this user. detail: retry_after_s, limit."""
+
+    code = "TOO_MANY_JOBS"
 
 
 class ArtifactNotReady(NotFound):
@@ -132,6 +138,12 @@ class StageTimedOut(StageFailed):
 
 class StageCancelled(StageFailed):
     code = "CANCELLED"
+
+
+class WorkDiskFull(StageFailed):
+    """The disk under the work folder has no space left. detail: cause, what the stage itself had to say."""
+
+    code = "WORK_DISK_FULL"
 
 
 class NotFinite(StageFailed):

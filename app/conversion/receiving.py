@@ -7,53 +7,30 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from typing import Any, cast
 
-from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
+from multipart import MultipartSegment
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from app.conversion.errors import NoImages
 from app.conversion.schemas import StoredFile, UploadAnswer
 from app.conversion.service.uploads import File, Uploads
-from app.kit.errors import BadRequest, ModelmillError
+from app.kit.errors import BadRequest
 from app.kit.handover import Abandoned, Handover
 from app.kit.objects import Stored
-
-MAX_PARTS = 20_000
-
-
-class NotMultipart(ModelmillError):
-    status = 415
-    code = "NOT_MULTIPART"
+from app.kit.parts import multipart_parts, plain_name
 
 
 async def receive_upload(request: Request, uploads: Uploads, owner: str) -> UploadAnswer:
     """Store the parts `model` and `images` of a multipart body. Nothing is kept unless all of it arrived."""
-    kind, options = parse_options_header(request.headers.get("content-type", ""))
-    if kind != "multipart/form-data" or not options.get("boundary"):
-        raise NotMultipart(
-            "An upload is multipart/form-data.",
-            hint="For example: curl -F model=@model.onnx -F images=@images.zip http://…/uploads",
-        )
+    parts = multipart_parts(
+        request, hint="For example: curl -F model=@model.onnx -F images=@images.zip http://…/uploads"
+    )
     upload_id = await run_in_threadpool(uploads.begin, owner)
     try:
-        return await _Receiver(uploads, upload_id).receive(_parts(request, options["boundary"]))
+        return await _Receiver(uploads, upload_id).receive(parts)
     except BaseException:
         await asyncio.shield(run_in_threadpool(uploads.discard, upload_id))
         raise
-
-
-async def _parts(request: Request, boundary: str) -> AsyncIterator[MultipartSegment | bytes]:
-    """The beginning of each part, then its bytes. Raises BadRequest for a damaged body."""
-    parser = PushMultipartParser(boundary, max_segment_count=MAX_PARTS)
-    try:
-        async for chunk in request.stream():  # the last one is empty, which tells the parser that nothing follows
-            for event in parser.parse(chunk):
-                if event is not None:
-                    yield event if isinstance(event, MultipartSegment) else bytes(event)
-    except MultipartError as error:
-        raise BadRequest(
-            f"This is no valid multipart body, or it ended early: {error}.", hint="Send it again, as curl -F does."
-        ) from None
 
 
 class _Receiver:
@@ -82,7 +59,7 @@ class _Receiver:
         return self._answer()
 
     async def _begin(self, part: MultipartSegment) -> None:
-        field, name = part.name, _plain_name(part.filename)
+        field, name = part.name, plain_name(part.filename)
         if field == self.field == "images":
             await cast("Handover[Any]", self.handover).put(File(name), 1)
             return
@@ -131,9 +108,3 @@ class _Receiver:
         return UploadAnswer(
             upload_id=self.upload_id, model_key=found.get("model"), quant_key=found.get("images"), files=files
         )
-
-
-def _plain_name(name: str | None) -> str:
-    """The last part of an uploaded name, without control characters; it is only ever shown or a zip member's name."""
-    last = (name or "").replace("\\", "/").rpartition("/")[2]
-    return "".join(c for c in last if c.isprintable())[-150:] or "unnamed"

@@ -133,6 +133,7 @@ class JobAnswer(BaseModel):
     stages: dict[str, StageAnswer]
     artifacts: dict[str, ArtifactAnswer]
     intake: dict[str, Any]
+    origin: Annotated[str, Field(description="task:<id> of the training task that made the model; else empty")]
     queue_position: int | None
 
 

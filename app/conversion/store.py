@@ -16,7 +16,9 @@ import redis
 from app.conversion import model
 from app.conversion.errors import JobNotFound
 from app.conversion.model import Change, JobRecord
-from app.kit.records import Records, living_workers, worker_key
+from app.kit.letter import Letter
+from app.kit.records import Answer, Records, Room
+from app.kit.workers import announce, living_workers, retire
 
 CHUNK = 200
 LIVE_LOG_TTL_S = 86400
@@ -65,12 +67,19 @@ class JobStore:
 
     def __init__(self, client: redis.Redis, *, record_ttl_s: int, live_log_bytes: int) -> None:
         self.client: Any = client
-        self.records = Records(client, "job")
+        self.records = Records(client, "job", group_field="owner")
         self.record_ttl_s = record_ttl_s
         self.live_log_bytes = live_log_bytes
 
-    def create(self, record: JobRecord, *, score: float) -> None:
-        self.records.create(record.job_id, model.to_fields(record), score=score)
+    def create(
+        self, record: JobRecord, *, score: float, room: Room | None = None, letter: Letter | None = None
+    ) -> Answer:
+        """room: how many jobs there may be; without it as many as one likes. letter: sent in the same step."""
+        return self.records.create(record.job_id, model.to_fields(record), score=score, room=room, letter=letter)
+
+    def full(self, room: Room) -> Answer | None:
+        """Why another job would be refused now; None when it would not."""
+        return self.records.full(room)
 
     def get(self, job_id: str) -> JobRecord | None:
         fields = self.records.read(job_id)
@@ -82,29 +91,20 @@ class JobStore:
             raise job_not_found(job_id)
         return record
 
-    def apply(self, job_id: str, change: Change) -> bool:
-        """Change the job if it stands where the change says; False if it does not."""
-        return self._change(job_id, change, want_record=False) is not None
+    def apply(self, job_id: str, change: Change, letter: Letter | None = None) -> bool:
+        """Change the job if it stands where the change says; False if it does not. letter: sent in the same step."""
+        return self.records.change(
+            job_id, _guards(change), change.fields, ttl_s=self.record_ttl_s if change.is_end else None,
+            drop_text=f"log:{change.stage.step}", letter=letter,
+        )  # fmt: skip
 
     def claim(self, job_id: str, claim: Change) -> JobRecord | None:
         """As apply, and get the job as it is now claimed.
 
         The same claim may be made again: when the answer was lost on its way, the second try finds it standing.
         """
-        fields = self._change(job_id, claim, want_record=True)
-        if fields is None:
-            found = self.records.read(job_id)
-            fields = found if found and found.get("claim") == claim.fields["claim"] else None
-        return model.from_fields(fields) if fields else None
-
-    def _change(self, job_id: str, change: Change, *, want_record: bool) -> dict[str, str] | None:
-        step = change.stage.step
-        guards = {"status": [change.status.value], f"{step}.state": [state.value for state in change.states]}
-        is_claim = bool(change.fields["claim"])
-        return self.records.change(
-            job_id, guards, change.fields, ttl_s=self.record_ttl_s if change.is_end else None,
-            drop_text="" if is_claim else f"log:{step}", want_record=want_record,
-        )  # fmt: skip
+        found = self.records.change_and_read(job_id, _guards(claim), claim.fields)
+        return model.from_fields(found) if found and found["claim"] == claim.fields["claim"] else None
 
     def beat(self, record: JobRecord, beat: Beat) -> bool:
         """Report life and progress. False when the job was cancelled, deleted or forgotten meanwhile."""
@@ -163,23 +163,26 @@ class JobStore:
     def log_tail(self, job_id: str, step: str, offset: int) -> bytes:
         return self.records.tail(job_id, f"log:{step}", offset)
 
-    def suspect(self, job_id: str, *, after_s: float) -> bool:
-        """Note that the job's worker shows no life. True when that was noted at least after_s ago already."""
-        key = f"suspect:{job_id}"
+    def suspect(self, what: str, *, after_s: float) -> bool:
+        """Note that something seems lost: a claim whose worker shows no life, a job that is on no queue.
+
+        True when that was noted at least after_s ago already, by the clock of Redis.
+        """
+        key = f"suspect:{what}"
         if self.client.set(key, "1", nx=True, ex=SUSPECT_TTL_S):
             return False
         return bool(self.client.ttl(key) <= SUSPECT_TTL_S - after_s)
 
-    def acquit(self, job_id: str) -> None:
-        self.client.delete(f"suspect:{job_id}")
+    def acquit(self, what: str) -> None:
+        self.client.delete(f"suspect:{what}")
 
     def announce(self, worker: str, text: str, ttl_s: float) -> None:
         """A sign of life of a worker that has nothing to do."""
-        self.client.set(worker_key(worker), text, px=int(ttl_s * 1000))
+        announce(self.client, worker, text, ttl_s)
 
     def retire(self, worker: str) -> None:
         """The worker has ended and says so."""
-        self.client.delete(worker_key(worker))
+        retire(self.client, worker)
 
     def workers(self) -> dict[str, dict[str, object]]:
         """Every living worker by its name: {queue, pid, host, job_id, since, toolchains}."""
@@ -187,6 +190,11 @@ class JobStore:
 
     def _read(self, ids: Iterable[str]) -> list[JobRecord | None]:
         return [model.from_fields(fields) if fields else None for fields in self.records.read_many(ids)]
+
+
+def _guards(change: Change) -> dict[str, list[str]]:
+    """Where the job must stand."""
+    return {"status": [change.status.value], f"{change.stage.step}.state": [state.value for state in change.states]}
 
 
 def job_not_found(job_id: str) -> JobNotFound:

@@ -29,11 +29,14 @@ class Frames:
 
 
 async def job_frames(hub: NudgeHub, conversion: Conversion, job_id: str, user: str) -> AsyncIterator[bytes]:
-    """Ends with `done`, or with `gone` when the record was forgotten. Says nothing while Redis is away."""
+    """Ends with `done`, or with `gone` when the record was forgotten. Says nothing while Redis is away.
+
+    When this process ends, it ends without a word: the viewer comes back by itself.
+    """
     key = f"job:{job_id}"
     with hub.watch(key) as flag:
         sent = b""
-        while True:
+        while not hub.is_ending:
             with contextlib.suppress(redis.RedisError):
                 frames = await hub.shared(key, user, lambda: _frames(conversion, job_id, user))
                 if frames.status and frames.status != sent:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import signal
 import sys
 import threading
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 EPILOG = "Needs no root, no container and no other server. " + EXIT_CODES
 STAGES = ("onnx", "bie", "nef")
 WORKERS_MAX = 64
+TOKEN = "MODELMILL_TOKEN"  # noqa: S105  # the variable's name
 
 
 def up(
@@ -44,12 +47,14 @@ def up(
 
     console = Console()
     plan = _plan(host, port, data_dir, workers, grace)
+    _require_token(plan, is_needed=sample or once)
     with _stop_signals() as stopper:
         try:
             with running(plan, lambda text: _notice(console, text), on_supervisor=stopper.hurries) as stack:
                 console.print(
                     f"Modelmill is up at {stack.url}   logs: {stack.data.logs}", highlight=False, soft_wrap=True
                 )
+                _say_how_to_sign_in(stack, host, console)
                 code = _serve(stack, console, sample=sample or once, once=once)
                 stopper.is_stopping = True
         except KeyboardInterrupt:
@@ -62,12 +67,39 @@ def _serve(stack: Stack, console: Console, *, sample: bool, once: bool) -> Exit:
     if sample:
         from app.conversion.cli.sample import convert_sample
 
-        is_done = convert_sample(stack.url, stack.data.root / "sample", console)
+        token = os.environ.get(TOKEN, "").strip()
+        is_done = convert_sample(stack.url, stack.data.root / "sample", console, token=token)
         if once:
             return Exit.OK if is_done else Exit.FAILED
     console.print(f"Serving at {stack.url} until Ctrl-C.", highlight=False)
     threading.Event().wait()
     return Exit.OK
+
+
+def _require_token(plan: Plan, *, is_needed: bool) -> None:
+    """The sample is converted as any user would: where accounts are demanded, with a token. Raises CannotStart."""
+    from app.accounts_wiring import settings_in
+
+    if is_needed and settings_in(plan.data.root, plan.host).demands_accounts and not os.environ.get(TOKEN):
+        raise CannotStart(
+            "the sample needs a token here, because the web listens beyond this machine",
+            hint=f"Set {TOKEN}, or start without --sample and --once.",
+        )
+
+
+def _say_how_to_sign_in(stack: Stack, host: str | None, console: Console) -> None:
+    """Nobody is made an administrator by default: a password that everybody knows is none."""
+    from app.accounts_wiring import open_accounts, settings_in
+
+    settings = settings_in(stack.data.root, host)
+    if not settings.demands_accounts:
+        return
+    accounts = open_accounts(settings)
+    if not accounts.users.has_admin():
+        folder = f" --data-dir {shlex.quote(str(stack.data.root))}"
+        _notice(console, "Nobody can sign in yet. Make the first administrator, and a token to sign in with:")
+        _notice(console, f"  modelmill users create NAME --admin{folder}\n  modelmill users token NAME{folder}")
+    accounts.database.close()
 
 
 def _plan(host: str | None, port: int | None, data_dir: Path | None, workers: str, grace_s: float) -> Plan:

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import errno
 import socket
+from contextlib import suppress
 
 from app.kit.command import CannotStart
 
 LOOPBACK = "127.0.0.1"
+NEARBY = 20
 
 
 def free_port(host: str = LOOPBACK) -> int:
     """A port that was free a moment ago."""
     with _bound(host, 0) as probe:
         return int(probe.getsockname()[1])
+
+
+def next_free_port(host: str, port: int) -> int:
+    """This port, or the next one that is free, or any."""
+    for candidate in range(port, min(port + NEARBY, 65536)) if port else ():
+        with suppress(OSError), _bound(host, candidate):
+            return candidate
+    return free_port(host)
 
 
 def require_free(host: str, port: int) -> None:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.embedded.folder import DataFolder, Lock
-from app.embedded.ports import free_port, reachable_host, require_free
+from app.embedded.ports import free_port, next_free_port, reachable_host, require_free
 from app.embedded.process import Part, tail
 from app.embedded.supervisor import Notice, Supervisor
 from app.embedded.valkey import Valkey
 from app.kit.command import CannotStart
+from app.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
 """Where `app` and `actors` lie; the parts run there so that both can be imported."""
@@ -91,7 +92,22 @@ def parts(plan: Plan, port: int) -> list[Part]:
         for stage in STAGES
         for number in range(plan.workers[stage])
     ]
-    return [Part("web", web), Part("scheduler", scheduler), *workers, Part("periodiq", (periodiq, "actors"))]
+    pulse = Part("periodiq", (periodiq, "actors"))
+    queues = ("joint", "nodes", "joint_calibration")
+    controller = (dramatiq, "actors", "--queues", *queues, "--processes", "1", "--threads", "3")
+    further = [Part("controller", controller), *_sftp(), *_training(dramatiq)]
+    return [Part("web", web), Part("scheduler", scheduler), *workers, pulse, *further]
+
+
+def _sftp() -> list[Part]:
+    is_ours = load_settings().sftp == "embedded"
+    return [Part("sftp", (sys.executable, "-m", "app.cli", "sftp"))] if is_ours else []
+
+
+def _training(dramatiq: str) -> list[Part]:
+    queues = ("training", "training_results")
+    command = (dramatiq, "actors", "--queues", *queues, "--processes", "1", "--threads", "2")
+    return [Part("training", command)] if load_settings().ray_address else []
 
 
 def _script(name: str) -> str:
@@ -108,12 +124,29 @@ def _environment(plan: Plan, port: int, valkey: Valkey) -> dict[str, str]:
         "MODELMILL_DATA_DIR": str(plan.data.root),
         "MODELMILL_RUN_DIR": str(plan.data.run),
         "MODELMILL_REDIS_URL": valkey.url(0),
-        "MODELMILL_QUEUE_URL": valkey.url(1),
         "MODELMILL_HOST": plan.host,
         "MODELMILL_PORT": str(port),
-        "MODELMILL_SECRET_KEY": os.environ.get("MODELMILL_SECRET_KEY") or plan.data.secret_key(),
+        **_sftp_port(plan),
+        **_secret_key(plan),
+        # Ctrl-C means now.
+        "MODELMILL_SHUTDOWN_GRACE_S": os.environ.get("MODELMILL_SHUTDOWN_GRACE_S") or "0",
+        # Files that the person who typed `up` reads.
+        "MODELMILL_LOG_FORMAT": os.environ.get("MODELMILL_LOG_FORMAT") or "console",
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def _sftp_port(plan: Plan) -> dict[str, str]:
+    """The usual one may be taken, by another installation of ours for one. SFTPGo's stays as it is."""
+    settings = load_settings()
+    if settings.sftp != "embedded":
+        return {}
+    return {"MODELMILL_SFTP_PORT": str(next_free_port(settings.sftp_host or plan.host, settings.sftp_port))}
+
+
+def _secret_key(plan: Plan) -> dict[str, str]:
+    """The folder's own, unless the settings have one (also in a file): the parts then find it as we did."""
+    return {} if load_settings().has_lasting_key else {"MODELMILL_SECRET_KEY": plan.data.secret_key()}
 
 
 def _require_valkey(valkey: Valkey, supervisor: Supervisor) -> None:

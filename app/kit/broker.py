@@ -6,13 +6,15 @@ from typing import Any
 
 import redis
 from dramatiq import Middleware
-from redis.backoff import ExponentialBackoff
+from redis.backoff import ExponentialBackoff, NoBackoff
 from redis.retry import Retry
 
 from app.kit.waiting_broker import WaitingBroker
 
 NAMESPACE = "queue"  # so that the keys are the requirement's: queue:onnx, queue:bie, queue:nef, queue:done
 SOCKET_TIMEOUT_S = 6.0  # longer than any blocking command here, see waiting_broker.MAX_BLOCK_S
+
+LOOK_TIMEOUT_S = 1.0
 
 
 def connect(url: str, **options: Any) -> redis.Redis:
@@ -29,6 +31,13 @@ def connect(url: str, **options: Any) -> redis.Redis:
         health_check_interval=30,
         retry=Retry(ExponentialBackoff(cap=0.4, base=0.1), 2, supported_errors=(redis.ConnectionError,)),
         **options,
+    )
+
+
+def connect_to_look(url: str) -> redis.Redis:
+    """A client for whoever only reports how things are: it tries once, and says soon that Redis is away or stalls."""
+    return redis.Redis.from_url(
+        url, socket_timeout=LOOK_TIMEOUT_S, socket_connect_timeout=LOOK_TIMEOUT_S, retry=Retry(NoBackoff(), 0)
     )
 
 

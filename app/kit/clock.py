@@ -16,3 +16,12 @@ def to_text(moment: datetime) -> str:
 
 def from_text(text: str) -> datetime:
     return datetime.fromisoformat(text)
+
+
+def age(since: str, now: datetime) -> str:
+    """'3 min' and the like."""
+    seconds = max(0, int((now - datetime.fromisoformat(since)).total_seconds()))
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from enum import IntEnum
 
-from app.kit.errors import ModelmillError
+from app.kit.errors import ModelmillError, TooMany
 
 
 class Exit(IntEnum):
@@ -16,12 +16,13 @@ class Exit(IntEnum):
     BAD_INPUT = 2
     UNREACHABLE = 3
     NOT_FOUND = 4
+    BUSY = 5
     CANCELLED = 130
 
 
 EPILOG = (
-    "Exit codes: 0 ok · 1 the conversion (or the service) failed · 2 bad input or usage · "
-    "3 service not reachable · 4 not found · 130 cancelled."
+    "Exit codes: 0 ok · 1 the conversion, the task or the service failed · 2 bad input or usage · "
+    "3 service not reachable · 4 not found · 5 busy, try again later · 130 cancelled."
 )
 
 
@@ -54,11 +55,16 @@ def exit_code(error: ModelmillError) -> Exit:
         return Exit.UNREACHABLE
     if error.status == 404:
         return Exit.NOT_FOUND
+    if error.status == TooMany.status:
+        return Exit.BUSY
     return Exit.BAD_INPUT if error.status < 500 else Exit.FAILED
 
 
 def complain(error: ModelmillError) -> None:
-    """One sentence for the cause, one for what to do, on stderr."""
+    """One sentence for the cause, one for what to do, on stderr; of several problems with a text, each has its line."""
     print(f"modelmill: {error.message}", file=sys.stderr)
+    problems = error.detail.get("problems")
+    for one in problems[1:] if isinstance(problems, list) else ():
+        print(f"  {one['path']}: {one['message']}", file=sys.stderr)
     if error.hint:
         print(f"  {error.hint}", file=sys.stderr)

@@ -57,6 +57,13 @@ class BadRequest(ModelmillError):
     code = "BAD_REQUEST"
 
 
+class Unauthorized(ModelmillError):
+    """Who asks has not said who they are. Answered with the challenge to do so."""
+
+    status = 401
+    code = "UNAUTHORIZED"
+
+
 class Forbidden(ModelmillError):
     status = 403
     code = "FORBIDDEN"
@@ -78,6 +85,8 @@ class TooLarge(ModelmillError):
 
 
 class TooMany(ModelmillError):
+    """detail: retry_after_s, where it is known."""
+
     status = 429
     code = "TOO_MANY"
     can_retry = True

@@ -42,6 +42,14 @@ class NudgeHub:
         self.url = url
         self._flags: dict[str, set[asyncio.Event]] = defaultdict(set)
         self._shared: dict[str, dict[str, _Shared]] = defaultdict(dict)
+        self.is_ending = False
+
+    def set(self) -> None:
+        """The process is about to end: every viewer wakes up, and should go. (Named as an event's own, to be one.)"""
+        if not self.is_ending:
+            self.is_ending = True
+            for key in self._flags:
+                self._raise(key)
 
     @contextlib.contextmanager
     def watch(self, key: str) -> Iterator[asyncio.Event]:

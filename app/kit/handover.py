@@ -9,10 +9,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import AsyncIterable, Callable, Iterator
+from contextlib import suppress
 from typing import Generic, TypeVar
 
+from starlette.concurrency import run_in_threadpool
+
 T = TypeVar("T")
+R = TypeVar("R")
 BATCH_BYTES = 1 << 20
 MAX_BATCHES = 4
 
@@ -78,3 +82,25 @@ class Handover(Generic[T]):
             with self._condition:
                 self._batches.append(batch)
                 self._condition.notify()
+
+
+async def hand_over(chunks: AsyncIterable[bytes], receive: Callable[[Iterator[bytes]], R]) -> R:
+    """What `receive` makes, in a thread, of the chunks as they come. Should it fail no more of them are asked for.
+
+    When they end with an error `receive` gets Abandoned raised in place of the end, and the error is raised here.
+    """
+    handover: Handover[bytes] = Handover()
+    receiving = asyncio.create_task(run_in_threadpool(lambda: receive(iter(handover))))
+    receiving.add_done_callback(lambda _: handover.close())
+    try:
+        async for chunk in chunks:
+            if receiving.done():
+                break
+            await handover.put(chunk, len(chunk))
+        await handover.end()
+    except BaseException as error:
+        await handover.end(Abandoned(str(error)))
+        with suppress(Exception):  # the first error is the one to tell
+            await receiving
+        raise
+    return await receiving

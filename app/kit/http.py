@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs, quote
 
 import redis
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, model_validator
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from app.kit.errors import BadInput, BadRequest, ModelmillError, TooLarge, Unavailable
+from app.kit.bodies import whole_body
+from app.kit.errors import BadInput, BadRequest, ModelmillError, Unauthorized, Unavailable
 from app.kit.policy import HEADERS
 from app.kit.templates import render
 
@@ -23,6 +24,8 @@ Model = TypeVar("Model", bound=BaseModel)
 MAX_JSON_BYTES = 1 << 20
 MAX_FORM_BYTES = 1 << 20
 RETRY_AFTER_S = 5
+REQUEST_ID = "X-Request-ID"
+"""Names a request in the logs: taken from the client or made by us (requests), and always given back."""
 FIELDS_HINT = "What may be given here is described at /openapi.json."
 logger = logging.getLogger(__name__)
 
@@ -37,21 +40,13 @@ async def json_body(request: Request, model: type[Model]) -> Model:
 
     Raises BadRequest for what is no JSON, TooLarge, BadInput for wrong fields.
     """
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_JSON_BYTES:
-            raise TooLarge(f"A JSON body may have {MAX_JSON_BYTES} bytes here.", hint="Upload files at /uploads.")
-    return checked(lambda: model.model_validate_json(bytes(body)))
+    body = await whole_body(request, MAX_JSON_BYTES, "A JSON body", hint="Upload files at /uploads.")
+    return checked(lambda: model.model_validate_json(body))
 
 
 async def form(request: Request, model: type[Model]) -> Model:
     """A page's url-encoded form as this model; repeated names are given as a list. Same errors as json_body."""
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_FORM_BYTES:
-            raise TooLarge(f"A form may have {MAX_FORM_BYTES} bytes here.")
+    body = await whole_body(request, MAX_FORM_BYTES, "A form")
     fields: dict[str, Any] = {}
     for name, values in parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True).items():
         fields[name] = values if len(values) > 1 else values[0]
@@ -65,6 +60,15 @@ def query(request: Request, model: type[Model]) -> Model:
     if repeated:
         raise BadInput(f"{repeated[0]}: given more than once", hint=FIELDS_HINT)
     return checked(lambda: model.model_validate(dict(given)))
+
+
+class FilterForm(BaseModel):
+    """What a filter form sends: an empty field filters nothing."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty(cls, given: dict[str, Any]) -> dict[str, Any]:
+        return {name: value.strip() for name, value in given.items() if value.strip()}
 
 
 def checked(validate: Callable[[], Model]) -> Model:
@@ -97,10 +101,17 @@ def is_fragment(request: Request) -> bool:
 
 def answer_error(request: Request, error: ModelmillError) -> Response:
     """The error as a page, as a fragment of one, or as JSON: whatever was asked for."""
-    headers = {"Retry-After": str(RETRY_AFTER_S)} if error.can_retry else {}
+    headers = retry_after(error)
+    if isinstance(error, Unauthorized):
+        headers["WWW-Authenticate"] = "Bearer"
     if isinstance(error, RangeNotSatisfiable):
         headers["Content-Range"] = f"bytes */{error.detail['size_bytes']}"
     return _answer(request, error.to_dict(), error.status, headers)
+
+
+def retry_after(error: ModelmillError) -> dict[str, str]:
+    """The header that says when to try again, if that can help."""
+    return {"Retry-After": str(error.detail.get("retry_after_s", RETRY_AFTER_S))} if error.can_retry else {}
 
 
 def _answer(request: Request, error: dict[str, Any], status: int, headers: Mapping[str, str] | None) -> Response:
@@ -140,6 +151,8 @@ async def on_unforeseen(request: Request, _: Exception) -> Response:
     """A fault of ours. The server logs it with its trace; the client learns that it was not to blame."""
     response = answer_error(request, ModelmillError("Something broke in this server.", hint="Its log says what."))
     response.headers.update(HEADERS)  # Starlette answers this one outside of its middleware
+    if "request_id" in request.scope:
+        response.headers[REQUEST_ID] = request.scope["request_id"]
     return response
 
 

@@ -12,7 +12,15 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from starlette.routing import Route
 
+from app.kit.security import SESSION_COOKIE
+
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
+REFUSALS = (401, 429)
+"""What any operation that needs a token may answer to a bad one; one that changes something besides with 403."""
+SECURITY = {
+    "token": {"type": "http", "scheme": "bearer", "description": "An API token: mm_…"},
+    "session": {"type": "apiKey", "in": "cookie", "name": SESSION_COOKIE, "description": "Of who signed in at /ui"},
+}
 REF = "#/components/schemas/{model}"
 
 
@@ -39,7 +47,7 @@ class Operation:
     with. body: model of a JSON body, or a ready request body object.
     """
 
-    method: Literal["GET", "POST", "PUT", "DELETE"]
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
     path: str
     endpoint: Any
     summary: str
@@ -49,8 +57,12 @@ class Operation:
     query: type[BaseModel] | None = None
     parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Schemas of path parameters; default: any string."""
+    sent_headers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Schemas of request headers that it heeds; none is required."""
     headers: dict[str, str] = field(default_factory=dict)
     """Response headers of the good answers, name → description."""
+    is_open: bool = False
+    """Is everybody answered, without a token?"""
 
     def route(self) -> Route:
         return Route(self.path, self.endpoint, methods=[self.method], name=self.endpoint.__name__)
@@ -68,7 +80,8 @@ def document(operations: Iterable[Operation], *, title: str, version: str) -> di
         "openapi": "3.1.0",
         "info": {"title": title, "version": version},
         "paths": paths,
-        "components": {"schemas": schemas["$defs"]},
+        "components": {"schemas": schemas["$defs"], "securitySchemes": SECURITY},
+        "security": [{name: []} for name in SECURITY],
     }
 
 
@@ -83,12 +96,19 @@ def _described(operation: Operation) -> dict[str, Any]:
         "summary": operation.summary,
         "responses": {str(status): _answer(status, answer, operation) for status, answer in operation.answers.items()},
     }
-    for status in operation.errors:
+    refusals = () if operation.is_open else REFUSALS if operation.method == "GET" else (*REFUSALS, 403)
+    for status in sorted({*operation.errors, *refusals}):
         described["responses"][str(status)] = _answer(status, ErrorAnswer, None)
-    parameters = [
-        {"name": name, "in": "path", "required": True, "schema": operation.parameters.get(name, {"type": "string"})}
-        for name in _PARAMETER.findall(operation.path)
-    ] + _query_parameters(operation)
+    if operation.is_open:
+        described["security"] = []
+    parameters = (
+        [
+            {"name": name, "in": "path", "required": True, "schema": operation.parameters.get(name, {"type": "string"})}
+            for name in _PARAMETER.findall(operation.path)
+        ]
+        + _query_parameters(operation)
+        + _header_parameters(operation)
+    )
     if parameters:
         described["parameters"] = parameters
     if isinstance(operation.body, dict):
@@ -106,6 +126,13 @@ def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
     return [
         {"name": name, "in": "query", "required": name in required, "schema": part}
         for name, part in schema["properties"].items()
+    ]
+
+
+def _header_parameters(operation: Operation) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "header", "required": False, "schema": schema}
+        for name, schema in operation.sent_headers.items()
     ]
 
 

@@ -6,83 +6,82 @@ together or not at all. This module knows hashes, guards and claims; what the fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 import redis
 
+from app.kit import record_scripts as scripts
+from app.kit import workers
+from app.kit.letter import Letter
+from app.kit.lines import Lines, Script
+
 NUDGES = "nudge:"  # channel of a record: nudge:<its key>
 
-_CREATE = """
-if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
-redis.call('HSET', KEYS[1], unpack(ARGV, 3))
-redis.call('ZADD', KEYS[2], ARGV[1], ARGV[2])
-redis.call('ZADD', KEYS[3], ARGV[1], ARGV[2])
-redis.call('PUBLISH', 'nudge:' .. KEYS[1], 1)
-return 1
-"""
 
-# KEYS: record, active index, a text beside the record to drop. ARGV: ttl in seconds ('' while the record is active),
-# id in the active index, number of guards, is the record wanted back ('1'), (field, '|allowed|values|') per guard, then
-# field, value, ...
-_CHANGE = """
-local first = 5 + 2 * ARGV[3]
-for i = 5, first - 1, 2 do
-  local value = redis.call('HGET', KEYS[1], ARGV[i])
-  if not value or not string.find(ARGV[i + 1], '|' .. value .. '|', 1, true) then return {} end
-end
-redis.call('HSET', KEYS[1], unpack(ARGV, first))
-if ARGV[1] ~= '' then
-  redis.call('EXPIRE', KEYS[1], ARGV[1])
-  redis.call('ZREM', KEYS[2], ARGV[2])
-end
-if KEYS[3] then redis.call('UNLINK', KEYS[3]) end
-redis.call('PUBLISH', 'nudge:' .. KEYS[1], 1)
-return ARGV[4] == '1' and redis.call('HGETALL', KEYS[1]) or {'changed', '1'}
-"""
+class Answer(IntEnum):
+    """How an attempt to create a record went."""
 
-# ARGV: claim, ttl of the worker's sign of life in ms, its text, field, value, ... Returns 1 while the claim stands.
-_BEAT = """
-redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[2])
-if redis.call('HGET', KEYS[1], 'claim') ~= ARGV[1] then return 0 end
-if #ARGV > 3 then
-  redis.call('HSET', KEYS[1], unpack(ARGV, 4))
-  redis.call('PUBLISH', 'nudge:' .. KEYS[1], 0)
-end
-return 1
-"""
+    EXISTS = 0
+    CREATED = 1
+    FULL = 2
+    FULL_FOR_GROUP = 3
 
-# ARGV: cap in bytes, ttl in seconds, text. Returns the length afterwards.
-_APPEND = """
-local size = redis.call('STRLEN', KEYS[1])
-if size < tonumber(ARGV[1]) then
-  size = redis.call('APPEND', KEYS[1], string.sub(ARGV[3], 1, ARGV[1] - size))
-  redis.call('EXPIRE', KEYS[1], ARGV[2])
-end
-return size
-"""
+
+@dataclass(frozen=True)
+class Room:
+    """How many records may be active at once: in all, and in this group."""
+
+    most: int
+    most_in_group: int
+    group: str
 
 
 class Records:
-    """kind: prefix of the keys, `<kind>:<id>`; the indexes are `<kind>s` (all) and `<kind>s:active`."""
+    """kind: prefix of the keys. group_field: field whose value groups the active records; '' for none."""
 
-    def __init__(self, client: redis.Redis, kind: str) -> None:
+    def __init__(self, client: redis.Redis, kind: str, *, group_field: str = "") -> None:
         self.client: Any = client  # redis-py types every answer as one of the sync or the async client
         self.kind = kind
+        self.group_field = group_field
         self.all_index = f"{kind}s"
         self.active_index = f"{kind}s:active"
-        self._create = client.register_script(_CREATE)
-        self._change = client.register_script(_CHANGE)
-        self._beat = client.register_script(_BEAT)
-        self._append = client.register_script(_APPEND)
+        lines = self._lines = Lines(client, encoding="utf-8")
+        self._look = Script(lines, scripts.LOOK)
+        self._create = Script(lines, scripts.CREATE)
+        self._change = Script(lines, scripts.CHANGE)
+        self._delete = Script(lines, scripts.DELETE)
+        self._beat = Script(lines, scripts.BEAT)
+        self._append = Script(lines, scripts.APPEND)
+
+    def close(self) -> None:
+        self._lines.close()
 
     def key(self, record_id: str) -> str:
         return f"{self.kind}:{record_id}"
 
-    def create(self, record_id: str, fields: Mapping[str, str], *, score: float) -> bool:
-        """False when a record of this id exists already."""
+    def create(
+        self, record_id: str, fields: Mapping[str, str], *, score: float, room: Room | None = None,
+        letter: Letter | None = None,
+    ) -> Answer:  # fmt: skip
+        """room: refuse when there is none. Asked and taken in one step, so that many at once cannot overfill it.
+
+        letter: sent in the same step, if the record is created.
+        """
         keys = [self.key(record_id), self.all_index, self.active_index]
-        return bool(self._create(keys=keys, args=[score, record_id, *_flat(fields)]))
+        if self.group_field:
+            keys.append(self._group_index(fields[self.group_field]))
+        limits = (room.most, room.most_in_group) if room else ("", "")
+        args: list[Any] = [score, record_id, self.key(""), *limits, *_parts(letter), *_flat(fields)]
+        return Answer(self._create(keys=keys, args=args))
+
+    def full(self, room: Room) -> Answer | None:
+        """FULL or FULL_FOR_GROUP when a record would be refused now; None when it would not."""
+        keys = [self.active_index, self._group_index(room.group)]
+        found = int(self._look(keys=keys, args=[self.key(""), room.most, room.most_in_group]))
+        return Answer(found) if found else None
 
     def read(self, record_id: str) -> dict[str, str] | None:
         return _texts(self.client.hgetall(self.key(record_id)))
@@ -95,31 +94,38 @@ class Records:
 
     def change(
         self, record_id: str, guards: Mapping[str, Iterable[str]], fields: Mapping[str, str], *, ttl_s: int | None,
-        drop_text: str = "", want_record: bool = False,
-    ) -> dict[str, str] | None:  # fmt: skip
+        drop_text: str = "", letter: Letter | None = None,
+    ) -> bool:  # fmt: skip
         """Set fields if every guarded field has one of its allowed values now.
 
-        Returns None when a guard refused or there is no such record; otherwise the whole record as it is afterwards if
-        that is wanted, for reading it takes longer than changing it. ttl_s: given when the record has come to its end.
-        drop_text: name of a text beside the record that is no longer needed.
+        False when a guard refused or there is no such record. ttl_s: given when the record has come to its end.
+        drop_text: name of a text beside the record that is no longer needed. letter: sent in the same step, if the
+        fields are set.
         """
         keys = [self.key(record_id), self.active_index]
         if drop_text:
             keys.append(f"{self.key(record_id)}:{drop_text}")
-        conditions = [part for field, allowed in guards.items() for part in (field, f"|{'|'.join(allowed)}|")]
-        args: list[Any] = [
-            "" if ttl_s is None else ttl_s, record_id, len(guards), "1" if want_record else "", *conditions,
-            *_flat(fields),
-        ]  # fmt: skip
-        found = self._change(keys=keys, args=args)
-        return _texts(dict(zip(found[::2], found[1::2], strict=True))) if found else None
+        ttl = "" if ttl_s is None else ttl_s
+        args: list[Any] = [ttl, record_id, self.group_field, *_parts(letter), *_conditions(guards), *_flat(fields)]
+        return bool(self._change(keys=keys, args=args))
+
+    def change_and_read(
+        self, record_id: str, guards: Mapping[str, Iterable[str]], fields: Mapping[str, str]
+    ) -> dict[str, str] | None:
+        """As change, in one round trip with reading the record as it is then, changed or not; None: there is none."""
+        key = self.key(record_id)
+        args: list[Any] = ["", record_id, self.group_field, *_parts(None), *_conditions(guards), *_flat(fields)]
+        found = self._change.ask([key, self.active_index], args, ("HGETALL", key))[1]
+        if isinstance(found, list):  # Redis' older protocol knows no maps
+            found = dict(zip(found[::2], found[1::2], strict=True))
+        return found or None
 
     def beat(
         self, record_id: str, claim: str, *, worker: str, worker_text: str, ttl_ms: int, fields: Mapping[str, str]
     ) -> bool:
         """A worker's sign of life, and its progress. False when its claim on the record no longer stands."""
         args: list[Any] = [claim, ttl_ms, worker_text, *_flat(fields)]
-        return bool(self._beat(keys=[self.key(record_id), worker_key(worker)], args=args))
+        return bool(self._beat(keys=[self.key(record_id), workers.worker_key(worker), workers.INDEX], args=args))
 
     def append(self, record_id: str, name: str, text: bytes, *, cap_bytes: int, ttl_s: int) -> None:
         """Add to a text that lies beside the record (a live log), up to its cap."""
@@ -138,12 +144,8 @@ class Records:
         return [(_text(i), float(s)) for i, s in found]
 
     def delete(self, record_id: str) -> None:
-        with self.client.pipeline(transaction=True) as pipe:
-            pipe.delete(self.key(record_id))
-            pipe.zrem(self.all_index, record_id)
-            pipe.zrem(self.active_index, record_id)
-            pipe.publish(NUDGES + self.key(record_id), 0)
-            pipe.execute()
+        keys = [self.key(record_id), self.active_index, self.all_index]
+        self._delete(keys=keys, args=[record_id, self.group_field])
 
     def forget(self, record_ids: Iterable[str]) -> None:
         """Take ids of expired records out of the indexes."""
@@ -152,17 +154,18 @@ class Records:
             self.client.zrem(self.all_index, *gone)
             self.client.zrem(self.active_index, *gone)
 
+    def _group_index(self, value: str) -> str:
+        return f"{self.active_index}:{value}"
 
-def worker_key(worker: str) -> str:
-    return f"worker:{worker}"
+
+def _parts(letter: Letter | None) -> tuple[Any, ...]:
+    if letter is None:
+        return ("",) * 5
+    return letter.database, letter.list_key, letter.texts_key, letter.message_id, letter.text
 
 
-def living_workers(client: Any) -> Iterator[tuple[str, str]]:
-    """Name and text of every worker whose sign of life has not expired."""
-    keys = sorted(_text(k) for k in client.scan_iter(match="worker:*", count=500))
-    for key, text in zip(keys, client.mget(keys) if keys else [], strict=True):
-        if text is not None:
-            yield key.removeprefix("worker:"), _text(text)
+def _conditions(guards: Mapping[str, Iterable[str]]) -> list[Any]:
+    return [len(guards), *(part for field, allowed in guards.items() for part in (field, f"|{'|'.join(allowed)}|"))]
 
 
 def _flat(fields: Mapping[str, str]) -> list[str]:

@@ -10,8 +10,13 @@ import fcntl
 import itertools
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+
+from app.kit.private import make_private
+
+SIZE = 8192
+"""Of a slot's file: more than a path and three names need."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +36,8 @@ class Slot:
         self._descriptor = descriptor
 
     def write(self, doing: Doing) -> None:
-        data = json.dumps(asdict(doing)).encode()
-        os.pwrite(self._descriptor, data, 0)
-        os.ftruncate(self._descriptor, len(data))
+        """One write of always the same length: the file is never half old and half new."""
+        os.pwrite(self._descriptor, json.dumps(vars(doing)).encode().ljust(SIZE), 0)
 
     def read(self) -> Doing | None:
         data = os.pread(self._descriptor, 1 << 16, 0)
@@ -49,23 +53,35 @@ class Slot:
         os.close(self._descriptor)
 
 
-def take_slot(run_dir: Path, queue: str, node: str) -> tuple[Slot, list[Doing]]:
+@dataclass(frozen=True)
+class Left:
+    """What an ended worker was doing, and the slot that says so. It goes on saying so until that is settled."""
+
+    doing: Doing
+    slot: Slot
+    is_mine: bool
+
+    def settled(self) -> None:
+        if not self.is_mine:
+            self.slot.clear()
+            self.slot.release()
+
+
+def take_slot(run_dir: Path, queue: str, node: str) -> tuple[Slot, list[Left]]:
     """The first free slot of the queue on this host, and what died with earlier owners of any free slot."""
-    folder = run_dir / "slots"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    left: list[Doing] = []
+    folder = make_private(run_dir / "slots")
+    left: list[Left] = []
     mine: Slot | None = None
     known = len(list(folder.glob(f"{queue}-*.json")))
     for number in itertools.count():
         slot = _try(folder / f"{queue}-{number}.json", queue, number, node)
         if slot is not None:
+            is_mine = mine is None
+            mine = mine or slot
             doing = slot.read()
             if doing is not None:
-                left.append(doing)
-            slot.clear()
-            if mine is None:
-                mine = slot
-            else:
+                left.append(Left(doing, slot, is_mine))
+            elif not is_mine:
                 slot.release()
         if mine is not None and number >= known:
             return mine, left

@@ -1,7 +1,7 @@
 """Pages and fragments: Jinja2 with StrictUndefined and autoescape, in the language of the request.
 
-A template finds `_`, `ngettext`, `lang`, `languages`, `static`, `version`, `current_path`, `now`, and the filters of
-`app.kit.wording`. It decides nothing that a service should decide.
+A template finds `_`, `ngettext`, `lang`, `languages`, `static`, `version`, `current_path`, `now`, `caller` (none before
+one is known), `features`, and the filters of `app.kit.wording`. It decides nothing that a service should decide.
 """
 
 from __future__ import annotations
@@ -27,9 +27,16 @@ def render(request: Request, template: str, status_code: int = 200, **context: A
     """The template as a response. Its language follows the request, so caches must tell languages apart."""
     language = language_of(request)
     path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    text = environment(language).get_template(template).render(current_path=path, now=now(), **context)
+    known = {"caller": getattr(request.state, "caller", None), "features": _features(request)}
+    text = environment(language).get_template(template).render(current_path=path, now=now(), **known, **context)
     headers = {"Content-Language": language, "Vary": "Cookie, Accept-Language", "Cache-Control": "no-store"}
     return HTMLResponse(text, status_code=status_code, headers=headers)
+
+
+def _features(request: Request) -> frozenset[str]:
+    """What the installation has beside what every one has: the application says so."""
+    found: frozenset[str] = getattr(request.app.state, "features", frozenset())
+    return found
 
 
 @cache

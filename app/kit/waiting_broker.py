@@ -1,66 +1,104 @@
 """A Redis broker whose consumers wait on Redis instead of polling with a back-off.
 
 Same keys and messages as Dramatiq's RedisBroker, so stock processes can produce for and consume from the same queues.
-Three differences, each for a reason that was measured:
+How it waits and fetches is the consumer's matter (waiting_consumer). What else differs, each for a reason that was
+measured:
 
-- An idle consumer blocks in `BLMOVE queue queue LEFT LEFT`. Moving the head of a list to its own head changes nothing,
-  but it blocks while the list is empty and wakes on any push, by whomever. The fetch itself is the stock script, so no
-  message depends on the wake-up. (Redis 6.2 or newer.)
 - A queue named in `one_at_a_time` is fetched one message at a time whatever prefetch Dramatiq asks for, and the count
   of unfinished messages survives a reconnect: a busy worker never hides a second job.
-- A time-out of the socket counts as a lost connection. Dramatiq takes it for an unknown error and drops the ack, so
-  that a finished job would run again; and a fetch whose answer was lost would keep its messages until the process
-  ends. Both are mended here: acks are repeated, and a new consumer puts back what its predecessor never saw. So that
-  there is a new consumer then, a fetch is not repeated by the Redis client.
+- A message may bring its own id, so that its place in a queue can be asked for and it can be taken back.
+- A signal is told only to the middleware that listens to it.
+- A message can be prepared without being sent, so that a record's change can carry it along (records).
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import redis
-from dramatiq import Message, MessageProxy
-from dramatiq.brokers.redis import MAINTENANCE_SCALE, RedisBroker, _RedisConsumer
-from dramatiq.errors import ConnectionClosed
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+from dramatiq import Message, Middleware
+from dramatiq.brokers.redis import MAINTENANCE_SCALE, RedisBroker
+from dramatiq.common import q_name
+from dramatiq.middleware import MiddlewareError
 
-T = TypeVar("T")
-MESSAGE_ID = "redis_message_id"
-MAX_BLOCK_S = 2.0
+from app.kit.letter import Letter
+from app.kit.lines import Lines, Script
+from app.kit.waiting_consumer import EXCHANGE, MESSAGE_ID, Hand, WaitingConsumer
+
+if TYPE_CHECKING:
+    from app.kit.inline_work import Inline
+
+POST = """
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+redis.call('RPUSH', KEYS[1], ARGV[1])
+"""
 
 
 class WaitingBroker(RedisBroker):
     """one_at_a_time: queues whose consumers hold one unfinished message each."""
 
     def __init__(self, *, client: redis.Redis, one_at_a_time: Iterable[str] = (), **options: Any) -> None:
+        self._listening: dict[str, list[Callable[..., None]]] = {}
         super().__init__(client=client, **options)
         self.one_at_a_time = frozenset(one_at_a_time)
-        self.unfinished: dict[str, dict[str, str]] = {}
-        self._fetcher = RedisBroker(client=_without_retries(client), **{**options, "middleware": []})
-        self._fetcher.broker_id = self.broker_id
+        self.is_draining = False
+        self.work_inline: Inline | None = None
+        self._lines = Lines(client)
+        self._post = Script(self._lines, POST)
+        self.exchange = Script(self._lines, EXCHANGE)
+        self._hands: dict[str, Hand] = {}
 
     @property
-    def consumer_class(self) -> type[_WaitingConsumer]:
-        return _WaitingConsumer
+    def consumer_class(self) -> type[WaitingConsumer]:
+        return WaitingConsumer
+
+    @property
+    def database(self) -> int:
+        return int(self.client.connection_pool.connection_kwargs.get("db") or 0)
+
+    def emit_before(self, signal: str, *args: Any, **kwargs: Any) -> None:
+        for listener in self._listeners(f"before_{signal}"):
+            try:
+                listener(self, *args, **kwargs)
+            except MiddlewareError:
+                raise
+            except Exception:  # as the stock broker: a bystander's fault must not stop the work
+                self.logger.critical("Unexpected failure in before_%s of %r.", signal, listener, exc_info=True)
+
+    def emit_after(self, signal: str, *args: Any, **kwargs: Any) -> None:
+        for listener in reversed(self._listeners(f"after_{signal}")):
+            try:
+                listener(self, *args, **kwargs)
+            except Exception:  # likewise
+                self.logger.critical("Unexpected failure in after_%s of %r.", signal, listener, exc_info=True)
+
+    def add_middleware(self, *args: Any, **kwargs: Any) -> None:
+        super().add_middleware(*args, **kwargs)
+        self._listening.clear()
 
     def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 5000) -> Any:
         if queue_name in self.one_at_a_time:
             prefetch = 1
         return super().consume(queue_name, prefetch, timeout)
 
+    def hand(self, queue: str) -> Hand:
+        return self._hands.setdefault(queue, Hand())
+
+    @property
+    def is_busy(self) -> bool:
+        """Has this process messages in hand that are not dealt with?"""
+        return any(hand.unfinished for queue, hand in list(self._hands.items()) if queue == q_name(queue))
+
+    def drain(self) -> None:
+        """Fetch no more: this process is about to end. What it has in hand it may finish."""
+        self.is_draining = True
+
     def close(self) -> None:
         """Close every connection; a pool that was handed over is not closed by its client."""
-        for client in (self.client, self._fetcher.client):
-            client.connection_pool.disconnect()
-
-    def do_fetch(self, queue_name: str, count: int) -> list[Any]:
-        """Asked once: a silent second try would hide that the first has taken messages whose names never arrived."""
-        fetched: list[Any] = self._fetcher.do_fetch(queue_name, count)
-        return fetched
+        self._lines.close()
+        self.client.connection_pool.disconnect()
 
     def enqueue(self, message: Message[Any], *, delay: int | None = None) -> Message[Any]:
         """As the stock broker, but a message may bring its own id in options["redis_message_id"].
@@ -70,21 +108,33 @@ class WaitingBroker(RedisBroker):
         if delay is not None or MESSAGE_ID not in message.options:
             return super().enqueue(message, delay=delay)
         self.emit_before("enqueue", message, delay)
-        self.do_enqueue(message.queue_name, message.options[MESSAGE_ID], message.encode())
+        key = self.list_key(message.queue_name)
+        self._post(keys=[key, f"{key}.msgs"], args=[message.options[MESSAGE_ID], message.encode()])
         self.emit_after("enqueue", message, delay)
         return message
 
     def send(self, queue: str, actor: str, *, message_id: str | None = None, **kwargs: Any) -> None:
         """Enqueue work by name. message_id: unique within the queue; default random."""
-        options = {MESSAGE_ID: message_id or str(uuid4())}
-        self.enqueue(Message(queue_name=queue, actor_name=actor, args=(), kwargs=kwargs, options=options))
+        self.enqueue(_message(queue, actor, message_id, kwargs))
+
+    def letter(self, queue: str, actor: str, *, message_id: str | None = None, **kwargs: Any) -> Letter:
+        """The same as a value, for somebody else to put on its queue in one step with something of their own."""
+        message = _message(queue, actor, message_id, kwargs)
+        self.emit_before("enqueue", message, None)
+        key = self.list_key(queue)
+        return Letter(self.database, key, f"{key}.msgs", message.options[MESSAGE_ID], message.encode())
 
     def list_key(self, queue: str) -> str:
         return f"{self.namespace}:{queue}"
 
     def holds(self, queue: str, message_id: str) -> bool:
         """Is the message waiting in the queue or in some worker's hands?"""
-        return bool(self.client.hexists(f"{self.list_key(queue)}.msgs", message_id))
+        return bool(self.held(queue, [message_id]))
+
+    def held(self, queue: str, message_ids: Sequence[str]) -> set[str]:
+        """Those of the messages that wait in the queue or are in some worker's hands."""
+        texts: Any = self.client.hmget(f"{self.list_key(queue)}.msgs", message_ids) if message_ids else []
+        return {message_id for message_id, text in zip(message_ids, texts, strict=True) if text is not None}
 
     def position(self, queue: str, message_id: str) -> int | None:
         """How many messages are ahead; None when it does not wait (any more)."""
@@ -100,19 +150,30 @@ class WaitingBroker(RedisBroker):
             self.client.hdel(f"{self.list_key(queue)}.msgs", message_id)
         return bool(removed)
 
+    def raise_dead(self, queue: str, message_id: str) -> None:
+        """Take a message off the dead letters, for it is to be sent again."""
+        dead = f"{self.list_key(queue)}.XQ"
+        with self.client.pipeline(transaction=True) as pipe:
+            pipe.zrem(dead, message_id)
+            pipe.hdel(f"{dead}.msgs", message_id)
+            pipe.execute()
+
     def waiting(self, queue: str) -> int:
         return int(self.client.llen(self.list_key(queue)))
+
+    def fetched(self, broker_id: str, queue: str) -> set[str]:
+        """Ids of the messages that a process has fetched and not acknowledged."""
+        members: Any = self.client.smembers(self._acks_key(broker_id, queue))
+        return {m.decode() if isinstance(m, bytes) else m for m in members}
 
     def adopt(self, dead_broker_id: str, queue: str) -> int:
         """Put back what a dead process had fetched and not acknowledged, at the head, where it came from.
 
         Returns how many messages.
         """
-        acks = f"{self.namespace}:__acks__.{dead_broker_id}.{queue}"
-        message_ids = [_text(m) for m in self.client.smembers(acks)]
-        found = [message_id for message_id in message_ids if self.holds(queue, message_id)]
+        found = self.held(queue, sorted(self.fetched(dead_broker_id, queue)))
         with self.client.pipeline(transaction=True) as pipe:
-            pipe.delete(acks)
+            pipe.delete(self._acks_key(dead_broker_id, queue))
             if found:
                 pipe.lpush(self.list_key(queue), *found)
             pipe.execute()
@@ -130,89 +191,21 @@ class WaitingBroker(RedisBroker):
         finally:
             self.maintenance_chance = chance
 
+    def _listeners(self, name: str) -> list[Callable[..., None]]:
+        """Those who have something to say to this signal; most have not, and there are eight signals to a message."""
+        if name not in self._listening:
+            silent = getattr(Middleware, name)
+            heard = (m for m in self.middleware if getattr(type(m), name, silent) is not silent)
+            self._listening[name] = [getattr(middleware, name) for middleware in heard]
+        return self._listening[name]
 
-class _WaitingConsumer(_RedisConsumer):
-    broker: WaitingBroker
-
-    def __init__(self, broker: WaitingBroker, queue_name: str, prefetch: int, timeout: int) -> None:
-        super().__init__(broker, queue_name, prefetch, timeout)
-        # message id → redis id of what this process has in hand; kept by the broker, for it outlives this consumer.
-        self.in_hand = broker.unfinished.setdefault(queue_name, {})
-        self.freed = threading.Event()
-        _connected(self._put_back_unseen)
-
-    @property
-    def outstanding_message_count(self) -> int:
-        return len(self.in_hand) + len(self.message_cache)
-
-    def ack(self, message: MessageProxy) -> None:
-        self._settle(self.broker.do_ack, message)
-
-    def nack(self, message: MessageProxy) -> None:
-        self._settle(self.broker.do_nack, message)
-
-    def requeue(self, messages: Iterable[MessageProxy]) -> None:
-        _connected(lambda: super(_WaitingConsumer, self).requeue(messages))
-
-    def __next__(self) -> MessageProxy | None:
-        return _connected(self._next)
-
-    def _next(self) -> MessageProxy | None:
-        if self.queue_name.endswith(".DQ"):
-            return self._track(super().__next__())
-        if not self.message_cache:
-            room = self.prefetch - self.outstanding_message_count
-            if room <= 0:
-                self._wait_for_room()
-                return None
-            self.message_cache = self.broker.do_fetch(self.queue_name, room)
-            if not self.message_cache:
-                self._wait_for_message()
-                return None
-        return self._track(super().__next__())
-
-    def _track(self, message: MessageProxy | None) -> MessageProxy | None:
-        if message is not None:
-            self.in_hand[message.message_id] = message.options[MESSAGE_ID]
-        return message
-
-    def _settle(self, command: Callable[[str, str], None], message: MessageProxy) -> None:
-        # Only when Redis has it is the message out of hand: until then the caller repeats this.
-        _connected(lambda: command(self.queue_name, message.options[MESSAGE_ID]))
-        self.in_hand.pop(message.message_id, None)
-        self.queued_message_ids.discard(message.message_id)
-        self.freed.set()
-
-    def _wait_for_room(self) -> None:
-        self.freed.wait(self.timeout / 1000)
-        self.freed.clear()
-
-    def _wait_for_message(self) -> None:
-        queue = self.broker.list_key(self.queue_name)
-        self.broker.client.blmove(queue, queue, min(self.timeout / 1000, MAX_BLOCK_S), "LEFT", "LEFT")
-
-    def _put_back_unseen(self) -> None:
-        acks = f"{self.broker.namespace}:__acks__.{self.broker.broker_id}.{self.queue_name}"
-        fetched = {_text(m) for m in self.broker.client.smembers(acks)}
-        unseen = fetched - set(self.in_hand.values())
-        if unseen:
-            self.logger.warning("Putting back %d message(s) whose fetch was cut off.", len(unseen))
-            self.broker.do_requeue(self.queue_name, *unseen)
+    def _acks_key(self, broker_id: str, queue: str) -> str:
+        return f"{self.namespace}:__acks__.{broker_id}.{queue}"
 
 
-def _without_retries(client: redis.Redis) -> redis.Redis:
-    pool = client.connection_pool
-    settings = {**pool.connection_kwargs, "retry": Retry(NoBackoff(), 0)}
-    return redis.Redis(connection_pool=redis.ConnectionPool(connection_class=pool.connection_class, **settings))
-
-
-def _connected(call: Callable[[], T]) -> T:
-    """Report a lost or timed-out connection in the one form that Dramatiq repairs by itself."""
-    try:
-        return call()
-    except (redis.ConnectionError, redis.TimeoutError) as error:
-        raise ConnectionClosed(error) from None
-
-
-def _text(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value
+def _message(queue: str, actor: str, message_id: str | None, kwargs: dict[str, Any]) -> Message[Any]:
+    unique = str(uuid4())
+    options = {MESSAGE_ID: message_id or unique}
+    return Message(
+        queue_name=queue, actor_name=actor, args=(), kwargs=kwargs, options=options, message_id=unique
+    )  # fmt: skip

@@ -1,19 +1,28 @@
-"""`ops/bench NAME`: run one measurement, or all."""
+"""`ops/bench NAME [OPTIONS]`: run one measurement, or all. Some take options: `ops/bench NAME --help`."""
 
 from __future__ import annotations
 
 import importlib
+import os
+import signal
 import sys
 
-NAMES = ("orchestration", "bie", "upload", "conversion", "viewers")
+NAMES = ("orchestration", "hops", "bie", "upload", "conversion", "viewers", "accounts", "homes", "training")
+WITH_OPTIONS = ("peers", "capacity", "joint")
 
 
 def main() -> int:
-    wanted = sys.argv[1] if len(sys.argv) == 2 else ""
-    if wanted not in (*NAMES, "all"):
-        print(f"usage: ops/bench {'|'.join((*NAMES, 'all'))}", file=sys.stderr)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by the stands, which end what they have started
+    wanted, options = (sys.argv[1] if len(sys.argv) > 1 else ""), sys.argv[2:]
+    if wanted not in (*NAMES, *WITH_OPTIONS, "all") or (options and wanted not in WITH_OPTIONS):
+        print(f"usage: ops/bench {'|'.join((*NAMES, *WITH_OPTIONS, 'all'))}", file=sys.stderr)
         return 2
-    for name in NAMES if wanted == "all" else (wanted,):
+    if os.getloadavg()[0] > (os.cpu_count() or 1) / 2:
+        print(f"The machine is busy (load {os.getloadavg()[0]:.1f}): what follows is noisy.", file=sys.stderr)
+    if wanted in WITH_OPTIONS:
+        importlib.import_module(f"ops.benchmarks.{wanted}").main(options)
+        return 0
+    for name in (*NAMES, *WITH_OPTIONS) if wanted == "all" else (wanted,):
         importlib.import_module(f"ops.benchmarks.{name}").main()
     return 0
 

@@ -1,10 +1,12 @@
 """What the orchestration costs: a job of three no-op stages, against the same hops on raw Redis lists.
 
-One worker per stage and one scheduler on both sides; the two are measured in turn, so a slow moment hits both.
+One worker per stage and one scheduler on both sides; the two are measured in turn, so a slow moment hits both. The CPU
+time of each process per queued job hardly depends on what else the machine does.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -13,28 +15,42 @@ from pathlib import Path
 from uuid import uuid4
 
 import redis
-from redis.client import PubSub
 
 from app.wiring import Parts, assemble
-from ops.benchmarks.load import submit
+from ops.benchmarks.load import Watcher, submit
+from ops.processes import cpu_s, with_descendants
 from ops.stand import Stand, percentile
 
 ROUNDS, PER_ROUND, IDLE_S, QUEUED = 4, 25, 0.1, 500
+ROLES = ("onnx", "bie", "nef", "done")
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder, Stand(Path(folder)) as stand:
         stand.workers("ops.benchmarks.noop_actors", onnx=1, bie=1, nef=1, done=1)
-        for role in ("onnx", "bie", "nef", "done"):
+        for role in ROLES:
             stand.start([sys.executable, "-m", "ops.benchmarks.raw_hops", role, str(stand.redis_port)])
         parts = assemble(stand.settings())
         raw = redis.Redis(port=stand.redis_port, db=5)
-        nudges = parts.redis.pubsub(ignore_subscribe_messages=True)
-        nudges.psubscribe("nudge:*")
-        sides = {"modelmill": lambda: _product_job(parts, nudges), "raw Redis lists": lambda: _raw_job(raw)}
+        watcher = Watcher(parts)
+        sides = {"modelmill": lambda: watcher.wait(submit(parts)), "raw Redis lists": lambda: _raw_job(raw)}
         latency = _latency(sides)
-        rates = {"modelmill": _product_rate(parts), "raw Redis lists": _raw_rate(raw)}
+        before = _cpu_ms(stand)
+        rates = {"modelmill": _product_rate(parts)}
+        between = _cpu_ms(stand)
+        rates["raw Redis lists"] = _raw_rate(raw)
+        after = _cpu_ms(stand)
     _print(latency, rates)
+    _print_cpu("modelmill", before, between)
+    _print_cpu("raw Redis lists", between, after)
+
+
+def _cpu_ms(stand: Stand) -> dict[str, float]:
+    """CPU time that each process has used; a worker's with that of its master."""
+    started = dict(zip((*ROLES, *(f"raw {role}" for role in ROLES)), stand.processes, strict=True))
+    pids = {"client": {os.getpid()}, "Redis": {stand.valkey.process.pid}}
+    pids |= {role: with_descendants([process.pid]) for role, process in started.items()}
+    return {role: cpu_s(found) * 1000 for role, found in pids.items()}
 
 
 def _latency(sides: dict[str, Callable[[], None]]) -> dict[str, list[float]]:
@@ -48,13 +64,6 @@ def _latency(sides: dict[str, Callable[[], None]]) -> dict[str, list[float]]:
                 job()
                 found[name].append((time.perf_counter() - started) * 1000)
     return found
-
-
-def _product_job(parts: Parts, nudges: PubSub) -> None:
-    """Submit one and hear of its end as a page would: by the nudge."""
-    job_id = submit(parts)
-    while parts.redis.hget(f"job:{job_id}", "status") != b"COMPLETED":
-        nudges.get_message(timeout=5)
 
 
 def _raw_job(raw: redis.Redis) -> None:
@@ -88,3 +97,9 @@ def _print(latency: dict[str, list[float]], rates: dict[str, float]) -> None:
     ours, limit = (percentile(latency[name], 0.5) for name in latency)
     ours_rate, limit_rate = rates.values()
     print(f"{'ratio':18} {ours / limit:8.2f} {'':8} {ours_rate / limit_rate:8.2f}")
+
+
+def _print_cpu(name: str, before: dict[str, float], after: dict[str, float]) -> None:
+    used = {role: (after[role] - before[role]) / QUEUED for role in after}
+    shown = "  ".join(f"{role} {ms:.2f}" for role, ms in used.items() if ms >= 0.01)
+    print(f"CPU ms per queued job, {name}: {sum(used.values()):.2f}  ({shown})")

@@ -8,8 +8,14 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
+from app.kit.clock import now
+from app.vision.model import Format
+from app.wiring import assemble
+from ops.stand import Stand
 from tests.browser.conftest import OpenContext
+from tests.browser.joint_scene import set_scene
 from tests.browser.watching import Watch
+from tests.integration.api import Api, png, small_model
 
 PHONE = {"width": 375, "height": 800}
 PAGES = {
@@ -24,6 +30,33 @@ PAGES = {
     "choice of a comparison": "/ui/jobs/compare",
     "system": "/ui/system",
     "graph": "/ui/jobs/{finished}/graph/out.onnx",
+    "data": "/ui/data",
+    "home": "/ui/data/files",
+    "folder": "/ui/data/files/datasets?note=trashed&at=trash/files/x&was=datasets/a.csv",
+    "text file": "/ui/data/files/datasets/a.csv",
+    "picture file": "/ui/data/files/datasets/0.png",
+    "model file": "/ui/data/files/models/net.onnx",
+    "trash": "/ui/data/files/trash/files",
+    "common": "/ui/data/common",
+    "move": "/ui/data/move?path=datasets/a.csv",
+    "delete for good": "/ui/data/delete?path=tmp/left",
+    "one-time password": "/ui/data/sftp-password",
+    "convert from data": "/ui/jobs/from-data?model=models/net.onnx",
+    "training that is off": "/ui/tasks",
+    "services": "/ui/services",
+    "service": "/ui/services/default/gate",
+    "new service": "/ui/services/new",
+    "change of a service": "/ui/services/default/gate/edit",
+    "end of a service": "/ui/services/default/gate/delete",
+    "calibration": "/ui/services/default/gate/calibrate",
+    "models": "/ui/models",
+    "model": "/ui/models/named?name=digits",
+    "new model": "/ui/models/new?job={finished}",
+    "end of a model": "/ui/models/delete?name=digits",
+    "nodes": "/ui/nodes",
+    "node": "/ui/nodes/edge0",
+    "new node": "/ui/nodes/new",
+    "end of a node": "/ui/nodes/edge0/remove",
     "unknown job": "/ui/jobs/00000000-0000-4000-8000-000000000000",
     "unknown page": "/ui/nothing",
 }
@@ -32,8 +65,30 @@ SERIOUS = ("serious", "critical")
 Visit = Callable[[Page, str], None]
 
 
+@pytest.fixture(scope="module")
+def filled_home(service: Stand) -> None:
+    """What the pages of data show."""
+    with Api(service.url) as api:
+        files = [("datasets/a.csv", b"a,b"), ("datasets/0.png", png(0)), ("models/net.onnx", small_model())]
+        for path, data in [*files, (f"datasets/{'long-' * 30}.txt", b"long")]:
+            api.http.put("/api/v2/files/content", params={"path": path}, content=data).raise_for_status()
+        for path, data in files[:1]:
+            api.http.delete("/api/v2/files", params={"path": path}).raise_for_status()
+            api.http.put("/api/v2/files/content", params={"path": path}, content=data).raise_for_status()
+    (service.settings().homes / "users/local/tmp/left").write_bytes(b"left")
+
+
+@pytest.fixture(scope="module")
+def joint(service: Stand, finished: str) -> None:
+    """What the pages of joint inference show."""
+    parts = assemble(service.settings())
+    set_scene(parts)
+    parts.models.add_from_job("local", "digits", finished, Format.NEF, now=now())
+    parts.close()
+
+
 @pytest.fixture
-def visit(finished: str, another: str, failed: str, watches: list[Watch]) -> Visit:
+def visit(finished: str, another: str, failed: str, filled_home: None, joint: None, watches: list[Watch]) -> Visit:
     """Open a page by its name and wait until what it fetches afterwards is there."""
 
     def visited(page: Page, name: str) -> None:

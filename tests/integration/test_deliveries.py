@@ -14,10 +14,16 @@ from pathlib import Path
 import pytest
 
 from app.conversion.model import JobRecord, Stage
-from app.conversion.service.dispatch import DONE
+from app.conversion.service.dispatch import DONE, PERIODIC
+from app.homes.service import kick_by
+from app.joint_inference.service.task_info import Status
+from app.joint_wiring import CALIBRATION, open_calibrations
+from app.joint_wiring import QUEUE as JOINT
+from app.training.model import Demand, State, Task, Workload
+from app.training.service.waking import RESULTS, convert_by
 from app.wiring import Parts
+from tests.chaos.stand import FaultStand, Job, until
 from tests.conftest import REPOSITORY
-from tests.integration.fault_stand import FaultStand, Job, until
 
 ONCE = {"onnx": 1, "bie": 1, "nef": 1}
 DECLARED = """
@@ -36,9 +42,8 @@ def shared_stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultStan
 
 @pytest.fixture
 def stand(shared_stand: FaultStand) -> Iterator[FaultStand]:
-    shared_stand.line()
-    yield shared_stand
-    shared_stand.clear()
+    with shared_stand.for_a_test() as ready:
+        yield ready
 
 
 # --- one job per worker -----------------------------------------------------------------------------
@@ -148,17 +153,29 @@ def test_every_message_that_is_sent_has_an_actor_on_its_queue(
     for stage in Stage:
         parts.conversion.dispatch.enqueue(stage, "a-job")
     parts.conversion.dispatch.send_done(job_id="a-job", step="bie", result="ok")
+    kick_by(parts.broker)(1)
+    convert_by(parts.broker)(a_task())
+    parts.joint.services.kick("a-service")
+    parts.joint.reports.send("a-service", Status(status="running", uid="", task_info={}))
+    open_calibrations(parts).start("a-calibration")
     sent = []
-    for queue in (*(stage.step for stage in Stage), DONE):
+    for queue in (*(stage.step for stage in Stage), DONE, PERIODIC, RESULTS, JOINT, CALIBRATION):
         sent += [json.loads(text) for text in parts.broker.client.hvals(f"queue:{queue}.msgs")]
-    assert len(sent) == 4
+    assert len(sent) == 9
     assert [declared[message["actor_name"]][0] for message in sent] == [message["queue_name"] for message in sent]
 
 
-def test_messages_are_sent_from_one_module_only() -> None:
+def a_task() -> Task:
+    return Task("a-task", 1, "alice", Workload.SCRIPT, State.SUCCEEDED, 1, "", Demand(1, 0, 1), "", "", "")
+
+
+def test_messages_are_sent_from_these_modules_only() -> None:
     """So that the test above has seen them all."""
     senders = {str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "app").rglob("*.py") if _sends(path)}
-    assert senders == {"app/conversion/service/dispatch.py"}
+    modules = (
+        "conversion/service/dispatch", "homes/service/outbox", "training/service/waking", "joint_wiring",
+    )  # fmt: skip
+    assert senders == {f"app/{module}.py" for module in modules}
 
 
 def _sends(path: Path) -> bool:
@@ -174,6 +191,10 @@ def test_every_actor_states_its_queue_and_that_it_is_not_retried(declared: dict[
         "run_onnx": ("onnx", 0), "run_bie": ("bie", 0), "run_nef": ("nef", 0), "done": ("done", 0),
         "sweep": ("periodic", 0),
         "expire": ("periodic", 0),
+        "apply_door": ("periodic", 0), "clear_homes": ("periodic", 0),
+        "schedule": ("training", 0), "convert_results": ("training_results", 0), "look_for_results": ("periodic", 0),
+        "reconcile": ("joint", 0), "upstream": ("joint", 0), "forget_gone": ("joint", 0), "watch_nodes": ("nodes", 0),
+        "calibrate": ("joint_calibration", 0),
     }  # fmt: skip
     for path in (REPOSITORY / "actors").glob("*.py"):
         for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)):

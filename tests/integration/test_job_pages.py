@@ -128,7 +128,7 @@ def test_the_page_of_a_finished_job_offers_everything_and_asks_for_nothing(
     page = web.get(f"/ui/jobs/{job_id}").text
     for name, artifact in finished["artifacts"].items():
         assert f'href="/jobs/{job_id}/artifacts/{name}"' in page and artifact["sha256"] in page
-    assert re.search(r"deleted <time [^>]+>in (29|30) days</time>", page)
+    assert re.search(r"deleted <time [^>]+>in (9|10) days</time>", page)
     assert f"/ui/jobs/new?from={job_id}" in page
     assert "every 4s" not in page and "hx-sse:connect" not in page and "http-equiv" not in page
 
@@ -215,7 +215,7 @@ def test_after_a_reset_the_page_says_so_and_one_click_submits_again(web: httpx.C
         assert (new["status"], new["name"], new["tags"]) == ("COMPLETED", "survivor", ["kept"])
 
 
-@pytest.mark.parametrize("job_id", [str(uuid.uuid4()), "no-job", "a%2Fb", "x" * 3000])
+@pytest.mark.parametrize("job_id", ["00000000-0000-4000-8000-000000000000", "no-job", "a%2Fb", "x" * 3000])
 def test_a_job_that_never_was_gets_a_helpful_page_too(web: httpx.Client, job_id: str) -> None:
     page = web.get(f"/ui/jobs/{job_id}")
     assert page.status_code == 404 and "<html" in page.text and "/resubmit" not in page.text

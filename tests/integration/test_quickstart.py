@@ -39,9 +39,11 @@ class Up:
 
     def __init__(self, data_dir: Path, *flags: str) -> None:
         self.data_dir = data_dir
+        self.temporary = data_dir.with_name("temporary")
+        self.temporary.mkdir(exist_ok=True)
         self.process = subprocess.Popen(
-            [MODELMILL, "up", "--port", "0", "--data-dir", str(data_dir), *flags],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(), start_new_session=True,
+            [MODELMILL, "up", "--port", "0", "--data-dir", str(data_dir), *flags], env=environment(**self._mark),
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
         )  # fmt: skip
         assert self.process.stdout
         first = self.process.stdout.readline()
@@ -56,9 +58,14 @@ class Up:
         lines = ((pid, _read(pid, "cmdline")) for pid in found)
         return sorted(pid for pid, line in lines if "leash.py" not in line and all(word in line for word in words))
 
+    @property
+    def _mark(self) -> dict[str, str]:
+        """Of all that it starts, in whatever session: also the sandbox passes this variable on, but none of ours."""
+        return {"TMPDIR": str(self.temporary)}
+
     def _is_mine(self, pid: int) -> bool:
         """Told by its environment; Valkey writes its title over that, but works in our folder."""
-        if f"MODELMILL_DATA_DIR={self.data_dir}\0" in _read(pid, "environ"):
+        if f"TMPDIR={self.temporary}" in _read(pid, "environ").split("\0"):
             return True
         try:
             return Path(f"/proc/{pid}/cwd").readlink().is_relative_to(self.data_dir)

@@ -1,4 +1,4 @@
-"""Fixtures of the unit tests: the shared folder of real models and pictures, which is never copied into the project."""
+"""Fixtures of the unit tests: a scheduler of training before a scripted cluster."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ from pathlib import Path
 
 import pytest
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
+from app.kit.sql import Database
+from tests.unit.scripted_ray import Bench, ScriptedRay
 
 
-@pytest.fixture(scope="session")
-def shared_data() -> Path:
-    """Folder with models/ and images/ beside the repository."""
-    if not SHARED.is_dir():
-        pytest.skip(f"real models are needed: {SHARED} is not there")
-    return SHARED
+@pytest.fixture
+def ray() -> ScriptedRay:
+    """A cluster of one node with eight GPUs that does what the test says."""
+    return ScriptedRay(8)
+
+
+@pytest.fixture
+def bench(database: Database, tmp_path: Path, ray: ScriptedRay) -> Bench:
+    """The scheduler of training before that cluster."""
+    return Bench(database, tmp_path / "homes", ray)

@@ -24,6 +24,12 @@ def answer(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     return {"seen": request, "cwd": str(Path.cwd()), "group": os.getpgid(0) == os.getpid()}
 
 
+def say_and_hang(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    print("begun", flush=True)
+    time.sleep(600)
+    return {}
+
+
 def crash(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     os.kill(os.getpid(), signal.SIGSEGV)
     return {}

@@ -18,8 +18,9 @@ from app.conversion.cli import running
 from app.conversion.cli.choices import numbers, options_of
 from app.conversion.cli.packing import packed
 from app.conversion.cli.progress import Lines, stage_text
-from app.conversion.cli.tables import age, facts_of_quality, plain, quality_table
+from app.conversion.cli.tables import facts_of_quality, plain, quality_table
 from app.conversion.errors import InvalidModel, NoImages
+from app.kit.clock import age
 from app.kit.command import Exit
 from app.kit.errors import BadRequest, NotFound
 
@@ -39,7 +40,7 @@ def typed(monkeypatch, *arguments: str | Path) -> int:
 def test_help_names_the_commands_and_the_exit_codes(monkeypatch, capsys):
     assert typed(monkeypatch, "--help") == Exit.OK
     said = capsys.readouterr().out
-    for word in ("up", "convert", "jobs", "inspect", "run", "Exit codes", "130"):
+    for word in ("up", "convert", "jobs", "train", "inspect", "run", "Exit codes", "130"):
         assert word in said
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import SimpleNamespace
 
 import pytest
@@ -16,6 +15,7 @@ from app.conversion.cli.service import job_of
 from app.conversion.client import ApiError, Client, WaitedEnough
 from app.kit.command import Exit, Unreachable, exit_code
 from app.kit.errors import BadRequest, NotFound
+from tests.http_server import served
 
 ID = "0b0c0d0e-0000-4000-8000-000000000000"
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -34,6 +34,7 @@ def send(status: int, body: bytes, kind: str = "application/json") -> Answer:
         handler.send_response(status)
         handler.send_header("Content-Type", kind)
         handler.send_header("Content-Length", str(len(body)))
+        handler.send_header("Connection", "close")
         handler.end_headers()
         handler.wfile.write(body)
 
@@ -59,27 +60,13 @@ def server() -> Iterator[SimpleNamespace]:
     """answers: what is given to each request, in turn; the last one for ever. seen: (method, path, body)."""
     told = SimpleNamespace(answers=[], seen=[])
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def answer(request: BaseHTTPRequestHandler, body: bytes) -> None:
+        told.seen.append((request.command, request.path, body))
+        request.close_connection = True
+        (told.answers.pop(0) if len(told.answers) > 1 else told.answers[0])(request)
 
-        def do_GET(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            told.seen.append((self.command, self.path, body))
-            self.close_connection = True
-            (told.answers.pop(0) if len(told.answers) > 1 else told.answers[0])(self)
-
-        do_POST = do_GET
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        told.url = f"http://127.0.0.1:{running.server_port}"
+    with served(answer, protocol="HTTP/1.1") as told.url:
         yield told
-        running.shutdown()
-        thread.join()
 
 
 @pytest.fixture

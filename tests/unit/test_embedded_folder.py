@@ -15,6 +15,7 @@ from app.embedded.ports import free_port, reachable_host, require_free
 from app.embedded.stack import Plan, parts
 from app.embedded.valkey import Valkey
 from app.kit.command import CannotStart
+from app.settings import load_settings
 
 
 @pytest.fixture
@@ -99,8 +100,21 @@ def test_the_parts_are_what_an_operator_would_type(folder):
     plan = Plan(folder, "127.0.0.1", 8080, {"onnx": 1, "bie": 2, "nef": 0})
     typed = {part.name: " ".join(part.command) for part in parts(plan, 8080)}
 
-    assert set(typed) == {"web", "scheduler", "onnx-0", "bie-0", "bie-1", "periodiq"}
+    assert set(typed) == {"web", "scheduler", "controller", "onnx-0", "bie-0", "bie-1", "periodiq", "sftp"}
     assert typed["bie-1"].endswith("dramatiq actors --queues bie --processes 1 --threads 1")
+
+
+def test_training_is_scheduled_where_there_is_a_cluster_to_train_on(folder, monkeypatch):
+    monkeypatch.setenv("MODELMILL_RAY_ADDRESS", "http://ray.host:8265")
+    load_settings.cache_clear()
+    try:
+        plan = Plan(folder, "127.0.0.1", 8080, {"onnx": 1, "bie": 1, "nef": 1})
+        typed = {part.name: " ".join(part.command) for part in parts(plan, 8080)}
+    finally:
+        monkeypatch.undo()
+        load_settings.cache_clear()
+
+    assert typed["training"].endswith("actors --queues training training_results --processes 1 --threads 2")
 
 
 def test_the_valkey_keeps_nothing_and_its_password_is_private(folder):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
 
 from app.kit import handover
-from app.kit.handover import Abandoned, Handover
+from app.kit.handover import Abandoned, Handover, hand_over
 
 BATCH = handover.BATCH_BYTES
 
@@ -172,3 +172,48 @@ def test_a_receiver_that_came_first_sleeps_until_there_is_something() -> None:
         return await asyncio.wait_for(receiving, 30)
 
     assert asyncio.run(both()) == [7]
+
+
+async def pieces(count: int, *, failure: Exception | None = None) -> AsyncIterator[bytes]:
+    for _ in range(count):
+        yield b"x" * BATCH
+    if failure is not None:
+        raise failure
+
+
+def test_what_a_thread_makes_of_the_chunks_comes_back() -> None:
+    assert asyncio.run(hand_over(pieces(9), lambda chunks: sum(map(len, chunks)))) == 9 * BATCH
+
+
+def test_a_receiver_that_gives_up_ends_the_sending() -> None:
+    taken = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield b"x" * BATCH
+
+    def refuse(chunks: Iterator[bytes]) -> None:
+        next(chunks)
+        raise ValueError("too large")
+
+    with pytest.raises(ValueError, match="too large"):
+        asyncio.run(asyncio.wait_for(hand_over(endless(), refuse), 30))
+    assert taken >= 1
+
+
+def test_a_sender_that_breaks_off_is_told_to_the_receiver_and_to_the_caller() -> None:
+    told: list[str] = []
+
+    def receive(chunks: Iterator[bytes]) -> None:
+        try:
+            for _ in chunks:
+                pass
+        except Abandoned as error:
+            told.append(str(error))
+            raise
+
+    with pytest.raises(ConnectionError, match="gone"):
+        asyncio.run(hand_over(pieces(2, failure=ConnectionError("gone")), receive))
+    assert told == ["gone"]

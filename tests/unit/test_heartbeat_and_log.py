@@ -32,14 +32,14 @@ def until(condition: Callable[[], object], what: str, timeout_s: float = 20) -> 
 
 # --- the log ----------------------------------------------------------------------------------------
 def test_a_log_within_its_limit_is_kept_whole(tmp_path: Path) -> None:
-    with StageLog(tmp_path / "log", 10) as log:
+    with StageLog(tmp_path / "log", 10, 10) as log:
         log.write(b"01234")
         log.write(b"56789")
     assert (tmp_path / "log").read_bytes() == b"0123456789"
 
 
 def test_what_exceeds_the_limit_is_dropped_and_counted_in_a_note(tmp_path: Path) -> None:
-    with StageLog(tmp_path / "log", 8) as log:
+    with StageLog(tmp_path / "log", 8, 8) as log:
         log.write(b"01234")
         log.write(b"56789")
         log.write(b"abc")
@@ -49,7 +49,7 @@ def test_what_exceeds_the_limit_is_dropped_and_counted_in_a_note(tmp_path: Path)
 
 
 def test_each_drain_hands_on_what_was_kept_since_the_last(tmp_path: Path) -> None:
-    with StageLog(tmp_path / "log", 8) as log:
+    with StageLog(tmp_path / "log", 8, 8) as log:
         assert log.drain() == b""
         log.write(b"012")
         log.write(b"345")
@@ -60,7 +60,7 @@ def test_each_drain_hands_on_what_was_kept_since_the_last(tmp_path: Path) -> Non
 
 
 def test_a_log_is_on_disk_before_the_stage_has_ended(tmp_path: Path) -> None:
-    with StageLog(tmp_path / "log", 8) as log:
+    with StageLog(tmp_path / "log", 8, 8) as log:
         log.write(b"012")
         assert (tmp_path / "log").read_bytes() == b"012"
 
@@ -110,7 +110,7 @@ def test_progress_and_log_of_a_stage_are_told_while_it_runs(
     store: JobStore, beating: Heartbeat, tmp_path: Path
 ) -> None:
     record = claimed(store)
-    with beating.during(record) as running, StageLog(tmp_path / "log", 100) as log:
+    with beating.during(record) as running, StageLog(tmp_path / "log", 100, 100) as log:
         running.log = log
         log.write(b"a line")
         running.report(0.5, "half")

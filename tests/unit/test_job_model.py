@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -27,8 +28,9 @@ NOW = "2026-11-20T20:43:02.125Z"
 def new_job() -> JobRecord:
     inputs = {"model.onnx": Artifact("jobs/id/input/model.onnx", 10, "abc")}
     return model.submitted(
-        "id", now=NOW, owner="ann", name="face", tags=("a",), options=Options(), inputs=inputs, intake={"model": {}}
-    )
+        "id", now=NOW, owner="ann", name="face", tags=("a",), options=Options(), inputs=inputs, intake={"model": {}},
+        origin="task:its-own",
+    )  # fmt: skip
 
 
 def change(event: Event, stage: Stage) -> Change:
@@ -129,6 +131,12 @@ def test_a_record_survives_its_way_through_redis_fields() -> None:
         assert model.from_fields(model.to_fields(record)) == record
 
 
+def test_a_record_that_was_kept_before_origins_were_has_none() -> None:
+    fields = model.to_fields(new_job())
+    del fields["origin"]
+    assert model.from_fields(fields) == replace(new_job(), origin="")
+
+
 def test_progress_over_the_job_counts_the_stages_alike() -> None:
     live = model.live_fields(Stage.BIE, 60, "calibrating", NOW)
     record = model.from_fields({**model.to_fields(after(*ALL_THE_WAY[:3])), **live})
@@ -142,3 +150,4 @@ def test_the_record_as_json_has_the_requirements_fields() -> None:
     required = {"job_id", "created_at", "status", "stage", "progress", "updated_at", "output", "error"}
     assert required <= set(shown)
     assert {"bie_key", "nef_key"} <= set(shown["output"])
+    assert shown["origin"] == "task:its-own"

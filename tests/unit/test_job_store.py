@@ -2,12 +2,17 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import redis
 
 from app.conversion import model
-from app.conversion.model import JobError, JobRecord, Stage
+from app.conversion.model import JobError, JobRecord, Stage, StageState
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.store import Beat, Filter, JobStore
 from app.kit.clock import to_text
+from app.kit.lines import Command, Line
 from app.wiring import Parts
 
 NOW = to_text(datetime(2026, 11, 20, tzinfo=UTC))
@@ -39,6 +44,42 @@ def test_of_many_workers_one_gets_the_claim(parts: Parts) -> None:
     for thread in threads:
         thread.join()
     assert len([record for record in got if record]) == 1
+
+
+def test_a_claim_and_the_record_that_it_brings_are_one_round_trip(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (1, 2):
+        add(parts.store, number)
+    assert claim(parts.store, "job-1")  # the script is known to the server now
+    asked, ask = [], Line.ask
+    monkeypatch.setattr(Line, "ask", lambda line, commands: asked.append(commands) or ask(line, commands))
+    record = claim(parts.store, "job-2")
+    assert record and (record.claim, record.current.state) == ("w#onnx#", StageState.RUNNING)
+    assert len(asked) == 1
+
+
+def test_a_claim_works_with_the_older_protocol_of_redis_too(parts: Parts) -> None:
+    add(parts.store, 1)
+    old = redis.Redis.from_url(parts.settings.redis_url, protocol=2)
+    record = claim(JobStore(old, record_ttl_s=60, live_log_bytes=1000), "job-1")
+    old.close()
+    assert record == parts.store.require("job-1")
+
+
+def test_a_claim_is_refused_to_who_finds_another_in_its_place(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job was cancelled between the change and the reading of the record, which are two steps."""
+    add(parts.store, 1)
+    ask = Line.ask
+
+    def cancelled_between(line: Line, commands: list[Command]) -> list[Any]:
+        changed = ask(line, commands[:1])
+        if len(commands) > 1:
+            parts.redis.hset("job:job-1", "claim", "")
+        return [*changed, *(ask(line, commands[1:]) if commands[1:] else [])]
+
+    monkeypatch.setattr(Line, "ask", cancelled_between)
+    assert claim(parts.store, "job-1") is None
 
 
 def test_the_record_is_a_hash_under_the_requirements_key(parts: Parts) -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +20,8 @@ from app.conversion.errors import (
     StageOutOfMemory,
     StageTimedOut,
 )
-from app.conversion.toolchains.sandbox import Finished, Hooks, Limits, Sandbox
+from app.conversion.toolchains import sandbox as module
+from app.conversion.toolchains.sandbox import Finished, Hooks, Limits, Sandbox, SandboxBusy
 
 LIMITS = Limits(memory_bytes=1 << 30, time_s=30, threads=1)
 SMALL = Limits(memory_bytes=300 << 20, time_s=30, threads=1)
@@ -178,3 +180,26 @@ def test_when_the_worker_is_killed_its_stage_dies_with_it(tmp_path: Path) -> Non
     while any(is_alive(int(pid)) for pid in pids.read_text().split()):
         assert time.monotonic() < deadline, "the stage outlived its worker"
         time.sleep(0.05)
+
+
+def test_a_run_that_finds_no_room_in_time_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE_S", 0.1)
+    narrow = Sandbox(at_once=1)
+    begun, stop = threading.Event(), threading.Event()
+
+    def first() -> None:
+        hooks = Hooks(on_log=lambda _: begun.set(), should_stop=stop.is_set)
+        with pytest.raises(StageCancelled):
+            narrow.run("tests.unit.sandbox_targets:say_and_hang", {}, work_dir=tmp_path, limits=LIMITS, hooks=hooks)
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    begun.wait(30)
+    try:
+        with pytest.raises(SandboxBusy):
+            narrow.run("tests.unit.sandbox_targets:answer", {}, work_dir=tmp_path, limits=LIMITS)
+    finally:
+        stop.set()
+        thread.join()
+    assert narrow.run("tests.unit.sandbox_targets:answer", {}, work_dir=tmp_path, limits=LIMITS).result
+    narrow.close()

@@ -43,6 +43,11 @@ def test_outputs_come_first_and_inputs_last() -> None:
     assert [file.name for file in found][4:] == ["kneron.html", "bie.log", "model.onnx", "quant.zip"]
 
 
+def test_a_job_names_the_task_that_trained_its_model_if_one_did() -> None:
+    found = [showing.trained_by(replace(A_JOB, origin=origin)) for origin in ("", "task:mvp2-a", "camera:7")]
+    assert found == ["", "mvp2-a", ""]
+
+
 def test_a_job_that_has_not_ended_does_not_expire() -> None:
     assert showing.expires_at(A_JOB, 60) is None and showing.took_s(A_JOB) is None
     assert showing.log_stage(A_JOB) is Stage.ONNX

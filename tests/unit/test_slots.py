@@ -44,8 +44,21 @@ def test_whoever_takes_the_slot_of_a_killed_worker_learns_what_died_with_it(tmp_
     end(other)
     slot, left = take_slot(tmp_path, "bie", "here")
     assert slot.name == "here/bie/0"
-    assert left == [Doing("broker-1", "job-1", "claim-1", "/work/job-1")]
+    assert [found.doing for found in left] == [Doing("broker-1", "job-1", "claim-1", "/work/job-1")]
     slot.release()
+
+
+def test_what_is_not_settled_is_found_again_by_the_next_worker(tmp_path: Path) -> None:
+    first, _ = hold(tmp_path)
+    second, _ = hold(tmp_path)
+    end(first)
+    end(second)
+    slot, left = take_slot(tmp_path, "bie", "here")
+    left[1].settled()
+    slot.release()  # died before it settled the first
+    again, left = take_slot(tmp_path, "bie", "here")
+    assert [found.slot.name for found in left] == ["here/bie/0"]
+    again.release()
 
 
 def test_what_died_in_a_higher_slot_is_found_too(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import dramatiq
 import pytest
@@ -10,8 +11,11 @@ import redis
 from dramatiq import Worker
 from dramatiq.brokers.redis import RedisBroker
 from dramatiq.errors import ConnectionClosed
+from dramatiq.worker import ConsumerThread
 
 from app.kit.broker import NAMESPACE, make_broker
+from app.kit.inline_work import InlineWork
+from app.kit.lines import Line
 from app.kit.waiting_broker import WaitingBroker
 from tests.conftest import Valkey
 
@@ -62,9 +66,8 @@ def test_a_message_wakes_every_waiting_consumer_and_one_gets_it(broker: WaitingB
 def test_waiting_does_not_change_the_order_of_a_queue(broker: WaitingBroker) -> None:
     for name in "abc":
         broker.send("heavy", "anything", message_id=name)
-    consumer = broker.consume("heavy", timeout=100)
-    consumer._wait_for_message()
-    assert broker.client.lrange(broker.list_key("heavy"), 0, -1) == [b"a", b"b", b"c"]
+    assert next(broker.consume("heavy", timeout=100)).options["redis_message_id"] == "a"
+    assert broker.client.lrange(broker.list_key("heavy"), 0, -1) == [b"b", b"c"]
 
 
 def test_a_heavy_queue_is_fetched_one_at_a_time_whatever_prefetch_is_asked_for(broker: WaitingBroker) -> None:
@@ -104,24 +107,107 @@ def test_a_light_queue_keeps_its_prefetch(broker: WaitingBroker) -> None:
     assert broker.waiting("light") == 0
 
 
-def test_a_stalled_server_counts_as_a_lost_connection(own_valkey: Valkey) -> None:
+def test_an_answer_outlives_a_stalled_server_and_the_consumer(own_valkey: Valkey) -> None:
     broker = WaitingBroker(
         client=redis.Redis(port=own_valkey.port, socket_timeout=0.2, retry=None), namespace=NAMESPACE
     )
     broker.declare_queue("heavy")
     broker.send("heavy", "anything", message_id="a")
     consumer = broker.consume("heavy", timeout=10)
-    message = next(consumer)
+    consumer.ack(next(consumer))
     own_valkey.process.send_signal(19)
     try:
         with pytest.raises(ConnectionClosed):
-            consumer.ack(message)
+            next(consumer)
         with pytest.raises(ConnectionClosed):
-            broker.unfinished["heavy"].clear()
+            consumer.close()
+    finally:
+        own_valkey.process.send_signal(18)
+    assert next(broker.consume("heavy", timeout=10)) is None
+    assert not broker.holds("heavy", "a")
+    assert broker.hand("heavy").unfinished == 0
+    broker.close()
+
+
+def test_a_stalled_server_counts_as_a_lost_connection(own_valkey: Valkey) -> None:
+    broker = WaitingBroker(
+        client=redis.Redis(port=own_valkey.port, socket_timeout=0.2, retry=None), namespace=NAMESPACE
+    )
+    consumer = broker.consume("heavy", timeout=10)
+    own_valkey.process.send_signal(19)
+    try:
+        with pytest.raises(ConnectionClosed):
             next(consumer)
     finally:
         own_valkey.process.send_signal(18)
         broker.close()
+
+
+def test_a_consumer_goes_on_with_a_server_that_has_forgotten_its_scripts(broker: WaitingBroker) -> None:
+    consumer = broker.consume("heavy", timeout=10)
+    broker.send("heavy", "anything", message_id="a")
+    first = next(consumer)
+    consumer.ack(first)
+    broker.client.script_flush()
+    broker.send("heavy", "anything", message_id="b")
+    until(lambda: next(consumer) is not None)
+    assert not broker.holds("heavy", "a")
+
+
+def test_an_answer_travels_with_the_next_fetch(broker: WaitingBroker) -> None:
+    for name in "ab":
+        broker.send("heavy", "anything", message_id=name)
+    consumer = broker.consume("heavy", timeout=10)
+    consumer.ack(next(consumer))
+    broker.client.config_resetstat()
+    assert next(consumer).options["redis_message_id"] == "b"
+    assert broker.client.info("commandstats")["cmdstat_evalsha"]["calls"] == 1
+    assert not broker.holds("heavy", "a")
+
+
+def test_on_a_quiet_queue_an_answer_and_the_wait_for_the_next_message_are_one_round_trip(
+    broker: WaitingBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.send("heavy", "anything", message_id="a")
+    consumer = broker.consume("heavy", timeout=100)
+    consumer.ack(next(consumer))
+    asked, ask = [], Line.ask
+    monkeypatch.setattr(Line, "ask", lambda line, commands: asked.append(commands) or ask(line, commands))
+    assert next(consumer) is None
+    assert [[command[0] for command in commands] for commands in asked] == [["EVALSHA", "BLMOVE", "EVALSHA"]]
+
+
+def test_an_answer_is_heard_before_the_next_message_comes(broker: WaitingBroker) -> None:
+    broker.send("heavy", "anything", message_id="a")
+    consumer = broker.consume("heavy", timeout=2000)
+    consumer.ack(next(consumer))
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(next, consumer)
+        until(lambda: broker.client.info("clients")["blocked_clients"])
+        assert not broker.holds("heavy", "a")
+        broker.send("heavy", "anything", message_id="b")
+        assert waiting.result().options["redis_message_id"] == "b"
+    assert broker.hand("heavy").unfinished == 1
+
+
+def test_a_consumer_that_is_closed_says_its_last_answer(broker: WaitingBroker) -> None:
+    broker.send("heavy", "anything", message_id="a")
+    consumer = broker.consume("heavy", timeout=10)
+    consumer.ack(next(consumer))
+    consumer.close()
+    assert not broker.holds("heavy", "a")
+
+
+def test_a_draining_process_fetches_no_more_and_still_answers(broker: WaitingBroker) -> None:
+    for name in "ab":
+        broker.send("heavy", "anything", message_id=name)
+    consumer = broker.consume("heavy", timeout=10)
+    first = next(consumer)
+    broker.drain()
+    consumer.ack(first)
+    assert next(consumer) is None
+    assert next(consumer) is None
+    assert (broker.holds("heavy", "a"), broker.waiting("heavy")) == (False, 1)
 
 
 def test_a_position_counts_the_messages_ahead(broker: WaitingBroker) -> None:
@@ -192,3 +278,43 @@ def test_stock_dramatiq_processes_share_the_queues(broker: WaitingBroker, valkey
     worker.stop()
     stock.client.close()
     assert got == [("waiting", "from stock"), ("stock", "from waiting")]
+
+
+def test_a_message_is_worked_on_by_the_thread_that_fetched_it(broker: WaitingBroker) -> None:
+    threads = noted_threads(broker)
+    broker.add_middleware(InlineWork())
+    worker = Worker(broker, queues={"heavy"}, worker_threads=1, worker_timeout=100)
+    worker.start()
+    broker.send("heavy", "note")
+    until(lambda: threads)
+    until(lambda: not broker.client.exists("queue:heavy.msgs"))
+    assert type(threads[0]) is ConsumerThread
+    worker.stop()
+
+
+def test_a_message_that_a_fetch_still_brings_while_the_process_ends_is_handed_on_and_not_begun(
+    broker: WaitingBroker,
+) -> None:
+    threads = noted_threads(broker)
+    InlineWork().before_worker_boot(broker, Worker(broker, queues={"heavy"}, worker_threads=1))
+    consumer = broker.consume("heavy", timeout=2000)
+    assert next(consumer) is None
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(next, consumer)
+        until(lambda: broker.client.info("clients")["blocked_clients"])
+        broker.drain()
+        broker.send("heavy", "note", message_id="a")
+        message = waiting.result()
+    assert threads == []
+    consumer.requeue([message])
+    assert broker.position("heavy", "a") == 0
+
+
+def noted_threads(broker: WaitingBroker) -> list[threading.Thread]:
+    """Those in which the actor `note` of the heavy queue ran."""
+    threads: list[threading.Thread] = []
+    dramatiq.Actor(
+        lambda: threads.append(threading.current_thread()),
+        broker=broker, actor_name="note", queue_name="heavy", priority=0, options={},
+    )  # fmt: skip
+    return threads

@@ -12,9 +12,10 @@ from rich.console import Console
 from app.conversion.cli.packing import packed, require_file
 from app.conversion.cli.progress import Display, make_display
 from app.conversion.cli.tables import facts_of_quality, quality_table
-from app.conversion.client import ApiError, Client
+from app.conversion.client import Client
 from app.kit.command import Ended, Exit
 from app.kit.errors import BadInput, ModelmillError
+from app.kit.remote import ApiError
 
 LOG_LINES = 15
 RESULT = "out.nef"

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from app.conversion.cli.service import AsJson, Url, client_of
+from app.conversion.cli.service import client_of
 from app.kit.command import EPILOG as EXIT_CODES
 from app.kit.command import Ended, Exit
+from app.kit.service_options import AsJson, Url
 
 EPILOG = "Ctrl-C cancels the job. " + EXIT_CODES
 PREPROCESS, QUANTIZE, TARGET = "Preprocessing (x = (pixel × scale − mean) / std)", "Quantization (host)", "Target"

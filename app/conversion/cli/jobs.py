@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.conversion.cli.service import AsJson, JobId, Url, client_of, job_of
+from app.conversion.cli.service import JobId, client_of, job_of
 from app.kit.command import EPILOG
 from app.kit.errors import BadRequest, NotFound
+from app.kit.service_options import AsJson, Url
 
 if TYPE_CHECKING:
     from app.conversion.client import Client
@@ -133,6 +134,8 @@ def _head(record: dict[str, Any]) -> list[str]:
         f"status   {record['status']}  {record['progress']} %",
         f"created  {record['created_at']}",
     ]
+    if record.get("origin"):
+        lines.append(f"origin   {record['origin']}")
     if record.get("queue_position") is not None:
         lines.append(f"queue    {record['queue_position']} ahead")
     error = record["error"]

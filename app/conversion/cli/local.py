@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from app.conversion.cli.service import AsJson
 from app.kit.errors import BadRequest
+from app.kit.service_options import AsJson
 
 
 def inspect(

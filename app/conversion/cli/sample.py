@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parents[3] / "ops" / "samples" / "digits"
 MODEL, IMAGES, LABELLED = FOLDER / "digits.onnx", FOLDER / "reference.zip", FOLDER / "test.npz"
 
 
-def convert_sample(url: str, folder: Path, console: Console) -> bool:
+def convert_sample(url: str, folder: Path, console: Console, *, token: str = "") -> bool:
     """Convert, fetch the results to `folder`, show quality and accuracy. True when the job was COMPLETED."""
     if not MODEL.exists():
         raise NotFound(
@@ -24,7 +24,7 @@ def convert_sample(url: str, folder: Path, console: Console) -> bool:
     console.print(
         "Converting the bundled sample: a classifier of handwritten digits, 100 reference images.", soft_wrap=True
     )
-    with Client(url) as client:
+    with Client(url, token=token) as client:
         record = convert(client, Order(MODEL, [IMAGES], name="digits", tags=("sample",)), console)
         if record["status"] != "COMPLETED":
             show_failure(client, record, console)

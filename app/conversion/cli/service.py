@@ -8,27 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.kit.errors import BadRequest, NotFound
+from app.kit.service_options import token, url_of
 
 if TYPE_CHECKING:
     from app.conversion.client import Client
 
-DEFAULT_URL = "http://127.0.0.1:8080"
 FULL_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 SEARCHED_AT_MOST = 1000
 
-Url = Annotated[
-    str | None,
-    typer.Option("--url", metavar="URL", help=f"Address of the service; else MODELMILL_URL, else {DEFAULT_URL}."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="Id of the job, or the beginning of it.")]
 
 
 def client_of(context: typer.Context, url: str | None) -> Client:
-    """The URL given to the command counts, then the one given before it (or the environment's)."""
     from app.conversion.client import Client
 
-    return Client(url or context.obj or DEFAULT_URL)
+    return Client(url_of(context, url), token=token())
 
 
 def job_of(client: Client, prefix: str) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from app.kit.clock import age
+
 Json = dict[str, Any]
 COLORS = {"COMPLETED": "green", "FAILED": "red"}
 SHOWN_AT_MOST = 20
@@ -78,15 +80,6 @@ def stage_lines(record: Json) -> Iterator[str]:
         yield f"{step:<5} {stage['state']:<8} {'  '.join(filter(None, facts))}".rstrip()
 
 
-def age(since: str, now: datetime) -> str:
-    """'3 min' and the like."""
-    seconds = max(0, int((now - datetime.fromisoformat(since)).total_seconds()))
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
-
-
 def plain(data: Json, indent: str = "") -> Iterator[str]:
     """Any facts, readable: scalars as `key: value`, what is nested below it."""
     for key, value in data.items():
@@ -117,7 +110,7 @@ def _duration(stage: Json) -> str:
         return ""
     end = stage.get("finished_at") or datetime.now(UTC).isoformat()
     seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(stage["started_at"])).total_seconds()
-    return f"{seconds:.1f} s"
+    return f"{max(0.0, seconds):.1f} s"
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -18,6 +18,7 @@ from typing import BinaryIO
 from app.conversion.errors import BadArchive, NoImages, ZipBomb
 from app.conversion.intake import entries
 from app.conversion.intake.entries import READ_ERRORS, Entry
+from app.kit.reasons import reason_of
 
 CHUNK_BYTES = 1 << 20
 NAME_BYTES_MAX = 160
@@ -153,7 +154,7 @@ def _chunks(archive: zipfile.ZipFile, entry: Entry) -> Iterator[bytes]:
                 yield chunk
     except READ_ERRORS as error:
         raise BadArchive(
-            f"the zip is damaged: {entry.name} cannot be unpacked ({_first_line(error)})",
+            f"the zip is damaged: {entry.name} cannot be unpacked ({reason_of(error)})",
             hint="Pack and send it again.",
             detail={"entry": entry.name},
         ) from error
@@ -206,8 +207,3 @@ def _free_name(wish: str, taken: set[str]) -> str:
         name = f"{stem}_{number}.{ending}"
     taken.add(name.casefold())
     return name
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from PIL import Image, ImageOps
 
 from app.conversion.toolchains.samples.pictures import DECODER_ERRORS, FORMATS, MAX_PIXELS
+from app.kit.reasons import reason_of
 
 LOOK_SIDE = 96
 """Pictures are judged at about this size; a JPEG is even decoded no larger than needed for it."""
@@ -73,8 +74,7 @@ def measure_pictures(
         try:
             found.append(measure_picture(path))
         except DECODER_ERRORS as error:
-            lines = str(error).strip().splitlines()
-            unreadable.append(Unreadable(path.name, lines[0][:200] if lines else type(error).__name__))
+            unreadable.append(Unreadable(path.name, reason_of(error)))
     return found, unreadable
 
 

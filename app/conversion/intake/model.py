@@ -14,6 +14,7 @@ from app.conversion.intake.operators import refuse_unknown_operators
 from app.conversion.options import Options, ToolchainName
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.graph import TensorSpec
+from app.kit.reasons import reason_of
 
 
 @dataclass(frozen=True)
@@ -129,8 +130,7 @@ def _refuse_broken_rules(path: Path, model: onnx.ModelProto) -> None:
     try:
         onnx.checker.check_model(model if rankless else str(path))
     except (onnx.checker.ValidationError, RuntimeError, ValueError, MemoryError) as error:
-        lines = str(error).strip().splitlines()
-        reason = lines[0][:300] if lines else type(error).__name__
+        reason = reason_of(error, 300)
         raise InvalidModel(
             f"the model breaks the rules of ONNX: {reason}",
             hint="Check it with onnx.checker.check_model and export it again.",

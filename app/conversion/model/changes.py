@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
 from app.conversion.model.fields import artifact_fields
@@ -58,8 +59,12 @@ def succeeded(
     return _change(stage, Event.SUCCEED, now, own, {"progress": str(whole), "output": output_text}, artifacts)
 
 
-def failed(stage: Stage, *, now: str, error: JobError, artifacts: dict[str, Artifact] | None = None) -> Change:
-    return _change(stage, Event.FAIL, now, {"finished_at": now}, {"error": json.dumps(asdict(error))}, artifacts)
+def failed(
+    stage: Stage, *, now: str, error: JobError, artifacts: dict[str, Artifact] | None = None, finished_at: str = "",
+) -> Change:  # fmt: skip
+    """finished_at: by the worker's own clock, if it could say so."""
+    own = {"finished_at": finished_at or now}
+    return _change(stage, Event.FAIL, now, own, {"error": json.dumps(asdict(error))}, artifacts)
 
 
 CANCELLED = "CANCELLED"
@@ -76,9 +81,7 @@ def _change(
     artifacts: dict[str, Artifact] | None = None,
 ) -> Change:  # fmt: skip
     """own: fields of this stage; whole: fields of the job."""
-    here = Status(stage.value)
-    states = tuple(state for status, state, known in TRANSITIONS if status is here and known is event)
-    status, state = TRANSITIONS[here, states[0], event]
+    here, states, status, state = _transition(stage, event)
     is_next = status is not here and status not in TERMINAL
     fields = {"claim": "", **whole, "status": status.value, "updated_at": now}
     fields |= {f"{stage.step}.{name}": value for name, value in own.items()}
@@ -89,6 +92,14 @@ def _change(
         fields["finished_at"] = now
     fields |= artifact_fields(artifacts or {})
     return Change(stage, states, fields, is_end=status in TERMINAL)
+
+
+@cache
+def _transition(stage: Stage, event: Event) -> tuple[Status, tuple[StageState, ...], Status, StageState]:
+    """Status of a job in this stage; states of the stage in which the event may come; status and state after it."""
+    here = Status(stage.value)
+    states = tuple(state for status, state, known in TRANSITIONS if status is here and known is event)
+    return here, states, *TRANSITIONS[here, states[0], event]
 
 
 def live_fields(stage: Stage, progress: int, message: str, now: str) -> dict[str, str]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from functools import lru_cache
+from typing import Any
 
 from app.conversion.model.record import Artifact, JobError, JobRecord, Stage, StageRecord, StageState, Status
 from app.conversion.options import Options
 
 ARTIFACT = "artifact:"
+_EMPTY = ("", "{}", "[]")
 _TEXT_FIELDS = ("job_id", "created_at", "updated_at", "owner", "name", "claim")
 
 
@@ -26,6 +29,7 @@ def to_fields(record: JobRecord) -> dict[str, str]:
         "tags": json.dumps(record.tags),
         "options": record.options.model_dump_json(exclude_defaults=True),
         "intake": json.dumps(record.intake),
+        "origin": record.origin,
     }
     for step, stage in record.stages.items():
         fields |= {f"{step}.{name}": text for name, text in _stage_fields(stage).items() if text}
@@ -42,16 +46,28 @@ def from_fields(fields: dict[str, str]) -> JobRecord:
         stage=Stage(fields["stage"]),
         output=json.loads(fields["output"]),
         error=JobError(**json.loads(error)) if error else None,
-        tags=tuple(json.loads(fields["tags"])),
-        options=Options.model_validate_json(fields["options"]),
+        tags=tuple(_parts(fields["tags"])),
+        options=_options(fields["options"]),
         stages={stage.step: _stage(fields, stage.step) for stage in Stage},
         artifacts={
             name.removeprefix(ARTIFACT): Artifact(**json.loads(text))
             for name, text in fields.items()
             if name.startswith(ARTIFACT)
         },
-        intake=json.loads(fields["intake"]),
+        intake=_parts(fields["intake"]),
+        origin=fields.get("origin", ""),  # which older records do not have
     )
+
+
+@lru_cache(maxsize=256)
+def _options(text: str) -> Options:
+    """Jobs have much the same options, and these cannot be changed."""
+    return Options.model_validate_json(text)
+
+
+def _parts(text: str) -> Any:
+    """Of JSON text; most of them are empty."""
+    return json.loads(text) if text not in _EMPTY else {}
 
 
 def _stage_fields(stage: StageRecord) -> dict[str, str]:
@@ -72,16 +88,19 @@ def _stage(fields: dict[str, str], step: str) -> StageRecord:
     def text(name: str) -> str:
         return fields.get(f"{step}.{name}", "")
 
+    state = StageState(text("state"))
+    if state is StageState.WAITING:
+        return StageRecord()  # nothing is known of it yet
     return StageRecord(
-        state=StageState(text("state")),
+        state=state,
         progress=int(text("progress") or 0),
         message=text("message"),
         queued_at=text("queued_at") or None,
         started_at=text("started_at") or None,
         finished_at=text("finished_at") or None,
         worker=text("worker") or None,
-        summary=json.loads(text("summary") or "{}"),
-        versions=json.loads(text("versions") or "{}"),
+        summary=_parts(text("summary")),
+        versions=_parts(text("versions")),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 from app.conversion.options import Options
@@ -16,17 +17,17 @@ class Stage(StrEnum):
     BIE = "BIE"
     NEF = "NEF"
 
-    @property
+    @cached_property
     def step(self) -> str:
         """The word that the done message, the queues and the logs use."""
         return self.value.lower()
 
-    @property
+    @cached_property
     def place(self) -> int:
         """How many stages come before it."""
         return list(Stage).index(self)
 
-    @property
+    @cached_property
     def next(self) -> Stage | None:
         following = list(Stage)[self.place + 1 :]
         return following[0] if following else None
@@ -132,6 +133,8 @@ class JobRecord:
     """What was found when the job was submitted: facts of the model and of the images, warnings."""
     claim: str = ""
     """Which worker may report on the running stage; empty when none."""
+    origin: str = ""
+    """What the model was made by, task:<id> of a training task; empty when its user brought it."""
 
     @property
     def is_terminal(self) -> bool:
@@ -149,7 +152,7 @@ class JobRecord:
 
 def submitted(
     job_id: str, *, now: str, owner: str, name: str, tags: tuple[str, ...], options: Options,
-    inputs: dict[str, Artifact], intake: dict[str, Any],
+    inputs: dict[str, Artifact], intake: dict[str, Any], origin: str = "",
 ) -> JobRecord:  # fmt: skip
     """The record of a new job, its first stage queued."""
     stages = {stage.step: StageRecord() for stage in Stage}
@@ -157,6 +160,7 @@ def submitted(
     return JobRecord(
         job_id=job_id, created_at=now, updated_at=now, status=Status.ONNX, stage=Stage.ONNX, owner=owner, name=name,
         tags=tags, options=options, output=dict.fromkeys(OUTPUT_KEYS), stages=stages, artifacts=inputs, intake=intake,
+        origin=origin,
     )  # fmt: skip
 
 

@@ -9,20 +9,29 @@ from starlette.routing import Route
 
 from app.conversion import keys
 from app.conversion.access import conversion_of
+from app.conversion.errors import TooManyJobs
+from app.conversion.pages.new_texts import problem_of
 from app.conversion.service.submissions import Submission
 from app.conversion.store import job_not_found
 from app.kit.auth import user_of
+from app.kit.http import retry_after
 from app.kit.objects import ObjectMissing
 from app.kit.pages import see_other
 from app.kit.templates import render
 
 
-def gone_page(request: Request) -> Response:
-    """404, but a helpful one: the inputs usually outlive the record, then one click submits them again."""
+def gone_page(request: Request, refused: TooManyJobs | None = None) -> Response:
+    """404, but a helpful one: the inputs usually outlive the record, then one click submits them again.
+
+    refused: why that click could not be obeyed yet.
+    """
     job_id = request.path_params["job_id"]
-    return render(
-        request, "conversion/gone.html", 404, area="jobs", job_id=job_id, remembered=_remembered(request, job_id)
-    )
+    response = render(
+        request, "conversion/gone.html", refused.status if refused else 404, area="jobs", job_id=job_id,
+        remembered=_remembered(request, job_id), problem=problem_of(refused) if refused else None,
+    )  # fmt: skip
+    response.headers.update(retry_after(refused) if refused else {})
+    return response
 
 
 async def resubmit(request: Request) -> Response:
@@ -31,7 +40,10 @@ async def resubmit(request: Request) -> Response:
     asked = await run_in_threadpool(_remembered, request, job_id)
     if asked is None:
         raise job_not_found(job_id)
-    record = await run_in_threadpool(conversion_of(request).submissions.submit, asked)
+    try:
+        record = await run_in_threadpool(conversion_of(request).submissions.submit, asked)
+    except TooManyJobs as error:
+        return await run_in_threadpool(gone_page, request, error)
     return see_other(f"/ui/jobs/{record.job_id}?note=resubmitted")
 
 

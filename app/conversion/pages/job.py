@@ -37,6 +37,7 @@ def job(request: Request) -> Response:
     context = _live_context(request, record) | {
         "area": "jobs",
         "parameters": showing.parameters(record.options),
+        "trained_by": showing.trained_by(record),
         "log_stage": stage,
         "log_text": _log_tail(request, record, stage),
         "note": request.query_params.get("note", ""),

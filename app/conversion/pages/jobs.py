@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
-from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,7 +22,7 @@ from app.conversion.service import Conversion
 from app.conversion.store import Filter
 from app.kit.auth import user_of
 from app.kit.errors import BadRequest
-from app.kit.http import form, query
+from app.kit.http import FilterForm, form, query
 from app.kit.pages import see_other
 from app.kit.templates import render
 
@@ -31,9 +31,7 @@ MAX_READ = 2000
 """Records that one search looks at; then it offers to search on. A page is answered, however rare its matches."""
 
 
-class ListQuery(BaseModel):
-    """What the filter form sends; an empty field filters nothing."""
-
+class ListQuery(FilterForm):
     status: Status | None = None
     toolchain: ToolchainName | None = None
     platform: Chip | None = None
@@ -42,11 +40,6 @@ class ListQuery(BaseModel):
     cursor: Annotated[str, Field(pattern=CURSOR)] | None = None
     note: Literal["cancelled", "deleted"] | None = None
     count: Annotated[int, Field(ge=0)] = 1
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_empty(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return {name: value.strip() for name, value in given.items() if value.strip()}
 
     @property
     def is_filtered(self) -> bool:

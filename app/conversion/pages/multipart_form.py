@@ -17,12 +17,12 @@ from multipart import MultipartError, MultipartSegment, PushMultipartParser, par
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
+from app.kit.bodies import whole_body
 from app.kit.errors import BadRequest, TooLarge
+from app.kit.parts import MAX_PARTS, plain_name
 
-MAX_PARTS = 20_000
 MAX_TEXT_BYTES = 1 << 20
 READ_BYTES = 1 << 20
-KEPT_AT_END = 150
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ async def sent_form(request: Request, work: Path, *, max_bytes: int) -> AsyncIte
     """Fields and files; the files are gone afterwards. max_bytes: of the whole body. Raises BadRequest, TooLarge."""
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind != "multipart/form-data":
-        yield Sent(parse_qs((await _whole(request)).decode("utf-8", "replace"), keep_blank_values=True))
+        body = await whole_body(request, MAX_TEXT_BYTES, "A form")
+        yield Sent(parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True))
         return
     await run_in_threadpool(work.mkdir, mode=0o700, parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="form-", dir=work))
@@ -57,15 +58,6 @@ async def sent_form(request: Request, work: Path, *, max_bytes: int) -> AsyncIte
         yield await _Reader(folder, max_bytes).read(request, options.get("boundary", ""))
     finally:
         await run_in_threadpool(shutil.rmtree, folder, ignore_errors=True)
-
-
-async def _whole(request: Request) -> bytes:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_TEXT_BYTES:
-            raise TooLarge("The form is too large.")
-    return bytes(body)
 
 
 class _Reader:
@@ -131,9 +123,3 @@ class _Reader:
         if self.file is not None:
             self.file.close()
         self.text = self.file = None
-
-
-def plain_name(name: str) -> str:
-    """The last part of a path, without control characters; it is only ever shown or a zip member's name."""
-    last = name.replace("\\", "/").rpartition("/")[2]
-    return "".join(c for c in last if c.isprintable())[-KEPT_AT_END:] or "unnamed"

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from app.conversion import keys, schemas
 from app.conversion.access import conversion_of
-from app.conversion.errors import KeyNotFound
+from app.conversion.errors import KeyNotFound, TooManyJobs
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.pages import new_form, new_view
 from app.conversion.pages.multipart_form import Sent, SentFile, sent_form
@@ -26,6 +26,7 @@ from app.conversion.service.submissions import Submission
 from app.conversion.service.uploads import File
 from app.kit.auth import user_of
 from app.kit.errors import ModelmillError, NotFound
+from app.kit.http import retry_after
 from app.kit.objects import ObjectMissing
 from app.kit.templates import render
 from app.settings import Settings
@@ -33,6 +34,9 @@ from app.settings import Settings
 SAMPLE = Path(__file__).parents[3] / "ops" / "samples" / "digits"
 SAMPLE_MODEL, SAMPLE_IMAGES = SAMPLE / "digits.onnx", SAMPLE / "reference.zip"
 FORM_BYTES = 1 << 22
+FILLED_IN = ("model_key", "model_name", "quant_key", "quant_name", "name")
+"""What a link may fill in; whose uploads these are is checked where they are looked at."""
+FILLED_IN_MAX = 300
 Errors = dict[str, Problem]
 
 
@@ -47,9 +51,11 @@ def settings_of(request: Request) -> Settings:
 
 
 async def new_job(request: Request) -> Response:
-    """The empty form, or with ?from={job} the one that job was submitted with."""
+    """The empty form; with ?from={job} the one that job was submitted with; with keys the one for these uploads."""
     earlier = request.query_params.get("from", "")
     values, errors = await run_in_threadpool(_first_values, request, earlier)
+    if not earlier:
+        values |= {name: request.query_params.get(name, "")[:FILLED_IN_MAX] for name in FILLED_IN}
     return await _page(request, values, errors)
 
 
@@ -84,13 +90,21 @@ def _first_options(toolchains: Sequence[ToolchainName]) -> Options:
     return Options(toolchain=ToolchainName.KNERON, platform=Chip.KL720)
 
 
-async def _page(request: Request, values: Values, errors: Errors) -> Response:
+async def _page(request: Request, values: Values, errors: Errors, *, status: int = 422) -> Response:
+    """status: of a page with errors."""
     toolchains = settings_of(request).toolchains
     user = user_of(request)
     shown = await run_in_threadpool(new_view.page_view, looks_of(request), values, errors, user, toolchains)
     return render(
-        request, "conversion/new.html", 422 if errors else 200, area="new", has_sample=SAMPLE_MODEL.exists(), **shown
+        request, "conversion/new.html", status if errors else 200, area="new", has_sample=SAMPLE_MODEL.exists(), **shown
     )
+
+
+async def _full(request: Request, values: Values, error: TooManyJobs) -> Response:
+    """The form as it was sent, with the word that there is no room for another job now."""
+    response = await _page(request, values, {"form": problem_of(error)}, status=error.status)
+    response.headers.update(retry_after(error))
+    return response
 
 
 async def create(request: Request) -> Response:
@@ -100,7 +114,10 @@ async def create(request: Request) -> Response:
     async with sent_form(request, settings.work, max_bytes=most) as sent:
         values = await _values(request, sent)
         errors = await run_in_threadpool(_store, conversion_of(request), user_of(request), sent, values)
-    job_id = "" if errors else await run_in_threadpool(_submit, request, values, errors)
+    try:
+        job_id = "" if errors else await run_in_threadpool(_submit, request, values, errors)
+    except TooManyJobs as error:
+        return await _full(request, values, error)
     if errors:
         return await _page(request, values, errors)
     return RedirectResponse(f"/ui/jobs/{job_id}", status_code=303)
@@ -160,7 +177,7 @@ def _submit(request: Request, values: Values, errors: Errors) -> str:
     try:
         return conversion_of(request).submissions.submit(submission).job_id
     except ModelmillError as error:
-        if error.status >= 500:
+        if error.status >= 500 or isinstance(error, TooManyJobs):
             raise
         errors[place_of(error)] = problem_of(error)
         return ""
@@ -235,8 +252,16 @@ def thumbnail(request: Request) -> Response:
     return Response(data, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=86400"})
 
 
-def convert_sample(request: Request) -> Response:
+async def convert_sample(request: Request) -> Response:
     """Submit the bundled sample, so that a newcomer sees a conversion at one click."""
+    try:
+        job_id = await run_in_threadpool(_submit_sample, request)
+    except TooManyJobs as error:
+        return await _full(request, new_form.values_of(_first_options(settings_of(request).toolchains)), error)
+    return RedirectResponse(f"/ui/jobs/{job_id}", status_code=303)
+
+
+def _submit_sample(request: Request) -> str:
     if not SAMPLE_MODEL.exists() or not SAMPLE_IMAGES.exists():
         raise NotFound("The bundled sample is not installed here.", hint="Start from a copy of the repository.")
     conversion, user = conversion_of(request), user_of(request)
@@ -250,7 +275,7 @@ def convert_sample(request: Request) -> Response:
             options=_first_options(settings_of(request).toolchains),
         )
     )  # fmt: skip
-    return RedirectResponse(f"/ui/jobs/{record.job_id}", status_code=303)
+    return record.job_id
 
 
 ROUTES = [

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.conversion.errors import TooManyJobs
 from app.kit.errors import ModelmillError
 
 
@@ -55,6 +56,13 @@ TITLES = {
 }  # fmt: skip
 """Error code → what it means in one sentence, what to do."""
 
+_TOO_MANY = {
+    True: "You have %(limit)s unfinished jobs, and more are not accepted.",
+    False: "There are %(limit)s unfinished jobs here, and more are not accepted.",
+}
+_TOO_MANY_HINT = "Nothing is lost: try again in about %(retry_after_s)s seconds, or cancel a job that is not needed."
+"""Is it the user's own limit? → what to say."""
+
 _BY_TYPE = {
     "greater_than": "This must be greater than %(gt)s.",
     "greater_than_equal": "This must be at least %(ge)s.",
@@ -72,6 +80,8 @@ _BY_TYPE = {
 
 def problem_of(error: ModelmillError) -> Problem:
     text, hint = TITLES.get(error.code, ("", ""))
+    if isinstance(error, TooManyJobs):
+        return Problem(_TOO_MANY[error.detail["is_own"]], hint=_TOO_MANY_HINT, detail=error.detail)
     if not text:
         return Problem(error.message.replace("%", "%%"), hint=error.hint.replace("%", "%%"))
     if error.code == "MODEL_DYNAMIC_SHAPE" and "given" not in error.detail:

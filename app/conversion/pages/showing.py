@@ -15,6 +15,8 @@ from app.kit.wording import file_size
 
 OUTPUTS = tuple(f"out.{stage.step}" for stage in Stage)
 INPUTS = (keys.MODEL, keys.IMAGES)
+TASK = "task"
+"""What an origin begins with that is a training task."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,12 @@ def _place(name: str) -> int:
     return next((at for at, step in enumerate(steps) if step in name.split(".")), len(steps))
 
 
+def trained_by(record: JobRecord) -> str:
+    """Id of the training task that made the model; empty if none did."""
+    kind, _, task_id = record.origin.partition(":")
+    return task_id if kind == TASK else ""
+
+
 def expires_at(record: JobRecord, ttl_s: int) -> datetime | None:
     return from_text(record.finished_at) + timedelta(seconds=ttl_s) if record.finished_at else None
 
@@ -101,7 +109,7 @@ def took_s(record: JobRecord) -> float | None:
     """From submission to end."""
     if record.finished_at is None:
         return None
-    return (from_text(record.finished_at) - from_text(record.created_at)).total_seconds()
+    return max(0.0, (from_text(record.finished_at) - from_text(record.created_at)).total_seconds())
 
 
 def ran_s(stage: StageRecord) -> float | None:

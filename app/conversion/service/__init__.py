@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.conversion.service.admission import Admission
 from app.conversion.service.dispatch import Dispatch
 from app.conversion.service.estimates import Estimates
 from app.conversion.service.expiry import Expiry
@@ -12,7 +13,7 @@ from app.conversion.service.looks import Looks
 from app.conversion.service.submissions import Submissions
 from app.conversion.service.uploads import Uploads
 
-__all__ = ["Conversion", "Dispatch", "Estimates", "Expiry", "Jobs", "Looks", "Submissions", "Uploads"]
+__all__ = ["Admission", "Conversion", "Dispatch", "Estimates", "Expiry", "Jobs", "Looks", "Submissions", "Uploads"]
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from app.conversion import keys, model
+from app.conversion.metrics import count_end
 from app.conversion.model import Artifact, Change, JobError, JobRecord, Stage, StageState
 from app.conversion.store import JobStore
-from app.kit.clock import from_text, now, to_text
+from app.kit.clock import now, to_text
+from app.kit.letter import Letter
 from app.kit.slots import Doing
+from app.kit.tracing import note
 from app.kit.waiting_broker import WaitingBroker
 
 DONE = "done"
+PERIODIC = "periodic"
 QUEUES = tuple(stage.step for stage in Stage)
 SUSPECT_S = 15
 UNDELIVERED_S = 30
@@ -28,8 +32,13 @@ class Dispatch:
         self.store = store
         self.broker = broker
 
+    def letter(self, stage: Stage, job_id: str) -> Letter:
+        """What puts the job on the stage's queue, under its own id: there it can be found, counted and taken back."""
+        return self.broker.letter(stage.step, f"run_{stage.step}", message_id=job_id, job_id=job_id)
+
     def enqueue(self, stage: Stage, job_id: str) -> None:
-        """Put the job on the stage's queue, under its own id: there it can be found, counted and taken back."""
+        """The same at once, for a job that should be on its queue and is not."""
+        self.broker.raise_dead(stage.step, job_id)
         self.broker.send(stage.step, f"run_{stage.step}", message_id=job_id, job_id=job_id)
 
     def send_done(
@@ -39,15 +48,17 @@ class Dispatch:
         self.broker.send(DONE, "done", job_id=job_id, step=step, result=result, reason=reason, facts=facts)
 
     def advance(self, *, job_id: str, step: str, result: str, reason: str | None, facts: dict[str, Any] | None) -> None:
-        """Take in a done message: the next stage is queued, or the job ends."""
+        """Take in a done message: the job ends, or its next stage is noted and queued in one step."""
         stage = Stage(step.upper())
         change = self._change(job_id, stage, result, reason, facts or {})
-        if not self.store.apply(job_id, change) and not self._is_undispatched(job_id, stage):
+        letter = None if change.is_end or stage.next is None else self.letter(stage.next, job_id)
+        if not self.store.apply(job_id, change, letter):
             logger.info("Done message %s/%s of job %s comes too late: nothing to do.", step, result, job_id)
         elif change.is_end:
-            logger.info("Job %s is %s.", job_id, change.fields["status"])
-        elif stage.next is not None:
-            self.enqueue(stage.next, job_id)
+            status = change.fields["status"]
+            count_end(stage.step, status, (facts or {}).get("error", {}).get("code", "STAGE_FAILED"))
+            note(job_status=status)
+            logger.info("Job %s is %s.", job_id, status)
 
     def lost(self, doing: Doing) -> None:
         """A worker ended with this in hand. Its job fails, or is queued again if the worker had not claimed it yet."""
@@ -68,15 +79,18 @@ class Dispatch:
 
     def sweep(self) -> None:
         """What no worker reports by itself: hosts that never come back, dispatches that were cut off."""
-        self.broker.maintain((*QUEUES, DONE))
+        self.broker.maintain((*QUEUES, DONE, PERIODIC))
         alive = self.store.workers()
+        queued: dict[Stage, list[str]] = {stage: [] for stage in Stage}
         for record in self.store.active():
             if record.current.state is StageState.RUNNING:
                 # By the job that it names, not by its name alone: a host may come back under the name of a dead one.
                 worker = alive.get(record.current.worker or "", {})
                 self._sweep_running(record, is_alive=worker.get("job_id") == record.job_id)
             else:
-                self._sweep_queued(record)
+                queued[record.stage].append(record.job_id)
+        for stage, job_ids in queued.items():
+            self._sweep_queued(stage, job_ids)
 
     def _change(self, job_id: str, stage: Stage, result: str, reason: str | None, facts: dict[str, Any]) -> Change:
         moment = to_text(now())
@@ -89,27 +103,22 @@ class Dispatch:
                 summary=facts.get("summary", {}), versions=facts.get("versions", {}),
             )  # fmt: skip
         error = JobError(**{**facts.get("error", {}), "step": stage.step, "reason": reason or "the stage failed"})
-        return model.failed(stage, now=moment, error=error, artifacts=artifacts)
-
-    def _is_undispatched(self, job_id: str, stage: Stage) -> bool:
-        """Did an earlier scheduler take this done message in and die before it queued the next stage?"""
-        record = self.store.get(job_id)
-        if record is None or record.is_terminal or record.stage is not stage.next:
-            return False
-        is_queued = record.current.state is StageState.QUEUED
-        return is_queued and not self.broker.holds(record.stage.step, job_id)
+        return model.failed(
+            stage, now=moment, error=error, artifacts=artifacts, finished_at=facts.get("finished_at", "")
+        )
 
     def _sweep_running(self, record: JobRecord, *, is_alive: bool) -> None:
         if is_alive:
-            self.store.acquit(record.job_id)
-        elif self.store.suspect(record.job_id, after_s=SUSPECT_S):
+            self.store.acquit(record.claim)
+        elif self.store.suspect(record.claim, after_s=SUSPECT_S):  # the claim's, not the job's: stages follow quickly
             self._fail_lost(record)
 
-    def _sweep_queued(self, record: JobRecord) -> None:
-        waited_s = (now() - from_text(record.updated_at)).total_seconds()
-        if waited_s > UNDELIVERED_S and not self.broker.holds(record.stage.step, record.job_id):
-            logger.warning("Job %s was never queued for %s: queued again.", record.job_id, record.stage)
-            self.enqueue(record.stage, record.job_id)
+    def _sweep_queued(self, stage: Stage, job_ids: list[str]) -> None:
+        held = self.broker.held(stage.step, job_ids)
+        for job_id in job_ids:
+            if job_id not in held and self.store.suspect(f"queued:{stage.step}:{job_id}", after_s=UNDELIVERED_S):
+                logger.warning("Job %s was never queued for %s: queued again.", job_id, stage)
+                self.enqueue(stage, job_id)
 
     def _fail_lost(self, record: JobRecord) -> None:
         error = JobError(

@@ -83,6 +83,11 @@ class Estimates:
         found = finish(same, record.stage, elapsed_s=elapsed_s, ahead=ahead or 0, workers=workers) if can_run else None
         return Outlook(ahead, workers, found)
 
+    def pace_s(self, toolchain: str) -> float | None:
+        """Seconds from the end of one job to that of the next, as `pace` reckons; None when that cannot be told."""
+        pasts = [past for past in self._history.value() if past.toolchain == toolchain]
+        return pace(pasts, {stage: self.workers(stage, toolchain) for stage in Stage})
+
     def workers(self, stage: Stage, toolchain: str) -> int:
         """How many living workers serve the stage with this toolchain."""
         return sum(_serves(worker, stage, toolchain) for worker in self._workers.value().values())
@@ -120,6 +125,16 @@ def finish(pasts: Sequence[Past], stage: Stage, *, elapsed_s: float, ahead: int,
     wait_s = _quantile([past.ran_s[stage] for past in pasts], 50) * ahead / max(workers, 1)
     is_overdue = elapsed_s > _quantile([past.ran_s[stage] for past in pasts], 90)
     return Finish(wait_s + _quantile(left_s, 50), wait_s + _quantile(left_s, 90), len(telling), is_overdue)
+
+
+def pace(pasts: Sequence[Past], workers: Mapping[Stage, int]) -> float | None:
+    """Seconds from the end of one job to that of the next while every worker is busy: what the narrowest stage takes.
+
+    None when too few jobs have finished to tell, or when nobody works on some stage.
+    """
+    if len(pasts) < MIN_JOBS or not all(workers.values()):
+        return None
+    return max(_quantile([past.ran_s[stage] for past in pasts], 50) / workers[stage] for stage in Stage)
 
 
 def _quantile(values: Iterable[float], percent: int) -> float:

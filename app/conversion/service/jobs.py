@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from app.conversion import keys, model
-from app.conversion.errors import ArtifactNotReady, JobActive, JobFinished
-from app.conversion.model import Artifact, JobRecord, Stage, StageRecord, StageState
+from app.conversion.errors import ArtifactNotReady, JobActive, JobFinished, JobNotFound
+from app.conversion.metrics import count_end
+from app.conversion.model import Artifact, JobRecord, Stage, StageRecord, StageState, Status
 from app.conversion.store import Filter, JobStore, job_not_found
 from app.kit.clock import from_text, now, to_text
 from app.kit.objects import ObjectMissing, ObjectStore
@@ -67,12 +68,23 @@ class Jobs:
         while not record.is_terminal:
             if self.store.apply(job_id, model.cancelled(record.stage, now=to_text(now()))):
                 self.broker.take_back(record.stage.step, job_id)
+                count_end(record.stage.step, Status.FAILED, model.CANCELLED)
                 return self.get(job_id, user)
             record = self.get(job_id, user)
         raise JobFinished(
             f"Job {job_id} has already ended: {record.status}"
             + (f" ({record.error.reason})." if record.error else ".")
         )  # fmt: skip
+
+    def count_active(self, user: str) -> int:
+        return sum(record.owner == user for record in self.store.active())
+
+    def cancel_all(self, user: str) -> None:
+        """Of this user's; one that ends meanwhile is left as it ended."""
+        for record in self.store.active():
+            if record.owner == user:
+                with contextlib.suppress(JobFinished, JobNotFound):
+                    self.cancel(record.job_id, user)
 
     def delete(self, job_id: str, user: str) -> None:
         """Forget a finished job and all its files."""
@@ -128,4 +140,4 @@ class Jobs:
 def _may_log_come(ended: StageRecord) -> bool:
     if ended.started_at is None or ended.finished_at is None:
         return False
-    return (now() - from_text(ended.finished_at)).total_seconds() < LOG_COMES_WITHIN_S
+    return abs((now() - from_text(ended.finished_at)).total_seconds()) < LOG_COMES_WITHIN_S

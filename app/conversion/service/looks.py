@@ -177,7 +177,7 @@ class Looks:
             return found
 
     def _run(self, target: str, request: dict[str, Any], folder: Path) -> dict[str, Any]:
-        limits = Limits(self.settings.stage_memory_bytes, min(self.settings.intake_time_s, LOOK_TIME_S), 1)
+        limits = Limits(self.settings.intake_memory_bytes, min(self.settings.intake_time_s, LOOK_TIME_S), 1)
         return self.sandbox.run(target, request, work_dir=folder, limits=limits).result
 
     @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -13,8 +14,10 @@ from uuid import uuid4
 
 from app.conversion import keys, model
 from app.conversion.errors import KeyNotFound, StageCrashed, StageOutOfMemory, StageTimedOut
+from app.conversion.metrics import JOBS_SUBMITTED
 from app.conversion.model import Artifact, JobRecord, Stage
 from app.conversion.options import Options
+from app.conversion.service.admission import Admission
 from app.conversion.service.dispatch import Dispatch
 from app.conversion.service.uploads import Uploads
 from app.conversion.store import JobStore
@@ -22,25 +25,31 @@ from app.conversion.toolchains.sandbox import Limits, Sandbox
 from app.kit.clock import now, to_text
 from app.kit.errors import BadInput
 from app.kit.objects import ObjectMissing, ObjectStore
+from app.kit.tracing import note
 from app.settings import Settings
 
 CHECK = "app.conversion.intake:check_submission"
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Submission:
+    """origin: see JobRecord. job_id: given by whoever may have to submit again after a crash, and wants one job."""
+
     model_key: str
     quant_key: str
     owner: str
     name: str = ""
     tags: tuple[str, ...] = ()
     options: Options = field(default_factory=Options)
+    origin: str = ""
+    job_id: str = ""
 
 
 class Submissions:
     def __init__(
         self, settings: Settings, store: JobStore, objects: ObjectStore, sandbox: Sandbox, uploads: Uploads,
-        dispatch: Dispatch,
+        dispatch: Dispatch, admission: Admission,
     ) -> None:  # fmt: skip
         self.settings = settings
         self.store = store
@@ -48,26 +57,31 @@ class Submissions:
         self.sandbox = sandbox
         self.uploads = uploads
         self.dispatch = dispatch
+        self.admission = admission
 
     def submit(self, submission: Submission) -> JobRecord:
-        """Create a job from stored inputs. Bad inputs raise BadInput with nothing created."""
-        self._check_toolchain(submission.options)
+        """Create a job from stored inputs. Bad inputs raise BadInput, too many jobs TooManyJobs; nothing is created."""
+        self.admission.check(submission.owner, submission.options.toolchain)
+        self.check_toolchain(submission.options)
         for key in (submission.model_key, submission.quant_key):
             self._check_key(key, submission.owner)
         intake = self._check_inputs(submission)
-        job_id = str(uuid4())
+        job_id = submission.job_id or str(uuid4())
         try:
             inputs = self._keep_inputs(job_id, submission, intake.pop("sha256"))
             moment = now()
             record = model.submitted(
                 job_id, now=to_text(moment), owner=submission.owner, name=submission.name, tags=submission.tags,
-                options=submission.options, inputs=inputs, intake=intake,
+                options=submission.options, inputs=inputs, intake=intake, origin=submission.origin,
             )  # fmt: skip
-            self.store.create(record, score=int(moment.timestamp() * 1_000_000))
-            self.dispatch.enqueue(Stage.ONNX, job_id)
+            letter = self.dispatch.letter(Stage.ONNX, job_id)
+            self.admission.admit(record, score=int(moment.timestamp() * 1_000_000), letter=letter)
         except BaseException:
             self._undo(job_id)
             raise
+        JOBS_SUBMITTED.inc()
+        note(job_id=job_id)
+        logger.info("Job %s is submitted.", job_id, extra={"job_id": job_id})
         return record
 
     def remembered(self, job_id: str, owner: str) -> Submission:
@@ -78,9 +92,11 @@ class Submissions:
         return Submission(
             model_key=keys.input_(job_id, keys.MODEL), quant_key=keys.input_(job_id, keys.IMAGES), owner=owner,
             name=asked["name"], tags=tuple(asked["tags"]), options=Options.model_validate(asked["options"]),
+            origin=asked.get("origin", ""),
         )  # fmt: skip
 
-    def _check_toolchain(self, options: Options) -> None:
+    def check_toolchain(self, options: Options) -> None:
+        """Is it installed here? Raises BadInput."""
         offered = self.settings.toolchains
         if options.toolchain not in offered:
             raise BadInput(
@@ -125,7 +141,7 @@ class Submissions:
                     "max_images": settings.max_images,
                 },
             }
-            limits = Limits(settings.stage_memory_bytes, settings.intake_time_s, 1)
+            limits = Limits(settings.intake_memory_bytes, settings.intake_time_s, 1)
             return self.sandbox.run(CHECK, request, work_dir=folder, limits=limits).result
         except (StageCrashed, StageOutOfMemory, StageTimedOut) as error:
             raise BadInput(
@@ -147,6 +163,7 @@ class Submissions:
             "name": submission.name,
             "tags": submission.tags,
             "options": submission.options.model_dump(mode="json"),
+            "origin": submission.origin,
             "created_at": to_text(now()),
         }
         self.objects.put(keys.request(job_id), [json.dumps(asked).encode()], content_type="application/json")

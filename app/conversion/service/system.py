@@ -162,7 +162,7 @@ def _oldest_s(conversion: Conversion, queue: str, now: datetime) -> float | None
     first = broker.client.lindex(broker.list_key(queue), 0)
     record = conversion.jobs.store.get(first.decode()) if first else None
     queued_at = record.stages[queue].queued_at if record else None
-    return (now - from_text(queued_at)).total_seconds() if queued_at else None
+    return max(0.0, (now - from_text(queued_at)).total_seconds()) if queued_at else None
 
 
 def _redis_health(conversion: Conversion) -> Health:

@@ -88,7 +88,7 @@ def _run(conversion: Conversion, folder: Path, names: list[str]) -> list[int]:
         "names": names,
         "limits": {"max_images": settings.max_images, "unpacked_bytes": settings.max_unpacked_bytes},
     }
-    limits = Limits(min(MEMORY_BYTES, settings.stage_memory_bytes), settings.intake_time_s, 1)
+    limits = Limits(min(MEMORY_BYTES, settings.intake_memory_bytes), settings.intake_time_s, 1)
     try:
         finished = conversion.submissions.sandbox.run(MAKE, request, work_dir=folder, limits=limits)
     except ModelmillError:

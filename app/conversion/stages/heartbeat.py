@@ -82,7 +82,8 @@ class Heartbeat:
                         self.store.announce(self.worker, self.text(None), self.ttl_s)
                         quiet_for_s = 0.0
                 except redis.RedisError as error:
-                    logger.warning("No sign of life from %s: %s", self.worker, error)
+                    about = {"job_id": stage.record.job_id if stage else None, "worker": self.worker}
+                    logger.warning("No sign of life from %s: %s", self.worker, error, extra=about)
             if self._stop.wait(EVERY_S):
                 break
             quiet_for_s += EVERY_S

@@ -9,11 +9,15 @@ from typing import IO
 
 
 class StageLog:
-    """Written by the stage's thread, drained by its heartbeat. What exceeds limit_bytes is dropped and counted."""
+    """Written by the stage's thread, drained by its heartbeat. What exceeds limit_bytes is dropped and counted.
 
-    def __init__(self, path: Path, limit_bytes: int) -> None:
+    live_bytes: how much is handed on; what comes after it only goes to the file, and is not held in memory for nobody.
+    """
+
+    def __init__(self, path: Path, limit_bytes: int, live_bytes: int) -> None:
         self.path = path
         self.limit_bytes = limit_bytes
+        self.live_bytes = live_bytes
         self._lock = threading.Lock()
         self._pending = bytearray()
         self._written = 0
@@ -35,14 +39,16 @@ class StageLog:
     def write(self, data: bytes) -> None:
         kept = data[: max(0, self.limit_bytes - self._written)]
         self._dropped += len(data) - len(kept)
-        if kept:
-            self._file.write(kept)
-            self._written += len(kept)
-            with self._lock:
-                self._pending += kept
+        if not kept:
+            return
+        self._file.write(kept)
+        live = kept[: max(0, self.live_bytes - self._written)]
+        self._written += len(kept)
+        with self._lock:
+            self._pending += live
 
     def drain(self) -> bytes:
-        """What was written since the last call."""
+        """What was written since the last call, as far as it is to be shown live."""
         with self._lock:
             portion, self._pending = bytes(self._pending), bytearray()
         return portion

@@ -6,26 +6,30 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from typing import Any, TypeVar
 from uuid import uuid4
 
 from app.conversion import model
 from app.conversion.errors import StageCancelled, StageFailed
+from app.conversion.metrics import STAGE_SECONDS
 from app.conversion.model import Artifact, JobError, JobRecord, Stage
 from app.conversion.stages.heartbeat import Heartbeat, RunningStage
 from app.conversion.stages.log import StageLog
 from app.conversion.stages.workspace import Workspace
 from app.conversion.store import JobStore
 from app.conversion.toolchains.sandbox import Hooks, Limits, Sandbox
-from app.kit.clock import now, to_text
+from app.kit.clock import from_text, now, to_text
 from app.kit.errors import ModelmillError, Unavailable
 from app.kit.insistence import until_answered
-from app.kit.objects import ObjectStore
+from app.kit.objects import ObjectStore, StoreFull
 from app.kit.slots import Doing, Slot
+from app.kit.tracing import span
 from app.settings import Settings
 
 CHILD = "app.conversion.stages.child:run_stage"
 UPLOAD_AGAIN_S = (1.0, 2.0, 4.0, 8.0, 16.0)
+TELL_OPERATOR = "Submit the job again; if it fails again, tell the operator: the worker's own log says more."
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -44,13 +48,11 @@ class Worker:
 
 @dataclass
 class Outcome:
-    """facts travel in the done message beside the requirement's four fields. interruption: the process was told to end;
-    raised once the outcome is reported."""
+    """facts travel in the done message beside the requirement's four fields."""
 
     result: str
     reason: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
-    interruption: BaseException | None = None
 
 
 class StageRunner:
@@ -68,30 +70,35 @@ class StageRunner:
         claim = model.claimed(stage, worker=worker.slot.name, now=to_text(now()), token=uuid4().hex)
         # Before the claim: should this process die right after it, the slot must know.
         worker.slot.write(Doing(worker.broker_id, job_id, claim.fields["claim"], str(self.settings.work / job_id)))
-        record = until_answered(lambda: self.store.claim(job_id, claim), f"claim job {job_id}")
+        with span("claim"):
+            record = until_answered(lambda: self.store.claim(job_id, claim), f"claim job {job_id}")
         if record is None:
             logger.info("Job %s is not waiting for %s: nothing to do.", job_id, stage)
             worker.slot.write(Doing(worker.broker_id))
             return
+        begin = time.monotonic()
         with worker.heartbeat.during(record) as running:
             outcome = self.work(record, running)
+        took_s = time.monotonic() - begin
         if not running.lost:
-            self.report(job_id, stage.step, outcome)
+            self.report(job_id, stage.step, outcome, _after(record.current.started_at, took_s))
+        STAGE_SECONDS.labels(stage.step, record.options.toolchain, outcome.result).observe(took_s)
         worker.slot.write(Doing(worker.broker_id))
-        if outcome.interruption is not None:
-            raise outcome.interruption
+        said = f": {outcome.reason}" if outcome.reason else ""
+        logger.info("Stage %s of job %s ended after %.3f s: %s%s.", stage.step, job_id, took_s, outcome.result, said)
 
     def work(self, record: JobRecord, running: RunningStage) -> Outcome:
         """Everything between the claim and the report; no error leaves it, for each is an outcome."""
+        space = Workspace(self.settings.work, record, self.objects)
         try:
-            with Workspace(self.settings.work, record, self.objects) as space:
+            with space:
                 return self._work_in(space, running)
-        except BaseException as error:  # noqa: BLE001  # also the order to end, which run() obeys once it is reported
-            return _failure(error)
+        except BaseException as error:  # noqa: BLE001  # also the order to end: it is an outcome too, and then this process ends anyway
+            return _failure(space.cause_of(error))
 
-    def report(self, job_id: str, step: str, outcome: Outcome) -> None:
+    def report(self, job_id: str, step: str, outcome: Outcome, finished_at: str) -> None:
         """Send the done message, however long Redis is away: a lost one would leave the job hanging for ever."""
-        facts = {**outcome.facts, "finished_at": to_text(now())}
+        facts = {**outcome.facts, "finished_at": finished_at}
         until_answered(
             lambda: self.send_done(
                 job_id=job_id, step=step, result=outcome.result, reason=outcome.reason, facts=facts
@@ -100,19 +107,20 @@ class StageRunner:
         )  # fmt: skip
 
     def _work_in(self, space: Workspace, running: RunningStage) -> Outcome:
-        again(space.fetch_inputs)
+        with span("fetch inputs"):
+            again(space.fetch_inputs)
         try:
-            with StageLog(space.log, self.settings.log_bytes) as log:
+            with span("toolchain"), StageLog(space.log, self.settings.log_bytes, self.settings.live_log_bytes) as log:
                 running.log = log
                 finished = self.sandbox.run(
                     CHILD, self._request(space), work_dir=space.folder, limits=self._limits(space.stage),
                     hooks=Hooks(on_log=log.write, on_progress=running.report, should_stop=lambda: running.lost),
                 )  # fmt: skip
+            result = finished.result
+            with span("upload"):
+                artifacts = again(lambda: space.store_outputs(result, max_bytes=self.settings.max_artifact_bytes))
         except ModelmillError as error:
-            artifacts = again(space.store_log)
-            return _failure(error, artifacts)
-        result = finished.result
-        artifacts = again(lambda: space.store_outputs(result, max_bytes=self.settings.max_artifact_bytes))
+            return _failure(space.cause_of(error), _log_if_possible(space, error))
         artifacts |= again(space.store_log)
         used = {"cpu_s": finished.cpu_s, "wall_s": finished.wall_s, "peak_bytes": finished.peak_bytes}
         facts = {"summary": {**result["summary"], **used}, "versions": result["versions"]}
@@ -135,30 +143,50 @@ class StageRunner:
         return Limits(settings.stage_memory_bytes, settings.stage_time_s(stage.step), settings.threads)
 
 
+def _after(started_at: str | None, took_s: float) -> str:
+    """When the stage ended, by the clock that began it: the wall clock may have been set meanwhile."""
+    return to_text(from_text(started_at or to_text(now())) + timedelta(seconds=took_s))
+
+
 def again(call: Callable[[], T]) -> T:
-    """Repeat a transfer for half a minute while the store is away."""
+    """Repeat a transfer for half a minute while the store is away. When it is full, that is no matter of seconds."""
+    deadline = None
     for pause_s in UPLOAD_AGAIN_S:
         try:
             return call()
+        except StoreFull:
+            raise
         except Unavailable as error:
+            deadline = deadline or time.monotonic() + sum(UPLOAD_AGAIN_S)
+            if time.monotonic() > deadline:  # a store that answers nothing makes each try a long one
+                raise
             logger.warning("The object store: %s Again in %g s.", error.message, pause_s)
             time.sleep(pause_s)
     return call()
+
+
+def _log_if_possible(space: Workspace, failure: ModelmillError) -> dict[str, Artifact]:
+    """The stage has failed already, and why is the news: not that its log could not be stored either."""
+    try:
+        return space.store_log() if isinstance(failure, Unavailable) else again(space.store_log)
+    except (ModelmillError, OSError) as error:
+        logger.warning("The log of a failed stage is lost: %s", error)
+        return {}
 
 
 def _failure(error: BaseException, artifacts: dict[str, Artifact] | None = None) -> Outcome:
     if isinstance(error, ModelmillError):
         known = error
     elif isinstance(error, OSError):
-        known = StageFailed(f"the worker could not use its work folder: {error.strerror or error}")
+        known = StageFailed(f"the worker could not use its work folder: {error.strerror or error}", hint=TELL_OPERATOR)
     elif isinstance(error, Exception):
         logger.error("A stage failed in an unforeseen way.", exc_info=error)
-        known = StageFailed(f"{type(error).__name__}: {error}")
+        known = StageFailed(f"{type(error).__name__}: {error}", hint=TELL_OPERATOR)
     else:
         known = StageCancelled("the worker was shut down", hint="Submit the job again.")
     failed = JobError(step="", reason=known.message, code=known.code, hint=known.hint, detail=known.detail)
     facts = {"error": asdict(failed), "artifacts": _plain(artifacts or {})}
-    return Outcome("fail", known.message, facts, None if isinstance(error, Exception) else error)
+    return Outcome("fail", known.message, facts)
 
 
 def _plain(artifacts: dict[str, Artifact]) -> dict[str, dict[str, Any]]:

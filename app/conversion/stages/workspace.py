@@ -5,18 +5,25 @@ Everything comes from the object store and goes back to it, so workers share not
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 from app.conversion import keys
-from app.conversion.errors import StageFailed
+from app.conversion.errors import StageCancelled, StageFailed, StageOutOfMemory, StageTimedOut, WorkDiskFull
 from app.conversion.model import Artifact, JobRecord, Stage
 from app.conversion.toolchains.base import OUTPUTS, SCRATCH
-from app.kit.objects import ObjectStore, Stored
+from app.kit.errors import ModelmillError
+from app.kit.objects import ObjectStore, Stored, StoreFull
+from app.kit.private import make_private
 
 IMAGES_IN_SCRATCH = "quant"
+LEAST_FREE_BYTES = 1 << 20
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+OTHER_CAUSES = (StageCancelled, StageOutOfMemory, StageTimedOut)
 
 
 class Workspace:
@@ -29,7 +36,8 @@ class Workspace:
 
     def __enter__(self) -> Workspace:
         self._remove()
-        self.folder.mkdir(parents=True, mode=0o700)
+        make_private(self.folder.parent)
+        self.folder.mkdir(mode=0o700)
         (self.folder / SCRATCH).mkdir(mode=0o700)
         return self
 
@@ -42,6 +50,13 @@ class Workspace:
         return None if self.stage is Stage.NEF else self.folder / SCRATCH / IMAGES_IN_SCRATCH
 
     def fetch_inputs(self) -> None:
+        """Raises WorkDiskFull when they do not fit here."""
+        try:
+            self._fetch_inputs()
+        except StoreFull as error:  # a download fills no store but the disk it goes to
+            raise self._disk_full(error) from error
+
+    def _fetch_inputs(self) -> None:
         job_id = self.record.job_id
         if self.stage is Stage.ONNX:
             self.objects.get_file(keys.input_(job_id, keys.MODEL), self.folder / keys.MODEL)
@@ -55,22 +70,38 @@ class Workspace:
                 self.objects.get_file(artifact.key, self.folder / f"out.{name}")
 
     def store_outputs(self, result: dict[str, Any], *, max_bytes: int) -> dict[str, Artifact]:
-        """Upload the output, the report and extra files. Raises StageFailed for a missing or too large output."""
+        """Upload the output, the report and extra files; in a store that fills up meanwhile none of them stays.
+
+        Raises StageFailed for a missing or too large one.
+        """
         output = Path(result["output"])
         if not output.is_file() or output.stat().st_size == 0:
-            raise StageFailed(f"the toolchain reported success, but {output.name} is missing or empty")
-        if output.stat().st_size > max_bytes:
-            raise StageFailed(f"{output.name} is larger than the {max_bytes} bytes that an artifact may have")
+            raise StageFailed(
+                f"the toolchain reported success, but {output.name} is missing or empty", hint="The log may tell why."
+            )
+        extra = {name: Path(path) for name, path in result["extra_files"].items()}
+        for path in (output, *extra.values()):
+            _require_size(path, max_bytes)
+        try:
+            return self._store(output, json.dumps(result["report"], allow_nan=False).encode(), extra)
+        except StoreFull:
+            job_id = self.record.job_id
+            for key in (keys.result(job_id, self.stage), keys.report(job_id, self.stage)):
+                self.objects.delete(key)
+            for name in extra:
+                self.objects.delete(keys.extra_file(job_id, name))
+            raise
+
+    def _store(self, output: Path, report: bytes, extra: dict[str, Path]) -> dict[str, Artifact]:
         job_id, step = self.record.job_id, self.stage.step
-        report = json.dumps(result["report"], allow_nan=False).encode()
         stored = {
             OUTPUTS[self.stage]: self.objects.put_file(keys.result(job_id, self.stage), output),
             f"{step}.json": self.objects.put(
                 keys.report(job_id, self.stage), [report], content_type="application/json"
             ),
         }
-        for name, path in result["extra_files"].items():
-            stored[name] = self.objects.put_file(keys.extra_file(job_id, name), Path(path))
+        for name, path in extra.items():
+            stored[name] = self.objects.put_file(keys.extra_file(job_id, name), path)
         return {name: _artifact(found) for name, found in stored.items()}
 
     def store_log(self) -> dict[str, Artifact]:
@@ -80,11 +111,40 @@ class Workspace:
         stored = self.objects.put_file(key, self.log, content_type="text/plain; charset=utf-8")
         return {f"{self.stage.step}.log": _artifact(stored)}
 
+    def cause_of(self, error: BaseException) -> BaseException:
+        """The error, or WorkDiskFull if that is what it comes of: however a toolchain tells that it could not write,
+        or whether it tells at all. Ask before the folder is removed."""
+        if isinstance(error, OSError):
+            return self._disk_full(error) if error.errno in NO_SPACE else error
+        if not isinstance(error, StageFailed) or isinstance(error, (*OTHER_CAUSES, WorkDiskFull)):
+            return error
+        says_so = any(os.strerror(number) in error.message for number in NO_SPACE)
+        return self._disk_full(error) if says_so or self._is_disk_full() else error
+
+    def _is_disk_full(self) -> bool:
+        return self.folder.exists() and shutil.disk_usage(self.folder).free < LEAST_FREE_BYTES
+
+    def _disk_full(self, error: ModelmillError | OSError) -> WorkDiskFull:
+        return WorkDiskFull(
+            f"no space left on the work disk of worker {self.record.current.worker}",
+            hint="Use fewer or smaller reference images, or ask the operator for more space under MODELMILL_WORK_DIR; "
+            "then submit the job again.",
+            detail={"cause": str(error)},
+        )
+
     def _before(self) -> str:
         return {Stage.ONNX: "-", Stage.BIE: "onnx", Stage.NEF: "bie"}[self.stage]
 
     def _remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _require_size(path: Path, max_bytes: int) -> None:
+    if path.stat().st_size > max_bytes:
+        raise StageFailed(
+            f"{path.name} is larger than the {max_bytes} bytes that an artifact may have",
+            hint="Convert a smaller model; the operator can raise MODELMILL_MAX_ARTIFACT_BYTES.",
+        )
 
 
 def _artifact(stored: Stored) -> Artifact:

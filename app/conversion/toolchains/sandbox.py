@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
+import re
 import selectors
 import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,14 +29,30 @@ from app.conversion.errors import (
     StageOutOfMemory,
     StageTimedOut,
 )
-from app.kit.errors import ModelmillError
+from app.kit.errors import ModelmillError, Unavailable
 
 POLL_S = 0.25
 READ_BYTES = 1 << 16
 START_TRIES = 2
+PATIENCE_S = 20.0
 END_S = 10.0
+ENVIRONMENT = re.compile(
+    r"PATH|HOME|USER|LOGNAME|SHELL|PWD|LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|TMPDIR|PYTHONPATH|LD_LIBRARY_PATH|LD_PRELOAD|"
+    r"(CUDA|NVIDIA|OMP|MKL|OPENBLAS|MALLOC|CONDA|KNERON|KTC)_[A-Z0-9_]+"
+)
+"""All that a child gets of our environment. Whoever wrote a model must not find the keys of the installation there."""
+AS_ROOT = (
+    "This process runs as root, and so does every conversion it starts: a hostile model that breaks out of its "
+    "toolchain owns the machine. Run Modelmill as a user of its own, which needs no rights but to its data folder."
+)
+LESS_MEMORY = "Use fewer or smaller reference images or fewer threads, or ask the operator for a higher limit."
+logger = logging.getLogger(__name__)
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
 """A stage allocates the same tensors over and over: glibc keeps them rather than give each back to the kernel."""
+
+
+class SandboxBusy(Unavailable):
+    code = "SANDBOX_BUSY"
 
 
 @dataclass(frozen=True)
@@ -79,15 +97,21 @@ class _Run:
 
 
 class Sandbox:
-    """One fork server and the runs in its children. Safe to use from several threads."""
+    """One fork server and the runs in its children. Safe to use from several threads.
 
-    def __init__(self) -> None:
+    at_once: so many runs may be under way; further ones wait, but not long, for they hold a thread each.
+    """
+
+    def __init__(self, *, at_once: int = 1) -> None:
+        self._room = threading.BoundedSemaphore(at_once)
         self._lock = threading.Lock()
         self._server: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
     def start(self) -> None:
         """Start the fork server now, so that the first run does not wait for its imports."""
+        if os.geteuid() == 0:
+            logger.warning(AS_ROOT)
         with self._lock:
             self._ensure_server()
 
@@ -104,9 +128,17 @@ class Sandbox:
     ) -> Finished:
         """Call target ("module:function", as function(request, progress)) in a child.
 
-        Raises what the function raised if that is a ModelmillError; StageCrashed, StageOutOfMemory, StageTimedOut or
-        StageCancelled for the other ends; StageFailed for an exception that it did not foresee.
+        Raises SandboxBusy; what the function raised if that is a ModelmillError; StageCrashed, StageOutOfMemory,
+        StageTimedOut or StageCancelled for the other ends; StageFailed for an exception that it did not foresee.
         """
+        if not self._room.acquire(timeout=PATIENCE_S):
+            raise SandboxBusy("Too many files are being checked here just now.", hint="Try again in a moment.")
+        try:
+            return self._run(target, request, work_dir, limits, hooks or Hooks())
+        finally:
+            self._room.release()
+
+    def _run(self, target: str, request: dict[str, Any], work_dir: Path, limits: Limits, hooks: Hooks) -> Finished:
         ours, theirs = socket.socketpair()
         log_read, log_write = os.pipe()
         report_read, report_write = os.pipe()
@@ -117,7 +149,7 @@ class Sandbox:
             theirs.close()
             os.close(log_write)
             os.close(report_write)
-        run = _Run(ours, log_read, report_read, limits, hooks or Hooks())
+        run = _Run(ours, log_read, report_read, limits, hooks)
         try:
             _follow(run)
         except BaseException:
@@ -147,7 +179,7 @@ class Sandbox:
         self._forget_server()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-m", "app.conversion.toolchains.forkserver", str(theirs.fileno())]
-        env = {**os.environ, **MALLOC, "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+        env = {**child_environment(os.environ), **MALLOC, "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
         self._server = subprocess.Popen(command, pass_fds=[theirs.fileno()], start_new_session=True, env=env)
         theirs.close()
         self._control = ours
@@ -157,6 +189,10 @@ class Sandbox:
         if self._control is not None:
             self._control.close()
         self._server = self._control = None
+
+
+def child_environment(ours: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in ours.items() if ENVIRONMENT.fullmatch(name)}
 
 
 def _follow(run: _Run) -> None:
@@ -234,7 +270,7 @@ def _judge(run: _Run) -> Finished:
 def _out_of_memory(run: _Run, outcome: dict[str, Any]) -> StageOutOfMemory:
     return StageOutOfMemory(
         f"out of memory: it needs more than the {run.limits.memory_bytes / 2**30:.1f} GiB a stage may use",
-        hint="Use fewer or smaller reference images or fewer threads, or ask the operator for a higher limit.",
+        hint=LESS_MEMORY,
         detail={"peak_bytes": outcome["peak_bytes"], "said": run.last.get("out_of_memory", "")},
     )
 
@@ -247,6 +283,8 @@ def _failure(last: dict[str, Any], status: int) -> ModelmillError:
     if status < 0:
         name = signal.Signals(-status).name
         if name == "SIGKILL":
-            return StageOutOfMemory("killed (SIGKILL), most likely by the kernel for lack of memory")
+            return StageOutOfMemory("killed (SIGKILL), most likely by the kernel for lack of memory", hint=LESS_MEMORY)
         return StageCrashed(f"crashed: {name}", hint="The last lines of the log may tell where.")
-    return StageCrashed(f"ended with exit code {status} and without a result")
+    return StageCrashed(
+        f"ended with exit code {status} and without a result", hint="The last lines of the log may tell why."
+    )

@@ -238,8 +238,8 @@ def _take(fd: int, path: Path) -> None:
                 return
         finally:
             os.close(parent_fd)
-    with folder.disk_errors(), path.open("xb") as target:
-        folder.copy_all(fd, target.fileno())
+    with folder.disk_errors(folder.FULL_HERE), path.open("xb") as target:
+        folder.copy_all(fd, target.fileno(), full=folder.FULL_HERE)
 
 
 def _digest(fd: int) -> tuple[int, str]:

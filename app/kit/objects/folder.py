@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.kit.objects.base import StoreFull, StoreRefused, StoreUnavailable
+from app.kit.private import make_private
 
 FOLDER_SUFFIX = ".d"
 PAYLOAD_SUFFIX = ".bin"
@@ -35,28 +36,30 @@ _PLANTED = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR)
 _NO_FAST_COPY = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
 _NO_LINK = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOENT, errno.EOPNOTSUPP, errno.ENOSYS)
 _COPY_BYTES = 1 << 30
+FULL = "The object store is full: its disk has no room for this object"
+FULL_HERE = "The disk of this machine has no room for a copy of this object"
 
 
 @contextmanager
-def disk_errors() -> Iterator[None]:
+def disk_errors(full: str = FULL) -> Iterator[None]:
     """Turn an OSError of the disk into StoreFull, StoreRefused or StoreUnavailable.
 
-    FileNotFoundError passes: what it means is known where it is raised.
+    FileNotFoundError passes: what it means is known where it is raised. full: what to say when there is no space.
     """
     try:
         yield
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise from_os_error(error) from error
+        raise from_os_error(error, full) from error
 
 
-def from_os_error(error: OSError) -> StoreFull | StoreRefused | StoreUnavailable:
+def from_os_error(error: OSError, full: str = FULL) -> StoreFull | StoreRefused | StoreUnavailable:
     """The error of the house for what the operating system said."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     if error.errno in _FULL:
         return StoreFull(
-            f"The disk has no room for this object ({reason}).",
+            f"{full} ({reason}).",
             hint="Delete old jobs or enlarge the disk, then try again.",
         )
     if error.errno in _PLANTED:
@@ -79,7 +82,7 @@ class Folder:
         self.root = root
         with disk_errors():
             for name in ("objects", "drafts"):
-                (root / name).mkdir(parents=True, exist_ok=True)
+                make_private(root / name)
             self._sweep_drafts()
 
     @contextmanager
@@ -214,9 +217,9 @@ def write_all(fd: int, data: bytes) -> None:
             view = view[os.write(fd, view) :]
 
 
-def copy_all(source_fd: int, target_fd: int) -> None:
+def copy_all(source_fd: int, target_fd: int, *, full: str = FULL) -> None:
     """Copy a file from its start by the kernel: shared blocks where the file system can, else sendfile."""
-    with disk_errors():
+    with disk_errors(full):
         os.lseek(source_fd, 0, os.SEEK_SET)
         try:
             while os.copy_file_range(source_fd, target_fd, _COPY_BYTES):

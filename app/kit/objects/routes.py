@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from contextlib import suppress
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app.kit.errors import TooLarge
-from app.kit.handover import Abandoned, Handover
+from app.kit.handover import hand_over
 from app.kit.http import stream_bytes
 from app.kit.objects.base import ObjectStore
 from app.kit.objects.signing import verify
@@ -19,24 +16,10 @@ from app.kit.objects.signing import verify
 
 async def put_object(request: Request) -> Response:
     key = _verified_key(request, "PUT")
-    handover: Handover[bytes] = Handover()
     store: ObjectStore = request.app.state.objects
     limit = max(request.app.state.settings.max_model_bytes, request.app.state.settings.max_images_bytes)
-    storing = asyncio.create_task(run_in_threadpool(store.put, key, handover, max_bytes=limit))
-    storing.add_done_callback(lambda _: handover.close())
     try:
-        async for chunk in request.stream():
-            if storing.done():
-                break
-            await handover.put(chunk, len(chunk))
-        await handover.end()
-    except BaseException as error:
-        await handover.end(Abandoned(str(error)))
-        with suppress(Exception):
-            await storing
-        raise
-    try:
-        stored = await storing
+        stored = await hand_over(request.stream(), lambda chunks: store.put(key, chunks, max_bytes=limit))
     except TooLarge as error:
         raise TooLarge(error.message, hint="Send a smaller file; the operator can raise the limit.") from None
     return Response(status_code=200, headers={"ETag": f'"{stored.sha256}"'})

@@ -36,7 +36,7 @@ from app.kit.objects.base import (
     check_prefix,
     check_range,
 )
-from app.kit.objects.folder import disk_errors
+from app.kit.objects.folder import FULL_HERE, disk_errors
 from app.kit.objects.s3_connection import Bucket, Connection
 from app.kit.objects.s3_errors import s3_errors
 from app.kit.objects.s3_upload import Metered, cut, upload
@@ -99,7 +99,7 @@ class S3Store:
         info = _info_of_response(key, response)
         part = path.with_name(f".{uuid.uuid4().hex}.part")
         try:
-            with disk_errors(), part.open("xb") as file:
+            with disk_errors(FULL_HERE), part.open("xb") as file:
                 for chunk in _stream(response, CHUNK_BYTES):
                     file.write(chunk)
             part.replace(path)

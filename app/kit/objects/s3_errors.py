@@ -12,7 +12,11 @@ from urllib3.exceptions import HTTPError
 from app.kit.errors import ModelmillError, TooLarge
 from app.kit.objects.base import ObjectMissing, StoreFull, StoreRefused, StoreUnavailable
 
-_NO_ROOM = (StoreFull, "The S3 server has no room for this object", "Delete old jobs, or enlarge its disk or quota.")
+_NO_ROOM = (
+    StoreFull,
+    "The object store is full: the S3 server has no room for this object",
+    "Delete old jobs, or enlarge its disk or quota.",
+)
 _NO_RIGHT = (
     StoreRefused,
     "The S3 server refuses our credentials",
@@ -82,7 +86,8 @@ def _from_code(error: S3Error, key: str) -> ModelmillError:
 
 def _from_status(status: int) -> ModelmillError:
     if status == 507:
-        return StoreFull("The S3 server has no room for this object.", hint="Delete old jobs or enlarge the disk.")
+        _, message, hint = _NO_ROOM
+        return StoreFull(f"{message}.", hint=hint)
     return StoreUnavailable(f"The S3 server is in trouble (HTTP {status}).", hint="Try again in a moment.")
 
 

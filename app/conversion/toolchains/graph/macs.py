@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from math import prod
 
 import onnx
-from onnx import shape_inference
 
 from app.conversion.toolchains.graph import walk
+from app.conversion.toolchains.graph.inference import FAILURES, inferred
 from app.conversion.toolchains.graph.skeleton import skeleton
 from app.conversion.toolchains.graph.specs import axis_of
 
@@ -38,8 +38,8 @@ def _shapes(model: onnx.ModelProto) -> Shapes:
     """Every tensor whose shape is fully known."""
     bare = skeleton(model)
     try:
-        graph = shape_inference.infer_shapes(bare, data_prop=True).graph
-    except (shape_inference.InferenceError, RuntimeError, ValueError, TypeError):
+        graph = inferred(bare).graph
+    except FAILURES:
         graph = bare.graph
     known = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     for value in (*graph.input, *graph.value_info, *graph.output):

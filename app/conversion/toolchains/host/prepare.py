@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.conversion.toolchains.graph import opset_of
+from app.kit.reasons import reason_of
 
 Model = Any
 """onnx.ModelProto"""
@@ -65,8 +66,8 @@ def upgrade_opset(model: Model) -> Prepared:
         converted = version_converter.convert_version(model, OPSET_TARGET)
         checker.check_model(converted)
     except (RuntimeError, ValueError, checker.ValidationError) as error:
-        reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
-        return Prepared(model, warnings=[f"opset {before} was kept: the version converter cannot do it ({reason})"])
+        told = f"opset {before} was kept: the version converter cannot do it ({reason_of(error)})"
+        return Prepared(model, warnings=[told])
     converted.ir_version = max(converted.ir_version, IR_MIN)
     return Prepared(converted, [f"opset {before} → {OPSET_TARGET}"])
 
@@ -134,7 +135,7 @@ def _same_operator_upstream(node: Any, makers: dict[str, Any]) -> Any | None:
 
 def infer_shapes(model: Model) -> Model:
     """The model with the shapes of its inner tensors and outputs written down, as far as they can be known."""
-    from onnx import shape_inference
+    from app.conversion.toolchains.graph.inference import FAILURES, inferred
 
     if model.ByteSize() > PROTOBUF_BYTES_MAX:
         return model
@@ -143,13 +144,13 @@ def infer_shapes(model: Model) -> Model:
         if any(not axis.dim_value for axis in output.type.tensor_type.shape.dim):
             output.type.tensor_type.ClearField("shape")  # else a symbolic axis would outlive the fixed inputs
     try:
-        inferred = shape_inference.infer_shapes(fresh, data_prop=True)
-    except (RuntimeError, shape_inference.InferenceError):
+        found = inferred(fresh)
+    except FAILURES:
         return model
-    for output, before in zip(inferred.graph.output, model.graph.output, strict=True):
+    for output, before in zip(found.graph.output, model.graph.output, strict=True):
         if not output.type.tensor_type.HasField("shape"):
             output.CopyFrom(before)
-    return inferred
+    return found
 
 
 def operator_counts(model: Model) -> dict[str, int]:

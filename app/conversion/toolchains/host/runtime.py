@@ -32,6 +32,8 @@ NOTICE = "runs on onnxruntime; not for a Kneron chip"
 MANIFEST_BYTES_MAX = 4 << 20
 ERRORS_ONLY = 3
 
+_PLACES = re.compile(r"/\S*/(?=(?:model\.onnx|out\.onnx|out\.bie)\b)|/onnxruntime_src/(?:\S*/)?")
+"""Folders of the worker, and of whoever built onnxruntime: of no use to a user, and the first are nobody's business."""
 _FAILED_NODE = re.compile(r"while running (?P<op>[\w.]+) node\. Name:'(?P<node>[^']*)'")
 _OPERATOR = (
     re.compile(r'In Node, \("(?P<node>[^"]*)", (?P<op>[\w.]+), .*No Op registered', re.S),
@@ -93,7 +95,7 @@ def ort_errors() -> tuple[type[Exception], ...]:
 
 def explain(error: Exception) -> UnsupportedOperator | StageFailed:
     """onnxruntime's text as an error a user can act on."""
-    text = str(error)
+    text = _PLACES.sub("", str(error))
     for pattern in _OPERATOR:
         match = pattern.search(text)
         if match:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from app.conversion.errors import DamagedImage, WrongSampleShape, WrongSampleType
 from app.conversion.toolchains.samples.spec import InputSpec, static_shape
+from app.kit.reasons import reason_of
 
 Array = npt.NDArray[Any]
 Opener = Callable[[], IO[bytes]]
@@ -120,8 +121,7 @@ def open_npz(path: Path, label: str, inputs: Mapping[str, InputSpec]) -> dict[st
 
 def damaged(label: str, error: BaseException) -> DamagedImage:
     """The error for an array that cannot be read."""
-    lines = str(error).strip().splitlines()
-    reason = lines[0][:200] if lines else type(error).__name__
+    reason = reason_of(error)
     return DamagedImage(
         f"{label} cannot be read as an array: {reason}",
         hint="Write it again with numpy.save or numpy.savez, without objects.",

@@ -23,6 +23,7 @@ from app.conversion.errors import DamagedImage, WrongSampleShape
 from app.conversion.options import Preprocess
 from app.conversion.toolchains.samples.spec import InputSpec, static_shape
 from app.kit.errors import BadInput
+from app.kit.reasons import reason_of
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -148,8 +149,8 @@ def _open(path: Path, color: str) -> Image.Image:
     with Image.open(path, formats=FORMATS) as picture:
         _refuse_huge(picture)
         picture.load()
-        upright = _upright(_eight_bits(picture))
-    return upright.convert("L" if color == "GRAY" else "RGB")
+        turned = upright(_eight_bits(picture))
+    return turned.convert("L" if color == "GRAY" else "RGB")
 
 
 def _eight_bits(picture: Image.Image) -> Image.Image:
@@ -164,8 +165,9 @@ def _eight_bits(picture: Image.Image) -> Image.Image:
     return gray
 
 
-def _upright(picture: Image.Image) -> Image.Image:
-    turn = _TURNS.get(_orientation(picture))
+def upright(picture: Image.Image, original: Image.Image | None = None) -> Image.Image:
+    """Turned as its EXIF data says, or that of the original which it was made of."""
+    turn = _TURNS.get(_orientation(original or picture))
     return picture if turn is None else picture.transpose(turn)
 
 
@@ -178,13 +180,18 @@ def _orientation(picture: Image.Image) -> int:
     return value if isinstance(value, int) else 1
 
 
+def letterbox(source: tuple[int, int], target: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Width and height of the whole picture inside of the target, and the place of its upper left corner there."""
+    ratio = min(target[0] / source[0], target[1] / source[1])
+    inner = max(1, round(source[0] * ratio)), max(1, round(source[1] * ratio))
+    return inner, ((target[0] - inner[0]) // 2, (target[1] - inner[1]) // 2)
+
+
 def _fit(picture: Image.Image, size: tuple[int, int], options: Preprocess) -> Image.Image:
     if options.resize == "stretch":
         return picture.resize(size, Image.Resampling.BILINEAR)
-    ratio = min(size[0] / picture.width, size[1] / picture.height)
-    inner = (max(1, round(picture.width * ratio)), max(1, round(picture.height * ratio)))
+    inner, place = letterbox(picture.size, size)
     canvas = Image.new(picture.mode, size, (options.pad_value,) * len(picture.getbands()))
-    place = ((size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2)
     canvas.paste(picture.resize(inner, Image.Resampling.BILINEAR), place)
     return canvas
 
@@ -241,7 +248,6 @@ def _per_channel(options: Preprocess, field: str, channels: int, spec: InputSpec
 
 
 def _reason(error: BaseException) -> str:
-    text = str(error).strip().splitlines()
     if isinstance(error, UnidentifiedImageError):
         return "not a picture in a known format"
-    return text[0][:200] if text and text[0] else type(error).__name__
+    return reason_of(error)

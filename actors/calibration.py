@@ -1,0 +1,26 @@
+"""Calibration of joint inference: both models over a user's samples, which takes minutes."""
+
+from __future__ import annotations
+
+import threading
+
+import dramatiq
+
+from actors import parts
+from app.joint_wiring import CALIBRATION, open_calibrations
+from app.kit.clock import now
+
+AGAIN_MS = 2000
+room = threading.Lock()
+"""One at a time in a process: its other threads may have other queues to look after."""
+
+
+@dramatiq.actor(queue_name=CALIBRATION, max_retries=0)
+def calibrate(calibration_id: str) -> None:
+    if not room.acquire(blocking=False):
+        calibrate.send_with_options(kwargs={"calibration_id": calibration_id}, delay=AGAIN_MS)
+        return
+    try:
+        open_calibrations(parts).run(calibration_id, now=now())
+    finally:
+        room.release()

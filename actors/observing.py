@@ -1,0 +1,67 @@
+"""What the logs, the metrics and the traces learn of a process that runs actors."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import dramatiq
+
+from app.kit import logs, tracing
+from app.kit.metrics import Pump
+from app.kit.tracing_messages import carrier_of
+
+
+class Observing(dramatiq.Middleware):
+    """Must stand first in the broker's list, so that what the others say of a message is said in its context.
+
+    worker: name of this process for a queue; None when it has none there.
+    """
+
+    def __init__(self, pump: Pump, worker: Callable[[str], str | None]) -> None:
+        self.pump = pump
+        self.worker = worker
+        self._message = threading.local()
+
+    def before_worker_boot(self, broker: Any, worker: Any) -> None:
+        self.pump.start()
+
+    def after_worker_shutdown(self, broker: Any, worker: Any) -> None:
+        self.pump.stop()
+        tracing.flush()
+
+    def before_process_message(self, broker: Any, message: Any) -> None:
+        queue, job_id = message.queue_name, message.kwargs.get("job_id")
+        stage = message.kwargs.get("step") or (queue if message.actor_name == f"run_{queue}" else None)
+        fields = {"job_id": job_id, "stage": stage, "queue": queue, "worker": self.worker(queue)}
+        self._message.trace = _continue_trace(message, fields) if tracing.is_on() else None
+        self._message.log = logs.enter(trace_id=tracing.trace_id() if tracing.is_on() else None, **fields)
+
+    def after_process_message(
+        self, broker: Any, message: Any, *, result: Any = None, exception: BaseException | None = None
+    ) -> None:
+        token, trace = getattr(self._message, "log", None), getattr(self._message, "trace", None)
+        self._message.log = self._message.trace = None
+        if token is not None:
+            logs.leave(token)
+        if trace is not None:
+            trace.__exit__(type(exception) if exception else None, exception, None)
+
+    def after_skip_message(self, broker: Any, message: Any) -> None:
+        self.after_process_message(broker, message)
+
+
+def _continue_trace(message: Any, fields: dict[str, Any]) -> ExitStack | None:
+    """The span of this message, entered, if its sender traces."""
+    carrier = carrier_of(message)
+    if not carrier:
+        return None
+    queue = message.queue_name
+    tracing.past_span(f"wait {queue}", carrier, message.message_timestamp / 1000, time.time(), **fields)
+    name = f"stage {queue}" if fields["stage"] == queue else message.actor_name
+    context = ExitStack()
+    context.enter_context(tracing.remote_span(name, carrier, kind="CONSUMER", **fields))
+    return context

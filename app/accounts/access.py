@@ -1,0 +1,27 @@
+"""What every endpoint of accounts, JSON or page, needs of a request."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from app.accounts.doorkeeper import Doorkeeper
+from app.accounts.model import Token
+from app.accounts.service import Accounts
+from app.kit.auth import caller_of
+
+
+def accounts_of(request: Request) -> Accounts:
+    return doorkeeper_of(request).accounts
+
+
+def doorkeeper_of(request: Request) -> Doorkeeper:
+    found = request.app.state.doorkeeper
+    assert isinstance(found, Doorkeeper)
+    return found
+
+
+def token_of(request: Request) -> Token | None:
+    """By which the request was let in; None for the local user of this machine."""
+    caller = caller_of(request)
+    tokens = accounts_of(request).tokens.of(caller.user) if caller.token_id else []
+    return next((token for token in tokens if token.token_id == caller.token_id), None)

@@ -1,0 +1,180 @@
+"""The JSON API of accounts: endpoints parse, call one use case, render. OPERATIONS is its table of routes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.accounts import schemas
+from app.accounts.access import accounts_of, token_of
+from app.accounts.model import ALL_SCOPES, Role, Token
+from app.kit.auth import caller_of, user_of
+from app.kit.http import json_body, query
+from app.kit.openapi import Operation
+
+NO_STORE = {"Cache-Control": "no-store"}
+
+
+def me_of(request: Request) -> schemas.MeAnswer:
+    """What accounts know of who asks; homes answer GET /api/v2/me with this and where the data is."""
+    user, token = accounts_of(request).users.get(user_of(request)), token_of(request)
+    return schemas.MeAnswer(
+        user_id=user.name, role=user.role, scopes=sorted(token.scopes if token else ALL_SCOPES),
+        token_id=token.token_id if token else None,
+    )  # fmt: skip
+
+
+def list_my_tokens(request: Request) -> Response:
+    return _tokens(accounts_of(request).tokens.of(user_of(request)))
+
+
+async def issue_my_token(request: Request) -> Response:
+    """It may do no more, and lives no longer, than the token that asks for it."""
+    asked = await json_body(request, schemas.NewToken)
+    mine = await run_in_threadpool(token_of, request)
+    return await _issue(request, user_of(request), asked, within=mine)
+
+
+def revoke_my_token(request: Request) -> Response:
+    user = user_of(request)
+    accounts_of(request).tokens.revoke(user, request.path_params["token_id"], by=user)
+    return Response(status_code=204)
+
+
+def list_users(request: Request) -> Response:
+    asked = query(request, schemas.UserQuery)
+    found = accounts_of(request).users.page(text=asked.q, after=asked.after, limit=asked.limit)
+    shown = [schemas.user_answer(user, last_used_at) for user, last_used_at in found]
+    return _json(schemas.UsersAnswer(users=shown, next_after=shown[-1].name if len(shown) == asked.limit else None))
+
+
+async def create_user(request: Request) -> Response:
+    asked = await json_body(request, schemas.NewUser)
+    user = await run_in_threadpool(
+        accounts_of(request).users.create, asked.name, asked.role, by=user_of(request),
+        quota_bytes=asked.quota_bytes, is_reuse=asked.reuse,
+    )  # fmt: skip
+    return _json(schemas.user_answer(user, None), 201, {"Location": f"/api/v2/users/{user.name}"})
+
+
+def get_user(request: Request) -> Response:
+    return _user(request)
+
+
+async def change_user(request: Request) -> Response:
+    asked = await json_body(request, schemas.UserChange)
+    fields = {name: getattr(asked, name) for name in asked.model_fields_set}
+    await run_in_threadpool(
+        accounts_of(request).users.change, request.path_params["name"], by=user_of(request), **fields
+    )
+    return await run_in_threadpool(_user, request)
+
+
+def delete_user(request: Request) -> Response:
+    asked = query(request, schemas.Deletion)
+    accounts_of(request).users.delete(request.path_params["name"], by=user_of(request), is_cancelling=asked.cancel)
+    return Response(status_code=204)
+
+
+def list_tokens(request: Request) -> Response:
+    accounts, name = accounts_of(request), request.path_params["name"]
+    return _tokens(accounts.tokens.of(accounts.users.get(name).name))
+
+
+async def issue_token(request: Request) -> Response:
+    asked = await json_body(request, schemas.NewToken)
+    return await _issue(request, request.path_params["name"], asked)
+
+
+def revoke_token(request: Request) -> Response:
+    name, token_id = request.path_params["name"], request.path_params["token_id"]
+    accounts_of(request).tokens.revoke(name, token_id, by=user_of(request))
+    return Response(status_code=204)
+
+
+def get_audit(request: Request) -> Response:
+    asked = query(request, schemas.AuditQuery)
+    found = accounts_of(request).ledger.entries(**asked.model_dump())
+    return _json(schemas.AuditAnswer(entries=[schemas.entry_answer(entry) for entry in found]))
+
+
+async def _issue(request: Request, name: str, asked: schemas.NewToken, within: Token | None = None) -> Response:
+    token, text = await run_in_threadpool(
+        accounts_of(request).tokens.issue, name, by=caller_of(request).user, label=asked.label, scopes=asked.scopes,
+        ttl_s=asked.ttl_s, within=within,
+    )  # fmt: skip
+    return _json(schemas.IssuedToken(**schemas.token_fields(token), token=text), 201, NO_STORE)
+
+
+def _tokens(found: list[Token]) -> Response:
+    return _json(schemas.TokensAnswer(tokens=[schemas.TokenAnswer(**schemas.token_fields(token)) for token in found]))
+
+
+def _user(request: Request) -> Response:
+    accounts, name = accounts_of(request), request.path_params["name"]
+    user = accounts.users.get(name)
+    used = [token.last_used_at for token in accounts.tokens.of(name) if token.last_used_at]
+    return _json(schemas.user_answer(user, max(used, default=None)))
+
+
+def _json(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse(answer.model_dump(mode="json"), status_code=status, headers=headers)
+
+
+_NAME: dict[str, dict[str, Any]] = {"name": {"type": "string", "pattern": schemas.NAME_PATTERN}}
+_TOKEN_ID: dict[str, dict[str, Any]] = {"token_id": {"type": "string", "pattern": "^[0-9a-f]{12}$"}}
+_ROLES = ", ".join(Role)
+
+OPERATIONS = [
+    Operation(
+        "GET", "/api/v2/me/tokens", list_my_tokens, "My tokens", {200: schemas.TokensAnswer}, errors=(503,),
+    ),
+    Operation(
+        "POST", "/api/v2/me/tokens", issue_my_token, "Issue a token for myself; it is shown this once",
+        {201: schemas.IssuedToken}, errors=(400, 413, 422, 503), body=schemas.NewToken,
+    ),
+    Operation(
+        "DELETE", "/api/v2/me/tokens/{token_id}", revoke_my_token, "Revoke a token of mine", {204: None},
+        errors=(404, 503), parameters=_TOKEN_ID,
+    ),
+    Operation(
+        "GET", "/api/v2/users", list_users, "Users by name (administrators)", {200: schemas.UsersAnswer},
+        errors=(404, 422, 503), query=schemas.UserQuery,
+    ),
+    Operation(
+        "POST", "/api/v2/users", create_user, f"Create a user; roles: {_ROLES} (administrators)",
+        {201: schemas.UserAnswer}, errors=(400, 404, 409, 413, 422, 503), body=schemas.NewUser,
+    ),
+    Operation(
+        "GET", "/api/v2/users/{name}", get_user, "A user (administrators)", {200: schemas.UserAnswer},
+        errors=(404, 503), parameters=_NAME,
+    ),
+    Operation(
+        "PATCH", "/api/v2/users/{name}", change_user, "Change role or quota, disable or enable (administrators)",
+        {200: schemas.UserAnswer}, errors=(400, 404, 409, 413, 422, 503), body=schemas.UserChange, parameters=_NAME,
+    ),
+    Operation(
+        "DELETE", "/api/v2/users/{name}", delete_user, "Delete a user (administrators)", {204: None},
+        errors=(404, 409, 422, 503), query=schemas.Deletion, parameters=_NAME,
+    ),
+    Operation(
+        "GET", "/api/v2/users/{name}/tokens", list_tokens, "A user's tokens (administrators)",
+        {200: schemas.TokensAnswer}, errors=(404, 503), parameters=_NAME,
+    ),
+    Operation(
+        "POST", "/api/v2/users/{name}/tokens", issue_token, "Issue a token; it is shown this once (administrators)",
+        {201: schemas.IssuedToken}, errors=(400, 404, 413, 422, 503), body=schemas.NewToken, parameters=_NAME,
+    ),
+    Operation(
+        "DELETE", "/api/v2/users/{name}/tokens/{token_id}", revoke_token, "Revoke a token (administrators)",
+        {204: None}, errors=(404, 503), parameters={**_NAME, **_TOKEN_ID},
+    ),
+    Operation(
+        "GET", "/api/v2/audit", get_audit, "Who did what to which account, newest first (administrators)",
+        {200: schemas.AuditAnswer}, errors=(404, 422, 503), query=schemas.AuditQuery,
+    ),
+]  # fmt: skip

@@ -1,0 +1,159 @@
+"""`modelmill users …` and `modelmill db …`: on the web's database itself, so they work before anybody can sign in.
+
+Whoever may read the data folder and the secret key is trusted. A token goes to stdout, alone where that is no
+terminal; what was done goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.kit.command import EPILOG
+from app.kit.errors import BadInput
+
+if TYPE_CHECKING:
+    from app.accounts.model import Scope, User
+    from app.accounts.service import Accounts
+
+BY = "command line"
+SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
+TIME = re.compile(r"(\d+)\s*([smhdwy])", re.IGNORECASE)
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}
+ALL_AT_ONCE = 1000
+
+Open = Callable[[Path | None], "Accounts"]
+"""Opens the accounts that are kept in this data folder (None: the settings'), brought to this program's version."""
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", metavar="DIR", help="As given to `modelmill up`; default: the settings'.")
+]
+
+
+def commands(open_accounts: Open) -> typer.Typer:  # one short command after another
+    app = typer.Typer(
+        help="Users and their tokens, on the database of this machine.", no_args_is_help=True, epilog=EPILOG
+    )
+
+    @app.command()
+    def create(
+        name: Name,
+        admin: Annotated[bool, typer.Option("--admin", help="An administrator, who manages users.")] = False,
+        quota: Annotated[str | None, typer.Option(metavar="SIZE", help="Of the data home, like 10GB.")] = None,
+        reuse: Annotated[bool, typer.Option("--reuse", help="Take the name of a deleted user.")] = False,
+        data_dir: DataDir = None,
+    ) -> None:
+        """Create a user. To sign in they need a token."""
+        from app.accounts.model import Role
+
+        role = Role.ADMIN if admin else Role.USER
+        quota_bytes = size_of(quota) if quota else None
+        open_accounts(data_dir).users.create(name, role, by=BY, quota_bytes=quota_bytes, is_reuse=reuse)
+        _said(
+            f"Created the {'administrator' if admin else 'user'} {name}. `modelmill users token {name}` makes a token."
+        )
+
+    @app.command("list")
+    def list_users(
+        as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, data_dir: DataDir = None
+    ) -> None:
+        """All users, by name."""
+        users = _all(open_accounts(data_dir))
+        if as_json:
+            typer.echo(json.dumps([{**vars(user), "last_used_at": used} for user, used in users], indent=2))
+            return
+        for user, used in users:
+            state = "enabled" if user.is_enabled else "disabled"
+            typer.echo(f"{user.name:32}  {user.role.value:5}  {state:8}  last used {used or 'never'}")
+
+    @app.command()
+    def enable(name: Name, data_dir: DataDir = None) -> None:
+        """Let a disabled user in again."""
+        open_accounts(data_dir).users.change(name, by=BY, is_enabled=True)
+        _said(f"{name} is enabled.")
+
+    @app.command()
+    def disable(name: Name, data_dir: DataDir = None) -> None:
+        """Refuse a user's tokens and end their sessions; nothing of theirs is lost."""
+        open_accounts(data_dir).users.change(name, by=BY, is_enabled=False)
+        _said(f"{name} is disabled: signed out, and no token of theirs is accepted.")
+
+    @app.command()
+    def delete(name: Name, data_dir: DataDir = None) -> None:
+        """Delete a user and their tokens. Jobs under way go on; the page of the user cancels them first."""
+        open_accounts(data_dir).users.delete(name, by=BY)
+        _said(f"{name} is deleted. Jobs of theirs that are under way go on to their end.")
+
+    @app.command()
+    def token(
+        name: Name,
+        label: Annotated[str, typer.Option(help="What it is for.")] = "",
+        scope: Annotated[str | None, typer.Option(metavar="read|write|admin", help="The most it may do.")] = None,
+        ttl: Annotated[str | None, typer.Option(metavar="TIME", help="Until it ends, like 12h or 90d.")] = None,
+        data_dir: DataDir = None,
+    ) -> None:
+        """Issue a token and print it, this once."""
+        ttl_s = seconds_of(ttl) if ttl else None
+        made, text = open_accounts(data_dir).tokens.issue(
+            name, by=BY, label=label, scopes=_scopes(scope), ttl_s=ttl_s
+        )  # fmt: skip
+        ends = f"until {made.expires_at}" if made.expires_at else "until it is revoked"
+        _said(
+            f"Token {made.token_id} of {name}, for {' and '.join(sorted(made.scopes))}, {ends}. It is shown this once:"
+        )
+        print(text)
+
+    @app.command()
+    def revoke(
+        name: Name,
+        token_id: Annotated[str, typer.Argument(metavar="TOKEN", help="Its id: the part after mm_.")],
+        data_dir: DataDir = None,
+    ) -> None:
+        """Revoke a token and end the sessions that were begun with it."""
+        open_accounts(data_dir).tokens.revoke(name, token_id, by=BY)
+        _said(f"Token {token_id} of {name} is revoked.")
+
+    return app
+
+
+def size_of(text: str) -> int:
+    """10GB, 1.5 GiB or 500 → bytes; without the i, units of 1000. Raises BadInput."""
+    found = SIZE.fullmatch(text.strip())
+    if found is None:
+        raise BadInput(f"{text!r} is no size.", hint="Write it like 10GB, 500MB or 2TiB.")
+    base = 1024 if found[3] else 1000
+    return int(float(found[1]) * base ** " KMGT".index(found[2].upper() or " "))
+
+
+def seconds_of(text: str) -> int:
+    """12h, 90d → seconds. Raises BadInput."""
+    found = TIME.fullmatch(text.strip())
+    if found is None:
+        raise BadInput(f"{text!r} is no time.", hint="Write it like 30m, 12h, 90d or 1y.")
+    return int(found[1]) * SECONDS[found[2].lower()]
+
+
+def _scopes(most: str | None) -> list[Scope] | None:
+    from app.accounts.model import scopes_up_to
+
+    try:
+        return scopes_up_to(most) if most else None
+    except ValueError:
+        raise BadInput(f"There is no scope {most!r}.", hint="The scopes are read, write and admin.") from None
+
+
+def _all(accounts: Accounts) -> list[tuple[User, str | None]]:
+    found: list[tuple[User, str | None]] = []
+    while page := accounts.users.page(after=found[-1][0].name if found else "", limit=ALL_AT_ONCE):
+        found += page
+    return found
+
+
+def _said(text: str) -> None:
+    print(f"modelmill: {text}", file=sys.stderr)

@@ -1,0 +1,57 @@
+"""What can go wrong with accounts."""
+
+from __future__ import annotations
+
+from app.kit.errors import BadInput, Conflict, NotFound, TooMany, Unauthorized
+
+REFUSED = "This needs a valid token."
+REFUSED_HINT = "Send it as 'Authorization: Bearer …', or sign in at /ui/login. An administrator hands out tokens."
+
+
+class TokenRefused(Unauthorized):
+    """One text for every cause, so that nobody learns from it which tokens exist."""
+
+    code = "TOKEN_REFUSED"
+
+    def __init__(self) -> None:
+        super().__init__(REFUSED, hint=REFUSED_HINT)
+
+
+class BadUserName(BadInput):
+    code = "BAD_USER_NAME"
+
+
+class UserExists(Conflict):
+    code = "USER_EXISTS"
+
+
+class NameWasUsed(Conflict):
+    code = "NAME_WAS_USED"
+
+
+class BadToken(BadInput):
+    """What was asked for cannot be a token."""
+
+    code = "BAD_TOKEN"
+
+
+class UserNotFound(NotFound):
+    code = "USER_NOT_FOUND"
+
+
+class TokenNotFound(NotFound):
+    code = "TOKEN_NOT_FOUND"
+
+
+class LastAdmin(Conflict):
+    code = "LAST_ADMIN"
+
+
+class UserIsBusy(Conflict):
+    """The user has jobs that are under way."""
+
+    code = "USER_IS_BUSY"
+
+
+class TooManyLogins(TooMany):
+    code = "TOO_MANY_LOGINS"

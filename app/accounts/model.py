@@ -1,0 +1,90 @@
+"""Users, roles, scopes, tokens and sessions: what they are and when they hold. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from app.kit.clock import to_text
+
+NAME = re.compile(r"[a-z][a-z0-9._-]{0,30}[a-z0-9]")
+"""A user's name is also the name of a folder and of an SFTP account."""
+RESERVED = frozenset({"root", "common", "users", "admin-api", "none", "system"})
+MAX_LABEL = 100
+
+
+class Role(StrEnum):
+    USER = "user"
+    ADMIN = "admin"
+
+
+class Scope(StrEnum):
+    """What a token may be used for. Its user's role is a limit besides."""
+
+    READ = "read"
+    """See one's own things."""
+    WRITE = "write"
+    """Submit, cancel, delete, upload."""
+    ADMIN = "admin"
+    """Manage users."""
+
+
+ALL_SCOPES = frozenset(Scope)
+
+
+@dataclass(frozen=True)
+class User:
+    """quota_bytes: of the data home; None for the installation's default, 0 for none."""
+
+    name: str
+    role: Role
+    is_enabled: bool
+    created_at: str
+    quota_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Token:
+    """An API token as it is remembered: not the secret, but a keyed hash of it."""
+
+    token_id: str
+    user_name: str
+    label: str
+    scopes: frozenset[Scope]
+    created_at: str
+    expires_at: str | None = None
+    last_used_at: str | None = None
+    revoked_at: str | None = None
+
+    def holds(self, now: datetime) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > to_text(now))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the audit. subject: what it was done to, as `kind:name`."""
+
+    at: str
+    actor: str
+    action: str
+    subject: str
+    detail: dict[str, Any] = field(default_factory=dict)
+    entry_id: int = 0
+
+
+def scopes_of(role: Role) -> frozenset[Scope]:
+    """The most that a token of a user in this role may do."""
+    return ALL_SCOPES if role is Role.ADMIN else ALL_SCOPES - {Scope.ADMIN}
+
+
+def is_name(text: str) -> bool:
+    return NAME.fullmatch(text) is not None and text not in RESERVED and ".." not in text
+
+
+def scopes_up_to(most: str) -> list[Scope]:
+    """This scope and the lesser ones. Raises ValueError for what is none."""
+    order = [Scope.READ, Scope.WRITE, Scope.ADMIN]
+    return order[: order.index(Scope(most)) + 1]

@@ -1,0 +1,74 @@
+"""The page where one signs in with a token, and signing out. The token is only ever in the body of the form."""
+
+from __future__ import annotations
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.accounts.access import accounts_of, doorkeeper_of
+from app.accounts.errors import TokenRefused, TooManyLogins
+from app.accounts.schemas import SignIn
+from app.kit.auth import LOGIN, LOGOUT
+from app.kit.errors import ModelmillError
+from app.kit.http import form, retry_after
+from app.kit.pages import HOME, see_other
+from app.kit.security import SESSION_COOKIE
+from app.kit.templates import render
+
+MAX_NEXT = 2000
+
+
+def login_page(request: Request) -> Response:
+    """Whoever is let in already has no business here."""
+    target = request.query_params.get("next", "")[:MAX_NEXT]
+    try:
+        doorkeeper_of(request).caller(request)
+    except ModelmillError:
+        return _page(request, target)
+    return see_other(target or HOME)
+
+
+async def sign_in(request: Request) -> Response:
+    asked = await form(request, SignIn)
+    try:
+        session = await run_in_threadpool(doorkeeper_of(request).sign_in, request, asked.token.strip())
+    except (TokenRefused, TooManyLogins) as error:
+        return await run_in_threadpool(_page, request, asked.next, error)
+    response = see_other(asked.next or HOME)
+    response.set_cookie(
+        SESSION_COOKIE, session, max_age=accounts_of(request).tokens.session_s, path="/", secure=_is_https(request),
+        httponly=True, samesite="lax",
+    )  # fmt: skip
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def sign_out(request: Request) -> Response:
+    doorkeeper_of(request).sign_out(request)
+    response = see_other(LOGIN)
+    response.delete_cookie(SESSION_COOKIE, path="/", secure=_is_https(request), httponly=True, samesite="lax")
+    response.headers["Clear-Site-Data"] = '"cache"'
+    return response
+
+
+def _page(request: Request, target: str, error: ModelmillError | None = None) -> Response:
+    wait_s = error.detail["retry_after_s"] if isinstance(error, TooManyLogins) else 0
+    response = render(
+        request, "accounts/login.html", error.status if error else 200, target=target, wait_s=wait_s,
+        is_refused=isinstance(error, TokenRefused), has_admin=accounts_of(request).users.has_admin(),
+    )  # fmt: skip
+    response.headers.update(retry_after(error) if error else {})
+    return response
+
+
+def _is_https(request: Request) -> bool:
+    return request.url.scheme == "https" or request.app.state.settings.web_url.startswith("https://")
+
+
+ROUTES = [
+    Route(LOGIN, login_page),
+    Route(LOGIN, sign_in, methods=["POST"]),
+    Route(LOGOUT, sign_out, methods=["POST"]),
+]

@@ -1,0 +1,122 @@
+"""The administrators' pages: the list of users with the audit's tail, and one user with what can be done to them."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.accounts.access import accounts_of
+from app.accounts.errors import BadToken, BadUserName, LastAdmin, NameWasUsed, UserExists
+from app.accounts.model import Role, scopes_of
+from app.accounts.schemas import ChangeForm, TokenForm, UserForm
+from app.kit.auth import user_of
+from app.kit.errors import ModelmillError
+from app.kit.http import form
+from app.kit.pages import see_other
+from app.kit.templates import render
+
+PAGE = "/ui/admin/users"
+PAGE_USERS = 50
+TAIL = 20
+
+
+def users(request: Request, error: ModelmillError | None = None, name: str = "") -> Response:
+    """error: why the user of this name was not created."""
+    accounts = accounts_of(request)
+    text, after = request.query_params.get("q", "").strip()[:64], request.query_params.get("after", "")[:64]
+    found = accounts.users.page(text=text, after=after, limit=PAGE_USERS)
+    more = urlencode({"q": text, "after": found[-1][0].name}) if len(found) == PAGE_USERS else ""
+    return render(
+        request, "accounts/users.html", error.status if error else 200, area="users", users=found, text=text,
+        after=after, more=more, entries=accounts.ledger.entries(limit=TAIL), error=error, name=name, roles=list(Role),
+        note=request.query_params.get("note", ""),
+    )  # fmt: skip
+
+
+async def create(request: Request) -> Response:
+    asked = await form(request, UserForm)
+    name = asked.name.strip()
+    try:
+        await run_in_threadpool(accounts_of(request).users.create, name, asked.role, by=user_of(request))
+    except (BadUserName, UserExists, NameWasUsed) as error:
+        return await run_in_threadpool(users, request, error, name)
+    return see_other(f"{PAGE}/{name}?note=created")
+
+
+def user(request: Request, error: ModelmillError | None = None) -> Response:
+    accounts, name = accounts_of(request), request.path_params["name"]
+    found = accounts.users.get(name)
+    return render(
+        request, "accounts/user.html", error.status if error else 200, area="users", user=found,
+        tokens=accounts.tokens.of(name), scopes=scopes_of(found.role), error=error,
+        entries=accounts.ledger.entries(limit=TAIL, subject=f"user:{name}"), is_me=name == user_of(request),
+        note=request.query_params.get("note", ""),
+    )  # fmt: skip
+
+
+async def change(request: Request) -> Response:
+    asked, name = await form(request, ChangeForm), request.path_params["name"]
+    fields = {"role": asked.role} if asked.role else {}
+    enabled = {"is_enabled": asked.enabled == "yes"} if asked.enabled else {}
+    try:
+        await run_in_threadpool(accounts_of(request).users.change, name, by=user_of(request), **fields, **enabled)
+    except LastAdmin as error:
+        return await run_in_threadpool(user, request, error)
+    return see_other(f"{PAGE}/{name}?note=changed")
+
+
+async def issue(request: Request) -> Response:
+    """The answer to the form is the one page that ever shows the token."""
+    asked, name = await form(request, TokenForm), request.path_params["name"]
+    try:
+        token, text = await run_in_threadpool(
+            accounts_of(request).tokens.issue, name, by=user_of(request), label=asked.label, scopes=asked.scopes,
+            ttl_s=asked.ttl_s,
+        )  # fmt: skip
+    except BadToken as error:
+        return await run_in_threadpool(user, request, error)
+    return render(
+        request, "accounts/token.html", area="users", token=token, text=text, back=f"{PAGE}/{name}", is_own=False,
+        url=request.app.state.settings.web_url,
+    )  # fmt: skip
+
+
+def revoke(request: Request) -> Response:
+    name = request.path_params["name"]
+    accounts_of(request).tokens.revoke(name, request.path_params["token_id"], by=user_of(request))
+    return see_other(f"{PAGE}/{name}?note=revoked")
+
+
+def confirm_deletion(request: Request, error: ModelmillError | None = None) -> Response:
+    """Says what will happen before it does."""
+    accounts, name = accounts_of(request), request.path_params["name"]
+    found = accounts.users.get(name)
+    return render(
+        request, "accounts/user_delete.html", error.status if error else 200, area="users", user=found, error=error,
+        under_way=sum(accounts.users.busy(name).values()), tokens=accounts.tokens.of(name),
+    )  # fmt: skip
+
+
+def delete(request: Request) -> Response:
+    """The page before has said that what is under way will be cancelled."""
+    try:
+        accounts_of(request).users.delete(request.path_params["name"], by=user_of(request), is_cancelling=True)
+    except LastAdmin as error:
+        return confirm_deletion(request, error)
+    return see_other(f"{PAGE}?note=deleted")
+
+
+ROUTES = [
+    Route(PAGE, users),
+    Route(PAGE, create, methods=["POST"]),
+    Route(PAGE + "/{name}", user),
+    Route(PAGE + "/{name}/change", change, methods=["POST"]),
+    Route(PAGE + "/{name}/tokens", issue, methods=["POST"]),
+    Route(PAGE + "/{name}/tokens/{token_id}/revoke", revoke, methods=["POST"]),
+    Route(PAGE + "/{name}/delete", confirm_deletion),
+    Route(PAGE + "/{name}/delete", delete, methods=["POST"]),
+]

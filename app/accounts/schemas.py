@@ -1,0 +1,179 @@
+"""What the JSON API of accounts takes and gives, and what the forms of its pages send."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from app.accounts.model import MAX_LABEL, Entry, Role, Scope, Token, User, scopes_up_to
+
+DAY_S = 86400
+MAX_BYTES = 1 << 60
+NAME_PATTERN = r"^[a-z][a-z0-9._-]{0,30}[a-z0-9]$"
+Name = Annotated[str, Field(max_length=64)]
+Label = Annotated[str, Field(max_length=MAX_LABEL)]
+Quota = Annotated[int, Field(ge=0, le=MAX_BYTES)] | None
+TtlS = Annotated[int, Field(ge=1, le=100 * 365 * DAY_S)] | None
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class NewUser(Strict):
+    name: Name
+    role: Role = Role.USER
+    quota_bytes: Quota = None
+    """Of the data home; null for the installation's default, 0 for none."""
+    reuse: bool = False
+    """Take the name of a deleted user, with whatever is left of theirs."""
+
+
+class UserChange(Strict):
+    """What is not given stays as it is."""
+
+    role: Role = Role.USER
+    is_enabled: bool = True
+    quota_bytes: Quota = None
+
+
+class NewToken(Strict):
+    label: Label = ""
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=len(Scope))] | None = None
+    """null: all that may be given. Every token may read."""
+    ttl_s: TtlS = None
+    """null: for as long as the token that asks, or until it is revoked."""
+
+
+class UserQuery(Strict):
+    q: Annotated[str, Field(max_length=64)] = ""
+    """Part of the name."""
+    limit: Annotated[int, Field(ge=1, le=200)] = 100
+    after: Annotated[str, Field(max_length=64)] = ""
+    """The last name of the page before."""
+
+
+class AuditQuery(Strict):
+    limit: Annotated[int, Field(ge=1, le=500)] = 100
+    before: Annotated[int, Field(ge=1, le=1 << 31)] | None = None
+    """The last entry_id of the page before."""
+    subject: Annotated[str, Field(max_length=300)] | None = None
+    actor: Annotated[str, Field(max_length=64)] | None = None
+
+
+class Deletion(Strict):
+    cancel: bool = False
+    """Cancel what is under way first; else that is a reason to refuse."""
+
+
+class MeAnswer(BaseModel):
+    user_id: str
+    role: Role
+    scopes: list[Scope]
+    """What may be done with the token that was sent."""
+    token_id: str | None
+    """null for the local user of this machine."""
+
+
+class UserAnswer(BaseModel):
+    name: str
+    role: Role
+    is_enabled: bool
+    created_at: str
+    quota_bytes: int | None
+    last_used_at: str | None
+    """When a token of theirs was last used, to the minute."""
+
+
+class UsersAnswer(BaseModel):
+    users: list[UserAnswer]
+    next_after: str | None
+
+
+class TokenAnswer(BaseModel):
+    token_id: str
+    label: str
+    scopes: list[Scope]
+    created_at: str
+    expires_at: str | None
+    last_used_at: str | None
+    revoked_at: str | None
+
+
+class IssuedToken(TokenAnswer):
+    token: str
+    """Shown this once."""
+
+
+class TokensAnswer(BaseModel):
+    tokens: list[TokenAnswer]
+
+
+class EntryAnswer(BaseModel):
+    entry_id: int
+    at: str
+    actor: str
+    action: str
+    subject: str
+    detail: dict[str, Any]
+
+
+class AuditAnswer(BaseModel):
+    entries: list[EntryAnswer]
+
+
+class SignIn(BaseModel):
+    token: Annotated[str, Field(max_length=500)]
+    next: Annotated[str, Field(max_length=2000)] = ""
+
+
+class UserForm(BaseModel):
+    name: Annotated[str, Field(max_length=64)]
+    role: Role = Role.USER
+
+
+class ChangeForm(BaseModel):
+    """One button of the user's page was pressed: one of these is given."""
+
+    role: Role | None = None
+    enabled: Literal["yes", "no"] | None = None
+
+
+class TokenForm(BaseModel):
+    label: Label = ""
+    days: Annotated[int, Field(ge=1, le=36500)] | None = None
+    scope: Literal["read", "write", "admin"] | None = None
+    """The most that the token may do."""
+
+    @field_validator("days", mode="before")
+    @classmethod
+    def _empty_is_none(cls, days: Any) -> Any:
+        return days or None
+
+    @property
+    def ttl_s(self) -> int | None:
+        return self.days * DAY_S if self.days else None
+
+    @property
+    def scopes(self) -> list[Scope] | None:
+        return scopes_up_to(self.scope) if self.scope else None
+
+
+def user_answer(user: User, last_used_at: str | None) -> UserAnswer:
+    return UserAnswer(
+        name=user.name, role=user.role, is_enabled=user.is_enabled, created_at=user.created_at,
+        quota_bytes=user.quota_bytes, last_used_at=last_used_at,
+    )  # fmt: skip
+
+
+def token_fields(token: Token) -> dict[str, Any]:
+    return {
+        "token_id": token.token_id, "label": token.label, "scopes": sorted(token.scopes),
+        "created_at": token.created_at, "expires_at": token.expires_at, "last_used_at": token.last_used_at,
+        "revoked_at": token.revoked_at,
+    }  # fmt: skip
+
+
+def entry_answer(entry: Entry) -> EntryAnswer:
+    return EntryAnswer(**vars(entry))

@@ -1,0 +1,31 @@
+"""The verbs of accounts: make and disable users, hand out and revoke tokens, sign in and out, say who a token is.
+
+Every change is audited in the transaction that makes it. What other capabilities must do when an account changes (a
+data home, an SFTP account) they are told through `on_change`, in the same transaction; what of a user's is under way
+they say through `works`.
+
+An administrator manages accounts, not what people made: jobs and files of others are for nobody but their owner.
+"""
+
+from __future__ import annotations
+
+from app.accounts.secrets import Keeper
+from app.accounts.service.ledger import Ledger
+from app.accounts.service.tokens import Tokens
+from app.accounts.service.users import OnChange, Users, Work
+from app.kit.sql import Database
+
+SESSION_S = 14 * 86400
+
+
+class Accounts:
+    def __init__(self, database: Database, keeper: Keeper, *, session_s: int = SESSION_S) -> None:
+        self.database = database
+        self.on_change: list[OnChange] = []
+        self.works: list[Work] = []
+        self.ledger = Ledger(database)
+        self.users = Users(database, self.on_change, self.works)
+        self.tokens = Tokens(database, keeper, session_s=session_s)
+
+
+__all__ = ["Accounts", "OnChange", "Work"]

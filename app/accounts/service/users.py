@@ -1,0 +1,169 @@
+"""Makes, changes and deletes users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from app.accounts import store
+from app.accounts.errors import BadUserName, LastAdmin, NameWasUsed, UserExists, UserIsBusy, UserNotFound
+from app.accounts.model import Role, User, is_name
+from app.accounts.service.ledger import note
+from app.kit.clock import now, to_text
+from app.kit.sql import Database
+
+OnChange = Callable[[Connection, str, User], None]
+"""on_change(transaction, event, user): created, enabled, disabled, changed or deleted. May only write to SQL."""
+SYSTEM = "system"
+
+
+@dataclass(frozen=True)
+class Work:
+    """What of a user's may be under way, as another capability knows it. name: in the plural, "jobs"."""
+
+    name: str
+    count: Callable[[str], int]
+    cancel: Callable[[str], None]
+
+
+class Users:
+    """by: who does it, for the audit."""
+
+    def __init__(self, database: Database, on_change: Sequence[OnChange], works: Sequence[Work]) -> None:
+        self.database = database
+        self.on_change = on_change
+        self.works = works
+
+    def create(self, name: str, role: Role, *, by: str, quota_bytes: int | None = None, is_reuse: bool = False) -> User:
+        """is_reuse: the name of a deleted user may be taken, with whatever is left of theirs.
+
+        Raises BadUserName, UserExists, NameWasUsed.
+        """
+        if not is_name(name):
+            raise BadUserName(
+                f"{name!r} cannot be a user's name.",
+                hint="2 to 32 small letters, digits, '-', '_' and '.', beginning with a letter.",
+            )
+        user = User(name, role, True, to_text(now()), quota_bytes)
+        with self.database.write() as on:
+            if not is_reuse and store.was_deleted(on, name):
+                raise NameWasUsed(
+                    f"A user {name} was deleted; a new one of this name would get what is left of theirs.",
+                    hint=f"Choose another name, or run `modelmill users create {name} --reuse` if that is wanted.",
+                )
+            if not store.add_user(on, user):
+                raise UserExists(f"There is a user {name} already.", hint="Choose another name.")
+            note(on, by, "user.created", f"user:{name}", {"role": role.value})
+            self._tell(on, "created", user)
+        return user
+
+    def ensure(self, name: str, role: Role) -> None:
+        """The local user of an installation without accounts."""
+        with self.database.read() as on:
+            is_known = store.get_user(on, name) is not None
+        if not is_known:
+            self.create(name, role, by=SYSTEM, is_reuse=True)
+
+    def page(self, *, text: str = "", after: str = "", limit: int = 100) -> list[tuple[User, str | None]]:
+        """By name, each with when a token of theirs was last used. text: part of the name. after: a name."""
+        with self.database.read() as on:
+            return store.list_users(on, text=text, after=after, limit=limit)
+
+    def get(self, name: str) -> User:
+        """Raises UserNotFound."""
+        with self.database.read() as on:
+            return _found(store.get_user(on, name), name)
+
+    def enabled_of(self, names: Collection[str]) -> set[str]:
+        """Those of these names whose users there are, and who are enabled."""
+        with self.database.read() as on:
+            return store.enabled_of(on, names)
+
+    def has_admin(self) -> bool:
+        """Is there somebody who could sign in and manage users?"""
+        with self.database.read() as on:
+            return store.count_admin_tokens(on, to_text(now())) > 0
+
+    def change(self, name: str, *, by: str, **fields: Any) -> User:
+        """fields: role, is_enabled, quota_bytes; those that differ are changed, all or none. Disabling ends the user's
+        sessions. Raises UserNotFound, LastAdmin."""
+        with self._guarded(name) as (on, user):
+            fresh = {field: value for field, value in fields.items() if value != getattr(user, field)}
+            if not fresh:
+                return user
+            store.change_user(on, name, **fresh)
+            changed = _found(store.get_user(on, name), name)
+            for field, value in fresh.items():
+                self._note_change(on, by, user, field, value)
+            if fresh.get("is_enabled") is False:
+                store.delete_sessions_of(on, name)
+            self._tell(on, _event(fresh), changed)
+        return changed
+
+    def busy(self, name: str) -> dict[str, int]:
+        """What of the user's is under way: how much of each kind there is."""
+        counts = {work.name: work.count(name) for work in self.works}
+        return {kind: count for kind, count in counts.items() if count}
+
+    def delete(self, name: str, *, by: str, is_cancelling: bool = False) -> None:
+        """The account, its tokens and sessions; what the user made stays until it expires, and is nobody's.
+
+        is_cancelling: what is under way is cancelled first; the user is disabled before, so that nothing follows.
+        Raises UserNotFound, LastAdmin, UserIsBusy.
+        """
+        self.get(name)
+        under_way = self.busy(name)
+        if under_way and not is_cancelling:
+            said = ", ".join(f"{count} {kind}" for kind, count in under_way.items())
+            raise UserIsBusy(
+                f"{name} has {said} under way.", hint="Wait until they have ended, or delete with ?cancel=true.",
+                detail=dict(under_way),
+            )  # fmt: skip
+        if under_way:
+            self.change(name, by=by, is_enabled=False)
+            for work in self.works:
+                work.cancel(name)
+        with self._guarded(name) as (on, user):
+            store.delete_user(on, name)
+            note(on, by, "user.deleted", f"user:{name}", {"cancelled": dict(under_way)} if under_way else None)
+            self._tell(on, "deleted", user)
+
+    @contextmanager
+    def _guarded(self, name: str) -> Iterator[tuple[Connection, User]]:
+        """A transaction that changes a user, undone when it would leave nobody who can manage users."""
+        with self.database.write() as on:
+            store.lock_admins(on)
+            user = _found(store.lock_user(on, name), name)
+            yield on, user
+            if user.role is Role.ADMIN and user.is_enabled and store.count_admins(on) == 0:
+                raise LastAdmin(
+                    "Nobody would be left who can manage users.", hint="Make somebody else an administrator first."
+                )
+
+    @staticmethod
+    def _note_change(on: Connection, by: str, user: User, field: str, value: Any) -> None:
+        if field == "is_enabled":
+            note(on, by, "user.enabled" if value else "user.disabled", f"user:{user.name}")
+        else:
+            was = getattr(user, field)
+            note(on, by, f"user.{field}", f"user:{user.name}", {"was": was, "is": value})
+
+    def _tell(self, on: Connection, event: str, user: User) -> None:
+        for listener in self.on_change:
+            listener(on, event, user)
+
+
+def _event(fresh: dict[str, Any]) -> str:
+    if "is_enabled" in fresh:
+        return "enabled" if fresh["is_enabled"] else "disabled"
+    return "changed"
+
+
+def _found(user: User | None, name: str) -> User:
+    if user is None:
+        raise UserNotFound(f"There is no user {name}.", hint="Look for the name in the list of users.")
+    return user

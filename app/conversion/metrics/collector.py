@@ -1,0 +1,134 @@
+"""What a scrape finds out at its moment: queues, workers, jobs, and the sums that all processes have poured.
+
+Four round trips, however many jobs there are: lengths and heads of the queues, the index of the workers, one hash.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import redis
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from app.conversion.model import Stage
+from app.kit import workers
+from app.kit.clock import from_text
+from app.kit.metrics import HASH, Poured
+
+DONE = "done"
+QUEUES = (*(stage.step for stage in Stage), DONE)
+STATES = ("busy", "idle")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """waiting, oldest_s: by queue. workers: how many by (queue, state). poured: as Redis keeps it."""
+
+    waiting: dict[str, int]
+    oldest_s: dict[str, float]
+    workers: Counter[tuple[str, str]]
+    active_jobs: int
+    poured: dict[Any, Any]
+
+
+class ConversionCollector(Collector):
+    """records, queues: clients with short time-outs. list_key: name of a queue's list. viewers: of this process."""
+
+    def __init__(
+        self, records: redis.Redis, queues: redis.Redis, *, list_key: Callable[[str], str], viewers: Callable[[], int]
+    ) -> None:
+        self._records: Any = records
+        self._queues: Any = queues
+        self._list_key = list_key
+        self._viewers = viewers
+
+    def collect(self) -> Iterable[Metric]:
+        """Without Redis: that it is away, and what this process knows by itself."""
+        try:
+            reading = self._read()
+        except redis.RedisError:
+            reading = None
+        yield _gauge("modelmill_redis_up", "1 when Redis answers.", {(): reading is not None})
+        yield _gauge("modelmill_build_info", "The release that runs.", {(version("modelmill"),): 1}, "version")
+        yield _gauge("modelmill_sse_viewers", "Open event streams of this web process.", {(): self._viewers()})
+        if reading is not None:
+            yield from families(reading)
+
+    def _read(self) -> Reading:
+        with self._records.pipeline(transaction=False) as pipe:
+            pipe.zcard("jobs:active")
+            pipe.zrange(workers.INDEX, 0, -1)
+            pipe.hgetall(HASH)
+            active_jobs, worker_keys, poured = pipe.execute()
+        with self._queues.pipeline(transaction=False) as pipe:
+            for queue in QUEUES:
+                pipe.llen(self._list_key(queue))
+            for queue in QUEUES:
+                pipe.lindex(self._list_key(queue), 0)
+            found = pipe.execute()
+        waiting, heads = found[: len(QUEUES)], found[len(QUEUES) :]
+        texts, since = self._details(worker_keys, dict(zip(QUEUES, heads, strict=True)))
+        now = time.time()
+        oldest_s = {queue: max(0.0, now - since[queue]) if since.get(queue) else 0.0 for queue in QUEUES}
+        return Reading(dict(zip(QUEUES, waiting, strict=True)), oldest_s, _states(texts), active_jobs, poured)
+
+    def _details(
+        self, worker_keys: list[bytes], heads: dict[str, bytes | None]
+    ) -> tuple[list[bytes | None], dict[str, float]]:
+        """What each worker says, and since when the head of each queue waits, in seconds of the epoch.
+
+        A stage's message has its job's id, and the record says when it was queued; the scheduler's says it itself.
+        """
+        jobs = {queue: head.decode() for queue, head in heads.items() if head is not None and queue != DONE}
+        with self._records.pipeline(transaction=False) as pipe:
+            for key in worker_keys:
+                pipe.get(key)
+            for queue, job_id in jobs.items():
+                pipe.hget(f"job:{job_id}", f"{queue}.queued_at")
+            found = pipe.execute()
+        texts, queued = found[: len(worker_keys)], found[len(worker_keys) :]
+        since = {q: from_text(at.decode()).timestamp() for q, at in zip(jobs, queued, strict=True) if at}
+        if heads[DONE] is not None:
+            message = self._queues.hget(f"{self._list_key(DONE)}.msgs", heads[DONE])
+            since |= {DONE: json.loads(message)["message_timestamp"] / 1000} if message else {}
+        return texts, since
+
+
+def families(reading: Reading) -> Iterable[Metric]:
+    """Each metric with its samples; a worker that is busy is taken for a job that runs."""
+    by_queue = {(queue,): float(count) for queue, count in reading.waiting.items()}
+    yield _gauge("modelmill_queue_length", "Messages that wait, by queue.", by_queue, "queue")
+    yield _gauge(
+        "modelmill_queue_oldest_age_seconds", "How long the first message of the queue waits already; 0 without one.",
+        {(queue,): age_s for queue, age_s in reading.oldest_s.items()}, "queue",
+    )  # fmt: skip
+    yield _gauge(
+        "modelmill_workers", "Living workers, by queue and whether they work.",
+        {(queue, state): reading.workers[queue, state] for queue in QUEUES for state in STATES}, "queue", "state",
+    )  # fmt: skip
+    jobs: dict[tuple[str, ...], float] = {}
+    for stage in Stage:
+        jobs[stage.value, "queued"] = reading.waiting[stage.step]
+        jobs[stage.value, "running"] = reading.workers[stage.step, "busy"]
+    yield _gauge("modelmill_jobs", "Jobs that have not ended, by status.", jobs, "status", "state")
+    yield _gauge("modelmill_jobs_active", "All jobs that have not ended.", {(): reading.active_jobs})
+    yield from Poured(reading.poured).collect()
+
+
+def _states(texts: Iterable[bytes | None]) -> Counter[tuple[str, str]]:
+    said = [json.loads(text) for text in texts if text is not None]
+    return Counter((worker["queue"], "busy" if worker.get("job_id") else "idle") for worker in said)
+
+
+def _gauge(name: str, text: str, values: dict[Any, float], *labels: str) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for key, value in values.items():
+        family.add_metric(list(key), value)
+    return family

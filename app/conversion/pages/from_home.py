@@ -1,0 +1,106 @@
+"""From the data home to a new conversion: choose the pictures that go with a model, and a look at single pictures."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlencode
+
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.conversion.access import conversion_of
+from app.conversion.service.from_home import HomePath, is_archive, is_sample, take
+from app.conversion.service.home_pictures import MEDIA_TYPE, small_picture
+from app.homes.access import Home, home_of
+from app.homes.model import DATASETS, Kind
+from app.homes.spots import Spot
+from app.kit.errors import ModelmillError
+from app.kit.http import form, query
+from app.kit.pages import see_other
+from app.kit.templates import render
+
+PAGE = "/ui/jobs/from-data"
+PathText = Annotated[str, Field(max_length=4096)]
+
+
+class Choosing(BaseModel):
+    """folder: the one that is looked into for pictures."""
+
+    model: PathText
+    folder: PathText = DATASETS
+
+
+class Chosen(BaseModel):
+    model: PathText
+    images: PathText = ""
+
+
+class Picture(BaseModel):
+    path: PathText
+
+
+def choose(request: Request) -> Response:
+    return _page(request, query(request, Choosing))
+
+
+def _page(request: Request, asked: Choosing, error: ModelmillError | None = None) -> Response:
+    home = home_of(request)
+    model, spot = home.spot(asked.model, field="model"), home.spot(asked.folder, field="folder")
+    shelf = home.shelf(spot)
+    page = shelf.browse(spot.inner)
+    samples = sum(map(is_sample, page.entries))
+    names = spot.inner.split("/") if spot.inner else []
+    ways = [Spot("/".join(names[: place + 1]), spot.is_common) for place in range(len(names))]
+    return render(
+        request, "conversion/from_data.html", error.status if error else 200, area="data", error=error,
+        model=home.path_of(model), model_name=model.inner.rpartition("/")[2], folder=home.path_of(spot),
+        folder_name=names[-1] if names else "", samples=samples, may_have_more=page.next_cursor is not None,
+        ways=[(way.inner.rpartition("/")[2], _url(home, model, way)) for way in ways], is_common=spot.is_common,
+        folders=[(e.name, _url(home, model, spot.below(e.name))) for e in page.entries if e.kind is Kind.FOLDER],
+        archives=[(e.name, home.path_of(spot.below(e.name)), e.size_bytes) for e in page.entries if is_archive(e)],
+        tops=((False, _url(home, model, Spot(""))), (True, _url(home, model, Spot("", is_common=True)))),
+    )  # fmt: skip
+
+
+def _url(home: Home, model: Spot, folder: Spot) -> str:
+    return f"{PAGE}?{urlencode({'model': home.path_of(model), 'folder': home.path_of(folder)})}"
+
+
+async def convert(request: Request) -> Response:
+    """Copy what was chosen and go on with the form of a new conversion, filled in."""
+    asked = await form(request, Chosen)
+    return await run_in_threadpool(_take, request, asked)
+
+
+def _take(request: Request, asked: Chosen) -> Response:
+    home = home_of(request)
+    model = home.spot(asked.model, field="model")
+    images = home.spot(asked.images, field="images") if asked.images else None
+    try:
+        taken = take(
+            conversion_of(request).uploads, home.user, HomePath(home.shelf(model), model.inner),
+            HomePath(home.shelf(images), images.inner) if images else None,
+        )  # fmt: skip
+    except ModelmillError as error:
+        if error.status >= 500:
+            raise
+        return _page(request, Choosing(model=asked.model), error)
+    name = taken.model_name.rpartition(".")[0]
+    return see_other(f"/ui/jobs/new?{urlencode({**vars(taken), 'name': name})}")
+
+
+def picture(request: Request) -> Response:
+    home = home_of(request)
+    spot = home.spot(query(request, Picture).path)
+    data = small_picture(conversion_of(request), home.shelf(spot), spot.inner)
+    return Response(data, media_type=MEDIA_TYPE, headers={"Cache-Control": "private, max-age=60"})
+
+
+ROUTES = [
+    Route(PAGE, choose),
+    Route(PAGE, convert, methods=["POST"]),
+    Route("/ui/data/picture", picture),
+]

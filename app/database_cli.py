@@ -1,0 +1,50 @@
+"""`modelmill db …`: the version of the database, for operators who bring it up before the web."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.kit.command import EPILOG
+
+if TYPE_CHECKING:
+    from app.kit.sql import Database
+
+app = typer.Typer(help="The SQL database: its version.", no_args_is_help=True, epilog=EPILOG)
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", metavar="DIR", help="As given to `modelmill up`; default: the settings'.")
+]
+
+
+@app.command()
+def upgrade(data_dir: DataDir = None) -> None:
+    """Bring the database to this program's version; the web does so too when it starts."""
+    from app.accounts_wiring import MIGRATIONS
+    from app.kit.sql import migrating
+
+    with _database(data_dir) as database:
+        before = migrating.current(database)
+        migrating.upgrade(database, MIGRATIONS)
+        typer.echo(f"{before or 'empty'} → {migrating.current(database)}")
+
+
+@app.command()
+def current(data_dir: DataDir = None) -> None:
+    """Print the version of the database."""
+    from app.kit.sql import migrating
+
+    with _database(data_dir) as database:
+        typer.echo(migrating.current(database) or "empty")
+
+
+def _database(data_dir: Path | None) -> closing[Database]:
+    from app.kit.sql import Database
+    from app.settings import load_settings
+
+    settings = load_settings()
+    if data_dir:
+        settings = settings.model_copy(update={"data_dir": data_dir.expanduser().absolute()})
+    return closing(Database(settings.database))

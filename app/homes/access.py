@@ -1,0 +1,86 @@
+"""What every endpoint of homes, JSON or page, needs of a request. Other capabilities reach a user's files by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from app.accounts.access import accounts_of
+from app.homes.door.base import DoorUnavailable
+from app.homes.errors import HomeMissing
+from app.homes.files import HomeFiles
+from app.homes.model import HomesOptions
+from app.homes.quota import HomeUsage
+from app.homes.reading import Shelf
+from app.homes.service import Homes
+from app.homes.spots import Spot, own_spot, spot_of
+from app.kit.auth import user_of
+
+
+@dataclass(frozen=True)
+class Home:
+    """The home of who asks. quota_bytes: their own; None for the installation's."""
+
+    homes: Homes
+    user: str
+    quota_bytes: int | None
+
+    @property
+    def files(self) -> HomeFiles:
+        return self.homes.files
+
+    @property
+    def options(self) -> HomesOptions:
+        return self.homes.options
+
+    def spot(self, text: str, *, field: str = "path") -> Spot:
+        """What may be read. Raises PathRefused."""
+        return spot_of(self.options, self.user, text, field=field)
+
+    def own(self, text: str, *, field: str = "path") -> str:
+        """The path in the home of what is to be changed. Raises PathRefused."""
+        return own_spot(self.options, self.user, text, field=field).inner
+
+    def shelf(self, spot: Spot) -> Shelf:
+        return self.files.common() if spot.is_common else self.files.home(self.user)
+
+    def logical(self, inner: str) -> str:
+        return self.options.logical(self.user, inner)
+
+    def path_of(self, spot: Spot) -> str:
+        """As tasks name it, and as `spot` takes it."""
+        return spot.logical(self.options, self.user)
+
+    def ssh_keys(self) -> list[str]:
+        """Raises DoorOff, and DoorUnavailable rather than to say that there are none."""
+        keys = self.homes.door.facts(self.user).keys
+        if keys is None:
+            raise DoorUnavailable("The SFTP server does not say which keys it knows.", hint="Try again later.")
+        return keys
+
+    def usage(self) -> HomeUsage:
+        return self.files.usage(self.user, quota_bytes=self.quota_bytes)
+
+
+def homes_of(request: Request) -> Homes:
+    found = request.app.state.homes
+    assert isinstance(found, Homes)
+    return found
+
+
+def home_of(request: Request) -> Home:
+    """Made if it is not there yet: whoever was let in has one. Waits for the disk and the database."""
+    home = described_home_of(request)
+    try:
+        with home.files.opened(home.user):
+            pass
+    except HomeMissing:
+        home.files.create(home.user)
+    return home
+
+
+def described_home_of(request: Request) -> Home:
+    """To say where it is, which must work while the disk does not."""
+    user = user_of(request)
+    return Home(homes_of(request), user, accounts_of(request).users.get(user).quota_bytes)

@@ -1,0 +1,206 @@
+"""The JSON API of homes: endpoints parse, call one use case, render. OPERATIONS is its table of routes."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.accounts.api import me_of
+from app.homes import schemas
+from app.homes.access import Home, described_home_of, home_of, homes_of
+from app.homes.downloads import MEDIA_TYPE, download
+from app.homes.errors import FileMissing, NameTaken
+from app.homes.model import COMMON, HOME_FOLDERS, Entry
+from app.homes.spots import Spot
+from app.kit.auth import user_of
+from app.kit.clock import now, to_text
+from app.kit.errors import ModelmillError
+from app.kit.handover import hand_over
+from app.kit.http import json_body, query
+from app.kit.openapi import Operation
+
+DAY_S = 86400
+NO_STORE = {"Cache-Control": "no-store"}
+
+
+class FileExists(NameTaken):
+    """If-None-Match: * was sent, and there is something."""
+
+    status = 412
+    code = "FILE_EXISTS"
+
+
+def get_me(request: Request) -> Response:
+    return _json(schemas.MeAnswer(**me_of(request).model_dump(), data=data_of(described_home_of(request))))
+
+
+def data_of(home: Home) -> schemas.DataAnswer:
+    """Where the user's data is and how much of it: told as far as it can be told now."""
+    options, door, usage = home.options, home.homes.door, None
+    with suppress(ModelmillError):
+        usage = home.usage()
+    sftp = schemas.SftpAnswer(**vars(door.facts(home.user).info)) if door.is_open else None
+    quota_bytes = options.quota_bytes if home.quota_bytes is None else home.quota_bytes
+    return schemas.DataAnswer(
+        home=home.logical(""), folders={name: home.logical(name) for name in HOME_FOLDERS},
+        common=f"{options.prefix}/{COMMON}", sftp=sftp, quota_bytes=quota_bytes,
+        used_bytes=usage.total_bytes if usage else None, used_by_folder=usage.folders if usage else {},
+        retention=schemas.RetentionAnswer(
+            jobs_trash_after_days=options.retention.trash_after.total_seconds() / DAY_S,
+            jobs_purge_after_days=options.retention.purge_after.total_seconds() / DAY_S,
+        ),
+    )  # fmt: skip
+
+
+def list_files(request: Request) -> Response:
+    asked, home = query(request, schemas.FolderQuery), home_of(request)
+    spot = home.spot(asked.path.removesuffix("/") or asked.path)  # a folder may be written with a slash
+    page = home.shelf(spot).browse(spot.inner, sort=asked.sort, cursor=asked.cursor, limit=asked.limit)
+    entries = [_entry(home, spot.below(entry.name), entry) for entry in page.entries]
+    path = home.path_of(spot)
+    return _json(schemas.FolderAnswer(path=path, entries=entries, total=page.total, next_cursor=page.next_cursor))
+
+
+def get_file(request: Request) -> Response:
+    asked, home = query(request, schemas.FileQuery), home_of(request)
+    return download(request, home, home.spot(asked.path))
+
+
+async def put_file(request: Request) -> Response:
+    """The body is the file, as it is; it streams to its place and appears there when it is whole."""
+    asked, home = query(request, schemas.FileQuery), await run_in_threadpool(home_of, request)
+    path, may_replace = home.own(asked.path), request.headers.get("if-none-match", "").strip() != "*"
+    is_new = not await run_in_threadpool(_is_there, home, path)
+    write = partial(
+        home.files.write, home.user, path, replace=may_replace, expected_bytes=_length(request),
+        quota_bytes=home.quota_bytes,
+    )  # fmt: skip
+    try:
+        entry = await hand_over(request.stream(), write)
+    except NameTaken as error:
+        raise FileExists(error.message, hint="Leave out If-None-Match to write over it.") from None
+    return _json(_entry(home, Spot(path.removeprefix("/")), entry), 201 if is_new else 200)
+
+
+async def make_folder(request: Request) -> Response:
+    asked, home = await json_body(request, schemas.NewFolder), await run_in_threadpool(home_of, request)
+    path = home.own(asked.path)
+    await run_in_threadpool(home.files.make_folder, home.user, path)
+    return _json(schemas.PlaceAnswer(path=home.logical(path.removeprefix("/"))), 201)
+
+
+async def move_file(request: Request) -> Response:
+    asked, home = await json_body(request, schemas.Move), await run_in_threadpool(home_of, request)
+    source, target = home.own(asked.source, field="source"), home.own(asked.target, field="target")
+    await run_in_threadpool(home.files.move, home.user, source, target)
+    return _json(schemas.PlaceAnswer(path=home.logical(target.removeprefix("/"))))
+
+
+def remove_file(request: Request) -> Response:
+    asked, home = query(request, schemas.FileQuery), home_of(request)
+    trashed = home.files.remove(home.user, home.own(asked.path), now=now())
+    return _json(schemas.RemovedAnswer(trashed_to=home.logical(trashed) if trashed else None))
+
+
+def reset_sftp_password(request: Request) -> Response:
+    user = user_of(request)
+    password = homes_of(request).door.reset_password(user, by=user)
+    return _json(schemas.OneTimePassword(password=password), 201, NO_STORE)
+
+
+async def set_sftp_password(request: Request) -> Response:
+    asked, user = await json_body(request, schemas.NewPassword), user_of(request)
+    await run_in_threadpool(homes_of(request).door.set_password, user, asked.password, by=user)
+    return Response(status_code=204)
+
+
+def get_ssh_keys(request: Request) -> Response:
+    return _json(schemas.Keys(keys=described_home_of(request).ssh_keys()))
+
+
+async def set_ssh_keys(request: Request) -> Response:
+    asked, user = await json_body(request, schemas.Keys), user_of(request)
+    kept = await run_in_threadpool(homes_of(request).door.set_keys, user, asked.keys, by=user)
+    return _json(schemas.Keys(keys=kept))
+
+
+def _entry(home: Home, spot: Spot, entry: Entry) -> schemas.EntryAnswer:
+    return schemas.entry_answer(entry, home.path_of(spot), to_text(entry.modified_at))
+
+
+def _is_there(home: Home, path: str) -> bool:
+    try:
+        home.files.info(home.user, path)
+    except FileMissing:
+        return False
+    return True
+
+
+def _length(request: Request) -> int:
+    given = request.headers.get("content-length", "")
+    return int(given) if given.isascii() and given.isdigit() else 0
+
+
+def _json(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse(answer.model_dump(mode="json"), status_code=status, headers=headers)
+
+
+_ANY_FILE: dict[str, Any] = {
+    "required": True, "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+}  # fmt: skip
+_DISK = (400, 403, 404, 409, 422, 503, 507)
+
+OPERATIONS = [
+    Operation(
+        "GET", "/api/v2/me", get_me, "Who I am, what my token may do, and where my data is",
+        {200: schemas.MeAnswer}, errors=(503,),
+    ),
+    Operation(
+        "GET", "/api/v2/files", list_files, "What is in a folder of my data home, or of the common one",
+        {200: schemas.FolderAnswer}, errors=_DISK, query=schemas.FolderQuery,
+    ),
+    Operation(
+        "GET", "/api/v2/files/content", get_file, "Download a file; Range is honoured",
+        {200: (MEDIA_TYPE,), 206: (MEDIA_TYPE,), 304: None}, errors=(*_DISK, 416), query=schemas.FileQuery,
+    ),
+    Operation(
+        "PUT", "/api/v2/files/content", put_file,
+        "Upload a file: the body as it is; with If-None-Match: * nothing is written over",
+        {200: schemas.EntryAnswer, 201: schemas.EntryAnswer}, errors=(*_DISK, 412, 413), query=schemas.FileQuery,
+        body=_ANY_FILE,
+    ),
+    Operation(
+        "DELETE", "/api/v2/files", remove_file, "Put into the trash; what is there already goes for good",
+        {200: schemas.RemovedAnswer}, errors=_DISK, query=schemas.FileQuery,
+    ),
+    Operation(
+        "POST", "/api/v2/files/folders", make_folder, "Make a folder", {201: schemas.PlaceAnswer},
+        errors=(*_DISK, 413), body=schemas.NewFolder,
+    ),
+    Operation(
+        "POST", "/api/v2/files/move", move_file, "Move or rename; out of the trash, too", {200: schemas.PlaceAnswer},
+        errors=(*_DISK, 413), body=schemas.Move,
+    ),
+    Operation(
+        "POST", "/api/v2/me/sftp-password", reset_sftp_password, "A one-time SFTP password; the one before ends",
+        {201: schemas.OneTimePassword}, errors=(404, 503),
+    ),
+    Operation(
+        "PUT", "/api/v2/me/sftp-password", set_sftp_password, "Choose my SFTP password", {204: None},
+        errors=(400, 404, 413, 422, 503), body=schemas.NewPassword,
+    ),
+    Operation(
+        "GET", "/api/v2/me/ssh-keys", get_ssh_keys, "The public keys that may log in by SFTP", {200: schemas.Keys},
+        errors=(404, 503),
+    ),
+    Operation(
+        "PUT", "/api/v2/me/ssh-keys", set_ssh_keys, "Replace the public keys that may log in by SFTP",
+        {200: schemas.Keys}, errors=(400, 404, 413, 422, 503), body=schemas.Keys,
+    ),
+]  # fmt: skip

@@ -1,0 +1,75 @@
+"""The accounts of the embedded door, which its process reads at every log-in and once a second of whoever is in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.homes import store
+from app.homes.door.base import DoorInfo, new_one_time_password, no_account
+from app.homes.door.passwords import hash_password
+from app.homes.store import DoorAccount
+from app.kit.sql import Database
+
+PORT, FINGERPRINT = "port", "fingerprint"
+"""Facts that the process tells of itself when it starts: the port may be another than the one wanted."""
+
+
+class EmbeddedDoor:
+    """host, port: what users are told; the process says which port it really has."""
+
+    def __init__(self, database: Database, *, host: str, port: int) -> None:
+        self.database = database
+        self.host = host
+        self.port = port
+
+    def create(self, user: str, home: str, *, quota_bytes: int = 0) -> str:
+        password = new_one_time_password()
+        password_hash = hash_password(password)
+        with self.database.write() as on:
+            known = store.get_account(on, user)
+            keys = known.keys if known else ()
+            store.put_account(on, DoorAccount(user, home, password_hash, True, keys, True, quota_bytes))
+        return password
+
+    def set_password(self, user: str, password: str, *, is_one_time: bool = False) -> None:
+        self._change(user, password_hash=hash_password(password), is_one_time=is_one_time)
+
+    def set_keys(self, user: str, keys: Sequence[str]) -> None:
+        self._change(user, keys=list(keys))
+
+    def set_quota(self, user: str, quota_bytes: int) -> None:
+        self._change(user, quota_bytes=quota_bytes)
+
+    def keys(self, user: str) -> list[str]:
+        return list(self._account(user).keys)
+
+    def needs_new_password(self, user: str) -> bool:
+        return self._account(user).is_one_time
+
+    def disable(self, user: str) -> None:
+        self._change(user, is_enabled=False)
+
+    def enable(self, user: str) -> None:
+        self._change(user, is_enabled=True)
+
+    def delete(self, user: str) -> None:
+        with self.database.write() as on:
+            store.delete_account(on, user)
+
+    def info(self, user: str) -> DoorInfo:
+        with self.database.read() as on:
+            facts = store.facts(on)
+        return DoorInfo(self.host, int(facts.get(PORT, self.port)), user, facts.get(FINGERPRINT, ""))
+
+    def _account(self, user: str) -> DoorAccount:
+        with self.database.read() as on:
+            account = store.get_account(on, user)
+        if account is None:
+            raise no_account(user)
+        return account
+
+    def _change(self, user: str, **fields: Any) -> None:
+        with self.database.write() as on:
+            if not store.change_account(on, user, **fields):
+                raise no_account(user)

@@ -1,0 +1,242 @@
+"""One user's home as an SFTP session sees it: blocking operations that take and give what SFTP does.
+
+All of it goes through Beneath, relative to the open home: no path of the host is ever put together. Errors are OSError.
+The folders that make a home one stay; links are neither made nor, by what changes things, followed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.homes.beneath import Beneath
+from app.homes.errors import LeadsOut, QuotaExceeded
+from app.homes.model import HOME_FOLDERS
+from app.homes.quota import Allowance, Ledger
+
+OPEN_FILES = 64
+"""Of one session at once; OpenSSH's sftp has one, its rivals a handful."""
+WHOLE = ""
+"""Sessions measure the home as one, not folder by folder."""
+_WRITING = os.O_WRONLY | os.O_RDWR
+
+
+@dataclass(frozen=True)
+class Quota:
+    """bytes 0: no limit. ledger: of the process, so that two sessions of a user see each other."""
+
+    user: str
+    size_bytes: int
+    ledger: Ledger
+
+
+class OpenFile:
+    """size_bytes: up to where the file was known to reach, which is what the quota has counted."""
+
+    def __init__(self, fd: int, flags: int, allowance: Allowance | None, size_bytes: int) -> None:
+        self.fd = fd
+        self.is_append = bool(flags & os.O_APPEND)
+        self.allowance = allowance
+        self.size_bytes = size_bytes
+        self.is_told_full = False
+
+    def grow(self, end: int) -> None:
+        """Room for the file to reach there. Raises OSError EDQUOT."""
+        if self.allowance is None or end <= self.size_bytes:
+            return
+        with _quota_as_os_error():
+            self.allowance.take(end - self.size_bytes)
+        self.size_bytes = end
+
+    def write(self, data: bytes, offset: int) -> None:
+        if self.is_append:
+            offset = os.fstat(self.fd).st_size
+        self.grow(offset + len(data))
+        view = memoryview(data)
+        while view:
+            done = os.pwrite(self.fd, view, offset)
+            view, offset = view[done:], offset + done
+
+    def resize(self, size_bytes: int) -> None:
+        self.grow(size_bytes)
+        os.ftruncate(self.fd, size_bytes)
+
+
+class SftpHome:
+    """Owns the descriptors of the home and of the files that are open in it. One session uses it, from threads."""
+
+    def __init__(self, root: Path, inner: str, quota: Quota) -> None:
+        self.quota = quota
+        self._home = Beneath.at(root, inner)
+        self._files: set[OpenFile] = set()
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        for file in list(self._files):
+            self.close_file(file)
+        self._home.close()
+
+    def open(self, path: bytes, flags: int) -> OpenFile:
+        """With the mode that all files of homes have: a client cannot make one that jobs could not read."""
+        if len(self._files) >= OPEN_FILES:
+            raise OSError(errno.EMFILE, f"a session may have {OPEN_FILES} files open")
+        inner = inner_path(path)
+        is_writing = bool(flags & _WRITING)
+        freed = self._size(inner) if flags & os.O_TRUNC else 0
+        fd = self._home.open_file(inner, flags)
+        size_bytes = os.fstat(fd).st_size
+        try:
+            allowance = self._allowance(freed) if is_writing else None
+        except BaseException:
+            os.close(fd)
+            raise
+        file = OpenFile(fd, flags, allowance, size_bytes)
+        with self._lock:
+            self._files.add(file)
+        return file
+
+    def close_file(self, file: OpenFile) -> None:
+        with self._lock:
+            if file not in self._files:
+                return
+            self._files.discard(file)
+        os.close(file.fd)
+
+    def scan(self, path: bytes) -> list[tuple[bytes, os.stat_result]]:
+        """Names in a folder, with what is known of them; links are told of themselves."""
+        found = []
+        with self._home.folder(inner_path(path)) as fd:
+            here = os.fstat(fd)
+            found += [(b".", here), (b"..", here)]
+            with os.scandir(fd) as entries:
+                for entry in entries:
+                    try:
+                        found.append((os.fsencode(entry.name), entry.stat(follow_symlinks=False)))
+                    except FileNotFoundError:
+                        continue
+        return found
+
+    def stat(self, path: bytes) -> os.stat_result:
+        return self._home.stat(inner_path(path))
+
+    def lstat(self, path: bytes) -> os.stat_result:
+        return self._home.lstat(inner_path(path))
+
+    def read_link(self, path: bytes) -> bytes:
+        """What the link says, which is not where it leads here: outside it leads nowhere."""
+        with self._home.parent(inner_path(path), follow=True) as (fd, name):
+            return os.fsencode(os.readlink(name, dir_fd=fd))
+
+    def make_folder(self, path: bytes) -> None:
+        self._home.make_folder(inner_path(path))
+
+    def remove_folder(self, path: bytes) -> None:
+        self._home.remove_folder(_may_leave(inner_path(path)))
+
+    def remove(self, path: bytes) -> None:
+        inner = _may_leave(inner_path(path))
+        found = self._home.lstat(inner)
+        self._home.remove(inner)
+        if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+            self.quota.ledger.add(self.quota.user, WHOLE, -found.st_size)
+
+    def rename(self, source: bytes, target: bytes, *, replace: bool) -> None:
+        """Neither away from nor over one of the folders that stay: an empty one would give way to a folder."""
+        leaving, entering = _may_leave(inner_path(source)), _may_leave(inner_path(target))
+        self._home.rename(leaving, entering, replace=replace)
+        self.quota.ledger.forget(self.quota.user)
+
+    def set_times(self, path: bytes, times_ns: tuple[int, int]) -> None:
+        with self._opened(path) as fd:
+            os.utime(fd, ns=times_ns)
+
+    def resize(self, path: bytes, size_bytes: int) -> None:
+        file = self.open(path, os.O_WRONLY)
+        try:
+            file.resize(size_bytes)
+        finally:
+            self.close_file(file)
+
+    def space(self) -> os.statvfs_result | tuple[int, int]:
+        """The disk's, or with a quota (bytes of it, bytes used)."""
+        if not self.quota.size_bytes:
+            return os.statvfs(self._home.root_fd)
+        usage = self.quota.ledger.usage(self.quota.user, self.quota.size_bytes, self._measure)
+        return self.quota.size_bytes, usage.total_bytes
+
+    @contextmanager
+    def _opened(self, path: bytes) -> Iterator[int]:
+        inner = inner_path(path)
+        kind = self._home.lstat(inner).st_mode
+        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):  # opening a device may do something to it
+            raise PermissionError(errno.EACCES, "only files and folders have times to set")
+        fd = self._home.open(inner, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _allowance(self, freed: int) -> Allowance:
+        quota = self.quota
+        if freed:
+            quota.ledger.add(quota.user, WHOLE, -freed)
+        allowance = quota.ledger.allowance(quota.user, WHOLE, quota.size_bytes, self._measure)
+        if quota.size_bytes:
+            quota.ledger.usage(quota.user, quota.size_bytes, self._measure)  # measured anew if that was long ago
+        return allowance
+
+    def _measure(self) -> dict[str, int]:
+        return {WHOLE: self._home.usage().size_bytes}
+
+    def _size(self, inner: str) -> int:
+        try:
+            found = self._home.stat(inner)
+        except OSError:
+            return 0
+        return found.st_size if stat.S_ISREG(found.st_mode) else 0
+
+
+def inner_path(path: bytes) -> str:
+    """From the home: /datasets/../models is models. Raises LeadsOut where more is left than was entered."""
+    names: list[str] = []
+    for name in os.fsdecode(path).split("/"):
+        if "\0" in name:
+            raise OSError(errno.EINVAL, "a name has a NUL byte")
+        if name == "..":
+            if not names:
+                raise LeadsOut(os.fsdecode(path))
+            names.pop()
+        elif name not in ("", "."):
+            names.append(name)
+    return "/".join(names)
+
+
+def shown_path(path: bytes) -> bytes:
+    """The same as a client writes it; above the home there is the home, as above / there is /."""
+    names: list[bytes] = []
+    for name in path.split(b"/"):
+        if name == b"..":
+            names = names[:-1]
+        elif name not in (b"", b"."):
+            names.append(name)
+    return b"/" + b"/".join(names)
+
+
+def _may_leave(inner: str) -> str:
+    if not inner or inner in HOME_FOLDERS:
+        raise PermissionError(errno.EACCES, "this folder is part of every data home and stays")
+    return inner
+
+
+@contextmanager
+def _quota_as_os_error() -> Iterator[None]:
+    try:
+        yield
+    except QuotaExceeded as error:
+        raise OSError(errno.EDQUOT, f"{error.message} {error.hint}") from error

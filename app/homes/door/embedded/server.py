@@ -1,0 +1,129 @@
+"""The process of the embedded door: listens, takes care of its host key, ends in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncssh
+
+from app.homes import store
+from app.homes.door.embedded.accounts import FINGERPRINT, PORT
+from app.homes.door.embedded.files import SftpSession
+from app.homes.door.embedded.guard import Guard
+from app.homes.door.embedded.hall import IDLE_S, Hall
+from app.homes.door.embedded.home import Quota, SftpHome
+from app.homes.door.embedded.who import Doorbook
+from app.homes.model import HomesOptions
+from app.kit.command import CannotStart
+from app.kit.private import make_private
+from app.kit.sql import Database
+
+UMASK = 0o027
+KEEPALIVE_S, KEEPALIVES = 30, 4
+"""A client that is gone without a word is noticed after two minutes."""
+LOGIN_S = 60
+WINDOW_BYTES = 8 << 20
+SESSIONS = 10
+"""Of one connection; a client needs one, and one more per parallel transfer."""
+CIPHERS = (
+    "aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com", "aes128-ctr", "aes256-ctr",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """port 0: any that is free. key_folder: of this host, not shared."""
+
+    host: str
+    port: int
+    key_folder: Path
+    idle_s: float = IDLE_S
+
+
+class DoorServer:
+    def __init__(self, database: Database, homes: HomesOptions, options: ServerOptions) -> None:
+        self.database = database
+        self.homes = homes
+        self.options = options
+        self.hall = Hall(Doorbook(database), homes, idle_s=options.idle_s)
+
+    async def run(self) -> None:
+        """Until SIGTERM or SIGINT. Raises CannotStart."""
+        key = host_key(self.options.key_folder)
+        listener = await self._listen(key)
+        with self.database.write() as on:
+            store.put_fact(on, PORT, str(listener.get_port()))
+            store.put_fact(on, FINGERPRINT, key.get_fingerprint())
+        print(f"SFTP on {self.options.host} port {listener.get_port()}, {key.get_fingerprint()}", flush=True)
+        ended = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, ended.set)
+        watching = asyncio.create_task(self.hall.watch())
+        waiting = asyncio.create_task(ended.wait())
+        try:
+            await asyncio.wait((watching, waiting), return_when=asyncio.FIRST_COMPLETED)
+            if watching.done():
+                watching.result()
+        finally:
+            listener.close()
+            for task in (watching, waiting):
+                task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching
+
+    async def _listen(self, key: asyncssh.SSHKey) -> asyncssh.SSHAcceptor:
+        try:
+            return await asyncssh.create_server(
+                lambda: Guard(self.hall), self.options.host, self.options.port, server_host_keys=[key],
+                sftp_factory=self._session, allow_scp=False, keepalive_interval=KEEPALIVE_S,
+                keepalive_count_max=KEEPALIVES, login_timeout=LOGIN_S, window=WINDOW_BYTES, encryption_algs=CIPHERS,
+                compression_algs=["none"], agent_forwarding=False, x11_forwarding=False, gss_host=None,
+                server_version="Modelmill", line_editor=False,
+            )  # fmt: skip
+        except OSError as error:
+            raise CannotStart(
+                f"SFTP cannot listen on {self.options.host} port {self.options.port}: {error.strerror or error}",
+                hint="Choose another port with MODELMILL_SFTP_PORT.",
+            ) from error
+
+    async def _session(self, chan: asyncssh.SSHServerChannel[bytes]) -> asyncssh.SFTPServer:
+        guard = chan.get_connection().get_owner()
+        assert isinstance(guard, Guard)
+        assert guard.account is not None
+        guard.sessions += 1
+        if guard.sessions > SESSIONS:
+            guard.show_out("Too many sessions in one connection.")
+            raise asyncssh.SFTPNoConnection("too many sessions")
+        account = guard.account
+        quota = Quota(account.user, account.quota_bytes, self.hall.ledger)
+        loop = asyncio.get_running_loop()
+        home = await loop.run_in_executor(self.hall.files, SftpHome, self.homes.root, account.home, quota)
+        return SftpSession(chan, home, self.hall.files, guard.touched)
+
+
+def host_key(folder: Path) -> asyncssh.SSHKey:
+    """Made once, readable by its owner only: clients refuse a door whose key has changed."""
+    path = make_private(folder) / "host_key"
+    if not path.exists():
+        draft = path.with_suffix(f".{os.getpid()}")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(asyncssh.generate_private_key("ssh-ed25519", comment="modelmill").export_private_key())
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+        draft.unlink()
+    if path.stat().st_mode & 0o077:
+        raise CannotStart(f"others can read the host key {path}", hint=f"Run `chmod 600 {path}`.")
+    return asyncssh.read_private_key(path)
+
+
+def serve(database: Database, homes: HomesOptions, options: ServerOptions) -> None:
+    """Until it is told to end. Raises CannotStart."""
+    os.umask(UMASK)
+    logging.getLogger("asyncssh").setLevel(logging.WARNING)
+    asyncio.run(DoorServer(database, homes, options).run())

@@ -1,0 +1,64 @@
+"""Who may come in, as the door's process asks SQL: the account of the door, and whether its user still may."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from app.accounts import store as accounts
+from app.homes import store
+from app.homes.door.base import BadDoorPassword, check_password
+from app.homes.door.passwords import agrees, hash_password
+from app.homes.store import DoorAccount
+from app.kit.sql import Database
+
+LONGEST_NAME = 32
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """account: whose password it was, None if nobody's. why: what is wrong with the new password."""
+
+    account: DoorAccount | None
+    why: str = ""
+
+
+class Doorbook:
+    """Blocking; call it in a thread. Raises DatabaseUnavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def find(self, user: str) -> DoorAccount | None:
+        """The account, if it may be used now: disabling a user shuts this door at once, before it was even told."""
+        if len(user) > LONGEST_NAME:
+            return None
+        with self.database.read() as on:
+            account = store.get_account(on, user)
+            owner = accounts.get_user(on, user)
+        if account is None or owner is None or not (account.is_enabled and owner.is_enabled):
+            return None
+        return account
+
+    def may_stay(self, users: set[str]) -> set[str]:
+        """Those of them who may still be in."""
+        return {user for user in users if self.find(user) is not None}
+
+    def check(self, user: str, password: str) -> Verdict:
+        account = self.find(user)
+        is_right = agrees(password, account.password_hash if account else None)
+        return Verdict(account if is_right else None)
+
+    def change(self, user: str, old: str, new: str) -> Verdict:
+        """From a one-time password, or any. With a reason and an account nothing was changed."""
+        verdict = self.check(user, old)
+        if verdict.account is None:
+            return verdict
+        if new == old:
+            return replace(verdict, why="The new password must be another one.")
+        try:
+            check_password(new)
+        except BadDoorPassword as error:
+            return replace(verdict, why=error.message)
+        with self.database.write() as on:
+            store.change_account(on, user, password_hash=hash_password(new), is_one_time=False)
+        return verdict

@@ -1,0 +1,26 @@
+"""A file of a home as an answer: whole or the range that was asked for, always to be saved and never to be run."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.homes.access import Home
+from app.homes.errors import NotAFile
+from app.homes.model import Kind
+from app.homes.spots import Spot
+from app.kit.http import stream_bytes
+
+MEDIA_TYPE = "application/octet-stream"
+
+
+def download(request: Request, home: Home, spot: Spot) -> Response:
+    """Raises FileMissing, NotAFile, RangeNotSatisfiable."""
+    shelf = home.shelf(spot)
+    found = shelf.info(spot.inner)
+    if found.kind is not Kind.FILE:
+        raise NotAFile(f"{spot.inner or 'The home'} is no file.", hint="Name a file, not a folder or a device.")
+    return stream_bytes(
+        request, lambda start, end: shelf.read(spot.inner, start=start, end=end), size=found.size_bytes,
+        etag=found.etag, name=found.name, media_type=MEDIA_TYPE,
+    )  # fmt: skip

@@ -1,0 +1,164 @@
+"""What can go wrong in a data home, one class per cause, and how an error of the disk becomes one of them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from app.kit.errors import BadInput, Conflict, Forbidden, ModelmillError, NotFound, TooLarge, Unavailable
+
+
+class PathRefused(BadInput):
+    """A path that may not be used where it was given. detail: problems, a list of {at: the field, problem: why}."""
+
+    code = "PATH_REFUSED"
+
+
+class HomeMissing(NotFound):
+    code = "HOME_NOT_FOUND"
+
+
+class FileMissing(NotFound):
+    code = "FILE_NOT_FOUND"
+
+
+class NotAFile(Conflict):
+    """A folder, a device or a pipe stands where a file is needed."""
+
+    code = "NOT_A_FILE"
+
+
+class NotAFolder(Conflict):
+    code = "NOT_A_FOLDER"
+
+
+class NameTaken(Conflict):
+    code = "NAME_TAKEN"
+
+
+class HomeBusy(Conflict):
+    """Something else changes the same folder just now."""
+
+    code = "HOME_BUSY"
+    can_retry = True
+
+
+class HomeDenied(Forbidden):
+    """The file belongs to another account of this machine: the service itself may not touch it."""
+
+    code = "HOME_DENIED"
+
+
+class QuotaExceeded(TooLarge):
+    """413, not 507: the user can mend it and the service is well, so it must not count among the service's failures.
+
+    detail: quota_bytes, used_bytes.
+    """
+
+    code = "QUOTA_EXCEEDED"
+
+
+class HomeDiskFull(Unavailable):
+    status = 507
+    code = "HOME_DISK_FULL"
+
+
+class HomeUnavailable(Unavailable):
+    code = "HOME_UNAVAILABLE"
+
+
+class LeadsOut(OSError):
+    """A path that would leave the folder it was given for: by a link, by `..`, or by being absolute."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(errno.ELOOP, "leads out of the folder", path)
+
+
+def refused(field: str, reason: str, *, hint: str = "") -> PathRefused:
+    return PathRefused(f"{field}: {reason}", hint=hint, detail={"problems": [{"at": field, "problem": reason}]})
+
+
+@contextmanager
+def disk_errors(shown: str, *, field: str = "path") -> Iterator[None]:
+    """Turn an OSError into an error of the house. shown: the path as its user knows it; field: what it was given as."""
+    try:
+        yield
+    except OSError as error:
+        raise from_os_error(error, shown, field) from error
+
+
+def from_os_error(error: OSError, shown: str, field: str = "path") -> ModelmillError:
+    if isinstance(error, LeadsOut):
+        return refused(
+            field, f"{shown} leads out of where it may be, by a link", hint="Remove the link, or name a file."
+        )
+    make = _BY_ERRNO.get(error.errno or 0)
+    if make is not None:
+        return make(shown, field)
+    return HomeUnavailable(
+        f"The data homes cannot be used now ({os.strerror(error.errno or 0)}).", hint="Try again later."
+    )
+
+
+def _missing(shown: str, _: str) -> ModelmillError:
+    return FileMissing(
+        f"There is no {shown} here.", hint="Look at the folder again: it may have been moved or removed."
+    )
+
+
+def _not_a_folder(shown: str, _: str) -> ModelmillError:
+    return NotAFolder(f"{shown} is no folder, or runs through something that is none.")
+
+
+def _not_a_file(shown: str, _: str) -> ModelmillError:
+    return NotAFile(f"{shown} is no file.", hint="Name a file, not a folder or a device.")
+
+
+def _taken(shown: str, _: str) -> ModelmillError:
+    return NameTaken(f"There is something at {shown} already.", hint="Choose another name, or remove what is there.")
+
+
+def _busy(shown: str, _: str) -> ModelmillError:
+    return HomeBusy(
+        f"{shown} is being changed just now.", hint="Try again when the job or upload that writes there is done."
+    )
+
+
+def _full(_: str, __: str) -> ModelmillError:
+    return HomeDiskFull("The disk of the data homes is full.", hint="Remove what is not needed, or tell the operator.")
+
+
+def _denied(shown: str, _: str) -> ModelmillError:
+    return HomeDenied(f"The service has no right to {shown}.", hint="Ask the operator to correct its owner or mode.")
+
+
+def _too_long(_: str, field: str) -> ModelmillError:
+    return refused(field, "a name in it is too long", hint="A name may have 255 bytes.")
+
+
+def _unsuitable(shown: str, field: str) -> ModelmillError:
+    return refused(field, f"the storage does not take {shown}", hint="Choose another name.")
+
+
+_BY_ERRNO: dict[int, Callable[[str, str], ModelmillError]] = {
+    errno.ENOENT: _missing,
+    errno.ENOTDIR: _not_a_folder,
+    errno.EISDIR: _not_a_file,
+    errno.ENXIO: _not_a_file,
+    errno.EEXIST: _taken,
+    errno.ENOTEMPTY: _busy,
+    errno.EBUSY: _busy,
+    errno.ETXTBSY: _busy,
+    errno.EAGAIN: _busy,
+    errno.ENOSPC: _full,
+    errno.EDQUOT: _full,
+    errno.EFBIG: _full,
+    errno.EACCES: _denied,
+    errno.EPERM: _denied,
+    errno.EROFS: _denied,
+    errno.ENAMETOOLONG: _too_long,
+    errno.EINVAL: _unsuitable,
+    errno.EILSEQ: _unsuitable,
+}

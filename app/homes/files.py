@@ -1,0 +1,272 @@
+"""A user's files as the pages and the API see them: browse, read, write, make, move, remove, measure.
+
+Owns what may be done where through the web, and what stays of what was removed. It takes and gives paths as texts
+(names), relative to the home. It knows no users beyond their names, no HTTP, and nothing of what jobs mean.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+
+from app.homes import names as naming
+from app.homes.beneath import DRAFT_PREFIX, Beneath, Draft, kind_of
+from app.homes.errors import FileMissing, HomeMissing, disk_errors, refused
+from app.homes.listing import entry
+from app.homes.model import (
+    COMMON,
+    COMMON_FOLDERS,
+    HOME_FOLDERS,
+    PRIVATE_COMMON,
+    TMP,
+    TRASH,
+    TRASHED_FILES,
+    USERS,
+    Entry,
+    HomesOptions,
+    Kind,
+    Page,
+    check_may_enter,
+    check_may_leave,
+    home_of,
+    removed_at,
+    stamped,
+)
+from app.homes.openers import Opener
+from app.homes.quota import Allowance, HomeUsage, Ledger
+from app.homes.reading import PAGE_ENTRIES, Shelf
+from app.kit.objects import CHUNK_BYTES
+
+STALE_DRAFT_S = 24 * 3600
+
+
+class HomeFiles:
+    """Safe to share between threads. Every method may raise PathRefused, HomeMissing, HomeDenied, HomeUnavailable.
+
+    quota_bytes, where it is asked for: the user's own; None for the installation's.
+    """
+
+    def __init__(self, options: HomesOptions, *, opener: Opener | None = None, ledger: Ledger | None = None) -> None:
+        self.options = options
+        self._opener = opener
+        self._ledger = ledger or Ledger(options.usage_ttl_s)
+
+    def prepare(self) -> None:
+        """Make the shared folders, if they are not there. What is there stays as the operator made it."""
+        with disk_errors(str(self.options.root)):
+            self.options.root.mkdir(parents=True, exist_ok=True)
+            with Beneath.at(self.options.root, opener=self._opener) as root:
+                for folder in (USERS, COMMON, *(f"{COMMON}/{name}" for name in COMMON_FOLDERS)):
+                    _ensure_folder(root, folder)
+
+    def create(self, user: str) -> None:
+        """Make the user's home, or what is missing of it. Twice does no harm."""
+        inner = home_of(user)
+        self.prepare()
+        with disk_errors(inner):
+            with Beneath.at(self.options.root, USERS, self._opener) as users:
+                _ensure_folder(users, user)
+            with Beneath.at(self.options.root, inner, self._opener) as home:
+                for folder in HOME_FOLDERS:
+                    _ensure_folder(home, folder)
+
+    def home(self, user: str) -> Shelf:
+        """The user's own, for reading."""
+        return Shelf(lambda: self.opened(user))
+
+    def common(self) -> Shelf:
+        """What everybody may read, without the service's own."""
+        return Shelf(self._opened_common, hidden=frozenset(PRIVATE_COMMON))
+
+    def browse(self, user: str, path: str = "", *, cursor: str | None = None, limit: int = PAGE_ENTRIES) -> Page:
+        return self.home(user).browse(path, cursor=cursor, limit=limit)
+
+    def info(self, user: str, path: str) -> Entry:
+        return self.home(user).info(path)
+
+    def read(
+        self, user: str, path: str, *, start: int = 0, end: int | None = None, chunk_bytes: int = CHUNK_BYTES
+    ) -> Iterator[bytes]:
+        return self.home(user).read(path, start=start, end=end, chunk_bytes=chunk_bytes)
+
+    def write(
+        self, user: str, path: str, chunks: Iterable[bytes], *,
+        replace: bool = False, expected_bytes: int = 0, quota_bytes: int | None = None,
+    ) -> Entry:  # fmt: skip
+        """Store a stream as a file in constant memory. It appears whole or not at all, whatever `chunks` raises.
+
+        expected_bytes: the size, where it is known beforehand: what cannot fit is refused before it is read.
+        Raises NameTaken unless `replace`, QuotaExceeded, HomeDiskFull, FileMissing for a missing folder.
+        """
+        place = _new_place(path)
+        target = "/".join(place)
+        with self.opened(user) as home, ExitStack() as stack:
+            with disk_errors(path):
+                credit = _replaced_bytes(home, target, replace=replace)
+                _ensure_folder(home, TMP)
+                draft = stack.enter_context(home.draft(TMP))
+            allowance = self.allowance(user, home, place[0], credit=credit, quota_bytes=quota_bytes)
+            allowance.check(expected_bytes)
+            try:
+                _fill(draft, chunks, allowance, path)
+                with disk_errors(path):
+                    status = draft.publish(target, replace=replace)
+            except BaseException:
+                allowance.give_back()
+                raise
+            allowance.settle()
+        return entry(place, status)
+
+    def make_folder(self, user: str, path: str) -> None:
+        """Raises NameTaken, FileMissing for a missing folder above."""
+        place = _new_place(path)
+        with self.opened(user) as home, disk_errors(path):
+            home.make_folder("/".join(place))
+
+    def move(self, user: str, source: str, target: str) -> None:
+        """Out of anywhere, into what is kept: that is how a result outlives its job's folder.
+
+        target: the whole new path, not a folder to put it into. Raises NameTaken, FileMissing.
+        """
+        leaving = naming.from_text(source, field="source")
+        check_may_leave(leaving, field="source")
+        place = _new_place(target, field="target")
+        if place[: len(leaving)] == leaving:
+            raise refused("target", "it is the source, or lies in it")
+        with self.opened(user) as home:
+            with disk_errors(source, field="source"):
+                home.lstat("/".join(leaving))
+            with disk_errors(target, field="target"):
+                home.rename("/".join(leaving), "/".join(place))
+        self._ledger.forget(user)
+
+    def remove(self, user: str, path: str, *, now: datetime) -> str | None:
+        """Put a file, link or folder into the trash; what is in the trash or in tmp/ goes for good.
+
+        Returns the path that it has now, from where it can be moved back; None if it is gone. Raises FileMissing.
+        """
+        place = naming.from_text(path)
+        check_may_leave(place)
+        trashed = None
+        with self.opened(user) as home, disk_errors(path):
+            if place[0] in (TRASH, TMP):
+                home.remove_tree("/".join(place))
+            else:
+                _ensure_folder(home, TRASH)
+                _ensure_folder(home, TRASHED_FILES)
+                trashed = f"{TRASHED_FILES}/{stamped(place[-1], now)}"
+                home.rename("/".join(place), trashed)
+        self._ledger.forget(user)
+        return trashed and naming.path_to_text(trashed.split("/"))
+
+    def usage(self, user: str, *, quota_bytes: int | None = None) -> HomeUsage:
+        with self.opened(user) as home:
+            return self._ledger.usage(user, self._quota(quota_bytes), lambda: _measure(home))
+
+    def sweep(self, user: str, *, now: datetime) -> list[str]:
+        """Clear removed files that were long enough in the trash, and uploads that a crash cut off. Their paths."""
+        gone = []
+        with self.opened(user) as home, disk_errors("the data home"):
+            for path in [*self._stale_files(home, now), *_stale_drafts(home, now)]:
+                with suppress(FileNotFoundError):
+                    home.remove_tree(path)
+                    gone.append(naming.path_to_text(path.split("/")))
+        if gone:
+            self._ledger.forget(user)
+        return gone
+
+    def allowance(
+        self, user: str, home: Beneath, folder: str, *, credit: int = 0, quota_bytes: int | None = None
+    ) -> Allowance:
+        """What may still be written into the opened home. folder: the one at its top; credit: bytes to be replaced."""
+        return self._ledger.allowance(user, folder, self._quota(quota_bytes), lambda: _measure(home), credit=credit)
+
+    @contextmanager
+    def opened(self, user: str) -> Iterator[Beneath]:
+        """The home for operations beneath it, which raise OSError. Raises HomeMissing, PathRefused."""
+        inner = home_of(user)
+        try:
+            with disk_errors(inner, field="user"):
+                home = Beneath.at(self.options.root, inner, self._opener)
+        except FileMissing:
+            raise HomeMissing(f"The user {user} has no data home yet.", hint="Ask the operator to make it.") from None
+        with home:
+            yield home
+
+    @contextmanager
+    def _opened_common(self) -> Iterator[Beneath]:
+        with disk_errors("the common folder"):
+            common = Beneath.at(self.options.root, COMMON, self._opener)
+        with common:
+            yield common
+
+    def _quota(self, own: int | None) -> int:
+        return self.options.quota_bytes if own is None else own
+
+    def _stale_files(self, home: Beneath, now: datetime) -> list[str]:
+        since = {name: removed_at(name) for name in _names(home, TRASHED_FILES)}
+        is_stale = self.options.retention.is_stale
+        return [f"{TRASHED_FILES}/{name}" for name, moment in since.items() if moment and is_stale(moment, now)]
+
+
+def _stale_drafts(home: Beneath, now: datetime) -> list[str]:
+    stale = []
+    for path in (f"{TMP}/{name}" for name in _names(home, TMP) if name.startswith(DRAFT_PREFIX)):
+        with suppress(FileNotFoundError):
+            if now.timestamp() - home.lstat(path).st_mtime > STALE_DRAFT_S:
+                stale.append(path)
+    return stale
+
+
+def _names(home: Beneath, folder: str) -> list[str]:
+    with suppress(FileNotFoundError):
+        return [name.name for name in home.names(folder)]
+    return []
+
+
+def _fill(draft: Draft, chunks: Iterable[bytes], allowance: Allowance, path: str) -> None:
+    for chunk in chunks:  # whose own errors pass as they are
+        allowance.take(len(chunk))
+        with disk_errors(path):
+            draft.write(chunk)
+
+
+def _new_place(path: str, *, field: str = "path") -> list[str]:
+    place = naming.from_text(path, field=field)
+    check_may_enter(place, field=field)
+    naming.check_new_name(place[-1], field=field)
+    return place
+
+
+def _replaced_bytes(home: Beneath, target: str, *, replace: bool) -> int:
+    """The size of the file that an upload is to replace. Says what is in the way before the upload is read."""
+    with home.parent(target) as (folder_fd, name):
+        try:
+            found = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return 0
+    if not replace:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+    if kind_of(found.st_mode) is Kind.FOLDER:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
+    return found.st_size
+
+
+def _ensure_folder(beneath: Beneath, folder: str) -> None:
+    with suppress(FileExistsError):
+        beneath.make_folder(folder)
+
+
+def _measure(home: Beneath) -> dict[str, int]:
+    with disk_errors("the data home"):
+        seen: set[tuple[int, int]] = set()
+        folders = {"": 0}
+        for name in home.names():
+            if name.kind is Kind.FOLDER:
+                folders[name.name] = home.usage(name.name, seen).size_bytes
+            else:
+                folders[""] += home.lstat(name.name).st_size
+        return folders

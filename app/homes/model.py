@@ -1,0 +1,158 @@
+"""What a data home is: its folders, whose it is, what may be changed in it, when a job's folder goes. Pure.
+
+{root}/common/{datasets,models,code,hf}          everybody reads, the operator writes
+{root}/users/{user}/{datasets,models,code}       the user's own
+{root}/users/{user}/{jobs,trash,tmp}             results; what is on its way out; uploads on their way in
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+
+from app.accounts.model import NAME, RESERVED
+from app.homes.errors import refused
+
+USERS, COMMON = "users", "common"
+DATASETS, MODELS, CODE, JOBS, TRASH, TMP = "datasets", "models", "code", "jobs", "trash", "tmp"
+TRASHED_JOBS, TRASHED_FILES = f"{TRASH}/jobs", f"{TRASH}/files"
+KEPT = (DATASETS, MODELS, CODE)
+"""What the user fills and nothing clears."""
+HOME_FOLDERS = (*KEPT, JOBS, TRASH, TRASHED_JOBS, TRASHED_FILES, TMP)
+COMMON_FOLDERS = (DATASETS, MODELS, CODE, "hf")
+PRIVATE_COMMON = ("db", "logs", "sftpgo")
+"""Where an installation may keep the service's own files on the shared storage: no task may read them."""
+FOLDER_MODE, FILE_MODE = 0o750, 0o640
+_STAMP = "%Y%m%dT%H%M%S%fZ"
+_CONTINUATION = bytes(range(0x80, 0xC0))
+"""The bytes with which no character of UTF-8 begins."""
+
+
+class Kind(StrEnum):
+    FOLDER = "folder"
+    FILE = "file"
+    LINK = "link"
+    OTHER = "other"
+    """A device, a pipe or a socket."""
+
+
+class Due(StrEnum):
+    """Where the folder of a job belongs by now."""
+
+    JOBS = "jobs"
+    TRASH = "trash"
+    NOWHERE = "nowhere"
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How long things stay. All of it counts from the end of the job, or from the removal of a file."""
+
+    trash_after: timedelta = timedelta(days=3)
+    purge_after: timedelta = timedelta(days=7)
+    """In the trash, after that."""
+
+    def trash_at(self, ended_at: datetime) -> datetime:
+        return ended_at + self.trash_after
+
+    def purge_at(self, ended_at: datetime) -> datetime:
+        return ended_at + self.trash_after + self.purge_after
+
+    def due(self, ended_at: datetime | None, now: datetime) -> Due:
+        """Of a job's folder; a job that has not ended keeps it, however old it is."""
+        if ended_at is None or now < self.trash_at(ended_at):
+            return Due.JOBS
+        return Due.TRASH if now < self.purge_at(ended_at) else Due.NOWHERE
+
+    def is_stale(self, removed_at: datetime, now: datetime) -> bool:
+        """Has a file lain in the trash long enough since its user removed it?"""
+        return now >= removed_at + self.purge_after
+
+
+@dataclass(frozen=True)
+class HomesOptions:
+    """root: where the shared storage is mounted here. logical_root: what tasks and users call it."""
+
+    root: Path
+    logical_root: str = "/private"
+    quota_bytes: int = 0
+    """Of a home whose user has none of their own; 0: as much as there is."""
+    retention: Retention = field(default_factory=Retention)
+    usage_ttl_s: float = 10.0
+    """How long a measured usage is believed."""
+
+    @property
+    def prefix(self) -> str:
+        return self.logical_root.rstrip("/")
+
+    def logical(self, user: str, inner: str = "") -> str:
+        """/private/users/alice/datasets: what a user writes into a task."""
+        return "/".join(part for part in (self.prefix, home_of(user), inner) if part)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing in a folder. name and path (from the home): texts as names makes them; size_bytes: 0 for a folder."""
+
+    name: str
+    path: str
+    kind: Kind
+    size_bytes: int
+    modified_at: datetime
+    etag: str
+    """Changes when the content does."""
+
+
+@dataclass(frozen=True)
+class Page:
+    entries: list[Entry]
+    total: int
+    """How many the folder has."""
+    next_cursor: str | None
+
+
+def check_user(name: str) -> str:
+    """The name, if it may be that of a folder: whatever calls itself a user is checked before it becomes a path."""
+    if NAME.fullmatch(name) is None or name in RESERVED:
+        raise refused("user", f"{name!r} is no name of a user")
+    return name
+
+
+def home_of(user: str) -> str:
+    """users/alice, from the root."""
+    return f"{USERS}/{check_user(user)}"
+
+
+def check_may_leave(names: list[str], *, field: str = "path") -> None:
+    """Raises PathRefused for the home itself and the folders that make a home one."""
+    if not names or "/".join(names) in HOME_FOLDERS:
+        raise refused(field, "this folder is part of every data home and stays", hint="Remove or move what lies in it.")
+
+
+def check_may_enter(names: list[str], *, field: str = "path") -> None:
+    """Raises PathRefused where nothing may be put through us: jobs/ is the jobs', trash/ and tmp/ are cleared."""
+    if len(names) < 2 or names[0] not in KEPT:
+        folders = ", ".join(f"{name}/" for name in KEPT)
+        raise refused(field, f"only {folders} take files", hint=f"Put it into one of {folders}")
+
+
+def stamped(name: str, removed_at: datetime) -> str:
+    """What a removed file is called in trash/files: when it was removed and, as far as there is room, its name."""
+    stamp = removed_at.astimezone(UTC).strftime(_STAMP) + "-"
+    whole = name.encode("utf-8", "surrogateescape")
+    kept = whole[-(255 - len(stamp)) :]
+    if kept != whole:
+        kept = kept.lstrip(_CONTINUATION)  # the end matters most, but not half a character
+    return stamp + kept.decode("utf-8", "surrogateescape")
+
+
+def removed_at(name: str) -> datetime | None:
+    """When a name in trash/files says that it was removed; None if it says nothing of the kind."""
+    stamp = name.split("-", 1)[0]
+    try:
+        moment = datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return moment if moment.strftime(_STAMP) == stamp else None  # strptime takes digits that are left out

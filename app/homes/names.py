@@ -1,0 +1,101 @@
+"""Names of files as text: how any name is shown and given back, and which may be made. Pure; no disk, no users.
+
+A file name is bytes; inside the product it is a str as os.fsdecode makes it. As text every byte of a character that
+is not UTF-8, cannot be seen, turns the direction of writing or passes for one of `/ . \\` is written `\\xHH`, and so
+is the backslash. Thus each name has one text, each text one name, and two names never look alike by such tricks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+
+from app.homes.errors import refused
+
+MAX_NAME_BYTES = 255
+MAX_PATH_BYTES = 4000
+"""A little less than Linux allows, which counts what lies above the home too."""
+LOOK_ALIKES = frozenset(
+    "\u2041\u2044\u2215\u2571\u27cb\u29f8\u2cc6\u3033\U0001d23a\u0701\u0702\ua60e\ua4f8\u2216\u29f5\u29f9"
+)
+"""What passes for / . or \\ to the eye and which compatibility normalization leaves alone."""
+_SEPARATORS = "/.\\"
+_ESCAPE = re.compile(r"\\x([0-9a-f]{2})")
+
+
+def is_tricky(character: str) -> bool:
+    """Can this not be seen for what it is? Fullwidth forms of harmless characters are not tricks but Chinese names."""
+    if character.isascii():
+        return character == "\\" or not character.isprintable()
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+        return True
+    folded = unicodedata.normalize("NFKC", character)
+    return any(c in _SEPARATORS or c in LOOK_ALIKES for c in folded)
+
+
+def to_text(name: str) -> str:
+    return "".join(_escaped(c) if is_tricky(c) else c for c in name)
+
+
+def path_to_text(names: list[str]) -> str:
+    return "/".join(map(to_text, names))
+
+
+def from_text(text: str, *, field: str = "path") -> list[str]:
+    """The names that a path inside a home runs through; [] for the home itself. One leading slash is fine.
+
+    Raises PathRefused for what no listing ever showed: `..`, `//`, raw tricks, a text that is too long.
+    """
+    if not _is_short(text, MAX_PATH_BYTES):
+        raise refused(field, f"it is longer than {MAX_PATH_BYTES} bytes")
+    inner = text.removeprefix("/")
+    return [_segment(segment, field) for segment in inner.split("/")] if inner else []
+
+
+def check_new_name(name: str, *, field: str = "path") -> str:
+    """The name, if a file or folder may be given it through us."""
+    if any(map(is_tricky, name)):
+        raise refused(field, f"the name {to_text(name)} has characters that cannot be seen or that pass for / or .")
+    if name != name.strip():
+        raise refused(field, "a name must not begin or end with a space")
+    return name
+
+
+def _segment(text: str, field: str) -> str:
+    plain = _ESCAPE.sub("", text)
+    found = next((c for c in plain if is_tricky(c)), None)
+    if found is not None:
+        raise refused(field, f"it has the character {describe(found)}", hint="Write it as the listing shows it.")
+    # Piece by piece, as an escaped byte may belong to a character whose other bytes are escaped too.
+    raw = b"".join(
+        bytes.fromhex(piece) if is_byte else os.fsencode(piece)
+        for is_byte, piece in ((i % 2, p) for i, p in enumerate(_ESCAPE.split(text)))
+    )
+    check_segment(raw, field)
+    return os.fsdecode(raw)
+
+
+def check_segment(raw: bytes, field: str) -> None:
+    """Raises PathRefused for what is no name at all: nothing, . or .., with a slash or NUL, too long."""
+    if not raw:
+        raise refused(field, "it has an empty part: // or a slash at the end")
+    if raw in (b".", b".."):
+        raise refused(field, f"it has a part {raw.decode()}")
+    if b"/" in raw or b"\0" in raw:
+        raise refused(field, "a name in it has a slash or a NUL byte")
+    if len(raw) > MAX_NAME_BYTES:
+        raise refused(field, f"a name in it is longer than {MAX_NAME_BYTES} bytes")
+
+
+def describe(character: str) -> str:
+    """U+202E RIGHT-TO-LEFT OVERRIDE: what an error may say of a character that should not be written out."""
+    return f"U+{ord(character):04X} {unicodedata.name(character, '')}".rstrip()
+
+
+def _escaped(character: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in os.fsencode(character))
+
+
+def _is_short(text: str, limit: int) -> bool:
+    return len(text) <= limit and len(text.encode("utf-8", "surrogatepass")) <= limit

@@ -1,0 +1,191 @@
+"""The pages of a folder and of a file: what is there, a look into it, and what may be done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from app.homes.access import Home, home_of
+from app.homes.downloads import download
+from app.homes.listing import Sort
+from app.homes.model import HOME_FOLDERS, KEPT, TMP, TRASH, TRASHED_FILES, Entry, Kind, removed_at
+from app.homes.pages import urls
+from app.homes.pages.urls import url_of, with_query
+from app.homes.schemas import FileQuery, FolderView
+from app.homes.spots import Spot
+from app.kit.errors import ModelmillError
+from app.kit.http import query
+from app.kit.templates import render
+
+PREVIEW_BYTES = 64 * 1024
+PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".gif", ".tif", ".tiff")
+MODELS = (".onnx",)
+PICTURE, CONVERT = "/ui/data/picture", "/ui/jobs/from-data"
+"""Of conversion, which can look into pictures and take models."""
+
+
+@dataclass(frozen=True)
+class Crumb:
+    name: str
+    url: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing, with where its pages are. name: what it is or was called; removed_at: by its user, into the trash.
+
+    is_ours: may it be moved and removed? is_final: would its removal be for good?
+    """
+
+    entry: Entry
+    name: str
+    removed_at: datetime | None
+    path: str
+    url: str
+    download_url: str
+    is_ours: bool
+    is_final: bool
+    convert_url: str
+
+    @property
+    def is_folder(self) -> bool:
+        return self.entry.kind is Kind.FOLDER
+
+    @property
+    def is_file(self) -> bool:
+        return self.entry.kind is Kind.FILE
+
+
+def own(request: Request) -> Response:
+    return _show(request, Spot(_inner(request)))
+
+
+def common(request: Request) -> Response:
+    return _show(request, Spot(_inner(request), is_common=True))
+
+
+def download_file(request: Request) -> Response:
+    home = home_of(request)
+    return download(request, home, home.spot(query(request, FileQuery).path))
+
+
+def _inner(request: Request) -> str:
+    return str(request.path_params.get("path", "")).removesuffix("/")
+
+
+def _show(request: Request, spot: Spot) -> Response:
+    home = home_of(request)
+    found = home.shelf(spot).info(spot.inner)
+    if found.kind is Kind.FOLDER:
+        return folder_page(request, home, spot)
+    if found.kind is not Kind.FILE:
+        return RedirectResponse(url_of(_parent(spot)), status_code=303)
+    row = row_of(home, spot, found)
+    return render(
+        request, "homes/file.html", area="data", row=row, crumbs=crumbs_of(spot), spot=spot,
+        **_preview(home, spot, found),
+    )  # fmt: skip
+
+
+def folder_page(
+    request: Request, home: Home, spot: Spot, error: ModelmillError | None = None, stored: Sequence[str] = ()
+) -> Response:
+    """error: why something that was to be done here was not; stored: what was uploaded all the same."""
+    asked = query(request, FolderView) if request.method == "GET" else FolderView()
+    page = home.shelf(spot).browse(spot.inner, sort=asked.sort, cursor=asked.cursor or None)
+    rows = [row_of(home, spot.below(entry.name), entry) for entry in page.entries]
+    return render(
+        request, "homes/folder.html", error.status if error else 200, area="data", spot=spot, rows=rows,
+        total=page.total, crumbs=crumbs_of(spot), path=home.path_of(spot), may_write=may_write(spot), asked=asked,
+        headings=_headings(spot, asked.sort), error=error, stored=stored,
+        next_url=url_of(spot, sort=_said(asked.sort), cursor=page.next_cursor) if page.next_cursor else "",
+        first_url=url_of(spot, sort=_said(asked.sort)), in_trash=not spot.is_common and _top(spot.inner) == TRASH,
+        purge_days=home.options.retention.purge_after.days, can_undo=_top(asked.was) in KEPT,
+    )  # fmt: skip
+
+
+def row_of(home: Home, spot: Spot, entry: Entry) -> Row:
+    path, is_removed = home.path_of(spot), not spot.is_common and spot.inner == f"{TRASHED_FILES}/{entry.name}"
+    is_model = entry.kind is Kind.FILE and entry.name.lower().endswith(MODELS)
+    return Row(
+        entry, name_before(spot.inner) if is_removed else entry.name,
+        removed_at(entry.name) if is_removed else None, path, url_of(spot),
+        with_query(f"{urls.DATA}/download", path=path),
+        is_ours=not spot.is_common and spot.inner not in HOME_FOLDERS, is_final=_top(spot.inner) in (TRASH, TMP),
+        convert_url=with_query(CONVERT, model=path) if is_model else "",
+    )  # fmt: skip
+
+
+def crumbs_of(spot: Spot) -> list[Crumb]:
+    """From the top down, without the home itself and the common folder itself; the last one is where we are."""
+    names = spot.inner.split("/") if spot.inner else []
+    return [Crumb(name, url_of(Spot("/".join(names[: place + 1]), spot.is_common))) for place, name in enumerate(names)]
+
+
+def may_write(spot: Spot) -> bool:
+    return not spot.is_common and _top(spot.inner) in KEPT
+
+
+def name_before(inner: str) -> str:
+    """What a file in the trash was called."""
+    name = inner.rpartition("/")[2]
+    is_stamped = inner == f"{TRASHED_FILES}/{name}" and removed_at(name) is not None
+    return name.partition("-")[2] if is_stamped else name
+
+
+def _parent(spot: Spot) -> Spot:
+    return Spot(spot.inner.rpartition("/")[0], spot.is_common)
+
+
+def _top(inner: str) -> str:
+    return inner.removeprefix("/").partition("/")[0]
+
+
+def _said(sort: Sort) -> str | None:
+    return None if sort is Sort.NAME else sort.value
+
+
+def _headings(spot: Spot, sort: Sort) -> dict[str, tuple[str, str]]:
+    """Column → the link that sorts by it, the other way round when it does already; and how it is sorted now."""
+    found = {}
+    for column, first in (("name", Sort.NAME), ("size", Sort.SIZE_BACK), ("modified", Sort.MODIFIED_BACK)):
+        is_here = sort.removeprefix("-") == column
+        other = Sort(column) if sort.is_back else Sort(f"-{column}")
+        state = ("descending" if sort.is_back else "ascending") if is_here else ""
+        found[column] = (url_of(spot, sort=(other if is_here else first).value), state)
+    return found
+
+
+def _preview(home: Home, spot: Spot, found: Entry) -> dict[str, Any]:
+    if found.name.lower().endswith(PICTURES):
+        return {"picture_url": with_query(PICTURE, path=home.path_of(spot)), "text": None, "is_cut": False}
+    data = b"".join(home.shelf(spot).read(spot.inner, end=PREVIEW_BYTES))
+    is_cut = found.size_bytes > len(data)
+    return {"picture_url": "", "text": _as_text(data, is_cut=is_cut), "is_cut": is_cut}
+
+
+def _as_text(data: bytes, *, is_cut: bool) -> str | None:
+    """None for what is none. A character that the end cuts through is left out."""
+    if b"\0" in data:
+        return None
+    for spared in range(4 if is_cut else 1):
+        try:
+            return data[: len(data) - spared].decode()
+        except UnicodeDecodeError:
+            continue
+    return None
+
+
+ROUTES = [
+    Route(urls.FILES, own),
+    Route(urls.FILES + "/{path:path}", own),
+    Route(urls.COMMON, common),
+    Route(urls.COMMON + "/{path:path}", common),
+    Route(f"{urls.DATA}/download", download_file),
+]

@@ -1,0 +1,168 @@
+"""What a user changes in the browser of files: upload, new folder, move, remove, take back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+from multipart import MultipartSegment
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.homes import schemas
+from app.homes.access import Home, home_of
+from app.homes.model import DATASETS, KEPT, MODELS, TMP, TRASHED_FILES, Kind
+from app.homes.pages.browser import crumbs_of, folder_page, may_write, name_before, row_of
+from app.homes.pages.urls import DATA, url_of, with_query
+from app.homes.spots import Spot
+from app.kit.clock import now
+from app.kit.errors import ModelmillError
+from app.kit.handover import hand_over
+from app.kit.http import form, query
+from app.kit.pages import see_other
+from app.kit.parts import Part, multipart_parts, plain_name
+from app.kit.templates import render
+
+UPLOAD_HINT = "Use the form on the page of the folder."
+
+
+async def upload(request: Request) -> Response:
+    """The plain form's files, each streamed to its place. What fails ends it; what was stored before stays."""
+    home = await run_in_threadpool(home_of, request)
+    folder = request.path_params["path"]
+    parts = multipart_parts(request, hint=UPLOAD_HINT)
+    stored: list[str] = []
+    try:
+        await _receive(home, folder, parts, stored)
+    except ModelmillError as error:
+        return await run_in_threadpool(folder_page, request, home, Spot(folder), error, stored)
+    return see_other(url_of(Spot(folder), note="uploaded", count=str(len(stored))))
+
+
+async def _receive(home: Home, folder: str, parts: AsyncIterator[Part], stored: list[str]) -> None:
+    part = await anext(parts, None)
+    may_replace = False
+
+    async def content() -> AsyncIterator[bytes]:
+        nonlocal part
+        part = await anext(parts, None)
+        while isinstance(part, bytes):
+            yield part
+            part = await anext(parts, None)
+
+    while isinstance(part, MultipartSegment):
+        if part.name == "replace":
+            may_replace = True
+        if not part.filename:  # a plain field, or no file was chosen
+            async for _ in content():
+                pass
+            continue
+        name = plain_name(part.filename)
+        write = partial(
+            home.files.write, home.user, f"{folder}/{name}", replace=may_replace, quota_bytes=home.quota_bytes
+        )
+        await hand_over(content(), write)
+        stored.append(name)
+
+
+async def make_folder(request: Request) -> Response:
+    asked, home = await form(request, schemas.NameForm), await run_in_threadpool(home_of, request)
+    parent = home.own(asked.path)
+    try:
+        await run_in_threadpool(home.files.make_folder, home.user, f"{parent}/{asked.name.strip()}")
+    except ModelmillError as error:
+        return await run_in_threadpool(folder_page, request, home, Spot(parent), error)
+    return see_other(url_of(Spot(parent), note="made"))
+
+
+def move_page(request: Request, error: ModelmillError | None = None, asked: schemas.MoveForm | None = None) -> Response:
+    """Choose where to: folders are gone through by links, and the name may be another one."""
+    home = home_of(request)
+    given = query(request, schemas.MoveQuery) if request.method == "GET" else None
+    source = home.own(given.path if given else asked.source if asked else "")
+    folder = _target(home, source, given.to if given else asked.folder if asked else "")
+    shown = home.files.home(home.user)
+    found = shown.info(source)
+    page = shown.browse(folder) if folder else None
+    below = [entry for entry in page.entries if entry.kind is Kind.FOLDER] if page else []
+    return render(
+        request, "homes/move.html", error.status if error else 200, area="data", error=error,
+        row=row_of(home, Spot(source), found), source=source, folder=folder, crumbs=crumbs_of(Spot(folder)),
+        name=asked.name if asked else name_before(source), here=f"{DATA}/move",
+        folders=[(entry.name, _choose(source, entry.path)) for entry in below], tops=_tops(source),
+        ways=[(crumb.name, _choose(source, "/".join(folder.split("/")[: place + 1])))
+              for place, crumb in enumerate(crumbs_of(Spot(folder)))],
+        back=url_of(Spot(source.rpartition("/")[0])),
+    )  # fmt: skip
+
+
+def _target(home: Home, source: str, to: str) -> str:
+    """Where it would go: as asked, else where it is, or to what is kept when it is a job's or in the trash."""
+    if to:
+        return home.own(to)
+    here = source.rpartition("/")[0]
+    if may_write(Spot(here)):
+        return here
+    return DATASETS if source.startswith((f"{TRASHED_FILES}/", f"{TMP}/")) else MODELS
+
+
+def _choose(source: str, folder: str) -> str:
+    return with_query(f"{DATA}/move", path=source, to=folder)
+
+
+def _tops(source: str) -> list[tuple[str, str]]:
+    return [(name, _choose(source, name)) for name in KEPT]
+
+
+async def move(request: Request) -> Response:
+    asked, home = await form(request, schemas.MoveForm), await run_in_threadpool(home_of, request)
+    source, folder = home.own(asked.source, field="source"), home.own(asked.folder, field="target")
+    try:
+        await run_in_threadpool(home.files.move, home.user, source, f"{folder}/{asked.name.strip()}")
+    except ModelmillError as error:
+        return await run_in_threadpool(move_page, request, error, asked)
+    return see_other(url_of(Spot(folder), note="moved"))
+
+
+def confirm_delete(request: Request) -> Response:
+    """Of what is in the trash: it goes for good, which is said before it happens."""
+    home = home_of(request)
+    inner = home.own(query(request, schemas.FileQuery).path)
+    row = row_of(home, Spot(inner), home.files.info(home.user, inner))
+    back = url_of(Spot(inner.rpartition("/")[0]))
+    return render(request, "homes/delete.html", area="data", row=row, name=name_before(inner), inner=inner, back=back)
+
+
+async def delete(request: Request) -> Response:
+    asked, home = await form(request, schemas.PathForm), await run_in_threadpool(home_of, request)
+    inner = home.own(asked.path)
+    trashed = await run_in_threadpool(home.files.remove, home.user, inner, now=now())
+    said: dict[str, Any] = {"note": "trashed", "at": trashed, "was": inner} if trashed else {"note": "gone"}
+    return see_other(url_of(Spot(inner.rpartition("/")[0]), **said))
+
+
+async def restore(request: Request) -> Response:
+    """Undo a removal: back to where it was."""
+    asked, home = await form(request, schemas.RestoreForm), await run_in_threadpool(home_of, request)
+    source, target = home.own(asked.source, field="source"), home.own(asked.target, field="target")
+    folder, _, name = target.rpartition("/")
+    try:
+        await run_in_threadpool(home.files.move, home.user, source, target)
+    except ModelmillError as error:
+        again = schemas.MoveForm(source=source, folder=folder, name=name)
+        return await run_in_threadpool(move_page, request, error, again)
+    return see_other(url_of(Spot(folder), note="restored"))
+
+
+ROUTES = [
+    Route(DATA + "/upload/{path:path}", upload, methods=["POST"]),
+    Route(f"{DATA}/folders", make_folder, methods=["POST"]),
+    Route(f"{DATA}/move", move_page),
+    Route(f"{DATA}/move", move, methods=["POST"]),
+    Route(f"{DATA}/delete", confirm_delete),
+    Route(f"{DATA}/delete", delete, methods=["POST"]),
+    Route(f"{DATA}/restore", restore, methods=["POST"]),
+]

@@ -1,0 +1,110 @@
+"""The page Data: where the home is, how to get at it by SFTP, how much is in it, and what goes when."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.homes.access import Home, home_of
+from app.homes.model import CODE, COMMON, DATASETS, JOBS, MODELS, TMP, TRASH
+from app.homes.pages.urls import DATA, url_of
+from app.homes.service import DoorFacts, FolderTimes
+from app.homes.spots import Spot
+from app.kit.errors import ModelmillError
+from app.kit.templates import render
+
+FOLDERS = (DATASETS, MODELS, CODE, JOBS, TRASH, TMP)
+JOBS_SHOWN = 100
+
+
+@dataclass(frozen=True)
+class Folder:
+    """size_bytes: None while it cannot be told."""
+
+    name: str
+    path: str
+    url: str
+    size_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Key:
+    """text: the whole key, as it is kept."""
+
+    text: str
+    kind: str
+    comment: str
+    fingerprint: str
+
+
+def overview(request: Request, error: ModelmillError | None = None, part: str = "") -> Response:
+    """error: why the form of this part of the page was refused."""
+    home = home_of(request)
+    return render(
+        request, "homes/data.html", error.status if error else 200, area="data", error=error, part=part,
+        note=request.query_params.get("note", ""), **_door(home), **_folders(home), **_retention(home),
+    )  # fmt: skip
+
+
+def _door(home: Home) -> dict[str, Any]:
+    door = home.homes.door
+    facts: DoorFacts | None = door.facts(home.user) if door.is_open else None
+    keys = [_key(text) for text in facts.keys or ()] if facts else []
+    return {"door": facts, "keys": keys, "command": _command(facts) if facts else ""}
+
+
+def _command(facts: DoorFacts) -> str:
+    return f"sftp -P {facts.info.port} {facts.info.username}@{facts.info.host}"
+
+
+def _folders(home: Home) -> dict[str, Any]:
+    usage = None
+    with suppress(ModelmillError):
+        usage = home.usage()
+    folders = [
+        Folder(name, home.logical(name), url_of(Spot(name)), usage.folders.get(name, 0) if usage else None)
+        for name in FOLDERS
+    ]
+    common = Folder(COMMON, f"{home.options.prefix}/{COMMON}", url_of(Spot("", is_common=True)), None)
+    share = min(100, round(100 * usage.total_bytes / usage.quota_bytes)) if usage and usage.quota_bytes else 0
+    return {"home": home.logical(""), "folders": folders, "common": common, "usage": usage, "share": share}
+
+
+def _retention(home: Home) -> dict[str, Any]:
+    retention = home.options.retention
+    times = home.homes.folders.times(home.user)
+    times.sort(key=lambda one: (one.ended_at is None, one.purge_at or one.trash_at or one.ended_at))
+    return {
+        "trash_days": _days(retention.trash_after), "purge_days": _days(retention.purge_after),
+        "jobs": [(one, url_of(home.spot(one.path))) for one in times[:JOBS_SHOWN]], "more_jobs": _rest(times),
+    }  # fmt: skip
+
+
+def _rest(times: list[FolderTimes]) -> int:
+    return max(0, len(times) - JOBS_SHOWN)
+
+
+def _days(span: timedelta) -> int | float:
+    days = span / timedelta(days=1)
+    return int(days) if days == int(days) else round(days, 2)
+
+
+def _key(text: str) -> Key:
+    kind, encoded, *comment = [*text.split(None, 2), "", ""][:3]
+    try:
+        digest = hashlib.sha256(base64.b64decode(encoded, validate=True)).digest()
+    except binascii.Error:
+        return Key(text, kind, " ".join(comment), "")
+    return Key(text, kind, " ".join(comment), f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}")
+
+
+ROUTES = [Route(DATA, overview)]

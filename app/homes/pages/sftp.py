@@ -1,0 +1,92 @@
+"""What a user does with their SFTP account on the page Data: a one-time password, an own one, keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.homes import schemas
+from app.homes.access import described_home_of, homes_of
+from app.homes.pages.overview import overview
+from app.homes.pages.urls import DATA
+from app.homes.service import Doorway
+from app.kit.auth import user_of
+from app.kit.errors import BadInput, ModelmillError
+from app.kit.http import form
+from app.kit.pages import see_other
+from app.kit.templates import render
+
+PASSWORD = f"{DATA}/sftp-password"
+KEYS = f"{DATA}/ssh-keys"
+
+
+class PasswordsDiffer(BadInput):
+    code = "PASSWORDS_DIFFER"
+
+
+def confirm_reset(request: Request) -> Response:
+    """Says what will happen before it does."""
+    user = user_of(request)
+    return render(request, "homes/password_reset.html", area="data", door=homes_of(request).door.facts(user))
+
+
+def reset(request: Request) -> Response:
+    """The answer to the form is the one page that ever shows the password."""
+    user = user_of(request)
+    door = homes_of(request).door
+    try:
+        password = door.reset_password(user, by=user)
+    except ModelmillError as error:
+        return overview(request, error, "password")
+    return render(request, "homes/password.html", area="data", password=password, info=door.facts(user).info)
+
+
+async def set_own(request: Request) -> Response:
+    asked, user = await form(request, schemas.PasswordForm), user_of(request)
+
+    def change(door: Doorway) -> None:
+        if asked.password != asked.again:
+            raise PasswordsDiffer("The two passwords differ.", hint="Type the same one twice.")
+        door.set_password(user, asked.password, by=user)
+
+    return await run_in_threadpool(_changed, request, change, "password")
+
+
+async def add_key(request: Request) -> Response:
+    asked, user = await form(request, schemas.KeyForm), user_of(request)
+    fresh = [line for line in asked.key.strip().splitlines() if line.strip()] or [""]
+
+    def change(door: Doorway) -> None:
+        door.set_keys(user, [*described_home_of(request).ssh_keys(), *fresh], by=user)
+
+    return await run_in_threadpool(_changed, request, change, "keys")
+
+
+async def remove_key(request: Request) -> Response:
+    asked, user = await form(request, schemas.KeyForm), user_of(request)
+
+    def change(door: Doorway) -> None:
+        door.set_keys(user, [key for key in described_home_of(request).ssh_keys() if key != asked.key], by=user)
+
+    return await run_in_threadpool(_changed, request, change, "keys")
+
+
+def _changed(request: Request, change: Callable[[Doorway], None], part: str) -> Response:
+    try:
+        change(homes_of(request).door)
+    except ModelmillError as error:
+        return overview(request, error, part)
+    return see_other(f"{DATA}?note={part}#sftp")
+
+
+ROUTES = [
+    Route(PASSWORD, confirm_reset),
+    Route(PASSWORD, reset, methods=["POST"]),
+    Route(f"{PASSWORD}/own", set_own, methods=["POST"]),
+    Route(KEYS, add_key, methods=["POST"]),
+    Route(f"{KEYS}/remove", remove_key, methods=["POST"]),
+]

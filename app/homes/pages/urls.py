@@ -1,0 +1,22 @@
+"""Where the pages of a file are. Pure."""
+
+from __future__ import annotations
+
+from urllib.parse import quote, urlencode
+
+from app.homes.spots import Spot
+
+DATA = "/ui/data"
+FILES = f"{DATA}/files"
+COMMON = f"{DATA}/common"
+
+
+def url_of(spot: Spot, **query: str | None) -> str:
+    """The page of a folder or file. query: what is None or empty is left out."""
+    base = COMMON if spot.is_common else FILES
+    return with_query(f"{base}/{quote(spot.inner)}" if spot.inner else base, **query)
+
+
+def with_query(page: str, /, **query: str | None) -> str:
+    said = urlencode({name: value for name, value in query.items() if value})
+    return f"{page}?{said}" if said else page

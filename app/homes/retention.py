@@ -1,0 +1,294 @@
+"""The folders of jobs: who has one, since when its job has ended, and the janitor that moves and deletes them by that.
+
+The janitor touches jobs/ and trash/jobs/ of homes and nothing else, and there only folders that were told of. It works
+by descriptors from the home on, through no link. The disk comes first and then the record: after a crash in between
+the next pass finds the folder where it is and catches up. There is one pass at a time.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import stat
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import count, groupby, islice
+
+from sqlalchemy import Connection
+
+from app.accounts.service.ledger import note
+from app.homes import store
+from app.homes.beneath import Beneath
+from app.homes.errors import NameTaken, refused
+from app.homes.model import JOBS, TRASH, TRASHED_JOBS, HomesOptions, check_user, home_of
+from app.homes.names import check_new_name, check_segment
+from app.homes.store import JobFolder
+from app.kit import clock
+from app.kit.sql import Database
+
+BATCH = 50
+"""Folders per transaction: nobody else who writes waits long for it."""
+OTHER_NAMES = 100
+TURN, TURN_S = ".janitor", 900.0
+"""Longer than a batch takes."""
+SYSTEM = "system"
+TRASHED, PURGED = "JOB_TRASHED", "JOB_PURGED"
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class FolderTimes:
+    """When the folder of a job goes where. The times are None while the job runs.
+
+    path: where it is, as tasks name it. is_trashed: it is in the trash already. problem: why it is not.
+    """
+
+    name: str
+    path: str
+    is_trashed: bool
+    ended_at: datetime | None
+    trash_at: datetime | None
+    purge_at: datetime | None
+    problem: str | None
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What a pass of the janitor did. problems: folders that it could not move or delete."""
+
+    trashed: int
+    purged: int
+    problems: int
+
+
+class Folders:
+    """What jobs tell of their folders, jobs/<name> in their user's home. Raises PathRefused for what is no name."""
+
+    def __init__(self, database: Database, options: HomesOptions) -> None:
+        self.database = database
+        self.options = options
+
+    def begun(self, user: str, name: str, *, now: datetime) -> None:
+        """The job runs, perhaps again: its folder stays. Raises NameTaken while one of this name is in the trash."""
+        check_user(user)
+        check_folder_name(name)
+        with self.database.write() as on:
+            known = store.lock_folders(on, user, [name]).get(name)
+            if known is not None and known.trashed_at is not None and known.purged_at is None:
+                raise NameTaken(f"The trash has the folder of a job {name}.", hint="Choose another name for the job.")
+            if known is None or known.ended_at is not None:
+                store.folder_begun(on, user, name, now)
+
+    def ended(self, user: str, name: str, ended_at: datetime) -> None:
+        """The job has ended, however. Told again it changes nothing."""
+        check_user(user)
+        check_folder_name(name)
+        with self.database.write() as on:
+            store.folder_ended(on, user, name, ended_at)
+
+    def times(self, user: str, names: Sequence[str] | None = None) -> list[FolderTimes]:
+        """Of the folders that are there, or of those of them; before anything happens to them."""
+        check_user(user)
+        with self.database.read() as on:
+            found = store.folders_of(on, user, names)
+        return [self._times(folder) for folder in found]
+
+    def _times(self, folder: JobFolder) -> FolderTimes:
+        ended_at, retention = folder.ended_at, self.options.retention
+        is_trashed = folder.trashed_at is not None
+        inner = f"{TRASHED_JOBS}/{folder.trash_name}" if is_trashed else f"{JOBS}/{folder.name}"
+        return FolderTimes(
+            folder.name, self.options.logical(folder.user, inner), is_trashed, ended_at,
+            retention.trash_at(ended_at) if ended_at else None, retention.purge_at(ended_at) if ended_at else None,
+            folder.problem,
+        )  # fmt: skip
+
+
+class Janitor:
+    def __init__(self, database: Database, options: HomesOptions) -> None:
+        self.database = database
+        self.options = options
+
+    def sweep(self, now: datetime) -> Swept:
+        """Stage 1: into the trash; stage 2: out of it. What is due for both goes through both.
+
+        Nothing where another pass is under way: one of two would find gone what the other has not yet recorded.
+        """
+        holder = uuid.uuid4().hex
+        if not self._take_turn(holder):
+            return Swept(0, 0, 0)
+        try:
+            return self._sweep(now, holder)
+        finally:
+            with self.database.write() as on:
+                store.end_turn(on, TURN, holder)
+
+    def _take_turn(self, holder: str) -> bool:
+        moment = clock.now()
+        with self.database.write() as on:
+            return store.take_turn(
+                on, TURN, holder, at=clock.to_text(moment), until=clock.to_text(moment + timedelta(seconds=TURN_S))
+            )
+
+    def _sweep(self, now: datetime, holder: str) -> Swept:
+        retention = self.options.retention
+        with self.database.read() as on:
+            to_trash = store.folders_ended_before(on, now - retention.trash_after, is_trashed=False)
+        trashed = [self._trash(home, batch, now) for home, batch in self._batches(to_trash, holder)]
+        last = now - retention.trash_after - retention.purge_after
+        with self.database.read() as on:
+            to_purge = store.folders_ended_before(on, last, is_trashed=True)
+        purged = [self._purge(home, batch, now) for home, batch in self._batches(to_purge, holder)]
+        done, gone = sum(trashed), sum(purged)
+        return Swept(done, gone, len(to_trash) + len(to_purge) - done - gone)
+
+    def _batches(self, folders: list[JobFolder], holder: str) -> Iterator[tuple[Beneath, list[JobFolder]]]:
+        """By home, which is open meanwhile. A home that cannot be opened is for the next pass."""
+        for user, theirs in groupby(folders, key=lambda folder: folder.user):
+            batches = list(theirs)
+            try:
+                home = Beneath.at(self.options.root, home_of(user))
+            except OSError as error:
+                self._record_problem(batches, error)
+                continue
+            with home:
+                rest = iter(batches)
+                while batch := list(islice(rest, BATCH)):
+                    self._take_turn(holder)
+                    yield home, batch
+
+    def _trash(self, home: Beneath, batch: list[JobFolder], now: datetime) -> int:
+        sizes = [_size(home, f"{JOBS}/{folder.name}") for folder in batch]  # not while others wait for SQL
+        done, troubles = 0, []
+        with self.database.write() as on:
+            still = _still(on, batch)
+            for folder, size_bytes in zip(batch, sizes, strict=True):
+                if folder not in still:
+                    continue
+                try:
+                    trash_name = _to_trash(home, folder.name)
+                except OSError as error:
+                    troubles.append((folder, error))
+                    continue
+                self._record_trashed(on, folder, trash_name, size_bytes, now)
+                done += 1
+        for folder, trouble in troubles:
+            self._record_problem([folder], trouble)
+        return done
+
+    def _purge(self, home: Beneath, batch: list[JobFolder], now: datetime) -> int:
+        gone: list[tuple[JobFolder, bool]] = []
+        for folder in batch:
+            with self._problems(folder):
+                was_there = True
+                try:
+                    home.remove_tree(f"{TRASHED_JOBS}/{folder.trash_name}")
+                except FileNotFoundError:  # its user took it out, or another pass did this
+                    was_there = False
+                gone.append((folder, was_there))
+        with self.database.write() as on:
+            still = _still(on, batch)
+            for folder, was_there in gone:
+                if folder in still and store.change_folder(on, folder, purged_at=now, problem=None) and was_there:
+                    self._note(on, PURGED, folder, f"{TRASHED_JOBS}/{folder.trash_name}", folder.size_bytes)
+        return len(gone)
+
+    def _record_trashed(
+        self, on: Connection, folder: JobFolder, trash_name: str | None, size_bytes: int | None, now: datetime
+    ) -> None:
+        """trash_name None: there was nothing to move."""
+        if trash_name is None:
+            store.change_folder(on, folder, purged_at=now, problem=None)
+            return
+        facts = {"trashed_at": now, "trash_name": trash_name, "size_bytes": size_bytes, "problem": None}
+        store.change_folder(on, folder, **facts)
+        self._note(on, TRASHED, folder, f"{JOBS}/{folder.name}", size_bytes)
+
+    def _note(self, on: Connection, action: str, folder: JobFolder, inner: str, size_bytes: int | None) -> None:
+        path = self.options.logical(folder.user, inner)
+        note(on, SYSTEM, action, f"user:{folder.user}", {"path": path, "size_bytes": size_bytes, "job": folder.name})
+
+    @contextmanager
+    def _problems(self, folder: JobFolder) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._record_problem([folder], error)
+
+    def _record_problem(self, folders: list[JobFolder], error: OSError) -> None:
+        """Said once, and shown to the user until it is gone."""
+        said = _in_words(error)
+        fresh = [folder for folder in folders if folder.problem != said]
+        if not fresh:
+            return
+        logger.warning("%d folders of jobs of %s stay: %s", len(fresh), fresh[0].user, said)
+        with self.database.write() as on:
+            for folder in fresh:
+                store.change_folder(on, folder, problem=said)
+
+
+def check_folder_name(name: str) -> str:
+    check_segment(os.fsencode(name), "job")
+    if name.startswith("."):
+        raise refused("job", "the name of a job's folder does not begin with a dot")
+    return check_new_name(name, field="job")
+
+
+def _still(on: Connection, batch: list[JobFolder]) -> set[JobFolder]:
+    """Those that are as they were when they were read: a job may have begun again."""
+    fresh = store.lock_folders(on, batch[0].user, [folder.name for folder in batch])
+    return {folder for folder in batch if folder.name in fresh and _moments(fresh[folder.name]) == _moments(folder)}
+
+
+def _moments(folder: JobFolder) -> tuple[datetime | None, ...]:
+    return folder.ended_at, folder.trashed_at, folder.purged_at
+
+
+def _to_trash(home: Beneath, name: str) -> str | None:
+    """What it is called in the trash; None when it is neither here nor there."""
+    source = f"{JOBS}/{name}"
+    try:
+        home.lstat(source)
+    except FileNotFoundError:
+        return name if _is_there(home, f"{TRASHED_JOBS}/{name}") else None
+    for folder in (TRASH, TRASHED_JOBS):
+        with suppress(FileExistsError):
+            home.make_folder(folder)
+    for number in count():
+        other = name if not number else f"{name[:200]}.{number}"
+        try:
+            home.rename(source, f"{TRASHED_JOBS}/{other}")
+        except FileExistsError:
+            if number >= OTHER_NAMES:
+                raise
+        else:
+            return other
+    return None
+
+
+def _is_there(home: Beneath, path: str) -> bool:
+    try:
+        home.lstat(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _size(home: Beneath, path: str) -> int | None:
+    try:
+        found = home.lstat(path)
+        return home.usage(path).size_bytes if stat.S_ISDIR(found.st_mode) else found.st_size
+    except OSError:
+        return None
+
+
+def _in_words(error: OSError) -> str:
+    if error.errno == errno.EXDEV:
+        return "jobs/ and trash/ lie on different file systems; the operator should mount the home as one"
+    if error.errno == errno.ELOOP:
+        return "a link stands where a folder of the home should be"
+    return os.strerror(error.errno or 0)

@@ -1,0 +1,57 @@
+"""The verbs of data homes: files, the rules for paths in tasks, the SFTP account, how long the folders of jobs stay."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from datetime import datetime
+
+from app.homes.beneath import Beneath
+from app.homes.door.base import Door
+from app.homes.errors import HomeMissing, disk_errors
+from app.homes.files import HomeFiles
+from app.homes.model import USERS, HomesOptions, Kind
+from app.homes.retention import Folders, FolderTimes, Janitor
+from app.homes.rules import PathRules
+from app.homes.service.doorway import DoorFacts, Doorway
+from app.homes.service.outbox import DoorState, Outbox, kick_by, listener
+from app.kit.errors import BadInput, ModelmillError
+from app.kit.sql import Database
+
+logger = logging.getLogger(__name__)
+
+
+class Homes:
+    """door None: this installation has none."""
+
+    def __init__(self, options: HomesOptions, database: Database, door: Door | None) -> None:
+        self.options = options
+        self.files = HomeFiles(options)
+        self.rules = PathRules(options)
+        self.outbox = Outbox(database, door, self.files)
+        self.door = Doorway(self.outbox)
+        self.folders = Folders(database, options)
+        self._janitor = Janitor(database, options)
+
+    def clear(self, now: datetime) -> None:
+        """Move and delete what is due: folders of ended jobs, removed files, uploads that broke off. Twice is fine."""
+        self._janitor.sweep(now)
+        for user in self._users():
+            try:
+                with suppress(HomeMissing):
+                    self.files.sweep(user, now=now)
+            except BadInput:
+                continue  # not a folder that we made
+            except ModelmillError as error:
+                logger.warning("The home of %s was not cleared: %s", user, error.message)
+
+    def _users(self) -> list[str]:
+        root = self.options.root
+        if not root.is_dir():
+            return []
+        with disk_errors(str(root)), Beneath.at(root) as beneath, suppress(FileNotFoundError):
+            return [name.name for name in beneath.names(USERS) if name.kind is Kind.FOLDER]
+        return []
+
+
+__all__ = ["DoorFacts", "DoorState", "Doorway", "FolderTimes", "Homes", "Outbox", "kick_by", "listener"]

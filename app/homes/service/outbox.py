@@ -1,0 +1,197 @@
+"""Tells the door what changed with the users: in order for each of them, again and again until it has heard.
+
+The change is written down in the transaction that makes it, so neither is without the other, and a door that is away
+keeps nobody from making users. Applied twice, each change does no harm.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import redis
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from app.accounts.model import User
+from app.accounts.service import OnChange
+from app.homes import store
+from app.homes.door.base import Door, DoorAccountMissing, DoorUnavailable
+from app.homes.files import HomeFiles
+from app.homes.model import home_of
+from app.homes.store import Pending
+from app.kit.clock import now, to_text
+from app.kit.errors import ModelmillError
+from app.kit.sql import Database
+
+TURN_S = 60.0
+"""Longer than whatever is done in a turn: whoever died in one holds up nobody for long."""
+WAIT_S = 10.0
+POLL_S = 0.05
+APPEARS_S = 2.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 600.0
+QUEUE = "periodic"
+Kick = Callable[[int], None]
+logger = logging.getLogger(__name__)
+
+
+class Broker(Protocol):
+    def send(self, queue: str, actor: str, **kwargs: Any) -> None: ...
+
+
+@dataclass(frozen=True)
+class DoorState:
+    """waiting: how many changes the door has not heard of. last_error: why, if it was tried."""
+
+    waiting: int
+    last_error: str | None = None
+    next_try_at: str | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.waiting == 0
+
+
+def listener(kick: Kick | None = None) -> OnChange:
+    """What Accounts calls at each change. kick: gets the number of the entry just before the transaction commits."""
+
+    def note(on: Connection, event: str, user: User) -> None:
+        entry_id = store.add_pending(on, user.name, event, user.quota_bytes, to_text(now()))
+        if kick is not None:
+            sa.event.listen(on, "commit", lambda _: kick(entry_id), once=True)
+
+    return note
+
+
+def kick_by(broker: Broker) -> Kick:
+    """Have the change applied at once. Redis being away keeps nobody from making users: the next pulse does it then."""
+
+    def kick(entry_id: int) -> None:
+        try:
+            broker.send(QUEUE, "apply_door", entry_id=entry_id)
+        except redis.RedisError as error:
+            logger.warning("The SFTP door hears of a change at the next pulse only: %s", error)
+
+    return kick
+
+
+class Outbox:
+    """door None: this installation has none, and only the home itself is made."""
+
+    def __init__(self, database: Database, door: Door | None, files: HomeFiles) -> None:
+        self.database = database
+        self.door = door
+        self.files = files
+
+    def state(self, user: str) -> DoorState:
+        with self.database.read() as on:
+            waiting = store.pending(on, user=user)
+        if not waiting:
+            return DoorState(0)
+        return DoorState(len(waiting), waiting[0].last_error, waiting[0].next_try_at)
+
+    def waiting(self, limit: int = 100) -> list[Pending]:
+        """Of all users, oldest first: for the operator."""
+        with self.database.read() as on:
+            return store.pending(on, limit=limit)
+
+    def apply(self, user: str) -> None:
+        """Tell the door now all that is due of this user. Raises what stands in the way, DoorUnavailable mostly."""
+        if self.state(user).is_done:
+            return
+        with self.turn(user):
+            self._apply_all(user)
+
+    def apply_due(self, moment: datetime, *, entry_id: int | None = None) -> None:
+        """For the pulse, and for the message that a change sends: entry_id waits for its transaction to be done."""
+        if entry_id is not None:
+            self._await_entry(entry_id)
+            moment = now()
+        with self.database.read() as on:
+            users = store.users_due(on, to_text(moment))
+        for user in users:
+            try:
+                with self.turn(user, wait_s=0):
+                    self._apply_all(user)
+            except DoorUnavailable as error:
+                logger.warning("The SFTP door was not told of %s: %s", user, error.message)
+                return  # nor would it hear of the others
+            except ModelmillError as error:
+                logger.warning("The SFTP door was not told of %s: %s", user, error.message)
+
+    @contextmanager
+    def turn(self, user: str, *, wait_s: float = WAIT_S) -> Iterator[None]:
+        """Nobody else touches the user's account at the door meanwhile. Raises DoorUnavailable when others do."""
+        holder, deadline = uuid.uuid4().hex, time.monotonic() + wait_s
+        while not self._take_turn(user, holder):
+            if time.monotonic() >= deadline:
+                raise DoorUnavailable(f"The SFTP account of {user} is being changed.", hint="Try again in a moment.")
+            time.sleep(POLL_S)
+        try:
+            yield
+        finally:
+            with self.database.write() as on:
+                store.end_turn(on, user, holder)
+
+    def _take_turn(self, user: str, holder: str) -> bool:
+        moment = now()
+        until = moment + timedelta(seconds=TURN_S)
+        with self.database.write() as on:
+            return store.take_turn(on, user, holder, at=to_text(moment), until=to_text(until))
+
+    def _apply_all(self, user: str) -> None:
+        with self.database.read() as on:
+            entries = store.pending(on, user=user)
+        for entry in entries:
+            try:
+                self._tell(entry)
+            except ModelmillError as error:
+                self._failed(entry, error)
+                raise
+            with self.database.write() as on:
+                store.pending_done(on, entry, to_text(now()))
+
+    def _tell(self, entry: Pending) -> None:
+        user, quota_bytes = entry.user, self._quota(entry.quota_bytes)
+        if entry.event in ("created", "enabled"):
+            self.files.create(user)
+        if self.door is None:
+            return
+        try:
+            if entry.event == "created":
+                self.door.create(user, home_of(user), quota_bytes=quota_bytes)
+            elif entry.event == "enabled":
+                self.door.enable(user)
+            elif entry.event == "disabled":
+                self.door.disable(user)
+            elif entry.event == "deleted":
+                self.door.delete(user)
+            else:
+                self.door.set_quota(user, quota_bytes)
+        except DoorAccountMissing:  # somebody deleted it over there
+            if entry.event == "enabled":
+                self.door.create(user, home_of(user), quota_bytes=quota_bytes)
+
+    def _failed(self, entry: Pending, error: ModelmillError) -> None:
+        pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(entry.tries, 10))
+        next_try_at = to_text(now() + timedelta(seconds=pause_s))
+        with self.database.write() as on:
+            store.pending_failed(on, entry, next_try_at=next_try_at, error=error.message)
+
+    def _quota(self, own: int | None) -> int:
+        return self.files.options.quota_bytes if own is None else own
+
+    def _await_entry(self, entry_id: int) -> None:
+        """Its message may be here a moment before its transaction is done; if that was undone it never comes."""
+        deadline = time.monotonic() + APPEARS_S
+        while time.monotonic() < deadline:
+            with self.database.read() as on:
+                if store.has_entry(on, entry_id):
+                    return
+            time.sleep(POLL_S)

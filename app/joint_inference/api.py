@@ -1,0 +1,181 @@
+"""The JSON API of joint inference, but for the one that Kubernetes' tools speak: users' services, and what their nodes
+report of them. OPERATIONS is its table of routes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.joint_inference import answers, schemas
+from app.joint_inference.access import joint_of
+from app.joint_inference.answers import SERVICES
+from app.joint_inference.documents import MAX_BYTES, parse_document
+from app.joint_inference.model.resource import PLURAL, Service
+from app.joint_inference.receiving import read_sample
+from app.joint_inference.validation import warnings_of
+from app.kit.auth import user_of
+from app.kit.bodies import whole_body
+from app.kit.clock import now
+from app.kit.errors import BadRequest
+from app.kit.http import query
+from app.kit.openapi import Operation
+from app.nodes.access import node_of
+
+YAML = "application/yaml"
+
+
+async def create_service(request: Request) -> Response:
+    resource, user = parse_document(await whole_body(request, MAX_BYTES, "A resource")), user_of(request)
+    services = joint_of(request).services
+    if query(request, schemas.ApplyQuery).apply:
+        service, is_new = await run_in_threadpool(services.apply, user, resource, now=now())
+    else:
+        service, is_new = await run_in_threadpool(services.create, user, resource, now=now()), True
+    return await _whole(request, service, 201 if is_new else 200, warnings_of(resource))
+
+
+def list_services(request: Request) -> Response:
+    asked = query(request, schemas.ServiceQuery)
+    found, cursor = joint_of(request).services.page(
+        user_of(request), namespace=asked.namespace, text=asked.q, state=asked.state, cursor=asked.cursor,
+        limit=asked.limit,
+    )  # fmt: skip
+    return _json(schemas.ServicesAnswer(services=[answers.summary(s) for s in found], next_cursor=cursor))
+
+
+async def get_service(request: Request) -> Response:
+    service = await run_in_threadpool(joint_of(request).services.get, user_of(request), *named(request))
+    return await _whole(request, service)
+
+
+async def replace_service(request: Request) -> Response:
+    resource = parse_document(await whole_body(request, MAX_BYTES, "A resource"))
+    services = joint_of(request).services
+    service = await run_in_threadpool(services.replace, user_of(request), *named(request), resource, now=now())
+    return await _whole(request, service, 200, warnings_of(resource))
+
+
+async def delete_service(request: Request) -> Response:
+    service = await run_in_threadpool(joint_of(request).services.delete, user_of(request), *named(request), now=now())
+    return await _whole(request, service, 202)
+
+
+def service_events(request: Request) -> Response:
+    found = joint_of(request).services.events(user_of(request), *named(request))
+    return _json(schemas.EventsAnswer(events=[answers.event(event) for event in found]))
+
+
+def service_samples(request: Request) -> Response:
+    joint, user = joint_of(request), user_of(request)
+    service = joint.services.get(user, *named(request))
+    return _json(answers.samples(service, joint.reports.samples(user, *named(request))))
+
+
+def sample_picture(request: Request) -> Response:
+    reports = joint_of(request).reports
+    picture, content_type = reports.picture(user_of(request), *named(request), request.path_params["sample_id"])
+    headers = {"Cache-Control": "private, max-age=86400", "Content-Security-Policy": "default-src 'none'; sandbox"}
+    return Response(picture, media_type=content_type, headers=headers)
+
+
+async def report_status(request: Request) -> Response:
+    """Of a node for what it runs; of a user for their own."""
+    try:
+        body = json.loads(await whole_body(request, MAX_BYTES, "A resource"))
+    except ValueError as error:
+        raise BadRequest("The body is not JSON.", hint=str(error)) from None
+    namespace, name = named(request)
+    reports = joint_of(request).reports
+    await run_in_threadpool(reports.take, namespace, name, body, node=node_of(request), user=user_of(request))
+    return _json(schemas.Acknowledged())
+
+
+async def add_sample(request: Request) -> Response:
+    sample, picture, content_type = await read_sample(request)
+    reports, uid = joint_of(request).reports, request.path_params["uid"]
+    await run_in_threadpool(reports.add_sample, node_of(request), uid, sample, picture, content_type, now=now())
+    return Response(status_code=204)
+
+
+def named(request: Request) -> tuple[str, str]:
+    """Namespace and name of the path."""
+    return request.path_params["namespace"], request.path_params["name"]
+
+
+async def _whole(request: Request, service: Service, status: int = 200, warnings: Sequence[str] = ()) -> Response:
+    workers = await run_in_threadpool(joint_of(request).services.workers, service, now=now())
+    return _json(answers.whole(service, workers, warnings), status, {"Location": answers.place_of(service)})
+
+
+def _json(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse(answer.model_dump(mode="json"), status_code=status, headers=headers)
+
+
+_RESOURCE: dict[str, Any] = {
+    "required": True,
+    "content": {YAML: {"schema": {"type": "string"}}, "application/json": {"schema": {"type": "object"}}},
+}
+_STATUS: dict[str, Any] = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
+_SAMPLE: dict[str, Any] = {
+    "required": True,
+    "content": {"multipart/form-data": {"schema": {
+        "type": "object", "required": ["sample", "picture"],
+        "properties": {
+            "sample": {"type": "string", "description": "JSON"},
+            "picture": {"type": "string", "format": "binary", "description": "JPEG or PNG"},
+        },
+    }}},
+}  # fmt: skip
+_ONE = f"{SERVICES}/{{namespace}}/{{name}}"
+
+OPERATIONS = [
+    Operation(
+        "POST", SERVICES, create_service, "Create a JointInferenceService; with apply=true also replace one",
+        {200: schemas.ServiceAnswer, 201: schemas.ServiceAnswer}, errors=(400, 409, 413, 422, 503), body=_RESOURCE,
+        query=schemas.ApplyQuery,
+    ),
+    Operation(
+        "GET", SERVICES, list_services, "My services, newest first", {200: schemas.ServicesAnswer},
+        errors=(422, 503), query=schemas.ServiceQuery,
+    ),
+    Operation(
+        "GET", _ONE, get_service, "A service: the resource, its workers, what they report",
+        {200: schemas.ServiceAnswer}, errors=(404, 503),
+    ),
+    Operation(
+        "PUT", _ONE, replace_service, "Replace a service's specification", {200: schemas.ServiceAnswer},
+        errors=(400, 404, 409, 413, 422, 503), body=_RESOURCE,
+    ),
+    Operation(
+        "DELETE", _ONE, delete_service, "End a service's workers, and forget it then", {202: schemas.ServiceAnswer},
+        errors=(404, 503),
+    ),
+    Operation(
+        "GET", f"{_ONE}/events", service_events, "What happened to a service, newest first",
+        {200: schemas.EventsAnswer}, errors=(404, 503),
+    ),
+    Operation(
+        "GET", f"{_ONE}/samples", service_samples, "Its newest hard samples with both answers",
+        {200: schemas.SamplesAnswer}, errors=(404, 503),
+    ),
+    Operation(
+        "GET", f"{_ONE}/samples/{{sample_id}}", sample_picture, "The picture of a hard sample",
+        {200: ("image/jpeg", "image/png")}, errors=(404, 503),
+    ),
+    Operation(
+        "POST", f"/{{namespace}}/neptune/upstream/{PLURAL}/{{name}}/status", report_status,
+        "What a service's worker did, reported by its node", {200: schemas.Acknowledged},
+        errors=(400, 404, 413, 422, 503), body=_STATUS,
+    ),
+    Operation(
+        "POST", f"/neptune/link/{{node}}/{PLURAL}/{{uid}}/samples", add_sample,
+        "A hard sample to look at, reported by its node", {204: None}, errors=(400, 401, 404, 413, 415, 422, 503),
+        body=_SAMPLE,
+    ),
+]  # fmt: skip

@@ -1,0 +1,98 @@
+"""How good an answer is, sample by sample, so that any mixture of answers can be added up. Pure.
+
+Accuracy for classifiers; for detectors F1 at an IoU of .5, where a box is right when one of the same class that no
+better box has taken overlaps it. Without truth the big model's answer stands for it: agreement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from app.joint_inference.calibration.answers import Answer
+from app.vision.model import Box, Prediction
+
+MIN_IOU = 0.5
+Sums = npt.NDArray[np.float64]
+"""[n, 2]: of each sample what is good of it and what it counts; quality is the sum of the one by that of the other."""
+
+
+class Kind(StrEnum):
+    ACCURACY = "accuracy"
+    F1 = "f1"
+    LABEL_AGREEMENT = "label agreement"
+    BOX_AGREEMENT = "box agreement"
+
+    @property
+    def is_agreement(self) -> bool:
+        return self in (Kind.LABEL_AGREEMENT, Kind.BOX_AGREEMENT)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """edge, cloud: of the same samples, in their order."""
+
+    kind: Kind
+    edge: Sums
+    cloud: Sums
+
+
+def measure(answers: Sequence[Answer]) -> Measured:
+    """By the truth where every sample has one of the kind that the models answer. Raises ValueError without samples."""
+    kind = _kind(answers)
+    edge = np.array([_worth(kind, answer, answer.edge) for answer in answers], dtype=np.float64)
+    cloud = np.array([_worth(kind, answer, answer.cloud) for answer in answers], dtype=np.float64)
+    return Measured(kind, edge, cloud)
+
+
+def ratio(sums: Sums) -> float:
+    """1 where there was nothing to find and nothing was found."""
+    good, counted = sums.sum(axis=0)
+    return float(good / counted) if counted else 1.0
+
+
+def iou(one: Box, other: Box) -> float:
+    width = min(one.x2, other.x2) - max(one.x1, other.x1)
+    height = min(one.y2, other.y2) - max(one.y1, other.y1)
+    if width <= 0 or height <= 0:
+        return 0.0
+    both = width * height
+    return both / (_area(one) + _area(other) - both)
+
+
+def matches(found: Sequence[Box], wanted: Sequence[Box]) -> int:
+    """How many of the boxes are right: the surest first, each with the best one that is left."""
+    left = list(wanted)
+    right = 0
+    for box in sorted(found, key=lambda box: -box.score):
+        fits = [(iou(box, other), place) for place, other in enumerate(left) if other.label == box.label]
+        best, place = max(fits, default=(0.0, -1))
+        if best >= MIN_IOU:
+            del left[place]
+            right += 1
+    return right
+
+
+def _kind(answers: Sequence[Answer]) -> Kind:
+    if not answers:
+        raise ValueError("there is no sample")
+    if all(answer.edge.probabilities for answer in answers):
+        return Kind.ACCURACY if all(a.truth.label is not None for a in answers) else Kind.LABEL_AGREEMENT
+    return Kind.F1 if all(a.truth.boxes is not None for a in answers) else Kind.BOX_AGREEMENT
+
+
+def _worth(kind: Kind, answer: Answer, said: Prediction) -> tuple[float, float]:
+    if kind is Kind.ACCURACY:
+        return float(said.label == answer.truth.label), 1.0
+    if kind is Kind.LABEL_AGREEMENT:
+        return float(said.label == answer.cloud.label), 1.0
+    wanted = answer.truth.boxes if kind is Kind.F1 and answer.truth.boxes is not None else answer.cloud.boxes
+    return 2.0 * matches(said.boxes, wanted), float(len(said.boxes) + len(wanted))
+
+
+def _area(box: Box) -> float:
+    return (box.x2 - box.x1) * (box.y2 - box.y1)

@@ -1,0 +1,190 @@
+"""A set of samples that a user brings: a zip of pictures, with what is true of them in labels.csv, or an .npz.
+
+Runs where hostile files may be opened. Names in a zip are never used as paths: nothing is unpacked.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from app.conversion.errors import ImagesTooLarge
+from app.conversion.intake import entries
+from app.conversion.intake.entries import READ_ERRORS
+from app.joint_inference.calibration.answers import UNKNOWN, Truth
+from app.joint_inference.calibration.errors import BadSamples
+from app.vision.encoding import decode
+from app.vision.errors import DamagedPicture
+from app.vision.model import Box, Picture
+
+MAX_SAMPLES = 2000
+MAX_BYTES = 2 << 30
+"""Of the set once unpacked."""
+MAX_PICTURE_BYTES = 64 << 20
+MAX_LABELS_BYTES = 8 << 20
+LABELS = "labels.csv"
+ENDINGS = frozenset({".jpg", ".jpeg", ".png"})
+WANTED = "Send a zip of JPEG or PNG pictures, or an .npz with the array x and, where known, the classes y."
+
+
+@dataclass(frozen=True)
+class Sample:
+    """picture: None for one that could not be read."""
+
+    name: str
+    picture: Picture | None
+    truth: Truth = UNKNOWN
+
+
+@dataclass
+class Labels:
+    """By the name of the file, with its folders or without. classes: names of the classes in the order they came."""
+
+    truths: dict[str, Truth] = field(default_factory=dict)
+    classes: list[str] = field(default_factory=list)
+
+    def of(self, name: str) -> Truth:
+        return self.truths.get(name) or self.truths.get(PurePosixPath(name).name) or Truth()
+
+
+def read_samples(path: Path, labels: Sequence[str]) -> Iterator[Sample]:
+    """labels: names of the models' classes. Raises BadSamples, ImagesTooLarge, BadArchive, ZipBomb; some before the
+    first sample, some at it."""
+    directory = _directory(path)
+    if entries.is_npz(directory):
+        entries.refuse_bomb(directory, path.stat().st_size, "the .npz file", MAX_BYTES)
+        yield from _arrays(path)
+        return
+    with zipfile.ZipFile(path) as archive:
+        yield from _pictures(archive, path.stat().st_size, labels)
+
+
+def _directory(path: Path) -> list[zipfile.ZipInfo]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.infolist()
+    except READ_ERRORS as error:
+        raise BadSamples("The samples are no zip and no .npz, or the file is damaged.", hint=WANTED) from error
+
+
+def count_of(path: Path) -> int:
+    """How many pictures to expect, to show how far one is; 0 where that is not known beforehand."""
+    directory = _directory(path)
+    if entries.is_npz(directory):
+        return 0
+    return sum(PurePosixPath(info.filename).suffix.lower() in ENDINGS for info in directory)
+
+
+def _pictures(archive: zipfile.ZipFile, size: int, labels: Sequence[str]) -> Iterator[Sample]:
+    chosen = entries.choose(archive.infolist(), size, max_files=MAX_SAMPLES, max_bytes=MAX_BYTES)
+    wanted = [entry for entry in chosen.samples if PurePosixPath(entry.name).suffix.lower() in ENDINGS]
+    if not wanted:
+        raise BadSamples("There is no JPEG or PNG in the zip.", hint=WANTED)
+    known = _labels(archive, labels)
+    for entry in wanted:
+        yield Sample(entry.name, _opened(archive, entry.info), known.of(entry.name))
+
+
+def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Picture | None:
+    """None for what cannot be read: one bad picture of hundreds tells nothing about the others."""
+    try:
+        if info.file_size > MAX_PICTURE_BYTES:
+            return None
+        with archive.open(info) as source:
+            return decode(source.read(MAX_PICTURE_BYTES + 1))
+    except (*READ_ERRORS, DamagedPicture):
+        return None
+
+
+def _labels(archive: zipfile.ZipFile, names: Sequence[str]) -> Labels:
+    """Raises BadSamples for a labels.csv that is none; without one nothing is known."""
+    found = next((i for i in archive.infolist() if PurePosixPath(i.filename).name.lower() == LABELS), None)
+    if found is None:
+        return Labels()
+    if found.file_size > MAX_LABELS_BYTES:
+        raise BadSamples(f"{LABELS} has more than {MAX_LABELS_BYTES >> 20} MiB.")
+    try:
+        text = archive.read(found).decode("utf-8-sig", "replace")
+    except READ_ERRORS as error:
+        raise BadSamples(f"{LABELS} is damaged in the zip.", hint="Pack and send it again.") from error
+    return read_labels(text, names)
+
+
+def read_labels(text: str, names: Sequence[str]) -> Labels:
+    """Lines of name,class, or name,class,x1,y1,x2,y2 for each box. class: a number, or one of these names.
+
+    A first line that begins with "name" is a heading. A picture whose line has a name alone shows nothing.
+    """
+    rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if any(row)]
+    if rows and rows[0][0].lower() in ("name", "file", "filename"):
+        rows = rows[1:]
+    known = Labels()
+    for number, row in enumerate(rows, 1):
+        known.truths[row[0]] = _with(known.truths.get(row[0], Truth()), row, number, names)
+    return known
+
+
+def _with(before: Truth, row: Sequence[str], number: int, names: Sequence[str]) -> Truth:
+    if len(row) == 1 or not any(row[1:]):
+        return Truth(before.label, before.boxes or ())
+    if len(row) == 2:
+        return Truth(_class(row[1], number, names), before.boxes)
+    if len(row) != 6:
+        raise BadSamples(f"{LABELS}, row {number}: it has {len(row)} columns, where 2 or 6 are meant.")
+    label = _class(row[1], number, names)
+    try:
+        x1, y1, x2, y2 = (float(cell) for cell in row[2:])
+    except ValueError:
+        raise BadSamples(f"{LABELS}, row {number}: the corners of a box are numbers.") from None
+    return Truth(before.label, (*(before.boxes or ()), Box(x1, y1, x2, y2, 1.0, label)))
+
+
+def _class(text: str, number: int, names: Sequence[str]) -> int:
+    if text.isdecimal():
+        return int(text)
+    if text in names:
+        return list(names).index(text)
+    known = ", ".join(names[:8]) or "none: this model names no classes, so give their numbers"
+    raise BadSamples(f"{LABELS}, row {number}: the models know no class {text[:40]!r}.", hint=f"They know {known}.")
+
+
+def _arrays(path: Path) -> Iterator[Sample]:
+    try:
+        with np.load(path, allow_pickle=False) as loaded:
+            arrays: Mapping[str, Any] = {name: loaded[name] for name in loaded.files if name in ("x", "y")}
+    except (*READ_ERRORS, ValueError, OSError) as error:
+        raise BadSamples("The .npz file cannot be read.", hint=WANTED) from error
+    if "x" not in arrays or arrays["x"].ndim not in (3, 4) or not len(arrays["x"]):
+        raise BadSamples("The .npz file has no pictures in an array x of 3 or 4 dimensions.", hint=WANTED)
+    x, y = arrays["x"], arrays.get("y")
+    if len(x) > MAX_SAMPLES:
+        raise ImagesTooLarge(f"x holds {len(x)} samples; at most {MAX_SAMPLES} are taken", hint="Send fewer.")
+    if y is not None and (y.shape != (len(x),) or not np.issubdtype(y.dtype, np.integer)):
+        raise BadSamples("y is not one whole number for each sample of x.", hint=WANTED)
+    for place, values in enumerate(x):
+        truth = Truth() if y is None else Truth(int(y[place]))
+        yield Sample(f"x[{place}]", _picture(values), truth)
+
+
+def _picture(values: npt.NDArray[Any]) -> Picture | None:
+    """Channels first or last, or none; floats up to 1 or up to 255."""
+    if values.ndim == 3 and values.shape[0] in (1, 3) and values.shape[2] not in (1, 3):
+        values = np.moveaxis(values, 0, 2)
+    if values.ndim == 3 and values.shape[2] == 1:
+        values = values[:, :, 0]
+    if values.ndim == 3 and values.shape[2] != 3:
+        return None
+    if values.dtype != np.uint8:
+        if not np.isfinite(values).all():
+            return None
+        top = 255.0 if float(values.max(initial=0)) <= 1.0 else 1.0
+        values = np.rint(np.clip(values.astype(np.float64) * top, 0, 255))
+    return np.ascontiguousarray(values, dtype=np.uint8)

@@ -1,0 +1,210 @@
+"""The verbs of calibrations: ask for one, run it, read what came of it, take one of its settings over."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from app.conversion.toolchains.sandbox import Hooks, Limits, Sandbox
+from app.joint_inference.calibration import store
+from app.joint_inference.calibration.errors import BadSamples, NotReady
+from app.joint_inference.calibration.model import TIME_S, Asked, Calibration, State
+from app.joint_inference.calibration.sweep import Setting, Sweep
+from app.joint_inference.errors import CalibrationNotFound
+from app.joint_inference.model.resource import Role, Service, Specification
+from app.joint_inference.service import Services
+from app.kit.blobs import blob_key
+from app.kit.clock import to_text
+from app.kit.errors import ModelmillError, TooMany
+from app.kit.objects import ObjectMissing, ObjectStore
+from app.kit.private import make_private
+from app.kit.sql import Database
+from app.models.service import Models
+from app.vision.model import ModelCard
+
+RUN = "app.joint_inference.calibration.running:run"
+MAX_SET_BYTES = 512 << 20
+KEPT = 20
+"""So many of a user stay; older ones go when there is a new one."""
+MOST_OPEN = 3
+"""So many of a user may wait or run."""
+TOLD_EVERY_S = 0.5
+logger = logging.getLogger(__name__)
+
+
+class Calibrations:
+    """Another user's calibration is as if there were none. start: have the one of this id run soon. work: folder of
+    this host for what is being worked on."""
+
+    def __init__(
+        self, database: Database, objects: ObjectStore, models: Models, services: Services, sandbox: Sandbox, *,
+        start: Callable[[str], None], work: Path, memory_bytes: int,
+    ) -> None:  # fmt: skip
+        self.database = database
+        self.objects = objects
+        self.models = models
+        self.services = services
+        self.sandbox = sandbox
+        self.start = start
+        self.work = work
+        self.memory_bytes = memory_bytes
+
+    def ask(self, user: str, namespace: str, name: str, samples: Path, set_name: str, *, now: datetime) -> Calibration:
+        """samples: a file that is copied. Raises ServiceNotFound, TooMany, BadSamples for an empty one."""
+        wanted = self.services.get(user, namespace, name).specification
+        size = samples.stat().st_size
+        if not size:
+            raise BadSamples("No samples were sent.", hint="Choose a zip of pictures or an .npz file.")
+        self._refuse_too_many(user, now)
+        asked = Asked(namespace, name, wanted.edge.model, wanted.cloud.model, set_name, size)
+        made = Calibration(str(uuid4()), user, to_text(now), State.WAITING, asked)
+        self.objects.put_file(_key(made.calibration_id, "samples"), samples)
+        with self.database.write() as on:
+            store.add(on, made)
+            old = [one for one in store.of_owner(on, user)[KEPT:] if one.has_ended or one.is_lost(now)]
+            for one in old:
+                store.remove(on, one.calibration_id)
+        for one in old:
+            self.objects.delete_prefix(_key(one.calibration_id, ""))
+        try:
+            self.start(made.calibration_id)
+        except ModelmillError:
+            with self.database.write() as on:
+                store.remove(on, made.calibration_id)
+            self.objects.delete_prefix(_key(made.calibration_id, ""))
+            raise
+        return made
+
+    def get(self, user: str, calibration_id: str) -> Calibration:
+        """Raises CalibrationNotFound."""
+        with self.database.read() as on:
+            found = store.find(on, calibration_id)
+        if found is None or found.owner != user:
+            raise CalibrationNotFound(f"There is no calibration {calibration_id!r} (any more).")
+        return found
+
+    def of_service(self, user: str, namespace: str, name: str) -> list[Calibration]:
+        """Newest first."""
+        with self.database.read() as on:
+            found = store.of_owner(on, user)
+        return [one for one in found if (one.asked.namespace, one.asked.name) == (namespace, name)]
+
+    def sweep(self, user: str, calibration_id: str) -> Sweep:
+        """Raises CalibrationNotFound, NotReady."""
+        found = self.get(user, calibration_id)
+        try:
+            if found.state is State.READY:
+                return Sweep.from_json(json.loads(b"".join(self.objects.read(_key(calibration_id, "sweep.json")))))
+        except ObjectMissing:
+            raise CalibrationNotFound(f"What calibration {calibration_id!r} found is gone.") from None
+        raise NotReady("This calibration has nothing to choose from.", hint="Wait for its end, or start another.")
+
+    def apply(self, user: str, calibration_id: str, setting: Setting, *, now: datetime) -> Service:
+        """Raises CalibrationNotFound, ServiceNotFound, InvalidResource."""
+        asked = self.get(user, calibration_id).asked
+        parameters = [{"key": key, "value": value} for key, value in setting.parameters.items()]
+        algorithm = {"name": setting.algorithm, "parameters": parameters}
+        patch = {"spec": {"edgeWorker": {"hardExampleAlgorithm": algorithm}}}
+        return self.services.merge(user, asked.namespace, asked.name, patch, now=now)
+
+    def run(self, calibration_id: str, *, now: datetime) -> None:
+        """What the actor does. Twice does no harm; one that has ended stays as it is."""
+        with self.database.write() as on:
+            if not store.change(on, calibration_id, state=State.RUNNING.value):
+                return
+            found = store.find(on, calibration_id)
+        assert found is not None
+        try:
+            self._run(found, now)
+            end: dict[str, Any] = {"state": State.READY.value, "progress": 100}
+        except ModelmillError as error:
+            end = _failed(error)
+        except Exception:  # the edge of the actor: a page waits for an end
+            logger.exception("Calibration %s failed.", calibration_id)
+            end = _failed(ModelmillError("Something broke in this server.", hint="The worker's log says what."))
+        with self.database.write() as on:
+            store.change(on, calibration_id, **end)
+        self.objects.delete(_key(calibration_id, "samples"))
+
+    def _refuse_too_many(self, user: str, now: datetime) -> None:
+        with self.database.read() as on:
+            waiting = [one for one in store.of_owner(on, user) if not one.has_ended and not one.is_lost(now)]
+        if len(waiting) >= MOST_OPEN:
+            raise TooMany(
+                f"{len(waiting)} calibrations of yours wait or run already.", hint="Try again once one has ended."
+            )
+
+    def _run(self, found: Calibration, now: datetime) -> None:
+        service = self.services.get(found.owner, found.asked.namespace, found.asked.name)
+        wanted = service.specification
+        cards = {role: self._card(found.owner, wanted.worker(role).model, now) for role in Role}
+        make_private(self.work)
+        folder = Path(tempfile.mkdtemp(prefix="calibration-", dir=self.work))
+        try:
+            self.objects.get_file(_key(found.calibration_id, "samples"), folder / "samples")
+            request = self._request(cards, wanted, folder)
+            limits = Limits(self.memory_bytes, TIME_S, 1)
+            hooks = Hooks(on_progress=self._teller(found.calibration_id))
+            self.sandbox.run(RUN, request, work_dir=folder, limits=limits, hooks=hooks)
+            for name in ("answers.json", "sweep.json"):
+                key = _key(found.calibration_id, name)
+                self.objects.put_file(key, folder / name, content_type="application/json")
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _card(self, user: str, name: str, now: datetime) -> ModelCard:
+        found = self.models.find(user, name, now=now)
+        if found is None:
+            raise BadSamples(
+                f"There is no model {name!r} (any more).", hint="Register it again, or have the service name another."
+            )
+        return found.card
+
+    def _request(self, cards: Mapping[Role, ModelCard], wanted: Specification, folder: Path) -> dict[str, Any]:
+        request: dict[str, Any] = {"samples": str(folder / "samples"), "into": str(folder)}
+        for role, card in cards.items():
+            request[role.value] = {
+                "card": card.to_json(), "model": self._fetch(card.sha256, folder),
+                "twin": self._fetch(card.twin_sha256, folder), "parameters": dict(wanted.worker(role).parameters),
+            }  # fmt: skip
+        return request
+
+    def _fetch(self, sha256: str, folder: Path) -> str:
+        path = folder / sha256
+        if not sha256:
+            return ""
+        try:
+            if not path.exists():
+                self.objects.get_file(blob_key(sha256), path)
+        except ObjectMissing:
+            raise BadSamples("The file of a model is gone.", hint="Register the model again.") from None
+        return str(path)
+
+    def _teller(self, calibration_id: str) -> Callable[[float, str], None]:
+        told_at = 0.0
+
+        def tell(share: float, _: str) -> None:
+            nonlocal told_at
+            if time.monotonic() - told_at < TOLD_EVERY_S:
+                return
+            told_at = time.monotonic()
+            with self.database.write() as on:
+                store.change(on, calibration_id, progress=min(99, int(share * 100)))
+
+        return tell
+
+
+def _failed(error: ModelmillError) -> dict[str, Any]:
+    return {"state": State.FAILED.value, "error": json.dumps(error.to_dict())}
+
+
+def _key(calibration_id: str, name: str) -> str:
+    return f"calibrations/{calibration_id}/{name}"

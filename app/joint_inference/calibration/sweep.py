@@ -1,0 +1,125 @@
+"""Each algorithm at each setting, on answers that are there already: what would have gone up, how good the final
+answers had been, and which setting is the best within a budget. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from app.joint_inference.calibration.answers import Answer
+from app.joint_inference.calibration.quality import Kind, Measured, measure, ratio
+from app.joint_inference.hard_examples.base import BadParameter, HardExampleAlgorithm
+from app.vision.model import Prediction
+
+Make = Callable[[str, Mapping[str, str]], HardExampleAlgorithm]
+"""Of a name and parameters; raises UnknownAlgorithm, BadParameter."""
+LEFT_OUT = frozenset({"Random"})
+"""Its expectation is a line that is drawn anyway."""
+_STEPS = tuple(f"{n / 20:.2f}" for n in range(1, 20))
+_COARSE = tuple(f"{n / 10:.1f}" for n in range(1, 10))
+GRIDS: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "IBT": {"threshold_img": _COARSE, "threshold_box": _COARSE, "empty_is_hard": ("false", "true")},
+    "Threshold": {"threshold": _STEPS},
+    "CrossEntropy": {"threshold_cross_entropy": (*_STEPS, "0.99")},
+}
+"""Values to try. An algorithm that is not here is tried as it is, with its defaults."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """upload: share of the samples that are hard with it; quality: of the final answers."""
+
+    algorithm: str
+    parameters: Mapping[str, str]
+    upload: float
+    quality: float
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """edge_sums, cloud_sums: what is good and what counts, of all samples; see quality.Sums. skipped: samples that
+    could not be read. settings: in the order they were tried."""
+
+    kind: Kind
+    samples: int
+    skipped: int
+    edge_sums: tuple[float, float]
+    cloud_sums: tuple[float, float]
+    settings: tuple[Setting, ...]
+
+    @property
+    def edge_only(self) -> float:
+        return self.random(0.0)
+
+    @property
+    def cloud_only(self) -> float:
+        return self.random(1.0)
+
+    def random(self, upload: float) -> float:
+        """What to expect if this share went up without regard to what it is."""
+        good, counted = (
+            edge * (1 - upload) + cloud * upload for edge, cloud in zip(self.edge_sums, self.cloud_sums, strict=True)
+        )
+        return good / counted if counted else 1.0
+
+    def to_json(self) -> dict[str, Any]:
+        settings = [{**vars(setting), "parameters": dict(setting.parameters)} for setting in self.settings]
+        return {**vars(self), "kind": self.kind.value, "settings": settings}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Sweep:
+        """Raises KeyError, TypeError, ValueError for what is none."""
+        edge, cloud = ((float(good), float(counted)) for good, counted in (data["edge_sums"], data["cloud_sums"]))
+        return Sweep(
+            Kind(data["kind"]), int(data["samples"]), int(data["skipped"]), edge, cloud,
+            tuple(Setting(**setting) for setting in data["settings"]),
+        )  # fmt: skip
+
+
+def sweep(answers: Sequence[Answer], make: Make, names: Iterable[str], *, skipped: int = 0) -> Sweep:
+    """Raises ValueError without samples."""
+    measured = measure(answers)
+    said = [answer.edge for answer in answers]
+    settings = tuple(_tried(name, said, measured, make) for name in names if name not in LEFT_OUT)
+    edge, cloud = (tuple(float(v) for v in sums.sum(axis=0)) for sums in (measured.edge, measured.cloud))
+    return Sweep(
+        measured.kind, len(answers), skipped, (edge[0], edge[1]), (cloud[0], cloud[1]),
+        tuple(setting for found in settings for setting in found),
+    )  # fmt: skip
+
+
+def pareto(settings: Iterable[Setting]) -> list[Setting]:
+    """By upload: those for which no other is as good with less upload; of equal ones the one with least to say."""
+    front: list[Setting] = []
+    for setting in sorted(settings, key=lambda one: (one.upload, -one.quality, len(one.parameters))):
+        if not front or setting.quality > front[-1].quality:
+            front.append(setting)
+    return front
+
+
+def best_within(settings: Iterable[Setting], budget: float) -> Setting | None:
+    """The best that uploads no more than this share; of equally good ones the thriftiest."""
+    fitting = [setting for setting in settings if setting.upload <= budget + 1e-9]
+    return max(fitting, key=lambda one: (one.quality, -one.upload, -len(one.parameters)), default=None)
+
+
+def _tried(name: str, said: Sequence[Prediction], measured: Measured, make: Make) -> list[Setting]:
+    found = []
+    for parameters in _grid(name):
+        try:
+            algorithm = make(name, parameters)
+        except BadParameter:  # one that cannot do without what its user must say
+            continue
+        hard = np.array([algorithm(prediction).is_hard for prediction in said], dtype=bool)
+        final = np.where(hard[:, None], measured.cloud, measured.edge)
+        found.append(Setting(name, parameters, float(hard.mean()), ratio(final)))
+    return found
+
+
+def _grid(name: str) -> Iterator[dict[str, str]]:
+    values = GRIDS.get(name, {})
+    return (dict(zip(values, combination, strict=True)) for combination in product(*values.values()))

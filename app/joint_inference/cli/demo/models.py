@@ -1,0 +1,133 @@
+"""Two classifiers of digits, trained here in a second or two: a small one that knows a line from a curve, and one with
+a hundred times its weights. Numpy alone; the same seed makes the same models on the same machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from app.joint_inference.cli.demo.digits import CLASSES, SIDE, Digits
+
+Array = npt.NDArray[np.float32]
+BATCH = 64
+DECAY = 1e-4
+OPSET = 17
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """hidden: sizes of the layers between input and output. rate: of the first steps; it falls to nothing."""
+
+    hidden: tuple[int, ...]
+    epochs: int
+    rate: float
+
+
+SMALL = Recipe((), 8, 0.01)
+BIG = Recipe((256, 64), 40, 0.002)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """weights: [inputs, outputs]."""
+
+    weights: Array
+    bias: Array
+
+
+def train(digits: Digits, recipe: Recipe, *, seed: int) -> list[Layer]:
+    """By Adam, with the cross entropy of the classes as the loss."""
+    random = np.random.default_rng(seed)
+    x, wanted = _inputs(digits), np.eye(CLASSES, dtype=np.float32)[digits.truth]
+    layers = _first_layers(random, (x.shape[1], *recipe.hidden, CLASSES))
+    adam = _Adam([array for layer in layers for array in (layer.weights, layer.bias)])
+    for epoch in range(recipe.epochs):
+        order = random.permutation(len(x))
+        rate = recipe.rate * (1 - epoch / recipe.epochs)
+        for start in range(0, len(x), BATCH):
+            some = order[start : start + BATCH]
+            adam.step(_gradients(layers, x[some], wanted[some]), rate)
+    return layers
+
+
+def to_onnx(layers: Sequence[Layer]) -> bytes:
+    """input: [N, 1, SIDE, SIDE] in 0..1, output: probabilities [N, CLASSES]."""
+    nodes = [helper.make_node("Flatten", ["input"], ["x0"], "flatten")]
+    weights = []
+    for number, layer in enumerate(layers):
+        names = [f"w{number}", f"b{number}"]
+        weights += [
+            numpy_helper.from_array(array, name) for array, name in zip((layer.weights, layer.bias), names, strict=True)
+        ]
+        is_last = number == len(layers) - 1
+        nodes.append(helper.make_node("Gemm", [f"x{number}", *names], [f"z{number}"], f"gemm{number}"))
+        after = ("Softmax", "probabilities") if is_last else ("Relu", f"x{number + 1}")
+        nodes.append(helper.make_node(after[0], [f"z{number}"], [after[1]], f"{after[0].lower()}{number}"))
+    taken = helper.make_tensor_value_info("input", TensorProto.FLOAT, [1, 1, SIDE, SIDE])
+    given = helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, [1, CLASSES])
+    graph = helper.make_graph(nodes, "digits", [taken], [given], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
+    onnx.checker.check_model(model)
+    return bytes(model.SerializeToString())
+
+
+def probabilities(layers: Sequence[Layer], digits: Digits) -> Array:
+    """[N, CLASSES]"""
+    return _forward(layers, _inputs(digits))[-1]
+
+
+def _inputs(digits: Digits) -> Array:
+    return digits.pictures.reshape(len(digits.pictures), -1).astype(np.float32) / np.float32(255)
+
+
+def _first_layers(random: np.random.Generator, sizes: Sequence[int]) -> list[Layer]:
+    return [
+        Layer(random.normal(0, np.sqrt(2 / fan_in), (fan_in, out)).astype(np.float32), np.zeros(out, np.float32))
+        for fan_in, out in pairwise(sizes)
+    ]
+
+
+def _forward(layers: Sequence[Layer], x: Array) -> list[Array]:
+    """What each layer gives, the input first."""
+    known = [x]
+    for layer in layers[:-1]:
+        known.append(np.maximum(known[-1] @ layer.weights + layer.bias, 0))
+    last = known[-1] @ layers[-1].weights + layers[-1].bias
+    raised = np.exp(last - last.max(axis=1, keepdims=True))
+    return [*known, raised / raised.sum(axis=1, keepdims=True)]
+
+
+def _gradients(layers: Sequence[Layer], x: Array, wanted: Array) -> list[Array]:
+    known = _forward(layers, x)
+    error = (known[-1] - wanted) / np.float32(len(x))
+    found: list[Array] = []
+    for number in range(len(layers) - 1, -1, -1):
+        weights = layers[number].weights
+        found = [known[number].T @ error + DECAY * weights, error.sum(axis=0), *found]
+        error = (error @ weights.T) * (known[number] > 0)
+    return found
+
+
+class _Adam:
+    """Changes the arrays in place."""
+
+    def __init__(self, arrays: list[Array]) -> None:
+        self._arrays = arrays
+        self._means = [np.zeros_like(array) for array in arrays]
+        self._squares = [np.zeros_like(array) for array in arrays]
+        self._steps = 0
+
+    def step(self, gradients: list[Array], rate: float) -> None:
+        self._steps += 1
+        fading = (1 - 0.9**self._steps, 1 - 0.999**self._steps)
+        for number, gradient in enumerate(gradients):
+            self._means[number] += 0.1 * (gradient - self._means[number])
+            self._squares[number] += 0.001 * (gradient * gradient - self._squares[number])
+            scale = np.sqrt(self._squares[number] / fading[1]) + 1e-8
+            self._arrays[number] -= rate * (self._means[number] / fading[0]) / scale

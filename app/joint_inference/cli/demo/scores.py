@@ -1,0 +1,84 @@
+"""What joint inference was worth: how often each way was right, how much went up, how long it took. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+AIM = 0.8
+"""Of what the cloud is better than the edge, joint inference is to keep so much."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One picture through the edge worker. edge, cloud: the classes that the two models say, final: what was given."""
+
+    truth: int
+    edge: int
+    cloud: int
+    final: int
+    was_uploaded: bool
+    was_fallback: bool
+    ms: float
+    edge_ms: float
+    cloud_ms: float | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """accuracy, upload: shares. p50_ms, p95_ms: None where nothing was timed; the cloud's are of what went up."""
+
+    way: str
+    accuracy: float
+    upload: float
+    p50_ms: float | None = None
+    p95_ms: float | None = None
+    fallbacks: int = 0
+
+
+@dataclass(frozen=True)
+class Scores:
+    edge: Row
+    cloud: Row
+    joint: Row
+    random: Row
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        return self.edge, self.cloud, self.joint, self.random
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Most of the cloud's gain at no more than half of its traffic, and more than chance would give for it."""
+        gained = self.edge.accuracy + AIM * (self.cloud.accuracy - self.edge.accuracy)
+        is_better = self.joint.accuracy > self.random.accuracy
+        return self.joint.accuracy >= gained and self.joint.upload <= 0.5 and is_better
+
+
+def scores_of(answers: Sequence[Answer]) -> Scores:
+    """random: what uploading the same share would give if the pictures were drawn by lot, on average."""
+    edge, cloud = (_share([getattr(a, way) == a.truth for a in answers]) for way in ("edge", "cloud"))
+    upload = _share([a.was_uploaded for a in answers])
+    joint = _share([a.final == a.truth for a in answers])
+    edge_ms, joint_ms = [a.edge_ms for a in answers], [a.ms for a in answers]
+    cloud_ms = [a.cloud_ms for a in answers if a.cloud_ms is not None]
+    fallbacks = sum(a.was_fallback for a in answers)
+    return Scores(
+        Row("edge only", edge, 0.0, *_p50_p95(edge_ms)),
+        Row("cloud only", cloud, 1.0, *_p50_p95(cloud_ms)),
+        Row("joint", joint, upload, *_p50_p95(joint_ms), fallbacks),
+        Row("random, as many", edge + upload * (cloud - edge), upload),
+    )
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, round(share * (len(ordered) - 1)))]
+
+
+def _p50_p95(values: Sequence[float]) -> tuple[float | None, float | None]:
+    return (percentile(values, 0.5), percentile(values, 0.95)) if values else (None, None)
+
+
+def _share(flags: Sequence[bool]) -> float:
+    return sum(flags) / len(flags)

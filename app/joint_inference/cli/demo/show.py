@@ -1,0 +1,144 @@
+"""The demonstration from its first sentence to its table, and on until Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from app.joint_inference.cli.demo.digits import CLASSES, Digits, draw_digits
+from app.joint_inference.cli.demo.models import BIG, SMALL, Layer, probabilities, to_onnx, train
+from app.joint_inference.cli.demo.scores import Row, Scores, scores_of
+from app.joint_inference.cli.demo.stand import Stand, running_stand
+from app.joint_inference.cli.demo.stream import stream
+from app.joint_inference.model.resource import API_VERSION, KIND
+from app.kit.command import Exit
+
+NAMESPACE, NAME = "default", "digits"
+TRAINED_ON, HELD_OUT = 4000, 600
+THRESHOLD = 0.55
+"""Of the cross entropy's certainty: about two in five of these pictures are below it."""
+DEADLINE_MS = 5000
+"""A demonstration is no place for a busy machine to look like a broken line."""
+
+
+def demonstrate(*, port: int, is_once: bool, is_kept: bool) -> Exit:
+    """Raises CannotStart, and what the API says is wrong."""
+    console = Console()
+    with _signals_end():
+        try:
+            return _demonstrated(console, port=port, is_once=is_once, is_kept=is_kept)
+        except KeyboardInterrupt:
+            return Exit.CANCELLED if is_once else Exit.OK
+        finally:
+            _say(console, "Everything is stopped.")
+
+
+def _demonstrated(console: Console, *, port: int, is_once: bool, is_kept: bool) -> Exit:
+    _say(console, f"Drawing {TRAINED_ON} digits and training a small and a big classifier on them.")
+    drawn, held_out = draw_digits(TRAINED_ON, seed=1), draw_digits(HELD_OUT, seed=4)
+    small, big = train(drawn, SMALL, seed=0), train(drawn, BIG, seed=0)
+    _say(console, "Starting the web, a node cloud0 and a node edge0.")
+    with running_stand(port=port, is_kept=is_kept, notice=lambda text: _say(console, text)) as stand:
+        if is_kept:
+            _say(console, f"Data and logs lie in {stand.folder}.")
+        try:
+            code = _played(stand, console, (small, big), held_out)
+            if not is_once:
+                _say(console, f"Look at it: {stand.url}/ui/services/{NAMESPACE}/{NAME}   Ctrl-C ends everything.")
+                threading.Event().wait()
+            return code
+        finally:
+            stand.end(NAMESPACE, NAME)
+
+
+def _played(stand: Stand, console: Console, models: tuple[list[Layer], list[Layer]], held_out: Digits) -> Exit:
+    small, big = models
+    for name, layers in (("digits-small", small), ("digits-big", big)):
+        content = to_onnx(layers)
+        stand.bring(name, content, labels=[str(digit) for digit in range(CLASSES)])
+        _say(console, f"Model {name}: {len(content) / 1000:.0f} kB.")
+    stand.client.apply(service())
+    address = stand.serving(NAMESPACE, NAME, lambda text: _say(console, f"Service {NAMESPACE}/{NAME}: {text}"))
+    _say(console, f"Sending {HELD_OUT} other digits to the edge worker at {address}.")
+    cloud = np.argmax(probabilities(big, held_out), axis=1)
+    scores = scores_of(list(stream(address, NAME, held_out, cloud)))
+    console.print(table(scores))
+    _say(console, verdict(scores))
+    return Exit.OK if scores.is_worth_it else Exit.FAILED
+
+
+def service() -> dict[str, Any]:
+    """As somebody would write it down."""
+    bundled = {"scriptDir": "", "scriptBootFile": "", "frameworkType": "onnx", "frameworkVersion": ""}
+    threshold = {"key": "threshold_cross_entropy", "value": str(THRESHOLD)}
+    deadline = {"key": "deadline_ms", "value": str(DEADLINE_MS)}
+    return {
+        "apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": NAME, "namespace": NAMESPACE},
+        "spec": {
+            "edgeWorker": {
+                "name": "digits-edge", "model": {"name": "digits-small"}, "nodeName": "edge0",
+                "hardExampleAlgorithm": {"name": "CrossEntropy"},
+                "workerSpec": {**bundled, "parameters": [threshold, deadline]},
+            },
+            "cloudWorker": {
+                "name": "digits-cloud", "model": {"name": "digits-big"}, "nodeName": "cloud0", "workerSpec": bundled,
+            },
+        },
+    }  # fmt: skip
+
+
+def table(scores: Scores) -> Table:
+    made = Table("", "accuracy", "uploaded", "p50", "p95", "fallbacks", box=None, header_style="bold")
+    for column in made.columns[1:]:
+        column.justify = "right"
+    for row in scores.rows:
+        made.add_row(
+            row.way, f"{row.accuracy:.1%}", f"{row.upload:.0%}", _ms(row.p50_ms), _ms(row.p95_ms), _count(scores, row)
+        )
+    return made
+
+
+def verdict(scores: Scores) -> str:
+    gain = scores.cloud.accuracy - scores.edge.accuracy
+    kept = (scores.joint.accuracy - scores.edge.accuracy) / gain if gain else 0.0
+    return (
+        f"Joint inference keeps {kept:.0%} of what the cloud gains, and sends {scores.joint.upload:.0%} of the "
+        f"pictures there. As many, but chosen by lot, would have given {scores.random.accuracy:.1%}."
+    )
+
+
+def _count(scores: Scores, row: Row) -> str:
+    return str(row.fallbacks) if row is scores.joint else ""
+
+
+def _ms(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f} ms"
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _signals_end() -> Iterator[None]:
+    """SIGTERM and SIGHUP end it as Ctrl-C does. Only the first counts: what is being stopped is not left half-way."""
+
+    def interrupt(*_: object) -> None:
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,190 @@
+"""The commands about services."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.kit.command import EPILOG, Ended, Exit, Unreachable
+from app.kit.errors import BadRequest, NotFound
+from app.kit.service_options import AsJson, Url, token, url_of
+
+if TYPE_CHECKING:
+    from app.joint_inference.client import Client
+
+POLL_S = 1.0
+PATIENCE_S = 60.0
+"""How long the service may be away while somebody watches."""
+SEE = "`modelmill joint list` shows those there are."
+FullName = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="The service; the namespace is `default`.")]
+commands = typer.Typer(
+    help="Joint inference: a small model at the edge, hard samples to a big one in the cloud.", no_args_is_help=True,
+    epilog=EPILOG,
+)  # fmt: skip
+
+
+@commands.command()
+def apply(
+    context: typer.Context,
+    file: Annotated[
+        str, typer.Option("--file", "-f", metavar="FILE", help="Services as YAML or JSON; - reads them from stdin.")
+    ],
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Create services, or change those that are there. A file may hold several documents."""
+    from app.joint_inference.cli.documents import read_resources
+    from app.joint_inference.cli.tables import full_name
+
+    resources, records = read_resources(file), []
+    with client_of(context, url) as client:
+        for resource in resources:
+            record, is_new = client.apply(resource)
+            records.append(record)
+            if not as_json:
+                typer.echo(f"{full_name(record['resource'])} {'created' if is_new else 'configured'}")
+                for warning in record["warnings"]:
+                    typer.echo(f"warning: {warning}", err=True)
+    if as_json:
+        typer.echo(json.dumps(records, indent=2))
+
+
+@commands.command("list")
+def list_services(
+    context: typer.Context,
+    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only of this one.")] = None,
+    state: Annotated[str | None, typer.Option(metavar="Pending|Running|Failed")] = None,
+    search: Annotated[str | None, typer.Option("--search", "-q", help="Text in the name.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 20,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """My services, newest first."""
+    with client_of(context, url) as client:
+        wanted = state.capitalize() if state else None
+        records = list(client.services(limit=limit, namespace=namespace, state=wanted, q=search))
+    if as_json:
+        typer.echo(json.dumps(records, indent=2))
+        return
+    if not records:
+        typer.echo("There are no services.")
+        return
+    from app.joint_inference.cli.tables import services_table, wide_console
+
+    wide_console().print(services_table(records, datetime.now(UTC)))
+
+
+@commands.command()
+def show(
+    context: typer.Context,
+    service: FullName,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Again at each change, until Ctrl-C.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """What is known of a service: its state and why, its workers, what they counted, how a failed one ended."""
+    namespace, name = parted(service)
+    with client_of(context, url) as client:
+        if watch:
+            _watch(client, namespace, name, as_json=as_json)
+            return
+        typer.echo(_shown(client.service(namespace, name), as_json=as_json))
+
+
+@commands.command()
+def delete(
+    context: typer.Context,
+    service: FullName,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until its workers have ended.")] = True,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Wait no longer (exit code 1).")] = 60.0,
+    url: Url = None,
+) -> None:
+    """End the workers of a service, and forget it."""
+    namespace, name = parted(service)
+    with client_of(context, url) as client:
+        client.delete(namespace, name)
+        if wait and not _is_gone(client, namespace, name, timeout):
+            typer.echo(
+                f"{namespace}/{name} is still being deleted: a node that is away ends its worker when it is back.",
+                err=True,
+            )
+            raise Ended(Exit.FAILED)
+    typer.echo(f"{namespace}/{name} {'deleted' if wait else 'is being deleted'}")
+
+
+def client_of(context: typer.Context, url: str | None) -> Client:
+    from app.joint_inference.client import Client
+
+    return Client(url_of(context, url), token=token())
+
+
+def parted(full_name: str) -> tuple[str, str]:
+    """'ns/name' or 'name' → namespace and name. Raises BadRequest."""
+    namespace, _, name = full_name.rpartition("/")
+    if not name or "/" in namespace:
+        raise BadRequest(f"{full_name!r} is no service", hint="Write it as NAMESPACE/NAME, or as NAME.")
+    return namespace or "default", name
+
+
+def _shown(record: dict[str, Any], *, as_json: bool) -> str:
+    from app.joint_inference.cli.tables import service_lines
+
+    return json.dumps(record, indent=2) if as_json else "\n".join(service_lines(record))
+
+
+def _watch(client: Client, namespace: str, name: str, *, as_json: bool) -> None:
+    """Until it is gone, or Ctrl-C."""
+    seen, heard_at = "", time.monotonic()
+    try:
+        while True:
+            try:
+                record = _found(client, namespace, name)
+                heard_at = time.monotonic()
+                if record is None and not seen:
+                    raise NotFound(f"there is no service {namespace}/{name}", hint=SEE)
+                if record is None:
+                    typer.echo(f"{namespace}/{name} is gone", err=as_json)
+                    return
+                seen = _printed(_shown(record, as_json=as_json), seen, gap="" if as_json else "\n")
+            except Unreachable:
+                if not seen or time.monotonic() - heard_at > PATIENCE_S:
+                    raise
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        raise Ended(Exit.CANCELLED) from None
+
+
+def _printed(text: str, seen: str, *, gap: str) -> str:
+    """Once, not at every look."""
+    if text != seen:
+        typer.echo(f"{gap if seen else ''}{text}")
+    return text
+
+
+def _is_gone(client: Client, namespace: str, name: str, timeout_s: float) -> bool:
+    """Within this time. One of the same name that was made anew meanwhile is another."""
+    deadline, uid = time.monotonic() + timeout_s, ""
+    while (record := _found(client, namespace, name)) is not None:
+        found = record["resource"]["metadata"]["uid"]
+        uid = uid or found
+        if found != uid:
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def _found(client: Client, namespace: str, name: str) -> dict[str, Any] | None:
+    from app.kit.remote import ApiError
+
+    try:
+        return client.service(namespace, name)
+    except ApiError as error:
+        if error.status != NotFound.status:
+            raise
+        return None

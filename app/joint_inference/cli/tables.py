@@ -1,0 +1,103 @@
+"""Services as tables and lines. Pure: JSON in, something to print out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from app.joint_inference.model.status import current_of
+from app.kit.clock import age
+
+Json = Mapping[str, Any]
+PIPE_COLUMNS = 240
+COLORS = {"Running": "green", "Failed": "red", "Pending": "yellow"}
+TERMINATING = "Terminating"
+TROUBLED = ("FAILED", "BACKOFF")
+
+
+def wide_console() -> Console:
+    """A terminal is as wide as it is; a pipe takes whole lines."""
+    console = Console()
+    return console if console.is_terminal else Console(width=PIPE_COLUMNS)
+
+
+def services_table(records: Iterable[Json], now: datetime) -> Table:
+    """The columns of kubectl, and what was counted."""
+    table = Table(
+        "service", "status", "active", "failed", "inferences", "uploaded", "age", "", box=None, header_style="bold"
+    )
+    table.columns[0].no_wrap = True  # to be copied, and to be found by grep
+    for record in records:
+        state, counted = TERMINATING if record["is_deleting"] else record["state"], record["metrics"]
+        table.add_row(
+            escape(f"{record['namespace']}/{record['name']}"),
+            Text(state, style=COLORS.get(state, "")),
+            str(record["active"]),
+            str(record["failed"]),
+            counted.get("inferenceNumber", "–"),
+            _share(counted.get("uploadCloudRatio")),
+            age(record["created_at"], now),
+            escape(_why(record)),
+        )
+    return table
+
+
+def service_lines(record: Json) -> Iterator[str]:
+    """All that is known of one: its state, its workers and what they counted."""
+    resource = record["resource"]
+    status, spec = resource.get("status") or {}, resource["spec"]
+    yield f"service    {full_name(resource)}"
+    yield f"state      {state_of(resource)}  {_why(current_of(status) or {})}".rstrip()
+    yield f"created    {resource['metadata']['creationTimestamp']}"
+    if status.get("startTime"):
+        yield f"started    {status['startTime']}"
+    for side in ("edge", "cloud"):
+        worker = spec[f"{side}Worker"]
+        yield f"{side:<10} {worker['name']}: model {worker['model']['name']} on node {worker['nodeName']}"
+    yield f"algorithm  {spec['edgeWorker']['hardExampleAlgorithm']['name']}"
+    yield f"workers    {status.get('active', 0)} active, {status.get('failed', 0)} failed"
+    for worker in record["workers"]:
+        yield from _worker_lines(worker)
+    for condition in status.get("conditions") or ():
+        since = condition.get("lastTransitionTime", "–")
+        yield f"condition  {condition['type']}={condition['status']} since {since}  {_why(condition)}".rstrip()
+    for metric in status.get("metrics") or ():
+        if metric["value"]:
+            yield f"count      {metric['key']} {metric['value']}"
+
+
+def _worker_lines(worker: Json) -> Iterator[str]:
+    facts = [str(worker["state"] or "not reported"), f"on {worker['node']}"]
+    facts += [] if worker["is_online"] else ["which is not connected"]
+    facts += [f"pid {worker['pid']}"] if worker.get("pid") else []
+    facts += [f"restarts {worker['restarts']}"] if worker.get("restarts") else []
+    facts += [f"exit code {worker['exit_code']}"] if worker.get("exit_code") is not None else []
+    facts += [worker.get("reason") or "", worker.get("message") or ""]
+    yield f"worker     {worker['role']} {worker['name']}  {'  '.join(filter(None, facts))}"
+    if worker["state"] in TROUBLED:
+        yield from (f"           {line}" for line in worker.get("log") or ())
+
+
+def full_name(resource: Json) -> str:
+    return f"{resource['metadata']['namespace']}/{resource['metadata']['name']}"
+
+
+def state_of(resource: Json) -> str:
+    if resource["metadata"].get("deletionTimestamp"):
+        return TERMINATING
+    current = current_of(resource.get("status") or {})
+    return str(current["type"]) if current else "Pending"
+
+
+def _why(condition: Json) -> str:
+    return "  ".join(filter(None, (condition.get("reason"), condition.get("message"))))
+
+
+def _share(text: str | None) -> str:
+    return f"{float(text):.0%}" if text else "–"

@@ -1,0 +1,53 @@
+"""A client of the API of services for programs and the command line. Prints nothing. Its errors: see Remote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+from app.kit.remote import Remote
+
+SERVICES = "/api/v2/services"
+PAGE = 200
+Record = dict[str, Any]
+
+
+class Client(Remote):
+    def apply(self, resource: Any) -> tuple[Record, bool]:
+        """Create, or replace what has this namespace and name. True: it is new. The same again does no harm."""
+        with self._answer("POST", SERVICES, params={"apply": "true"}, json=resource) as answer:
+            answer.read()
+            return dict(answer.json()), answer.status_code == 201
+
+    def service(self, namespace: str, name: str) -> Record:
+        return self._json("GET", _path(namespace, name))
+
+    def services(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
+        """Newest first, page by page, at most `limit`. filters: namespace, q, state."""
+        wanted: dict[str, Any] = {key: value for key, value in filters.items() if value}
+        left = limit
+        while left > 0:
+            page = self._json("GET", SERVICES, params={**wanted, "limit": min(left, PAGE)})
+            yield from page["services"]
+            left -= len(page["services"])
+            if not page["next_cursor"]:
+                return
+            wanted["cursor"] = page["next_cursor"]
+
+    def delete(self, namespace: str, name: str) -> None:
+        """Its workers are ended first: for a while it is still there, with a deletionTimestamp."""
+        with self._answer("DELETE", _path(namespace, name)) as answer:
+            answer.read()
+
+    def events(self, namespace: str, name: str) -> list[Record]:
+        """Changes of its condition, newest first."""
+        return list(self._json("GET", f"{_path(namespace, name)}/events")["events"])
+
+    def samples(self, namespace: str, name: str) -> list[Record]:
+        """The hard samples that were kept, newest first."""
+        return list(self._json("GET", f"{_path(namespace, name)}/samples")["samples"])
+
+
+def _path(namespace: str, name: str) -> str:
+    return f"{SERVICES}/{quote(namespace, safe='')}/{quote(name, safe='')}"

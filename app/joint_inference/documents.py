@@ -1,0 +1,71 @@
+"""Resources as they are uploaded: YAML or JSON, one document or several. Whatever is sent, only errors of the house."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from app.joint_inference.model.resource import LIST_KIND
+from app.joint_inference.problems import Problem, refuse
+from app.kit.errors import TooLarge
+from app.kit.plain_yaml import UnreadableYaml, read_documents
+
+MAX_BYTES = 256 * 1024
+MAX_DOCUMENTS = 100
+MAX_PARTS = 20_000
+
+
+def parse_document(text: str | bytes) -> Any:
+    """The one resource that it has. Raises TooLarge, InvalidResource."""
+    found = parse_documents(text)
+    if len(found) > 1:
+        refuse([Problem("$", f"there are {len(found)} documents; one is taken here")])
+    return found[0]
+
+
+def parse_documents(text: str | bytes) -> list[Any]:
+    """At least one; a List is its items. Raises TooLarge, InvalidResource, which says where."""
+    read = _text(text)
+    found = _json(read) if read.lstrip().startswith("{") else _yaml(read)
+    resources = [item for document in found for item in _items(document)]
+    if not resources:
+        refuse([Problem("$", "there is nothing in it")])
+    return resources
+
+
+def _text(text: str | bytes) -> str:
+    if len(text) > MAX_BYTES or len(text if isinstance(text, bytes) else text.encode("utf-8", "replace")) > MAX_BYTES:
+        raise TooLarge(f"A resource may have {MAX_BYTES} bytes.", hint="Files of a worker belong into its folder.")
+    if isinstance(text, bytes):
+        try:
+            text = text.decode()
+        except UnicodeDecodeError as error:
+            refuse([Problem("$", f"is not UTF-8: byte {error.start} does not belong")])
+    assert isinstance(text, str)
+    return text.removeprefix("\ufeff")
+
+
+def _yaml(text: str) -> list[Any]:
+    try:
+        return read_documents(text, most=MAX_DOCUMENTS, parts=MAX_PARTS)
+    except UnreadableYaml as error:
+        refuse([Problem("$", f"is not readable YAML: {error.message}")])
+    raise AssertionError
+
+
+def _json(text: str) -> list[Any]:
+    """A flow mapping of YAML begins as JSON does."""
+    try:
+        return [json.loads(text)]
+    except RecursionError:
+        refuse([Problem("$", "is nested far too deep")])
+    except ValueError:
+        return _yaml(text)
+    raise AssertionError
+
+
+def _items(document: Any) -> list[Any]:
+    if isinstance(document, dict) and document.get("kind") in ("List", LIST_KIND):
+        items = document.get("items")
+        return items if isinstance(items, list) else []
+    return [document]

@@ -1,0 +1,33 @@
+"""What can be wrong with a service."""
+
+from __future__ import annotations
+
+from app.kit.errors import BadInput, Conflict, NotFound
+
+
+class ServiceNotFound(NotFound):
+    code = "SERVICE_NOT_FOUND"
+
+
+class ServiceExists(Conflict):
+    code = "SERVICE_EXISTS"
+
+
+class ServiceChanged(Conflict):
+    """It is not of the resourceVersion any more that was to be changed."""
+
+    code = "SERVICE_CHANGED"
+
+
+class InvalidResource(BadInput):
+    """detail: {"problems": [{"path": "$.spec.edgeWorker.name", "message": …}, …]}, the first of them in the message."""
+
+    code = "INVALID_RESOURCE"
+
+
+class SampleNotFound(NotFound):
+    code = "SAMPLE_NOT_FOUND"
+
+
+class CalibrationNotFound(NotFound):
+    code = "CALIBRATION_NOT_FOUND"

@@ -1,0 +1,18 @@
+"""Which samples are hard: the algorithms, by name, and one's own by the entry point `modelmill.hard_examples`."""
+
+from __future__ import annotations
+
+from app.joint_inference.hard_examples.base import (
+    Algorithm,
+    BadParameter,
+    HardExampleAlgorithm,
+    Parameter,
+    UnknownAlgorithm,
+    Verdict,
+)  # fmt: skip
+from app.joint_inference.hard_examples.registry import GROUP, Known, known, make, needs_prediction
+
+__all__ = [
+    "GROUP", "Algorithm", "BadParameter", "HardExampleAlgorithm", "Known", "Parameter", "UnknownAlgorithm", "Verdict",
+    "known", "make", "needs_prediction",
+]  # fmt: skip

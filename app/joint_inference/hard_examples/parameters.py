@@ -1,0 +1,79 @@
+"""Parameters of a resource are strings; this reads them as what they mean. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from app.joint_inference.hard_examples.base import BadParameter
+
+YES, NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+Choice = TypeVar("Choice", bound=str)
+
+
+class Given:
+    """What was given, by key. A missing or empty one is its default; all else that is wrong raises BadParameter."""
+
+    def __init__(self, parameters: Mapping[str, str]) -> None:
+        self.parameters = parameters
+
+    def text(self, key: str, default: str = "") -> str:
+        value = self.parameters.get(key, "")
+        if not isinstance(value, str):
+            raise refused(key, value, "a text")
+        return value.strip() or default
+
+    def number(self, key: str, default: float, *, least: float = -math.inf, most: float = math.inf) -> float:
+        text = self.text(key)
+        return default if not text else number_of(key, text, least=least, most=most)
+
+    def share(self, key: str, default: float) -> float:
+        return self.number(key, default, least=0, most=1)
+
+    def whole(self, key: str, default: int, *, least: int, most: int) -> int:
+        text = self.text(key)
+        if not text:
+            return default
+        try:
+            found = int(text)
+        except ValueError:
+            found = least - 1
+        if not least <= found <= most:
+            raise refused(key, text, f"a whole number from {least} to {most}")
+        return found
+
+    def flag(self, key: str, default: bool) -> bool:
+        text = self.text(key).lower()
+        if text and text not in YES + NO:
+            raise refused(key, text, "true or false")
+        return text in YES if text else default
+
+    def choice(self, key: str, default: Choice, choices: Sequence[Choice]) -> Choice:
+        text = self.text(key)
+        found = next((choice for choice in choices if choice.lower() == text.lower()), None)
+        if text and found is None:
+            raise refused(key, text, f"one of {', '.join(choices)}")
+        return found if found is not None else default
+
+
+def number_of(key: str, text: str, *, least: float = -math.inf, most: float = math.inf) -> float:
+    """A finite number in this range; also written as a fraction, 1/255."""
+    upper, _, lower = text.partition("/")
+    try:
+        found = float(upper) / float(lower) if lower else float(text)
+    except (ValueError, ZeroDivisionError):
+        found = math.nan
+    if not math.isfinite(found) or not least <= found <= most:
+        raise refused(key, text, f"a number{_range(least, most)}")
+    return found
+
+
+def refused(key: str, value: object, wanted: str) -> BadParameter:
+    return BadParameter(f"Parameter {key} must be {wanted}, not {str(value)[:80]!r}.", detail={"key": key})
+
+
+def _range(least: float, most: float) -> str:
+    if math.isinf(most):
+        return "" if math.isinf(least) else f" of {least:g} and more"
+    return f" from {least:g} to {most:g}"

@@ -1,0 +1,110 @@
+"""Algorithms by name: the bundled ones, and one's own by an entry point. What cannot be loaded is said, not fatal."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+from app.joint_inference.hard_examples.base import (
+    Algorithm,
+    BadParameter,
+    HardExampleAlgorithm,
+    Parameter,
+    UnknownAlgorithm,
+)  # fmt: skip
+from app.joint_inference.hard_examples.boxes import Ibt, Threshold
+from app.joint_inference.hard_examples.plain import CloudOnly, EdgeOnly, Random
+from app.joint_inference.hard_examples.probabilities import CrossEntropy
+from app.kit.errors import ModelmillError
+
+GROUP = "modelmill.hard_examples"
+RESERVED = {"BertRouter": "it routes texts, and pictures are what is judged here"}
+BUNDLED: Mapping[str, type[Ibt | Threshold | CrossEntropy | Random | CloudOnly | EdgeOnly]] = {
+    found.name: found for found in (Ibt, Threshold, CrossEntropy, Random, CloudOnly, EdgeOnly)
+}
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Known:
+    """One algorithm for forms and messages. origin: empty for a bundled one, else `module:name (package)`.
+
+    problem: why it cannot be used; then algorithm is None. needs_prediction: only one that does not can decide before
+    the small model has run.
+    """
+
+    name: str
+    algorithm: Algorithm | None
+    description: str = ""
+    parameters: tuple[Parameter, ...] = ()
+    needs_prediction: bool = True
+    origin: str = ""
+    problem: str = ""
+
+
+@cache
+def known() -> Mapping[str, Known]:
+    """By name, bundled ones first. Entry points are read once per process."""
+    found = {name: _described(name, algorithm) for name, algorithm in BUNDLED.items()}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        if point.name in found or point.name in RESERVED:
+            logger.warning("Hard-example algorithm %s of %s is left out: the name is taken", point.name, point.value)
+            continue
+        found[point.name] = _loaded(point)
+    return found
+
+
+def make(name: str, parameters: Mapping[str, str]) -> HardExampleAlgorithm:
+    """Raises UnknownAlgorithm, BadParameter."""
+    if name in RESERVED:
+        raise UnknownAlgorithm(f"The hard-example algorithm {name} is not for this: {RESERVED[name]}.", hint=_hint())
+    entry = known().get(name)
+    if entry is None:
+        raise UnknownAlgorithm(f"There is no hard-example algorithm {name!r}.", hint=_hint())
+    if entry.algorithm is None:
+        raise UnknownAlgorithm(f"The hard-example algorithm {name} cannot be loaded: {entry.problem}.", hint=_hint())
+    try:
+        return entry.algorithm(parameters)
+    except ModelmillError:
+        raise
+    except Exception as error:  # it is somebody else's code
+        raise BadParameter(
+            f"The hard-example algorithm {name} takes no such parameters: {_said(error)}.", detail={"key": ""}
+        ) from error
+
+
+def needs_prediction(algorithm: HardExampleAlgorithm) -> bool:
+    return bool(getattr(algorithm, "needs_prediction", True))
+
+
+def _hint() -> str:
+    return f"There are {', '.join(name for name, entry in known().items() if entry.algorithm is not None)}."
+
+
+def _loaded(point: EntryPoint) -> Known:
+    origin = f"{point.value} ({point.dist.name})" if point.dist else point.value
+    try:
+        algorithm = point.load()
+    except Exception as error:  # noqa: BLE001  # it is somebody else's code
+        logger.warning("Hard-example algorithm %s cannot be loaded: %s", origin, _said(error))
+        return Known(point.name, None, origin=origin, problem=_said(error))
+    if not callable(algorithm):
+        return Known(point.name, None, origin=origin, problem="it is not callable")
+    return _described(point.name, algorithm, origin)
+
+
+def _described(name: str, algorithm: Algorithm, origin: str = "") -> Known:
+    parameters = getattr(algorithm, "parameters", ())
+    shown = parameters if isinstance(parameters, list | tuple) else ()
+    return Known(
+        name, algorithm, description=str(getattr(algorithm, "description", "")),
+        parameters=tuple(entry for entry in shown if isinstance(entry, Parameter)),
+        needs_prediction=bool(getattr(algorithm, "needs_prediction", True)), origin=origin,
+    )  # fmt: skip
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:300]

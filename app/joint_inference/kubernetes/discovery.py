@@ -1,0 +1,154 @@
+"""What Kubernetes' tools ask first: which groups, versions and resources there are. And namespaces, which are names
+here that need not be made."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.joint_inference.access import joint_of
+from app.joint_inference.errors import ServiceNotFound
+from app.joint_inference.kubernetes.asking import wants_table
+from app.joint_inference.kubernetes.forms import speaks_status
+from app.joint_inference.kubernetes.selecting import fields_of
+from app.joint_inference.metadata import DEFAULT_NAMESPACE
+from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, PLURAL, SHORT_NAMES, SINGULAR, VERSION
+from app.joint_inference.service import ServiceEvent
+from app.kit.auth import user_of
+from app.kit.errors import BadRequest, NotFound
+
+LIKE = ("1", "32")
+"""The Kubernetes whose manners these are."""
+_GROUP_VERSION = {"groupVersion": API_VERSION, "version": VERSION}
+_GROUP = {"name": GROUP, "versions": [_GROUP_VERSION], "preferredVersion": _GROUP_VERSION}
+VERSIONS = {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+GROUPS = {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_GROUP]}
+GROUP_OF_OURS = {"kind": "APIGroup", "apiVersion": "v1", **_GROUP}
+CORE = {
+    "kind": "APIResourceList", "groupVersion": "v1",
+    "resources": [
+        {"name": "namespaces", "singularName": "namespace", "namespaced": False, "kind": "Namespace",
+         "verbs": ["get", "list"], "shortNames": ["ns"]},
+    ],
+}  # fmt: skip
+RESOURCES = {
+    "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": API_VERSION,
+    "resources": [
+        {"name": PLURAL, "singularName": SINGULAR, "namespaced": True, "kind": KIND, "shortNames": list(SHORT_NAMES),
+         "verbs": ["create", "delete", "get", "list", "patch", "update", "watch"]},
+        {"name": f"{PLURAL}/status", "singularName": "", "namespaced": True, "kind": KIND,
+         "verbs": ["get", "patch", "update"]},
+    ],
+}  # fmt: skip
+
+
+async def versions(_: Request) -> Response:
+    return JSONResponse(VERSIONS)
+
+
+async def groups(_: Request) -> Response:
+    return JSONResponse(GROUPS)
+
+
+async def group(_: Request) -> Response:
+    return JSONResponse(GROUP_OF_OURS)
+
+
+async def core(_: Request) -> Response:
+    return JSONResponse(CORE)
+
+
+async def resources(_: Request) -> Response:
+    return JSONResponse(RESOURCES)
+
+
+async def version_of(_: Request) -> Response:
+    ours = f"v{'.'.join(LIKE)}.0+modelmill-{version('modelmill')}"
+    return JSONResponse({
+        "major": LIKE[0], "minor": LIKE[1], "gitVersion": ours, "gitCommit": "", "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z", "goVersion": "", "compiler": "", "platform": "",
+    })  # fmt: skip
+
+
+@speaks_status
+async def nothing(_: Request) -> Response:
+    raise NotFound("the server could not find the requested resource")
+
+
+@speaks_status
+async def namespaces(request: Request) -> Response:
+    """default, and those that the caller has services in."""
+    found = [_namespace(name) for name in await _names(request)]
+    if wants_table(request.headers.get("accept", "")):
+        return JSONResponse(_table(found))
+    return JSONResponse({"kind": "NamespaceList", "apiVersion": "v1", "metadata": {}, "items": found})
+
+
+@speaks_status
+async def namespace(request: Request) -> Response:
+    name = request.path_params["namespace"]
+    if name not in await _names(request):
+        raise NotFound(f'namespaces "{name}" not found')
+    found = _namespace(name)
+    return JSONResponse(_table([found]) if wants_table(request.headers.get("accept", "")) else found)
+
+
+@speaks_status
+async def events(request: Request) -> Response:
+    """Of one service, named by a field selector: `kubectl describe` shows them."""
+    wanted = fields_of(request.query_params.get("fieldSelector", ""))
+    name = wanted.get("involvedObject.name", "")
+    if not name:
+        raise BadRequest("Name the service: fieldSelector=involvedObject.name=…")
+    where = request.path_params["namespace"]
+    services, user = joint_of(request).services, user_of(request)
+
+    def found() -> list[dict[str, Any]]:
+        try:
+            uid = services.get(user, where, name).uid
+            told = services.events(user, where, name)
+        except ServiceNotFound:
+            return []
+        if wanted.get("involvedObject.kind", KIND) != KIND or wanted.get("involvedObject.uid", uid) != uid:
+            return []
+        return [_event(event, number, uid, where, name) for number, event in enumerate(reversed(told))]
+
+    items = await run_in_threadpool(found)
+    return JSONResponse({"kind": "EventList", "apiVersion": "v1", "metadata": {"resourceVersion": "0"}, "items": items})
+
+
+async def _names(request: Request) -> list[str]:
+    services, user = joint_of(request).services, user_of(request)
+    every, _ = await run_in_threadpool(services.all, user)
+    return sorted({DEFAULT_NAMESPACE, *(service.namespace for service in every)})
+
+
+def _namespace(name: str) -> dict[str, Any]:
+    metadata = {"name": name, "uid": name, "labels": {"kubernetes.io/metadata.name": name}, "creationTimestamp": None}
+    return {"kind": "Namespace", "apiVersion": "v1", "metadata": metadata, "status": {"phase": "Active"}}
+
+
+def _table(found: list[dict[str, Any]]) -> dict[str, Any]:
+    columns = [
+        {"name": name, "type": "string", "format": "", "description": "", "priority": 0} for name in ("Name", "Status")
+    ]
+    rows = [{"cells": [item["metadata"]["name"], "Active"], "object": item} for item in found]
+    return {
+        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {}, "columnDefinitions": columns, "rows": rows,
+    }  # fmt: skip
+
+
+def _event(event: ServiceEvent, number: int, uid: str, namespace: str, name: str) -> dict[str, Any]:
+    at = f"{event.at[:19]}Z"
+    about = {"kind": KIND, "namespace": namespace, "name": name, "uid": uid, "apiVersion": API_VERSION}
+    return {
+        "kind": "Event", "apiVersion": "v1", "involvedObject": about, "reason": event.reason, "message": event.message,
+        "metadata": {"name": f"{name}.{number}", "namespace": namespace, "creationTimestamp": at},
+        "type": "Normal" if event.type in ("Pending", "Running", "Changed") else "Warning", "count": 1,
+        "source": {"component": "joint-inference"}, "firstTimestamp": at, "lastTimestamp": at,
+        "reportingComponent": "", "reportingInstance": "", "eventTime": None,
+    }  # fmt: skip

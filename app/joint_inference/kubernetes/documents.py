@@ -1,0 +1,146 @@
+"""The OpenAPI documents of the Kubernetes-shaped API: what kubectl checks fields against, and explains.
+
+It takes its schemas from them, and asks in them whether the server checks fields itself (fieldValidation), which it
+does. Version 2 is wanted in a binary form that is not served: kubectl goes on without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.joint_inference.kubernetes.forms import failure
+from app.joint_inference.model.crd import SCHEMA
+from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, LIST_KIND, PLURAL, VERSION
+from app.kit.errors import NotFound
+
+V3 = f"/openapi/v3/apis/{API_VERSION}"
+_KIND = [{"group": GROUP, "kind": KIND, "version": VERSION}]
+_ITEM = "io.neptune.v1alpha1.JointInferenceService"
+_LIST = f"{_ITEM}List"
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_ITEMS_PATH = f"/apis/{API_VERSION}/namespaces/{{namespace}}/{PLURAL}"
+_TEXT = {"type": "string"}
+_DESCRIBED = {
+    "edgeWorker": "The worker at the edge, with the small model.",
+    "cloudWorker": "The worker in the cloud, with the big model.",
+}
+
+
+async def v3(_: Request) -> Response:
+    return JSONResponse({"paths": {f"apis/{API_VERSION}": {"serverRelativeURL": f"{V3}?hash={_digest()}"}}})
+
+
+async def v3_of_ours(_: Request) -> Response:
+    return Response(_text(), media_type="application/json", headers={"ETag": f'"{_digest()}"'})
+
+
+async def v2(_: Request) -> Response:
+    return failure(NotFound("There is no OpenAPI of version 2 here; see /openapi/v3."))
+
+
+@cache
+def _text() -> bytes:
+    return json.dumps(document()).encode()
+
+
+@cache
+def _digest() -> str:
+    return hashlib.sha256(_text()).hexdigest()[:32].upper()
+
+
+def document() -> dict[str, Any]:
+    """OpenAPI 3.0 of group and version."""
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Modelmill", "version": VERSION},
+        "paths": {
+            f"/apis/{API_VERSION}/{PLURAL}": {"get": _operation("listForAllNamespaces", "list", _LIST)},
+            _ITEMS_PATH: {
+                "parameters": [_in_path("namespace")],
+                "get": _operation("list", "list", _LIST),
+                "post": _operation("create", "post", _ITEM, writes=True),
+            },
+            f"{_ITEMS_PATH}/{{name}}": _one("", "delete"),
+            f"{_ITEMS_PATH}/{{name}}/status": _one("Status"),
+        },
+        "components": {"schemas": _schemas()},
+    }
+
+
+def _one(suffix: str, *further: str) -> dict[str, Any]:
+    methods = {"get": "get", "put": "put", "patch": "patch", **{name: name for name in further}}
+    return {
+        "parameters": [_in_path("namespace"), _in_path("name")],
+        **{
+            method: _operation(f"{method}{suffix}", action, _ITEM, writes=method in ("put", "patch"))
+            for method, action in methods.items()
+        },
+    }
+
+
+def _operation(name: str, action: str, answers: str, *, writes: bool = False) -> dict[str, Any]:
+    said = {"description": "OK", "content": {"application/json": {"schema": _ref(answers)}}}
+    parameters = [_in_query("dryRun"), _in_query("fieldManager"), _in_query("fieldValidation")] if writes else []
+    found = {
+        "operationId": f"{name}{KIND}", "responses": {"200": said}, "parameters": parameters,
+        "x-kubernetes-action": action, "x-kubernetes-group-version-kind": _KIND[0],
+    }  # fmt: skip
+    if writes:
+        found["requestBody"] = {"content": {"application/json": {"schema": _ref(_ITEM)}}}
+    return found
+
+
+def _schemas() -> dict[str, Any]:
+    head = {
+        "apiVersion": {**_TEXT, "description": API_VERSION},
+        "kind": {**_TEXT, "description": KIND},
+        "metadata": {"description": "Name, namespace, labels, annotations.", "allOf": [_ref(_META)]},
+    }
+    spec = json.loads(json.dumps(SCHEMA["properties"]["spec"]))
+    for name, description in _DESCRIBED.items():
+        spec["properties"][name]["description"] = description
+    body = {"spec": {**spec, "description": "What is to run where."}, "status": {
+        **SCHEMA["properties"]["status"], "description": "What does run, as it was found last.",
+    }}  # fmt: skip
+    of_list = [{**_KIND[0], "kind": LIST_KIND}]
+    return {
+        _ITEM: {
+            "description": "A small model at the edge answers, and asks the big one in the cloud for the hard samples.",
+            "type": "object", "properties": {**head, **body}, "x-kubernetes-group-version-kind": _KIND,
+        },
+        _LIST: {
+            "type": "object", "required": ["items"], "x-kubernetes-group-version-kind": of_list,
+            "properties": {
+                "apiVersion": _TEXT, "kind": _TEXT, "metadata": {"type": "object"},
+                "items": {"type": "array", "items": _ref(_ITEM)},
+            },
+        },
+        _META: {"type": "object", "properties": _metadata()},
+    }  # fmt: skip
+
+
+def _metadata() -> dict[str, Any]:
+    texts = {"type": "object", "additionalProperties": _TEXT}
+    return {
+        **dict.fromkeys(("name", "namespace", "uid", "resourceVersion"), _TEXT), "labels": texts, "annotations": texts,
+        "generation": {"type": "integer", "format": "int64"},
+        **{name: {**_TEXT, "format": "date-time"} for name in ("creationTimestamp", "deletionTimestamp")},
+    }  # fmt: skip
+
+
+def _ref(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _in_path(name: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": _TEXT}
+
+
+def _in_query(name: str) -> dict[str, Any]:
+    return {"name": name, "in": "query", "schema": _TEXT}

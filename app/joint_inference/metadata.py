@@ -1,0 +1,103 @@
+"""The metadata of a resource, by the rules of Kubernetes: names, labels, annotations. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from app.joint_inference.problems import Problem, path_of, shown
+
+DEFAULT_NAMESPACE = "default"
+MAX_NAME = 253
+MAX_LABEL = 63
+MAX_LABELS = 64
+MAX_ANNOTATIONS = 256 * 1024
+_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_DNS_LABEL = re.compile(_LABEL)
+_DNS_SUBDOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_QUALIFIED = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_ALIKE = "of small letters, digits and -, with a letter or digit at both ends"
+
+
+def is_name(text: str) -> bool:
+    """RFC 1123 subdomain."""
+    return len(text) <= MAX_NAME and _DNS_SUBDOMAIN.fullmatch(text) is not None
+
+
+def is_namespace(text: str) -> bool:
+    """RFC 1123 label."""
+    return _DNS_LABEL.fullmatch(text) is not None
+
+
+def kept(metadata: Mapping[str, Any], namespace: str | None) -> dict[str, Any]:
+    """What of it is stored, or says which version was seen. namespace: that of the path, if there is one."""
+    given = metadata.get("namespace")
+    where = (namespace or DEFAULT_NAMESPACE) if given in (None, "") else given
+    found: dict[str, Any] = {"name": metadata.get("name"), "namespace": where}
+    for key in ("labels", "annotations", "resourceVersion", "uid"):
+        if metadata.get(key) is not None:
+            found[key] = metadata[key]
+    return found
+
+
+def problems_of(metadata: Mapping[str, Any], namespace: str | None) -> Iterator[Problem]:
+    """Of what `kept` returned."""
+    yield from _name(metadata["name"])
+    given = metadata["namespace"]
+    if not isinstance(given, str) or not is_namespace(given):
+        yield Problem("$.metadata.namespace", f"must be at most {MAX_LABEL} characters, {_ALIKE}")
+    elif namespace is not None and given != namespace:
+        yield Problem("$.metadata.namespace", f"is {given!r}, but the path says {shown(namespace)!r}")
+    for key in ("resourceVersion", "uid"):
+        if not isinstance(metadata.get(key, ""), str):
+            yield Problem(f"$.metadata.{key}", "must be a text")
+    yield from _labels(metadata.get("labels", {}))
+    yield from _annotations(metadata.get("annotations", {}))
+
+
+def _name(name: Any) -> Iterator[Problem]:
+    if name is None or name == "":
+        yield Problem("$.metadata.name", "is missing")
+    elif not isinstance(name, str):
+        yield Problem("$.metadata.name", "must be a text")
+    elif not is_name(name):
+        yield Problem("$.metadata.name", f"must be at most {MAX_NAME} characters: parts {_ALIKE}, with dots between")
+
+
+def _labels(labels: Any) -> Iterator[Problem]:
+    yield from _map_of_texts(labels, "labels")
+    if isinstance(labels, dict):
+        if len(labels) > MAX_LABELS:
+            yield Problem("$.metadata.labels", f"may be {MAX_LABELS} at most")
+        for key, value in labels.items():
+            if isinstance(value, str) and value and not _QUALIFIED.fullmatch(value):
+                yield Problem(
+                    path_of(("metadata", "labels", key)), f"is no label's value: at most {MAX_LABEL} of A-z 0-9 - _ ."
+                )
+
+
+def _annotations(annotations: Any) -> Iterator[Problem]:
+    yield from _map_of_texts(annotations, "annotations")
+    if isinstance(annotations, dict):
+        size = sum(len(key) + len(value) for key, value in annotations.items() if isinstance(value, str))
+        if size > MAX_ANNOTATIONS:
+            yield Problem("$.metadata.annotations", f"may have {MAX_ANNOTATIONS} characters together")
+
+
+def _map_of_texts(found: Any, field: str) -> Iterator[Problem]:
+    if not isinstance(found, dict):
+        yield Problem(f"$.metadata.{field}", "must be keys with texts")
+        return
+    for key, value in found.items():
+        if not _is_key(key):
+            yield Problem(
+                path_of(("metadata", field, key)), "is no key: at most 63 of A-z 0-9 - _ . after an optional domain/"
+            )
+        if not isinstance(value, str):
+            yield Problem(path_of(("metadata", field, key)), "must be a text; put it in quotes")
+
+
+def _is_key(key: str) -> bool:
+    domain, mark, name = key.rpartition("/")
+    return _QUALIFIED.fullmatch(name) is not None and (is_name(domain) if mark else True)

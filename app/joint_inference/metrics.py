@@ -1,0 +1,68 @@
+"""What a scrape finds out of joint inference at its moment: nodes, services by state, orders that are not stored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from sqlalchemy import Connection
+
+from app.joint_inference import store
+from app.joint_inference.model.status import ConditionType
+from app.kit import clock
+from app.kit.sql import Database
+from app.kit.sql.glance import Glance
+from app.nodes.model import Node, Side
+from app.nodes.service import Nodes
+
+STATES = (ConditionType.PENDING, ConditionType.RUNNING, ConditionType.FAILED)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """services: state → how many."""
+
+    nodes: list[Node]
+    pending_orders: int
+    services: Mapping[str, int]
+
+
+class JointCollector(Collector):
+    """Without the database nothing is told. now: for tests."""
+
+    def __init__(self, database: Database, nodes: Nodes, *, now: Callable[[], datetime] = clock.now) -> None:
+        self._nodes = nodes
+        self._glance = Glance(database, self._look)
+        self._now = now
+
+    def collect(self) -> Iterable[Metric]:
+        seen = self._glance.take()
+        if seen is not None:
+            yield _of_nodes(seen.nodes, self._now())
+            services = GaugeMetricFamily(
+                "modelmill_joint_services", "JointInferenceServices by their current condition.", labels=["state"]
+            )
+            for state in STATES:
+                services.add_metric([state.value], seen.services.get(state.value, 0))
+            yield services
+            yield GaugeMetricFamily(
+                "modelmill_node_orders_pending", "Orders that their nodes have not stored yet.",
+                value=seen.pending_orders,
+            )  # fmt: skip
+
+    def _look(self, on: Connection) -> Seen:
+        nodes, pending = self._nodes.census(on)
+        return Seen(nodes, pending, store.census(on))
+
+
+def _of_nodes(nodes: Iterable[Node], now: datetime) -> Metric:
+    family = GaugeMetricFamily("modelmill_nodes", "Nodes by side; are they heard?", labels=["side", "state"])
+    counts = Counter((node.side, node.is_online(now)) for node in nodes)
+    for side in Side:
+        for is_online, state in ((True, "online"), (False, "offline")):
+            family.add_metric([side.value, state], counts[side, is_online])
+    return family

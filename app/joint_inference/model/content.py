@@ -1,0 +1,63 @@
+"""What the web tells a node to run for one worker of a service: the content of an order. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.joint_inference.model.resource import Role, Service, Specification, Worker, specification_of
+from app.vision.model import ModelCard
+
+
+@dataclass(frozen=True)
+class BigModel:
+    """url: http://host:port of the cloud worker; secret: its bearer token."""
+
+    url: str
+    secret: str
+
+
+@dataclass(frozen=True)
+class Content:
+    """big_model: of an edge worker; secret: what a cloud worker demands. resource: the whole, as the body of the
+    requirement's insert has it."""
+
+    role: Role
+    resource: Mapping[str, Any]
+    model: ModelCard
+    secret: str = ""
+    big_model: BigModel | None = None
+
+    @property
+    def specification(self) -> Specification:
+        return specification_of(self.resource["spec"])
+
+    @property
+    def worker(self) -> Worker:
+        return self.specification.worker(self.role)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "role": self.role.value, "resource": dict(self.resource), "model": self.model.to_json(),
+            "secret": self.secret, "bigModel": vars(self.big_model) if self.big_model else None,
+        }  # fmt: skip
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Content:
+        """Raises KeyError, TypeError, ValueError for what is none."""
+        big = data.get("bigModel")
+        return Content(
+            Role(data["role"]), data["resource"], ModelCard.from_json(data["model"]), data.get("secret", ""),
+            BigModel(**big) if big else None,
+        )  # fmt: skip
+
+
+def resource_for_node(service: Service) -> dict[str, Any]:
+    """Without what changes all the time: an order is sent anew when its content differs."""
+    whole = service.to_resource()
+    metadata = {name: whole["metadata"][name] for name in ("name", "namespace", "uid", "generation")}
+    return {"apiVersion": whole["apiVersion"], "kind": whole["kind"], "metadata": metadata, "spec": whole["spec"]}
+
+
+__all__ = ["BigModel", "Content", "resource_for_node"]

@@ -1,0 +1,106 @@
+"""The CustomResourceDefinition of the JointInferenceService, as the requirement has it. Pure.
+
+One property is added, and nobody has to give it: hardExampleAlgorithm.parameters. `python -m ops.crd` writes it down.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from app.joint_inference.model.resource import GROUP, KIND, PLURAL, SHORT_NAMES, VERSION
+
+_TEXT = {"type": "string"}
+_COUNT = {"type": "integer"}
+_TIME = {"type": "string", "format": "date-time"}
+
+
+def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    wanted = {"required": list(required)} if required else {}
+    return {"type": "object", **wanted, "properties": properties}
+
+
+def _list_of(item: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": item}
+
+
+_PAIR = {"key": _TEXT, "value": _TEXT}
+_PARAMETERS = _list_of(_object(_PAIR, "key", "value"))
+_NAMED = _object({"name": _TEXT}, "name")
+_WORKER_SPEC = _object(
+    {
+        "scriptDir": _TEXT, "scriptBootFile": _TEXT, "frameworkType": _TEXT, "frameworkVersion": _TEXT,
+        "parameters": _PARAMETERS,
+    },
+    "scriptDir", "scriptBootFile", "frameworkType", "frameworkVersion",
+)  # fmt: skip
+_ALGORITHM = _object({"name": _TEXT, "parameters": _PARAMETERS}, "name")
+_EDGE_WORKER = _object(
+    {
+        "name": _TEXT, "model": _NAMED, "nodeName": _TEXT, "hardExampleAlgorithm": _ALGORITHM,
+        "workerSpec": _WORKER_SPEC,
+    },
+    "name", "model", "nodeName", "hardExampleAlgorithm", "workerSpec",
+)  # fmt: skip
+_CLOUD_WORKER = _object(
+    {"name": _TEXT, "model": _NAMED, "nodeName": _TEXT, "workerSpec": _WORKER_SPEC},
+    "name", "model", "nodeName", "workerSpec",
+)  # fmt: skip
+_CONDITION = _object(
+    {
+        "type": _TEXT, "status": _TEXT, "lastHeartbeatTime": _TIME, "lastTransitionTime": _TIME, "reason": _TEXT,
+        "message": _TEXT,
+    },
+)  # fmt: skip
+
+SPEC_SCHEMA: dict[str, Any] = _object(
+    {"edgeWorker": _EDGE_WORKER, "cloudWorker": _CLOUD_WORKER}, "edgeWorker", "cloudWorker"
+)
+STATUS_SCHEMA: dict[str, Any] = _object(
+    {
+        "conditions": _list_of(_CONDITION), "startTime": _TIME, "active": _COUNT, "failed": _COUNT,
+        "metrics": _list_of(_object(_PAIR)),
+    },
+)  # fmt: skip
+SCHEMA: dict[str, Any] = _object({"spec": SPEC_SCHEMA, "status": STATUS_SCHEMA})
+"""The requirement's openAPIV3Schema."""
+
+PRINTER_COLUMNS: list[dict[str, str]] = [
+    {
+        "name": "status", "type": "string", "description": "The status of the jointinference service",
+        "jsonPath": ".status.conditions[-1].type",
+    },
+    {
+        "name": "active", "type": "integer", "description": "The number of active worker",
+        "jsonPath": ".status.active",
+    },
+    {
+        "name": "failed", "type": "integer", "description": "The number of failed worker",
+        "jsonPath": ".status.failed",
+    },
+    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+]  # fmt: skip
+
+
+def crd() -> dict[str, Any]:
+    """The whole, to be changed at will by who asked."""
+    version = {
+        "name": VERSION,
+        "subresources": {"status": {}},
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": SCHEMA},
+        "additionalPrinterColumns": PRINTER_COLUMNS,
+    }
+    names = {"kind": KIND, "plural": PLURAL, "shortNames": list(SHORT_NAMES)}
+    whole = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "spec": {"group": GROUP, "names": names, "scope": "Namespaced", "versions": [version]},
+    }
+    found: dict[str, Any] = json.loads(json.dumps(whole))  # no part is shared, as copy.deepcopy would keep it
+    return found
+
+
+__all__ = ["PRINTER_COLUMNS", "SCHEMA", "SPEC_SCHEMA", "STATUS_SCHEMA", "crd"]

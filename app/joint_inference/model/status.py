@@ -1,0 +1,110 @@
+"""Conditions: at most one of each type, the current one last, times that move only when something does. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class ConditionType(StrEnum):
+    """The requirement's three, of which one is the current state, and warnings beside it."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    FAILED = "Failed"
+    WARNING = "Warning"
+
+
+class Reason(StrEnum):
+    """Why a service is in its state."""
+
+    ACCEPTED = "Accepted"
+    """Pending: nothing has been looked at yet."""
+    NODE_OFFLINE = "NodeOffline"
+    CLOUD_STARTING = "CloudWorkerStarting"
+    EDGE_STARTING = "EdgeWorkerStarting"
+    RESTARTING = "WorkerRestarting"
+    SERVING = "Serving"
+    DEGRADED = "Degraded"
+    """Running: the edge answers, the cloud does not."""
+    MODEL_NOT_FOUND = "ModelNotFound"
+    NODE_NOT_FOUND = "NodeNotFound"
+    ALGORITHM_NOT_FOUND = "AlgorithmNotFound"
+    BAD_PARAMETERS = "BadParameters"
+    """A parameter of the algorithm or of a bundled worker is none."""
+    DATASET_NOT_FOUND = "DatasetNotFound"
+    WORKER_FAILED = "WorkerFailed"
+    NEVER_HARD = "NeverHard"
+    """Warning: with these thresholds no sample can be hard."""
+    TERMINATING = "Terminating"
+
+
+@dataclass(frozen=True)
+class Condition:
+    type: ConditionType
+    reason: str
+    message: str = ""
+
+
+def conditions_after(
+    before: Sequence[Mapping[str, Any]], current: Condition, warning: Condition | None, now: str
+) -> list[dict[str, Any]]:
+    """The list anew: a warning, the states that were (False), the one that is (True) last.
+
+    lastTransitionTime moves when status or reason of an entry does; lastHeartbeatTime with every call.
+    """
+    known = {str(entry["type"]): entry for entry in before}
+    wanted: dict[str, tuple[str, str, str]] = {}
+    for kind in (ConditionType.PENDING, ConditionType.RUNNING, ConditionType.FAILED):
+        if kind.value in known and kind is not current.type:
+            wanted[kind.value] = ("False", str(known[kind.value].get("reason", "")), "")
+    if warning is not None:
+        wanted[ConditionType.WARNING.value] = ("True", warning.reason, warning.message)
+    wanted[current.type.value] = ("True", current.reason, current.message)
+    return [_entry(known.get(kind), kind, *rest, now=now) for kind, rest in wanted.items()]
+
+
+def _entry(
+    known: Mapping[str, Any] | None, kind: str, status: str, reason: str, message: str, *, now: str
+) -> dict[str, Any]:
+    is_same = known is not None and (known["status"], known.get("reason")) == (status, reason)
+    since = known["lastTransitionTime"] if known is not None and is_same else now
+    return {
+        "type": kind, "status": status, "lastHeartbeatTime": now, "lastTransitionTime": since, "reason": reason,
+        "message": message,
+    }  # fmt: skip
+
+
+def completed(status: Mapping[str, Any], now: str) -> dict[str, Any]:
+    """A status that somebody else wrote, in which nothing is missing that ours have; conditions of no type of ours are
+    left out, as they are at each look."""
+    blank = {"status": "Unknown", "lastHeartbeatTime": now, "lastTransitionTime": now, "reason": "", "message": ""}
+    found = dict(status)
+    if "conditions" in status:
+        known = [entry for entry in status["conditions"] if entry.get("type") in list(ConditionType)]
+        found["conditions"] = [{**blank, **entry, "reason": str(entry.get("reason", ""))[:64]} for entry in known]
+    if "metrics" in status:
+        found["metrics"] = [{"key": "", "value": "", **metric} for metric in status["metrics"]]
+    return found
+
+
+def current_of(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The requirement's conditions[-1]."""
+    found = status.get("conditions") or ()
+    return found[-1] if found else None
+
+
+def metrics_of(task_info: Mapping[str, Any]) -> list[dict[str, str]]:
+    """taskInfo as the status has it: names and texts. Times are the status's own."""
+    left_out = {"startTime", "updateTime", "currentTime"}
+    return [
+        {"key": key, "value": _text(value)}
+        for key, value in task_info.items()
+        if key not in left_out and value is not None
+    ]
+
+
+def _text(value: Any) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else str(value)

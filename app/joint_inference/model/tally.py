@@ -1,0 +1,106 @@
+"""What an edge worker counts, and the hard samples that it shows. The JSON forms travel worker → agent → web. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from app.vision.model import Prediction
+
+
+class Source(StrEnum):
+    """Whose answer is the final one."""
+
+    EDGE = "edge"
+    CLOUD = "cloud"
+    EDGE_FALLBACK = "edge_fallback"
+    """The sample was hard and should have gone up, but the cloud did not answer in time."""
+
+
+class Breaker(StrEnum):
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half-open"
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Since start_time, over restarts of the worker. Times ISO 8601 in UTC.
+
+    hard: judged hard, once each; uploaded: answered by the cloud; failed: sent and not answered in time; kept: hard,
+    but over the upload budget, the queue was full or the breaker open. fallback: failed and those kept for a reason of
+    the cloud's. Milliseconds are of the last 512 samples; cloud_ms: from the queue to the answer.
+    """
+
+    inferences: int = 0
+    hard: int = 0
+    uploaded: int = 0
+    failed: int = 0
+    kept: int = 0
+    fallback: int = 0
+    bytes_uploaded: int = 0
+    edge_ms_p50: float | None = None
+    edge_ms_p95: float | None = None
+    cloud_ms_p50: float | None = None
+    cloud_ms_p95: float | None = None
+    fps: float | None = None
+    breaker: Breaker = Breaker.CLOSED
+    last_error: str = ""
+    start_time: str = ""
+    update_time: str = ""
+
+    @property
+    def upload_ratio(self) -> float:
+        return self.uploaded / self.inferences if self.inferences else 0.0
+
+    def to_task_info(self) -> dict[str, Any]:
+        """The requirement's taskInfo, with further keys."""
+        return {
+            "inferenceNumber": self.inferences, "hardExampleNumber": self.hard,
+            "uploadCloudRatio": round(self.upload_ratio, 4), "startTime": self.start_time,
+            "updateTime": self.update_time, "currentTime": self.update_time,
+            "uploadNumber": self.uploaded, "uploadFailedNumber": self.failed, "keptNumber": self.kept,
+            "fallbackNumber": self.fallback, "bytesUploaded": self.bytes_uploaded,
+            "edgeMsP50": self.edge_ms_p50, "edgeMsP95": self.edge_ms_p95, "cloudMsP50": self.cloud_ms_p50,
+            "cloudMsP95": self.cloud_ms_p95, "fps": self.fps, "breaker": self.breaker.value,
+            "lastError": self.last_error,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One hard sample with both answers. cloud: None when it did not answer. why: the algorithm's words."""
+
+    id: str
+    at: str
+    width: int
+    height: int
+    why: str
+    score: float
+    source: Source
+    edge: Prediction
+    cloud: Prediction | None = None
+    edge_ms: float = 0.0
+    cloud_ms: float | None = None
+    bytes_up: int = 0
+    labels: tuple[str, ...] = ()
+    origin: str = ""
+    """Where the picture is from, as a file's name and the frame's number."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **vars(self), "labels": list(self.labels), "edge": self.edge.to_json(),
+            "cloud": self.cloud.to_json() if self.cloud else None, "extra": dict(self.extra),
+        }  # fmt: skip
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Sample:
+        """Raises KeyError, TypeError, ValueError for what is none."""
+        return Sample(**{
+            **data, "source": Source(data["source"]), "edge": Prediction.from_json(data["edge"]),
+            "cloud": Prediction.from_json(data["cloud"]) if data.get("cloud") else None,
+            "labels": tuple(str(label) for label in data.get("labels", ())),
+        })  # fmt: skip

@@ -1,0 +1,155 @@
+"""What the cluster wants, taken over into the services of one user, and the status that the cluster is shown for it.
+
+Knows neither kopf nor HTTP: resources come in as the cluster has them, JSON.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from app.joint_inference.errors import InvalidResource, ServiceNotFound
+from app.joint_inference.model.resource import Service
+from app.joint_inference.model.status import Condition, ConditionType, conditions_after
+from app.joint_inference.service.services import Services
+from app.kit.clock import to_text
+
+INVALID = "InvalidResource"
+PREFIX = "modelmill.neptune.io"
+"""Of what the operator notes on a resource for itself."""
+NOT_OURS = (f"{PREFIX}/", "kopf.zalando.org/", "kopf.dev/", "kubectl.kubernetes.io/")
+"""Annotations that tools keep for themselves begin so. They change without anybody having changed the service."""
+HEARTBEAT = timedelta(seconds=60)
+"""So often a status is written when nothing but its heartbeat has moved: each write wakes all who watch."""
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why this generation of a resource cannot be taken."""
+
+    generation: int
+    message: str
+
+
+class Mirror:
+    """user: whose the services are. Safe for several threads: what was created and how it is are looked at at once."""
+
+    def __init__(self, services: Services, user: str) -> None:
+        self._services = services
+        self._user = user
+        self._refused: dict[str, Refusal] = {}
+        self._lock = threading.RLock()
+
+    def take(self, resource: Json, *, now: datetime) -> bool:
+        """Create the service, or change it. False: not yet, one of this name is still being deleted. What is no valid
+        service is remembered, and shows in its status."""
+        uid = str(resource["metadata"]["uid"])
+        with self._lock:
+            existing = self._find(resource)
+            if existing is not None and existing.deleted_at is not None:
+                return False
+            try:
+                self._services.apply(self._user, without_theirs(resource), now=now)
+            except InvalidResource as error:
+                self._refused[uid] = Refusal(_generation(resource), error.message)
+            else:
+                self._refused.pop(uid, None)
+            return True
+
+    def release(self, resource: Json, *, now: datetime) -> bool:
+        """Delete it. True: it is gone, its workers have ended."""
+        self._refused.pop(str(resource["metadata"]["uid"]), None)
+        try:
+            self._services.delete(self._user, *_name(resource), now=now)
+        except ServiceNotFound:
+            return True
+        return self._find(resource) is None
+
+    def status_for(self, resource: Json, *, now: datetime) -> dict[str, Any] | None:
+        """What its status should be, None when it is so already. What somebody deleted here while the cluster still
+        wants it is made anew."""
+        before: Json = resource.get("status") or {}
+        refusal = self._refused_now(resource)
+        if refusal is None:
+            with self._lock:
+                if self._find(resource) is None:
+                    self.take(resource, now=now)
+                refusal = self._refused_now(resource)
+        service = self._find(resource)
+        wanted = dict(service.status) if service is not None else {}
+        if refusal is not None:
+            wanted = _refused(wanted, before, refusal, to_text(now))
+        return wanted if is_news(before, wanted) else None
+
+    def _refused_now(self, resource: Json) -> Refusal | None:
+        """Of this generation."""
+        found = self._refused.get(str(resource["metadata"]["uid"]))
+        return found if found is not None and found.generation == _generation(resource) else None
+
+    def _find(self, resource: Json) -> Service | None:
+        try:
+            return self._services.get(self._user, *_name(resource))
+        except ServiceNotFound:
+            return None
+
+
+def without_theirs(resource: Json) -> dict[str, Any]:
+    """What of it is the user's: the cluster's uid, versions, finalizers and its tools' annotations are not."""
+    metadata = resource["metadata"]
+    kept = {key: metadata[key] for key in ("name", "namespace", "labels") if metadata.get(key)}
+    annotations = {
+        key: value for key, value in (metadata.get("annotations") or {}).items() if not key.startswith(NOT_OURS)
+    }
+    if annotations:
+        kept["annotations"] = annotations
+    own = {key: resource[key] for key in ("apiVersion", "kind", "spec") if key in resource}
+    return {**own, "metadata": kept}
+
+
+def is_news(before: Json, wanted: Json) -> bool:
+    """Is it worth a write? A heartbeat alone only after a while."""
+    if not wanted:
+        return False
+    if _still(before) != _still(wanted):
+        return True
+    shown, known = _heartbeat(wanted), _heartbeat(before)
+    return shown is not None and known is not None and shown - known >= HEARTBEAT
+
+
+def merge_patch(before: Json, wanted: Json) -> dict[str, Any]:
+    """As a JSON merge patch: what is no more becomes null."""
+    return {**dict.fromkeys(set(before) - set(wanted)), **wanted}
+
+
+def _refused(service: Json, before: Json, refusal: Refusal, now: str) -> dict[str, Any]:
+    """The status of the one that goes on as it was, if there is any, with this as its current condition."""
+    goes_on = " The service goes on as it was before." if service else ""
+    said = Condition(ConditionType.FAILED, INVALID, f"{refusal.message}{goes_on}")
+    conditions = conditions_after(before.get("conditions") or (), said, None, now)
+    return {"active": 0, "failed": 0, **service, "conditions": conditions}
+
+
+def _still(status: Json) -> dict[str, Any]:
+    conditions = [
+        {key: value for key, value in entry.items() if key != "lastHeartbeatTime"}
+        for entry in status.get("conditions") or ()
+    ]
+    return {**status, "conditions": conditions}
+
+
+def _heartbeat(status: Json) -> datetime | None:
+    conditions = status.get("conditions") or ()
+    found = conditions[-1].get("lastHeartbeatTime") if conditions else None
+    return datetime.fromisoformat(found) if found else None
+
+
+def _generation(resource: Json) -> int:
+    return int(resource["metadata"].get("generation") or 0)
+
+
+def _name(resource: Json) -> tuple[str, str]:
+    return str(resource["metadata"]["namespace"]), str(resource["metadata"]["name"])

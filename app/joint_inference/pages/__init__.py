@@ -1,0 +1,16 @@
+"""The HTML pages of joint inference: endpoints parse, call one use case, render. ROUTES is their table.
+
+Order matters: the fixed paths /ui/services/new and /ui/services/rows come before /ui/services/{namespace}/{name}.
+"""
+
+from __future__ import annotations
+
+from starlette.routing import BaseRoute
+
+from app.joint_inference.pages import actions, calibration, calibration_new, listing, new, service
+
+ROUTES: list[BaseRoute] = [
+    *listing.ROUTES, *new.ROUTES, *calibration.ROUTES, *calibration_new.ROUTES, *actions.ROUTES, *service.ROUTES,
+]  # fmt: skip
+
+__all__ = ["ROUTES"]

@@ -1,0 +1,93 @@
+"""What can be done with a service: change its YAML, delete it. By plain forms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.joint_inference.access import joint_of
+from app.joint_inference.errors import InvalidResource, ServiceChanged
+from app.joint_inference.model.resource import Service
+from app.joint_inference.pages.listing import url_of
+from app.joint_inference.pages.new import as_text
+from app.joint_inference.pages.sent import sent_texts
+from app.joint_inference.pages.service import service_of
+from app.joint_inference.pages.showing import condition_of
+from app.joint_inference.pages.writing import editable, to_yaml
+from app.joint_inference.validation import parse_document, validated, warnings_of
+from app.kit.auth import user_of
+from app.kit.clock import now
+from app.kit.errors import ModelmillError
+from app.kit.pages import see_other
+from app.kit.templates import render
+
+
+def edit(request: Request) -> Response:
+    found = service_of(request)
+    return _edit_page(request, found, to_yaml(editable(found)), generation=found.generation)
+
+
+async def change(request: Request) -> Response:
+    sent = await sent_texts(request)
+    return await run_in_threadpool(_change, request, sent)
+
+
+def _change(request: Request, sent: Mapping[str, str]) -> Response:
+    """Nothing typed is lost. What another changed meanwhile is not overwritten unseen: it is said once."""
+    found, text = service_of(request), sent.get("text", "")
+    seen = sent.get("generation", "")
+    shown: dict[str, Any] = {"generation": found.generation}
+    try:
+        if seen != str(found.generation):
+            raise ServiceChanged(
+                "This service was changed meanwhile.", hint="Send it again to put your text in the place of that."
+            )
+        resource = parse_document(text)
+        shown["left_out"] = warnings_of(resource)
+        fit = validated(resource, namespace=found.namespace)
+        joint_of(request).services.replace(user_of(request), found.namespace, found.name, fit, now=now())
+    except InvalidResource as error:
+        return _edit_page(request, found, text, status=error.status, problem=as_text(error)[""], **shown)
+    except ModelmillError as error:
+        problem = " ".join(part for part in (error.message, error.hint) if part)
+        return _edit_page(request, found, text, status=error.status, problem=problem, **shown)
+    return see_other(url_of(found.namespace, found.name, "?note=changed"))
+
+
+def _edit_page(
+    request: Request, found: Service, text: str, *, status: int = 200, problem: str = "", generation: int,
+    left_out: list[str] | None = None,
+) -> Response:  # fmt: skip
+    return render(
+        request, "joint_inference/edit.html", status, area="services", service=found, text=text, problem=problem,
+        url=url_of(found.namespace, found.name), generation=generation, left_out=left_out or [],
+    )  # fmt: skip
+
+
+def ask_delete(request: Request) -> Response:
+    found = service_of(request)
+    return render(
+        request, "joint_inference/delete.html", area="services", service=found, condition=condition_of(found),
+        url=url_of(found.namespace, found.name),
+    )  # fmt: skip
+
+
+def delete(request: Request) -> Response:
+    """Its workers are ended first, which its page shows while it lasts."""
+    path = request.path_params
+    services = joint_of(request).services
+    services.delete(user_of(request), path["namespace"], path["name"], now=now())
+    return see_other("/ui/services?note=deleted")
+
+
+ROUTES = [
+    Route("/ui/services/{namespace}/{name}/edit", edit),
+    Route("/ui/services/{namespace}/{name}/edit", change, methods=["POST"]),
+    Route("/ui/services/{namespace}/{name}/delete", ask_delete),
+    Route("/ui/services/{namespace}/{name}/delete", delete, methods=["POST"]),
+]

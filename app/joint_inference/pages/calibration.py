@@ -1,0 +1,162 @@
+"""The page of a calibration: how far it is, what each setting would have done, and the best one within a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.joint_inference.access import joint_of
+from app.joint_inference.calibration.access import calibrations_of
+from app.joint_inference.calibration.model import Calibration, State
+from app.joint_inference.calibration.sweep import Setting, Sweep, best_within, pareto
+from app.joint_inference.errors import ServiceNotFound
+from app.joint_inference.model.resource import Service
+from app.joint_inference.pages.calibration_plot import quality_plot
+from app.joint_inference.pages.listing import url_of
+from app.kit.auth import user_of
+from app.kit.clock import now
+from app.kit.errors import ModelmillError, NotFound
+from app.kit.http import form, query
+from app.kit.pages import see_other
+from app.kit.templates import render
+
+USUAL_BUDGET = 50
+
+
+class Chosen(BaseModel):
+    """budget: percent of the samples that may go up."""
+
+    budget: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = USUAL_BUDGET
+
+
+class Wanted(BaseModel):
+    """setting: its place among all that were tried."""
+
+    setting: Annotated[int, Field(ge=0)]
+
+
+def calibration(request: Request) -> Response:
+    found = _of(request)
+    context = _context(request, found, query(request, Chosen))
+    return render(request, "joint_inference/calibration.html", area="services", **context)
+
+
+def live(request: Request) -> Response:
+    """How far it is; at its end the page is read anew."""
+    try:
+        found = _of(request)
+    except NotFound:
+        return Response(status_code=200, headers={"HX-Refresh": "true"})
+    if found.has_ended or found.is_lost(now()):
+        return Response(status_code=200, headers={"HX-Refresh": "true"})
+    if request.query_params.get("seen") == f"{found.state.value}{found.progress}":
+        return Response(status_code=204)
+    return render(request, "joint_inference/_calibration_progress.html", calibration=found)
+
+
+def pick(request: Request) -> Response:
+    """The best within another budget, while the slider moves."""
+    found = _of(request)
+    return render(request, "joint_inference/_pick.html", **_context(request, found, query(request, Chosen)))
+
+
+def ask_apply(request: Request) -> Response:
+    """What would change, before it does."""
+    found, wanted = _of(request), query(request, Wanted)
+    return _apply_page(request, found, wanted, None)
+
+
+async def apply(request: Request) -> Response:
+    wanted = await form(request, Wanted)
+    return await run_in_threadpool(_apply, request, wanted)
+
+
+def _apply(request: Request, wanted: Wanted) -> Response:
+    found = _of(request)
+    setting = _setting(calibrations_of(request).sweep(found.owner, found.calibration_id), wanted.setting)
+    try:
+        changed = calibrations_of(request).apply(user_of(request), found.calibration_id, setting, now=now())
+    except NotFound:
+        raise
+    except ModelmillError as error:
+        return _apply_page(request, found, wanted, error)
+    return see_other(url_of(changed.namespace, changed.name, "?note=calibrated"))
+
+
+def _apply_page(request: Request, found: Calibration, wanted: Wanted, problem: ModelmillError | None) -> Response:
+    sweep = calibrations_of(request).sweep(found.owner, found.calibration_id)
+    setting = _setting(sweep, wanted.setting)
+    service = joint_of(request).services.get(user_of(request), found.asked.namespace, found.asked.name)
+    return render(
+        request, "joint_inference/apply.html", problem.status if problem else 200, area="services", calibration=found,
+        sweep=sweep, setting=setting, number=wanted.setting, service=service, problem=problem,
+        url=url_of(service.namespace, service.name), changes=changes_of(_present(service), setting),
+        old=service.specification.hard_example,
+    )  # fmt: skip
+
+
+def changes_of(present: Mapping[str, str], setting: Setting) -> list[tuple[str, str, str]]:
+    """Key, value before, value afterwards, where these differ; empty where there is none."""
+    keys = [*setting.parameters, *(key for key in present if key not in setting.parameters)]
+    pairs = [(key, present.get(key, ""), setting.parameters.get(key, "")) for key in keys]
+    return [pair for pair in pairs if pair[1] != pair[2]]
+
+
+def _present(service: Service) -> dict[str, str]:
+    """The algorithm's own parameters as they are said now."""
+    algorithm = service.spec["edgeWorker"]["hardExampleAlgorithm"]
+    return {pair["key"]: pair["value"] for pair in algorithm.get("parameters") or ()}
+
+
+def _setting(sweep: Sweep, number: int) -> Setting:
+    if number >= len(sweep.settings):
+        raise NotFound(f"This calibration has no setting {number}.")
+    return sweep.settings[number]
+
+
+def _of(request: Request) -> Calibration:
+    return calibrations_of(request).get(user_of(request), request.path_params["calibration_id"])
+
+
+def _context(request: Request, found: Calibration, asked: Chosen) -> dict[str, Any]:
+    is_lost = found.is_lost(now())
+    context: dict[str, Any] = {
+        "calibration": found, "asked": asked, "service_url": url_of(found.asked.namespace, found.asked.name),
+        "is_lost": is_lost, "is_live": not found.has_ended and not is_lost, "sweep": None,
+        "service": _service(request, found),
+    }  # fmt: skip
+    if found.state is not State.READY:
+        return context
+    sweep = calibrations_of(request).sweep(found.owner, found.calibration_id)
+    best = best_within(sweep.settings, asked.budget / 100)
+    numbers = {id(setting): number for number, setting in enumerate(sweep.settings)}
+    front = pareto(sweep.settings)
+    return context | {
+        "sweep": sweep, "best": best, "number": numbers[id(best)] if best else None,
+        "front": [(numbers[id(setting)], setting) for setting in front],
+        "plot": quality_plot(sweep, front, best, asked.budget / 100),
+        "algorithms": list(dict.fromkeys(setting.algorithm for setting in sweep.settings)),
+    }  # fmt: skip
+
+
+def _service(request: Request, found: Calibration) -> Service | None:
+    """It may have been deleted since."""
+    try:
+        return joint_of(request).services.get(user_of(request), found.asked.namespace, found.asked.name)
+    except ServiceNotFound:
+        return None
+
+
+ROUTES = [
+    Route("/ui/calibrations/{calibration_id}", calibration),
+    Route("/ui/calibrations/{calibration_id}/live", live),
+    Route("/ui/calibrations/{calibration_id}/pick", pick),
+    Route("/ui/calibrations/{calibration_id}/apply", ask_apply),
+    Route("/ui/calibrations/{calibration_id}/apply", apply, methods=["POST"]),
+]

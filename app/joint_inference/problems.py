@@ -1,0 +1,46 @@
+"""What is wrong with a resource, each with the JSON path of the place. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.joint_inference.errors import InvalidResource
+
+SHOWN = 50
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HINT = "The sample in ops/samples/helmet/service.yaml has every field."
+
+
+@dataclass(frozen=True)
+class Problem:
+    path: str
+    message: str
+
+
+def path_of(parts: Sequence[str | int]) -> str:
+    """$.spec.edgeWorker.workerSpec.parameters[0].key, $.metadata.labels['a/b']"""
+    return "$" + "".join(_step(part) for part in parts)
+
+
+def refuse(problems: Sequence[Problem]) -> None:
+    """Raises InvalidResource if there are any."""
+    if not problems:
+        return
+    first = problems[0]
+    further = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    detail: dict[str, Any] = {"problems": [vars(problem) for problem in problems[:SHOWN]]}
+    raise InvalidResource(f"{first.path}: {first.message}{further}", hint=_HINT, detail=detail)
+
+
+def _step(part: str | int) -> str:
+    if isinstance(part, int):
+        return f"[{part}]"
+    return f".{part}" if _PLAIN_KEY.fullmatch(part) else f"[{shown(part)!r}]"
+
+
+def shown(text: str) -> str:
+    """Short, and of characters that can be sent."""
+    return text.encode("utf-8", "replace").decode()[:100]

@@ -1,0 +1,82 @@
+"""The JSON API's forms."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+
+class ServiceQuery(BaseModel):
+    """namespace: of one; q: part of a name; state: type of the current condition."""
+
+    namespace: str | None = None
+    q: Annotated[str, Field(max_length=253)] = ""
+    state: Literal["", "Pending", "Running", "Failed"] = ""
+    cursor: Annotated[str, Field(max_length=100)] | None = None
+    limit: Annotated[int, Field(ge=1, le=500)] = 50
+
+
+class ApplyQuery(BaseModel):
+    """apply: replace what has this name already."""
+
+    apply: bool = False
+
+
+class ServiceAnswer(BaseModel):
+    """The resource as the Kubernetes API shows it, and what that has no place for."""
+
+    resource: dict[str, Any]
+    workers: list[dict[str, Any]]
+    """Of both sides, as their nodes report them: {role, node, is_online, name, state, pid, restarts, …}"""
+    reported: dict[str, Any]
+    """The last taskInfo of the edge worker."""
+    warnings: list[str]
+    """What of the resource is not known here and was left out."""
+    links: dict[str, str]
+
+
+class ServiceSummary(BaseModel):
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    created_at: str
+    state: str
+    reason: str
+    message: str
+    active: int
+    failed: int
+    metrics: dict[str, str]
+    edge: dict[str, str]
+    cloud: dict[str, str]
+    is_deleting: bool
+
+
+class ServicesAnswer(BaseModel):
+    services: list[ServiceSummary]
+    next_cursor: str | None
+
+
+class EventAnswer(BaseModel):
+    at: str
+    type: str
+    reason: str
+    message: str
+
+
+class EventsAnswer(BaseModel):
+    events: list[EventAnswer]
+
+
+class SamplesAnswer(BaseModel):
+    """Newest first: {id, at, width, height, why, score, source, edge, cloud, …}, each with its picture's address."""
+
+    samples: list[dict[str, Any]]
+
+
+class Acknowledged(BaseModel):
+    """The requirement's answer to a message that was understood."""
+
+    Status: int = 200
+    Message: str = "OK"

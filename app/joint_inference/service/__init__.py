@@ -1,0 +1,20 @@
+"""The verbs of joint inference: users' services, what their workers report, and the controllers that run them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.joint_inference.service.controller import Controller
+from app.joint_inference.service.reports import Point, Reports
+from app.joint_inference.service.services import Services, WorkerView
+from app.joint_inference.store import ServiceEvent
+
+
+@dataclass(frozen=True)
+class Joint:
+    services: Services
+    reports: Reports
+    controller: Controller
+
+
+__all__ = ["Controller", "Joint", "Point", "Reports", "ServiceEvent", "Services", "WorkerView"]

@@ -1,0 +1,190 @@
+"""What edge workers report: their tallies, and hard samples to look at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import redis
+from sqlalchemy import Connection
+
+from app.joint_inference import store
+from app.joint_inference.errors import SampleNotFound, ServiceNotFound
+from app.joint_inference.model.resource import PLURAL, Service
+from app.joint_inference.model.status import metrics_of
+from app.joint_inference.model.tally import Sample
+from app.joint_inference.service.services import Services
+from app.joint_inference.service.task_info import Status, read_status
+from app.kit.clock import from_text, to_text
+from app.kit.objects import ObjectMissing, ObjectStore
+from app.kit.sql import Database
+from app.nodes.model import Operation
+from app.nodes.service import Nodes
+
+KEPT_SAMPLES = 20
+SERIES = 360
+POINT_EVERY_S = 5.0
+"""Half an hour of points."""
+SERIES_TTL_S = 86400
+
+
+@dataclass(frozen=True)
+class Point:
+    """task_info at a moment, of which a plot takes what it shows."""
+
+    at: str
+    task_info: Mapping[str, Any]
+
+
+class Reports:
+    """send: hands a status to the upstream controller. client: keeps the plots."""
+
+    def __init__(
+        self, services: Services, nodes: Nodes, objects: ObjectStore, client: redis.Redis,
+        send: Callable[[str, Status], None],
+    ) -> None:  # fmt: skip
+        self.database: Database = services.database
+        self.services = services
+        self.nodes = nodes
+        self.objects = objects
+        self.client: Any = client
+        self.send = send
+
+    def take(self, namespace: str, name: str, body: Any, *, node: str = "", user: str = "") -> None:
+        """A status as the requirement has it, {phase, status, output: {models, taskInfo | ownerInfo}}, for the upstream
+        controller to write down.
+
+        node: that reports; a user reports of their own services only. Raises BadInput, ServiceNotFound.
+        """
+        status = read_status(body)
+        with self.database.read() as on:
+            service = self._reported(on, namespace, name, node=node, user=user, uid=status.uid)
+        self.send(service.uid, status)
+
+    def note(self, uid: str, status: Status, *, now: datetime) -> None:
+        """What the upstream controller does. One that is older than what is known is ignored; twice does no harm."""
+        with self.database.write() as on:
+            service = store.lock(on, uid)
+            reported = {**status.task_info, "phase": status.status}
+            if service is None or service.gone_at or not _is_news(service.reported, reported):
+                return
+            shown = {**service.status, "metrics": metrics_of(status.task_info)}
+            is_other_worker = any(service.reported.get(key) != reported.get(key) for key in ("breaker", "phase"))
+            store.change_service(on, service, reported=reported, status=shown)
+        self._add_point(uid, Point(to_text(now), status.task_info))
+        if is_other_worker:
+            self.services.kick(uid)
+        self.services.announce()
+
+    def series(self, uid: str) -> list[Point]:
+        """Oldest first. Forgotten when Redis is."""
+        try:
+            found = self.client.lrange(_series(uid), 0, -1)
+        except redis.RedisError:
+            return []
+        return [Point(**json.loads(text)) for text in found]
+
+    def add_sample(
+        self, node: str, uid: str, sample: Sample, picture: bytes, content_type: str, *, now: datetime
+    ) -> None:  # fmt: skip
+        """The newest KEPT_SAMPLES are kept. Raises ServiceNotFound when this node does not run it."""
+        with self.database.read() as on:
+            self._check_runs_on(on, uid, node)
+        self.objects.put(_picture(uid, sample.id), [picture], content_type=content_type)
+        try:
+            with self.database.write() as on:
+                self._check_runs_on(on, uid, node)
+                gone = store.put_sample(on, uid, sample, content_type, at=to_text(now), keep=KEPT_SAMPLES)
+        except ServiceNotFound:  # it went meanwhile, and its other pictures with it
+            self.objects.delete(_picture(uid, sample.id))
+            raise
+        for sample_id in gone:
+            self.objects.delete(_picture(uid, sample_id))
+        self.services.announce()
+
+    def samples(self, user: str, namespace: str, name: str) -> list[Sample]:
+        """Newest first."""
+        service = self.services.get(user, namespace, name)
+        with self.database.read() as on:
+            return store.samples_of(on, service.uid)
+
+    def picture(self, user: str, namespace: str, name: str, sample_id: str) -> tuple[bytes, str]:
+        """Its bytes and content type. Raises SampleNotFound."""
+        service = self.services.get(user, namespace, name)
+        with self.database.read() as on:
+            content_type = store.content_type_of(on, service.uid, sample_id)
+        if content_type is not None:
+            try:
+                return b"".join(self.objects.read(_picture(service.uid, sample_id))), content_type
+            except ObjectMissing:
+                pass
+        raise SampleNotFound(f"There is no sample {sample_id!r} (any more): only the newest are kept.")
+
+    def forget(self, uid: str) -> None:
+        """Of a service that is gone: its pictures and plots."""
+        self.objects.delete_prefix(f"joint/{uid}/")
+        try:
+            self.client.delete(_series(uid))
+        except redis.RedisError:
+            return  # it forgets by itself
+
+    def _reported(self, on: Connection, namespace: str, name: str, *, node: str, user: str, uid: str) -> Service:
+        found = store.of_this_name(on, namespace, name)
+        fitting = [service for service in found if not uid or service.uid == uid]
+        if node:
+            fitting = [service for service in fitting if self._runs_on(on, service.uid, node)]
+        else:
+            fitting = [service for service in fitting if service.owner == user]
+        if not fitting:
+            raise ServiceNotFound(f"There is no service {name!r} in the namespace {namespace!r}.")
+        return fitting[0]
+
+    def _runs_on(self, on: Connection, uid: str, node: str) -> bool:
+        """What it is to end does not count: the worker that took its place says how things are."""
+        orders = self.nodes.orders_of(on, PLURAL, uid)
+        return any(order.node == node and order.operation is not Operation.DELETE for order in orders)
+
+    def _check_runs_on(self, on: Connection, uid: str, node: str) -> None:
+        if not self._runs_on(on, uid, node):
+            raise ServiceNotFound(f"The node {node!r} runs no service of the uid {uid!r}.")
+
+    def _add_point(self, uid: str, point: Point) -> None:
+        key = _series(uid)
+        try:
+            newest = self.client.lindex(key, -1)
+            if newest and 0 <= _seconds_between(json.loads(newest)["at"], point.at) < POINT_EVERY_S:
+                return
+            with self.client.pipeline(transaction=True) as pipe:
+                pipe.rpush(key, json.dumps(vars(point)))
+                pipe.ltrim(key, -SERIES, -1)
+                pipe.expire(key, SERIES_TTL_S)
+                pipe.execute()
+        except redis.RedisError:
+            return  # a plot with a hole
+
+
+def _is_news(known: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    """currentTime is when something was last counted, by a clock of the edge: it stands still while other things
+    change, may be set back while the counts go on. Another startTime is another count, perhaps another machine's."""
+    if found == known:
+        return False
+    is_same_count = found.get("startTime") == known.get("startTime")
+    if not is_same_count or not known.get("currentTime") or not found.get("currentTime"):
+        return True
+    is_older = from_text(found["currentTime"]) < from_text(known["currentTime"])
+    return not is_older or found["inferenceNumber"] > known["inferenceNumber"]
+
+
+def _seconds_between(earlier: str, later: str) -> float:
+    return (from_text(later) - from_text(earlier)).total_seconds()
+
+
+def _series(uid: str) -> str:
+    return f"joint:series:{uid}"
+
+
+def _picture(uid: str, sample_id: str) -> str:
+    return f"joint/{uid}/samples/{sample_id}"

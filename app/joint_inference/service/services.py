@@ -1,0 +1,267 @@
+"""The verbs of services, for their users."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from app.joint_inference import store
+from app.joint_inference.errors import ServiceChanged, ServiceExists, ServiceNotFound
+from app.joint_inference.model.planning import key_of
+from app.joint_inference.model.resource import Role, Service
+from app.joint_inference.model.status import Condition, ConditionType, Reason, completed, conditions_after
+from app.joint_inference.service.merging import merged
+from app.joint_inference.store import Filter, ServiceEvent
+from app.joint_inference.validation import validated
+from app.kit.clock import to_text
+from app.kit.errors import BadInput
+from app.kit.sql import Database
+from app.nodes.model import WorkerReport
+from app.nodes.service import Nodes
+
+Kick = Callable[[str], None]
+"""Have the service of this uid looked at soon."""
+EVENTS = 100
+
+
+@dataclass(frozen=True)
+class WorkerView:
+    """A worker and what its node says of it. report: None when that is nothing (yet); is_online: is the node heard?"""
+
+    role: Role
+    name: str
+    node: str
+    model: str
+    is_online: bool
+    report: WorkerReport | None
+
+
+class Services:
+    """Every verb takes the user; another user's service is as if there were none.
+
+    announce: tell whoever watches that something changed.
+    """
+
+    def __init__(self, database: Database, nodes: Nodes, kick: Kick, announce: Callable[[], None]) -> None:
+        self.database = database
+        self.nodes = nodes
+        self.kick = kick
+        self.announce = announce
+
+    def create(self, user: str, resource: Any, *, now: datetime, namespace: str | None = None) -> Service:
+        """resource: as its user sent it, any JSON value. namespace: that of the path, where it must agree.
+
+        Raises InvalidResource, ServiceExists.
+        """
+        fit = validated(resource, namespace=namespace)
+        try:
+            with self.database.write() as on:
+                made = store.add_service(on, _new(user, fit, to_text(now)), to_text(now))
+        except store.NameTaken:
+            named = fit["metadata"]
+            raise ServiceExists(
+                f"There is a service {named['name']!r} in the namespace {named['namespace']!r} already.",
+                hint="Choose another name, or change that one.",
+            ) from None
+        return self._told(made)
+
+    def replace(self, user: str, namespace: str, name: str, resource: Any, *, now: datetime) -> Service:
+        """Its spec, labels and annotations. A metadata.resourceVersion must be the present one.
+
+        Raises InvalidResource, ServiceNotFound, ServiceChanged.
+        """
+        fit = _of_this_name(validated(resource, namespace=namespace), name)
+        with self.database.write() as on:
+            changed = _replaced(on, _held(on, user, namespace, name), fit, to_text(now))
+        return self._told(changed)
+
+    def merge(self, user: str, namespace: str, name: str, patch: Any, *, now: datetime) -> Service:
+        """JSON merge patch (RFC 7386) on the resource. Raises as replace."""
+        with self.database.write() as on:
+            service = _held(on, user, namespace, name)
+            wanted = merged(service.to_resource(), patch)
+            if not _names_version(patch):
+                wanted = merged(wanted, {"metadata": {"resourceVersion": None}})
+            changed = _replaced(on, service, _of_this_name(validated(wanted, namespace=namespace), name), to_text(now))
+        return self._told(changed)
+
+    def apply(self, user: str, resource: Any, *, now: datetime) -> tuple[Service, bool]:
+        """Create, or replace what has this namespace and name. True: it is new. Raises InvalidResource."""
+        fit = validated(resource)
+        namespace, name = fit["metadata"]["namespace"], fit["metadata"]["name"]
+        with self.database.read() as on:
+            is_known = store.by_name(on, user, namespace, name) is not None
+        if is_known:
+            return self.replace(user, namespace, name, fit, now=now), False
+        return self.create(user, fit, now=now), True
+
+    def put_status(
+        self, user: str, namespace: str, name: str, status: Mapping[str, Any], *, now: datetime
+    ) -> Service:  # fmt: skip
+        """For Kubernetes' tools; what the controller finds wins at its next look."""
+        with self.database.write() as on:
+            service = _held(on, user, namespace, name)
+            changed = store.change_service(on, service, status=completed(status, to_text(now)))
+        return self._told(changed or service)
+
+    def get(self, user: str, namespace: str, name: str) -> Service:
+        """Raises ServiceNotFound; also when it is gone."""
+        with self.database.read() as on:
+            return _get(on, user, namespace, name)
+
+    def delete(self, user: str, namespace: str, name: str, *, now: datetime) -> Service:
+        """Its workers are ended first; then it is gone. Raises ServiceNotFound."""
+        with self.database.write() as on:
+            service = _held(on, user, namespace, name)
+            if service.deleted_at is not None:
+                return service
+            deleted = store.change_service(on, service, **_terminating(service, to_text(now)))
+        return self._told(deleted or service)
+
+    def page(
+        self, user: str, *, namespace: str | None = None, text: str = "", state: str = "", cursor: str | None = None,
+        limit: int = 50,
+    ) -> tuple[list[Service], str | None]:  # fmt: skip
+        """Newest first. text: part of a name; state: type of the current condition. Raises BadInput for no cursor."""
+        with self.database.read() as on:
+            found = store.page(
+                on, user, Filter(namespace, text, state), before=_cursor(cursor), limit=limit + 1
+            )  # fmt: skip
+        shown = found[:limit]
+        return shown, f"{shown[-1].created_at}~{shown[-1].uid}" if len(found) > limit else None
+
+    def all(self, user: str, *, namespace: str | None = None) -> tuple[list[Service], int]:
+        """By namespace and name, and the version this list is of: what changes comes after it."""
+        with self.database.read() as on:
+            version = store.newest_version(on)
+            return store.every(on, user, namespace), version
+
+    def changes(self, user: str, after: int, *, namespace: str | None = None) -> list[Service]:
+        """Those that changed after this version, oldest change first; one that is gone has gone_at."""
+        with self.database.read() as on:
+            return store.changed(on, user, after, namespace)
+
+    def events(self, user: str, namespace: str, name: str) -> list[ServiceEvent]:
+        """Newest first, at most 100."""
+        with self.database.read() as on:
+            return store.events_of(on, _get(on, user, namespace, name).uid, EVENTS)
+
+    def workers(self, service: Service, *, now: datetime) -> list[WorkerView]:
+        """Edge, then cloud, as their nodes last reported them."""
+        return [_view(service, role, self.nodes, now) for role in Role]
+
+    def count(self, user: str) -> int:
+        """Of those that are not being deleted."""
+        with self.database.read() as on:
+            return len(store.there_for(on, user))
+
+    def delete_all(self, user: str, *, now: datetime) -> None:
+        with self.database.read() as on:
+            found = store.there_for(on, user)
+        for service in found:
+            self.delete(user, service.namespace, service.name, now=now)
+
+    def _told(self, service: Service) -> Service:
+        self.kick(service.uid)
+        self.announce()
+        return service
+
+
+def _view(service: Service, role: Role, nodes: Nodes, now: datetime) -> WorkerView:
+    worker = service.specification.worker(role)
+    node = nodes.find(worker.node)
+    is_online = node is not None and node.is_online(now)
+    report = node.worker(key_of(service, role)) if node else None
+    return WorkerView(role, worker.name, worker.node, worker.model, is_online, report)
+
+
+def _get(on: Connection, user: str, namespace: str, name: str) -> Service:
+    found = store.by_name(on, user, namespace, name)
+    return _there(found, namespace, name)
+
+
+def _held(on: Connection, user: str, namespace: str, name: str) -> Service:
+    """As _get; until the transaction ends nobody else changes it: controllers do so at any moment."""
+    return _there(store.lock(on, _get(on, user, namespace, name).uid), namespace, name)
+
+
+def _there(found: Service | None, namespace: str, name: str) -> Service:
+    if found is None or found.gone_at is not None:
+        raise ServiceNotFound(f"There is no service {name!r} in the namespace {namespace!r}.")
+    return found
+
+
+def _new(user: str, fit: Mapping[str, Any], at: str) -> Service:
+    metadata = fit["metadata"]
+    accepted = Condition(ConditionType.PENDING, Reason.ACCEPTED, "It will be looked at in a moment.")
+    return Service(
+        uid=str(uuid.uuid4()), owner=user, namespace=metadata["namespace"], name=metadata["name"], generation=1,
+        version=0, created_at=at, spec=fit["spec"],
+        status={"conditions": conditions_after((), accepted, None, at), "active": 0, "failed": 0},
+        labels=metadata.get("labels") or {}, annotations=metadata.get("annotations") or {},
+        secret=secrets.token_urlsafe(32),
+    )  # fmt: skip
+
+
+def _names_version(patch: Any) -> bool:
+    """Is it a change of one certain version, or of whatever there is?"""
+    metadata = patch.get("metadata") if isinstance(patch, dict) else None
+    return isinstance(metadata, dict) and bool(metadata.get("resourceVersion"))
+
+
+def _replaced(on: Connection, service: Service, fit: Mapping[str, Any], at: str) -> Service:
+    """Nothing but what is different changes: the same again keeps its version."""
+    metadata = fit["metadata"]
+    wanted_version = metadata.get("resourceVersion")
+    if wanted_version and str(wanted_version) != str(service.version):
+        raise _changed(service)
+    fields: dict[str, Any] = {
+        "labels": metadata.get("labels") or {}, "annotations": metadata.get("annotations") or {}
+    }  # fmt: skip
+    if fit["spec"] != service.spec:
+        fields |= {"spec": fit["spec"], "generation": service.generation + 1}
+    if all(getattr(service, name) == value for name, value in fields.items()):
+        return service
+    changed = store.change_service(on, service, **fields)
+    if changed is None:
+        raise _changed(service)
+    if changed.generation != service.generation:
+        store.add_event(on, service.uid, at, type="Changed", reason="SpecChanged", message=f"#{changed.generation}")
+    return changed
+
+
+def _changed(service: Service) -> ServiceChanged:
+    return ServiceChanged(
+        f"The service {service.name!r} has been changed meanwhile; its version is {service.version}.",
+        hint="Read it again, and make your change in that.",
+    )
+
+
+def _of_this_name(fit: dict[str, Any], name: str) -> dict[str, Any]:
+    if fit["metadata"]["name"] != name:
+        raise BadInput(
+            f"The name in the path is {name!r}, the one in the resource {fit['metadata']['name']!r}.",
+            hint="A service cannot be renamed: make a new one.", detail={"path": "$.metadata.name"},
+        )  # fmt: skip
+    return fit
+
+
+def _terminating(service: Service, at: str) -> dict[str, Any]:
+    ending = Condition(ConditionType.PENDING, Reason.TERMINATING, "Its workers are being ended.")
+    conditions = conditions_after(service.status.get("conditions", ()), ending, None, at)
+    return {"deleted_at": at, "status": {**service.status, "conditions": conditions}}
+
+
+def _cursor(text: str | None) -> tuple[str, str] | None:
+    if text is None:
+        return None
+    at, mark, uid = text.partition("~")
+    if not mark:
+        raise BadInput(f"{text!r} is no cursor.", hint="Take next_cursor of the page before.")
+    return at, uid

@@ -1,0 +1,97 @@
+"""The body of an upstream status, read. Pure."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from app.kit.clock import from_text, to_text
+from app.kit.http import checked
+
+
+def _a_time(text: str) -> str:
+    """As all our times are: they come from other clocks and other programs."""
+    found = from_text(text)
+    if found.tzinfo is None:
+        raise ValueError("a time needs its zone, as Z")
+    try:
+        return to_text(found)
+    except OverflowError:
+        raise ValueError("a time is of our era") from None
+
+
+Time = Annotated[str, Field(max_length=40), AfterValidator(_a_time)]
+MOST = 2**53
+Count = Annotated[int, Field(ge=0, lt=MOST)]
+
+
+class TaskInfo(BaseModel):
+    """The requirement's, with numbers and short texts that the worker adds. updateTime: currentTime's other name."""
+
+    model_config = ConfigDict(extra="allow")
+
+    inferenceNumber: Count  # noqa: N815  # the requirement's names
+    hardExampleNumber: Count  # noqa: N815
+    uploadCloudRatio: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]  # noqa: N815
+    startTime: Time | None = None  # noqa: N815
+    currentTime: Time | None = None  # noqa: N815
+    updateTime: Time | None = None  # noqa: N815
+
+    @model_validator(mode="after")
+    def _plain(self) -> TaskInfo:
+        further = self.model_extra or {}
+        if len(further) > 64:
+            raise ValueError("too many further keys")
+        for name, value in further.items():
+            if len(name) > 64 or not (value is None or _is_number(value) or _is_short_text(value)):
+                raise ValueError(f"{name[:64]} is neither a number nor a short text")
+        return self
+
+
+def _is_number(value: object) -> bool:
+    """Not infinite, not NaN, and none that could be kept and not be shown."""
+    return isinstance(value, int | float) and abs(value) < MOST
+
+
+def _is_short_text(value: object) -> bool:
+    """Of Unicode's characters: JSON can name halves of some."""
+    return isinstance(value, str) and len(value) <= 500 and not any("\ud800" <= one <= "\udfff" for one in value)
+
+
+class _Output(BaseModel):
+    models: list[Any] | None = None
+    taskInfo: TaskInfo | None = None  # noqa: N815
+    ownerInfo: TaskInfo | None = None  # noqa: N815
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> _Output:
+        if self.taskInfo is None and self.ownerInfo is None:
+            raise ValueError("taskInfo is missing")
+        return self
+
+
+class _Status(BaseModel):
+    phase: Annotated[str, Field(max_length=64)] = "inference"
+    status: Literal["completed", "failed", "running"]
+    uid: Annotated[str, Field(max_length=36)] = ""
+    output: _Output
+
+
+class Status(BaseModel):
+    """What of it is kept. task_info: JSON-able, with currentTime where the worker said when it was."""
+
+    status: str
+    uid: str
+    task_info: dict[str, Any]
+
+
+def read_status(body: Any) -> Status:
+    """Raises BadInput."""
+    found = checked(lambda: _Status.model_validate(body))
+    info = found.output.taskInfo or found.output.ownerInfo
+    assert info is not None
+    task_info = info.model_dump(exclude_none=True)
+    if "currentTime" not in task_info and "updateTime" in task_info:
+        task_info["currentTime"] = task_info["updateTime"]
+    return Status(status=found.status, uid=found.uid, task_info=task_info)

@@ -1,0 +1,56 @@
+"""Remembers services, what happened to them, and their newest hard samples in SQL. All runs in the caller's
+transactions. Each change of a service takes the next version, so that whoever watches sees them in one order."""
+
+from app.joint_inference.store.events import ServiceEvent, add_event, events_of
+from app.joint_inference.store.samples import content_type_of, put_sample, samples_of
+from app.joint_inference.store.services import (
+    Filter,
+    NameTaken,
+    add_service,
+    by_name,
+    by_uid,
+    census,
+    change_service,
+    changed,
+    every,
+    forget,
+    gone_before,
+    lock,
+    looked_at,
+    looked_at_before,
+    newest_version,
+    not_running,
+    note_look,
+    of_this_name,
+    page,
+    there_for,
+)
+
+__all__ = [
+    "Filter",
+    "NameTaken",
+    "ServiceEvent",
+    "add_event",
+    "add_service",
+    "by_name",
+    "by_uid",
+    "census",
+    "change_service",
+    "changed",
+    "content_type_of",
+    "events_of",
+    "every",
+    "forget",
+    "gone_before",
+    "lock",
+    "looked_at",
+    "looked_at_before",
+    "newest_version",
+    "not_running",
+    "note_look",
+    "of_this_name",
+    "page",
+    "put_sample",
+    "samples_of",
+    "there_for",
+]

@@ -1,0 +1,76 @@
+"""The tables of joint inference."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from app.kit.sql import metadata
+
+TIME = sa.String(32)
+UID = sa.String(36)
+
+services = sa.Table(
+    "joint_services", metadata,
+    sa.Column("uid", UID, primary_key=True),
+    sa.Column("owner", sa.String(32), nullable=False),
+    sa.Column("namespace", sa.String(63), nullable=False),
+    sa.Column("name", sa.String(253), nullable=False),
+    sa.Column("generation", sa.Integer, nullable=False),
+    sa.Column("version", sa.Integer, nullable=False, index=True),
+    sa.Column("created_at", TIME, nullable=False),
+    sa.Column("deleted_at", TIME),
+    sa.Column("gone_at", TIME, index=True),
+    sa.Column("labels", sa.Text, nullable=False),
+    sa.Column("annotations", sa.Text, nullable=False),
+    sa.Column("spec", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("secret", sa.String(64), nullable=False),
+    sa.Column("reported", sa.Text, nullable=False),
+    sa.Column("looked_at", TIME, nullable=False, index=True),
+    sa.Index(
+        "uq_joint_services_owner_namespace_name", "owner", "namespace", "name", unique=True,
+        sqlite_where=sa.text("gone_at IS NULL"), postgresql_where=sa.text("gone_at IS NULL"),
+    ),
+    sa.Index("ix_joint_services_namespace_name", "namespace", "name"),
+)  # fmt: skip
+"""state: type of the current condition, for lists. A service that is gone stays for a while, for those who watch."""
+versions = sa.Table(
+    "joint_versions",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("version", sa.Integer, nullable=False),
+)
+"""One row: the newest resourceVersion. Whoever changes a service takes the next in the same transaction."""
+events = sa.Table(
+    "joint_events",
+    metadata,
+    sa.Column("event_id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("uid", UID, nullable=False, index=True),
+    sa.Column("at", TIME, nullable=False),
+    sa.Column("type", sa.String(16), nullable=False),
+    sa.Column("reason", sa.String(64), nullable=False),
+    sa.Column("message", sa.Text, nullable=False),
+)
+"""Each change of the current condition."""
+samples = sa.Table(
+    "joint_samples",
+    metadata,
+    sa.Column("uid", UID, primary_key=True),
+    sa.Column("sample_id", sa.String(64), primary_key=True),
+    sa.Column("at", TIME, nullable=False),
+    sa.Column("sample", sa.Text, nullable=False),
+    sa.Column("content_type", sa.String(32), nullable=False),
+)
+calibrations = sa.Table(
+    "joint_calibrations",
+    metadata,
+    sa.Column("calibration_id", UID, primary_key=True),
+    sa.Column("owner", sa.String(32), nullable=False, index=True),
+    sa.Column("created_at", TIME, nullable=False, index=True),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("request", sa.Text, nullable=False),
+    sa.Column("progress", sa.Integer, nullable=False),
+    sa.Column("error", sa.Text, nullable=False),
+)
+"""request: models, sample set, options. What both models said of each sample lies in the object store."""

@@ -1,0 +1,211 @@
+"""Is it a JointInferenceService? One answer for every door: YAML, forms, REST, kubectl and the operator.
+
+What comes out fits the CRD's schema and the rules of Kubernetes' metadata. Fields that the schema does not know are
+left out, as an API server leaves them out. Whether models and nodes exist is the controller's question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from jsonschema import Draft202012Validator, FormatChecker, ValidationError  # type: ignore[import-untyped]
+
+from app.joint_inference import metadata
+from app.joint_inference.documents import parse_document, parse_documents
+from app.joint_inference.model.crd import SPEC_SCHEMA, STATUS_SCHEMA
+from app.joint_inference.model.resource import API_VERSION, KIND
+from app.joint_inference.problems import Problem, path_of, refuse, shown
+from app.joint_inference.sedna import from_sedna, is_sedna
+
+MAX_DEPTH = 64
+MAX_TEXT = 32 * 1024
+MAX_PARAMETERS = 500
+
+_FORMATS = FormatChecker(formats=())
+
+
+@_FORMATS.checks("date-time", raises=ValueError)  # type: ignore[untyped-decorator]
+def _is_time(value: Any) -> bool:
+    return not isinstance(value, str) or datetime.fromisoformat(value).tzinfo is not None
+
+
+_SPEC, _STATUS = (Draft202012Validator(schema, format_checker=_FORMATS) for schema in (SPEC_SCHEMA, STATUS_SCHEMA))
+_KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
+_WANTED = {"object": "an object", "array": "a list", "string": "a text", "integer": "a whole number"}
+_WORKER_NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9._]{0,251}[A-Za-z0-9])?")
+_NAMED = (("model", "name"), ("nodeName",), ("hardExampleAlgorithm", "name"))
+"""What names something of this installation, and so must not be empty."""
+
+
+def validated(resource: Any, *, namespace: str | None = None) -> dict[str, Any]:
+    """apiVersion, kind, metadata {name, namespace, labels?, annotations?, resourceVersion?, uid?} and spec.
+
+    resource: any JSON value. namespace: that of the path, where it must agree. The status is not looked at. What this
+    returned may be given to it again. Raises InvalidResource and nothing else.
+    """
+    return _examined(resource, namespace)[0]
+
+
+def warnings_of(resource: Any) -> list[str]:
+    """The fields that `validated` leaves out, as Kubernetes' warnings name them: spec.edgeWorker.replicas"""
+    return _examined(resource, None)[1]
+
+
+def validated_status(status: Any) -> dict[str, Any]:
+    """Raises InvalidResource, with paths that begin with $.status."""
+    if _is_too_deep(status):
+        refuse([Problem("$.status", f"is nested more than {MAX_DEPTH} deep")])
+    fit, _ = _pruned(status, STATUS_SCHEMA, ("status",))
+    refuse([*_by_schema(_STATUS, fit, "status"), *_strange(fit, ("status",))])
+    assert isinstance(fit, dict)
+    return fit
+
+
+def _examined(resource: Any, namespace: str | None) -> tuple[dict[str, Any], list[str]]:
+    if not isinstance(resource, dict):
+        refuse([Problem("$", f"must be an object, not {_kind(resource)}")])
+    if _is_too_deep(resource):
+        refuse([Problem("$", f"is nested more than {MAX_DEPTH} deep")])
+    resource, unknown = from_sedna(resource) if is_sedna(resource) else (resource, [])
+    head = list(_head(resource))
+    given = resource.get("metadata")
+    about = metadata.kept(given if isinstance(given, dict) else {}, namespace)
+    spec, pruned = _pruned(resource.get("spec"), SPEC_SCHEMA, ("spec",))
+    refuse([
+        *head, *(metadata.problems_of(about, namespace) if isinstance(given, dict) else ()),
+        *_strange(about, ("metadata",)), *(_spec(resource, spec)),
+    ])  # fmt: skip
+    fit = {"apiVersion": API_VERSION, "kind": KIND, "metadata": about, "spec": spec}
+    return fit, [*unknown, *(path_of(path).removeprefix("$.") for path in pruned)]
+
+
+def _head(resource: Mapping[str, Any]) -> Iterator[Problem]:
+    for field, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
+        found = resource.get(field)
+        if found != wanted:
+            said = "is missing" if found is None else f"must be {wanted!r}"
+            yield Problem(f"$.{field}", said)
+    found = resource.get("metadata")
+    if found is None:
+        yield Problem("$.metadata.name", "is missing")
+    elif not isinstance(found, dict):
+        yield Problem("$.metadata", f"must be an object, not {_kind(found)}")
+
+
+def _spec(resource: Mapping[str, Any], spec: Any) -> Iterator[Problem]:
+    if "spec" not in resource:
+        yield Problem("$.spec", "is missing")
+        return
+    found = [*_by_schema(_SPEC, spec, "spec"), *_strange(spec, ("spec",))]
+    yield from found
+    if not found:
+        yield from _rules(spec)
+
+
+def _by_schema(validator: Any, value: Any, root: str) -> list[Problem]:
+    """In the order of the paths, each place once."""
+    found: dict[str, Problem] = {}
+    for error in validator.iter_errors(value):
+        for path, message in _said(error):
+            place = path_of((root, *path))
+            found.setdefault(place, Problem(place, message))
+    return list(found.values())
+
+
+def _said(error: ValidationError) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    path = tuple(error.absolute_path)
+    if error.validator == "required":
+        yield from (((*path, name), "is missing") for name in error.validator_value if name not in error.instance)
+        return
+    if error.validator == "format":
+        yield path, "must be a time as 2020-11-03T08:39:22Z"
+        return
+    wanted = _WANTED[error.validator_value]
+    hint = "; put it in quotes" if wanted == "a text" and isinstance(error.instance, int | float) else ""
+    yield path, f"must be {wanted}, not {_kind(error.instance)}{hint}"
+
+
+def _rules(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    """What no schema of the requirement says, and yet cannot work."""
+    for side in ("edgeWorker", "cloudWorker"):
+        worker = spec[side]
+        if not _WORKER_NAME.fullmatch(worker["name"]):
+            yield Problem(f"$.spec.{side}.name", "must be a name: letters, digits, - _ . inside, at most 253")
+        for parts in _NAMED:
+            yield from _not_empty(worker, (side, *parts))
+        yield from _not_too_many(worker, side)
+    if spec["edgeWorker"]["name"] == spec["cloudWorker"]["name"]:
+        yield Problem("$.spec.cloudWorker.name", "must differ from that of the edge worker")
+
+
+def _not_empty(worker: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[Problem]:
+    found: Any = worker
+    for part in path[1:]:
+        found = found.get(part, {})
+    if isinstance(found, str) and not found.strip():
+        yield Problem(path_of(("spec", *path)), "must not be empty")
+
+
+def _not_too_many(worker: Mapping[str, Any], side: str) -> Iterator[Problem]:
+    for part in ("workerSpec", "hardExampleAlgorithm"):
+        if len(worker.get(part, {}).get("parameters", ())) > MAX_PARAMETERS:
+            yield Problem(f"$.spec.{side}.{part}.parameters", f"may be {MAX_PARAMETERS} at most")
+
+
+Path = tuple[str | int, ...]
+
+
+def _pruned(value: Any, schema: Mapping[str, Any], path: Path) -> tuple[Any, list[Path]]:
+    """Without the fields that the schema does not know, and their paths."""
+    if isinstance(value, dict) and "properties" in schema:
+        known = schema["properties"]
+        left_out: list[Path] = [(*path, key) for key in value if key not in known]
+        kept = {}
+        for key in value.keys() & known.keys():
+            kept[key], below = _pruned(value[key], known[key], (*path, key))
+            left_out += below
+        return {key: kept[key] for key in value if key in kept}, left_out
+    if isinstance(value, list) and "items" in schema:
+        pairs = [_pruned(item, schema["items"], (*path, at)) for at, item in enumerate(value)]
+        return [item for item, _ in pairs], [place for _, below in pairs for place in below]
+    return value, []
+
+
+def _strange(value: Any, path: Path) -> Iterator[Problem]:
+    """Texts that no database and no environment takes, or that are far too long."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _strange(item, (*path, key))
+    elif isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from _strange(item, (*path, at))
+    elif isinstance(value, str):
+        if "\0" in value or value != value.encode("utf-8", "replace").decode():
+            yield Problem(path_of(path), "has a character that no text may have")
+        elif len(value) > MAX_TEXT and path[0] == "spec":
+            yield Problem(path_of(path), f"may have {MAX_TEXT} characters")
+
+
+def _is_too_deep(value: Any) -> bool:
+    """Without recursion: a JSON text may be nested as deep as it likes."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [item for found in level for item in _inside(found)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Any) -> Iterator[Any]:
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return (item for item in items if isinstance(item, dict | list))
+
+
+def _kind(value: Any) -> str:
+    return "null" if value is None else _KINDS.get(type(value), shown(type(value).__name__))
+
+
+__all__ = ["parse_document", "parse_documents", "validated", "validated_status", "warnings_of"]

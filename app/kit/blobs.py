@@ -1,0 +1,14 @@
+"""Files named by their content: in the object store under their sha256, the same for everybody who has them."""
+
+from __future__ import annotations
+
+import re
+
+SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def blob_key(sha256: str) -> str:
+    """Raises ValueError for what is no sha256."""
+    if SHA256.fullmatch(sha256) is None:
+        raise ValueError(f"{sha256!r} is no sha256")
+    return f"blobs/{sha256}"

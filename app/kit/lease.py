@@ -1,0 +1,43 @@
+"""A lease in Redis: who has it leads, for so long as it is renewed. A holder that dies loses it by time alone.
+
+It keeps two from leading on purpose, and cannot keep a holder that was halted from going on a moment too long: what the
+holder writes must be guarded by itself.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+import redis
+
+RENEW = "return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('PEXPIRE', KEYS[1], ARGV[2]) or 0"
+RELEASE = "return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0"
+
+
+class Lease:
+    """Every method may raise redis.RedisError: then nothing is known, and the holder must take it for lost."""
+
+    def __init__(self, client: redis.Redis, name: str, *, ttl_s: float) -> None:
+        self.name = name
+        self.ttl_s = ttl_s
+        self.token = uuid.uuid4().hex
+        self._client = client
+        self._renew = client.register_script(RENEW)
+        self._release = client.register_script(RELEASE)
+
+    def take(self) -> bool:
+        """True: it was free, or ours already."""
+        taken = self._client.set(self.name, self.token, nx=True, px=self._ttl_ms)
+        return bool(taken) or self.renew()
+
+    def renew(self) -> bool:
+        """False: it is lost, and perhaps another's."""
+        return bool(self._renew(keys=[self.name], args=[self.token, self._ttl_ms]))
+
+    def release(self) -> None:
+        """Unless it is another's by now."""
+        self._release(keys=[self.name], args=[self.token])
+
+    @property
+    def _ttl_ms(self) -> int:
+        return int(self.ttl_s * 1000)

@@ -1,0 +1,137 @@
+"""The plain part of YAML: mappings, lists and scalars, without anchors, aliases, tags and merge keys.
+
+Scalars are read as OmegaConf does, with which verl reads its own files: YAML 1.1, but 1e-6 is a number, and neither
+a date nor 1:30 is anything but text. Works on the parser's events, so nothing is built before it was looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import yaml
+
+from app.kit.errors import BadRequest
+
+MAX_DEPTH = 20
+MAX_PARTS = 5000
+"""The parser does some ten thousand in a second; a spec has a hundred."""
+TRUE = frozenset({"yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})
+FALSE = frozenset({"no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})
+NULL = frozenset({"", "~", "null", "Null", "NULL"})
+INT = re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,99})")
+HEX = re.compile(r"0x[0-9a-fA-F]{1,32}")
+FLOAT = re.compile(
+    r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?"
+    r"|[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+"
+    r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+)
+
+
+class UnreadableYaml(BadRequest):
+    code = "YAML_UNREADABLE"
+
+
+def read_yaml(text: str) -> Any:
+    """The one document. None for an empty text. Raises UnreadableYaml, which says where."""
+    found = read_documents(text, most=1)
+    return found[0] if found else None
+
+
+def read_documents(text: str, *, most: int, parts: int = MAX_PARTS) -> list[Any]:
+    """Those that have something in them, at most so many. parts: of all together. Raises UnreadableYaml."""
+    try:
+        return _documents(_some(yaml.parse(text, Loader=yaml.SafeLoader), parts), most)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        _refuse(str(error.problem or error.context), mark)
+    except yaml.reader.ReaderError as error:
+        before = text[: error.position]
+        line, column = before.count("\n") + 1, error.position - before.rfind("\n")
+        raise UnreadableYaml(f"line {line}, column {column}: U+{error.character:04X} is not allowed") from None
+    except (ValueError, OverflowError):  # \U7FFFFFFF is no character, %YAML 1.999… no version: the parser lets them out
+        raise UnreadableYaml("This is not YAML: a number in it is out of range.") from None
+
+
+def _some(events: Iterator[Any], parts: int) -> Iterator[Any]:
+    for count, event in enumerate(events):
+        if count == parts:
+            _refuse(f"it has more than {parts} parts", event.start_mark)
+        yield event
+
+
+def _documents(events: Iterator[Any], most: int) -> list[Any]:
+    found: list[Any] = []
+    count = 0
+    for event in events:
+        if isinstance(event, yaml.DocumentStartEvent):
+            if count == most:
+                said = "there is more than one document" if most == 1 else f"there are more than {most} documents"
+                _refuse(said, event.start_mark)
+            if event.tags:
+                _refuse("tags are not taken here", event.start_mark)
+            count += 1
+            found.append(_value(next(events), events, 1))
+    return [document for document in found if document is not None]
+
+
+def _value(event: Any, events: Iterator[Any], depth: int) -> Any:
+    _check_plain(event, depth)
+    if isinstance(event, yaml.ScalarEvent):
+        return _scalar(event)
+    if isinstance(event, yaml.SequenceStartEvent):
+        return [_value(item, events, depth + 1) for item in _until(yaml.SequenceEndEvent, events)]
+    return _mapping(events, depth)
+
+
+def _mapping(events: Iterator[Any], depth: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for event in _until(yaml.MappingEndEvent, events):
+        key = _value(event, events, depth + 1)
+        if not isinstance(key, str):
+            _refuse("a key must be a text", event.start_mark)
+        if key in found:
+            _refuse(f"the key {key[:100]!r} is there twice", event.start_mark)
+        found[key] = _value(next(events), events, depth + 1)
+    return found
+
+
+def _until(end: type[Any], events: Iterator[Any]) -> Iterator[Any]:
+    for event in events:
+        if isinstance(event, end):
+            return
+        yield event
+
+
+def _check_plain(event: Any, depth: int) -> None:
+    if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+        _refuse("anchors and aliases (& and *) are not taken here; write it out, or put it in quotes", event.start_mark)
+    if event.tag is not None:
+        _refuse("tags (!) are not taken here; put it in quotes", event.start_mark)
+    if depth > MAX_DEPTH and not isinstance(event, yaml.ScalarEvent):
+        _refuse(f"it is nested more than {MAX_DEPTH} deep", event.start_mark)
+
+
+def _scalar(event: Any) -> Any:
+    text = str(event.value)
+    if not event.implicit[0]:
+        return text  # it is in quotes
+    if text in NULL:
+        return None
+    if text in TRUE or text in FALSE:
+        return text in TRUE
+    if INT.fullmatch(text):
+        return int(text.replace("_", ""))
+    if HEX.fullmatch(text):
+        return int(text, 16)
+    return float(_python_float(text)) if FLOAT.fullmatch(text) else text
+
+
+def _python_float(text: str) -> str:
+    return text.replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan")
+
+
+def _refuse(problem: str, mark: Any) -> NoReturn:
+    where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+    raise UnreadableYaml(f"{where}{problem}") from None

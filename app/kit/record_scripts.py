@@ -1,0 +1,120 @@
+"""The scripts by which records change: each is one round trip and one step, all of it or nothing of it.
+
+A record may belong to a group (jobs: their owner), whose active ones are counted by a set of their own. A change may
+carry a letter: a message that is put on its queue, in the queues' own database, by the same step that makes it due.
+Keys of a kind k: `k:<id>` the record, `ks` all ids by score, `ks:active` those not at their end, `ks:active:<group>`.
+"""
+
+_LETTER = """
+-- letter: {database, list, texts, id, text}; the last thing a script does, for it leaves the records' database
+local function post(letter)
+  redis.call('SELECT', letter[1])
+  redis.call('HSET', letter[3], letter[4], letter[5])
+  redis.call('RPUSH', letter[2], letter[4])
+end
+"""
+
+_GROUP = """
+local function group_of(record, active, field)
+  local value = field ~= '' and redis.call('HGET', record, field)
+  return value and (active .. ':' .. value)
+end
+"""
+
+_FULL = """
+-- Answers 2 or 3 when there is no room. What is gone without a word is taken out of the group before it is refused.
+local function is_full(active, group, prefix, most, most_in_group)
+  if redis.call('ZCARD', active) >= tonumber(most) then return 2 end
+  if redis.call('SCARD', group) < tonumber(most_in_group) then return 0 end
+  for _, id in ipairs(redis.call('SMEMBERS', group)) do
+    if redis.call('EXISTS', prefix .. id) == 0 then redis.call('SREM', group, id) end
+  end
+  return redis.call('SCARD', group) >= tonumber(most_in_group) and 3 or 0
+end
+"""
+
+# KEYS: active index, group index. ARGV: prefix of a record's key, the two limits. Returns an Answer or 0.
+LOOK = _FULL + "return is_full(KEYS[1], KEYS[2], unpack(ARGV))"
+
+# KEYS: record, index of all, active index, group index. ARGV: score, id, prefix of a record's key, two limits ('' for
+# none), the five parts of a letter ('' for none), then field, value, ... Returns an Answer.
+CREATE = (
+    _FULL
+    + _LETTER
+    + """
+if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+if ARGV[4] ~= '' then
+  local full = is_full(KEYS[3], KEYS[4], ARGV[3], ARGV[4], ARGV[5])
+  if full > 0 then return full end
+end
+redis.call('HSET', KEYS[1], unpack(ARGV, 11))
+redis.call('ZADD', KEYS[2], ARGV[1], ARGV[2])
+redis.call('ZADD', KEYS[3], ARGV[1], ARGV[2])
+if KEYS[4] then redis.call('SADD', KEYS[4], ARGV[2]) end
+redis.call('PUBLISH', 'nudge:' .. KEYS[1], 'changed')
+if ARGV[6] ~= '' then post({unpack(ARGV, 6, 10)}) end
+return 1
+"""
+)
+
+# KEYS: record, active index, a text beside the record to drop. ARGV: ttl in seconds ('' while the record is active),
+# id, field of the group, five parts of a letter ('' for none), number of guards, (field, '|allowed|values|') per guard,
+# then field, value, ... Returns 1 if the record was changed.
+CHANGE = (
+    _GROUP
+    + _LETTER
+    + """
+local first = 10 + 2 * ARGV[9]
+for i = 10, first - 1, 2 do
+  local value = redis.call('HGET', KEYS[1], ARGV[i])
+  if not value or not string.find(ARGV[i + 1], '|' .. value .. '|', 1, true) then return 0 end
+end
+redis.call('HSET', KEYS[1], unpack(ARGV, first))
+if ARGV[1] ~= '' then
+  redis.call('EXPIRE', KEYS[1], ARGV[1])
+  redis.call('ZREM', KEYS[2], ARGV[2])
+  local group = group_of(KEYS[1], KEYS[2], ARGV[3])
+  if group then redis.call('SREM', group, ARGV[2]) end
+end
+if KEYS[3] then redis.call('UNLINK', KEYS[3]) end
+redis.call('PUBLISH', 'nudge:' .. KEYS[1], ARGV[1] ~= '' and 'ended' or 'changed')
+if ARGV[4] ~= '' then post({unpack(ARGV, 4, 8)}) end
+return 1
+"""
+)
+
+# KEYS: record, active index, index of all. ARGV: id, field of the group.
+DELETE = (
+    _GROUP
+    + """
+local group = group_of(KEYS[1], KEYS[2], ARGV[2])
+if group then redis.call('SREM', group, ARGV[1]) end
+redis.call('DEL', KEYS[1])
+redis.call('ZREM', KEYS[2], ARGV[1])
+redis.call('ZREM', KEYS[3], ARGV[1])
+redis.call('PUBLISH', 'nudge:' .. KEYS[1], 'ended')
+"""
+)
+
+# KEYS: record, worker, index of workers. ARGV: claim, ttl of the worker's sign of life in ms, its text, field, value,
+# ... Returns 1 while the claim stands.
+BEAT = """
+redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[2])
+redis.call('ZADD', KEYS[3], redis.call('TIME')[1], KEYS[2])
+if redis.call('HGET', KEYS[1], 'claim') ~= ARGV[1] then return 0 end
+if #ARGV > 3 then
+  redis.call('HSET', KEYS[1], unpack(ARGV, 4))
+  redis.call('PUBLISH', 'nudge:' .. KEYS[1], 'progress')
+end
+return 1
+"""
+
+# KEYS: text. ARGV: cap in bytes, ttl in seconds, text. Returns the length afterwards.
+APPEND = """
+local size = redis.call('STRLEN', KEYS[1])
+if size < tonumber(ARGV[1]) then
+  size = redis.call('APPEND', KEYS[1], string.sub(ARGV[3], 1, ARGV[1] - size))
+  redis.call('EXPIRE', KEYS[1], ARGV[2])
+end
+return size
+"""

@@ -1,0 +1,20 @@
+"""SQL for what must survive a restart: one database by URL, SQLite or PostgreSQL, its tables and its migrations.
+
+Capabilities declare their tables on `metadata` in their store, and nobody else reads or writes them. Times are stored
+as the texts of app.kit.clock, which sort.
+"""
+
+from sqlalchemy import MetaData
+
+from app.kit.sql.database import Database
+
+NAMING = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+    "pk": "pk_%(table_name)s",
+}
+metadata = MetaData(naming_convention=NAMING)
+
+__all__ = ["Database", "metadata"]

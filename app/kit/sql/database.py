@@ -1,0 +1,114 @@
+"""One database: connections, transactions, and the differences between SQLite and PostgreSQL.
+
+A transaction that will write says so at its start: SQLite then takes its one write lock at once and waits for it,
+instead of failing in the middle (a deferred transaction that turns into a writer gets "database is locked", whatever
+the time-out). SQLite runs with a write-ahead log, so readers never wait; it belongs on a local disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError, OperationalError, TimeoutError
+
+from app.kit.private import make_private
+from app.kit.sql.errors import DatabaseUnavailable
+
+LOCK_WAIT_S = 30
+BEGIN = "modelmill_begin"
+CONNECT_S = 5
+POOL = 10
+logger = logging.getLogger(__name__)
+
+
+class Database:
+    """url: sqlite:///path or postgresql://user:password@host/name. Connects when it is first used."""
+
+    def __init__(self, url: str) -> None:
+        wanted = make_url(url)
+        self.is_sqlite = wanted.get_backend_name() == "sqlite"
+        if self.is_sqlite:
+            path = Path(wanted.database or "")
+            arguments = {"timeout": LOCK_WAIT_S, "check_same_thread": False}
+            self._engine = create_engine(wanted, connect_args=arguments, pool_size=POOL, max_overflow=-1)
+            event.listen(self._engine, "do_connect", lambda *_: _make_private_file(path))
+            event.listen(self._engine, "connect", _prepare_sqlite)
+            event.listen(self._engine, "begin", _begin_sqlite)
+        else:
+            driver = wanted.set(drivername="postgresql+psycopg")
+            arguments = {"connect_timeout": CONNECT_S}
+            self._engine = create_engine(driver, connect_args=arguments, pool_pre_ping=True, pool_timeout=CONNECT_S)
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that only reads."""
+        with _translated(), self._connect("BEGIN") as connection, connection.begin():
+            yield connection
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that may write: all of it or nothing of it."""
+        with _translated(), self._connect("BEGIN IMMEDIATE") as connection, connection.begin():
+            yield connection
+
+    def check(self) -> None:
+        """Raises DatabaseUnavailable when it does not answer."""
+        with self.read() as connection:
+            connection.exec_driver_sql("SELECT 1")
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    @contextlib.contextmanager
+    def _connect(self, begin: str) -> Iterator[Connection]:
+        with self._engine.connect() as connection:
+            yield connection.execution_options(**{BEGIN: begin})
+
+
+def _make_private_file(path: Path) -> None:
+    """SQLite would make a file that all may read; its companions take over the mode of this one."""
+    make_private(path.parent)
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (OperationalError, TimeoutError) as error:
+        raise _unavailable(error) from error
+    except OSError as error:  # the folder of a SQLite file
+        raise _unavailable(error) from error
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise _unavailable(error) from error
+        raise
+
+
+def _unavailable(error: Exception) -> DatabaseUnavailable:
+    """The cause goes to the log and not to whoever asks: it names hosts and users."""
+    cause = str(getattr(error, "orig", error)).strip().partition("\n")[0]
+    logger.warning("The database: %s", cause or type(error).__name__)
+    return DatabaseUnavailable(
+        "The database does not answer.",
+        hint="Try again in a moment. If it stays so, the operator finds the cause in the log.",
+    )
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _: Any) -> None:
+    connection.isolation_level = None  # the driver begins nothing by itself: _begin_sqlite does
+    for setting in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {setting}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get(BEGIN, "BEGIN"))

@@ -1,0 +1,47 @@
+"""A look at the database for a scrape that must not wait for one that stalls."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+from sqlalchemy import Connection
+
+from app.kit.errors import ModelmillError
+from app.kit.sql.database import Database
+
+WITHIN_S = 2.0
+T = TypeVar("T")
+
+
+class Glance(Generic[T]):
+    """Asked by many threads. One at a time asks the database: while it stalls, they do not pile up there."""
+
+    def __init__(self, database: Database, query: Callable[[Connection], T]) -> None:
+        self._database = database
+        self._query = query
+        self._lock = threading.Lock()
+        self._asked: Future[T] | None = None
+
+    def take(self) -> T | None:
+        """None: the database does not answer, or not within WITHIN_S."""
+        with self._lock:
+            if self._asked is None or self._asked.done():
+                self._asked = Future()
+                threading.Thread(target=self._ask, args=(self._asked,), name="glance", daemon=True).start()
+            asked = self._asked
+        try:
+            return asked.result(WITHIN_S)
+        except (TimeoutError, ModelmillError):
+            return None
+
+    def _ask(self, asked: Future[T]) -> None:
+        try:
+            with self._database.read() as on:
+                found = self._query(on)
+        except Exception as error:  # noqa: BLE001  # whatever it is, who waits is to learn of it
+            asked.set_exception(error)
+        else:
+            asked.set_result(found)

@@ -1,0 +1,70 @@
+"""Brings a database to the version of this program, with Alembic. The migrations themselves lie in app/migrations.
+
+All of it happens in one transaction that writes, so that of several processes that start at once one does it and the
+others find it done.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection
+
+from app.kit.sql.database import Database
+from app.kit.sql.errors import WrongDatabaseVersion
+
+LOCK_KEY = 0x6D6F64656C  # any number of our own: PostgreSQL's advisory locks have no names
+
+
+def upgrade(database: Database, migrations: Path) -> None:
+    """To this program's version. Raises WrongDatabaseVersion for a database from the future, with nothing changed."""
+    move(database, migrations, "head")
+
+
+def move(database: Database, migrations: Path, revision: str) -> None:
+    """revision: "head", "base" or the name of one. Going back loses what the older version has no place for."""
+    config = _config(migrations)
+    with database.write() as connection:
+        if not database.is_sqlite:
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK_KEY})")
+        _refuse_future(connection, config)
+        config.attributes["connection"] = connection
+        if revision == "base" or _is_behind(connection, config, revision):
+            command.downgrade(config, revision)
+        else:
+            command.upgrade(config, revision)
+
+
+def current(database: Database) -> str | None:
+    """The version of the database; None while it is empty."""
+    with database.read() as connection:
+        return MigrationContext.configure(connection).get_current_revision()
+
+
+def _refuse_future(connection: Connection, config: Config) -> None:
+    found = MigrationContext.configure(connection).get_current_revision()
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if found is not None and found not in known:
+        raise WrongDatabaseVersion(
+            f"The database is of version {found}, which this program does not know: it is from a newer one.",
+            hint="Start the newer program, or restore the database that was saved before the upgrade.",
+        )
+
+
+def _is_behind(connection: Connection, config: Config, revision: str) -> bool:
+    """Does this revision lie before the database's?"""
+    found = MigrationContext.configure(connection).get_current_revision()
+    if found is None or revision == "head":
+        return False
+    before = ScriptDirectory.from_config(config).iterate_revisions(found, "base")
+    return revision in {script.revision for script in before} - {found}
+
+
+def _config(migrations: Path) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(migrations).replace("%", "%%"))
+    return config

@@ -1,0 +1,29 @@
+"""What can be wrong with a model by name."""
+
+from __future__ import annotations
+
+from app.kit.errors import BadInput, Conflict, NotFound, Unavailable
+
+
+class ModelNotFound(NotFound):
+    code = "MODEL_NOT_FOUND"
+
+
+class ModelExists(Conflict):
+    """Its user has another of this name."""
+
+    code = "MODEL_EXISTS"
+
+
+class BadModelName(BadInput):
+    code = "MODEL_NAME_INVALID"
+
+
+class BadLabels(BadInput):
+    code = "MODEL_LABELS_INVALID"
+
+
+class FilesBusy(Unavailable):
+    """Others remove and add the same files again and again."""
+
+    code = "MODEL_FILES_BUSY"

@@ -1,0 +1,25 @@
+"""The sandbox entry point that looks at an ONNX which its user brought. Hostile files can hurt only a child."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from app.conversion.errors import DynamicShape
+from app.conversion.intake.model import check_model
+from app.conversion.options import Options
+from app.conversion.toolchains import graph
+
+
+def check_brought(request: dict[str, Any], progress: Callable[[float, str], None]) -> dict[str, Any]:
+    """Whatever a conversion asks of a model, but for fixed shapes, which running it does not need.
+
+    request: {"model": path, "max_bytes"}. Returns graph.facts. Raises what check_model raises.
+    """
+    path = Path(request["model"])
+    progress(0.0, "checking the model")
+    try:
+        return check_model(path, Options(), max_bytes=request["max_bytes"]).facts
+    except DynamicShape:
+        return graph.facts(graph.load(path))

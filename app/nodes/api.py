@@ -1,0 +1,174 @@
+"""The JSON API of nodes, and the paths by which their agents are linked. OPERATIONS is its table of routes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, WebSocketRoute
+
+from app.kit.auth import LINK, caller_of
+from app.kit.blobs import SHA256, blob_key
+from app.kit.bodies import whole_body
+from app.kit.clock import now
+from app.kit.ending import is_ending
+from app.kit.errors import Conflict, NotFound
+from app.kit.events import changed
+from app.kit.http import json_body, query, stream_bytes
+from app.kit.objects import ObjectMissing, ObjectStore
+from app.kit.openapi import Operation
+from app.nodes import schemas
+from app.nodes.access import links_of, nodes_of, require_admin, this_node
+from app.nodes.commands import command_of
+from app.nodes.model import Order
+from app.nodes.socket import socket, take_in
+from app.nodes.wire import MAX_UP_BYTES, Acknowledgement, SignOfLife, order_frame, read
+
+SLICE_S = 1.0
+"""So soon a poll that waits sees that the server ends."""
+NO_STORE = {"Cache-Control": "no-store"}
+
+
+class LinkSuperseded(Conflict):
+    """Another connection of the same node has taken the place of this one."""
+
+    code = "LINK_SUPERSEDED"
+
+
+class NoSuchBlob(NotFound):
+    """There is none, or it is none of this node's business."""
+
+    code = "BLOB_NOT_FOUND"
+
+
+# --- for users --------------------------------------------------------------------------------------
+async def register_node(request: Request) -> Response:
+    require_admin(request)
+    asked = await json_body(request, schemas.NewNode)
+    node, token = await run_in_threadpool(
+        nodes_of(request).register, asked.name, asked.side, now=now(), replace=asked.replace
+    )  # fmt: skip
+    command = command_of(node, token, request.app.state.settings.web_url)
+    made = schemas.RegisteredAnswer(name=node.name, side=node.side, token=token, command=command)
+    return _json(made, 201, {"Location": f"/neptune/nodes/{node.name}", **NO_STORE})
+
+
+def list_nodes(request: Request) -> Response:
+    at, is_whole, found = now(), caller_of(request).is_admin, nodes_of(request).all()
+    return _json(schemas.NodesAnswer(nodes=[schemas.node_answer(node, at, is_whole=is_whole) for node in found]))
+
+
+def get_node(request: Request) -> Response:
+    node = nodes_of(request).get(request.path_params["name"])
+    return _json(schemas.node_answer(node, now(), is_whole=caller_of(request).is_admin))
+
+
+def remove_node(request: Request) -> Response:
+    require_admin(request)
+    nodes_of(request).remove(request.path_params["name"])
+    return Response(status_code=204)
+
+
+# --- for the nodes ----------------------------------------------------------------------------------
+async def poll_messages(request: Request) -> Response:
+    """As the socket, for networks that let none through."""
+    name, asked = this_node(request), query(request, schemas.MessagesQuery)
+    clock = asyncio.get_running_loop().time
+    until = clock() + asked.wait
+    links, hub = links_of(request), request.app.state.hub
+    with hub.watch(f"node:{name}") as flag, links.take(name) as superseded:
+        while True:
+            due = links.polled(name).due(await run_in_threadpool(nodes_of(request).pending, name), clock())
+            if due or clock() >= until or is_ending():
+                return _messages(due)
+            await changed(flag, min(SLICE_S, until - clock()))
+            if superseded.is_set():
+                raise LinkSuperseded("Another connection of this node has taken the place of this one.")
+
+
+async def acknowledge_messages(request: Request) -> Response:
+    name, said = this_node(request), Acknowledgement.from_json(await _sent(request))
+    await run_in_threadpool(take_in, nodes_of(request), name, said)
+    return Response(status_code=204)
+
+
+async def report_node(request: Request) -> Response:
+    name, said = this_node(request), SignOfLife.from_json(await _sent(request))
+    await run_in_threadpool(take_in, nodes_of(request), name, said)
+    if said.known is not None:
+        links_of(request).polled(name).forget()
+    return Response(status_code=204)
+
+
+def get_blob(request: Request) -> Response:
+    name, sha256 = this_node(request), str(request.path_params["sha256"])
+    if SHA256.fullmatch(sha256) is None or not nodes_of(request).may_read(name, sha256):
+        raise NoSuchBlob(f"No message to the node {name!r} names such a file.")
+    objects: ObjectStore = request.app.state.objects
+    key = blob_key(sha256)
+    try:
+        size = objects.info(key).size_bytes
+    except ObjectMissing:
+        raise NoSuchBlob("The file is no longer kept.", hint="Bring the model again.") from None
+    return stream_bytes(
+        request, lambda start, end: objects.read(key, start=start, end=end), size=size, etag=sha256, name=sha256,
+        media_type="application/octet-stream",
+    )  # fmt: skip
+
+
+async def _sent(request: Request) -> dict[str, Any]:
+    """Raises BadFrame, TooLarge."""
+    return read(await whole_body(request, MAX_UP_BYTES, "A message"))
+
+
+def _messages(due: list[Order]) -> Response:
+    return JSONResponse({"messages": [order_frame(order) for order in due]}, headers=NO_STORE)
+
+
+def _json(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse(answer.model_dump(mode="json"), status_code=status, headers=headers)
+
+
+_NAME: dict[str, dict[str, Any]] = {"name": {"type": "string", "pattern": schemas.NAME_PATTERN}}
+_NODE: dict[str, dict[str, Any]] = {"node": {"type": "string", "pattern": schemas.NAME_PATTERN}}
+_SHA256: dict[str, dict[str, Any]] = {"sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}}
+_RANGE: dict[str, dict[str, Any]] = {"Range": {"type": "string", "pattern": "^bytes=[0-9]{1,9}-[0-9]{0,9}$"}}
+
+OPERATIONS = [
+    Operation(
+        "POST", "/neptune/nodes", register_node, "Register a node; its token is shown this once (administrators)",
+        {201: schemas.RegisteredAnswer}, errors=(400, 409, 413, 422, 503), body=schemas.NewNode,
+    ),
+    Operation("GET", "/neptune/nodes", list_nodes, "Nodes by name", {200: schemas.NodesAnswer}, errors=(503,)),
+    Operation(
+        "GET", "/neptune/nodes/{name}", get_node, "A node, and what its workers do", {200: schemas.NodeAnswer},
+        errors=(404, 503), parameters=_NAME,
+    ),
+    Operation(
+        "DELETE", "/neptune/nodes/{name}", remove_node, "Remove a node that has no work (administrators)", {204: None},
+        errors=(404, 409, 503), parameters=_NAME,
+    ),
+    Operation(
+        "GET", LINK + "/{node}/messages", poll_messages, "What a node is to run; waits for it (the node's token)",
+        {200: schemas.MessagesAnswer}, errors=(403, 409, 422, 503), query=schemas.MessagesQuery, parameters=_NODE,
+    ),
+    Operation(
+        "POST", LINK + "/{node}/acknowledge", acknowledge_messages, "A node has stored messages (the node's token)",
+        {204: None}, errors=(400, 413, 503), body=schemas.Acknowledged, parameters=_NODE,
+    ),
+    Operation(
+        "POST", LINK + "/{node}/report", report_node, "A node's sign of life (the node's token)", {204: None},
+        errors=(400, 404, 413, 503), body=schemas.Report, parameters=_NODE,
+    ),
+    Operation(
+        "GET", LINK + "/{node}/blobs/{sha256}", get_blob, "A file that a message to the node names (the node's token)",
+        {200: ("application/octet-stream",), 206: ("application/octet-stream",), 304: None},
+        errors=(403, 404, 416, 503), parameters={**_NODE, **_SHA256}, sent_headers=_RANGE,
+    ),
+]  # fmt: skip
+ROUTES: list[BaseRoute] = [WebSocketRoute(LINK + "/{node}/socket", socket)]
+"""What is no HTTP operation: the socket."""

@@ -1,0 +1,91 @@
+"""`modelmill nodes …`: list, add, remove; for administrators. A token goes to stdout, what was done to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.kit.clock import age
+from app.kit.command import EPILOG
+from app.kit.errors import BadInput
+from app.kit.service_options import AsJson, Url, token, url_of
+
+if TYPE_CHECKING:
+    from app.nodes.client import Client
+
+SIDES = ("edge", "cloud", "host")
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the node.")]
+commands = typer.Typer(
+    help="The machines that run models: list, add, remove. `modelmill node` is what runs on each.",
+    no_args_is_help=True, epilog=EPILOG,
+)  # fmt: skip
+
+
+@commands.command("list")
+def list_nodes(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
+    """All nodes, by name, and how many workers run on each."""
+    with _client(context, url) as client:
+        found = client.nodes()
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    elif found:
+        for node in found:
+            typer.echo(_line(node, datetime.now(UTC)))
+    else:
+        typer.echo("There are no nodes. `modelmill nodes add NAME` adds one.")
+
+
+@commands.command()
+def add(
+    context: typer.Context,
+    name: Name,
+    side: Annotated[str, typer.Option(metavar="edge|cloud|host", help="Where it stands; host: both in one.")] = "edge",
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Give a new token to a node that there is already; the old one ends.")
+    ] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Add a node, and print its token, this once."""
+    if side not in SIDES:
+        raise BadInput(f"{side!r} is no side.", hint=f"It is one of {', '.join(SIDES)}.")
+    with _client(context, url) as client:
+        made = client.register(name, side, replace=replace)
+    if as_json:
+        typer.echo(json.dumps(made, indent=2))
+        return
+    _said(f"Node {made['name']} is added. Its token is shown this once; on its machine run:")
+    _said(f"  {made['command']}")
+    print(made["token"])
+
+
+@commands.command()
+def remove(context: typer.Context, name: Name, url: Url = None) -> None:
+    """Remove a node that has no work; its token ends."""
+    with _client(context, url) as client:
+        client.remove(name)
+    _said(f"Node {name} is removed, and its token has ended.")
+
+
+def _client(context: typer.Context, url: str | None) -> Client:
+    from app.nodes.client import Client
+
+    return Client(url_of(context, url), token=token())
+
+
+def _line(node: dict[str, Any], now: datetime) -> str:
+    if node["is_online"]:
+        state = "online"
+    else:
+        state = f"silent for {age(node['last_seen_at'], now)}" if node["last_seen_at"] else "never seen"
+    states = node["worker_states"]
+    running = f"{states.get('RUNNING', 0)} of {sum(states.values())} workers run"
+    return f"{node['name']:32}  {node['side']:5}  {state:20}  {running}"
+
+
+def _said(text: str) -> None:
+    print(f"modelmill: {text}", file=sys.stderr)

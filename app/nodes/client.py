@@ -1,0 +1,25 @@
+"""A client of the API of nodes for programs and the command line. Prints nothing. Its errors: see Remote."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from app.kit.remote import Remote
+
+NODES = "/neptune/nodes"
+Record = dict[str, Any]
+
+
+class Client(Remote):
+    def nodes(self) -> list[Record]:
+        found: list[Record] = self._json("GET", NODES)["nodes"]
+        return found
+
+    def register(self, name: str, side: str, *, replace: bool = False) -> Record:
+        """With its token, which is told this once."""
+        return self._json("POST", NODES, json={"name": name, "side": side, "replace": replace})
+
+    def remove(self, name: str) -> None:
+        with self._answer("DELETE", f"{NODES}/{quote(name, safe='')}"):
+            pass

@@ -1,0 +1,21 @@
+"""What an administrator types on the machine that is to be a node. Pure."""
+
+from __future__ import annotations
+
+from app.nodes.model import Node
+
+TOKEN_VARIABLE = "MODELMILL_NODE_TOKEN"  # noqa: S105  # its name
+
+
+def command_of(node: Node, token: str, web_url: str) -> str:
+    """The token goes by the environment: arguments are seen by everybody on that machine."""
+    return f"{TOKEN_VARIABLE}={token} {plain_command(node.name, node.side.value, web_url)}"
+
+
+def plain_command(name: str, side: str, web_url: str) -> str:
+    return f"modelmill node --name {name} --side {side} --cloud {cloud_of(web_url)}"
+
+
+def cloud_of(web_url: str) -> str:
+    """http://host → ws://host, https:// → wss://"""
+    return "ws" + web_url.removeprefix("http")

@@ -1,0 +1,114 @@
+"""The pages of nodes: the list, one node, adding one, a new token, removing it."""
+
+from __future__ import annotations
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from app.kit.auth import caller_of
+from app.kit.clock import now
+from app.kit.errors import ModelmillError
+from app.kit.http import form, is_fragment
+from app.kit.pages import see_other
+from app.kit.templates import render
+from app.nodes.access import nodes_of, require_admin
+from app.nodes.commands import command_of, plain_command
+from app.nodes.errors import BadNodeName, NodeBusy, NodeExists
+from app.nodes.model import Node, Side
+from app.nodes.schemas import NodeForm
+from app.nodes.showing import view_of
+
+PAGE = "/ui/nodes"
+EVERY_S = 5
+EXAMPLE = "edge0"
+
+
+def nodes(request: Request) -> Response:
+    """htmx asks for the table alone, again and again."""
+    at, is_admin = now(), caller_of(request).is_admin
+    template = "nodes/_nodes_live.html" if is_fragment(request) else "nodes/nodes.html"
+    views = [view_of(node, at, is_whole=is_admin) for node in nodes_of(request).all()]
+    return render(
+        request, template, area="nodes", views=views,
+        add_command=f"modelmill nodes add {EXAMPLE} --side edge", every_s=EVERY_S,
+        start_command=plain_command(EXAMPLE, "edge", request.app.state.settings.web_url),
+        note=request.query_params.get("note", ""),
+    )  # fmt: skip
+
+
+def node(request: Request) -> Response:
+    found, is_admin = nodes_of(request).get(request.path_params["name"]), caller_of(request).is_admin
+    template = "nodes/_node_live.html" if is_fragment(request) else "nodes/node.html"
+    return render(
+        request, template, area="nodes", view=view_of(found, now(), is_whole=is_admin), every_s=EVERY_S,
+        pending=nodes_of(request).pending(found.name) if is_admin else [],
+        command=plain_command(found.name, found.side.value, request.app.state.settings.web_url),
+    )  # fmt: skip
+
+
+def new(request: Request, asked: NodeForm | None = None, error: ModelmillError | None = None) -> Response:
+    require_admin(request)
+    return render(
+        request, "nodes/new.html", error.status if error else 200, area="nodes", asked=asked or NodeForm(),
+        sides=list(Side), error=error,
+    )  # fmt: skip
+
+
+async def create(request: Request) -> Response:
+    require_admin(request)
+    asked = await form(request, NodeForm)
+    try:
+        made, token = await run_in_threadpool(nodes_of(request).register, asked.name.strip(), asked.side, now=now())
+    except (BadNodeName, NodeExists) as error:
+        return await run_in_threadpool(new, request, asked, error)
+    return _shown_once(request, made, token)
+
+
+def confirm_token(request: Request) -> Response:
+    require_admin(request)
+    found = nodes_of(request).get(request.path_params["name"])
+    return render(request, "nodes/confirm_token.html", area="nodes", node=found)
+
+
+def replace_token(request: Request) -> Response:
+    require_admin(request)
+    found = nodes_of(request).get(request.path_params["name"])
+    made, token = nodes_of(request).register(found.name, found.side, now=now(), replace=True)
+    return _shown_once(request, made, token)
+
+
+def confirm_removal(request: Request, error: ModelmillError | None = None) -> Response:
+    require_admin(request)
+    found = nodes_of(request).get(request.path_params["name"])
+    return render(
+        request, "nodes/confirm_removal.html", error.status if error else 200, area="nodes", node=found, error=error
+    )  # fmt: skip
+
+
+def remove(request: Request) -> Response:
+    require_admin(request)
+    try:
+        nodes_of(request).remove(request.path_params["name"])
+    except NodeBusy as error:
+        return confirm_removal(request, error)
+    return see_other(f"{PAGE}?note=removed")
+
+
+def _shown_once(request: Request, made: Node, token: str) -> Response:
+    """The answer to the form is the one page that ever shows the token."""
+    command = command_of(made, token, request.app.state.settings.web_url)
+    return render(request, "nodes/token.html", area="nodes", node=made, text=token, command=command)
+
+
+ROUTES: list[BaseRoute] = [
+    Route(PAGE, nodes),
+    Route(PAGE + "/new", new),
+    Route(PAGE + "/new", create, methods=["POST"]),
+    Route(PAGE + "/{name}", node),
+    Route(PAGE + "/{name}/token", confirm_token),
+    Route(PAGE + "/{name}/token", replace_token, methods=["POST"]),
+    Route(PAGE + "/{name}/remove", confirm_removal),
+    Route(PAGE + "/{name}/remove", remove, methods=["POST"]),
+]

@@ -1,0 +1,143 @@
+"""What the JSON API of nodes takes and gives, and what the forms of its pages send."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.nodes.model import Node, Side, WorkerReport, WorkerState
+from app.nodes.wire import MAX_SEQ, MAX_SEQS
+
+MAX_WAIT_S = 60.0
+NAME_PATTERN = r"^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$"
+Name = Annotated[str, Field(max_length=255)]
+Seq = Annotated[int, Field(ge=0, le=MAX_SEQ)]
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class NewNode(Strict):
+    name: Name
+    """As Kubernetes' names of nodes: small letters, digits, '-' and '.', at most 63."""
+    side: Side = Side.EDGE
+    replace: bool = False
+    """Of a node that is registered already: a new token; what it is to run stays."""
+
+
+class RegisteredAnswer(BaseModel):
+    name: str
+    side: Side
+    token: str
+    """Shown this once."""
+    command: str
+    """Starts the agent on the node's machine."""
+
+
+class WorkerAnswer(BaseModel):
+    """kind, uid, part: which order it comes from."""
+
+    kind: str
+    uid: str
+    part: str
+    namespace: str
+    owner_name: str
+    name: str
+    generation: int
+    state: WorkerState
+    pid: int
+    address: str
+    restarts: int
+    exit_code: int | None
+    reason: str
+    message: str
+    log: list[str]
+    started_at: str
+    detail: dict[str, Any]
+
+
+class NodeAnswer(BaseModel):
+    name: str
+    side: Side
+    is_online: bool
+    created_at: str
+    last_seen_at: str | None
+    address: str
+    version: str
+    cpu: float
+    """Share in use, 0 to 1."""
+    memory: float
+    load: float
+    memory_bytes: int
+    cores: int
+    free_disk_bytes: int
+    accelerators: list[str]
+    worker_states: dict[WorkerState, int]
+    """How many of its workers are in which state."""
+    workers: list[WorkerAnswer] | None
+    """What each of them is, for administrators; null for others, whose services they need not be."""
+
+
+class NodesAnswer(BaseModel):
+    nodes: list[NodeAnswer]
+
+
+class MessagesQuery(Strict):
+    wait: Annotated[float, Field(ge=0, le=MAX_WAIT_S)] = 25.0
+    """So many seconds the answer may wait for a message."""
+
+
+class FrameAnswer(BaseModel):
+    header: dict[str, Any]
+    """namespace, resourceKind, resourceName, operation, uid, part, seq, generation."""
+    content: str
+    """Base64 of a JSON object."""
+
+
+class MessagesAnswer(BaseModel):
+    messages: list[FrameAnswer]
+
+
+class Acknowledged(BaseModel):
+    seqs: Annotated[list[Seq], Field(max_length=MAX_SEQS)]
+    """Numbers of the messages that the node has stored."""
+
+
+class Report(BaseModel):
+    """A sign of life, due every ten seconds, and at once when a worker's state changes."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    version: Annotated[str, Field(max_length=32)] = ""
+    address: Annotated[str, Field(max_length=255)] = ""
+    """Where other machines reach the workers of this one."""
+    known: dict[str, Seq] | None = None
+    """When it connects: what it has, kind/uid/part to the number of the message."""
+    report: dict[str, Any]
+
+
+class NodeForm(BaseModel):
+    name: Name = ""
+    side: Side = Side.EDGE
+
+
+def node_answer(node: Node, now: datetime, *, is_whole: bool) -> NodeAnswer:
+    """is_whole: with its workers."""
+    report = node.report
+    return NodeAnswer(
+        name=node.name, side=node.side, is_online=node.is_online(now), created_at=node.created_at,
+        last_seen_at=node.last_seen_at, address=node.address, version=node.version, cpu=report.cpu,
+        memory=report.memory, load=report.load, memory_bytes=report.memory_bytes, cores=report.cores,
+        free_disk_bytes=report.free_disk_bytes, accelerators=list(report.accelerators),
+        worker_states=Counter(worker.state for worker in report.workers),
+        workers=[_worker_answer(worker) for worker in report.workers] if is_whole else None,
+    )  # fmt: skip
+
+
+def _worker_answer(worker: WorkerReport) -> WorkerAnswer:
+    fields = worker.to_json()
+    return WorkerAnswer(**fields.pop("key"), **fields)

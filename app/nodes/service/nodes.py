@@ -1,0 +1,212 @@
+"""The verbs of nodes: register, report, order, acknowledge."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from sqlalchemy import Connection
+
+from app.kit.clock import to_text
+from app.kit.sql import Database
+from app.nodes import store
+from app.nodes.errors import BadNodeName, NodeBusy, NodeExists, NodeNotFound
+from app.nodes.model import NAME, OFFLINE_AFTER_S, Node, NodeReport, Operation, Order, Side, WorkKey
+from app.nodes.service import ordering
+from app.nodes.service.secrets import new_secret, parts_of, token_text
+
+_NAME = re.compile(NAME)
+RESERVED = ("new",)
+"""A page has this name."""
+
+
+class Hashing(Protocol):
+    def hash(self, secret: str) -> str: ...
+    def agrees(self, secret: str, known_hash: str) -> bool: ...
+
+
+Nudge = Callable[[str], None]
+"""Tell whoever watches the node of this name that there are orders for it."""
+OnChange = Callable[[Node, Collection[WorkKey]], None]
+"""A node came, went, or reports other things of these workers than before. Called outside of any transaction."""
+
+
+class Nodes:
+    def __init__(self, database: Database, keeper: Hashing, nudge: Nudge) -> None:
+        self.database = database
+        self.keeper = keeper
+        self.nudge = nudge
+        self.on_change: list[OnChange] = []
+        self._looked_at: datetime | None = None
+
+    # who they are
+    def register(self, name: str, side: Side, *, now: datetime, replace: bool = False) -> tuple[Node, str]:
+        """The node and its token, which is shown only now. replace: a node of this name gets a new token and keeps its
+        orders. Raises BadNodeName, NodeExists."""
+        if _NAME.fullmatch(name) is None or name in RESERVED:
+            raise BadNodeName(
+                f"{name!r} is no name for a node.",
+                hint="It has 1 to 63 small letters, digits, '-' and '.', begins and ends with a letter or a digit, and "
+                "is not 'new'.",
+            )
+        secret = new_secret()
+        node, token_hash = Node(name, side, to_text(now)), self.keeper.hash(secret)
+        with self.database.write() as on:
+            if not store.add_node(on, node, token_hash):
+                if not replace:
+                    raise NodeExists(
+                        f"There is a node {name!r} already.", hint="Give it a new token, or choose another name."
+                    )
+                store.change_node(on, name, side=side.value, token_hash=token_hash)
+                node = store.get_node(on, name) or node
+        self.nudge(name)
+        return node, token_text(name, secret)
+
+    def authenticate(self, token: str) -> str | None:
+        """Name of the node whose token this is."""
+        parts = parts_of(token)
+        if parts is None:
+            return None
+        name, secret = parts
+        with self.database.read() as on:
+            known_hash = store.token_hash_of(on, name)
+        if known_hash is None:
+            self.keeper.hash(secret)  # takes as long as for one that exists
+            return None
+        return name if self.keeper.agrees(secret, known_hash) else None
+
+    def find(self, name: str) -> Node | None:
+        with self.database.read() as on:
+            return store.get_node(on, name)
+
+    def get(self, name: str) -> Node:
+        """Raises NodeNotFound."""
+        return _there(self.find(name), name)
+
+    def all(self) -> list[Node]:
+        """By name."""
+        with self.database.read() as on:
+            return store.all_nodes(on)
+
+    def remove(self, name: str) -> None:
+        """Forget it, its token and its orders. Raises NodeNotFound, NodeBusy while anything is to run there."""
+        with self.database.write() as on:
+            node = _there(store.lock_node(on, name, is_removing=True), name)
+            if store.has_work(on, name):
+                raise NodeBusy(
+                    f"Something is to run on the node {name!r}.",
+                    hint="Delete it, or move it to another node, and remove this one then.",
+                )
+            keys = store.keys_on(on, name) | _keys(node)
+            store.delete_node(on, name)
+        self.nudge(name)
+        self._tell(node, keys)
+
+    def census(self, on: Connection) -> tuple[list[Node], int]:
+        """All of them, and how many orders they have not stored."""
+        return store.all_nodes(on), store.count_pending(on)
+
+    # what they say
+    def report(self, name: str, report: NodeReport, *, address: str, version: str, now: datetime) -> None:
+        """A sign of life. on_change hears of what is different in the workers, and of a node that was offline.
+
+        Raises NodeNotFound.
+        """
+        with self.database.write() as on:
+            former = _there(store.lock_node(on, name), name)
+            store.change_node(on, name, report=report, address=address, version=version, last_seen_at=to_text(now))
+            node = _there(store.get_node(on, name), name)
+            is_back = not former.is_online(now) or former.address != address
+            keys = _keys(former) | _keys(node) | store.keys_on(on, name) if is_back else _changed(former, node)
+        if is_back or keys:
+            self._tell(node, keys)
+
+    def look_for_changes(self, now: datetime) -> None:
+        """Tell on_change of nodes that have become silent. Is called every few seconds by one process.
+
+        What has been told is known to this process alone: another that takes over tells it again.
+        """
+        with self.database.read() as on:
+            fallen = [node for node in store.all_nodes(on) if self._has_fallen_silent(node, now)]
+            told = [(node, _keys(node) | store.keys_on(on, node.name)) for node in fallen]
+        for node, keys in told:
+            self._tell(node, keys)
+        self._looked_at = now
+
+    def _has_fallen_silent(self, node: Node, now: datetime) -> bool:
+        if node.last_seen_at is None or node.is_online(now):
+            return False
+        silent_at = datetime.fromisoformat(node.last_seen_at) + timedelta(seconds=OFFLINE_AFTER_S)
+        return self._looked_at is None or silent_at > self._looked_at
+
+    # what they are told
+    def order(
+        self, on: Connection, node: str, key: WorkKey, *, namespace: str, name: str, generation: int,
+        content: Mapping[str, Any],
+    ) -> bool:  # fmt: skip
+        """What is to run: insert, or update where the node had another content. The same again changes nothing.
+
+        Runs in the caller's transaction; who commits calls `nudge`. True: it is new. Raises NodeNotFound.
+        """
+        return ordering.put(on, Order(0, node, key, namespace, name, Operation.INSERT, generation, content))
+
+    def withdraw(self, on: Connection, kind: str, uid: str, part: str | None = None, *, but: str = "") -> list[str]:
+        """Let the workers of a resource end, wherever they are, but on the node named `but`. Names of the nodes that
+        must hear of it. A delete stays until its node has acknowledged it."""
+        return ordering.withdraw(on, kind, uid, part, but)
+
+    def orders_of(self, on: Connection, kind: str, uid: str) -> list[Order]:
+        """Deletes that are not acknowledged are among them."""
+        return store.orders_of(on, kind, uid)
+
+    def pending(self, name: str) -> list[Order]:
+        """What the node has not acknowledged, by seq."""
+        with self.database.read() as on:
+            return store.pending_on(on, name)
+
+    def acknowledge(self, name: str, seqs: Collection[int]) -> None:
+        """It has stored these. Acknowledged deletes are forgotten; on_change hears of them. Unknown: ignored."""
+        if not seqs:
+            return
+        with self.database.write() as on:
+            ended = ordering.acknowledge(on, name, seqs)
+            node = store.get_node(on, name)
+        if ended and node is not None:
+            self._tell(node, ended)
+
+    def synchronise(self, name: str, known: Mapping[str, int]) -> None:
+        """known: what the node has, str(key) → seq. What it lacks becomes pending again, and what it should not have is
+        withdrawn. Is called whenever a node connects; on_change hears of all that is there. Raises NodeNotFound."""
+        with self.database.write() as on:
+            node = _there(store.lock_node(on, name), name)
+            ordering.synchronise(on, name, known)
+            keys = _keys(node) | store.keys_on(on, name)
+        self._tell(node, keys)
+
+    def may_read(self, name: str, sha256: str) -> bool:
+        """Does any order of this node name this file?"""
+        with self.database.read() as on:
+            contents = store.contents_naming(on, name, sha256)
+        return any(ordering.names_file(content, sha256) for content in contents)
+
+    def _tell(self, node: Node, keys: Collection[WorkKey]) -> None:
+        for listen in self.on_change:
+            listen(node, keys)
+
+
+def _there(node: Node | None, name: str) -> Node:
+    if node is None:
+        raise NodeNotFound(f"There is no node {name!r}.", hint="The page of nodes has their names.")
+    return node
+
+
+def _keys(node: Node) -> set[WorkKey]:
+    return {worker.key for worker in node.report.workers}
+
+
+def _changed(former: Node, node: Node) -> set[WorkKey]:
+    """Workers that are new, gone, or no longer as they were."""
+    before, after = ({worker.key: worker for worker in one.report.workers} for one in (former, node))
+    return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}

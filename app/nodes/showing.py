@@ -1,0 +1,52 @@
+"""How a node looks on a page. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.nodes.model import Node, WorkerReport, WorkerState
+
+MOST_BYTES = 1 << 60
+STATES = tuple(WorkerState)
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """cpu, memory: per cent. states: in the order of their names' list, without those that no worker is in.
+
+    workers: only where they may be seen.
+    """
+
+    node: Node
+    is_online: bool
+    cpu: int
+    memory: int
+    memory_bytes: int
+    free_disk_bytes: int
+    states: tuple[tuple[WorkerState, int], ...]
+    workers: tuple[WorkerReport, ...]
+
+
+def view_of(node: Node, now: datetime, *, is_whole: bool) -> NodeView:
+    """A node may say anything of itself: what no machine can be is brought to what one can."""
+    report, count = node.report, Counter(worker.state for worker in node.report.workers)
+    return NodeView(
+        node=node, is_online=node.is_online(now), cpu=_percent(report.cpu), memory=_percent(report.memory),
+        memory_bytes=_bytes(report.memory_bytes), free_disk_bytes=_bytes(report.free_disk_bytes),
+        states=tuple((state, count[state]) for state in STATES if count[state]),
+        workers=tuple(sorted(report.workers, key=_by_name)) if is_whole else (),
+    )  # fmt: skip
+
+
+def _by_name(worker: WorkerReport) -> tuple[str, str, str]:
+    return worker.namespace, worker.owner_name, worker.key.part
+
+
+def _percent(share: float) -> int:
+    return round(100 * min(1.0, max(0.0, share)))
+
+
+def _bytes(count: int) -> int:
+    return min(MOST_BYTES, max(0, count))

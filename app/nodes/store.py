@@ -1,0 +1,168 @@
+"""Remembers nodes and their orders, in SQL. Knows no rules: they are the service's. All runs in the caller's
+transactions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.dialects import postgresql, sqlite
+
+from app.nodes.model import Node, NodeReport, Operation, Order, Side, WorkKey
+from app.nodes.tables import nodes, order_numbers, orders
+
+_IN_TURN = (orders.c.kind, orders.c.uid, orders.c.node, orders.c.part)
+"""Whoever locks several orders locks them in this turn: two would otherwise wait for each other."""
+
+
+# --- nodes ------------------------------------------------------------------------------------------
+def add_node(on: Connection, node: Node, token_hash: str) -> bool:
+    """False when there is one of this name already."""
+    insert = _insert(on)(nodes).values(
+        name=node.name, side=node.side.value, token_hash=token_hash, created_at=node.created_at, address=node.address,
+        version=node.version, last_seen_at=node.last_seen_at, report=as_text(node.report.to_json()),
+    )  # fmt: skip
+    return on.execute(insert.on_conflict_do_nothing().returning(nodes.c.name)).first() is not None
+
+
+def change_node(on: Connection, name: str, **fields: Any) -> bool:
+    """fields: side, token_hash, address, version, last_seen_at, report. False when there is no such node."""
+    values = {**fields}
+    if "report" in values:
+        values["report"] = as_text(values["report"].to_json())
+    return on.execute(sa.update(nodes).where(nodes.c.name == name).values(**values)).rowcount == 1
+
+
+def get_node(on: Connection, name: str) -> Node | None:
+    row = on.execute(sa.select(nodes).where(nodes.c.name == name)).first()
+    return _node(row) if row else None
+
+
+def lock_node(on: Connection, name: str, *, is_removing: bool = False) -> Node | None:
+    """As get_node; until the transaction ends nobody else changes it. is_removing: nor orders anything of it."""
+    wanted = sa.select(nodes).where(nodes.c.name == name).with_for_update(key_share=not is_removing)
+    row = on.execute(wanted).first()
+    return _node(row) if row else None
+
+
+def hold_node(on: Connection, name: str) -> bool:
+    """Is it there? Until the transaction ends it stays; it may be changed meanwhile."""
+    wanted = sa.select(nodes.c.name).where(nodes.c.name == name).with_for_update(read=True, key_share=True)
+    return on.execute(wanted).first() is not None
+
+
+def all_nodes(on: Connection) -> list[Node]:
+    return [_node(row) for row in on.execute(sa.select(nodes).order_by(nodes.c.name))]
+
+
+def delete_node(on: Connection, name: str) -> None:
+    on.execute(sa.delete(orders).where(orders.c.node == name))
+    on.execute(sa.delete(nodes).where(nodes.c.name == name))
+
+
+def token_hash_of(on: Connection, name: str) -> str | None:
+    found: str | None = on.execute(sa.select(nodes.c.token_hash).where(nodes.c.name == name)).scalar()
+    return found
+
+
+# --- orders -----------------------------------------------------------------------------------------
+def next_seq(on: Connection) -> int:
+    """A number that no order ever had. Its row has then done what it is for."""
+    added = on.execute(sa.insert(order_numbers)).inserted_primary_key
+    assert added is not None
+    on.execute(sa.delete(order_numbers).where(order_numbers.c.seq == added[0]))
+    return int(added[0])
+
+
+def put_order(on: Connection, order: Order) -> None:
+    """In place of the one of its key."""
+    keys = {"node": order.node, "kind": order.key.kind, "uid": order.key.uid, "part": order.key.part}
+    values = {
+        "seq": order.seq, "namespace": order.namespace, "name": order.name, "operation": order.operation.value,
+        "generation": order.generation, "content": as_text(order.content), "is_acknowledged": order.is_acknowledged,
+    }  # fmt: skip
+    insert = _insert(on)(orders).values(**keys, **values)
+    on.execute(insert.on_conflict_do_update(index_elements=list(keys), set_=values))
+
+
+def lock_order(on: Connection, node: str, key: WorkKey) -> Order | None:
+    c = orders.c
+    same = (c.node == node, c.kind == key.kind, c.uid == key.uid, c.part == key.part)
+    row = on.execute(sa.select(orders).where(*same).with_for_update()).first()
+    return _order(row) if row else None
+
+
+def orders_of(on: Connection, kind: str, uid: str, *, is_locked: bool = False) -> list[Order]:
+    """By node and part. is_locked: nobody else changes them until the transaction ends."""
+    wanted = sa.select(orders).where(orders.c.kind == kind, orders.c.uid == uid).order_by(*_IN_TURN)
+    return [_order(row) for row in on.execute(wanted.with_for_update() if is_locked else wanted)]
+
+
+def lock_orders_on(on: Connection, node: str, seqs: Collection[int] | None = None) -> list[Order]:
+    """Of this node; seqs: only these."""
+    wanted = sa.select(orders).where(orders.c.node == node).order_by(*_IN_TURN)
+    if seqs is not None:
+        wanted = wanted.where(orders.c.seq.in_(seqs))
+    return [_order(row) for row in on.execute(wanted.with_for_update())]
+
+
+def pending_on(on: Connection, node: str) -> list[Order]:
+    """By seq."""
+    wanted = sa.select(orders).where(orders.c.node == node, orders.c.is_acknowledged.is_(False))
+    return [_order(row) for row in on.execute(wanted.order_by(orders.c.seq))]
+
+
+def count_pending(on: Connection) -> int:
+    return int(on.execute(sa.select(sa.func.count()).where(~orders.c.is_acknowledged)).scalar_one())
+
+
+def keys_on(on: Connection, node: str) -> set[WorkKey]:
+    wanted = sa.select(orders.c.kind, orders.c.uid, orders.c.part).where(orders.c.node == node)
+    return {WorkKey(*row) for row in on.execute(wanted)}
+
+
+def has_work(on: Connection, node: str) -> bool:
+    """Has it anything to run? What it is to end does not count."""
+    is_work = orders.c.operation != Operation.DELETE.value
+    return on.execute(sa.select(orders.c.seq).where(orders.c.node == node, is_work).limit(1)).first() is not None
+
+
+def acknowledge(on: Connection, seqs: Collection[int]) -> None:
+    on.execute(sa.update(orders).where(orders.c.seq.in_(seqs)).values(is_acknowledged=True))
+
+
+def forget(on: Connection, seqs: Collection[int]) -> None:
+    on.execute(sa.delete(orders).where(orders.c.seq.in_(seqs)))
+
+
+def contents_naming(on: Connection, node: str, text: str) -> list[Mapping[str, Any]]:
+    """Of orders in whose content this text stands somewhere. text: without what LIKE understands."""
+    wanted = sa.select(orders.c.content).where(orders.c.node == node, orders.c.content.like(f"%{text}%"))
+    return [json.loads(row.content) for row in on.execute(wanted)]
+
+
+def _node(row: Any) -> Node:
+    return Node(
+        name=row.name, side=Side(row.side), created_at=row.created_at, address=row.address, version=row.version,
+        last_seen_at=row.last_seen_at, report=NodeReport.from_json(json.loads(row.report)),
+    )  # fmt: skip
+
+
+def _order(row: Any) -> Order:
+    return Order(
+        seq=row.seq, node=row.node, key=WorkKey(row.kind, row.uid, row.part), namespace=row.namespace, name=row.name,
+        operation=Operation(row.operation), generation=row.generation, content=json.loads(row.content),
+        is_acknowledged=bool(row.is_acknowledged),
+    )  # fmt: skip
+
+
+def as_text(data: Mapping[str, Any]) -> str:
+    """What the columns hold: the same for what is the same."""
+    return json.dumps(data, allow_nan=False, sort_keys=True)
+
+
+def _insert(on: Connection) -> Any:
+    return sqlite.insert if on.dialect.name == "sqlite" else postgresql.insert

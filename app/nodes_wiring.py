@@ -1,0 +1,29 @@
+"""Puts nodes together from the settings."""
+
+from __future__ import annotations
+
+import logging
+
+import redis
+from redis import Redis
+
+from app.accounts.secrets import Keeper
+from app.kit.records import NUDGES
+from app.kit.sql import Database
+from app.nodes.service import Nodes
+from app.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+
+def open_nodes(settings: Settings, database: Database, client: Redis) -> Nodes:
+    """Nothing connects before it is used."""
+
+    def nudge(node: str) -> None:
+        """Redis being away: the node hears of it a few seconds later, when it is looked for what it has not stored."""
+        try:
+            client.publish(f"{NUDGES}node:{node}", "")
+        except redis.RedisError as error:
+            logger.warning("Node %s is told a little later: %s", node, error)
+
+    return Nodes(database, Keeper(settings.secret_key.get_secret_value()), nudge)

@@ -1,0 +1,32 @@
+"""`modelmill sftp`: the embedded SFTP door, until it is told to end."""
+
+from __future__ import annotations
+
+from app.kit.command import CannotStart
+
+
+def sftp() -> None:
+    """Serve the data homes over SFTP; `modelmill up` does so by itself."""
+    from app.accounts_wiring import MIGRATIONS
+    from app.homes.door.embedded.server import ServerOptions, serve
+    from app.homes_wiring import homes_options
+    from app.kit import logs
+    from app.kit.sql import Database
+    from app.kit.sql.migrating import upgrade
+    from app.settings import load_settings
+
+    settings = load_settings()
+    if settings.sftp != "embedded":
+        raise CannotStart(
+            f"SFTP is {settings.sftp} here, not embedded", hint="Set MODELMILL_SFTP=embedded, or do not run this."
+        )
+    logs.configure(settings.log_format, settings.log_level)
+    database = Database(settings.database)
+    try:
+        upgrade(database, MIGRATIONS)
+        serve(
+            database, homes_options(settings),
+            ServerOptions(settings.sftp_address, settings.sftp_port, settings.data_dir / "sftp", settings.sftp_idle_s),
+        )  # fmt: skip
+    finally:
+        database.close()

@@ -1,0 +1,133 @@
+"""Tasks and the cluster as tables and lines. Pure: JSON in, something to print out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from app.kit.clock import age
+
+Json = dict[str, Any]
+PIPE_COLUMNS = 240
+COLORS = {"SUCCEEDED": "green", "FAILED": "red", "CANCELED": "yellow", "RUNNING": "cyan"}
+
+
+def wide_console() -> Console:
+    """A terminal is as wide as it is; a pipe takes whole lines."""
+    console = Console()
+    return console if console.is_terminal else Console(width=PIPE_COLUMNS)
+
+
+def tasks_table(records: Iterable[Json], now: datetime) -> Table:
+    table = Table("task", "name", "state", "GPUs", "attempt", "age", "", box=None, header_style="bold")
+    table.columns[0].no_wrap = True  # to be copied, and to be found by grep
+    for record in records:
+        last = record["latest_attempt"]
+        table.add_row(
+            record["task_id"],
+            escape(record["name"]),
+            Text(record["state"], style=COLORS.get(record["state"], "")),
+            str(record["demand"]["gpus"]),
+            str(last["attempt_no"]) if last else "–",
+            age(record["created_at"], now),
+            escape(record["waiting_reason"] or record["error_summary"]),
+        )
+    return table
+
+
+def task_lines(record: Json) -> Iterator[str]:
+    yield f"task      {record['task_id']}"
+    if record["name"]:
+        yield f"name      {record['name']}"
+    yield f"workload  {record['workload']}"
+    yield f"state     {record['state']}{_because(record)}"
+    if record["position"] is not None:
+        yield f"position  {record['position']} in line"
+    if record["next_run_at"] and record["position"] is not None:
+        yield f"next try  {record['next_run_at']}"
+    yield f"needs     {_demand(record['demand'])}"
+    yield f"created   {record['created_at']}"
+    if record["ended_at"]:
+        yield f"ended     {record['ended_at']}"
+    for attempt in record["attempts"]:
+        yield from _attempt_lines(attempt)
+    for artifact in record["artifacts"]:
+        yield f"artifact  {artifact['file']}"
+    for made in record["conversions"]:
+        became = f"job {made['job_id']}" if made["job_id"] else made["problem"] or "being made"
+        yield f"convert   {made['artifact'] or 'its model'}: {became}"
+
+
+def nodes_table(seen: Json) -> Table:
+    table = Table("node", "address", "GPUs held", "GPUs free", "CPUs free", "held by", box=None, header_style="bold")
+    for node in seen["nodes"]:
+        total, free = node["total_gpus"], node["free_gpus"]
+        table.add_row(
+            node["node_id"][:12],
+            escape(node["address"]),
+            f"{total - free:g} of {total:g}",
+            f"{free:g}",
+            f"{node['free_cpus']:g} of {node['total_cpus']:g}",
+            escape(", ".join(_held_on(node["node_id"], seen["holders"])))
+            or ("–" if node["may_train"] else "no training"),
+        )
+    return table
+
+
+def cluster_lines(seen: Json) -> Iterator[str]:
+    if not seen["is_on"]:
+        yield "This installation trains nothing: it has no Ray cluster."
+        return
+    if seen["seen_at"] is None:
+        yield "No scheduler has looked at the cluster for some time: is `dramatiq actors --queues training` running?"
+        return
+    if seen["unreachable_since"]:
+        yield f"Ray has not answered since {seen['unreachable_since']}; this is as it was last seen."
+    for held in seen["holders"]:
+        which = f" for {held['task_id']} ({held['state']})" if held["task_id"] else ""
+        reserved = held["gpus"] - sum(held["by_node"].values())
+        yield f"{held['user']}: {_gpus(held['gpus'])}{which}" + (
+            f", {reserved:g} of them reserved" if reserved > 0 else ""
+        )
+    yield f"{seen['queued']} in line · seen {seen['seen_at']}"
+
+
+def _attempt_lines(attempt: Json) -> Iterator[str]:
+    facts = [attempt["ray_status"], attempt["failure_kind"] or ""]
+    facts += [f"exit code {attempt['exit_code']}"] if attempt["exit_code"] is not None else []
+    facts += [f"from {attempt['start_time']}"] if attempt["start_time"] else []
+    facts += [f"to {attempt['end_time']}"] if attempt["end_time"] else []
+    yield f"attempt {attempt['attempt_no']} {attempt['ray_submission_id']}  {'  '.join(filter(None, facts))}".rstrip()
+    if attempt["message"]:
+        yield from (f"          {line}" for line in attempt["message"].splitlines())
+    folder = attempt["folder"]
+    if folder and folder["path"]:
+        until = f", kept until {folder['purge_at']}" if folder["purge_at"] else ""
+        yield f"          {folder['path']}{until}"
+
+
+def _because(record: Json) -> str:
+    why = record["waiting_reason"] or record["error_summary"]
+    return f"  {why}" if why else ""
+
+
+def _demand(demand: Json) -> str:
+    nodes, per_node = demand["nodes"], demand["gpus_per_node"]
+    spread = f" ({nodes} nodes with {per_node} each)" if nodes > 1 else ""
+    return f"{_gpus(demand['gpus'])}{spread}, {demand['cpus']:g} CPUs"
+
+
+def _gpus(count: float) -> str:
+    return f"{count:g} GPU" + ("" if count == 1 else "s")
+
+
+def _held_on(node_id: str, holders: Iterable[Json]) -> Iterator[str]:
+    for held in holders:
+        if gpus := held["by_node"].get(node_id):
+            yield f"{held['user']} {gpus:g}"

@@ -1,0 +1,197 @@
+"""The commands about tasks and the cluster."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.kit.command import EPILOG, Ended, Exit, Unreachable
+from app.kit.errors import BadRequest, NotFound
+from app.kit.service_options import AsJson, Url, token, url_of
+
+if TYPE_CHECKING:
+    from app.training.client import Client
+
+STDIN = "-"
+SEARCHED_AT_MOST = 1000
+FULL_ID = re.compile(r".+-[0-9]{8}-[0-9]{6}-[0-9a-z]{4,}")
+GOES_ON = "Ctrl-C while following leaves the task as it is; `modelmill train cancel` ends it. "
+
+TaskId = Annotated[str, typer.Argument(metavar="TASK", help="Id of the task, or the end of it, or another part.")]
+commands = typer.Typer(help="Train on the Ray cluster: submit, list, show, follow, cancel.", no_args_is_help=True,
+                       epilog=GOES_ON + EPILOG)  # fmt: skip
+
+
+@commands.command(epilog=GOES_ON + EPILOG)
+def submit(
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The task as YAML or JSON; - reads it from stdin.")],
+    follow: Annotated[
+        bool, typer.Option("--follow/--no-follow", "--wait/--no-wait", help="Follow it to the end, or just submit.")
+    ] = True,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Download here what `convert:` made of the result."),
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Follow no longer; the task itself goes on (exit code 1).")
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Put a task at the end of the line, and follow it: its state, its log, and the conversion that it asks for."""
+    from app.training.cli.following import Following
+
+    spec = _read(file)
+    with client_of(context, url) as client:
+        record = _submitted(client, spec)
+        if not follow:
+            typer.echo(json.dumps(record, indent=2) if as_json else record["task_id"])
+            return
+        following = Following(client, record["task_id"], timeout_s=timeout, is_quiet=as_json)
+        record, job = following.to_the_end(), None
+        if record["state"] == "SUCCEEDED":
+            job = following.conversion(out)
+    if as_json:
+        typer.echo(json.dumps({"task": record, "job": job}, indent=2))
+    _end(record, job)
+
+
+@commands.command("list")
+def list_tasks(
+    context: typer.Context,
+    state: Annotated[str | None, typer.Option(metavar="QUEUED|PENDING_RESOURCES|RUNNING|SUCCEEDED|…")] = None,
+    workload: Annotated[str | None, typer.Option(metavar="ppo|grpo|sft|script")] = None,
+    search: Annotated[str | None, typer.Option("--search", "-q", help="Text in id or name.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 20,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """My tasks, newest first."""
+    with client_of(context, url) as client:
+        wanted = {"state": state.upper() if state else None, "workload": workload.lower() if workload else None}
+        records = list(client.tasks(limit=limit, q=search, **wanted))
+    if as_json:
+        typer.echo(json.dumps(records, indent=2))
+        return
+    if not records:
+        typer.echo("There are no tasks.")
+        return
+    from app.training.cli.tables import tasks_table, wide_console
+
+    wide_console().print(tasks_table(records, datetime.now(UTC)))
+
+
+@commands.command()
+def show(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
+    """What is known of a task: its state, why it waits, its attempts, and what it left."""
+    from app.training.cli.tables import task_lines
+
+    with client_of(context, url) as client:
+        record = task_of(client, task)
+    typer.echo(json.dumps(record, indent=2) if as_json else "\n".join(task_lines(record)))
+
+
+@commands.command()
+def logs(
+    context: typer.Context,
+    task: TaskId,
+    tail: Annotated[int, typer.Option(min=1, max=5000, metavar="LINES", help="How many of the last lines.")] = 2000,
+    attempt: Annotated[
+        int | None, typer.Option(min=1, max=999, metavar="NUMBER", help="Of which attempt; default the last.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task has ended.")] = False,
+    url: Url = None,
+) -> None:
+    """The end of a task's log."""
+    from app.training.cli.following import Following
+
+    with client_of(context, url) as client:
+        task_id = task_of(client, task)["task_id"]
+        if follow and attempt is None:
+            Following(client, task_id, is_quiet=False, is_only_log=True, tail=tail).to_the_end()
+            return
+        sys.stdout.buffer.write(client.log(task_id, tail=tail, attempt_no=attempt))
+        sys.stdout.flush()
+
+
+@commands.command()
+def cancel(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
+    """End a task that waits or runs."""
+    with client_of(context, url) as client:
+        record = client.cancel(task_of(client, task)["task_id"])
+    if as_json:
+        typer.echo(json.dumps(record, indent=2))
+    elif record["state"] == "CANCELED":
+        typer.echo(f"Task {record['task_id']} is cancelled.")
+    else:
+        typer.echo(f"Task {record['task_id']} is being stopped, which takes some seconds.")
+
+
+@commands.command()
+def cluster(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
+    """The nodes of the cluster, and who holds how many GPUs."""
+    with client_of(context, url) as client:
+        seen = client.cluster()
+    if as_json:
+        typer.echo(json.dumps(seen, indent=2))
+        return
+    from app.training.cli.tables import cluster_lines, nodes_table, wide_console
+
+    console = wide_console()
+    if seen["nodes"]:
+        console.print(nodes_table(seen))
+    for line in cluster_lines(seen):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def client_of(context: typer.Context, url: str | None) -> Client:
+    from app.training.client import Client
+
+    return Client(url_of(context, url), token=token())
+
+
+def task_of(client: Client, part: str) -> dict[str, Any]:
+    """The record of the task whose id this is, or is a part of. Raises NotFound, or BadRequest when it fits several."""
+    if FULL_ID.fullmatch(part):
+        return client.task(part)
+    found = [one["task_id"] for one in client.tasks(limit=SEARCHED_AT_MOST, q=part) if part in one["task_id"]]
+    if not found:
+        raise NotFound(f"there is no task {part}", hint="`modelmill train list` shows those there are.")
+    if len(found) > 1:
+        raise BadRequest(f"{part} is part of {len(found)} ids: {', '.join(found[:5])}", hint="Give more of the id.")
+    return client.task(found[0])
+
+
+def _submitted(client: Client, spec: bytes) -> dict[str, Any]:
+    """When the connection breaks nobody knows whether it was taken; asked again with the same key, it is so once."""
+    key = str(uuid.uuid4())
+    try:
+        return client.submit(spec, idempotency_key=key)
+    except Unreachable:
+        return client.submit(spec, idempotency_key=key)
+
+
+def _read(file: str) -> bytes:
+    if file == STDIN:
+        return sys.stdin.buffer.read()
+    try:
+        return Path(file).read_bytes()
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {file}", hint="Name the YAML of the task, or - for stdin.") from None
+    except OSError as error:
+        raise BadRequest(f"{file} cannot be read: {error.strerror}") from error
+
+
+def _end(record: dict[str, Any], job: dict[str, Any] | None) -> None:
+    if record["state"] == "CANCELED":
+        raise Ended(Exit.CANCELLED)
+    if record["state"] != "SUCCEEDED" or (job is not None and job["status"] != "COMPLETED"):
+        raise Ended(Exit.FAILED)

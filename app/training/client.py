@@ -1,0 +1,61 @@
+"""A client of the training API for programs and the command line. Prints nothing. Its errors: see Remote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from app.kit.remote import Remote
+
+TASKS = "/api/v2/tasks"
+MOST_LINES = 5000
+PAGE = 200
+Record = dict[str, Any]
+
+
+class Client(Remote):
+    def submit(self, spec: bytes, *, idempotency_key: str) -> Record:
+        """Safe to send again with the same key: that gives the same task."""
+        headers = {"Content-Type": "application/yaml", "Idempotency-Key": idempotency_key}
+        return self._json("POST", TASKS, content=spec, headers=headers)
+
+    def task(self, task_id: str) -> Record:
+        return self._json("GET", f"{TASKS}/{task_id}")
+
+    def tasks(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
+        """Newest first, page by page, at most `limit`. filters: workload, state, since, until, q."""
+        wanted: dict[str, Any] = {key: value for key, value in filters.items() if value}
+        left = limit
+        while left > 0:
+            page = self._json("GET", TASKS, params={**wanted, "limit": min(left, PAGE)})
+            yield from page["tasks"]
+            left -= len(page["tasks"])
+            if not page["next_cursor"]:
+                return
+            wanted["cursor"] = page["next_cursor"]
+
+    def cancel(self, task_id: str) -> Record:
+        return self._json("POST", f"{TASKS}/{task_id}/cancel")
+
+    def log(self, task_id: str, *, tail: int = MOST_LINES, attempt_no: int | None = None) -> bytes:
+        """The last lines of an attempt's log. Raises ApiError with code LOG_NOT_FOUND while there is none."""
+        params = {"tail": tail, **({"attempt": attempt_no} if attempt_no is not None else {})}
+        with self._answer("GET", f"{TASKS}/{task_id}/logs", params=params) as answer:
+            return answer.read()
+
+    def cluster(self) -> Record:
+        return self._json("GET", "/api/v2/cluster")
+
+    def conversion(self, job_id: str) -> Record:
+        """The conversion job that was made of a task's result."""
+        return self._json("GET", f"/jobs/{job_id}")
+
+    def download(self, job_id: str, folder: Path) -> list[Path]:
+        """The files of a conversion job that are results, reports or logs, into the folder."""
+        found = self._json("GET", f"/jobs/{job_id}/artifacts")["artifacts"]
+        wanted = [(Path(artifact["name"]).name, artifact) for artifact in found if "/input/" not in artifact["key"]]
+        return [
+            self._save(f"/jobs/{job_id}/artifacts/{name}", folder / name, artifact["sha256"])
+            for name, artifact in wanted
+        ]

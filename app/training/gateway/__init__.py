@@ -1,0 +1,93 @@
+"""What training asks of Ray, and nothing of how. `ray_gateway` is the one module that imports ray.
+
+Every method may raise RayUnreachable, after at most some seconds: then nothing is known of jobs and nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from app.training.model import Node
+
+
+class RayStatus(StrEnum):
+    """Ray's words for its jobs. PENDING: its supervisor is not up; a job that waits for GPUs inside is RUNNING."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    STOPPED = "STOPPED"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+
+    @property
+    def is_terminal(self) -> bool:
+        return self in (RayStatus.STOPPED, RayStatus.SUCCEEDED, RayStatus.FAILED)
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What is submitted. resources: of the entry point, besides CPUs and GPUs. env: no secrets, Ray shows it to all."""
+
+    submission_id: str
+    entrypoint: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    cpus: float = 0
+    gpus: float = 0
+    resources: Mapping[str, float] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RayJob:
+    """started_ms, ended_ms: Unix time. error_type: Ray's own, "" if none. message: on failure the last lines of its
+    log, with colours. driver_node_id: where its program runs."""
+
+    submission_id: str
+    status: RayStatus
+    message: str = ""
+    error_type: str = ""
+    exit_code: int | None = None
+    ray_job_id: str = ""
+    driver_node_id: str = ""
+    started_ms: int | None = None
+    ended_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class PlacementGroup:
+    """Of the job ray_job_id. bundles: (node_id, gpus, cpus); node_id is "" while the group waits."""
+
+    ray_job_id: str
+    is_placed: bool
+    bundles: tuple[tuple[str, float, float], ...] = ()
+
+
+class Gateway(Protocol):
+    def submit(self, submission: Submission) -> None:
+        """Returns when Ray has it; if it had it before, that is fine. Raises RayRefused."""
+
+    def job(self, submission_id: str) -> RayJob | None:
+        """None: Ray answers, and knows none of this name."""
+
+    def stop(self, submission_id: str) -> None:
+        """Ask for its end. Nothing happens to one that is PENDING, has ended or is unknown."""
+
+    def nodes(self) -> tuple[Node, ...]:
+        """The living ones, with what is free on each at this moment."""
+
+    def placement_groups(self) -> tuple[PlacementGroup, ...]:
+        """Those that exist, of all jobs."""
+
+    def log_tail(self, job: RayJob, lines: int) -> bytes:
+        """The last lines of what its program has written; b"" if there is nothing, or the node is gone."""
+
+    def log(self, job: RayJob) -> Iterator[bytes]:
+        """All that its program has written, in chunks; nothing if the node is gone."""
+
+    def close(self) -> None: ...
+
+
+__all__ = ["Gateway", "PlacementGroup", "RayJob", "RayStatus", "Submission"]

@@ -1,0 +1,227 @@
+"""The one module that imports ray, which it does when a gateway is opened. It asks and answers, and decides nothing.
+
+Every call has a deadline, which Ray's own functions have not. GlobalState and get_log() wait in Ray's C++ for a GCS
+that is gone, and after a minute that C++ ends the whole process; JobSubmissionClient sends without a time-out. So the
+GCS is asked with the stubs that Ray generates for it, over Ray's own channel (with its TLS and keep-alive), and jobs
+and logs by the SDK's client with a time-out put into the one method through which it sends.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+from app.kit.command import CannotStart
+from app.training.errors import RayRefused
+from app.training.gateway import PlacementGroup, RayJob, Submission, translating
+from app.training.gateway.deadline import Deadline
+from app.training.model import Node
+
+SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+MOST_TAIL_BYTES = 4 << 20
+LONGEST_LOG_S = 600
+OVERRULING = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")
+ALL_LINES = -1
+
+
+@dataclass(frozen=True)
+class RayOptions:
+    """address: of the job server. gcs_address: host:port. token: of a cluster with RAY_AUTH_MODE=token."""
+
+    address: str
+    gcs_address: str
+    token: str = field(default="", repr=False)
+    worker_resource: str = "worker_node"
+    timeout_s: float = 5
+
+
+class RayGateway:
+    """A Gateway (see there) to a real cluster. It connects when it is asked something, and anew after a fault."""
+
+    def __init__(self, options: RayOptions) -> None:
+        """Raises CannotStart if Ray is not installed. Takes no connection."""
+        _quieten()
+        try:
+            self._ray = _Ray()
+        except ImportError as error:
+            raise CannotStart(
+                f"Ray is not installed here ({error}).", hint="Install it: pip install 'modelmill[train]'"
+            ) from error
+        self._options = options
+        self._deadline = Deadline(options.timeout_s)
+        self._client: Any = None
+        self._channel: Any = None
+
+    def submit(self, submission: Submission) -> None:
+        if not SAFE_ID.fullmatch(submission.submission_id):  # with a slash Ray keeps it, and can never end it
+            raise RayRefused(f"{submission.submission_id!r} cannot be the name of a Ray job.")
+        with self._asking_jobs() as client:
+            try:
+                client.submit_job(**translating.to_arguments(submission))
+            except OSError:  # among them a bad body, which is also a ValueError
+                raise
+            except (ValueError, TypeError) as error:
+                raise translating.refused(error) from error
+            except RuntimeError as error:
+                if translating.is_duplicate(error, submission.submission_id):
+                    return
+                if translating.is_refusal(error):
+                    raise translating.refused(error) from error
+                raise
+
+    def job(self, submission_id: str) -> RayJob | None:
+        with self._asking_jobs() as client:
+            try:
+                details = client.get_job_info(submission_id)
+            except RuntimeError as error:
+                if translating.is_missing(error):
+                    return None
+                raise
+            return translating.to_job(submission_id, details)
+
+    def stop(self, submission_id: str) -> None:
+        with self._asking_jobs() as client:
+            try:
+                client.stop_job(submission_id)
+            except RuntimeError as error:
+                if not translating.is_missing(error):
+                    raise
+
+    def nodes(self) -> tuple[Node, ...]:
+        ray = self._ray
+        with self._asking_gcs() as channel:
+            infos = self._ask(
+                ray.stubs.NodeInfoGcsServiceStub(channel).GetAllNodeInfo, ray.messages.GetAllNodeInfoRequest()
+            )
+            resources = ray.stubs.NodeResourceInfoGcsServiceStub(channel).GetAllAvailableResources
+            available = self._ask(resources, ray.messages.GetAllAvailableResourcesRequest())
+        living = (node for node in infos.node_info_list if node.state == ray.tables.GcsNodeInfo.ALIVE)
+        return translating.to_nodes(living, available.resources_list, self._options.worker_resource)
+
+    def placement_groups(self) -> tuple[PlacementGroup, ...]:
+        ray = self._ray
+        with self._asking_gcs() as channel:
+            every = ray.stubs.PlacementGroupInfoGcsServiceStub(channel).GetAllPlacementGroup
+            found = self._ask(every, ray.messages.GetAllPlacementGroupRequest()).placement_group_table_data
+        table = ray.tables.PlacementGroupTableData
+        existing = (group for group in found if group.state != table.REMOVED)
+        return tuple(translating.to_group(group, is_placed=group.state == table.CREATED) for group in existing)
+
+    def log_tail(self, job: RayJob, lines: int) -> bytes:
+        """Of very long lines the last MOST_TAIL_BYTES; of what does not come in time, what came."""
+        tail = b""
+        with self._deadline, self._translating(self._options.address):
+            # Ray gives up on a silent node before we give up on Ray.
+            for chunk in self._log_of(job, lines, within_s=self._options.timeout_s * 0.6):
+                tail = (tail + chunk)[-MOST_TAIL_BYTES:]
+                if self._deadline.has_passed:
+                    break
+        return tail
+
+    def log(self, job: RayJob) -> Iterator[bytes]:
+        with self._translating(self._options.address):
+            yield from self._log_of(job, ALL_LINES, within_s=LONGEST_LOG_S)
+
+    def close(self) -> None:
+        channel, self._channel, self._client = self._channel, None, None
+        if channel is not None:
+            channel.close()
+
+    def _log_of(self, job: RayJob, lines: int, *, within_s: float) -> Iterator[bytes]:
+        """What get_log() of the SDK asks, but of the address that is set, and with an end to the waiting."""
+        if not job.driver_node_id:
+            return
+        asked = {
+            "node_id": job.driver_node_id,
+            "filename": f"job-driver-{job.submission_id}.log",
+            "lines": lines,
+            "timeout": math.ceil(within_s),
+        }
+        with self._jobs().stream(f"/api/v0/logs/file?{urlencode(asked)}") as answer:
+            if answer.status_code == 500:  # the node is gone, or has no such file
+                return
+            answer.raise_for_status()
+            yield from answer.iter_content(chunk_size=None)
+
+    @contextmanager
+    def _asking_jobs(self) -> Iterator[Any]:
+        with self._deadline, self._translating(self._options.address):
+            yield self._jobs()
+
+    @contextmanager
+    def _asking_gcs(self) -> Iterator[Any]:
+        with self._deadline, self._translating(self._options.gcs_address):
+            if self._channel is None:
+                self._channel = self._ray.init_grpc_channel(self._options.gcs_address)
+            yield self._channel
+
+    def _jobs(self) -> Any:
+        if self._client is None:
+            headers = dict(_authorization(self._options.token))
+            client_class = _client_class(self._ray.JobSubmissionClient, self._deadline)
+            self._client = client_class(self._options.address, headers=headers)
+        return self._client
+
+    def _ask(self, method: Any, request: Any) -> Any:
+        metadata = tuple((name.lower(), value) for name, value in _authorization(self._options.token))
+        return method(request, timeout=self._deadline.left_s, metadata=metadata)
+
+    @contextmanager
+    def _translating(self, address: str) -> Iterator[None]:
+        try:
+            yield
+        except self._ray.faults as error:
+            self.close()  # whatever is cached may lead to what is gone
+            raise translating.unreachable(address, error) from error
+
+
+class _Ray:
+    """What is used of Ray. Raises ImportError where it is not installed, or without its `default` extra."""
+
+    def __init__(self) -> None:
+        import grpc
+        from ray._private.grpc_utils import init_grpc_channel
+        from ray.core.generated import gcs_pb2, gcs_service_pb2, gcs_service_pb2_grpc
+        from ray.exceptions import RayError
+        from ray.job_submission import JobSubmissionClient
+
+        self.JobSubmissionClient = JobSubmissionClient
+        self.init_grpc_channel = init_grpc_channel
+        self.messages, self.stubs, self.tables = gcs_service_pb2, gcs_service_pb2_grpc, gcs_pb2
+        # RuntimeError: what the SDK makes of an HTTP status; ValueError: of a body that it does not understand.
+        self.faults: tuple[type[Exception], ...] = (OSError, RuntimeError, ValueError, grpc.RpcError, RayError)
+
+
+def _client_class(base: Any, deadline: Deadline) -> Any:
+    class Client(base):  # type: ignore[misc]  # Ray is imported late, and is not looked into by mypy
+        def _do_request(self, method: str, endpoint: str, **arguments: Any) -> Any:
+            return super()._do_request(method, endpoint, timeout=deadline.left_s, **arguments)
+
+        def stream(self, endpoint: str) -> Any:
+            return self._do_request("GET", endpoint, stream=True, hooks={"response": _leave_unread})
+
+    return Client
+
+
+def _leave_unread(answer: Any, **_: object) -> None:
+    """The SDK looks for a refused token in the text of every answer, and would read a whole log into memory for it."""
+    if answer.status_code == 200:
+        answer.__class__ = type("Unread", (type(answer),), {"text": ""})
+
+
+def _authorization(token: str) -> Iterator[tuple[str, str]]:
+    if token:
+        yield "Authorization", f"Bearer {token}"
+
+
+def _quieten() -> None:
+    """Nothing is sent to Ray's makers, and no address but the one that is set is used."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    for name in OVERRULING:
+        os.environ.pop(name, None)

@@ -1,0 +1,105 @@
+"""What a scrape finds out of training at its moment: the tasks from SQL, the cluster as the scheduler last saw it.
+
+One query and one key of Redis, however many tasks have ended; what the scheduler counts is told with the sums of all
+processes (see app.kit.metrics).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+
+import redis
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from app.kit import clock
+from app.kit.clock import from_text
+from app.kit.sql import Database
+from app.kit.sql.glance import Glance
+from app.training.model import ACTIVE, WAITING, State
+from app.training.service import ClusterPicture, ClusterView
+from app.training.store import Crowd, census
+
+UNENDED = tuple(state for state in State if state in WAITING | ACTIVE)
+
+
+class TrainingCollector(Collector):
+    """picture: with a client of short time-outs. now: for tests."""
+
+    def __init__(self, database: Database, picture: ClusterPicture, *, now: Callable[[], datetime] = clock.now) -> None:
+        self._census = Glance(database, census)
+        self._picture = picture
+        self._now = now
+
+    def collect(self) -> Iterable[Metric]:
+        """Without the database nothing of the tasks, without Redis nothing of the cluster."""
+        crowds = self._census.take()
+        if crowds is not None:
+            yield from task_families(crowds, self._now())
+        try:
+            view = self._picture.get()
+        except redis.RedisError:
+            return
+        yield _gauge(
+            "modelmill_training_scheduler_up", "1 when a scheduler has looked at the cluster within the last minute.",
+            view is not None,
+        )  # fmt: skip
+        if view is not None:
+            yield from cluster_families(view, self._now())
+
+
+def task_families(crowds: Sequence[Crowd], now: datetime) -> Iterable[Metric]:
+    counts = {crowd.state: crowd.tasks for crowd in crowds}
+    waiting_since = min((crowd.waited_since for crowd in crowds if crowd.state in WAITING), default=None)
+    yield _by_state(
+        "modelmill_training_tasks", "Training tasks that have not ended, by state.",
+        {state.value: counts.get(state, 0) for state in UNENDED},
+    )  # fmt: skip
+    yield _gauge(
+        "modelmill_training_oldest_waiting_age_seconds", "How long the longest waiting task is in line; 0 without one.",
+        _age_s(waiting_since, now) if waiting_since else 0.0,
+    )  # fmt: skip
+
+
+def cluster_families(view: ClusterView, now: datetime) -> Iterable[Metric]:
+    yield _gauge(
+        "modelmill_training_look_age_seconds", "Time since the scheduler last looked at the cluster.",
+        _age_s(view.seen_at, now),
+    )  # fmt: skip
+    yield _gauge(
+        "modelmill_training_ray_up", "1 when Ray answered the scheduler's last look.", view.unreachable_since is None
+    )
+    nodes = sum(node.may_train for node in view.nodes)
+    yield _gauge("modelmill_training_nodes", "Living nodes that may train, as last seen.", nodes)
+    yield _by_state("modelmill_training_gpus", "GPUs of nodes that may train, by what they are up to.", gpus(view))
+
+
+def gpus(view: ClusterView) -> dict[str, float]:
+    """Each GPU of nodes that may train once. Ray calls free what it has promised to a task and not given it yet."""
+    total = held = free = 0.0
+    for node in view.nodes:
+        if not node.may_train:
+            continue
+        of_tasks = sum(holder.by_node.get(node.node_id, 0.0) for holder in view.holders)
+        total += node.total_gpus
+        held += of_tasks
+        free += max(min(node.free_gpus, node.total_gpus - of_tasks), 0.0)  # one that ends holds what Ray has freed
+    owed = sum(max(holder.gpus - sum(holder.by_node.values()), 0.0) for holder in view.holders)
+    promised = min(owed, free)
+    return {"held": held, "promised": promised, "outside": max(total - held - free, 0.0), "free": free - promised}
+
+
+def _age_s(since: str, now: datetime) -> float:
+    return max(0.0, (now - from_text(since)).total_seconds())
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def _by_state(name: str, text: str, values: dict[str, float]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=["state"])
+    for state, value in values.items():
+        family.add_metric([state], value)
+    return family

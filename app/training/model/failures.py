@@ -1,0 +1,198 @@
+"""Why an attempt ended without success, from what Ray says of it and what its program wrote. Pure; any text will do.
+
+The order decides, first match first:
+1. it was to be stopped, or was stopped → CANCELED; Ray does not know it any more → LOST
+2. verl found too few GPUs (the words of its versions 0.3 to 0.10), or Ray could not place the driver in time
+   → INSUFFICIENT_RESOURCES
+3. Ray's own process for the job, its node or a node of its actors died → INFRA_ERROR
+4. its environment or command could not be set up; the exception it ended with is one of paths, modules or Hydra's
+   configuration → USER_ERROR
+5. a GPU's or the machine's memory ran out, or the kernel killed it → OUT_OF_MEMORY
+6. any other exception or exit code → RUNTIME_ERROR; else UNKNOWN
+
+Ray's message holds the last ten lines of the log only, in colours, and what was written last is often noise of other
+processes: so the tail of the log is read too. Sentences are matched with their numbers in them, because a traceback
+quotes the source line that has the same words. Every pattern is anchored or bounded: time is linear in the text.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain
+
+from app.training.model.task import FailureKind
+from app.training.model.wreckage import Said, read
+
+SUMMARY_CHARS = 300
+NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
+
+TOO_FEW = re.compile(
+    rf"Total available GPUs\s{{1,9}}{NUMBER}\s{{1,9}}is less than total desired GPUs\s{{1,9}}{NUMBER}"
+    rf"|Resource pool [^\s:]{{1,99}}: {NUMBER}\*{NUMBER} ?cannot be satisfied in this ray cluster"
+    rf"|Cannot satisfy placement group requirement for pool '[^'\n]{{1,99}}' requiring {NUMBER} GPUs"
+)
+NODE_DIED = re.compile(
+    r"The actor (?:died|is dead) because its node has died"
+    r"|Task failed (?:because the node it was running on is dead|due to the node .{0,60}dead or unavailable)"
+    r"|Owner's node has crashed"
+    r"|^ray\.exceptions\.(?:LocalRaylet|Node)DiedError\b"
+)
+MISUSE = re.compile(
+    r"^(?:Could not (?:override|append|find) |Cannot find primary config |Error parsing override |Error merging "
+    r"|Override \S{1,300} looks like |no viable alternative at input |mismatched input |extraneous input "
+    r"|token recognition error |In '[^'\n]{1,300}': )"
+    r"|^\S{1,300}: (?:error: (?:unrecognized arguments|the following arguments are required|argument )"
+    r"|No module named |can't open file '|Error while finding module specification for )"
+    r"|^ImportError: cannot import name "
+)
+"""Of Hydra, of argparse, of the interpreter: they end without a traceback."""
+OUT_OF_MEMORY = re.compile(
+    r"(?:CUDA|HIP|NPU|XPU) out of memory"
+    r"|CUDA error: out of memory"
+    r"|^(?:\w{1,99}\.){0,9}(?:RayTaskError\()?OutOfMemoryError\)?: "
+    r"|DefaultCPUAllocator: can't allocate memory"
+    r"|killed due to the node running low on memory"
+    r"|[1-9]\d{0,5} Workers \(tasks / actors\) killed due to memory pressure"
+    r"|^MemoryError(?::|$)"
+)
+USER_EXCEPTIONS = frozenset({
+    "FileNotFoundError", "IsADirectoryError", "NotADirectoryError", "PermissionError", "ModuleNotFoundError",
+    "HFValidationError", "RepositoryNotFoundError", "RuntimeEnvSetupError", "ConfigAttributeError", "ConfigKeyError",
+    "ConfigCompositionException", "MissingConfigException", "MissingMandatoryValue",
+})  # fmt: skip
+USER_MODULES = ("omegaconf.errors.", "hydra.errors.")
+
+NO_ROOM_TYPES = frozenset({"JOB_SUPERVISOR_ACTOR_START_TIMEOUT", "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE"})
+INFRA_TYPES = frozenset({
+    "JOB_SUPERVISOR_ACTOR_DIED", "JOB_SUPERVISOR_ACTOR_START_FAILURE", "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE",
+})  # fmt: skip
+NOT_RUNNABLE = frozenset({126, 127})
+"""Of the shell: found but not executable, not found."""
+KILLED = frozenset({-9, 137})
+
+
+@dataclass(frozen=True)
+class Failure:
+    """summary: one line for people, no colours."""
+
+    kind: FailureKind
+    summary: str
+
+
+def classify(
+    status: str, error_type: str, exit_code: int | None, message: str, log_tail: str, *, was_stopped: bool
+) -> Failure:
+    """status: Ray's word, "" if Ray does not know the job. was_stopped: it was told to stop, by us."""
+    if was_stopped:
+        return Failure(FailureKind.CANCELED, "Canceled")
+    if status == "STOPPED":
+        return Failure(FailureKind.CANCELED, "Stopped on Ray by somebody else")
+    if not status:
+        return Failure(FailureKind.LOST, "Ray does not know this job any more: its head was started anew")
+    said = _Said(error_type, exit_code, read(message), read(log_tail))
+    for kind, find in _ORDER:
+        summary = find(said)
+        if summary is not None:
+            return Failure(kind, _short(summary))
+    return Failure(FailureKind.UNKNOWN, _short(said.first_line() or "It failed, and nothing is known of the cause"))
+
+
+def is_retried(kind: FailureKind, *, infra_retries: int, tried_s: float, most_s: float) -> bool:
+    """infra_retries: how many are left. tried_s: so long it has lacked resources; most_s: when that is final."""
+    if kind is FailureKind.INSUFFICIENT_RESOURCES:
+        return tried_s < most_s
+    return kind in (FailureKind.INFRA_ERROR, FailureKind.LOST) and infra_retries > 0
+
+
+# --- each finder: the line that says so, or None ----------------------------------------------------
+@dataclass(frozen=True)
+class _Said:
+    error_type: str
+    exit_code: int | None
+    message: Said
+    log: Said
+
+    def search(self, pattern: re.Pattern[str]) -> str | None:
+        """The last line that says so: of the log, which is whole, else of the message."""
+        lines = chain(reversed(self.log.lines), reversed(self.message.lines))
+        return next((line for line in lines if pattern.search(line)), None)
+
+    def exception(self) -> str | None:
+        return self.log.exception or self.message.exception
+
+    def first_line(self) -> str | None:
+        return next((line.strip() for line in self.message.lines if line.strip()), None)
+
+
+def _too_few(said: _Said) -> str | None:
+    if said.error_type in NO_ROOM_TYPES:
+        return said.first_line() or "Ray found no room for its driver"
+    return said.search(TOO_FEW)
+
+
+def _infra(said: _Said) -> str | None:
+    if said.error_type in INFRA_TYPES:
+        return said.first_line() or "Ray's process for this job died"
+    return said.search(NODE_DIED)
+
+
+def _user_error(said: _Said) -> str | None:
+    if said.error_type == "RUNTIME_ENV_SETUP_FAILURE":
+        return said.first_line() or "Its environment could not be set up"
+    if said.exit_code in NOT_RUNNABLE:
+        return _last_line(said) or "Its command was not found"
+    exception = said.exception()
+    if exception is None:
+        return said.search(MISUSE)
+    name = exception.partition(":")[0]
+    cause = name.rstrip(")").rpartition("(")[2].rpartition(".")[2]  # of ray.exceptions.RayTaskError(KeyError)
+    is_theirs = cause in USER_EXCEPTIONS or name.startswith(USER_MODULES) or MISUSE.search(exception)
+    return exception if is_theirs else None
+
+
+def _out_of_memory(said: _Said) -> str | None:
+    line = said.search(OUT_OF_MEMORY)
+    if line is None and said.exit_code in KILLED:
+        return "Killed by the system (signal 9): most often its memory ran out"
+    return line
+
+
+def _runtime_error(said: _Said) -> str | None:
+    exception = said.exception()
+    if exception is not None:
+        return exception
+    if not said.exit_code:
+        return None
+    last = _last_line(said)
+    return f"{_ended(said.exit_code)}: {last}" if last else _ended(said.exit_code)
+
+
+_ORDER: tuple[tuple[FailureKind, Callable[[_Said], str | None]], ...] = (
+    (FailureKind.INSUFFICIENT_RESOURCES, _too_few),
+    (FailureKind.INFRA_ERROR, _infra),
+    (FailureKind.USER_ERROR, _user_error),
+    (FailureKind.OUT_OF_MEMORY, _out_of_memory),
+    (FailureKind.RUNTIME_ERROR, _runtime_error),
+)
+
+
+def _ended(exit_code: int) -> str:
+    number = -exit_code if exit_code < 0 else exit_code - 128
+    try:
+        return f"Ended by signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"Ended with exit code {exit_code}"
+
+
+def _last_line(said: _Said) -> str | None:
+    """What it wrote last. Ray's message begins with a line of its own."""
+    lines = chain(reversed(said.log.lines), reversed(said.message.lines[1:]))
+    return next((line.strip() for line in lines if line.strip()), None)
+
+
+def _short(line: str) -> str:
+    words = " ".join(line.split())
+    return words if len(words) <= SUMMARY_CHARS else words[: SUMMARY_CHARS - 1] + "…"

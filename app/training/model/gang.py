@@ -1,0 +1,146 @@
+"""Who of the line goes to Ray now, and why the others wait. Pure: asks nobody, remembers nothing.
+
+**The gang rule.** A task goes when all it demands is free at once: each of its slots whole on one node that may train
+(several slots may share a node), with the CPUs that belong to it, and the CPUs of its driver on any node. What is free
+is said in `room`: never more than Ray says, less what active tasks were promised and have not claimed yet.
+
+**The line is strict.** The first that must wait ends the admission, whatever the reason: room, a retry that is not due
+(`next_run_at`), too large for the whole cluster. Else small tasks would take, for ever, what a large one waits for. A
+task with `backfill` lets others go ahead while it waits: whoever fits then goes, also with what it waited for.
+
+One that is too large for the cluster as it is now blocks as well. Nodes go and come back, within a minute when Ray is
+restarted on one; a run of days that slipped in during that minute would cost the one at the head those days. Who asks
+for more than there will ever be is told so in words, and so is everybody behind; a cancel ends it.
+
+The reasons are those at the end of the decision: what is said to be free is what is left then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.training.model.demand import Demand, Held, Node
+from app.training.model.room import Need, Room, grains, plain
+from app.training.model.task import Waiting, WaitingCode
+
+
+@dataclass(frozen=True)
+class Queued:
+    """A task that waits. next_run_at: not before, as ISO 8601 in UTC."""
+
+    task_id: str
+    demand: Demand
+    backfill: bool = False
+    next_run_at: str | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """admitted: in the order of the line. reasons: of all others, in that order too."""
+
+    admitted: tuple[str, ...] = ()
+    reasons: dict[str, Waiting] = field(default_factory=dict)
+
+
+def decide(
+    waiting: Sequence[Queued], held: Sequence[Held], nodes: Sequence[Node], *, now: str, may_start: int | None
+) -> Decision:
+    """waiting: in the order of the line. held: every active task, the canceled ones too until they have stopped.
+
+    may_start: how many more may be active at once, None: any number. It may be below zero.
+    """
+    round_ = _Round(Room(nodes, held), now, may_start)
+    reasons: dict[str, Waiting] = {}
+    unfit: dict[str, Demand] = {}
+    is_over = False
+    for queued in waiting:
+        if is_over:
+            reasons[queued.task_id] = Waiting(WaitingCode.BEHIND, {"ahead": len(reasons)})
+            continue
+        reason = round_.consider(queued, len(held))
+        if reason is None:
+            continue
+        if reason is _NO_ROOM:
+            unfit[queued.task_id] = queued.demand
+        reasons[queued.task_id] = reason
+        is_over = not queued.backfill
+    empty = Room(nodes)
+    why = {demand: _why(demand, round_.room, empty) for demand in set(unfit.values())}
+    reasons.update((task_id, why[demand]) for task_id, demand in unfit.items())
+    return Decision(tuple(round_.admitted), reasons)
+
+
+_NO_ROOM = Waiting(WaitingCode.GPUS)
+"""Stands for what is known only when all have been considered."""
+
+
+class _Round:
+    def __init__(self, room: Room, now: str, may_start: int | None) -> None:
+        self.room = room
+        self.now = now
+        self.may_start = may_start
+        self.admitted: list[str] = []
+        self.refused: set[Demand] = set()
+        """Room only shrinks in a round: who does not fit once will not fit later."""
+
+    def consider(self, queued: Queued, active: int) -> Waiting | None:
+        """None: it was admitted."""
+        if queued.next_run_at is not None and queued.next_run_at > self.now:
+            return Waiting(WaitingCode.RETRY, {"at": queued.next_run_at})
+        if self.may_start is not None and len(self.admitted) >= self.may_start:
+            return Waiting(WaitingCode.MOST_RUNNING, {"most": active + self.may_start})
+        if queued.demand in self.refused:
+            return _NO_ROOM
+        need = Need.of(queued.demand)
+        driver_at = self.room.place(need)
+        if driver_at is None:
+            self.refused.add(queued.demand)
+            return _NO_ROOM
+        self.room.take(need, driver_at)
+        self.admitted.append(queued.task_id)
+        return None
+
+
+# --- why there is no room ---------------------------------------------------------------------------
+def _why(demand: Demand, room: Room, empty: Room) -> Waiting:
+    need = Need.of(demand)
+    free = {"free": plain(room.free_gpus()), "needed": demand.gpus}
+    if not room.trains:
+        return _short_of_gpus(free) if demand.gpus else _short_of_cpus(demand, room, {})
+    too_big = _too_big(demand, empty)
+    if too_big is not None:
+        return too_big
+    never: dict[str, Any] = {} if empty.place(need) is not None else {"never": True}
+    if never:
+        room_then = empty
+    elif room.free_gpus() < need.all_gpus:
+        return _short_of_gpus(free)
+    else:
+        room_then = room
+    if not room_then.has_places(Need(need.slots, need.gpus, 0, 0)):
+        together = {"nodes": demand.nodes, "per_node": demand.gpus_per_node}
+        return Waiting(WaitingCode.WHOLE_NODES, {**free, **together, **never})
+    return _short_of_cpus(demand, room, never)
+
+
+def _short_of_gpus(free: dict[str, Any]) -> Waiting:
+    return Waiting(WaitingCode.GPUS, free)
+
+
+def _short_of_cpus(demand: Demand, room: Room, never: dict[str, Any]) -> Waiting:
+    free, needed = room.free_cpus(Need.of(demand)), grains(demand.cpus)
+    together = {"per_node": plain(grains(demand.cpus_per_node))} if free >= needed or never else {}
+    return Waiting(WaitingCode.CPUS, {"free": plain(free), "needed": plain(needed), **together, **never})
+
+
+def _too_big(demand: Demand, empty: Room) -> Waiting | None:
+    """needed, total; of: what of, as there may be too few of either."""
+    need = Need.of(demand)
+    totals = (("GPU", need.all_gpus, empty.left_gpus), ("CPU", need.all_cpus, empty.left_cpus))
+    for of, needed, total in totals:
+        if needed > total:
+            facts = {"total": plain(total), "needed": plain(needed), "of": of}
+            return Waiting(WaitingCode.TOO_BIG, facts)
+    return None

@@ -1,0 +1,220 @@
+"""The task, its states and the one transition table; its attempts and its events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from app.training.model.demand import Demand
+
+
+class Workload(StrEnum):
+    PPO = "ppo"
+    GRPO = "grpo"
+    SFT = "sft"
+    SCRIPT = "script"
+    """A program of the common code folder, for what is no verl job."""
+
+
+class State(StrEnum):
+    QUEUED = "QUEUED"
+    """Nobody has looked yet whether there is room."""
+    PENDING_RESOURCES = "PENDING_RESOURCES"
+    SUBMITTING = "SUBMITTING"
+    SUBMITTED = "SUBMITTED"
+    RUNNING = "RUNNING"
+    CANCELING = "CANCELING"
+    """Ray was told to stop it, which takes it seconds."""
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+
+
+class Event(StrEnum):
+    WAIT = "WAIT"
+    """There is no room, or others are before it."""
+    ADMIT = "ADMIT"
+    ACCEPT = "ACCEPT"
+    """Ray has it."""
+    START = "START"
+    SUCCEED = "SUCCEED"
+    FAIL = "FAIL"
+    RETRY = "RETRY"
+    """The attempt failed for lack of resources, or with its machine: back to the queue."""
+    CANCEL = "CANCEL"
+    STOPPED = "STOPPED"
+    """What was to be stopped has stopped."""
+
+
+def _transitions() -> dict[tuple[State, Event], State]:
+    table = {}
+    for waiting in (State.QUEUED, State.PENDING_RESOURCES):
+        table[waiting, Event.WAIT] = State.PENDING_RESOURCES
+        table[waiting, Event.ADMIT] = State.SUBMITTING
+        table[waiting, Event.CANCEL] = State.CANCELED
+    for held in (State.SUBMITTING, State.SUBMITTED, State.RUNNING):
+        table[held, Event.FAIL] = State.FAILED
+        table[held, Event.RETRY] = State.PENDING_RESOURCES
+        table[held, Event.CANCEL] = State.CANCELING
+    table[State.SUBMITTING, Event.ACCEPT] = State.SUBMITTED
+    table[State.SUBMITTED, Event.START] = State.RUNNING
+    for held in (State.SUBMITTED, State.RUNNING, State.CANCELING):
+        table[held, Event.SUCCEED] = State.SUCCEEDED
+    table[State.CANCELING, Event.STOPPED] = State.CANCELED
+    return table
+
+
+TRANSITIONS = _transitions()
+"""What is not here is refused. A job that ended well before its stop reached it has succeeded."""
+
+TERMINAL = frozenset(State) - {state for state, _ in TRANSITIONS}
+WAITING = frozenset({State.QUEUED, State.PENDING_RESOURCES})
+ACTIVE = frozenset(State) - TERMINAL - WAITING
+"""Ray has the task, or may have it: it holds resources."""
+
+
+class FailureKind(StrEnum):
+    """Why an attempt ended without success."""
+
+    INSUFFICIENT_RESOURCES = "INSUFFICIENT_RESOURCES"
+    USER_ERROR = "USER_ERROR"
+    """Configuration, paths, missing modules: the same again will fail again."""
+    RUNTIME_ERROR = "RUNTIME_ERROR"
+    """An exception in the program."""
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    INFRA_ERROR = "INFRA_ERROR"
+    """The machine or Ray's own processes died."""
+    LOST = "LOST"
+    """Ray does not know the job any more: its head lost its memory."""
+    CANCELED = "CANCELED"
+    UNKNOWN = "UNKNOWN"
+
+
+class WaitingCode(StrEnum):
+    """Why a task waits. Each with its facts: see Waiting."""
+
+    GPUS = "GPUS"
+    """free, needed"""
+    WHOLE_NODES = "WHOLE_NODES"
+    """free, needed, nodes, per_node: enough in all, but not together. never: true if no nodes of this cluster can"""
+    CPUS = "CPUS"
+    """free, needed; per_node: if there are enough, but not together; never"""
+    TOO_BIG = "TOO_BIG"
+    """total, needed, of ("GPU" or "CPU"): more than the cluster has"""
+    BEHIND = "BEHIND"
+    """ahead: so many tasks come first"""
+    RETRY = "RETRY"
+    """at: when it is tried again after a failure for lack of resources"""
+    MOST_RUNNING = "MOST_RUNNING"
+    """most: so many tasks may run at once"""
+    DISABLED = "DISABLED"
+    """Its user is disabled: it keeps its place, and others go ahead"""
+    RAY = "RAY"
+    """since: Ray does not answer"""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    code: WaitingCode
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Times are ISO 8601 in UTC. seq: its place in the line, for good. spec_text: as it was sent, byte for byte.
+
+    next_run_at: not before. backfill: others may go ahead while it waits at the head of the line. infra_retries: how
+    often it may begin anew after its machine or Ray was lost. waited_since: when it last joined the line.
+    """
+
+    task_id: str
+    seq: int
+    user: str
+    workload: Workload
+    state: State
+    version: int
+    spec_text: str
+    demand: Demand
+    created_at: str
+    updated_at: str
+    waited_since: str
+    name: str = ""
+    backfill: bool = False
+    infra_retries: int = 1
+    max_wait_s: int | None = None
+    next_run_at: str | None = None
+    cancel_requested_at: str | None = None
+    latest_attempt_no: int = 0
+    waiting: Waiting | None = None
+    failure_kind: FailureKind | None = None
+    error_summary: str = ""
+    ended_at: str | None = None
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.state in TERMINAL
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.state in WAITING
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One submission to Ray. ray_status: Ray's own word, "" before it has one. message: the cause, shortened.
+
+    folder: the name of its folder in the user's jobs/, the same as the submission's id. placement_pending_since: its
+    program runs, and waits inside for a placement group. ray_job_id: what Ray's own lists call the running job.
+    """
+
+    task_id: str
+    attempt_no: int
+    submission_id: str
+    created_at: str
+    ray_status: str = ""
+    ray_job_id: str = ""
+    driver_node_id: str = ""
+    exit_code: int | None = None
+    failure_kind: FailureKind | None = None
+    message: str = ""
+    submit_payload: str = ""
+    started_at: str | None = None
+    ended_at: str | None = None
+    placement_pending_since: str | None = None
+    log_bytes: int = 0
+
+    @property
+    def folder(self) -> str:
+        return self.submission_id
+
+
+@dataclass(frozen=True)
+class TaskEvent:
+    """kind: CREATED, STATE (from, to, …), ATTEMPT, RAY_STATUS, RETRY_SCHEDULED, CANCEL_REQUESTED, CONVERSION, …"""
+
+    event_id: int
+    task_id: str
+    at: str
+    kind: str
+    detail: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A conversion job that was made of what a task left. artifact: path of the ONNX in the attempt's folder."""
+
+    task_id: str
+    attempt_no: int
+    artifact: str
+    created_at: str
+    job_id: str = ""
+    """Empty while it is being made, or if it could not be: see problem."""
+    problem: str = ""
+    next_try_at: str | None = None
+    """When it is tried (again), unless it has become something by then; None: never."""
+
+
+def submission_id(task_id: str, attempt_no: int) -> str:
+    """Derived, so that whoever submits twice after a crash names the same job."""
+    return f"{task_id}--a{attempt_no:02}"

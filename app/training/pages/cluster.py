@@ -1,0 +1,44 @@
+"""The page of the cluster: its nodes, whose their GPUs are, who waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.kit.auth import user_of
+from app.kit.templates import render
+from app.training.access import training_of
+from app.training.pages import nodes, showing
+from app.training.pages.condition import condition_of
+
+EVERY_S = 5
+
+
+def cluster(request: Request) -> Response:
+    return render(request, "training/cluster.html", area="cluster", **_context(request))
+
+
+def state(request: Request) -> Response:
+    return render(request, "training/_cluster_live.html", **_context(request))
+
+
+def _context(request: Request) -> dict[str, Any]:
+    condition, user = condition_of(training_of(request)), user_of(request)
+    view = condition.view
+    return {
+        "condition": condition,
+        "cluster": view,
+        "nodes": nodes.nodes_of(view, user) if view else [],
+        "holders": nodes.holders_of(view, user) if view else [],
+        "every_s": EVERY_S,
+        "short": showing.short,
+    }
+
+
+ROUTES = [
+    Route("/ui/cluster", cluster),
+    Route("/ui/cluster/state", state),
+]

@@ -1,0 +1,37 @@
+"""Is the queue being worked on? What pages say above their content when it is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from redis import RedisError
+
+from app.training.service import ClusterView, Training
+
+
+class Trouble(StrEnum):
+    RAY = "RAY"
+    """Ray does not answer the scheduler."""
+    SCHEDULER = "SCHEDULER"
+    """No scheduler has looked for some time."""
+    REDIS = "REDIS"
+    """It cannot be told: the picture lies there."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """view: the cluster as last seen, None if that is not known."""
+
+    view: ClusterView | None
+    trouble: Trouble | None
+
+
+def condition_of(training: Training) -> Condition:
+    try:
+        view = training.picture.get()
+    except RedisError:
+        return Condition(None, Trouble.REDIS)
+    if view is None:
+        return Condition(None, Trouble.SCHEDULER)
+    return Condition(view, Trouble.RAY if view.unreachable_since else None)

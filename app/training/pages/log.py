@@ -1,0 +1,101 @@
+"""The log of an attempt: its last lines, renewed while it runs. Works by links alone."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
+
+from pydantic import BaseModel, Field
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.kit.auth import user_of
+from app.kit.errors import NotFound
+from app.kit.http import query
+from app.kit.templates import render
+from app.training.access import training_of
+from app.training.errors import LogMissing
+from app.training.pages.showing import plain
+from app.training.service import LogView, TaskView
+
+TAILS = (200, 1000, 2000, 5000)
+USUAL_TAIL = 2000
+LOG_FILE = "driver.log"
+
+
+class LogQuery(BaseModel):
+    """attempt None: the last one, whichever that is. refresh, wrap: "on" or "off"."""
+
+    tail: Annotated[int, Field(ge=1, le=TAILS[-1])] = USUAL_TAIL
+    attempt: Annotated[int, Field(ge=1)] | None = None
+    refresh: Literal["on", "off"] = "on"
+    wrap: Literal["on", "off"] = "off"
+    seen: Annotated[str, Field(max_length=64)] = ""
+
+    def url(self, page: str, **change: Any) -> str:
+        """The same page with something changed; what is usual is left out."""
+        usual = LogQuery().model_dump()
+        said = {**self.model_dump(exclude={"seen"}), **change}
+        kept = {name: value for name, value in said.items() if value != usual.get(name)}
+        return f"{page}?{urlencode(kept)}" if kept else page
+
+
+def log(request: Request) -> Response:
+    return render(request, "training/log.html", area="tasks", **_context(request, query(request, LogQuery)))
+
+
+def live(request: Request) -> Response:
+    """The text anew. 204 while it is what the page shows already; the answer after the end asks no more."""
+    asked = query(request, LogQuery)
+    try:
+        context = _context(request, asked)
+    except NotFound:
+        return Response(status_code=200, headers={"HX-Refresh": "true"})
+    if asked.seen == context["seen"]:
+        return Response(status_code=204)
+    return render(request, "training/_log_live.html", **context)
+
+
+def _context(request: Request, asked: LogQuery) -> dict[str, Any]:
+    tasks, user = training_of(request).tasks, user_of(request)
+    view = tasks.get(user, request.path_params["task_id"])
+    number = asked.attempt or view.task.latest_attempt_no
+    shown, missing = None, None
+    try:
+        shown = tasks.log(user, view.task.task_id, attempt_no=asked.attempt, tail=asked.tail)
+    except LogMissing as error:
+        missing = error
+    return {
+        "view": view,
+        "task": view.task,
+        "asked": asked,
+        "page": f"/ui/tasks/{view.task.task_id}/logs",
+        "tails": TAILS,
+        "number": number,
+        "log": shown,
+        "plain": plain,
+        "missing": missing,
+        "may_grow": not view.task.is_terminal,
+        "download": _download(view, number) if shown else "",
+        "seen": _version(view, shown),
+    }
+
+
+def _version(view: TaskView, shown: LogView | None) -> str:
+    size = shown.size_bytes if shown else "none"
+    return f"{size}-{len(view.attempts)}-{'ended' if view.task.is_terminal else 'open'}"
+
+
+def _download(view: TaskView, number: int) -> str:
+    """The whole copy, where the user's files are served. "" once its folder is gone."""
+    folder = view.folders.get(number)
+    if folder is None or not folder.path:
+        return ""
+    return "/ui/data/download?" + urlencode({"path": f"{folder.path}/{LOG_FILE}"})
+
+
+ROUTES = [
+    Route("/ui/tasks/{task_id}/logs", log),
+    Route("/ui/tasks/{task_id}/logs/live", live),
+]

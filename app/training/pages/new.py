@@ -1,0 +1,209 @@
+"""The page of a new task: as YAML, or by a form that writes the YAML; looked at first, then submitted.
+
+Both ways are one form with one text behind it: what is previewed is what is stored, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import uuid4
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.homes.access import Home, home_of
+from app.homes.model import COMMON, Kind
+from app.homes.spots import Spot
+from app.kit.auth import user_of
+from app.kit.clock import now
+from app.kit.errors import ModelmillError
+from app.kit.http import retry_after
+from app.kit.pages import see_other
+from app.kit.sent_form import sent_fields
+from app.kit.templates import render
+from app.training.access import training_of
+from app.training.errors import KeyReused
+from app.training.model import Demand, Workload
+from app.training.pages import new_form
+from app.training.pages.examples import example
+from app.training.pages.new_form import Problems, Values
+from app.training.spec import MAX_SPEC_BYTES, TaskSpec, read_spec
+from app.training.workloads import demand_of
+
+YAML, FORM = "yaml", "form"
+SUGGESTED = 60
+"""Paths that a field offers."""
+KEY_MAX = 64
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What the page holds. text: the YAML, whichever way it came. problems: by field of the form, "" for the rest."""
+
+    mode: str
+    values: Values
+    text: str
+    spec: TaskSpec | None = None
+    problems: Problems = field(default_factory=dict)
+    key: str = ""
+    error: ModelmillError | None = None
+    is_foreign: bool = False
+    """The text says something for which the form has no field."""
+
+    @property
+    def workload(self) -> Workload:
+        return new_form.workload_of(self.values["workload"])
+
+
+def new(request: Request) -> Response:
+    """?mode: form (the first), yaml. ?workload. ?from={task}: with the text of that one."""
+    asked = request.query_params
+    workload = new_form.workload_of(asked.get("workload", ""))
+    mode = YAML if asked.get("mode") == YAML else FORM
+    text, spec = example(workload, *_places(home_of(request))), None
+    values = new_form.empty_values(workload)
+    if asked.get("from"):
+        text = training_of(request).tasks.get(user_of(request), asked["from"]).task.spec_text
+    with suppress(ModelmillError):  # of an older version of this product: the text is shown all the same
+        spec, _ = read_spec(text.encode())
+    if asked.get("from"):
+        found = new_form.values_of(spec) if spec else None
+        values, mode = (found, mode) if found else (values, YAML)
+    if mode == FORM:
+        spec, text, _ = new_form.spec_of(values)
+    return _page(request, Draft(mode, values, text, spec, key=str(uuid4())))
+
+
+async def create(request: Request) -> Response:
+    sent = await sent_fields(request, most_bytes=MAX_SPEC_BYTES, what="A task")
+    return await run_in_threadpool(_create, request, sent)
+
+
+async def preview(request: Request) -> Response:
+    """The YAML as it would be stored, and what is wrong with it: while it is being written."""
+    draft = _drafted(await sent_fields(request, most_bytes=MAX_SPEC_BYTES, what="A task"))
+    return await run_in_threadpool(_fragment, request, draft)
+
+
+def _create(request: Request, sent: Mapping[str, str]) -> Response:
+    draft = _drafted(sent)
+    action, _, what = sent.get("action", "submit").partition(":")
+    if action == "mode":
+        return _page(request, _switched(draft, what))
+    if action == "workload":
+        return _page(request, _with_workload(draft, what))
+    if action == "preview" or draft.problems:
+        return _page(request, draft, status=422 if draft.problems and action == "submit" else 200)
+    try:
+        task_id = _submit(request, draft)
+    except ModelmillError as error:
+        problems = _as_text(error) if draft.mode == YAML else new_form.problems_of(error)
+        refused = replace(draft, problems=problems, error=error)
+        return _page(request, refused, status=error.status)
+    return see_other(f"/ui/tasks/{task_id}?note=submitted")
+
+
+def _submit(request: Request, draft: Draft) -> str:
+    """Once, however often the button was pressed; a changed text under a key that was used is another task."""
+    tasks, user, body = training_of(request).tasks, user_of(request), draft.text.encode()
+    try:
+        task, _ = tasks.submit(user, body, idempotency_key=draft.key or None, now=now())
+    except KeyReused:
+        task, _ = tasks.submit(user, body, now=now())
+    return task.task_id
+
+
+def _drafted(sent: Mapping[str, str]) -> Draft:
+    """What was sent, looked at. Browsers end lines with CRLF, whatever was typed."""
+    key = sent.get("key", "")[:KEY_MAX]
+    key = key if key.isascii() and key.isprintable() else ""
+    values = new_form.merged(sent)
+    if sent.get("mode") != YAML:
+        spec, text, problems = new_form.spec_of(values)
+        return Draft(FORM, values, text, spec, problems, key)
+    text = sent.get("text", "").replace("\r\n", "\n")
+    try:
+        spec, _ = read_spec(text.encode())
+    except ModelmillError as error:
+        return Draft(YAML, values, text, None, _as_text(error), key, error)
+    return Draft(YAML, values, text, spec, {}, key)
+
+
+def _as_text(error: ModelmillError) -> Problems:
+    """All of it beside the text, which has no other fields."""
+    listed = [f"{one['at']}: {one['problem']}" for one in error.detail.get("problems", ())]
+    return {"": "\n".join(listed) or " ".join(part for part in (error.message, error.hint) if part)}
+
+
+def _switched(draft: Draft, mode: str) -> Draft:
+    """The same task the other way; stays where it is if that would lose something."""
+    if mode == YAML:
+        return replace(draft, mode=YAML, problems={})
+    values = new_form.values_of(draft.spec) if draft.spec else None
+    if values is None:
+        return replace(draft, mode=draft.mode, is_foreign=draft.spec is not None)
+    return replace(draft, mode=FORM, values=values, problems={})
+
+
+def _with_workload(draft: Draft, workload: str) -> Draft:
+    values = {**draft.values, "workload": new_form.workload_of(workload).value}
+    _, text, _ = new_form.spec_of(values)
+    return replace(draft, mode=FORM, values=values, text=text, spec=None, problems={})
+
+
+def _page(request: Request, draft: Draft, status: int = 200) -> Response:
+    home = home_of(request)
+    own, common = _places(home)
+    response = render(
+        request, "training/new.html", status, area="new-task", workloads=list(Workload), paths=_suggestions(home),
+        home_path=own, common_path=common, **_context(draft),
+    )  # fmt: skip
+    response.headers.update(retry_after(draft.error) if draft.error else {})
+    return response
+
+
+def _fragment(request: Request, draft: Draft) -> Response:
+    return render(request, "training/_spec_preview.html", **_context(draft))
+
+
+def _context(draft: Draft) -> dict[str, Any]:
+    demand: Demand | None = demand_of(draft.spec) if draft.spec else None
+    return {
+        "draft": draft, "values": draft.values, "problems": draft.problems, "demand": demand,
+        "is_verl": draft.workload is not Workload.SCRIPT,
+    }  # fmt: skip
+
+
+def _places(home: Home) -> tuple[str, str]:
+    return home.logical(""), f"{home.options.prefix}/{COMMON}"
+
+
+def _suggestions(home: Home) -> dict[str, list[str]]:
+    """By kind of field, what lies at the top of the folders that it may name."""
+    found = {}
+    for kind, places in {
+        "datasets": (Spot("datasets"), Spot("datasets", is_common=True)),
+        "models": (Spot("models"), Spot("models", is_common=True)),
+        "code": (Spot("code", is_common=True),),
+    }.items():
+        found[kind] = [path for spot in places for path in _paths_in(home, spot)]
+    return found
+
+
+def _paths_in(home: Home, spot: Spot) -> Iterator[str]:
+    with suppress(ModelmillError):  # a suggestion less
+        for entry in home.shelf(spot).browse(spot.inner, limit=SUGGESTED).entries:
+            if entry.kind in (Kind.FILE, Kind.FOLDER):
+                yield home.path_of(spot.below(entry.name))
+
+
+ROUTES = [
+    Route("/ui/tasks/new", new),
+    Route("/ui/tasks/new", create, methods=["POST"]),
+    Route("/ui/tasks/new/preview", preview, methods=["POST"]),
+]

@@ -1,0 +1,142 @@
+"""The form of a new task as flat text fields, and the spec they mean. Pure.
+
+A field's name is that of the spec's field; those of `convert` are "convert.images" and "convert.model", and "convert"
+itself is ticked when there is to be one. Lists and mappings are a line for each entry.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from app.kit.errors import ModelmillError
+from app.training.errors import UnreadableSpec
+from app.training.model import Workload
+from app.training.spec import TaskSpec, read_spec, write_spec
+from app.training.spec.plain_yaml import read_yaml
+
+Values = dict[str, str]
+Problems = dict[str, str]
+"""By field; "" for what belongs to none."""
+
+TEXTS = (
+    "name", "code_path", "program", "model_id", "model_path", "train_file", "val_file", "convert.images",
+    "convert.model",
+)  # fmt: skip
+NUMBERS = (
+    "nnodes", "n_gpus_per_node", "cpus_per_gpu", "cpus", "total_epochs", "total_training_steps", "save_freq",
+    "test_freq", "max_wait_s", "restart_on_infra",
+)  # fmt: skip
+LINES = ("args", "overrides")
+TICKS = ("backfill", "convert")
+FIELDS = ("workload", *TEXTS, *NUMBERS, *LINES, *TICKS)
+VERL_FIELDS = frozenset(
+    {"model_id", "nnodes", "cpus_per_gpu", "total_epochs", "total_training_steps", "save_freq", "test_freq"}
+) | {"overrides"}
+SCRIPT_FIELDS = frozenset({"program", "args", "cpus"})
+VALUE_MAX = 40_000
+_WHOLE = re.compile(r"[+-]?[0-9]{1,12}")
+_BROKEN = re.compile(r"[+-]?[0-9]{1,12}\.[0-9]{0,6}")
+
+
+def empty_values(workload: Workload) -> Values:
+    gpus = {Workload.SCRIPT: "0", Workload.SFT: "1"}.get(workload, "8")
+    return {**dict.fromkeys(FIELDS, ""), "workload": workload.value, "n_gpus_per_node": gpus}
+
+
+def merged(sent: Mapping[str, str]) -> Values:
+    """The fields as sent; what is no field of ours is left out. A workload that is none becomes the first."""
+    known = {name: sent.get(name, "")[:VALUE_MAX].replace("\r\n", "\n") for name in FIELDS}
+    return {**known, "workload": workload_of(known["workload"]).value}
+
+
+def workload_of(text: str) -> Workload:
+    return Workload(text) if text in list(Workload) else Workload.PPO
+
+
+def spec_of(values: Mapping[str, str]) -> tuple[TaskSpec | None, str, Problems]:
+    """The spec and its text; with problems no spec, and as text what there is so far."""
+    data, problems = _data(values)
+    draft = str(yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100))
+    if problems:
+        return None, draft, problems
+    try:
+        spec, _ = read_spec(json.dumps(data).encode(), content_type="application/json")
+    except ModelmillError as error:
+        return None, draft, problems_of(error)
+    return spec, write_spec(spec), {}
+
+
+def values_of(spec: TaskSpec) -> Values | None:
+    """The form that means this spec; None if the form has no field for something in it."""
+    said = spec.model_dump(mode="json", exclude_defaults=True)
+    convert = said.pop("convert", None) or {}
+    values = dict.fromkeys(FIELDS, "")
+    for name, value in {**said, **{f"convert.{name}": value for name, value in convert.items()}}.items():
+        if name in FIELDS:
+            values[name] = _text(name, value)
+    values["convert"] = "1" if spec.convert else ""
+    again, _, _ = spec_of(values)
+    return values if again == spec else None
+
+
+def problems_of(error: ModelmillError) -> Problems:
+    """By the field of the form; what names none of them, or comes from elsewhere, is the form's."""
+    listed: Sequence[Mapping[str, str]] = error.detail.get("problems", ())
+    found: Problems = {}
+    for problem in listed:
+        at = str(problem["at"])
+        field = next((name for name in sorted(FIELDS, key=len, reverse=True) if f"{at}.".startswith(f"{name}.")), "")
+        said = problem["problem"] if field in (at, "convert.images") else f"{at}: {problem['problem']}"
+        found.setdefault(field, said)
+    if not found:
+        found[""] = " ".join(part for part in (error.message, error.hint) if part)
+    return found
+
+
+def _data(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
+    """What was filled in that goes with the workload, in the order of the spec's fields."""
+    workload = workload_of(values["workload"])
+    other = VERL_FIELDS if workload is Workload.SCRIPT else SCRIPT_FIELDS
+    found: dict[str, Any] = {"workload": workload.value}
+    problems: Problems = {}
+    for name in TaskSpec.model_fields:
+        text = values.get(name, "").strip()
+        if name in found or name in other or not text or name == "convert":
+            continue
+        try:
+            found[name] = _value(name, text)
+        except UnreadableSpec as error:
+            problems[name] = error.message
+    if values["convert"]:
+        parts = {name: values[f"convert.{name}"].strip() for name in ("model", "images")}
+        found["convert"] = {name: text for name, text in parts.items() if text}
+    return found, problems
+
+
+def _value(name: str, text: str) -> Any:
+    if name == "args":
+        return [line.strip() for line in text.splitlines() if line.strip()]
+    if name == "overrides":
+        return read_yaml(text)
+    if name == "backfill":
+        return True
+    if name not in NUMBERS:
+        return text
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    return float(text) if _BROKEN.fullmatch(text) else text  # which the spec then refuses, by its field
+
+
+def _text(name: str, value: Any) -> str:
+    if name == "args":
+        return "\n".join(value)
+    if name == "overrides":
+        return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=10_000))
+    if name == "backfill":
+        return "1" if value else ""
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,103 @@
+"""How the cluster looks to one of its users: whose each GPU of a node is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from markupsafe import Markup
+
+from app.training.model import Node
+from app.training.service import ClusterView, Holder
+
+BAR_WIDTH, BAR_HEIGHT, GAP = 1000, 20, 4
+
+
+class Whose(StrEnum):
+    MINE = "mine"
+    OTHERS = "others"
+    OUTSIDE = "outside"
+    """Of something that is no task of ours."""
+    FREE = "free"
+
+
+@dataclass(frozen=True)
+class Share:
+    """So many GPUs of a node. user: whose, where a task holds them."""
+
+    whose: Whose
+    gpus: float
+    user: str = ""
+    task_id: str = ""
+
+
+@dataclass(frozen=True)
+class NodeView:
+    node: Node
+    shares: tuple[Share, ...]
+    bar: Markup
+
+
+@dataclass(frozen=True)
+class HolderView:
+    """placed: how many GPUs Ray has given it; the rest of gpus is reserved for it."""
+
+    holder: Holder
+    is_mine: bool
+    placed: float
+
+
+def nodes_of(view: ClusterView, user: str) -> list[NodeView]:
+    """Those that train first."""
+    ordered = sorted(view.nodes, key=lambda node: (not node.may_train, -node.total_gpus, node.address))
+    return [_node(node, view, user) for node in ordered]
+
+
+def holders_of(view: ClusterView, user: str) -> list[HolderView]:
+    made = [HolderView(one, one.user == user, sum(one.by_node.values())) for one in view.holders]
+    return sorted(made, key=lambda one: (not one.is_mine, -one.holder.gpus, one.holder.task_id))
+
+
+def _node(node: Node, view: ClusterView, user: str) -> NodeView:
+    shares = tuple(_shares(node, view, user))
+    return NodeView(node, shares, _bar(shares, node.total_gpus))
+
+
+def _shares(node: Node, view: ClusterView, user: str) -> Iterator[Share]:
+    held = 0.0
+    for one in sorted(view.holders, key=lambda holder: (holder.user != user, holder.user)):
+        gpus = one.by_node.get(node.node_id, 0.0)
+        held += gpus
+        if gpus:
+            yield Share(Whose.MINE if one.user == user else Whose.OTHERS, gpus, one.user, one.task_id)
+    free = min(node.free_gpus, node.total_gpus - held)  # a task that ends holds for a moment what Ray has freed
+    if node.total_gpus - held - free > 0:
+        yield Share(Whose.OUTSIDE, node.total_gpus - held - free)
+    if free > 0:
+        yield Share(Whose.FREE, free)
+
+
+def _bar(shares: tuple[Share, ...], total: float) -> Markup:
+    """One cell for each GPU, coloured by whose it is; a node with very many gets one piece per share."""
+    rect = '<rect class="gpu gpu-{}" x="{}" y="0" width="{}" height="{}"></rect>'
+    pieces, left = [], 0.0
+    for share in shares:
+        for part in _cells(share.gpus, total):
+            width = BAR_WIDTH * part / total
+            pieces.append(
+                Markup(rect).format(share.whose, round(left, 1), round(max(width - GAP, 1), 1), BAR_HEIGHT)  # noqa: S704
+            )
+            left += width
+    text = '<svg class="gpu-bar" viewBox="0 0 {} {}" preserveAspectRatio="none" aria-hidden="true">{}</svg>'
+    return Markup(text).format(BAR_WIDTH, BAR_HEIGHT, Markup().join(pieces))  # noqa: S704
+
+
+def _cells(gpus: float, total: float) -> Iterator[float]:
+    """1 for each whole GPU, and what is left of one."""
+    if total > 32:
+        yield gpus
+        return
+    while gpus > 0:
+        yield min(gpus, 1.0)
+        gpus -= 1.0

@@ -1,0 +1,166 @@
+"""The page of one task, and the fragment that keeps it current. Both render the same templates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.homes.access import home_of
+from app.homes.errors import FileMissing, HomeDenied
+from app.kit.auth import user_of
+from app.kit.clock import from_text, now
+from app.kit.errors import ModelmillError, NotFound
+from app.kit.templates import render
+from app.training.access import training_of
+from app.training.model import Conversion, State, TaskEvent
+from app.training.pages import showing
+from app.training.pages.condition import Condition, condition_of
+from app.training.service import LogView, TaskView
+
+PREVIEW_LINES = 20
+SHOWN_ATTEMPTS, SHOWN_EVENTS = 12, 100
+"""The last ones."""
+REDRAWN_S = 15
+"""A fragment whose task stands still is drawn anew this often, for its bars grow."""
+CONVERSION_EXPECTED = timedelta(minutes=2)
+"""So long after its end a task is still watched, while its conversion is being made."""
+SAMPLES = ("images", "reference.zip")
+"""What a program leaves beside its model for calibration."""
+
+
+def task(request: Request) -> Response:
+    return render(
+        request, "training/task.html", area="tasks", note=request.query_params.get("note", ""), **live_context(request)
+    )
+
+
+def live(request: Request) -> Response:
+    """What changes while a task waits and runs. 204 when that is what the page shows already (`seen`)."""
+    try:
+        head = _head(request)
+    except NotFound:
+        return Response(status_code=200, headers={"HX-Refresh": "true"})  # the page then says what happened
+    if request.query_params.get("seen", "") == head.seen:
+        return Response(status_code=204)
+    return render(request, "training/_task_live.html", **_body(request, head))
+
+
+def live_context(request: Request) -> dict[str, Any]:
+    return _body(request, _head(request))
+
+
+@dataclass(frozen=True)
+class Head:
+    """What tells whether something would look different. seen: its name, equal while nothing would."""
+
+    view: TaskView
+    condition: Condition
+    at: datetime
+
+    @property
+    def is_live(self) -> bool:
+        return may_change(self.view, self.at)
+
+    @property
+    def seen(self) -> str:
+        view = self.view
+        attempts = [(one.ray_status, one.log_bytes, one.placement_pending_since) for one in view.attempts]
+        made = [(one.job_id, one.problem, one.next_try_at) for one in view.conversions]
+        drawn = int(self.at.timestamp() // REDRAWN_S) if self.is_live else ""
+        what = (view.task.version, view.waiting, view.ahead, attempts, made, self.condition.trouble, drawn)
+        return sha256(repr(what).encode()).hexdigest()[:12]
+
+
+def _head(request: Request) -> Head:
+    training = training_of(request)
+    view = training.tasks.get(user_of(request), request.path_params["task_id"])
+    return Head(view, condition_of(training), now())
+
+
+def _body(request: Request, head: Head) -> dict[str, Any]:
+    view, events = head.view, _events(request, head.view)
+    found = showing.spans(view.task, events, head.at)
+    bars = showing.rows(view.task, view.attempts[-SHOWN_ATTEMPTS:], found)
+    return {
+        "view": view,
+        "task": view.task,
+        "attempts": list(reversed(view.attempts))[:SHOWN_ATTEMPTS],
+        "events": list(reversed(events))[:SHOWN_EVENTS],
+        "condition": head.condition,
+        "rungs": showing.rungs(view.task, found),
+        "rows": bars,
+        "endings": {row.ending for row in bars},
+        "took": showing.took_s(view.task, head.at),
+        "ran": {attempt.attempt_no: showing.ran_s(attempt) for attempt in view.attempts},
+        "log": _log(request, view),
+        "plain": showing.plain,
+        "artifacts": sorted(view.artifacts, key=lambda path: (path.count("/"), path)),
+        "samples": _samples(request, view),
+        "is_live": head.is_live,
+        "seen": head.seen,
+        "given": {},
+        "problem": None,
+    }
+
+
+def _events(request: Request, view: TaskView) -> list[TaskEvent]:
+    """All of them: one that was tried again for a day has thousands."""
+    tasks = training_of(request).tasks
+    found = more = tasks.events(view.task.user, view.task.task_id)
+    while more:
+        more = tasks.events(view.task.user, view.task.task_id, after=found[-1].event_id)
+        found = [*found, *more]
+    return found
+
+
+def may_change(view: TaskView, at: datetime) -> bool:
+    """By itself? After the end a conversion may be on its way, which is not waited for for ever."""
+    task = view.task
+    if task.ended_at is None:
+        return True
+    is_expected = any(is_being_made(one) for one in view.conversions) or (
+        task.state is State.SUCCEEDED and not view.conversions and "convert" in task.spec_text
+    )
+    return is_expected and at - from_text(task.ended_at) < CONVERSION_EXPECTED
+
+
+def is_being_made(conversion: Conversion) -> bool:
+    return not conversion.job_id and (not conversion.problem or conversion.next_try_at is not None)
+
+
+def _log(request: Request, view: TaskView) -> LogView | ModelmillError | None:
+    """The end of the last attempt's log, or why there is none; None before the first attempt."""
+    if not view.attempts:
+        return None
+    try:
+        return training_of(request).tasks.log(view.task.user, view.task.task_id, tail=PREVIEW_LINES)
+    except ModelmillError as error:
+        return error
+
+
+def _samples(request: Request, view: TaskView) -> str:
+    """Reference pictures that lie beside the model, as a path; "" if there are none."""
+    folder = view.folders.get(view.task.latest_attempt_no)
+    if view.task.state is not State.SUCCEEDED or not view.artifacts or folder is None or not folder.path:
+        return ""
+    home = home_of(request)
+    for name in SAMPLES:
+        try:
+            spot = home.spot(f"{folder.path}/{name}")
+            home.shelf(spot).info(spot.inner)
+        except (FileMissing, HomeDenied):
+            continue
+        return f"{folder.path}/{name}"
+    return ""
+
+
+ROUTES = [
+    Route("/ui/tasks/{task_id}", task),
+    Route("/ui/tasks/{task_id}/live", live),
+]

@@ -1,0 +1,74 @@
+"""What can be done with a task: cancel it, send what it left to conversion. By plain forms."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.kit.auth import user_of
+from app.kit.clock import now
+from app.kit.errors import ModelmillError
+from app.kit.http import form, retry_after
+from app.kit.pages import see_other
+from app.kit.templates import render
+from app.training.access import training_of
+from app.training.errors import TaskFinished, TaskNotFound
+from app.training.pages.task import live_context
+
+
+class ConvertForm(BaseModel):
+    """artifact: a path in the folder of the last attempt. images: in the home or the common folder."""
+
+    artifact: Annotated[str, Field(min_length=1, max_length=4096)]
+    images: Annotated[str, Field(max_length=4096)] = ""
+
+
+def ask_cancel(request: Request) -> Response:
+    view = training_of(request).tasks.get(user_of(request), request.path_params["task_id"])
+    if view.task.is_terminal:
+        return see_other(f"/ui/tasks/{view.task.task_id}?note=too-late")
+    return render(request, "training/cancel.html", area="tasks", task=view.task)
+
+
+def cancel(request: Request) -> Response:
+    """A task that ended before the click arrived needs no cancelling: its page says how it ended."""
+    task_id = request.path_params["task_id"]
+    try:
+        training_of(request).tasks.cancel(user_of(request), task_id, now=now())
+    except TaskFinished:
+        return see_other(f"/ui/tasks/{task_id}?note=too-late")
+    return see_other(f"/ui/tasks/{task_id}?note=cancelled")
+
+
+async def convert(request: Request) -> Response:
+    """One click. What is wrong is said beside the button, and what was typed is kept."""
+    asked = await form(request, ConvertForm)
+    return await run_in_threadpool(_convert, request, asked)
+
+
+def _convert(request: Request, asked: ConvertForm) -> Response:
+    task_id = request.path_params["task_id"]
+    try:
+        training_of(request).results.convert(
+            user_of(request), task_id, artifact=asked.artifact, images=asked.images.strip(), now=now()
+        )
+    except TaskNotFound:
+        raise
+    except ModelmillError as error:
+        context = live_context(request) | {"note": "", "problem": error, "given": asked.model_dump()}
+        response = render(request, "training/task.html", error.status, area="tasks", **context)
+        response.headers.update(retry_after(error))
+        return response
+    return see_other(f"/ui/tasks/{task_id}?note=converting")
+
+
+ROUTES = [
+    Route("/ui/tasks/{task_id}/cancel", ask_cancel),
+    Route("/ui/tasks/{task_id}/cancel", cancel, methods=["POST"]),
+    Route("/ui/tasks/{task_id}/convert", convert, methods=["POST"]),
+]

@@ -1,0 +1,219 @@
+"""What the JSON API of training takes and gives. Extra keys are allowed; those named here hold."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
+
+from app.accounts.schemas import Strict
+from app.training.model import FailureKind, State, Workload
+
+MAX_TAIL = 5000
+TEXT = r"^[^\x00-\x1f\x7f]*$"
+EVENTS_AT_ONCE = 1000
+
+
+def _in_our_times(moment: datetime) -> datetime:
+    """The first and the last hours of the calendar have no equal in UTC."""
+    if not 1970 <= moment.year <= 9000:
+        raise ValueError("must lie between the years 1970 and 9000")
+    return moment
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_in_our_times)]
+
+
+class TaskQuery(Strict):
+    """Filters and paging of GET /api/v2/tasks."""
+
+    workload: Workload | None = None
+    state: State | None = None
+    since: Moment | None = None
+    """Created then or later; with its offset from UTC, as 2026-11-20T00:00:00Z."""
+    until: Moment | None = None
+    """Created before then."""
+    q: Annotated[str, Field(max_length=200, pattern=TEXT)] | None = None
+    """Text in id or name."""
+    cursor: Annotated[str, Field(pattern=r"^[0-9]{1,9}$")] | None = None
+    """next_cursor of the page before."""
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+
+
+class LogQuery(Strict):
+    attempt: Annotated[int, Field(ge=1, le=999)] | None = None
+    """Its number; without it the last."""
+    tail: Annotated[int, Field(ge=1, le=MAX_TAIL)] = 2000
+    """How many of the last lines."""
+
+
+class EventQuery(Strict):
+    after: Annotated[int, Field(ge=0, le=(1 << 31) - 1)] = 0
+    """The last event_id that is known."""
+
+
+class NewConversion(Strict):
+    artifact: Annotated[str, Field(min_length=1, max_length=1000)]
+    """The ONNX model, as the task's artifacts name it."""
+    images: Annotated[str, Field(min_length=1, max_length=4096)]
+    """Pictures for the quantization, a zip or a folder: from the folder of the task, or a whole path."""
+    name: Annotated[str, Field(max_length=200)] = ""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Of the conversion, as POST /jobs takes them."""
+
+
+class FolderAnswer(BaseModel):
+    path: str
+    """As tasks name it; empty when it was deleted."""
+    is_trashed: bool
+    trash_at: str | None
+    purge_at: str | None
+    """null until the attempt has ended."""
+
+
+class AttemptAnswer(BaseModel):
+    attempt_no: int
+    ray_submission_id: str
+    ray_status: str
+    """Ray's own word; empty before it has one."""
+    ray_job_id: str
+    driver_node_id: str
+    failure_kind: FailureKind | None
+    exit_code: int | None
+    message: str
+    created_at: str
+    start_time: str | None
+    end_time: str | None
+    placement_pending_since: str | None
+    """Its program runs, and has waited since then inside for resources."""
+    log_bytes: int
+    folder: FolderAnswer | None
+    """null before it has one, and in lists."""
+
+
+class WaitingAnswer(BaseModel):
+    code: str
+    facts: dict[str, Any]
+
+
+class DemandAnswer(BaseModel):
+    nodes: int
+    gpus_per_node: int
+    gpus: int
+    cpus: float
+
+
+class TaskSummary(BaseModel):
+    task_id: str
+    name: str
+    workload: Workload
+    state: State
+    created_at: str
+    updated_at: str
+    ended_at: str | None
+    demand: DemandAnswer
+    waiting_reason: str
+    """In words; empty when it does not wait."""
+    waiting: WaitingAnswer | None
+    next_run_at: str | None
+    cancel_requested_at: str | None
+    failure_kind: FailureKind | None
+    error_summary: str
+    latest_attempt: AttemptAnswer | None
+
+
+class ArtifactAnswer(BaseModel):
+    path: str
+    """In the folder of the last attempt."""
+    file: str
+    """As tasks name it."""
+
+
+class ConversionAnswer(BaseModel):
+    attempt_no: int
+    artifact: str
+    created_at: str
+    job_id: str
+    """Empty while it is being made, or if it could not be: see problem."""
+    problem: str
+    next_try_at: str | None
+    """When it is tried (again); null once it is made, or given up."""
+    job: str | None
+    page: str | None
+
+
+class LinksAnswer(BaseModel):
+    task: str
+    page: str
+    log_page: str
+    logs: str
+    events: str
+    spec: str
+    cancel: str
+    convert: str
+
+
+class TaskAnswer(TaskSummary):
+    jobspec: str
+    """As it was sent."""
+    position: int | None
+    """Its place in line, 1 for the head; null when it does not wait."""
+    backfill: bool
+    max_wait_s: int | None
+    attempts: list[AttemptAnswer]
+    artifacts: list[ArtifactAnswer]
+    """ONNX models that a task which succeeded left."""
+    conversions: list[ConversionAnswer]
+    links: LinksAnswer
+
+
+class TasksAnswer(BaseModel):
+    tasks: list[TaskSummary]
+    next_cursor: str | None
+
+
+class EventAnswer(BaseModel):
+    event_id: int
+    ts: str
+    event_type: str
+    payload: dict[str, Any]
+
+
+class EventsAnswer(BaseModel):
+    events: list[EventAnswer]
+    """Oldest first, at most 1000: ask again with after."""
+
+
+class NodeAnswer(BaseModel):
+    node_id: str
+    address: str
+    total_gpus: float
+    free_gpus: float
+    total_cpus: float
+    free_cpus: float
+    may_train: bool
+
+
+class HolderAnswer(BaseModel):
+    user: str
+    gpus: int
+    by_node: dict[str, float]
+    """node_id → GPUs that Ray has given it; the rest is reserved for it."""
+    workload: str
+    task_id: str | None
+    state: str | None
+    """null where it is another user's."""
+
+
+class ClusterAnswer(BaseModel):
+    is_on: bool
+    """Has this installation a cluster?"""
+    seen_at: str | None
+    """null: no scheduler has looked for some time."""
+    unreachable_since: str | None
+    """Ray does not answer since then; nodes are as last seen."""
+    nodes: list[NodeAnswer]
+    holders: list[HolderAnswer]
+    queued: int
+    """Tasks in line, of everybody."""

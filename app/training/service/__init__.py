@@ -1,0 +1,36 @@
+"""The verbs of training: users' tasks, the scheduler that runs them on Ray, and their results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.training.service.cluster import ClusterPicture, ClusterView, Holder
+from app.training.service.options import TrainingOptions
+from app.training.service.results import Converter, Results, Wanted
+from app.training.service.tasks import AttemptFolder, LogView, Tasks, TaskView
+
+
+@dataclass(frozen=True)
+class Training:
+    """What the web asks. The scheduler is put together where it runs."""
+
+    options: TrainingOptions
+    tasks: Tasks
+    results: Results
+    picture: ClusterPicture
+
+
+__all__ = [
+    "AttemptFolder",
+    "ClusterPicture",
+    "ClusterView",
+    "Converter",
+    "Holder",
+    "LogView",
+    "Results",
+    "TaskView",
+    "Tasks",
+    "Training",
+    "TrainingOptions",
+    "Wanted",
+]

@@ -1,0 +1,111 @@
+"""The folders of attempts in their user's home: where each is by now, and which models lie in it.
+
+Jobs write there, so nothing in it is believed: no link is followed, and no more is looked at than a page can wait for.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
+
+from app.homes.errors import LeadsOut, disk_errors
+from app.homes.service import Homes
+from app.homes.spots import spot_of
+from app.homes.walking import FOLDER
+from app.kit.clock import from_text
+from app.training.model import Attempt
+from app.training.service.views import AttemptFolder
+
+MODEL = ".onnx"
+DEEPEST = 3
+"""folder/folder/model.onnx"""
+MOST_ENTRIES = 5000
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+def folders_of(homes: Homes, user: str, attempts: Sequence[Attempt]) -> dict[int, AttemptFolder]:
+    """By attempt number; one that has none yet is left out."""
+    if not attempts:
+        return {}
+    known = {times.name: times for times in homes.folders.times(user, [attempt.folder for attempt in attempts])}
+    found = {}
+    for attempt in attempts:
+        times = known.get(attempt.folder)
+        if times is not None:
+            folder = AttemptFolder(times.path, times.is_trashed, times.trash_at, times.purge_at)
+            found[attempt.attempt_no] = folder
+        elif attempt.ended_at is not None:
+            ended_at, retention = from_text(attempt.ended_at), homes.options.retention
+            gone = AttemptFolder("", True, retention.trash_at(ended_at), retention.purge_at(ended_at))
+            found[attempt.attempt_no] = gone
+    return found
+
+
+@contextmanager
+def opened_file(homes: Homes, user: str, path: str) -> Iterator[int]:
+    """A regular file in the user's home, for reading. path: as users name it.
+
+    Raises HomeMissing, FileMissing, NotAFile, and PathRefused for a link.
+    """
+    with disk_errors(path), _parent(homes, user, path) as (folder_fd, name):
+        try:
+            fd = os.open(name, _FILE, dir_fd=folder_fd)
+        except OSError as error:
+            raise LeadsOut(path) if error.errno == errno.ELOOP else error from None
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise OSError(errno.ENXIO, os.strerror(errno.ENXIO), path)
+            yield fd
+        finally:
+            os.close(fd)
+
+
+def models_in(homes: Homes, user: str, path: str) -> list[str]:
+    """ONNX files in the folder of an attempt, as paths from there, in order. Folders that cannot be read, and names
+    that are no text, are passed over."""
+    with disk_errors(path), _parent(homes, user, path) as (above_fd, name):
+        top_fd = os.open(name, FOLDER, dir_fd=above_fd)
+        try:
+            return sorted(_models(top_fd))
+        finally:
+            os.close(top_fd)
+
+
+def _models(top_fd: int) -> Iterator[str]:
+    """Breadth first, so that a folder full of checkpoints does not hide what lies beside it."""
+    left, folders = MOST_ENTRIES, deque([""])
+    while folders and left > 0:
+        place = folders.popleft()
+        with suppress(OSError), _below(top_fd, place) as fd, os.scandir(fd) as entries:
+            for entry in islice(entries, left):
+                left -= 1
+                path = f"{place}/{entry.name}" if place else entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    folders.extend([path] if path.count("/") + 1 < DEEPEST else [])
+                elif entry.name.endswith(MODEL) and path.isprintable() and entry.is_file(follow_symlinks=False):
+                    yield path
+
+
+@contextmanager
+def _below(top_fd: int, place: str) -> Iterator[int]:
+    fd = os.open(".", FOLDER, dir_fd=top_fd)
+    try:
+        for name in filter(None, place.split("/")):
+            below = os.open(name, FOLDER, dir_fd=fd)
+            os.close(fd)
+            fd = below
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _parent(homes: Homes, user: str, path: str) -> Iterator[tuple[int, str]]:
+    """(descriptor of the folder that it lies in, its name), reached over no link."""
+    with homes.files.opened(user) as home, home.parent(spot_of(homes.options, user, path).inner) as found:
+        yield found

@@ -1,0 +1,22 @@
+"""What the installation says about training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """See the settings of the same names. is_on: is there a cluster? homes_root: as the nodes of the cluster see it."""
+
+    is_on: bool
+    homes_root: str
+    worker_resource: str = "worker_node"
+    python: str = "python3"
+    task_prefix: str = "mvp2"
+    tick_s: float = 5
+    retry_interval_s: int = 60
+    retry_most_s: int = 86400
+    max_running_tasks: int = 0
+    max_unended_per_user: int = 200
+    dashboard_url: str = ""

@@ -1,0 +1,172 @@
+"""What a task left, and its way to conversion: by one click, or by `convert:` in its spec once it has succeeded.
+
+What conversion is like is known to the wiring alone: see Converter. Because of the spec a task is converted once: its
+row in training_conversions bears the moment at which the task ended, whoever means to do it claims that row first, and
+the id of the job follows from the attempt. So whoever died between submitting the job and noting it, the next finds the
+same job and makes no other. What fails for a while (conversion is full, the object store is away) is tried again for a
+day; what fails for good stays as a problem that the page shows beside the button for the one click.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any, Protocol
+from uuid import UUID
+
+from app.homes.errors import FileMissing
+from app.kit.clock import from_text, to_text
+from app.kit.errors import BadInput, ModelmillError
+from app.training import store
+from app.training.errors import TaskNotFinished
+from app.training.model import Conversion, State, Task
+from app.training.service.tasks import Tasks
+from app.training.service.views import TaskView
+from app.training.spec import ConvertSpec, read_spec
+
+CONVERSION = "CONVERSION"
+CLAIM = timedelta(minutes=20)
+"""Longer than a submission takes: so long after its maker died another makes it."""
+AGAIN_S = 60
+TRIED_FOR = timedelta(days=1)
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """model, images: paths in the user's home or the common folder, as tasks name them. options: of conversion.
+
+    job_id: what the job is to be called, if that is settled: a job of this id that is there already is the one.
+    """
+
+    user: str
+    task_id: str
+    name: str
+    model: str
+    images: str
+    options: Mapping[str, Any]
+    job_id: str = ""
+
+
+class Converter(Protocol):
+    def convert(self, wanted: Wanted) -> str:
+        """Submit a conversion job that knows the task it comes from. Returns its id. Raises ModelmillError."""
+
+
+class Results:
+    def __init__(self, tasks: Tasks, converter: Converter) -> None:
+        self.tasks = tasks
+        self.database = tasks.database
+        self.converter = converter
+
+    def convert(
+        self, user: str, task_id: str, *, artifact: str, images: str, name: str = "",
+        options: Mapping[str, Any] | None = None, now: datetime,
+    ) -> Conversion:  # fmt: skip
+        """One click. artifact: path in the last attempt's folder; images: the same, or one that begins with /.
+
+        Raises TaskNotFound, TaskNotFinished, FileMissing, PathRefused, BadInput and what else conversion refuses.
+        """
+        view = self.tasks.get(user, task_id)
+        if view.task.state is not State.SUCCEEDED:
+            raise TaskNotFinished(
+                f"The task has not succeeded: {view.task.state.value}.",
+                hint="What it left can be converted once it is SUCCEEDED.",
+            )
+        job_id = self.converter.convert(_wanted(view, artifact, images, name, options or {}))
+        made = Conversion(task_id, view.task.latest_attempt_no, artifact, to_text(now), job_id)
+        self._note(made, to_text(now), by=user)
+        return made
+
+    def convert_results(self, task_id: str, *, now: datetime) -> None:
+        """What the spec asks for, of a task that has succeeded. Twice, or by two at once, makes one job."""
+        with self.database.read() as on:
+            task = store.get_task(on, task_id)
+        if task is None or task.state is not State.SUCCEEDED or task.ended_at is None:
+            return
+        asked = _asked(task)
+        if asked is None:
+            return
+        claim = Conversion(
+            task_id, task.latest_attempt_no, asked.model, task.ended_at, next_try_at=to_text(now + CLAIM)
+        )
+        with self.database.write() as on:
+            if not store.claim_conversion(on, claim, to_text(now)):
+                return
+        self._note(self._made(task, asked, claim, now), to_text(now), by="spec")
+
+    def due(self, *, now: datetime) -> list[str]:
+        """Ids of tasks for convert_results: nobody was told of them, or could do it then, or lived to the end of it."""
+        with self.database.read() as on:
+            due = store.conversions_due(on, to_text(now))
+            return due + store.unconverted(on, "convert", to_text(now - TRIED_FOR))
+
+    def _made(self, task: Task, asked: ConvertSpec, claim: Conversion, now: datetime) -> Conversion:
+        """The claim, and what became of it."""
+        try:
+            view = self.tasks.get(task.user, task.task_id)
+            wanted = _wanted(view, asked.model, asked.images, asked.name, asked.options)
+            job_id = self.converter.convert(replace(wanted, job_id=job_id_of(task)))
+        except ModelmillError as error:
+            logger.warning("What task %s left is not converted: %s", task.task_id, error.message)
+            problem = " ".join(part for part in (error.message, error.hint) if part)
+            return replace(claim, problem=problem, next_try_at=_next_try_at(error, claim, now))
+        return replace(claim, job_id=job_id, next_try_at=None)
+
+    def _note(self, made: Conversion, at: str, *, by: str) -> None:
+        said = {"artifact": made.artifact, "job_id": made.job_id, "problem": made.problem, "again_at": made.next_try_at}
+        detail = {"by": by, **{name: value for name, value in said.items() if value}}
+        with self.database.write() as on:
+            said_before = {(row.created_at, row.problem) for row in store.conversions_of(on, made.task_id)}
+            store.put_conversion(on, made)
+            if made.job_id or (made.created_at, made.problem) not in said_before:  # once, however often it is tried
+                store.add_event(on, made.task_id, CONVERSION, at, detail)
+
+
+def job_id_of(task: Task) -> str:
+    """Of the job that the spec asks for: the same for every try, of the form of every other job's id."""
+    digest = sha256(f"{task.task_id} {task.latest_attempt_no}".encode()).digest()
+    return str(UUID(bytes=digest[:16], version=4))
+
+
+def _asked(task: Task) -> ConvertSpec | None:
+    try:
+        spec, _ = read_spec(task.spec_text.encode())
+    except ModelmillError as error:  # it is of an older version of this product
+        logger.warning("The spec of task %s cannot be read any more: %s", task.task_id, error.message)
+        return None
+    return spec.convert
+
+
+def _wanted(view: TaskView, artifact: str, images: str, name: str, options: Mapping[str, Any]) -> Wanted:
+    task, folder = view.task, _folder(view)
+    if artifact.startswith("/"):
+        raise BadInput(
+            f"artifact: {artifact} is no path in the folder of the task",
+            hint="Name it as the task does: model.onnx, or export/model.onnx.",
+        )
+    return Wanted(
+        user=task.user, task_id=task.task_id, name=name or task.name or artifact.rpartition("/")[2].rpartition(".")[0],
+        model=f"{folder}/{artifact}", images=images if images.startswith("/") else f"{folder}/{images}",
+        options=options,
+    )  # fmt: skip
+
+
+def _folder(view: TaskView) -> str:
+    """Of the last attempt; it may be in the trash by now, and is read there as well."""
+    folder = view.folders.get(view.task.latest_attempt_no)
+    if folder is None or not folder.path:
+        raise FileMissing(
+            f"The folder of task {view.task.task_id} was deleted, and its model with it.",
+            hint="What is to be kept is moved from jobs/ to models/ before that: the page Data does it.",
+        )
+    return folder.path
+
+
+def _next_try_at(error: ModelmillError, claim: Conversion, now: datetime) -> str | None:
+    if not error.can_retry or now >= from_text(claim.created_at) + TRIED_FOR:
+        return None
+    return to_text(now + timedelta(seconds=error.detail.get("retry_after_s", AGAIN_S)))

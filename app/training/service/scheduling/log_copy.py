@@ -1,0 +1,130 @@
+"""Copies of the logs of attempts, in their folders: grown while the job runs, replaced by the whole log at its end.
+
+Ray keeps a log on the node whose program wrote it, and loses it with that node. While the job runs we ask for its last
+lines and add what is new of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import ExitStack
+
+from app.homes.errors import disk_errors
+from app.homes.files import HomeFiles
+from app.training.service.logs import LOG
+from app.training.service.scheduling.writing import copy_end, new_file, old_file, opened_folder, write_all
+
+GAP = b"[modelmill: lines are missing here until the job has ended]\n"
+DROPPED = "[modelmill: {}, for the log is longer than {} bytes]\n"
+SAID_BYTES = 150
+"""No such line is longer."""
+
+
+class LogCopies:
+    """most_bytes: of one log; the end is kept. All raise errors of homes when the folder cannot be written."""
+
+    def __init__(self, files: HomeFiles, most_bytes: int) -> None:
+        self._files = files
+        self._most_bytes = most_bytes
+
+    def grow(self, user: str, folder: str, tail: bytes, *, is_whole: bool) -> int:
+        """tail: the last lines of the log; is_whole: there are none before them. Returns the size of the copy.
+
+        A line without an end is left for later.
+        """
+        tail = tail[: tail.rfind(b"\n") + 1][-self._most_bytes :]
+        with opened_folder(self._files, user, folder) as folder_fd:
+            with old_file(folder_fd, LOG, os.O_RDWR | os.O_APPEND) as fd:
+                if fd is not None:
+                    new = continued(_end(fd, len(tail)), tail)
+                    write_all(fd, GAP + tail if new is None else new)
+                    return self._shortened(folder_fd, fd)
+            if not tail:
+                return 0
+            with new_file(folder_fd, LOG) as fd:
+                write_all(fd, tail if is_whole else GAP + tail)
+                return os.fstat(fd).st_size
+
+    def replace(self, user: str, folder: str, chunks: Iterable[bytes]) -> int | None:
+        """By the whole log. None: there is none, and the copy stays as it was. What chunks raises passes."""
+        with disk_errors(folder), ExitStack() as stack:
+            kept: _Kept | None = None
+            for chunk in chunks:
+                if kept is None:
+                    folder_fd = stack.enter_context(opened_folder(self._files, user, folder))
+                    kept = _Kept(stack.enter_context(new_file(folder_fd, LOG)), self._most_bytes)
+                kept.add(chunk)
+            return None if kept is None else kept.finish()
+
+    def end(self, user: str, folder: str, size_bytes: int) -> bytes:
+        """The last bytes of the copy; b"" when there is none."""
+        with opened_folder(self._files, user, folder) as folder_fd, old_file(folder_fd, LOG, os.O_RDONLY) as fd:
+            return b"" if fd is None else _end(fd, size_bytes)
+
+    def _shortened(self, folder_fd: int, fd: int) -> int:
+        """Half of it goes at once, so that this is seldom."""
+        size_bytes = os.fstat(fd).st_size
+        if size_bytes <= self._most_bytes:
+            return size_bytes
+        with new_file(folder_fd, LOG) as new_fd:
+            write_all(new_fd, DROPPED.format("earlier lines were dropped", self._most_bytes).encode())
+            copy_end(fd, new_fd, size_bytes - self._most_bytes // 2)
+            return os.fstat(new_fd).st_size
+
+
+class _Kept:
+    """A file of which only so many bytes at the end are kept, however much is added."""
+
+    def __init__(self, fd: int, most_bytes: int) -> None:
+        self._fd = fd
+        self._most_bytes = most_bytes
+        self._size = self._dropped = 0
+
+    def add(self, chunk: bytes) -> None:
+        write_all(self._fd, chunk)
+        self._size += len(chunk)
+        if self._size > 2 * self._most_bytes:
+            self._drop(self._size - self._most_bytes, b"")
+
+    def finish(self) -> int:
+        if self._dropped + self._size > self._most_bytes:
+            count = max(SAID_BYTES, self._size + SAID_BYTES - self._most_bytes)
+            said = f"the first {self._dropped + count} bytes were dropped"
+            self._drop(count, DROPPED.format(said, self._most_bytes).encode())
+        return self._size
+
+    def _drop(self, count: int, said: bytes) -> None:
+        """The first bytes, in place. said: what is to stand there instead, no longer than what goes."""
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        write_all(self._fd, said)
+        copy_end(self._fd, self._fd, count)
+        self._dropped += count
+        self._size += len(said) - count
+        os.ftruncate(self._fd, self._size)
+
+
+def continued(stored: bytes, tail: bytes) -> bytes | None:
+    """What of the tail comes after what is stored, where both are of one log. None: something between is missing.
+
+    stored: the end of what is stored, as long as the tail at least, if there is so much.
+    """
+    if not tail:
+        return b""
+    old, new = memoryview(stored), memoryview(tail)
+    first = tail[: tail.find(b"\n") + 1]
+    at = stored.find(first)
+    while at >= 0:
+        if new[: len(stored) - at] == old[at:]:
+            return tail[len(stored) - at :]
+        at = stored.find(first, at + 1)
+    return None
+
+
+def _end(fd: int, size_bytes: int) -> bytes:
+    start = max(0, os.fstat(fd).st_size - size_bytes)
+    parts = []
+    while data := os.pread(fd, size_bytes, start):
+        parts.append(data)
+        start += len(data)
+    return b"".join(parts)

@@ -1,0 +1,86 @@
+"""Step admit, but for the decision itself: the line as it is, and why each waits, written where that has changed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from app.training import store
+from app.training.model import Event, State, Waiting, WaitingCode
+from app.training.model.gang import Queued
+from app.training.service.scheduling.desk import Desk, Moment
+from app.training.store import Place
+
+T = TypeVar("T")
+BATCH = 200
+"""Tasks in a transaction: nobody else who writes waits long for it."""
+FRESH_AT_ONCE = 500
+"""So many newcomers are told in a tick why they wait: when thousands come at once, the others are not kept waiting."""
+
+
+def read_line(desk: Desk) -> list[Place]:
+    with desk.database.read() as on:
+        return store.queue(on)
+
+
+def as_queued(place: Place) -> Queued:
+    return Queued(place.task_id, place.demand, place.backfill, place.next_run_at)
+
+
+def write_reasons(desk: Desk, line: Sequence[Place], reasons: Mapping[str, Waiting], moment: Moment) -> None:
+    """A place in the line changes with every task that leaves it: it is counted when somebody asks, and not written."""
+    fresh = []
+    changed: dict[WaitingCode, list[tuple[str, Waiting]]] = defaultdict(list)
+    for place in line:
+        reason = _lasting(reasons.get(place.task_id))
+        if reason is None:
+            continue
+        if place.state is State.QUEUED:
+            fresh.append((place.task_id, reason))
+        elif reason != place.waiting:
+            changed[reason.code].append((place.task_id, reason))
+    _begin_to_wait(desk, fresh[:FRESH_AT_ONCE], moment)
+    for found in changed.values():
+        _note(desk, found, moment)
+
+
+def write_reason_for_all(desk: Desk, line: Sequence[Place], reason: Waiting, moment: Moment) -> None:
+    """Nobody has looked whether there is room: states stay."""
+    _note(desk, [(place.task_id, reason) for place in line if place.waiting != reason], moment)
+
+
+def _begin_to_wait(desk: Desk, fresh: Iterable[tuple[str, Waiting]], moment: Moment) -> None:
+    for batch in _batches(fresh):
+        moment.watch()
+        with desk.database.write() as on:
+            for task_id, reason in batch:
+                task = store.get_task(on, task_id)
+                if task is not None and task.state is State.QUEUED:
+                    store.apply(on, task, Event.WAIT, moment.text, waiting=reason)
+
+
+def _note(desk: Desk, found: Iterable[tuple[str, Waiting]], moment: Moment) -> None:
+    """Alike ones together."""
+    alike: list[tuple[Waiting, list[str]]] = []
+    for task_id, reason in found:
+        if alike and alike[-1][0] == reason:
+            alike[-1][1].append(task_id)
+        else:
+            alike.append((reason, [task_id]))
+    for reason, task_ids in alike:
+        for batch in _batches(task_ids):
+            moment.watch()
+            with desk.database.write() as on:
+                store.note_waiting(on, batch, reason)
+
+
+def _lasting(reason: Waiting | None) -> Waiting | None:
+    return Waiting(WaitingCode.BEHIND) if reason is not None and reason.code is WaitingCode.BEHIND else reason
+
+
+def _batches(items: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(items)
+    while batch := list(islice(rest, BATCH)):
+        yield batch

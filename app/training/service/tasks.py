@@ -1,0 +1,153 @@
+"""What users do with tasks: submit, look, cancel, read the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from app.homes.service import Homes
+from app.kit.clock import now as moment
+from app.kit.clock import to_text
+from app.kit.errors import BadInput, ModelmillError
+from app.kit.sql import Database
+from app.training import store
+from app.training.errors import TaskFinished, TaskNotFound
+from app.training.model import Attempt, Event, State, Task, TaskEvent
+from app.training.service.folders import folders_of, models_in
+from app.training.service.logs import log_of
+from app.training.service.options import TrainingOptions
+from app.training.service.submitting import CheckConversion, Submitting
+from app.training.service.views import AttemptFolder, LogView, TaskView
+from app.training.store import Filter
+
+Kick = Callable[[], None]
+"""Wakes the scheduler. Must not fail when Redis does not answer: it looks by itself every few seconds."""
+CANCEL_REQUESTED = "CANCEL_REQUESTED"
+MAX_CURSOR_DIGITS = 9
+
+
+class Tasks:
+    """Everything is the user's own: another's task is TaskNotFound."""
+
+    def __init__(
+        self, options: TrainingOptions, database: Database, homes: Homes, kick: Kick,
+        check_conversion: CheckConversion = lambda *_: None,
+    ) -> None:  # fmt: skip
+        self.options = options
+        self.database = database
+        self.homes = homes
+        self.kick = kick
+        self._submitting = Submitting(options, database, homes, check_conversion)
+
+    def submit(self, user: str, body: bytes, *, idempotency_key: str | None = None, now: datetime) -> tuple[Task, bool]:
+        """A new task at the end of the line; with a key that came before, the task of then, and False.
+
+        Raises TrainingOff, UnreadableSpec, BadSpec, TooLarge, PathRefused, KeyReused, TooManyTasks.
+        """
+        task, is_new = self._submitting.submit(user, body, idempotency_key, now)
+        if is_new:
+            self.kick()
+        return task, is_new
+
+    def get(self, user: str, task_id: str) -> TaskView:
+        with self.database.read() as on:
+            task = _own(on, user, task_id)
+            attempts = store.attempts_of(on, task_id)
+            ahead = store.counts_ahead(on, [task]).get(task_id)
+            conversions = store.conversions_of(on, task_id)
+        folders = folders_of(self.homes, user, attempts)
+        artifacts = self._artifacts(task, folders)
+        return TaskView(task, attempts, ahead, folders, artifacts, conversions)
+
+    def page(
+        self, user: str, wanted: Filter, *, cursor: str | None = None, limit: int = 50
+    ) -> tuple[list[TaskView], str | None]:
+        """Newest first, each with its place in the line and its last attempt; and the cursor of the next page."""
+        before = _place(cursor) if cursor is not None else None
+        with self.database.read() as on:
+            found = store.page(on, user, wanted, before=before, limit=limit + 1)
+            shown = found[:limit]
+            attempts = store.latest_attempts(on, [task.task_id for task in shown])
+            ahead = store.counts_ahead(on, shown)
+        views = [TaskView(task, _only(attempts.get(task.task_id)), ahead.get(task.task_id)) for task in shown]
+        return views, str(shown[-1].seq) if len(found) > limit else None
+
+    def cancel(self, user: str, task_id: str, *, now: datetime) -> Task:
+        """At once if it waits; else Ray is told, and CANCELING is shown until it has stopped. Again: no change.
+
+        Raises TaskNotFound, TaskFinished.
+        """
+        at, changed = to_text(now), None
+        while changed is None:  # the scheduler was faster: what is to be done depends on what it did
+            with self.database.write() as on:
+                task = _own(on, user, task_id)
+                if task.state in (State.CANCELING, State.CANCELED):
+                    return task
+                _require_unended(task)
+                changed = store.apply(on, task, Event.CANCEL, at, detail={"by": user}, cancel_requested_at=at)
+                if changed is not None and changed.state is State.CANCELING:
+                    store.add_event(on, task_id, CANCEL_REQUESTED, at, {"by": user})
+        self.kick()
+        return changed
+
+    def events(self, user: str, task_id: str, *, after: int = 0) -> list[TaskEvent]:
+        with self.database.read() as on:
+            _own(on, user, task_id)
+            return store.events_of(on, task_id, after=after)
+
+    def log(self, user: str, task_id: str, *, attempt_no: int | None = None, tail: int = 2000) -> LogView:
+        """attempt_no None: the last. Raises LogMissing."""
+        with self.database.read() as on:
+            task = _own(on, user, task_id)
+            attempts = store.attempts_of(on, task_id)
+        return log_of(self.homes, task, attempts, attempt_no=attempt_no, tail=tail)
+
+    def count_unended(self, user: str) -> int:
+        with self.database.read() as on:
+            return store.count_unended(on, user)
+
+    def cancel_all(self, user: str) -> None:
+        """Of a user who is deleted."""
+        with self.database.read() as on:
+            under_way = store.unended_of(on, user)
+        for task in under_way:
+            with suppress(TaskFinished):  # by itself, meanwhile
+                self.cancel(user, task.task_id, now=moment())
+
+    def _artifacts(self, task: Task, folders: dict[int, AttemptFolder]) -> list[str]:
+        folder = folders.get(task.latest_attempt_no)
+        if task.state is not State.SUCCEEDED or folder is None or not folder.path:
+            return []
+        with suppress(ModelmillError):  # the task is to be seen while the disk is not
+            return models_in(self.homes, task.user, folder.path)
+        return []
+
+
+def _own(on: Connection, user: str, task_id: str) -> Task:
+    task = store.get_task(on, task_id) if task_id.isascii() and task_id.isprintable() else None
+    if task is None or task.user != user:
+        raise TaskNotFound(f"There is no task {task_id}.", hint="The list of tasks shows those there are.")
+    return task
+
+
+def _require_unended(task: Task) -> None:
+    if task.is_terminal:
+        raise TaskFinished(
+            f"The task has ended already: {task.state.value}.", hint="Only what waits or runs can be cancelled."
+        )
+
+
+def _only(attempt: Attempt | None) -> list[Attempt]:
+    return [attempt] if attempt else []
+
+
+def _place(cursor: str) -> int:
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= MAX_CURSOR_DIGITS):
+        raise BadInput(f"cursor: {cursor!r} is none", hint="Give the next_cursor of the page before, as it is.")
+    return int(cursor)
+
+
+__all__ = ["AttemptFolder", "Kick", "LogView", "TaskView", "Tasks"]

@@ -1,0 +1,92 @@
+"""The fields of a task. What fits which workload is judged field by field, so that each problem names its field."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, field_validator
+
+from app.training.model import Workload
+from app.training.spec.fitting import problem_of
+from app.training.spec.overrides import Overrides
+from app.training.spec.texts import Line, LogicalPath, ModelId, OnnxPath, Pictures, ProgramName, Words, unfit
+
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+Cpus = Annotated[float, Field(gt=0, le=1024, allow_inf_nan=False)]
+MAX_WAIT_S = 30 * 86400
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, validate_default=True, use_attribute_docstrings=True
+    )
+
+
+class ConvertSpec(Frozen):
+    """The model that a task leaves is sent to conversion as soon as it has succeeded."""
+
+    model: OnnxPath = "model.onnx"
+    """The ONNX file, from the folder of the job."""
+    images: Pictures
+    """Pictures for the quantization, a zip or a folder: from the folder of the job, or a whole path like
+    /private/users/alice/datasets/pictures.zip."""
+    name: Line = ""
+    """Of the conversion."""
+    options: dict[str, JsonValue] = Field(default_factory=dict)
+    """Of the conversion, as POST /jobs takes them."""
+
+
+class TaskSpec(Frozen):
+    """A training task. Paths are those of the data homes: /private/common/…, /private/users/alice/…"""
+
+    workload: Annotated[Workload, Field(strict=False)]
+    """ppo, grpo and sft run verl; script runs a program of the common code folder."""
+    name: Line = ""
+    code_path: LogicalPath | None = None
+    """A folder under /private/common: for verl its snapshot, else the verl installed on the cluster runs; for script
+    the folder of the program."""
+    program: ProgramName = "train.py"
+    """script: the file in code_path that is run."""
+    args: Annotated[Words, Field(max_length=50)] = Field(default_factory=list)
+    """script: its arguments."""
+    model_id: ModelId | None = None
+    """A model of Hugging Face, like Qwen/Qwen2.5-0.5B-Instruct; or give model_path."""
+    model_path: LogicalPath | None = None
+    """A model under /private/common or in the models/ of your home."""
+    train_file: LogicalPath | None = None
+    val_file: LogicalPath | None = None
+    """sft does without."""
+    nnodes: Annotated[int, Field(ge=1, le=64)] = 1
+    """Nodes that are held at once; a script has one."""
+    n_gpus_per_node: Annotated[int, Field(ge=0, le=16)] = 0
+    cpus_per_gpu: Cpus | None = None
+    """verl: what it claims with each GPU; by default 3 for ppo and grpo, 10 for sft, as verl has it."""
+    cpus: Cpus = 1
+    """script: CPUs of the program."""
+    total_epochs: Count | None = None
+    total_training_steps: Count | None = None
+    save_freq: Annotated[int, Field(ge=-1, le=1_000_000_000)] | None = None
+    """Steps between checkpoints; -1 for none but the last."""
+    test_freq: Annotated[int, Field(ge=-1, le=1_000_000_000)] | None = None
+    """Steps between validations; -1 for none."""
+    overrides: Overrides = Field(default_factory=dict)
+    """verl: further settings by their Hydra keys, like actor_rollout_ref.actor.optim.lr; + before a key adds it."""
+    backfill: bool = False
+    """While this task waits at the head of the line, later ones may go ahead."""
+    max_wait_s: Annotated[int, Field(ge=1, le=MAX_WAIT_S)] | None = None
+    """So many seconds its program may wait for its placement group; then it is stopped, and tried again later."""
+    restart_on_infra: Annotated[int, Field(ge=0, le=5)] = 1
+    """How often it begins anew when its machine, or Ray, was lost."""
+    convert: ConvertSpec | None = None
+
+    @field_validator("*", mode="after")
+    @classmethod
+    def _fits_its_workload(cls, value: Any, info: ValidationInfo) -> Any:
+        name, workload = info.field_name, info.data.get("workload")
+        if name is None or workload is None:
+            return value
+        is_default = value == cls.model_fields[name].get_default(call_default_factory=True, validated_data={})
+        problem = problem_of(workload, name, value, is_default=is_default, before=info.data)
+        if problem:
+            raise unfit(problem)
+        return value

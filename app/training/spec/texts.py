@@ -1,0 +1,80 @@
+"""What the texts of a spec may be. Pure; each check gives the text back, or raises what pydantic reports by field."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+from typing import Annotated
+
+from pydantic import AfterValidator, StringConstraints
+from pydantic_core import PydanticCustomError
+
+from app.homes.names import MAX_PATH_BYTES, describe, is_tricky
+
+MAX_WORDS_BYTES = 32 * 1024
+"""Of what is passed on to the program: Linux takes 128 KiB for the command line that Ray gives to a shell."""
+_WHOLE_PATH = re.compile(r"(?:^|[\s=:,;'\"\[({<>|&])(?:~[\w.-]*)?/+[\w.]|^~")
+_UPWARDS = re.compile(r"(?:^|[^\w.-])\.\.(?:/|$)")
+
+
+def unfit(problem: str) -> PydanticCustomError:
+    return PydanticCustomError("unfit", "{problem}", {"problem": problem})
+
+
+def visible(text: str) -> str:
+    """Chinese names and typographic signs are fine; what cannot be seen, or breaks a line, is not."""
+    found = next((c for c in text if not c.isprintable()), None)
+    if found is not None:
+        raise unfit(f"it has the character {describe(found)}")
+    return text
+
+
+def pathless(text: str) -> str:
+    """A word for the program. Paths have fields of their own, as those are checked."""
+    if _WHOLE_PATH.search(text) or _UPWARDS.search(text):
+        raise unfit("it names a path; name files in train_file, val_file or model_path, where they are checked")
+    return text
+
+
+def inside(text: str) -> str:
+    """A path inside the folder of a job."""
+    if any(map(is_tricky, text)) or text != text.strip():
+        raise unfit("it has characters that cannot be seen, or that pass for / or .")
+    if any(part in ("", ".", "..") for part in text.split("/")):
+        raise unfit("it must be a path inside the folder of the job, without . or .. or //")
+    return text
+
+
+def inside_or_whole(text: str) -> str:
+    """As inside, or a whole path: the rules of the data homes judge that one."""
+    return text if text.startswith("/") else inside(text)
+
+
+def an_onnx(text: str) -> str:
+    if not text.endswith(".onnx"):
+        raise unfit("only an .onnx file can be converted")
+    return text
+
+
+def short_enough(words: Iterable[str]) -> bool:
+    return sum(len(shlex.quote(word).encode()) for word in words) <= MAX_WORDS_BYTES
+
+
+def short_list(words: list[str]) -> list[str]:
+    if not short_enough(words):
+        raise unfit(f"they are longer than {MAX_WORDS_BYTES // 1024} KiB together")
+    return words
+
+
+Line = Annotated[str, StringConstraints(max_length=200), AfterValidator(visible)]
+Word = Annotated[str, StringConstraints(max_length=1000), AfterValidator(visible), AfterValidator(pathless)]
+Words = Annotated[list[Word], AfterValidator(short_list)]
+LogicalPath = Annotated[str, StringConstraints(min_length=1, max_length=MAX_PATH_BYTES)]
+ProgramName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$")]
+_PART = r"[A-Za-z0-9](?:[A-Za-z0-9_]|[.-][A-Za-z0-9_]){0,95}"
+ModelId = Annotated[str, StringConstraints(pattern=rf"^{_PART}(?:/{_PART})?$", max_length=200)]
+"""Qwen/Qwen2.5-0.5B-Instruct: as Hugging Face allows, so without .. and --."""
+InnerPath = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(inside)]
+OnnxPath = Annotated[InnerPath, AfterValidator(an_onnx)]
+Pictures = Annotated[LogicalPath, AfterValidator(inside_or_whole)]

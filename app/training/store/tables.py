@@ -1,0 +1,76 @@
+"""The tables of training."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from app.kit.sql import metadata
+
+TIME = sa.String(32)
+TASK = sa.String(100)
+
+tasks = sa.Table(
+    "training_tasks", metadata,
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("task_id", TASK, nullable=False, unique=True),
+    sa.Column("user_name", sa.String(32), nullable=False),
+    sa.Column("workload", sa.String(16), nullable=False),
+    sa.Column("name", sa.String(200), nullable=False),
+    sa.Column("state", sa.String(20), nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("jobspec_yaml", sa.Text, nullable=False),
+    sa.Column("demand", sa.Text, nullable=False),
+    sa.Column("backfill", sa.Boolean, nullable=False),
+    sa.Column("infra_retries", sa.Integer, nullable=False),
+    sa.Column("max_wait_s", sa.Integer),
+    sa.Column("next_run_at", TIME),
+    sa.Column("waited_since", TIME, nullable=False),
+    sa.Column("cancel_requested_at", TIME),
+    sa.Column("latest_attempt_no", sa.Integer, nullable=False),
+    sa.Column("waiting", sa.Text),
+    sa.Column("failure_kind", sa.String(32)),
+    sa.Column("error_summary", sa.Text, nullable=False),
+    sa.Column("created_at", TIME, nullable=False),
+    sa.Column("updated_at", TIME, nullable=False),
+    sa.Column("ended_at", TIME),
+    sa.Column("idempotency_key", sa.String(200)),
+    sa.UniqueConstraint("user_name", "idempotency_key"),
+    sa.Index("ix_training_tasks_state_seq", "state", "seq"),
+    sa.Index("ix_training_tasks_user_name_seq", "user_name", "seq"),
+)  # fmt: skip
+attempts = sa.Table(
+    "training_attempts", metadata,
+    sa.Column("task_id", TASK, primary_key=True),
+    sa.Column("attempt_no", sa.Integer, primary_key=True),
+    sa.Column("ray_submission_id", sa.String(110), nullable=False, unique=True),
+    sa.Column("created_at", TIME, nullable=False),
+    sa.Column("ray_status", sa.String(16), nullable=False),
+    sa.Column("ray_job_id", sa.String(64), nullable=False),
+    sa.Column("driver_node_id", sa.String(64), nullable=False),
+    sa.Column("exit_code", sa.Integer),
+    sa.Column("failure_kind", sa.String(32)),
+    sa.Column("message", sa.Text, nullable=False),
+    sa.Column("submit_payload", sa.Text, nullable=False),
+    sa.Column("started_at", TIME),
+    sa.Column("ended_at", TIME),
+    sa.Column("placement_pending_since", TIME),
+    sa.Column("log_bytes", sa.BigInteger, nullable=False),
+)  # fmt: skip
+events = sa.Table(
+    "training_events", metadata,
+    sa.Column("event_id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("task_id", TASK, nullable=False, index=True),
+    sa.Column("at", TIME, nullable=False),
+    sa.Column("event_type", sa.String(32), nullable=False),
+    sa.Column("payload_json", sa.Text, nullable=False),
+)  # fmt: skip
+conversions = sa.Table(
+    "training_conversions", metadata,
+    sa.Column("task_id", TASK, primary_key=True),
+    sa.Column("created_at", TIME, primary_key=True),
+    sa.Column("attempt_no", sa.Integer, nullable=False),
+    sa.Column("artifact", sa.Text, nullable=False),
+    sa.Column("job_id", sa.String(36), nullable=False, index=True),
+    sa.Column("problem", sa.Text, nullable=False),
+    sa.Column("next_try_at", TIME),
+)  # fmt: skip

@@ -1,0 +1,51 @@
+"""verl's programs: which module trains, what it claims, and by which Hydra keys it is told what a spec says.
+
+Names as of verl 0.7 to 0.10 (verl/trainer/config/ppo_trainer.yaml and sft_trainer_engine.yaml).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from app.training.model import Workload
+from app.training.spec.overrides import Scalar
+
+
+@dataclass(frozen=True)
+class Program:
+    """cpus_per_gpu: in each bundle of its placement groups. driver_cpus: of what it starts besides. model_keys: where
+    the model goes. settings: fixed. defaults: unless the task overrides them."""
+
+    module: str
+    cpus_per_gpu: float
+    driver_cpus: float
+    model_keys: tuple[str, ...]
+    settings: Mapping[str, Scalar] = field(default_factory=dict)
+    defaults: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+PROGRAMS: Mapping[Workload, Program] = {
+    Workload.PPO: Program(
+        "verl.trainer.main_ppo",
+        cpus_per_gpu=3,
+        driver_cpus=1,  # its TaskRunner
+        model_keys=("actor_rollout_ref.model.path", "critic.model.path"),
+        settings={"algorithm.adv_estimator": "gae"},
+    ),
+    Workload.GRPO: Program(
+        "verl.trainer.main_ppo",
+        cpus_per_gpu=3,
+        driver_cpus=1,
+        model_keys=("actor_rollout_ref.model.path",),
+        settings={"algorithm.adv_estimator": "grpo"},
+        # A group of one answer has nothing to be compared with, and verl's own default is one.
+        defaults={"actor_rollout_ref.rollout.n": 5, "actor_rollout_ref.actor.use_kl_loss": True},
+    ),
+    Workload.SFT: Program(
+        "verl.trainer.sft_trainer_ray",
+        cpus_per_gpu=10,  # it leaves RayResourcePool its default of max_colocate_count
+        driver_cpus=0,
+        model_keys=("model.path",),
+    ),
+}

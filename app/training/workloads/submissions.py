@@ -1,0 +1,134 @@
+"""What Ray is given: one command line for its shell, the resources of its driver, and its environment.
+
+Nobody's text becomes shell or Hydra: each word is quoted for both. Paths are those of the cluster's nodes. Nothing is
+put on PYTHONPATH: a program finds its code because it is started from there.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from app.homes.errors import refused
+from app.homes.model import COMMON, JOBS, home_of
+from app.training.gateway import Submission
+from app.training.model import Workload
+from app.training.spec import TaskSpec
+from app.training.spec.overrides import Scalar
+from app.training.workloads.demands import demand_of
+from app.training.workloads.hydra import argument
+from app.training.workloads.programs import PROGRAMS, Program
+
+
+class ClusterOptions(Protocol):
+    """homes_root: as the cluster's nodes see it. worker_resource: what only nodes have that may train."""
+
+    @property
+    def homes_root(self) -> str: ...
+    @property
+    def worker_resource(self) -> str: ...
+    @property
+    def python(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where things are for the program. job: the folder of the attempt, which is there before the program starts."""
+
+    logical: str
+    real: str
+    job: str
+
+    def real_of(self, field: str, path: str) -> str:
+        """Of a path as tasks name it. Raises PathRefused for one that leads elsewhere."""
+        if not path.startswith(f"{self.logical}/"):
+            raise refused(field, f"it must lie under {self.logical}/")
+        return self.real + path.removeprefix(self.logical)
+
+
+def submission_of(
+    spec: TaskSpec,
+    *,
+    submission_id: str,
+    task_id: str,
+    user: str,
+    options: ClusterOptions,
+    logical_root: str,
+    entry: Sequence[str] | None = None,
+) -> Submission:
+    """entry: what the interpreter runs instead of the workload's program, with the same arguments.
+
+    The paths of the spec are taken as they are: app.training.service.paths checks them.
+    """
+    root = options.homes_root.rstrip("/")
+    places = _Places(logical_root.rstrip("/"), root, f"{root}/{home_of(user)}/{JOBS}/{submission_id}")
+    program = PROGRAMS.get(spec.workload)
+    if program is None:
+        folder, words = _script(spec, places, entry)
+    else:
+        folder, words = _verl(spec, program, places, entry, task_id)
+    demand = demand_of(spec)
+    return Submission(
+        submission_id=submission_id,
+        # exec: the program gets the signals and gives the exit code, not a shell around it
+        entrypoint=f"cd {shlex.quote(folder)} && exec {shlex.join([options.python, *words])}",
+        env=_env(spec, places, task_id),
+        cpus=0 if demand.claims_by_group else demand.cpus,
+        gpus=0 if demand.claims_by_group else demand.gpus,
+        resources={options.worker_resource: 1},
+        metadata={"task_id": task_id, "user": user, "workload": spec.workload.value},
+    )
+
+
+def _script(spec: TaskSpec, places: _Places, entry: Sequence[str] | None) -> tuple[str, list[str]]:
+    """It runs in the folder of its job, so that what it writes is kept."""
+    program = places.real_of("code_path", f"{(spec.code_path or '').rstrip('/')}/{spec.program}")
+    return places.job, [*(entry or [program]), *spec.args]
+
+
+def _verl(
+    spec: TaskSpec, program: Program, places: _Places, entry: Sequence[str] | None, task_id: str
+) -> tuple[str, list[str]]:
+    """It runs in the folder of its code, which Python and Ray's workers then import from."""
+    folder = places.real_of("code_path", spec.code_path) if spec.code_path else places.job
+    settings = {**program.defaults, **spec.overrides, **program.settings, **_settings(spec, program, places, task_id)}
+    said = [argument(key, value) for key, value in settings.items()]
+    return folder, [*(entry or ["-m", program.module]), *said, "trainer.logger=[console]"]
+
+
+def _settings(spec: TaskSpec, program: Program, places: _Places, task_id: str) -> dict[str, Scalar]:
+    model = places.real_of("model_path", spec.model_path) if spec.model_path else spec.model_id
+    given: dict[str, Scalar] = {
+        "data.train_files": spec.train_file and places.real_of("train_file", spec.train_file),
+        "data.val_files": spec.val_file and places.real_of("val_file", spec.val_file),
+        **dict.fromkeys(program.model_keys, model),
+        "trainer.nnodes": spec.nnodes,
+        "trainer.n_gpus_per_node": spec.n_gpus_per_node,
+        "trainer.total_epochs": spec.total_epochs,
+        "trainer.total_training_steps": spec.total_training_steps,
+        "trainer.save_freq": spec.save_freq,
+        "trainer.test_freq": spec.test_freq,
+        "trainer.default_local_dir": f"{places.job}/checkpoints",
+        "trainer.project_name": "modelmill",
+        "trainer.experiment_name": task_id,
+        "hydra.run.dir": f"{places.job}/hydra",
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _env(spec: TaskSpec, places: _Places, task_id: str) -> dict[str, str]:
+    env = {
+        "PYTHONUNBUFFERED": "1",
+        "MODELMILL_JOB_FOLDER": places.job,
+        "MODELMILL_TASK_ID": task_id,
+        "HF_HOME": f"{places.real}/{COMMON}/hf",
+    }
+    if spec.workload is not Workload.SCRIPT:
+        return {**env, "HYDRA_FULL_ERROR": "1"}  # else Hydra hides where a program failed
+    for field in ("train_file", "val_file", "model_path"):
+        path = getattr(spec, field)
+        if path is not None:
+            env[f"MODELMILL_{field.upper()}"] = places.real_of(field, path)
+    return env

@@ -1,0 +1,30 @@
+"""What can go wrong with looking at pictures, one class per cause. Messages are written where they are raised."""
+
+from __future__ import annotations
+
+from app.kit.errors import BadInput, ModelmillError
+
+
+class ModelUnusable(BadInput):
+    """The model cannot be run here, or nobody knows how to read what it answers. The hint says what to change."""
+
+    code = "MODEL_UNUSABLE"
+
+
+class DamagedPicture(BadInput):
+    """Bytes that are no whole JPEG or PNG, or too large a one."""
+
+    code = "PICTURE_DAMAGED"
+
+
+class SourceUnusable(BadInput):
+    """A source of frames that is not there, cannot be read, or gave not one frame. The message names it."""
+
+    code = "SOURCE_UNUSABLE"
+
+
+class InferenceFailed(ModelmillError):
+    """A model that ran before did not run on this picture: its device is gone, or its answer holds no numbers."""
+
+    code = "INFERENCE_FAILED"
+    can_retry = True

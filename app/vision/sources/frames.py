@@ -1,0 +1,97 @@
+"""A source of frames: passes over something, at a pace, without what is damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Protocol
+
+from app.vision.errors import DamagedPicture, SourceUnusable
+from app.vision.model import Picture
+from app.vision.sources.pace import Pace
+
+
+@dataclass(frozen=True)
+class Frame:
+    """index: counts what the source gave, from 0, on through repetitions. origin: where it comes from, for a reader.
+    truth: the class of a labelled picture."""
+
+    index: int
+    picture: Picture
+    origin: str
+    truth: int | None = None
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One frame of a pass. at: when it is shown, in seconds from the pass's begin; None: whenever asked.
+    read: gives the pixels, raises DamagedPicture; None for one that is known to be damaged already, for that reason."""
+
+    origin: str
+    read: Callable[[], Picture] | None
+    at: float | None = None
+    truth: int | None = None
+    reason: str = ""
+
+
+class Reel(Protocol):
+    """What can be passed over, again and again."""
+
+    def shots(self) -> Generator[Shot, None, None]:
+        """One pass. Raises SourceUnusable. Closing the iterator gives back what it holds."""
+
+
+class Source:
+    """An iterator of frames. Not for more than one thread.
+
+    damaged: how many frames were left out because they cannot be read; why_damaged: the reason of the last of them.
+    """
+
+    def __init__(self, reel: Reel, name: str, pace: Pace, *, loop: bool) -> None:
+        self.name = name
+        self.damaged = 0
+        self.why_damaged = ""
+        self._frames = self._all(reel, pace, loop=loop)
+
+    def __iter__(self) -> Iterator[Frame]:
+        return self
+
+    def __next__(self) -> Frame:
+        """Raises SourceUnusable when the source is gone, or a whole pass gave not one frame."""
+        return next(self._frames)
+
+    def close(self) -> None:
+        self._frames.close()
+
+    def _all(self, reel: Reel, pace: Pace, *, loop: bool) -> Generator[Frame, None, None]:
+        index = 0
+        while True:
+            before = index
+            pace.begin()
+            with closing(reel.shots()) as shots:
+                for shot in shots:
+                    picture = self._read(shot) if shot.read is None or pace.wants(shot.at) else None
+                    if picture is None:
+                        continue
+                    pace.wait(shot.at)
+                    yield Frame(index, picture, shot.origin, shot.truth)
+                    index += 1
+            if index == before:
+                raise SourceUnusable(
+                    f"{self.name} gave not one frame: {self.why_damaged or 'there is none'}",
+                    hint="Give another source.",
+                )
+            if not loop:
+                return
+
+    def _read(self, shot: Shot) -> Picture | None:
+        reason = shot.reason
+        if shot.read is not None:
+            try:
+                return shot.read()
+            except DamagedPicture as error:
+                reason = error.message
+        self.damaged += 1
+        self.why_damaged = f"{shot.origin}: {reason}"
+        return None

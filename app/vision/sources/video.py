@@ -1,0 +1,119 @@
+"""Video files, animated pictures and network streams, by PyAV (the extra `edge`)."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import numpy as np
+
+from app.kit.reasons import reason_of
+from app.vision.encoding import MAX_PIXELS
+from app.vision.errors import SourceUnusable
+from app.vision.model import Picture
+from app.vision.sources.frames import Shot
+
+TIMEOUT_S = 10.0
+"""For opening a stream, and for each piece of it."""
+CONTAINERS = "mov,mp4,matroska,webm,avi,gif,apng,mpegts,mpeg,mpegvideo,mjpeg,h264,hevc,av1,ivf,flv,ogg,asf,wav"
+"""Files that hold their pictures. Playlists are none: what they name is somebody else's."""
+OF_FILE = {"protocol_whitelist": "file", "format_whitelist": CONTAINERS}
+OF_STREAM = {
+    "protocol_whitelist": "rtsp,rtsps,rtp,srtp,udp,tcp,tls,http,https,httpproxy,crypto",
+    "rtsp_transport": "tcp",
+}
+"""FFmpeg follows what a stream names, but never to a file."""
+
+
+class Video:
+    """place: a path or a URL; name: of it, for a reader, without a password."""
+
+    def __init__(self, place: str, name: str, *, live: bool) -> None:
+        """Raises SourceUnusable without PyAV."""
+        self._av = _av(name)
+        self._place, self._name, self._live = place, name, live
+
+    def shots(self) -> Generator[Shot, None, None]:
+        with self._opened() as container:
+            stream = container.streams.video[0]
+            index = 0
+            for packet in self._packets(container, stream):
+                if isinstance(packet, Shot):
+                    yield packet
+                    continue
+                for shot in self._decoded(packet, stream, index):
+                    yield shot
+                    index += 1
+
+    def _opened(self) -> Any:
+        try:
+            container = self._av.open(
+                self._place, options=OF_STREAM if self._live else OF_FILE, timeout=TIMEOUT_S if self._live else None
+            )
+        except self._av.FFmpegError as error:
+            raise SourceUnusable(
+                f"{self._name} cannot be opened as a video: {_why(error)}",
+                hint="Check that it is there, and that it is a video.",
+            ) from error
+        problem = _problem(container)
+        if problem:
+            container.close()
+            raise SourceUnusable(f"{self._name} {problem}", hint="Give another source.")
+        return container
+
+    def _packets(self, container: Any, stream: Any) -> Iterator[Any]:
+        """Ends where the file is cut off: what follows cannot be found. The cut counts as one damaged frame."""
+        try:
+            yield from container.demux(stream)
+        except self._av.FFmpegError as error:
+            yield Shot(f"{self._name} (its end)", None, reason=_why(error))
+
+    def _decoded(self, packet: Any, stream: Any, index: int) -> Iterator[Shot]:
+        try:
+            frames = packet.decode()
+        except self._av.FFmpegError as error:
+            yield Shot(f"{self._name}#{index}", None, reason=_why(error))
+            return
+        for offset, frame in enumerate(frames):
+            origin = f"{self._name}#{index + offset}"
+            if frame.is_corrupt:
+                yield Shot(origin, None, reason="the frame is corrupt")
+            else:
+                yield Shot(origin, lambda frame=frame: _pixels(frame), at=_time(frame, stream))  # type: ignore[misc]
+
+
+def _why(error: BaseException) -> str:
+    """Without the address, which FFmpeg's own text repeats, and with it the password."""
+    return getattr(error, "strerror", None) or reason_of(error)
+
+
+def _pixels(frame: Any) -> Picture:
+    pixels: Picture = np.ascontiguousarray(frame.to_ndarray(format="rgb24"))
+    return pixels
+
+
+def _time(frame: Any, stream: Any) -> float | None:
+    """Seconds from the begin; None where the stream does not say."""
+    if frame.time is None:
+        return None
+    return float(frame.time - (float(stream.start_time * stream.time_base) if stream.start_time else 0.0))
+
+
+def _problem(container: Any) -> str:
+    if not container.streams.video:
+        return "has no picture in it, only sound"
+    context = container.streams.video[0].codec_context
+    if context.width * context.height > MAX_PIXELS:
+        return f"has frames of {context.width} x {context.height} pixels, more than the {MAX_PIXELS:,} that are read"
+    return ""
+
+
+def _av(name: str) -> Any:
+    try:
+        return importlib.import_module("av")
+    except ImportError as error:
+        raise SourceUnusable(
+            f"{name} is a video, and this node has no PyAV to read it with",
+            hint="Install it: pip install 'modelmill[edge]'. Folders, pictures and .npz files need none.",
+        ) from error

@@ -1,0 +1,214 @@
+"""What one job costs while few or many are queued, and how the web answers meanwhile: does anything grow with them?
+
+For each depth: so many jobs are queued while the workers stand still (SIGSTOP); then the workers go on, and what they,
+the scheduler and Redis have used until the queue is empty is divided by the jobs. Few jobs are queued several times
+over, until there were enough for the clocks. Time per job includes filling the pipeline, which weighs on short queues;
+CPU per job does not, so it is CPU that shows what grows. The web is asked while the workers stand still once more.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import redis
+
+from app.kit.clock import from_text
+from app.wiring import Parts, assemble
+from ops import processes
+from ops.benchmarks.load import submit
+from ops.stand import REPOSITORY, Stand
+
+ENOUGH_JOBS, ASKED_TIMES, SUBMITTED_TIMES = 300, 10, 5
+ASK_EVERY_S = 0.02  # often enough to stop soon, seldom enough not to take CPU from what is measured
+OWNER = "local"
+SAMPLE = REPOSITORY / "ops" / "samples" / "digits"
+LISTS = ("/jobs", "/ui/jobs", "/ui/jobs?q=no-such-name", "/system", "/ui/system")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one job. commands: that Redis ran, also those inside scripts."""
+
+    submit_ms: float
+    wall_ms: float
+    workers_cpu_ms: float
+    redis_cpu_ms: float
+    commands: float
+    queued_bytes: float
+
+
+TITLES = {
+    "submit_ms": "ms to create and queue it",
+    "wall_ms": "ms until it is done, all workers at it",
+    "workers_cpu_ms": "CPU ms of workers and scheduler",
+    "redis_cpu_ms": "CPU ms of Redis",
+    "commands": "commands inside Redis",
+    "queued_bytes": "bytes of Redis while queued",
+}
+
+
+def measure(depths: Sequence[int]) -> None:
+    most = str(10 * max(depths))
+    room = {"max_active_jobs": most, "max_active_jobs_per_user": most}
+    with tempfile.TemporaryDirectory() as folder, Stand(Path(folder), **room) as stand:
+        stand.workers("ops.benchmarks.noop_actors", onnx=1, bie=1, nef=1, done=1)
+        workers = list(stand.processes)
+        stand.web()
+        parts = assemble(stand.settings())
+        bench = Backlog(parts, stand.valkey.client, [process.pid for process in workers])
+        bench.drain([submit(parts, owner=OWNER) for _ in range(ENOUGH_JOBS)])  # warms all up
+        costs, answers = [], []
+        with httpx.Client(base_url=stand.url, timeout=120) as client:
+            keys = _upload(client)
+            for depth in depths:
+                costs.append(bench.cost(depth))
+                answers.append(bench.answers(depth, client, keys))
+    _print_costs(depths, costs)
+    _print_answers(depths, answers)
+
+
+class Backlog:
+    """pids: the workers' masters; each leads a process group."""
+
+    def __init__(self, parts: Parts, server: redis.Redis, pids: list[int]) -> None:
+        self.parts = parts
+        self.server: Any = server
+        self.pids = pids
+
+    def cost(self, depth: int) -> Cost:
+        found = [self._once(depth) for _ in range(math.ceil(ENOUGH_JOBS / depth))]
+        return Cost(*(statistics.mean(getattr(cost, field.name) for cost in found) for field in fields(Cost)))
+
+    def answers(self, depth: int, client: httpx.Client, keys: dict[str, str]) -> dict[str, float]:
+        """Milliseconds of the web while so many are queued, medians."""
+        with self._standing_still():
+            job_ids = [submit(self.parts, owner=OWNER) for _ in range(depth)]
+            last = job_ids[-1]
+            paths = [*LISTS, f"/jobs/{last}", f"/ui/jobs/{last}"]
+            asked = {path: partial(_get, client, path) for path in paths}
+            times = {path.replace(last, "<last>"): _median_ms(call, ASKED_TIMES) for path, call in asked.items()}
+            times["POST /jobs"] = _median_ms(lambda: job_ids.append(_post(client, keys)), SUBMITTED_TIMES)
+            times["the sweep of every minute"] = _median_ms(self.parts.conversion.dispatch.sweep, 1)
+        self.drain(job_ids)
+        return times
+
+    def drain(self, job_ids: list[str]) -> None:
+        """Wait until no job is active, and forget all of them: each depth starts from nothing."""
+        self._until_empty()
+        for job_id in job_ids:
+            self.parts.store.delete(job_id)
+
+    def _once(self, depth: int) -> Cost:
+        with self._standing_still():
+            memory = self._memory()
+            started = time.perf_counter()
+            job_ids = [submit(self.parts, owner=OWNER) for _ in range(depth)]
+            submitted = time.perf_counter() - started
+            queued_bytes = self._memory() - memory
+            before = self._used()
+            started = time.time()
+        self._until_empty()
+        wall = max(from_text(text).timestamp() for text in self._ends(job_ids)) - started
+        workers, server, commands = (after - was for after, was in zip(self._used(), before, strict=True))
+        self.drain(job_ids)
+        seconds = (submitted, wall, workers, server)
+        return Cost(*(value * 1000 / depth for value in seconds), commands / depth, queued_bytes / depth)
+
+    def _until_empty(self) -> None:
+        while self.parts.redis.zcard(self.parts.store.records.active_index):
+            time.sleep(ASK_EVERY_S)
+
+    def _ends(self, job_ids: list[str]) -> Iterator[str]:
+        """When the last ones ended; the queues keep the order."""
+        for record in self.parts.store.several(job_ids[-ENOUGH_JOBS:]):
+            assert record.finished_at is not None
+            yield record.finished_at
+
+    def _used(self) -> tuple[float, float, float]:
+        """CPU seconds of the workers, of Redis, and how many commands it has run."""
+        usage, stats = self.server.info("cpu"), self.server.info("commandstats")
+        calls = sum(found["calls"] for name, found in stats.items() if name != "cmdstat_zcard")  # that is our asking
+        workers = processes.cpu_s(processes.with_descendants(self.pids))
+        return workers, usage["used_cpu_user"] + usage["used_cpu_sys"], calls
+
+    def _memory(self) -> int:
+        return int(self.server.info("memory")["used_memory"])
+
+    @contextmanager
+    def _standing_still(self) -> Iterator[None]:
+        try:
+            for pid in self.pids:
+                os.killpg(pid, signal.SIGSTOP)
+            yield
+        finally:
+            for pid in self.pids:
+                os.killpg(pid, signal.SIGCONT)
+
+
+def _upload(client: httpx.Client) -> dict[str, str]:
+    with (SAMPLE / "digits.onnx").open("rb") as model, (SAMPLE / "reference.zip").open("rb") as images:
+        files = {"model": ("digits.onnx", model), "images": ("reference.zip", images)}
+        answer = client.post("/uploads", files=files).raise_for_status().json()
+    return {"model_key": answer["model_key"], "quant_key": answer["quant_key"]}
+
+
+def _get(client: httpx.Client, path: str) -> None:
+    client.get(path).raise_for_status()
+
+
+def _post(client: httpx.Client, keys: dict[str, str]) -> str:
+    asked = {**keys, "options": {"preprocess": {"scale": 1 / 255}}}
+    job_id: str = client.post("/jobs", json=asked).raise_for_status().json()["job_id"]
+    return job_id
+
+
+def _median_ms(call: Callable[[], Any], times: int) -> float:
+    found = []
+    for _ in range(times):
+        started = time.perf_counter()
+        call()
+        found.append((time.perf_counter() - started) * 1000)
+    return statistics.median(found)
+
+
+def slope(depths: Sequence[int], values: Sequence[float]) -> float:
+    """How much the value grows for each tenfold depth, by least squares; 0 is flat."""
+    if len(set(depths)) < 2:
+        return 0.0
+    return statistics.linear_regression([math.log10(depth) for depth in depths], values).slope
+
+
+def _print_costs(depths: Sequence[int], costs: Sequence[Cost]) -> None:
+    print("\nOne job of three no-op stages, one worker each, with so many queued")
+    _print_head(depths)
+    for name, title in TITLES.items():
+        _print_row(title, depths, [getattr(cost, name) for cost in costs])
+
+
+def _print_answers(depths: Sequence[int], answers: Sequence[dict[str, float]]) -> None:
+    print("\nThe web with so many queued, median ms")
+    _print_head(depths)
+    for path in answers[0]:
+        _print_row(path, depths, [found[path] for found in answers])
+
+
+def _print_head(depths: Sequence[int]) -> None:
+    print(f"{'':40}" + "".join(f" {depth:>9}" for depth in depths) + f" {'slope':>9} {'last/first':>10}")
+
+
+def _print_row(title: str, depths: Sequence[int], values: Sequence[float]) -> None:
+    ratio = values[-1] / values[0] if values[0] else math.nan
+    cells = "".join(f" {value:9.2f}" for value in values)
+    print(f"{title:40}{cells} {slope(depths, values):9.3f} {ratio:10.2f}")

@@ -1,0 +1,128 @@
+"""Which systems there are: what each needs installed, how its processes are started, how much is asked of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import httpx
+
+from ops.stand import Stand, free_port
+
+STAGES = ("onnx", "bie", "nef")
+APPS = Path(__file__).parent / "apps"
+OWN = "own"
+"""The product's own environment."""
+REQUIREMENTS = {
+    OWN: (),
+    "celery": ("celery[redis]==5.7.0", "redis==8.1.0", "hiredis==3.5.0"),
+    "rq": ("rq==2.12.0", "redis==8.1.0", "hiredis==3.5.0"),
+    "saq": ("saq[redis]==0.26.4", "hiredis==3.5.0", "typing-extensions"),  # it imports the last and does not say so
+    "prefect": (
+        "prefect==3.8.8",
+        "fastapi==0.139.0",
+        "redis==8.1.0",
+        "hiredis==3.5.0",
+    ),  # it fails with a newer fastapi
+}
+Start = Callable[[Stand, Path], None]
+"""start(stand, bin folder of the environment)"""
+
+
+@dataclass(frozen=True)
+class System:
+    """app: module in apps/ by which the driver submits and waits. one_by_one: jobs in all rounds together; at_once:
+    jobs queued together, in each round. is_default: measured when nothing is asked for."""
+
+    name: str
+    environment: str
+    app: str
+    start: Start
+    one_by_one: int = 100
+    at_once: int = 500
+    is_default: bool = True
+
+
+def _modelmill(stand: Stand, _: Path) -> None:
+    stand.workers("ops.benchmarks.noop_actors", onnx=1, bie=1, nef=1, done=1)
+
+
+def _raw(stand: Stand, _: Path) -> None:
+    for role in (*STAGES, "done"):
+        stand.start([sys.executable, "-m", "ops.benchmarks.raw_hops", role, str(stand.redis_port)])
+
+
+def _celery(stand: Stand, programs: Path, *, pool: str, prefetch: int) -> None:
+    quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING")
+    for stage in STAGES:
+        own = ("--hostname", f"{stage}@%h", "--queues", stage)
+        how = ("--pool", pool, "--concurrency", "1", "--prefetch-multiplier", str(prefetch))
+        stand.start([str(programs / "celery"), "--app", "celery_app", "worker", *own, *how, *quiet])
+
+
+def _rq(stand: Stand, programs: Path, *, worker: str) -> None:
+    for stage in STAGES:
+        url = ("--url", stand.env["BENCH_REDIS_URL"])
+        stand.start([str(programs / "rq"), "worker", stage, *url, "--worker-class", worker, "--quiet"])
+
+
+def _saq(stand: Stand, programs: Path) -> None:
+    for stage in STAGES:
+        stand.start([str(programs / "saq"), f"saq_app.{stage}", "--quiet"])
+
+
+def _prefect(stand: Stand, programs: Path) -> None:
+    port = free_port()
+    stand.env |= {
+        "PREFECT_HOME": str(stand.folder / "prefect"),
+        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_UI_ENABLED": "false",
+        "PREFECT_LOGGING_LEVEL": "WARNING",
+        "PREFECT_LOGGING_TO_API_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+    }
+    prefect = str(programs / "prefect")
+    server = stand.start([prefect, "server", "start", "--host", "127.0.0.1", "--port", str(port)])
+    _until_healthy(f"http://127.0.0.1:{port}/api/health", server)
+    for stage in STAGES:
+        stand.start([prefect, "task", "serve", f"{APPS / 'prefect_app.py'}:{stage}", "--limit", "1"])
+
+
+def _until_healthy(url: str, server: subprocess.Popen[bytes], timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            if httpx.get(url).status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.1)
+    raise RuntimeError(f"{url} did not answer within {timeout_s:g} s, or its server ended")
+
+
+def _celery_system(pool: str, prefetch: int, name: str, *, is_default: bool = True) -> System:
+    return System(name, "celery", "celery_app", partial(_celery, pool=pool, prefetch=prefetch), is_default=is_default)
+
+
+MODELMILL, RAW = "modelmill", "raw"
+SYSTEMS = (
+    System(MODELMILL, OWN, "modelmill_app", _modelmill),
+    System(RAW, OWN, "raw_app", _raw),
+    _celery_system("prefork", 64, "celery-prefork"),
+    _celery_system("solo", 64, "celery-solo"),
+    System("rq", "rq", "rq_app", partial(_rq, worker="rq.Worker")),
+    System("rq-simple", "rq", "rq_app", partial(_rq, worker="rq.SimpleWorker")),
+    System("saq", "saq", "saq_app", _saq),
+    System("prefect", "prefect", "prefect_app", _prefect, one_by_one=15, at_once=20),
+    *(
+        _celery_system(pool, prefetch, f"celery-{pool}-{prefetch}", is_default=False)
+        for pool in ("prefork", "solo")
+        for prefetch in (1, 4)
+    ),
+)

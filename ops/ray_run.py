@@ -1,0 +1,124 @@
+"""What is remembered of a Ray that ops/ray-local has started, so that it ends these processes and nobody else's."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from app.training.gateway.ray_gateway import RayGateway, RayOptions
+from app.training.model import Node
+
+LOOPBACK = "127.0.0.1"
+RESOURCE = "worker_node"
+WHOLE = 2
+
+
+@dataclass(frozen=True)
+class Leashed:
+    """One node: its leash's pid, and when that started, for a pid may have been given to another since."""
+
+    pid: int
+    began: str
+
+    @property
+    def is_alive(self) -> bool:
+        return bool(self.began) and began(self.pid) == self.began
+
+    def send(self, number: signal.Signals) -> None:
+        """SIGKILL goes to its whole group, which the leash leads."""
+        with contextlib.suppress(ProcessLookupError):
+            if self.is_alive:
+                os.kill(-self.pid if number == signal.SIGKILL else self.pid, number)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What is remembered of a start. temporary: Ray's own folder, whose path must be short."""
+
+    dashboard_port: int
+    gcs_port: int
+    token: str
+    temporary: str
+    nodes: tuple[Leashed, ...] = ()
+
+    @property
+    def address(self) -> str:
+        return f"http://{LOOPBACK}:{self.dashboard_port}"
+
+    @property
+    def gcs_address(self) -> str:
+        return f"{LOOPBACK}:{self.gcs_port}"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {
+            "MODELMILL_RAY_ADDRESS": self.address,
+            "MODELMILL_RAY_GCS_ADDRESS": self.gcs_address,
+            "MODELMILL_RAY_TOKEN": self.token,
+        }
+
+    @property
+    def is_alive(self) -> bool:
+        return all(node.is_alive for node in self.nodes)
+
+    @property
+    def is_whole(self) -> bool:
+        """Its head and its worker were started, and are there."""
+        return len(self.nodes) == WHOLE and self.is_alive
+
+    def living(self) -> tuple[Node, ...]:
+        """Raises RayUnreachable."""
+        with contextlib.closing(
+            RayGateway(RayOptions(self.address, self.gcs_address, self.token, RESOURCE))
+        ) as gateway:
+            gateway.job("of-nobody--a01")  # raises when no jobs are accepted
+            return gateway.nodes()
+
+
+class RunFolder:
+    """Of one data folder: what runs of it, and the logs of `ray start`. For its owner only: it holds the token."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self.path = data / "run" / "ray"
+        self._remembered = self.path / "cluster.json"
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Two that start or stop at the same time come one after the other."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (self.path / "lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def read(self) -> Cluster | None:
+        """None: nothing was started, or it was stopped, or what is remembered cannot be read."""
+        try:
+            kept = json.loads(self._remembered.read_text())
+            return Cluster(**{**kept, "nodes": tuple(Leashed(**node) for node in kept["nodes"])})
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def write(self, cluster: Cluster) -> None:
+        fresh = self._remembered.with_suffix(".new")
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            json.dump(asdict(cluster), file)
+        fresh.replace(self._remembered)
+
+    def forget(self) -> None:
+        self._remembered.unlink(missing_ok=True)
+
+
+def began(pid: int) -> str:
+    """The boot, and the ticks since: never said of another process. Empty: there is none, or it has ended."""
+    try:
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return "" if state in "ZX" else f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {fields[18]}"
+    except OSError:
+        return ""

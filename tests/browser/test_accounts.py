@@ -1,0 +1,100 @@
+"""Signing in and managing users in a real browser, in light and dark, wide and narrow, with scripts and without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from app.accounts.model import Role
+from ops.stand import Stand
+from tests.browser.conftest import OpenContext
+from tests.browser.test_every_page import PHONE, serious_issues
+from tests.browser.watching import Watch
+from tests.integration.people import Person, person
+
+PAGES = ["/ui/login", "/ui/account", "/ui/admin/users", "/ui/admin/users/alice", "/ui/admin/users/alice/delete"]
+SignedIn = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    with Stand(tmp_path_factory.mktemp("guarded"), accounts="true") as stand:
+        stand.web()
+        yield stand
+
+
+@pytest.fixture
+def address(guarded: Stand) -> str:
+    return guarded.url
+
+
+@pytest.fixture(scope="module")
+def boss(guarded: Stand) -> Person:
+    person(guarded, "alice", label="a laptop")
+    return person(guarded, "root-admin", Role.ADMIN, label="mine")
+
+
+@pytest.fixture
+def signed_in(open_context: OpenContext, boss: Person) -> SignedIn:
+    """A page at this address, of the administrator's window."""
+
+    def opened(path: str, **options: Any) -> Page:
+        context: BrowserContext = open_context(**options)
+        page = context.new_page()
+        page.goto(f"/ui/login?next={path}")
+        if path != "/ui/login":
+            page.locator("#token").fill(boss.token)
+            page.locator("#token").press("Enter")
+            page.wait_for_url(f"**{path}")
+        return page
+
+    return opened
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", PAGES)
+def test_axe_finds_no_serious_issue(signed_in: SignedIn, path: str, scheme: str) -> None:
+    assert serious_issues(signed_in(path, color_scheme=scheme)) == []
+
+
+@pytest.mark.parametrize("language", ["en", "zh-TW"])
+@pytest.mark.parametrize("path", PAGES)
+def test_nothing_scrolls_sideways_on_a_phone(signed_in: SignedIn, path: str, language: str) -> None:
+    page = signed_in(path, viewport=PHONE, locale=language)
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE["width"]
+
+
+@pytest.mark.parametrize("has_script", [True, False])
+def test_a_user_is_created_given_a_token_and_signs_in_with_it(
+    signed_in: SignedIn, open_context: OpenContext, has_script: bool
+) -> None:
+    name = f"newcomer-{has_script}".lower()
+    office = signed_in("/ui/admin/users", java_script_enabled=has_script)
+    office.get_by_label("Name", exact=True).fill(name)
+    office.get_by_role("button", name="Create").click()
+    office.get_by_label("What it is for").fill("first")
+    office.get_by_role("button", name="Issue a token").click()
+    token = office.locator("code.token").inner_text()
+    expect(office.get_by_role("button", name="Copy")).to_have_count(1 if has_script else 0)
+    page = open_context(java_script_enabled=has_script).new_page()
+    page.goto("/ui/system")
+    page.get_by_label("Token").fill(token)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/ui/system")
+    expect(page.get_by_role("link", name=name)).to_be_visible()
+    assert token not in page.url
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("**/ui/login")
+
+
+def test_signing_out_in_one_window_leads_the_other_to_the_log_in(signed_in: SignedIn, watches: list[Watch]) -> None:
+    page = signed_in("/ui/system")
+    other = page.context.new_page()
+    other.goto("/ui/account")
+    other.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("**/ui/login?next=/ui/system")  # by the fragment that the page asks for every five seconds
+    for watch in watches:
+        watch.forgive(r"status of 401")

@@ -1,0 +1,208 @@
+"""The pages of training in a real browser: with scripts and without, light and dark, wide and narrow, by keyboard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from app.training.model import Event
+from ops.stand import Stand
+from tests.browser.conftest import OpenContext
+from tests.browser.test_every_page import PHONE, serious_issues
+from tests.browser.watching import Watch
+from tests.integration import task_scenes
+from tests.integration.api import Api
+from tests.integration.task_scenes import begin, database_of, every_state, show_cluster
+
+SCENES = (
+    "succeeded", "converted", "failed", "retried", "placement", "canceling", "canceled", "waiting", "behind", "too big",
+    "queued",
+)  # fmt: skip
+PAGES = {
+    "list": "/ui/tasks",
+    "no match": "/ui/tasks?q=no-such-name",
+    "form": "/ui/tasks/new",
+    "form of a script": "/ui/tasks/new?workload=script",
+    "yaml": "/ui/tasks/new?mode=yaml",
+    "cluster": "/ui/cluster",
+    "log": "/ui/tasks/{succeeded}/logs",
+    "growing log": "/ui/tasks/{retried}/logs?wrap=on",
+    "no log": "/ui/tasks/{waiting}/logs",
+    "question": "/ui/tasks/{retried}/cancel",
+    **{scene: f"/ui/tasks/{{{scene}}}" for scene in SCENES},
+}
+
+
+@pytest.fixture(scope="module")
+def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    """With a cluster by name only: the database and the picture are what a scheduler would have left."""
+    with Stand(tmp_path_factory.mktemp("tasks"), ray_address="http://127.0.0.1:9") as stand:
+        stand.web()
+        yield stand
+
+
+@pytest.fixture
+def address(stand: Stand) -> str:
+    return stand.url
+
+
+@pytest.fixture(scope="module")
+def ids(stand: Stand) -> dict[str, str]:
+    with Api(stand.url) as api:
+        file = "/private/users/local/datasets/train.parquet"
+        api.http.put("/api/v2/files/content", params={"path": file}, content=b"rows").raise_for_status()
+    made = every_state(stand, "local")
+    show_cluster(stand, task_scenes.cluster("local", made))
+    return made
+
+
+def visit(page: Page, ids: dict[str, str], name: str) -> None:
+    page.goto(PAGES[name].format(**ids))
+    page.wait_for_load_state("networkidle")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_no_serious_issue(open_context: OpenContext, ids: dict[str, str], name: str, scheme: str) -> None:
+    page = open_context(color_scheme=scheme).new_page()
+    visit(page, ids, name)
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert serious_issues(page) == []
+
+
+@pytest.mark.parametrize("language", ["en", "zh-TW"])
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_scrolls_sideways_on_a_phone(
+    open_context: OpenContext, ids: dict[str, str], name: str, language: str
+) -> None:
+    page = open_context(viewport=PHONE, locale=language).new_page()
+    visit(page, ids, name)
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE["width"]
+
+
+def test_the_page_of_a_task_follows_it_to_its_end_and_asks_no_more(
+    page: Page, stand: Stand, ids: dict[str, str]
+) -> None:
+    with database_of(stand) as database:
+        scene = begin(stand, database, "local", "followed", ago_s=30)
+        page.goto(f"/ui/tasks/{scene.task.task_id}")
+        badge = page.locator(".title-line .badge")
+        expect(badge).to_have_text("Queued")
+        scene.after(5).run().log("the first line\n")
+        expect(badge).to_have_text("Running")
+        expect(page.locator(".log-preview")).to_contain_text("the first line")
+        page.get_by_role("button", name="Cancel", exact=True).click()
+        question = page.get_by_role("dialog")
+        expect(question).to_be_visible()
+        scene.log("the first line\nthe second line\n")
+        expect(page.locator(".log-preview")).to_contain_text("the second line")
+        expect(question).to_be_visible()  # what is renewed does not close it
+        page.keyboard.press("Escape")
+        scene.after(5).end(Event.SUCCEED, "SUCCEEDED")
+        expect(badge).to_have_text("Succeeded")
+    expect(page.locator("[hx-trigger^=every]")).to_have_count(0)
+
+
+def test_a_row_of_the_list_changes_by_itself_and_the_focus_stays(page: Page, stand: Stand, ids: dict[str, str]) -> None:
+    with database_of(stand) as database:
+        scene = begin(stand, database, "local", "in the list", ago_s=30)
+        page.goto("/ui/tasks?q=in+the+list")
+        row = page.locator(f"#task-row-{scene.task.task_id}")
+        expect(row).to_contain_text("Queued")
+        link = row.get_by_role("link", name="in the list", exact=True)
+        link.focus()
+        scene.after(1).run()
+        expect(row).to_contain_text("Running")
+        expect(link).to_be_focused()
+
+
+@pytest.mark.parametrize("has_script", [True, False])
+def test_a_task_is_cancelled_after_a_question(
+    open_context: OpenContext, stand: Stand, ids: dict[str, str], has_script: bool
+) -> None:
+    with database_of(stand) as database:
+        task_id = begin(stand, database, "local", f"unwanted {has_script}", ago_s=30).task.task_id
+    page = open_context(java_script_enabled=has_script).new_page()
+    page.goto(f"/ui/tasks?q=unwanted+{has_script}")
+    page.get_by_role("link", name=f"Cancel unwanted {has_script}").click()
+    page.get_by_role("button", name="Cancel the task").click()
+    page.wait_for_url(f"**/ui/tasks/{task_id}*")
+    expect(page.locator(".title-line .badge")).to_have_text("Cancelled")
+
+
+@pytest.mark.parametrize("has_script", [True, False])
+def test_a_form_is_filled_in_previewed_and_submitted(
+    open_context: OpenContext, ids: dict[str, str], watches: list[Watch], has_script: bool
+) -> None:
+    page = open_context(java_script_enabled=has_script).new_page()
+    page.goto("/ui/tasks/new")
+    page.get_by_label("Name", exact=True).fill("from the form")
+    page.get_by_role("button", name="SFT").click()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("from the form")
+    page.get_by_label("Model of Hugging Face").fill("Qwen/Qwen2.5-0.5B-Instruct")
+    if not has_script:
+        page.get_by_role("button", name="Preview").click()
+    expect(page.locator("#spec-preview")).to_contain_text("train_file")
+    expect(page.locator("#spec-preview .badge")).to_have_text("incomplete")
+    page.get_by_label("Training data").fill("/private/users/local/datasets/missing")
+    page.get_by_role("button", name="Submit the task").click()
+    expect(page.locator("#problem-train_file")).to_be_visible()
+    watches[0].forgive("status of 422")
+    expect(page.get_by_label("Model of Hugging Face")).to_have_value("Qwen/Qwen2.5-0.5B-Instruct")
+    page.get_by_label("Training data").fill("/private/users/local/datasets/train.parquet")
+    page.get_by_role("button", name="Submit the task").click()
+    page.wait_for_url(re.compile(r"/ui/tasks/mvp2-local-sft-"))
+    expect(page.locator(".text-box")).to_contain_text("train_file: /private/users/local/datasets/train.parquet")
+    page.get_by_role("link", name="Submit again…").first.click()
+    expect(page.get_by_label("The task as YAML")).to_have_value(re.compile("name: from the form"))
+
+
+def test_the_preview_keeps_up_with_typing(page: Page, ids: dict[str, str]) -> None:
+    page.goto("/ui/tasks/new?workload=sft")
+    page.get_by_label("Model of Hugging Face").fill("a/b")
+    page.get_by_label("Training data").fill("/private/users/local/datasets/train.parquet")
+    expect(page.locator("#spec-preview .badge")).to_have_text("complete")
+    page.get_by_label("Nodes").fill("many")
+    expect(page.locator("#spec-preview .badge")).to_have_text("incomplete")
+    expect(page.get_by_label("Nodes")).to_be_focused()
+
+
+def test_enter_in_a_field_submits_nothing(page: Page, ids: dict[str, str]) -> None:
+    page.goto("/ui/tasks/new")
+    page.get_by_label("Name", exact=True).fill("by accident")
+    page.keyboard.press("Enter")
+    expect(page.locator("#spec-preview")).to_contain_text("name: by accident")
+    expect(page).to_have_url(re.compile(r"/ui/tasks/new$"))
+
+
+def test_the_log_opens_at_its_end_and_stays_there(page: Page, stand: Stand, ids: dict[str, str]) -> None:
+    with database_of(stand) as database:
+        scene = begin(stand, database, "local", "talks", ago_s=30).run()
+        text = "".join(f"line {n}\n" for n in range(1, 301))
+        scene.log(text)
+        page.goto(f"/ui/tasks/{scene.task.task_id}/logs")
+        is_seen = """(text) => {
+            const box = document.querySelector(".log-box"), pre = document.querySelector(".log-lines");
+            return pre.textContent.trimEnd().endsWith(text)
+                && pre.getBoundingClientRect().bottom <= box.getBoundingClientRect().bottom + 1;
+        }"""
+        page.wait_for_function(is_seen, arg="line 300")
+        scene.log(text + "line 301\n")
+        page.wait_for_function(is_seen, arg="line 301")
+        page.get_by_role("link", name="Stop refreshing").click()
+        expect(page.locator("[hx-trigger^=every]")).to_have_count(0)
+        page.get_by_role("link", name="200", exact=True).click()
+        expect(page.locator(".log-lines")).not_to_contain_text("line 101\n")
+        expect(page.get_by_role("link", name="Refresh by itself")).to_be_visible()
+
+
+def test_everything_on_the_page_of_a_task_is_reached_by_keyboard(page: Page, ids: dict[str, str]) -> None:
+    page.goto(f"/ui/tasks/{ids['succeeded']}")
+    seen = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        seen.add(page.evaluate("document.activeElement.textContent.trim() || document.activeElement.name"))
+    assert {"Log", "Submit again…", "Convert", "images", "Whole log", "Log of attempt 1", "Copy"} <= seen

@@ -1,0 +1,104 @@
+"""The product's actors for the fault tests: stages do what the job's plan says (see stages), and a process can be
+held at the points where it hurts most to die, as long as a file of that name lies in the stand's `holds` folder. A
+point that belongs to a stage may be named with it: `after-claim` holds any, `after-claim.bie` that one.
+
+What the environment says beyond the settings: CHAOS_PATIENT, whether Redis and silent workers are waited for as long as
+in production; CHAOS_SUSPECT_S, how long for silent workers otherwise; CHAOS_LIGHT, whether the fork server goes without
+the libraries of the real toolchains."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from datetime import datetime, tzinfo
+from functools import wraps
+from types import SimpleNamespace
+from typing import Any
+
+from app.kit import broker, clock
+
+IS_PATIENT = "CHAOS_PATIENT" in os.environ
+if not IS_PATIENT:
+    broker.SOCKET_TIMEOUT_S = 2.0  # a stall of Redis is felt the sooner
+
+import actors  # noqa: E402
+from app.conversion.service import dispatch  # noqa: E402
+from app.conversion.stages import runner  # noqa: E402
+from app.conversion.toolchains import sandbox  # noqa: E402
+
+HOLDS = actors.parts.settings.data_dir / "holds"
+CLOCKS = actors.parts.settings.data_dir / "clocks"
+FORKSERVER = "app.conversion.toolchains.forkserver"
+
+
+def held(name: str, call: Callable[..., Any], *, after: bool = False) -> Callable[..., Any]:
+    """The call, preceded (or followed) by a halt."""
+
+    @wraps(call)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if not after:
+            _halt(name, kwargs.get("step", ""))
+        found = call(*args, **kwargs)
+        if after:
+            _halt(name, kwargs.get("step", ""))
+        return found
+
+    return wrapper
+
+
+def _halt(name: str, step: str) -> None:
+    for point in (name, f"{name}.{step}"):
+        while (HOLDS / point).exists():
+            (HOLDS / f"{point}.reached").touch()
+            time.sleep(0.02)
+
+
+def _named(claim: Callable[..., Any]) -> Callable[..., Any]:
+    """A claim that says of which stage it is, as the other calls do."""
+    before = held("before-claim", lambda **_: None)
+    after = held("after-claim", lambda **_: None)
+
+    def wrapper(job_id: str, change: Any) -> Any:
+        before(step=change.stage.step)
+        found = claim(job_id, change)
+        after(step=change.stage.step)
+        return found
+
+    return wrapper
+
+
+# --- a wall clock that jumps --------------------------------------------------------------------------
+_time = time.time
+
+
+def _shifted() -> float:
+    try:
+        return _time() + float((CLOCKS / str(os.getpid())).read_text())
+    except FileNotFoundError:
+        return _time()
+
+
+class _Datetime(datetime):
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        return datetime.fromtimestamp(_shifted(), tz)
+
+
+def _light(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(["tests.chaos.light_forkserver" if c == FORKSERVER else c for c in command], **options)
+
+
+time.time = _shifted
+clock.datetime = _Datetime  # type: ignore[misc]
+if "CHAOS_LIGHT" in os.environ:
+    sandbox.subprocess = SimpleNamespace(Popen=_light)  # type: ignore[assignment]
+if not IS_PATIENT:
+    dispatch.SUSPECT_S = int(os.environ.get("CHAOS_SUSPECT_S", "1"))
+parts: Any = actors.parts
+runner.CHILD = "tests.chaos.stages:run_stage"
+parts.store.claim = _named(parts.store.claim)
+parts.stages.send_done = held("before-report", held("after-report", parts.stages.send_done, after=True))
+advance = held("after-advance", parts.conversion.dispatch.advance, after=True)
+parts.conversion.dispatch.advance = held("before-advance", advance)

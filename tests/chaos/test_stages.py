@@ -1,0 +1,65 @@
+"""kill -9 of a worker at the start, in the middle and at the end of each stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from app.conversion.model import Stage
+from tests.chaos.invariants import ONCE, assert_recovered
+from tests.chaos.stand import Job, until
+from tests.chaos.supervised import SupervisedStand
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Moment:
+    """hold: where the worker is held. is_there: has it come so far. reason: of the job's end; None if it passes."""
+
+    name: str
+    hold: str
+    is_there: Callable[[SupervisedStand, Job, Stage], object]
+    is_begun: bool
+    reason: str | None
+
+
+def _reached(name: str) -> Callable[[SupervisedStand, Job, Stage], object]:
+    return lambda stand, job, stage: stand.reached(f"{name}.{stage.step}")
+
+
+def _runs(stand: SupervisedStand, job: Job, stage: Stage) -> object:
+    return job.starts()[stage.step] and stand.runs(job, stage)
+
+
+MOMENTS = [
+    Moment("it has claimed the job", "after-claim", _reached("after-claim"), False, "worker lost"),
+    Moment("the toolchain runs", "", _runs, True, "worker lost"),
+    Moment("the outputs are uploaded", "before-report", _reached("before-report"), True, "worker lost"),
+    Moment("it has sent done and not acknowledged", "after-report", _reached("after-report"), True, None),
+]
+
+
+@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.name)
+@pytest.mark.parametrize("stage", list(Stage), ids=lambda stage: stage.step)
+def test_a_worker_is_killed_when(supervised: SupervisedStand, stage: Stage, moment: Moment) -> None:
+    """Each stage's master is killed once as well: where the toolchain runs."""
+    plan = {} if moment.hold else {stage.step: "wait:gate"}
+    point = f"{moment.hold}.{stage.step}"
+    if moment.hold:
+        supervised.hold(point)
+    job = supervised.submit(**plan)
+    until(lambda: moment.is_there(supervised, job, stage), moment.name)
+    supervised.kill(f"{stage.step}-0", master=not moment.hold)
+    if moment.hold:
+        supervised.release(point)
+    shown = assert_recovered(supervised, [job])[job.job_id]
+    if moment.reason is None:
+        assert shown["status"] == "COMPLETED"
+        assert job.starts() == ONCE
+    else:
+        assert shown["error"]["reason"] == moment.reason
+        assert shown["error"]["step"] == stage.step
+        assert bool(job.starts()[stage.step]) is moment.is_begun

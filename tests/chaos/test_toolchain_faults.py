@@ -1,0 +1,113 @@
+"""Toolchains that do the worst they can: the job fails with a reason, the worker lives on, nothing of it is left."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.conversion import keys
+from app.conversion.model import Stage
+from tests.chaos.faulty_stand import FaultyStand
+from tests.chaos.invariants import assert_recovered
+from tests.chaos.stand import OWNER, WorkerProcess, are_gone, until
+
+pytestmark = pytest.mark.slow
+MIB = 1 << 20
+LOG_BYTES, LIVE_LOG_BYTES = 48 * MIB, 64 << 10
+GROWTH_BYTES = 24 * MIB
+
+
+@pytest.fixture(scope="module")
+def shared_stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyStand]:
+    limits = {
+        "stage_memory_bytes": 400 * MIB, "bie_time_s": 20, "log_bytes": LOG_BYTES, "live_log_bytes": LIVE_LOG_BYTES,
+        "max_artifact_bytes": 4 * MIB,
+    }  # fmt: skip
+    with FaultyStand(tmp_path_factory.mktemp("toolchain"), **{k: str(v) for k, v in limits.items()}) as made:
+        yield made
+
+
+def test_a_toolchain_that_crashes_costs_its_job_and_nothing_else(stand: FaultyStand) -> None:
+    worker = stand.worker("bie")
+    (error,) = stand.failed(stand.submit(bie="segfault"))
+    assert error["code"] == "STAGE_CRASHED"
+    assert error["reason"] == "crashed: SIGSEGV"
+    assert worker.is_alive()
+
+
+def test_a_toolchain_that_eats_memory_is_stopped_at_its_limit(stand: FaultyStand) -> None:
+    worker = stand.worker("bie")
+    (error,) = stand.failed(stand.submit(bie="eat"))
+    assert error["code"] == "STAGE_OUT_OF_MEMORY"
+    assert "out of memory: it needs more than the 0.4 GiB a stage may use" in error["reason"]
+    assert "fewer or smaller reference images" in error["hint"]
+    assert worker.is_alive()
+
+
+def test_children_that_a_toolchain_leaves_behind_end_with_its_stage(stand: FaultyStand) -> None:
+    """They ignore SIGTERM and have sessions of their own; the stage itself did its work."""
+    worker = stand.worker("bie")
+    job = stand.submit(bie="brood")
+    shown = assert_recovered(stand, [job])
+    assert shown[job.job_id]["status"] == "COMPLETED"
+    assert len(job.processes()) == 3
+    assert are_gone(job.processes())
+    assert worker.is_alive()
+
+
+def test_a_toolchain_that_hangs_and_obeys_no_signal_is_ended_at_its_time_limit(stand: FaultyStand) -> None:
+    stand.set_for_workers(bie_time_s="2")
+    worker = stand.worker("bie")
+    stand.set_for_workers(bie_time_s="20")
+    job = stand.submit(bie="hang")
+    (error,) = stand.failed(job)
+    assert error["code"] == "STAGE_TIMED_OUT"
+    assert error["reason"] == "timed out after 2 s"
+    assert job.hangs(), "it was at it when it was ended"
+    *toolchain, supervisor, _server = job.processes()
+    assert are_gone([*toolchain, supervisor])
+    assert worker.is_alive()
+
+
+def test_a_gigabyte_of_log_is_cut_and_neither_stops_the_stage_nor_fills_any_memory(stand: FaultyStand) -> None:
+    worker = stand.worker("bie")
+    stand.works_on()
+    before = peak_bytes(worker)
+    redis_before = stand.redis.info("memory")["used_memory"]
+    job = stand.submit(bie=f"talk:{1 << 30}")
+    until((job.notes / "talked").exists, "it has all been said")
+    key = f"job:{job.job_id}:log:bie"
+    until(lambda: stand.redis.strlen(key) == LIVE_LOG_BYTES, lambda: f"live log: {stand.redis.strlen(key)} bytes")
+    assert stand.redis.info("memory")["used_memory"] - redis_before < 4 * MIB
+    job.release()
+    shown = assert_recovered(stand, [job])
+    assert shown[job.job_id]["status"] == "COMPLETED", shown
+    assert peak_bytes(worker) - before < GROWTH_BYTES
+    log = keys.log(job.job_id, Stage.BIE)
+    end = b"".join(stand.parts.objects.read(log, start=LOG_BYTES))
+    found = re.fullmatch(rb"\n\[log limit of (\d+) bytes reached: (\d+) more bytes were dropped\]\n", end)
+    assert found, end
+    assert int(found[1]) == LOG_BYTES
+    assert int(found[1]) + int(found[2]) >= 1 << 30
+    portion = stand.parts.conversion.jobs.log(job.job_id, Stage.BIE, LOG_BYTES, OWNER)
+    assert portion.text == end and portion.is_complete
+
+
+def test_an_output_larger_than_an_artifact_may_be_is_refused_and_not_kept(stand: FaultyStand) -> None:
+    stand.worker("bie")
+    job = stand.submit(bie=f"grow:{5 * MIB}")
+    job.release()
+    (error,) = stand.failed(job)
+    assert error["reason"] == f"out.bie is larger than the {4 * MIB} bytes that an artifact may have"
+    stored = {info.key for info in stand.parts.objects.list(keys.job(job.job_id))}
+    assert keys.log(job.job_id, Stage.BIE) in stored
+    assert not {keys.result(job.job_id, Stage.BIE), keys.report(job.job_id, Stage.BIE)} & stored
+
+
+def peak_bytes(worker: WorkerProcess) -> int:
+    """The most memory the worker process has had at once so far."""
+    status = Path(f"/proc/{worker.child}/status").read_text()
+    return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) << 10

@@ -1,0 +1,101 @@
+"""People who look at the page of a job: event streams that reconnect by themselves, as a browser's EventSource does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+AGAIN_S = 0.2
+
+
+@dataclass
+class Viewer:
+    """seen: (number of the connection, event, data) in the order of arrival."""
+
+    seen: list[tuple[int, str, dict[str, Any]]] = field(default_factory=list)
+    connections: int = 0
+    cut_off: int = 0
+    """How many streams broke in the middle of their answer."""
+    is_over: bool = False
+
+    def last(self) -> dict[str, Any]:
+        return self.seen[-1][2]
+
+    def first_after(self, connections: int) -> dict[str, Any]:
+        """What was shown first once it was back after so many connections."""
+        return next(data for number, _, data in self.seen if number > connections)
+
+
+class Viewers:
+    """A crowd in a thread of its own. reconnects: whether they come back when a stream ends."""
+
+    def __init__(self, url: str, job_id: str, count: int, *, reconnects: bool = True) -> None:
+        self.url = f"{url}/jobs/{job_id}/events"
+        self.crowd = [Viewer() for _ in range(count)]
+        self.reconnects = reconnects
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Viewers:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(RuntimeError):  # they have all gone by themselves
+            self._loop.call_soon_threadsafe(self._stop)
+        self._thread.join()
+
+    def all_see(self, **wanted: Any) -> bool:
+        """Was this the last thing that each of them was shown?"""
+        return all(v.seen and wanted.items() <= v.last().items() for v in self.crowd)
+
+    def are_gone(self) -> bool:
+        return all(viewer.is_over for viewer in self.crowd)
+
+    def _stop(self) -> None:
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+
+    def _run(self) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            self._loop.run_until_complete(self._watch_all())
+        self._loop.close()
+
+    async def _watch_all(self) -> None:
+        limits = httpx.Limits(max_connections=None)
+        async with httpx.AsyncClient(timeout=httpx.Timeout(30, read=None), limits=limits) as client:
+            await asyncio.gather(*(self._watch(client, viewer) for viewer in self.crowd))
+
+    async def _watch(self, client: httpx.AsyncClient, viewer: Viewer) -> None:
+        while not viewer.is_over:
+            try:
+                async with client.stream("GET", self.url) as answer:
+                    if answer.status_code == 200:
+                        viewer.connections += 1
+                        await self._read(answer, viewer)
+            except httpx.TransportError as error:
+                viewer.cut_off += not isinstance(error, httpx.ConnectError)
+            if not self.reconnects:
+                viewer.is_over = True
+            elif not viewer.is_over:
+                await asyncio.sleep(AGAIN_S)
+
+    @staticmethod
+    async def _read(answer: httpx.Response, viewer: Viewer) -> None:
+        event = ""
+        async for line in answer.aiter_lines():
+            name, _, value = line.partition(": ")
+            if name == "event":
+                event = value
+            elif name == "data":
+                viewer.seen.append((viewer.connections, event, json.loads(value)))
+                viewer.is_over = event in {"done", "gone"}

@@ -1,0 +1,183 @@
+"""One suite over both databases: what is remembered of users, tokens and sessions, and the rules that hold for them."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from app.accounts import store
+from app.accounts.errors import LastAdmin, NameWasUsed, TokenNotFound, TokenRefused, UserExists, UserIsBusy
+from app.accounts.model import Role, Scope, User
+from app.accounts.secrets import Keeper
+from app.accounts.service import Accounts, Work
+from app.kit.clock import now, to_text
+from app.kit.errors import ModelmillError
+from app.kit.sql import Database, metadata
+from tests.contract.databases import accounts, database, empty, own, postgres, together, url
+
+__all__ = ["accounts", "database", "empty", "postgres", "url"]
+
+
+# --- users --------------------------------------------------------------------------------------------
+def test_a_user_is_created_once_changed_and_deleted(accounts: Accounts) -> None:
+    made = accounts.users.create("alice", Role.USER, by="root-admin", quota_bytes=10)
+    assert accounts.users.get("alice") == made
+    with pytest.raises(UserExists):
+        accounts.users.create("alice", Role.ADMIN, by="root-admin")
+    changed = accounts.users.change("alice", by="root-admin", role=Role.ADMIN, quota_bytes=None)
+    assert (changed.role, changed.quota_bytes) == (Role.ADMIN, None)
+    accounts.users.delete("alice", by="root-admin")
+    assert [user.name for user, _ in accounts.users.page()] == ["root-admin"]
+    actions = [entry.action for entry in accounts.ledger.entries(subject="user:alice")]
+    assert actions == ["user.deleted", "user.quota_bytes", "user.role", "user.created"]
+
+
+def test_the_name_of_a_deleted_user_is_given_again_only_on_purpose(accounts: Accounts) -> None:
+    accounts.users.create("alice", Role.USER, by="test")
+    accounts.users.delete("alice", by="test")
+    with pytest.raises(NameWasUsed):
+        accounts.users.create("alice", Role.USER, by="test")
+    assert accounts.users.create("alice", Role.USER, by="test", is_reuse=True).name == "alice"
+
+
+def test_a_page_of_users_is_by_name_and_by_part_of_the_name(accounts: Accounts) -> None:
+    for name in ("ann_a", "ann-b", "bob"):
+        accounts.users.create(name, Role.USER, by="test")
+    assert [user.name for user, _ in accounts.users.page(text="ann", limit=1)] == ["ann-b"]
+    assert [user.name for user, _ in accounts.users.page(text="ann", after="ann-b")] == ["ann_a"]
+    assert [user.name for user, _ in accounts.users.page(text="n_")] == ["ann_a"]
+
+
+@pytest.mark.parametrize("take_away", ["disable", "demote", "delete"])
+def test_the_last_administrator_stays(accounts: Accounts, take_away: str) -> None:
+    with pytest.raises(LastAdmin):
+        _taking_away(accounts, take_away, "root-admin")
+    assert accounts.users.get("root-admin").role is Role.ADMIN and accounts.users.get("root-admin").is_enabled
+    assert [entry.action for entry in accounts.ledger.entries()] == ["user.created"]
+
+
+def test_two_administrators_who_disable_each_other_at_once_leave_one(accounts: Accounts, url: str) -> None:
+    accounts.users.create("other-admin", Role.ADMIN, by="test")
+    names = ("root-admin", "other-admin")
+
+    def disable(at: int) -> None:
+        with own(url) as mine:
+            mine.users.change(names[at], by="test", is_enabled=False)
+
+    for _ in range(5):
+        problems = together(disable, 2)
+        assert [type(problem) for problem in problems] == [LastAdmin]
+        for name in names:
+            accounts.users.change(name, by="test", is_enabled=True)
+
+
+def test_a_listener_that_fails_undoes_the_change(accounts: Accounts) -> None:
+    def fails(on: sa.Connection, event: str, user: User) -> None:
+        raise RuntimeError(event)
+
+    accounts.on_change.append(fails)
+    with pytest.raises(RuntimeError, match="created"):
+        accounts.users.create("alice", Role.USER, by="test")
+    assert [user.name for user, _ in accounts.users.page()] == ["root-admin"]
+
+
+def test_a_user_whose_work_is_under_way_is_deleted_only_with_it(accounts: Accounts) -> None:
+    running = {"alice": 3}
+    accounts.works.append(Work("jobs", lambda name: running.get(name, 0), running.pop))
+    accounts.users.create("alice", Role.USER, by="test")
+    with pytest.raises(UserIsBusy, match="3 jobs"):
+        accounts.users.delete("alice", by="test")
+    assert accounts.users.get("alice").is_enabled
+    accounts.users.delete("alice", by="test", is_cancelling=True)
+    assert running == {}
+
+
+def test_of_some_names_those_are_told_whose_users_are_there_and_enabled(accounts: Accounts) -> None:
+    for name in ("alice", "bob"):
+        accounts.users.create(name, Role.USER, by="test")
+    accounts.users.change("bob", by="test", is_enabled=False)
+    assert accounts.users.enabled_of(["alice", "bob", "nobody"]) == {"alice"}
+
+
+# --- tokens and sessions ------------------------------------------------------------------------------
+def test_a_token_says_whose_it_is_until_it_is_revoked(accounts: Accounts) -> None:
+    token, text = accounts.tokens.issue("root-admin", by="test", label="x")
+    user, found = accounts.tokens.check(text)
+    assert (user.name, found.token_id, found.scopes) == ("root-admin", token.token_id, frozenset(Scope))
+    accounts.tokens.revoke("root-admin", token.token_id, by="test")
+    with pytest.raises(TokenRefused):
+        accounts.tokens.check(text)
+    with pytest.raises(TokenNotFound):
+        accounts.tokens.revoke("root-admin", token.token_id, by="test")
+
+
+def test_nothing_that_is_stored_is_enough_to_get_in(accounts: Accounts, database: Database) -> None:
+    _, text = accounts.tokens.issue("root-admin", by="test")
+    session = accounts.tokens.sign_in(text)
+    with database.read() as on:
+        stored = "".join(str(on.execute(sa.select(table)).all()) for table in metadata.tables.values())
+    assert text[-43:] not in stored and session not in stored
+    with pytest.raises(TokenRefused):  # and with another key the same rows are worth nothing
+        Accounts(database, Keeper("another key")).tokens.check(text)
+
+
+@pytest.mark.parametrize("ending", ["revoke", "disable", "delete", "sign out"])
+def test_a_session_ends_with_what_it_stands_on(accounts: Accounts, ending: str) -> None:
+    accounts.users.create("alice", Role.USER, by="test")
+    token, text = accounts.tokens.issue("alice", by="test")
+    session = accounts.tokens.sign_in(text)
+    assert accounts.tokens.session(session)[0].name == "alice"
+    if ending == "revoke":
+        accounts.tokens.revoke("alice", token.token_id, by="test")
+    elif ending == "sign out":
+        accounts.tokens.sign_out(session)
+    else:
+        _taking_away(accounts, ending, "alice")
+    with pytest.raises(TokenRefused):
+        accounts.tokens.session(session)
+
+
+def test_a_session_lives_no_longer_than_its_token(accounts: Accounts, database: Database) -> None:
+    token, text = accounts.tokens.issue("root-admin", by="test", ttl_s=60)
+    accounts.tokens.sign_in(text)
+    with database.read() as on:
+        assert on.execute(sa.select(store.sessions.c.expires_at)).scalar_one() == token.expires_at
+
+
+def test_a_token_makes_none_that_may_do_more_or_lives_longer(accounts: Accounts) -> None:
+    small, _ = accounts.tokens.issue("root-admin", by="test", scopes=[Scope.WRITE], ttl_s=60)
+    assert small.scopes == {Scope.READ, Scope.WRITE}
+    made, _ = accounts.tokens.issue("root-admin", by="test", within=small)
+    assert (made.scopes, made.expires_at) == (small.scopes, small.expires_at)
+    with pytest.raises(ModelmillError, match="may have these scopes: read write"):
+        accounts.tokens.issue("root-admin", by="test", scopes=[Scope.ADMIN], within=small)
+
+
+def test_the_last_use_is_noted_once_a_minute(accounts: Accounts, database: Database) -> None:
+    token, text = accounts.tokens.issue("root-admin", by="test")
+    accounts.tokens.check(text)
+    [noted] = [known.last_used_at for known in accounts.tokens.of("root-admin")]
+    accounts.tokens.check(text)
+    assert [known.last_used_at for known in accounts.tokens.of("root-admin")] == [noted]
+    with database.write() as on:
+        store.token_used(on, token.token_id, "2020-01-01T00:00:00.000Z")
+    accounts.tokens.check(text)
+    assert (accounts.tokens.of("root-admin")[0].last_used_at or "") >= str(noted)
+
+
+def test_an_expired_token_leaves_nobody_who_could_sign_in(accounts: Accounts, database: Database) -> None:
+    assert not accounts.users.has_admin()
+    accounts.tokens.issue("root-admin", by="test", ttl_s=3600)
+    assert accounts.users.has_admin()
+    with database.write() as on:
+        on.execute(sa.update(store.api_tokens).values(expires_at=to_text(now())))
+    assert not accounts.users.has_admin()
+
+
+def _taking_away(accounts: Accounts, how: str, name: str) -> None:
+    if how == "delete":
+        accounts.users.delete(name, by="test")
+    elif how == "disable":
+        accounts.users.change(name, by="test", is_enabled=False)
+    else:
+        accounts.users.change(name, by="test", role=Role.USER)

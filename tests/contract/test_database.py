@@ -1,0 +1,137 @@
+"""One suite over both databases: their versions, and that nothing gets lost when many write or are killed."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import signal
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+import app
+from app.accounts import store
+from app.accounts.errors import UserExists
+from app.accounts.model import Role
+from app.accounts.service import Accounts
+from app.accounts_wiring import MIGRATIONS
+from app.kit.sql import Database, metadata, migrating
+from app.kit.sql.errors import DatabaseUnavailable, WrongDatabaseVersion
+from ops.stand import free_port
+from tests.contract.databases import accounts, database, empty, own, postgres, together, url
+
+__all__ = ["accounts", "database", "empty", "postgres", "url"]
+REPOSITORY = Path(__file__).parents[2]
+WRITERS = 8
+EACH = 10
+WRITING = """
+import sys
+from app.accounts.model import Role
+from app.accounts.secrets import Keeper
+from app.accounts.service import Accounts
+from app.kit.sql import Database
+accounts = Accounts(Database(sys.argv[1]), Keeper("k"))
+number = 0
+while True:
+    accounts.users.create(f"u{sys.argv[2]}-{number}", Role.USER, by="test")
+    number += 1
+    print(number, flush=True)
+"""
+
+
+# --- versions -----------------------------------------------------------------------------------------
+def test_the_versions_make_the_tables_that_are_declared(database: Database) -> None:
+    for capability in pkgutil.iter_modules(app.__path__, "app."):
+        if capability.ispkg and find_spec(f"{capability.name}.store"):
+            importlib.import_module(f"{capability.name}.store")
+    with database.read() as on:
+        assert compare_metadata(MigrationContext.configure(on, opts={"compare_type": True}), metadata) == []
+
+
+def test_every_version_can_be_left_and_entered_again(empty: Database) -> None:
+    migrating.upgrade(empty, MIGRATIONS)
+    newest = migrating.current(empty)
+    migrating.move(empty, MIGRATIONS, "base")
+    with empty.read() as on:
+        assert set(sa.inspect(on).get_table_names()) <= {"alembic_version"}
+    assert migrating.current(empty) is None
+    migrating.upgrade(empty, MIGRATIONS)
+    assert migrating.current(empty) == newest
+
+
+def test_a_database_from_the_future_is_refused_and_left_alone(database: Database) -> None:
+    with database.write() as on:
+        on.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(WrongDatabaseVersion, match="9999"):
+        migrating.upgrade(database, MIGRATIONS)
+    assert migrating.current(database) == "9999"
+
+
+def test_of_several_that_bring_it_up_at_once_all_find_it_done(url: str, empty: Database) -> None:
+    def bring_up(_: int) -> None:
+        with own(url) as mine:
+            migrating.upgrade(mine.database, MIGRATIONS)
+
+    problems = together(bring_up, 4)
+    assert problems == []
+    assert migrating.current(empty) is not None
+
+
+# --- under strain -------------------------------------------------------------------------------------
+def test_many_who_write_at_once_lose_nothing(accounts: Accounts, url: str) -> None:
+    def write(writer: int) -> None:
+        with own(url) as mine:
+            for number in range(EACH):
+                mine.users.create(f"u{writer}-{number}", Role.USER, by="test")
+
+    assert together(write, WRITERS) == []
+    assert len(accounts.users.page(limit=1000)) == WRITERS * EACH + 1
+    assert len(accounts.ledger.entries(limit=1000)) == WRITERS * EACH + 1
+
+
+def test_of_many_who_create_the_same_user_at_once_one_does(accounts: Accounts, url: str) -> None:
+    def create(_: int) -> None:
+        with own(url) as mine:
+            mine.users.create("alice", Role.USER, by="test")
+
+    problems = together(create, WRITERS)
+    assert [type(problem) for problem in problems] == [UserExists] * (WRITERS - 1)
+
+
+def test_writers_killed_in_the_middle_leave_a_whole_database(accounts: Accounts, url: str) -> None:
+    for round_ in range(2):
+        writers = [
+            subprocess.Popen(
+                [sys.executable, "-c", WRITING, url, f"{round_}-{number}"], cwd=REPOSITORY, stdout=subprocess.PIPE
+            )
+            for number in range(3)
+        ]
+        for writer in writers:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() and writer.stdout.readline()
+        for writer in writers:
+            writer.send_signal(signal.SIGKILL)
+            writer.wait()
+            assert writer.stdout is not None
+            writer.stdout.close()
+    with accounts.database.read() as on:
+        if accounts.database.is_sqlite:
+            assert on.execute(sa.text("PRAGMA integrity_check")).scalar_one() == "ok"
+        written = on.execute(sa.select(sa.func.count()).select_from(store.users)).scalar_one()
+        noted = on.execute(sa.select(sa.func.count()).select_from(store.audit)).scalar_one()
+    assert written == noted >= 13
+    accounts.users.create("afterwards", Role.USER, by="test")
+
+
+def test_a_database_that_is_away_says_so_without_its_password(caplog: pytest.LogCaptureFixture) -> None:
+    database = Database(f"postgresql://somebody:pass-7f3a9c@127.0.0.1:{free_port()}/x")
+    with pytest.raises(DatabaseUnavailable) as raised:
+        database.check()
+    assert raised.value.status == 503
+    assert caplog.text and "7f3a9c" not in caplog.text + str(raised.value.to_dict())

@@ -1,0 +1,227 @@
+"""One suite over both SFTP doors: what each verb does, and that it may be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from app.accounts.model import Role
+from app.accounts.secrets import Keeper
+from app.accounts.service import Accounts
+from app.accounts_wiring import MIGRATIONS
+from app.homes.door.base import Door, DoorAccountMissing, DoorUnavailable
+from app.homes.door.embedded import EmbeddedDoor
+from app.homes.door.embedded.who import Doorbook
+from app.homes.door.sftpgo import SftpgoDoor, SftpgoOptions
+from app.kit.sql import Database
+from app.kit.sql.migrating import upgrade
+from tests.standins.sftpgo import FINGERPRINT, SftpgoStandin
+
+HOME = "users/alice"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGJlYXV0aWZ1bCBwdWJsaWMga2V5IG9mIG91cnMhISE test"
+
+
+@dataclass(frozen=True)
+class Side:
+    """A door, and whether somebody can do anything with this password over SFTP."""
+
+    door: Door
+    opens: Callable[[str, str], bool]
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Iterator[Side]:
+    database = Database(f"sqlite:///{tmp_path / 'db'}")
+    upgrade(database, MIGRATIONS)
+    Accounts(database, Keeper("k")).users.create("alice", Role.USER, by="test")
+    book = Doorbook(database)
+
+    def opens(user: str, password: str) -> bool:
+        account = book.check(user, password).account
+        return account is not None and not account.is_one_time
+
+    yield Side(EmbeddedDoor(database, host="door.example", port=2022), opens)
+    database.close()
+
+
+@pytest.fixture
+def standin() -> Iterator[SftpgoStandin]:
+    made = SftpgoStandin()
+    yield made
+    made.close()
+
+
+def sftpgo_door(standin: SftpgoStandin, *, password: str = "", api_key: str = "") -> SftpgoDoor:
+    return SftpgoDoor(SftpgoOptions(
+        standin.url, standin.admin, password or standin.password, "/private", "door.example", 2022, api_key
+    ))  # fmt: skip
+
+
+@pytest.fixture
+def sftpgo(standin: SftpgoStandin) -> Iterator[Side]:
+    door = sftpgo_door(standin)
+    yield Side(door, standin.logs_in)
+    door.close()
+
+
+@pytest.fixture(params=["embedded", "sftpgo"])
+def side(request: pytest.FixtureRequest) -> Side:
+    found: Side = request.getfixturevalue(request.param)
+    return found
+
+
+def test_a_new_account_has_a_one_time_password_that_opens_nothing_else(side: Side) -> None:
+    password = side.door.create("alice", HOME)
+    assert len(password) >= 16
+    assert side.door.needs_new_password("alice")
+    assert not side.opens("alice", password)
+
+
+def test_a_password_that_was_set_opens(side: Side) -> None:
+    side.door.create("alice", HOME)
+    side.door.set_password("alice", "my own password")
+    assert side.opens("alice", "my own password")
+    assert not side.opens("alice", "another password")
+    assert not side.door.needs_new_password("alice")
+    side.door.set_password("alice", "for one time", is_one_time=True)
+    assert not side.opens("alice", "my own password")
+    assert not side.opens("alice", "for one time")
+
+
+def test_creating_again_keeps_the_keys_and_gives_a_new_password(side: Side) -> None:
+    first = side.door.create("alice", HOME)
+    side.door.set_keys("alice", [KEY])
+    side.door.set_password("alice", "my own password")
+    assert side.door.create("alice", HOME) != first
+    assert not side.opens("alice", "my own password")
+    assert side.door.keys("alice") == [KEY]
+
+
+def test_no_change_undoes_another(side: Side) -> None:
+    side.door.create("alice", HOME, quota_bytes=5)
+    side.door.set_password("alice", "my own password")
+    side.door.set_keys("alice", [KEY])
+    side.door.set_quota("alice", 7)
+    side.door.disable("alice")
+    side.door.set_keys("alice", [KEY, KEY.replace("test", "other")])
+    assert not side.opens("alice", "my own password")
+    side.door.enable("alice")
+    assert side.opens("alice", "my own password")
+    assert len(side.door.keys("alice")) == 2
+
+
+def test_disabling_deleting_and_enabling_may_be_repeated(side: Side) -> None:
+    side.door.create("alice", HOME)
+    side.door.set_password("alice", "my own password")
+    for _ in range(2):
+        side.door.disable("alice")
+    assert not side.opens("alice", "my own password")
+    for _ in range(2):
+        side.door.enable("alice")
+    assert side.opens("alice", "my own password")
+    for _ in range(2):
+        side.door.delete("alice")
+    assert not side.opens("alice", "my own password")
+
+
+def test_without_an_account_every_change_says_so(side: Side) -> None:
+    door = side.door
+    for change in (
+        lambda: door.set_password("alice", "my own password"),
+        lambda: door.set_keys("alice", []),
+        lambda: door.set_quota("alice", 1),
+        lambda: door.disable("alice"),
+        lambda: door.enable("alice"),
+        lambda: door.keys("alice"),
+        lambda: door.needs_new_password("alice"),
+    ):
+        with pytest.raises(DoorAccountMissing):
+            change()
+
+
+def test_it_says_where_it_is(side: Side) -> None:
+    info = side.door.info("alice")
+    assert (info.host, info.port, info.username) == ("door.example", 2022, "alice")
+
+
+# --- SFTPGo alone -----------------------------------------------------------------------------------
+def test_sftpgo_is_told_what_a_user_may(sftpgo: Side, standin: SftpgoStandin) -> None:
+    sftpgo.door.create("alice", HOME, quota_bytes=5)
+    user = standin.users["alice"]
+    assert user["home_dir"] == "/private/users/alice"
+    assert user["quota_size"] == 5
+    assert not {"*", "create_symlinks", "chmod", "chown"} & set(user["permissions"]["/"])
+    assert {"upload", "download", "rename", "create_dirs", "delete"} <= set(user["permissions"]["/"])
+    assert set(user["filters"]["denied_protocols"]) == {"FTP", "DAV"}
+
+
+def test_what_an_operator_set_in_sftpgo_stays(sftpgo: Side, standin: SftpgoStandin) -> None:
+    sftpgo.door.create("alice", HOME)
+    standin.users["alice"]["upload_bandwidth"] = 1024
+    standin.users["alice"]["filters"]["allowed_ip"] = ["10.0.0.0/8"]
+    sftpgo.door.set_password("alice", "my own password")
+    sftpgo.door.set_keys("alice", [KEY])
+    assert standin.users["alice"]["upload_bandwidth"] == 1024
+    assert standin.users["alice"]["filters"]["allowed_ip"] == ["10.0.0.0/8"]
+    assert standin.users["alice"]["permissions"]["/"]
+
+
+def test_only_disabling_ends_open_sessions_in_sftpgo(sftpgo: Side, standin: SftpgoStandin) -> None:
+    sftpgo.door.create("alice", HOME)
+    sftpgo.door.set_keys("alice", [KEY])
+    assert standin.disconnected == []
+    sftpgo.door.disable("alice")
+    assert standin.disconnected == ["alice"]
+
+
+def test_a_password_that_looks_like_a_hash_is_still_a_password(sftpgo: Side) -> None:
+    """SFTPGo stores what looks like a hash as one."""
+    sftpgo.door.create("alice", HOME)
+    sftpgo.door.set_password("alice", "$2a$14$ajq8Q7fbtFRQvXpdCq7Jcuy")
+    assert sftpgo.opens("alice", "$2a$14$ajq8Q7fbtFRQvXpdCq7Jcuy")
+
+
+def test_a_token_is_used_until_it_ends_and_renewed_then(sftpgo: Side, standin: SftpgoStandin) -> None:
+    sftpgo.door.create("alice", HOME)
+    sftpgo.door.set_keys("alice", [])
+    assert len(standin.tokens) == 1
+    standin.tokens.clear()  # SFTPGo was restarted
+    sftpgo.door.set_keys("alice", [KEY])
+    assert len(standin.tokens) == 1
+    assert sftpgo.door.keys("alice") == [KEY]
+
+
+def test_a_token_about_to_end_is_renewed_before_it_is_used(sftpgo: Side, standin: SftpgoStandin) -> None:
+    standin.token_s = 10
+    sftpgo.door.create("alice", HOME)
+    sftpgo.door.set_keys("alice", [])
+    assert len(standin.tokens) == 3
+
+
+def test_an_api_key_needs_no_token(standin: SftpgoStandin) -> None:
+    door = sftpgo_door(standin, api_key=standin.api_key)
+    door.create("alice", HOME)
+    assert "alice" in standin.users
+    assert standin.tokens == {}
+    door.close()
+
+
+@pytest.mark.parametrize("trouble", ["password", "key", "broken", "away"])
+def test_an_sftpgo_that_cannot_be_used_is_said_to_be_so(standin: SftpgoStandin, trouble: str) -> None:
+    credentials = {"password": {"password": "wrong"}, "key": {"api_key": "wrong"}}.get(trouble, {})
+    door = sftpgo_door(standin, **credentials)
+    standin.is_broken = trouble == "broken"
+    if trouble == "away":
+        standin.close()
+    with pytest.raises(DoorUnavailable) as raised:
+        door.create("alice", HOME)
+    assert ("MODELMILL_SFTPGO_PASSWORD" in raised.value.hint) == (trouble in ("password", "key"))
+    assert door.info("alice").fingerprint == ""
+    door.close()
+
+
+def test_the_fingerprint_is_what_sftpgo_says(sftpgo: Side) -> None:
+    assert sftpgo.door.info("alice").fingerprint == FINGERPRINT

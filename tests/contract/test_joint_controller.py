@@ -1,0 +1,291 @@
+"""One suite over both databases: what controllers, nodes and users do to a service at the same moment."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import redis
+
+from app.accounts.secrets import Keeper
+from app.joint_inference import store
+from app.joint_inference.answers import summary
+from app.joint_inference.errors import ServiceNotFound
+from app.joint_inference.model.planning import key_of
+from app.joint_inference.model.resource import PLURAL, Role, Service
+from app.joint_inference.model.tally import Sample, Source
+from app.joint_inference.service import Controller, Reports, Services
+from app.joint_inference.service.task_info import Status
+from app.joint_inference.validation import validated_status
+from app.kit.clock import to_text
+from app.kit.objects import ObjectMissing
+from app.kit.objects.filesystem import FilesystemStore
+from app.kit.sql import Database
+from app.models.model import Model
+from app.models.service import Models
+from app.nodes.model import Node, NodeReport, Operation, Side, WorkerReport, WorkerState
+from app.nodes.service import Nodes
+from app.vision.model import Format, ModelCard, Prediction
+from ops.joint_stand import resource
+from tests.contract.databases import database, empty, postgres, url
+
+__all__ = ["database", "empty", "postgres", "url"]
+NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+NOWHERE = redis.Redis(port=1)
+"""Plots may have holes."""
+
+
+class Registry:
+    """It has every model."""
+
+    def find(self, user: str, name: str, *, now: datetime) -> Model:
+        return Model(user, ModelCard(name, Format.ONNX, "0" * 64, 1), to_text(now))
+
+
+class SlowNodes(Nodes):
+    """meanwhile: what happens once, after whoever looked has seen the cloud's node."""
+
+    meanwhile: Callable[[], None] | None = None
+
+    def find(self, name: str) -> Node | None:
+        found = super().find(name)
+        if name == "cloud0" and self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
+        return found
+
+
+class Scene:
+    def __init__(self, database: Database, folder: Path) -> None:
+        self.database = database
+        self.kicked: list[str] = []
+        self.objects = FilesystemStore(folder)
+        self.nodes = SlowNodes(database, Keeper("a key"), lambda _: None)
+        self.services = Services(database, self.nodes, self.kicked.append, lambda: None)
+        self.reports = Reports(self.services, self.nodes, self.objects, NOWHERE, lambda _, __: None)
+        models = cast(Models, Registry())
+        self.controller = Controller(self.services, self.reports, self.nodes, models, lambda _, __: True)
+        for name, side in (("edge0", Side.EDGE), ("edge1", Side.EDGE), ("cloud0", Side.CLOUD)):
+            self.nodes.register(name, side, now=NOW)
+            self.nodes.report(name, NodeReport(), address="10.0.0.9", version="1", now=NOW)
+
+    def make(self) -> Service:
+        return self.services.create("alice", self.gate("edge0"), now=NOW)
+
+    @staticmethod
+    def gate(edge: str) -> Any:
+        return resource("gate", edge=edge, cloud="cloud0", small="s", big="b")
+
+    def serve(self, service: Service, port: int) -> None:
+        """The cloud's node says where the big model is."""
+        worker = WorkerReport(
+            key_of(service, Role.CLOUD), "default", "gate", "gate-cloud", service.generation, WorkerState.RUNNING,
+            address=f"10.0.0.9:{port}",
+        )  # fmt: skip
+        self.nodes.report("cloud0", NodeReport(workers=(worker,)), address="10.0.0.9", version="1", now=NOW)
+
+    def reconcile(self, uid: str, after_s: int = 1) -> None:
+        self.controller.reconcile(uid, now=NOW + timedelta(seconds=after_s))
+
+    def run(self) -> Service:
+        """Both workers are ordered."""
+        service = self.make()
+        self.serve(service, 5000)
+        self.reconcile(service.uid)
+        return self.known(service.uid)
+
+    def known(self, uid: str) -> Service:
+        with self.database.read() as on:
+            found = store.by_uid(on, uid)
+        assert found is not None
+        return found
+
+    def orders(self, uid: str) -> dict[tuple[str, str], Operation]:
+        with self.database.read() as on:
+            return {(order.node, order.key.part): order.operation for order in self.nodes.orders_of(on, PLURAL, uid)}
+
+    def url(self, uid: str) -> str:
+        """Of the big model, as the edge worker is told it."""
+        with self.database.read() as on:
+            edge = next(order for order in self.nodes.orders_of(on, PLURAL, uid) if order.key.part == Role.EDGE)
+        return str(edge.content["bigModel"]["url"])
+
+    def keys(self) -> list[str]:
+        return [info.key for info in self.objects.list("joint/")]
+
+
+@pytest.fixture
+def scene(database: Database, tmp_path: Path) -> Scene:
+    return Scene(database, tmp_path / "objects")
+
+
+def status(count: int, at: str, state: str = "running", **more: Any) -> Status:
+    times = {"startTime": "2026-11-22T10:00:00.000Z", "currentTime": at, "updateTime": at}
+    info = {"inferenceNumber": count, "hardExampleNumber": 0, "uploadCloudRatio": 0.0, **times, **more}
+    return Status(status=state, uid="", task_info=info)
+
+
+def sample(name: str = "s1") -> Sample:
+    return Sample(name, to_text(NOW), 8, 8, "why", 0.5, Source.CLOUD, Prediction())
+
+
+def in_a_thread_while_held(scene: Scene, uid: str, work: Callable[[], None], **change: Any) -> None:
+    """Another has changed the service and not yet committed when this begins."""
+    thread = threading.Thread(target=work)
+    with scene.database.write() as on:
+        held = store.by_uid(on, uid)
+        assert held is not None
+        assert store.change_service(on, held, **change) is not None
+        thread.start()
+        thread.join(1.0)
+    thread.join()
+
+
+def test_a_report_that_comes_while_a_controller_writes_is_not_lost(scene: Scene) -> None:
+    uid = scene.run().uid
+    note = status(7, "2026-11-22T12:00:00.000Z")
+    in_a_thread_while_held(scene, uid, lambda: scene.reports.note(uid, note, now=NOW), labels={"site": "north"})
+    assert scene.known(uid).reported["inferenceNumber"] == 7
+    assert scene.known(uid).labels == {"site": "north"}
+
+
+def test_a_user_who_names_no_version_is_not_refused_for_what_a_controller_writes(scene: Scene) -> None:
+    uid, refused = scene.run().uid, list[Exception]()
+
+    def move() -> None:
+        try:
+            scene.services.replace("alice", "default", "gate", scene.gate("edge1"), now=NOW)
+        except Exception as error:  # noqa: BLE001
+            refused.append(error)
+
+    in_a_thread_while_held(scene, uid, move, reported={"inferenceNumber": 3})
+    assert refused == []
+    assert scene.known(uid).generation == 2
+
+
+def test_a_service_that_is_deleted_while_it_is_looked_at_leaves_no_worker_behind(scene: Scene) -> None:
+    uid = scene.make().uid
+    in_a_thread_while_held(scene, uid, lambda: scene.reconcile(uid), deleted_at=to_text(NOW))
+    scene.reconcile(uid)
+    assert scene.orders(uid) == {}
+    assert scene.known(uid).gone_at
+
+
+def test_who_looked_before_another_does_not_overwrite_what_that_one_found(scene: Scene) -> None:
+    service = scene.run()
+
+    def restarted() -> None:
+        scene.serve(service, 5001)
+        scene.reconcile(service.uid, 3)
+
+    scene.nodes.meanwhile = restarted
+    scene.kicked.clear()
+    scene.reconcile(service.uid, 2)
+    assert scene.url(service.uid) == "http://10.0.0.9:5001"
+    assert scene.kicked == [service.uid]
+
+
+def test_an_edge_worker_that_moves_ends_where_it_was_once_the_new_one_may_start(scene: Scene) -> None:
+    service = scene.run()
+    moved = scene.services.replace("alice", "default", "gate", scene.gate("edge1"), now=NOW)
+    scene.reconcile(service.uid, 2)
+    assert scene.orders(service.uid)["edge0", "edge"] is Operation.INSERT  # it goes on until then
+    scene.serve(moved, 5000)
+    scene.reconcile(service.uid, 3)
+    found = scene.orders(service.uid)
+    assert (found["edge0", "edge"], found["edge1", "edge"]) == (Operation.DELETE, Operation.INSERT)
+
+
+def test_a_worker_that_was_replaced_says_nothing_any_more(scene: Scene) -> None:
+    service = scene.run()
+    with scene.database.write() as on:
+        scene.nodes.withdraw(on, PLURAL, service.uid, "edge")
+    with pytest.raises(ServiceNotFound):
+        scene.reports.take("default", "gate", {
+            "status": "running", "uid": service.uid,
+            "output": {"taskInfo": {"inferenceNumber": 1, "hardExampleNumber": 0, "uploadCloudRatio": 0}},
+        }, node="edge0")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("then", "is_taken"),
+    [
+        (status(9, "2026-11-22T11:59:59.000Z"), False),  # it was overtaken on its way
+        (status(10, "2026-11-22T12:00:00.000Z", breaker="closed"), True),  # nothing was counted since
+        (status(10, "2026-11-22T12:00:00.000Z", "completed", breaker="open"), True),
+        (status(11, "2020-01-01T00:00:00.000Z"), True),  # the edge's clock was set back
+        (status(1, "2026-11-22T11:00:00.000Z", startTime="2026-11-22T10:59:00.000Z"), True),  # another machine
+    ],
+)
+def test_a_report_is_news_whatever_the_edges_clock_does(scene: Scene, then: Status, *, is_taken: bool) -> None:
+    uid = scene.run().uid
+    scene.reports.note(uid, status(10, "2026-11-22T12:00:00.000Z", breaker="open"), now=NOW)
+    scene.reports.note(uid, then, now=NOW)
+    assert (scene.known(uid).reported == {**then.task_info, "phase": then.status}) is is_taken
+
+
+def test_the_same_report_twice_changes_nothing(scene: Scene) -> None:
+    uid = scene.run().uid
+    scene.reports.note(uid, status(10, "2026-11-22T12:00:00.000Z"), now=NOW)
+    before = scene.known(uid)
+    scene.reports.note(uid, status(10, "2026-11-22T12:00:00.000Z"), now=NOW)
+    assert scene.known(uid) == before
+
+
+def test_a_node_cannot_replace_the_picture_of_a_service_that_it_does_not_run(scene: Scene) -> None:
+    service = scene.run()
+    scene.reports.add_sample("edge0", service.uid, sample(), b"right", "image/png", now=NOW)
+    with pytest.raises(ServiceNotFound):
+        scene.reports.add_sample("edge1", service.uid, sample(), b"wrong", "image/png", now=NOW)
+    assert scene.reports.picture("alice", "default", "gate", "s1") == (b"right", "image/png")
+
+
+def test_a_sample_of_a_service_that_goes_while_it_arrives_leaves_no_picture(scene: Scene) -> None:
+    service = scene.run()
+    put = scene.objects.put
+
+    def put_late(*given: Any, **more: Any) -> Any:
+        made = put(*given, **more)
+        with scene.database.write() as on:
+            scene.nodes.withdraw(on, PLURAL, service.uid)
+        return made
+
+    scene.objects.put = put_late  # type: ignore[method-assign]
+    with pytest.raises(ServiceNotFound):
+        scene.reports.add_sample("edge0", service.uid, sample(), b"late", "image/png", now=NOW)
+    assert scene.keys() == []
+
+
+def test_pictures_that_could_not_be_deleted_with_their_service_go_later(scene: Scene) -> None:
+    service = scene.make()
+    scene.objects.put(f"joint/{service.uid}/samples/s1", [b"left"], content_type="image/png")
+    with scene.database.write() as on:
+        store.change_service(on, service, gone_at=to_text(NOW))
+    scene.controller.forget_gone(NOW + timedelta(minutes=59))
+    assert len(scene.keys()) == 1
+    scene.controller.forget_gone(NOW + timedelta(minutes=61))
+    with pytest.raises(ObjectMissing):
+        scene.objects.info(f"joint/{service.uid}/samples/s1")
+
+
+@pytest.mark.parametrize(
+    "put",
+    [
+        {},
+        {"conditions": []},
+        {"conditions": [{}]},
+        {"conditions": [{"type": "Running", "status": "True"}]},
+        {"conditions": [{"type": "OfAnotherControllers", "status": "True"}]},
+        {"metrics": [{}]},
+    ],
+)
+def test_a_status_that_somebody_puts_is_put_right_at_the_next_look(scene: Scene, put: dict[str, Any]) -> None:
+    service = scene.run()
+    scene.services.put_status("alice", "default", "gate", validated_status(put), now=NOW)
+    summary(scene.known(service.uid))  # it can be listed meanwhile
+    scene.reconcile(service.uid, 2)
+    assert scene.known(service.uid).status["conditions"][-1]["reason"] == "EdgeWorkerStarting"

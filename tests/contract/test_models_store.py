@@ -1,0 +1,213 @@
+"""One suite over both databases: models by name, and that no row is without its files nor a file without a row."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.kit.blobs import blob_key
+from app.kit.objects import ObjectInfo, ObjectStore, Stored
+from app.kit.objects.filesystem import FilesystemStore
+from app.kit.sql import Database
+from app.models import store
+from app.models.errors import FilesBusy, ModelExists, ModelNotFound
+from app.models.keeping import Keeping, files_of
+from app.models.model import Model
+from app.vision.model import Decoder, Format, ModelCard
+from tests.contract.databases import database, empty, postgres, together, url
+
+__all__ = ["database", "empty", "postgres", "url"]
+AT = "2026-11-01T12:00:00.{:03}Z"
+
+
+@pytest.fixture
+def objects(tmp_path: Path) -> FilesystemStore:
+    return FilesystemStore(tmp_path / "objects")
+
+
+@pytest.fixture
+def keeping(database: Database, objects: FilesystemStore) -> Keeping:
+    return Keeping(database, objects)
+
+
+def stored(objects: ObjectStore, content: str) -> Stored:
+    return objects.put(f"uploads/{content}", [content.encode()])
+
+
+def model(name: str, own: Stored, twin: Stored | None = None, *, owner: str = "alice", at: int = 0) -> Model:
+    card = ModelCard(
+        name, Format.NEF, own.sha256, own.size_bytes, "host", twin.sha256 if twin else "",
+        twin.size_bytes if twin else 0, {"scale": 1.5, "mean": [1, 2, 3]}, Decoder.YUNET, ("臉", "mask"),
+    )  # fmt: skip
+    return Model(owner, card, AT.format(at), "some-job", {"inputs": [{"name": "x", "shape": ["n", 3], "dtype": "f"}]})
+
+
+def files(objects: ObjectStore) -> set[str]:
+    return {info.key.removeprefix("blobs/") for info in objects.list("blobs/")}
+
+
+def test_a_model_comes_back_as_it_was(keeping: Keeping, objects: ObjectStore) -> None:
+    own, twin = stored(objects, "nef"), stored(objects, "onnx")
+    kept = keeping.add(model("臉 / out.nef", own, twin), [own, twin])
+    found = keeping.get("alice", "臉 / out.nef")
+    assert found == kept and json.dumps(found.card.to_json()) == json.dumps(kept.card.to_json())
+    assert keeping.look("bob", "臉 / out.nef") is None
+    assert files(objects) == {own.sha256, twin.sha256}
+
+
+def test_pages_are_newest_first_and_lose_and_repeat_nothing(keeping: Keeping, objects: ObjectStore) -> None:
+    own = stored(objects, "one")
+    for number in range(7):
+        keeping.add(model(f"m{number}", own, at=number // 3), [own])
+    keeping.add(model("m9", own, owner="bob"), [own])
+    seen, cursor = list[str](), None
+    while True:
+        found, cursor = keeping.page("alice", "", cursor, 2)
+        seen += [one.name for one in found]
+        if cursor is None:
+            break
+    assert seen == ["m6", "m3", "m4", "m5", "m0", "m1", "m2"]
+
+
+def test_a_text_is_looked_for_in_names_as_it_stands(keeping: Keeping, objects: ObjectStore) -> None:
+    own = stored(objects, "one")
+    for name in ("Faces_1", "faces%2", "cars"):
+        keeping.add(model(name, own), [own])
+    found = {text: [one.name for one in keeping.page("alice", text, None, 9)[0]] for text in ("FACE", "_", "%", "x")}
+    assert found == {"FACE": ["Faces_1", "faces%2"], "_": ["Faces_1"], "%": ["faces%2"], "x": []}
+
+
+def test_of_many_who_want_a_name_at_once_one_gets_it(keeping: Keeping, objects: ObjectStore) -> None:
+    each = [stored(objects, f"content {number}") for number in range(8)]
+    problems = together(lambda at: keeping.add(model("m", each[at]), [each[at]]), 8)
+    assert [type(problem) for problem in problems] == [ModelExists] * 7
+    assert files(objects) == {keeping.get("alice", "m").card.sha256}
+
+
+def test_a_twin_is_as_good_a_reason_to_keep_a_file(keeping: Keeping, objects: ObjectStore) -> None:
+    own, shared = stored(objects, "nef"), stored(objects, "onnx")
+    keeping.add(model("nef", own, shared), [own, shared])
+    keeping.add(model("onnx", shared), [shared])
+    keeping.remove("alice", "onnx")
+    assert files(objects) == {own.sha256, shared.sha256}
+    keeping.remove("alice", "nef")
+    assert not files(objects)
+    with pytest.raises(ModelNotFound):
+        keeping.remove("alice", "nef")
+
+
+def test_a_model_whose_twin_is_itself_is_kept_and_removed(keeping: Keeping, objects: ObjectStore) -> None:
+    own = stored(objects, "same")
+    keeping.add(model("m", own, own), [own, own])
+    keeping.remove("alice", "m")
+    assert not files(objects)
+
+
+def test_while_many_come_and_go_every_row_has_its_files(keeping: Keeping, objects: ObjectStore) -> None:
+    """All of them share two files, and now and then the last one that has them goes."""
+    own, twin = stored(objects, "nef"), stored(objects, "onnx")
+
+    def come_and_go(at: int) -> None:
+        one = model(f"m{at}", own, twin)
+        for _ in range(random.Random(at).randint(6, 10)):
+            keeping.add(one, [own, twin])
+            with keeping.database.read() as on:
+                assert store.get_model(on, "alice", one.name)
+            assert files_of(one.card) <= files(objects)
+            keeping.remove("alice", one.name)
+
+    broken = list[BaseException]()
+
+    def tried(at: int) -> None:
+        try:
+            come_and_go(at)
+        except AssertionError as error:
+            broken.append(error)
+
+    problems = together(tried, 4)
+    assert not broken and {type(problem) for problem in problems} <= {FilesBusy}
+    assert not files(objects)
+
+
+class Snatching(FilesystemStore):
+    """Somebody removes what was copied, so many times."""
+
+    times = 0
+
+    def copy(self, source: str, target: str) -> ObjectInfo:
+        info = super().copy(source, target)
+        if self.times:
+            self.times -= 1
+            self.delete(target)
+        return info
+
+
+def test_a_file_that_goes_between_copy_and_row_is_copied_again(database: Database, tmp_path: Path) -> None:
+    objects = Snatching(tmp_path / "objects")
+    own, objects.times = stored(objects, "nef"), 2
+    keeping = Keeping(database, objects)
+    keeping.add(model("m", own), [own])
+    assert files(objects) == {own.sha256} and keeping.get("alice", "m")
+    assert objects.times == 0
+
+
+def test_a_file_that_goes_again_and_again_is_given_up(database: Database, tmp_path: Path) -> None:
+    objects = Snatching(tmp_path / "objects")
+    own, objects.times = stored(objects, "nef"), 1000
+    keeping = Keeping(database, objects)
+    with pytest.raises(FilesBusy):
+        keeping.add(model("m", own), [own])
+    assert keeping.look("alice", "m") is None and not files(objects)
+
+
+class Meanwhile(FilesystemStore):
+    """Somebody else begins to do something once it is known that a file is there."""
+
+    begin: Callable[[], None] | None = None
+
+    def info(self, key: str) -> ObjectInfo:
+        found = super().info(key)
+        if self.begin is not None and key.startswith("blobs/"):
+            self.begin()
+        return found
+
+
+def test_the_last_other_model_goes_while_a_row_is_written(keeping: Keeping, tmp_path: Path) -> None:
+    objects = Meanwhile(tmp_path / "objects")
+    own = stored(objects, "nef")
+    keeping.add(model("other", own), [own])
+    removing = threading.Thread(target=keeping.remove, args=("alice", "other"))
+
+    def second() -> None:
+        objects.begin = None
+        removing.start()
+        removing.join(0.5)  # it has to wait for us, so that it is not waited for here
+
+    objects.begin = lambda: setattr(objects, "begin", second)
+    Keeping(keeping.database, objects).add(model("m", own), [own])
+    removing.join()
+    assert keeping.look("alice", "other") is None and keeping.look("alice", "m") is not None
+    assert files(objects) == {own.sha256}
+
+
+def test_what_no_database_could_hold_is_no_name(keeping: Keeping) -> None:
+    for name in ("a\0b", "\ud800", "", "x" * 300):
+        assert keeping.look("alice", name) is None
+        with pytest.raises(ModelNotFound):
+            keeping.remove("alice", name)
+
+
+def test_files_are_not_given_back_to_nobody(keeping: Keeping, objects: ObjectStore) -> None:
+    """A model that is refused leaves the files of others as they are."""
+    own, other = stored(objects, "nef"), stored(objects, "other")
+    keeping.add(model("m", own), [own])
+    with pytest.raises(ModelExists):
+        keeping.add(replace(model("m", other, own)), [other, own])
+    assert files(objects) == {own.sha256}
+    assert objects.info(blob_key(own.sha256)).size_bytes == 3

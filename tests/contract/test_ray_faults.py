@@ -1,0 +1,162 @@
+"""The gateway when Ray is down, silent, somebody else, or has lost a node or its memory."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from app.training.errors import RayUnreachable
+from app.training.gateway import Gateway, RayJob, RayStatus, Submission
+from app.training.gateway.ray_gateway import RayGateway, RayOptions
+from ops.ray_stand import TWO_NODES, RayCluster, running_cluster
+from tests.integration.api import until
+from tests.ray_jobs import ended, new_id, reaching, submitted
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
+SHORT_S = 2.0
+"""Time-out of these gateways."""
+
+
+def in_time(call: Callable[[], object]) -> RayUnreachable:
+    """It ends long before Ray itself would, which is never."""
+    before = time.monotonic()
+    with pytest.raises(RayUnreachable) as caught:
+        call()
+    assert time.monotonic() - before < 5 * SHORT_S
+    assert caught.value.hint
+    return caught.value
+
+
+EVERY_CALL: dict[str, Callable[[Gateway], object]] = {
+    "submit": lambda gateway: gateway.submit(Submission(new_id(), "true")),
+    "job": lambda gateway: gateway.job(new_id()),
+    "stop": lambda gateway: gateway.stop(new_id()),
+    "nodes": lambda gateway: gateway.nodes(),
+    "placement_groups": lambda gateway: gateway.placement_groups(),
+    "log_tail": lambda gateway: gateway.log_tail(RayJob(new_id(), RayStatus.RUNNING, driver_node_id="ab"), 10),
+    "log": lambda gateway: list(gateway.log(RayJob(new_id(), RayStatus.RUNNING, driver_node_id="ab"))),
+}
+every_call = pytest.mark.parametrize("call", EVERY_CALL.values(), ids=EVERY_CALL)
+
+
+@every_call
+def test_where_nothing_listens_ray_is_unreachable(call):
+    gateway = RayGateway(RayOptions("http://127.0.0.1:1", "127.0.0.1:1", timeout_s=SHORT_S))
+    assert "127.0.0.1:1" in in_time(lambda: call(gateway)).message
+    gateway.close()
+
+
+@every_call
+def test_where_connections_are_taken_and_nothing_is_said_ray_is_unreachable(call):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        gateway = RayGateway(RayOptions(f"http://{address}", address, timeout_s=SHORT_S))
+        assert "no answer in time" in in_time(lambda: call(gateway)).message
+        gateway.close()
+
+
+def test_what_is_no_job_server_does_not_say_that_a_job_is_gone(tmp_path):
+    """Its 404 would otherwise end every task."""
+    command = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", "--directory", str(tmp_path), "0"]
+    (tmp_path / "api").mkdir()
+    (tmp_path / "api" / "version").write_text('{"ray_version": "2.60.0", "version": "4"}')
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={"PYTHONUNBUFFERED": "1"}
+    ) as server:
+        assert server.stdout
+        port = int(server.stdout.readline().split()[5])
+        gateway = RayGateway(RayOptions(f"http://127.0.0.1:{port}", "127.0.0.1:1", timeout_s=SHORT_S))
+        in_time(lambda: gateway.job(new_id()))
+        server.kill()
+
+
+# --- a cluster of their own, with a token, to which something happens -------------------------------
+@pytest.fixture(scope="module")
+def frail_cluster() -> Iterator[RayCluster]:
+    with running_cluster(token="a-token-of-this-cluster", nodes=TWO_NODES) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def frail(frail_cluster: RayCluster) -> Iterator[RayGateway]:
+    made = RayGateway(frail_cluster.options(timeout_s=SHORT_S))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("token", ["", "a-token-of-another-cluster"], ids=["none", "wrong"])
+@pytest.mark.parametrize(
+    "call", [EVERY_CALL["job"], EVERY_CALL["nodes"], EVERY_CALL["submit"]], ids=["job", "nodes", "submit"]
+)
+def test_without_the_token_of_the_cluster_it_says_so(frail_cluster, token, call):
+    options = frail_cluster.options(timeout_s=SHORT_S)
+    gateway = RayGateway(RayOptions(options.address, options.gcs_address, token, timeout_s=SHORT_S))
+    assert "MODELMILL_RAY_TOKEN" in in_time(lambda: call(gateway)).hint
+    gateway.close()
+
+
+def test_the_token_is_shown_to_nobody(frail_cluster):
+    assert "a-token" not in repr(frail_cluster.options())
+
+
+@every_call
+def test_while_the_head_stands_still_ray_is_unreachable(frail_cluster, frail, call):
+    assert len(frail.nodes()) == 3
+    assert frail.job(new_id()) is None
+    with frail_cluster.stalled_head():
+        in_time(lambda: call(frail))
+    assert until(lambda: answers(frail))
+
+
+def test_a_gcs_that_died_behind_a_dashboard_that_lives_does_not_say_that_a_job_is_gone(frail_cluster, frail):
+    submission_id = submitted(frail, "sleep 1000")
+    reaching(frail, submission_id, RayStatus.RUNNING)
+    frail_cluster.signal_head("gcs_server", signal.SIGSTOP)
+    try:
+        in_time(lambda: frail.job(submission_id))
+        in_time(frail.nodes)
+    finally:
+        frail_cluster.signal_head("gcs_server", signal.SIGCONT)
+    until(lambda: answers(frail))
+    frail.stop(submission_id)
+    assert ended(frail, submission_id).status is RayStatus.STOPPED
+
+
+def answers(gateway: Gateway) -> bool:
+    try:
+        return gateway.job(new_id()) is None and len(gateway.nodes()) > 0
+    except RayUnreachable:
+        return False
+
+
+def test_when_a_raylet_is_killed_its_job_fails_its_log_is_gone_and_its_node_too(frail_cluster, frail):
+    submission_id = submitted(frail, "echo something; sleep 1000")
+    job = reaching(frail, submission_id, RayStatus.RUNNING)
+    until(lambda: b"something" in frail.log_tail(job, 10))
+
+    frail_cluster.kill_raylet(of=job.driver_node_id)
+
+    job = ended(frail, submission_id)
+    assert (job.status, job.error_type, job.exit_code) == (RayStatus.FAILED, "JOB_SUPERVISOR_ACTOR_DIED", None)
+    assert frail.log_tail(job, 10) == b""
+    assert list(frail.log(job)) == []
+    until(frail.nodes, lambda nodes: len(nodes) == 2)
+
+
+def test_a_head_that_was_restarted_without_its_memory_knows_no_old_job_and_takes_new_ones(frail_cluster, frail):
+    submission_id = submitted(frail, "sleep 1000")
+    frail_cluster.kill_head()
+    in_time(lambda: frail.job(submission_id))
+    in_time(frail.nodes)
+
+    frail_cluster.restart()
+
+    assert frail.job(submission_id) is None
+    assert sum(node.may_train for node in frail.nodes()) == 2
+    assert ended(frail, submitted(frail, "true")).status is RayStatus.SUCCEEDED

@@ -1,0 +1,146 @@
+"""Replacing processes under load: what is in hand is finished up to the grace, and nothing is lost."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.conversion.model import StageState
+from tests.chaos.stand import FaultStand, Job, until
+
+pytestmark = pytest.mark.slow
+ONCE = {"onnx": 1, "bie": 1, "nef": 1}
+LONG_S = "120"
+VIEWERS = 20
+
+
+@pytest.fixture
+def stand(tmp_path: Path) -> Iterator[FaultStand]:
+    with FaultStand(tmp_path) as made:
+        made.line()
+        yield made
+
+
+def in_bie(stand: FaultStand) -> Job:
+    job = stand.submit(bie="wait:gate")
+    until(lambda: stand.runs(job) and job.starts()["bie"], "the stage runs")
+    return job
+
+
+def in_hand(stand: FaultStand, job: Job) -> bool:
+    return stand.parts.broker.holds("bie", job.job_id) and stand.parts.broker.position("bie", job.job_id) is None
+
+
+def test_a_worker_told_to_end_finishes_the_job_in_hand_and_takes_no_other(stand: FaultStand) -> None:
+    stand.env["MODELMILL_SHUTDOWN_GRACE_S"] = LONG_S
+    worker = stand.worker("bie")
+    job = in_bie(stand)
+    waiting = [stand.submit() for _ in range(3)]
+    until(lambda: stand.parts.broker.waiting("bie") == 3, "three more wait")
+    worker.master.terminate()
+    until(lambda: "Taking no more work" in stand.log(worker), "it was told")
+    job.release()
+    assert worker.master.wait(60) == 0
+    assert stand.ended(job).status == "COMPLETED"
+    assert job.starts() == ONCE
+    assert not any(in_hand(stand, other) for other in waiting)
+    assert [stand.parts.broker.position("bie", other.job_id) for other in waiting] == [0, 1, 2]
+    stand.worker("bie")
+    assert [stand.ended(other).status for other in waiting] == ["COMPLETED"] * 3
+    assert [other.starts() for other in waiting] == [ONCE] * 3
+
+
+def test_a_job_that_outlasts_the_grace_fails_with_the_reason(stand: FaultStand) -> None:
+    stand.env["MODELMILL_SHUTDOWN_GRACE_S"] = "2"
+    worker = stand.worker("bie")
+    job = in_bie(stand)
+    worker.master.terminate()
+    assert worker.master.wait(60) == 0
+    record = stand.ended(job)
+    assert record.status == "FAILED"
+    assert record.error is not None
+    assert (record.error.step, record.error.reason) == ("bie", "the worker was shut down")
+    assert not stand.work_folder(job).exists()
+    assert job.starts()["bie"] == 1
+
+
+def test_replacing_every_worker_one_by_one_under_a_queue_of_jobs_loses_none(stand: FaultStand) -> None:
+    stand.env["MODELMILL_SHUTDOWN_GRACE_S"] = LONG_S
+    for worker in stand.running:  # these were started without it
+        worker.master.terminate()
+    assert [worker.master.wait(60) for worker in stand.running] == [0, 0, 0]
+    stand.running.clear()
+    stand.line()
+    for _ in range(2):
+        stand.worker("bie")
+    jobs = []
+    for old in list(stand.running):
+        jobs += [stand.submit(onnx="sleep:0.2", bie="sleep:0.8", nef="sleep:0.2") for _ in range(4)]
+        if old.queue != "done":
+            until(lambda queue=old.queue: any_in_hand(stand, queue), "somebody works on the queue")  # type: ignore[misc]
+        stand.worker(old.queue)
+        old.master.terminate()
+        assert old.master.wait(60) == 0
+    assert {stand.ended(job).status for job in jobs} == {"COMPLETED"}
+    assert [job.starts() for job in jobs] == [ONCE] * 20
+
+
+def any_in_hand(stand: FaultStand, queue: str) -> bool:
+    running = [record.stage.step for record in stand.parts.store.active() if record.current.state is StageState.RUNNING]
+    return queue in running
+
+
+def web(stand: FaultStand) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "uvicorn", "app.main:create_app", "--factory", "--port", str(stand.web_port)]
+    process = stand.start([*command, "--timeout-graceful-shutdown", "5"])
+    until(lambda: _is_ready(stand), "the web answers")
+    return process
+
+
+def _is_ready(stand: FaultStand) -> bool:
+    try:
+        return httpx.get(f"{stand.url}/readyz").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def _next_event(lines: Iterator[str]) -> str:
+    return next(line.removeprefix("event: ") for line in lines if line.startswith("event: "))
+
+
+def test_a_web_told_to_end_closes_its_streams_so_that_viewers_come_back_to_the_next_one(stand: FaultStand) -> None:
+    stand.worker("bie")
+    job = in_bie(stand)
+    first = web(stand)
+    events = f"{stand.url}/jobs/{job.job_id}/events"
+    with httpx.Client(timeout=60, limits=httpx.Limits(max_connections=None)) as client, ExitStack() as streams:
+        viewers = []
+        for _ in range(VIEWERS):
+            response = streams.enter_context(client.stream("GET", events))
+            viewers.append(response.iter_lines())
+        assert [_next_event(lines) for lines in viewers] == ["status"] * VIEWERS
+        first.send_signal(signal.SIGTERM)
+        rest = [_until_closed(lines) for lines in viewers]
+    assert first.wait(30) == -signal.SIGTERM  # uvicorn ends in order, then by the signal it was sent
+    # `done` or `gone` would tell a browser not to come back.
+    assert not [line for lines in rest for line in lines if line in {"event: done", "event: gone"}]
+    web(stand)
+    with httpx.stream("GET", events, timeout=60) as response:
+        lines = response.iter_lines()
+        assert _next_event(lines) == "status"
+        job.release()
+        assert "done" in iter(lambda: _next_event(lines), None)
+
+
+def _until_closed(lines: Iterator[str]) -> list[str]:
+    found: list[str] = []
+    with suppress(httpx.RemoteProtocolError):  # cut off within a chunked body: the end of the stream to a browser, too
+        found.extend(lines)
+    return found

@@ -1,0 +1,23 @@
+"""The service under fuzz: as operators start it, but with stages that may not take a small machine's whole memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ops.stand import Stand
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    with Stand(
+        tmp_path_factory.mktemp("fuzz"),
+        stage_memory_bytes=str(1 << 30),
+        intake_memory_bytes=str(1 << 30),
+        intake_time_s="30",
+        bie_time_s="60",
+    ) as stand:
+        stand.workers("actors", onnx=1, bie=1, nef=1, done=1)
+        stand.web()
+        yield stand

@@ -1,0 +1,34 @@
+"""JSON bodies that nobody would send by mistake: each is taken or refused in words, and none makes the web stumble."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+
+from app.conversion.schemas import NewJob, NewLinks
+from ops.stand import Stand
+from tests.fuzz.documents import documents
+from tests.fuzz.test_submissions import COUNT, SEED, unclear
+
+pytestmark = pytest.mark.slow
+BODIES = st.tuples(st.just("/jobs"), documents(NewJob)) | st.tuples(st.just("/uploads/presign"), documents(NewLinks))
+
+
+@pytest.mark.timeout(60 + COUNT)
+def test_every_document_gets_a_clear_answer(service: Stand) -> None:
+    print(f"seed {SEED}; hypothesis prints the body that failed")
+    with httpx.Client(base_url=service.url, timeout=60, trust_env=False) as client:
+
+        @seed(SEED)
+        @settings(
+            max_examples=max(COUNT // 5, 100), deadline=None, suppress_health_check=list(HealthCheck), database=None
+        )
+        @given(BODIES)
+        def send(sent: tuple[str, bytes]) -> None:
+            answer = client.post(sent[0], content=sent[1], headers={"Content-Type": "application/json"})
+            assert not (problem := unclear(answer)), f"{problem}\n{sent[1][:300]!r}"
+
+        send()
+    assert [process.poll() for process in service.processes] == [None] * len(service.processes)

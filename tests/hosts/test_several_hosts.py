@@ -1,0 +1,118 @@
+"""Hosts that share nothing but the network: no disk, no user, no loopback. All exchange goes through the store."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fuzz.corpus import digits
+from tests.hosts.conftest import Site
+from tests.hosts.network import Host
+from tests.integration.api import Api, has_ended, pngs, slow_model, until
+
+pytestmark = [pytest.mark.s3, pytest.mark.slow, pytest.mark.timeout(400)]
+
+
+@pytest.fixture
+def api(site: Site) -> Iterator[Api]:
+    with Api(site.url) as client:
+        client.http.headers["Authorization"] = f"Bearer {site.token}"
+        yield client
+
+
+def test_who_asks_over_the_network_without_a_token_is_not_let_in(site: Site) -> None:
+    with Api(site.url) as stranger:
+        assert stranger.http.get("/jobs").status_code == 401
+
+
+def start_long_bie(site: Site, api: Api, pictures: int) -> tuple[str, Host]:
+    """A job in whose BIE stage there is time to do something, and the host that runs it."""
+    job_id = api.start(slow_model(), pngs(pictures, 192))
+    job = api.wait(job_id, lambda seen: seen["stages"].get("bie", {}).get("progress", 0) > 0 or has_ended(seen))
+    assert job["stage"] == "BIE" and not has_ended(job), job["error"]
+    return job_id, site.host_of(job["stages"]["bie"]["worker"])
+
+
+def workers_of(job: dict[str, Any]) -> dict[str, str]:
+    return {stage: seen["worker"].partition("/")[0] for stage, seen in job["stages"].items()}
+
+
+def sweep(site: Site) -> None:
+    """What periodiq's pulse does once a minute."""
+    if not site.parts.broker.holds("periodic", "sweep"):
+        site.parts.broker.send("periodic", "sweep", message_id="sweep")
+
+
+def test_a_conversion_passes_through_hosts_that_share_nothing(site: Site, api: Api) -> None:
+    model, images = digits()
+    job = api.convert(model, [("reference.zip", images)])
+    assert job["status"] == "COMPLETED", job["error"]
+    workers = workers_of(job)
+    assert (workers["onnx"], workers["nef"]) == ("onnx-a", "nef-a") and workers["bie"] in ("bie-a", "bie-b")
+    nef = api.http.get(f"/jobs/{job['job_id']}/artifacts/out.nef")
+    assert len(nef.content) == job["artifacts"]["out.nef"]["size_bytes"]
+
+
+def test_every_host_runs_as_a_user_of_its_own_that_is_not_root(site: Site) -> None:
+    seen = {host.name: {_uid(process.pid) for process in host.processes} for host in site.network.hosts.values()}
+    assert seen == {host.name: {host.uid} for host in site.network.hosts.values()}
+    assert len({host.uid for host in site.network.hosts.values()}) == len(seen)
+
+
+def test_what_a_host_keeps_no_other_user_can_read(site: Site, api: Api) -> None:
+    job_id, busy = start_long_bie(site, api, 60)
+    kept = [name for _, _, names in os.walk(busy.folder / "work" / job_id) for name in names]
+    assert kept, "the stage has files in its work folder"
+    for host in site.network.hosts.values():
+        assert not _seen_by(site.network.hosts["web" if host.name != "web" else "onnx-a"], host.folder), host.name
+    api.http.post(f"/jobs/{job_id}/cancel")
+
+
+def test_a_host_that_is_cut_off_loses_its_job_and_another_does_the_next(site: Site, api: Api) -> None:
+    job_id, lost = start_long_bie(site, api, 60)
+    lost.unplug()
+    try:
+        ended = until(lambda: sweep(site) or api.job(job_id), has_ended)
+        assert (ended["status"], ended["error"]["reason"]) == ("FAILED", "worker lost")
+        assert ended["error"]["detail"]["worker"] == ended["stages"]["bie"]["worker"]
+        model, images = digits()
+        following = api.convert(model, [("reference.zip", images)])
+        assert following["status"] == "COMPLETED", following["error"]
+        assert workers_of(following)["bie"] != lost.name
+    finally:
+        lost.plug_in()
+    until(lambda: [name for name in site.parts.store.workers() if name.startswith(f"{lost.name}/")])
+    until(lambda: not (lost.folder / "work" / job_id).exists())
+    assert api.job(job_id) == ended, "what the host says when it is back changes nothing"
+
+
+def test_a_host_that_is_back_in_time_goes_on_with_its_job(site: Site, api: Api) -> None:
+    job_id, host = start_long_bie(site, api, 60)
+    before = site.parts.store.require(job_id).updated_at
+    host.unplug()
+    worker = api.job(job_id)["stages"]["bie"]["worker"]
+    until(lambda: worker not in site.parts.store.workers())
+    sweep(site)
+    host.plug_in()
+    ended = until(lambda: sweep(site) or api.job(job_id), has_ended)
+    assert ended["status"] == "COMPLETED", ended["error"]
+    assert ended["stages"]["bie"]["worker"] == worker
+    assert ended["updated_at"] > before
+
+
+def _uid(pid: int) -> int:
+    return Path(f"/proc/{pid}").stat().st_uid
+
+
+def _seen_by(reader: Host, folder: Path) -> list[str]:
+    """Files below the folder that another host's user could read, were the disk shared."""
+    found = subprocess.run(
+        ["/usr/bin/find", str(folder), "-mindepth", "1", "-readable"],
+        user=reader.uid, group=reader.uid, extra_groups=[], capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return found.stdout.splitlines()

@@ -1,0 +1,35 @@
+"""An HTTP server that answers as a test tells it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+Answering = Callable[[BaseHTTPRequestHandler, bytes], None]
+
+
+@contextmanager
+def served(answering: Answering, *, protocol: str = "HTTP/1.0") -> Iterator[str]:
+    """Its URL. answering gets each GET and POST, with its body."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = protocol
+
+        def do_GET(self) -> None:
+            answering(self, self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+
+        do_POST = do_GET
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{running.server_port}"
+        finally:
+            running.shutdown()
+            thread.join()

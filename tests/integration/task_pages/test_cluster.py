@@ -1,0 +1,48 @@
+"""The page of the cluster, and what is said where there is none."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import httpx
+
+from app.accounts.model import Role
+from ops.stand import Stand
+from tests.integration.people import OURS, person
+from tests.integration.task_pages.reading import polled, text_of
+from tests.integration.task_scenes import show_cluster
+
+
+def test_the_cluster_says_whose_each_gpu_is(web: httpx.Client, ids: dict[str, str]) -> None:
+    page = web.get("/ui/cluster")
+    kinds = re.findall(r'class="gpu gpu-(\w+)"', page.text)
+    assert kinds == ["mine"] * 8 + ["others"] * 4 + ["outside"] + ["free"] * 3
+    assert "3 / 16" in text_of(page) and "4 somebody" in text_of(page) and "71.5 of 96 CPUs free" in text_of(page)
+    assert f'href="/ui/tasks/{ids["retried"]}"' in page.text
+
+
+def test_of_anothers_task_the_cluster_says_no_id(web: httpx.Client, bob: httpx.Client, ids: dict[str, str]) -> None:
+    assert "mvp2-somebody" not in web.get("/ui/cluster").text
+    seen = bob.get("/ui/cluster").text
+    assert "alice" in seen and ids["retried"] not in seen and ids["placement"] not in seen
+
+
+def test_the_picture_is_renewed_and_its_absence_told(web: httpx.Client, stand: Stand) -> None:
+    (again,) = polled(web.get("/ui/cluster"))
+    assert "10.0.0.11" in web.get(again).text
+    show_cluster(stand, None)
+    gone = web.get(again)
+    assert "The cluster cannot be seen" in text_of(gone) and polled(gone)  # it may come
+
+
+def test_where_training_is_off_an_administrator_is_told_how_to_switch_it_on(tmp_path: Path) -> None:
+    with Stand(tmp_path, accounts="true") as stand:
+        stand.web()
+        for who, is_told in ((person(stand, "root-admin", Role.ADMIN), True), (person(stand, "alice"), False)):
+            with who.browser() as client:
+                page = client.get("/ui/tasks")
+                assert "Training is off" in text_of(page) and ("MODELMILL_RAY_ADDRESS" in page.text) is is_told
+                nav = client.get("/ui/jobs").text
+                assert ('href="/ui/tasks"' in nav) is is_told and "/ui/cluster" not in nav
+                assert client.post("/ui/tasks/new", data={}, headers=OURS).status_code == 503

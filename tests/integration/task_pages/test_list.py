@@ -1,0 +1,98 @@
+"""The list of tasks as a browser without scripts uses it."""
+
+from __future__ import annotations
+
+import html
+import re
+from datetime import datetime, timedelta
+
+import httpx
+import pytest
+
+from app.kit.clock import now, to_text
+from app.training import store
+from ops.stand import Stand
+from tests.integration import task_scenes
+from tests.integration.people import person
+from tests.integration.task_pages.reading import polled, rows, text_of
+from tests.integration.task_scenes import begin, database_of, show_cluster
+
+
+def test_the_list_is_newest_first_and_says_why_tasks_wait(web: httpx.Client, ids: dict[str, str]) -> None:
+    page = web.get("/ui/tasks")
+    known = [task_id for task_id in rows(page) if task_id in ids.values()]
+    assert sorted(known) == sorted(ids.values()) and known[0] == ids["queued"]
+    assert "12 GPUs are free, but not together: 2 nodes with 8 each are needed" in text_of(page)
+    assert "1 task comes first" in text_of(page) and "It asks for 64 GPUs, and the whole cluster has 16" in text_of(
+        page
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("workload=grpo", {"placement"}),
+        ("state=FAILED", {"failed"}),
+        ("state=unended", {"retried", "placement", "canceling", "waiting", "behind", "too big", "queued"}),
+        ("q=race", {"retried"}),
+        ("q=%E4%B8%AD%E6%96%87", {"queued"}),
+        ("workload=sft&state=SUCCEEDED&q=digits", {"succeeded"}),
+        ("workload=sft&state=RUNNING", set()),
+    ],
+)
+def test_filters_narrow_the_list(web: httpx.Client, ids: dict[str, str], query: str, found: set[str]) -> None:
+    shown = set(rows(web.get(f"/ui/tasks?{query}")))
+    assert {name for name, task_id in ids.items() if task_id in shown} == found
+
+
+def test_both_days_of_a_time_range_are_included(web: httpx.Client, ids: dict[str, str]) -> None:
+    day = datetime.strptime(ids["succeeded"].split("-")[3], "%Y%m%d").date()  # its id says when it was made
+    assert rows(web.get(f"/ui/tasks?since={day}&until={day}")) == [ids["succeeded"]]
+    later = day + timedelta(days=1)
+    assert ids["succeeded"] not in rows(web.get(f"/ui/tasks?since={later}"))
+    assert web.get("/ui/tasks?since=yesterday").status_code == 422
+
+
+def test_the_list_is_asked_for_again_only_while_something_in_it_goes_on(
+    web: httpx.Client, stand: Stand, ids: dict[str, str]
+) -> None:
+    assert polled(web.get("/ui/tasks?state=FAILED")) == []
+    (again,) = polled(web.get("/ui/tasks?q=being+stopped"))
+    assert web.get(again).status_code == 204
+    with database_of(stand) as database, database.write() as on:
+        task = store.get_task(on, ids["canceling"])
+        assert task is not None
+        store.change(on, task, to_text(now()), error_summary="it changed")
+    renewed = web.get(again, headers={"HX-Request": "true"})
+    assert renewed.status_code == 200 and rows(renewed) == [ids["canceling"]] and polled(renewed)
+
+
+def test_a_long_list_is_gone_through_by_links_and_keeps_its_filters(bob: httpx.Client, stand: Stand) -> None:
+    with database_of(stand) as database:
+        made = [begin(stand, database, "bob", f"bobs {n}", ago_s=9000 - n).task.task_id for n in range(103)]
+    url, seen, pages = "/ui/tasks?q=bobs", [], 0
+    while url:
+        page = bob.get(url)
+        seen += rows(page)
+        found = re.search(r'rel="next" href="([^"]+)"', page.text)
+        url, pages = html.unescape(found[1]) if found else "", pages + 1
+        assert "q=bobs" in url or not url
+    assert pages == 3 and seen == made[::-1]
+
+
+def test_who_has_no_task_is_told_what_to_do(stand: Stand) -> None:
+    with person(stand, "newcomer").browser() as client:
+        page = client.get("/ui/tasks")
+    assert "Nothing has been trained yet" in text_of(page) and 'href="/ui/tasks/new"' in page.text
+
+
+def test_a_cluster_that_does_not_answer_is_told_on_every_page(
+    web: httpx.Client, stand: Stand, ids: dict[str, str]
+) -> None:
+    show_cluster(stand, task_scenes.cluster("alice", ids, unreachable_since="2026-11-20T10:20:30.000Z"))
+    for path in ("/ui/tasks", f"/ui/tasks/{ids['waiting']}", "/ui/cluster"):
+        assert "Ray is unreachable since 2026-11-20 10:20:30 UTC" in text_of(web.get(path)), path
+    assert "unreachable" not in text_of(web.get(f"/ui/tasks/{ids['failed']}"))
+    show_cluster(stand, None)
+    for path in ("/ui/tasks", f"/ui/tasks/{ids['waiting']}", "/ui/cluster"):
+        assert "Nothing schedules right now" in text_of(web.get(path)), path

@@ -1,0 +1,80 @@
+"""The log of a task as a browser without scripts reads it."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import httpx
+import pytest
+
+from app.training.model import Event
+from ops.stand import Stand
+from tests.integration.people import Person
+from tests.integration.task_pages.reading import polled, text_of
+from tests.integration.task_scenes import begin, database_of
+
+
+@pytest.fixture(scope="module")
+def long_log(stand: Stand, alice_here: Person) -> str:
+    with database_of(stand) as database:
+        scene = begin(stand, database, alice_here.name, "long log", ago_s=600).run()
+        scene.log("".join(f"line {n}\n" for n in range(1, 7001)))
+    return scene.task.task_id
+
+
+@pytest.mark.parametrize("tail", [200, 1000, 2000, 5000])
+def test_the_log_shows_so_many_last_lines(web: httpx.Client, long_log: str, tail: int) -> None:
+    page = web.get(f"/ui/tasks/{long_log}/logs", params={"tail": tail})
+    shown = re.findall(r"line (\d+)", page.text)
+    assert (shown[0], shown[-1], len(shown)) == (str(7001 - tail), "7000", tail)
+    assert re.search(rf'aria-current="true">{tail}<', page.text)
+
+
+def test_two_thousand_lines_are_the_usual_and_the_whole_is_a_download(web: httpx.Client, long_log: str) -> None:
+    page = web.get(f"/ui/tasks/{long_log}/logs")
+    assert len(re.findall(r"line \d+", page.text)) == 2000
+    link = re.search(r'href="(/ui/data/download\?[^"]+)"', page.text)
+    assert link is not None
+    assert web.get(html.unescape(link[1])).text.count("line ") == 7000
+
+
+def test_the_log_is_renewed_while_the_task_runs_unless_that_was_switched_off(web: httpx.Client, stand: Stand) -> None:
+    with database_of(stand) as database:
+        scene = begin(stand, database, "alice", "talks", ago_s=60).run().log("one\n")
+        page = f"/ui/tasks/{scene.task.task_id}/logs"
+        (again,) = polled(web.get(f"{page}?tail=200"))
+        assert "tail=200" in again and web.get(again).status_code == 204
+        still = web.get(f"{page}?refresh=off")
+        assert polled(still) == [] and 'http-equiv="refresh"' not in still.text
+        assert 'http-equiv="refresh"' in web.get(page).text
+        scene.log("one\ntwo\n")
+        renewed = web.get(again, headers={"HX-Request": "true"})
+        assert "two" in renewed.text and polled(renewed) != []
+        scene.after(5).end(Event.SUCCEED, "SUCCEEDED")
+        assert polled(web.get(again, headers={"HX-Request": "true"})) == []
+
+
+def test_colours_meant_for_a_terminal_are_left_out(web: httpx.Client, stand: Stand) -> None:
+    with database_of(stand) as database:
+        scene = begin(stand, database, "alice", "colourful", ago_s=60).run()
+        scene.log("\x1b[36m(TaskRunner pid=7)\x1b[0m <step>\t1\x07\n")
+    for page in (f"/ui/tasks/{scene.task.task_id}", f"/ui/tasks/{scene.task.task_id}/logs"):
+        assert ">(TaskRunner pid=7) &lt;step&gt;\t1\n<" in web.get(page).text
+
+
+def test_a_log_that_is_not_there_says_why(web: httpx.Client, stand: Stand, ids: dict[str, str]) -> None:
+    assert "has not been submitted to Ray yet" in text_of(web.get(f"/ui/tasks/{ids['waiting']}/logs"))
+    assert "has no log yet" in text_of(web.get(f"/ui/tasks/{ids['placement']}/logs"))
+    with database_of(stand) as database:
+        scene = begin(stand, database, "alice", "silent", ago_s=60).run().log("")
+        assert "has not printed anything yet" in text_of(web.get(f"/ui/tasks/{scene.task.task_id}/logs"))
+        scene.after(1).end(Event.SUCCEED, "SUCCEEDED")
+        assert "ended without printing" in text_of(web.get(f"/ui/tasks/{scene.task.task_id}/logs"))
+
+
+def test_the_log_of_an_earlier_attempt_is_chosen_by_a_link(web: httpx.Client, ids: dict[str, str]) -> None:
+    assert "step 50" in text_of(web.get(f"/ui/tasks/{ids['retried']}/logs"))
+    first = web.get(f"/ui/tasks/{ids['retried']}/logs?attempt=1")
+    assert "Total available GPUs" in text_of(first) and "step 50" not in text_of(first)
+    assert "There is no attempt 9" in text_of(web.get(f"/ui/tasks/{ids['retried']}/logs?attempt=9"))

@@ -1,0 +1,225 @@
+"""Managing users and tokens: by the API, on the pages, from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.accounts.cli import seconds_of, size_of
+from app.accounts.model import Role, is_name
+from app.kit.command import Exit
+from app.kit.errors import BadInput
+from ops.stand import REPOSITORY, Stand
+from tests.integration.api import Api, pngs, small_model
+from tests.integration.people import OURS, Person, person
+
+MODELMILL = str(Path(sys.executable).with_name("modelmill"))
+TOKEN = re.compile(r"mm_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
+
+
+@pytest.fixture
+def office(admin: Person) -> Iterator[httpx.Client]:
+    with admin.api() as api:
+        yield api.http
+
+
+# --- the API ------------------------------------------------------------------------------------------
+def test_a_user_lives_from_creation_to_deletion_in_the_api(office: httpx.Client, shared: Stand) -> None:
+    created = office.post("/api/v2/users", json={"name": "carol", "quota_bytes": 5})
+    assert (created.status_code, created.headers["location"]) == (201, "/api/v2/users/carol")
+    assert office.get("/api/v2/users/carol").json() == created.json()
+    assert office.post("/api/v2/users", json={"name": "carol"}).status_code == 409
+    assert office.post("/api/v2/users", json={"name": "Carol/.."}).status_code == 422
+    issued = office.post("/api/v2/users/carol/tokens", json={"label": "laptop", "ttl_s": 60})
+    assert issued.status_code == 201 and issued.headers["cache-control"] == "no-store"
+    bearer = {"Authorization": f"Bearer {issued.json()['token']}"}
+    me = {"user_id": "carol", "role": "user", "scopes": ["read", "write"], "token_id": issued.json()["token_id"]}
+    assert office.get("/api/v2/me", headers=bearer).json().items() >= me.items()
+    listed = office.get("/api/v2/users/carol/tokens").json()["tokens"]
+    assert [token["label"] for token in listed] == ["laptop"] and "token" not in listed[0]
+    assert issued.json()["token"] not in office.get("/api/v2/audit").text
+    patched = office.patch("/api/v2/users/carol", json={"is_enabled": False, "quota_bytes": None})
+    facts = [patched.json()[name] for name in ("is_enabled", "quota_bytes", "role")]
+    assert facts == [False, None, "user"]
+    assert office.get("/api/v2/me", headers=bearer).status_code == 401
+    assert office.delete("/api/v2/users/carol").status_code == 204
+    assert office.get("/api/v2/users/carol").status_code == 404
+    again = office.post("/api/v2/users", json={"name": "carol"})
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "NAME_WAS_USED")
+    actions = [entry["action"] for entry in office.get("/api/v2/audit?subject=user:carol").json()["entries"]]
+    assert (actions[0], actions[-2:]) == ("user.deleted", ["token.issued", "user.created"])
+    assert sorted(actions[1:-2]) == ["user.disabled", "user.quota_bytes"]
+
+
+def test_ones_own_tokens_are_issued_listed_and_revoked(shared: Stand) -> None:
+    dave = person(shared, "dave")
+    with dave.api() as api:
+        made = api.http.post("/api/v2/me/tokens", json={"scopes": ["read"]}).json()
+        assert made["scopes"] == ["read"]
+        assert api.http.post("/api/v2/me/tokens", json={"scopes": ["admin"]}).status_code == 422
+        assert made["token_id"] in api.http.get("/api/v2/me/tokens").text
+        assert api.http.delete(f"/api/v2/me/tokens/{made['token_id']}").status_code == 204
+        bearer = {"Authorization": f"Bearer {made['token']}"}
+        assert api.http.get("/api/v2/me", headers=bearer).status_code == 401
+
+
+def test_an_administrators_token_without_the_scope_manages_nobody(shared: Stand, admin: Person) -> None:
+    with admin.api() as api:
+        weak = api.http.post("/api/v2/me/tokens", json={"scopes": ["write"]}).json()["token"]
+        bearer = {"Authorization": f"Bearer {weak}"}
+        assert api.http.get("/api/v2/users", headers=bearer).status_code == 404
+        assert api.http.post("/api/v2/me/tokens", json={"scopes": ["admin"]}, headers=bearer).status_code == 422
+
+
+def test_pages_of_users_follow_each_other(office: httpx.Client, shared: Stand) -> None:
+    for name in ("page-a", "page-b", "page-c"):
+        person(shared, name)
+    first = office.get("/api/v2/users?q=page-&limit=2").json()
+    assert ([user["name"] for user in first["users"]], first["next_after"]) == (["page-a", "page-b"], "page-b")
+    rest = office.get("/api/v2/users?q=page-&limit=2&after=page-b").json()
+    assert ([user["name"] for user in rest["users"]], rest["next_after"]) == (["page-c"], None)
+
+
+def test_a_user_with_jobs_under_way_is_deleted_only_with_them(tmp_path: Path) -> None:
+    with Stand(tmp_path, accounts="true") as stand:
+        stand.web()  # and no worker: the job waits
+        boss, eve = person(stand, "boss", Role.ADMIN), person(stand, "eve")
+        with eve.api() as api:
+            api.start(small_model(), pngs(2))
+        with boss.api() as api:
+            refused = api.http.delete("/api/v2/users/eve")
+            assert (refused.status_code, refused.json()["error"]["code"]) == (409, "USER_IS_BUSY")
+            assert refused.json()["error"]["detail"] == {"jobs": 1}
+            assert api.http.get("/api/v2/users/eve").json()["is_enabled"]
+            with boss.browser() as browser:
+                assert "1 job that is under way is cancelled" in browser.get("/ui/admin/users/eve/delete").text
+            assert api.http.delete("/api/v2/users/eve?cancel=true").status_code == 204
+        [key] = stand.redis.keys("job:*-*")
+        assert stand.redis.hget(key, "status") == b"FAILED"
+
+
+# --- the pages ----------------------------------------------------------------------------------------
+def test_an_administrator_manages_a_user_on_the_pages(admin: Person, shared: Stand) -> None:
+    with admin.browser() as office:
+        office.headers.update(OURS)
+        made = office.post("/ui/admin/users", data={"name": "frank", "role": "user"})
+        assert made.headers["location"] == "/ui/admin/users/frank?note=created"
+        assert "There is a user frank already" in office.post("/ui/admin/users", data={"name": "frank"}).text
+        issued = office.post("/ui/admin/users/frank/tokens", data={"label": "x", "scope": "write", "days": "90"})
+        [text] = set(TOKEN.findall(issued.text))
+        assert issued.headers["cache-control"] == "no-store"
+        assert not TOKEN.search(office.get("/ui/admin/users/frank").text)
+        with Person("frank", text, shared.url).browser() as franks:
+            assert "frank" in franks.get("/ui/jobs").text
+            assert "/ui/admin/users" not in franks.get("/ui/jobs").text
+            office.post("/ui/admin/users/frank/change", data={"enabled": "no"})
+            assert franks.get("/ui/jobs").status_code == 303
+        office.post("/ui/admin/users/frank/change", data={"enabled": "yes"})
+        assert office.post("/ui/admin/users/frank/change", data={"role": "admin"}).status_code == 303
+        office.post(f"/ui/admin/users/frank/tokens/{text.split('_')[1]}/revoke")
+        assert "Revoked" in office.get("/ui/admin/users/frank").text
+        assert "Delete the user frank?" in office.get("/ui/admin/users/frank/delete").text
+        assert office.post("/ui/admin/users/frank/delete").headers["location"] == "/ui/admin/users?note=deleted"
+        assert "deleted the user" in office.get("/ui/admin/users").text
+        assert "No user matches" in office.get("/ui/admin/users?q=frank").text
+
+
+def test_a_user_issues_and_revokes_tokens_on_the_account_page(shared: Stand) -> None:
+    with person(shared, "grace").browser() as browser:
+        browser.headers.update(OURS)
+        issued = browser.post("/ui/account/tokens", data={"label": "build", "scope": "read", "days": ""})
+        [text] = set(TOKEN.findall(issued.text))
+        page = browser.get("/ui/account").text
+        assert "build" in page and text not in page
+        assert browser.post("/ui/account/tokens", data={"scope": "admin"}).status_code == 422
+        gone = browser.post(f"/ui/account/tokens/{text.split('_')[1]}/revoke")
+        assert gone.headers["location"] == "/ui/account?note=revoked"
+
+
+# --- the command line ---------------------------------------------------------------------------------
+def modelmill(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MODELMILL_")}
+    return subprocess.run(
+        [MODELMILL, *arguments], check=False, capture_output=True, text=True, env={**kept, **environment},
+        cwd=REPOSITORY, timeout=120,
+    )  # fmt: skip
+
+
+def test_the_first_administrator_is_made_on_the_command_line(tmp_path: Path) -> None:
+    place = ("--data-dir", str(tmp_path / "data"))
+    assert modelmill("users", "create", "boss", "--admin", "--quota", "10GB", *place).returncode == Exit.OK
+    issued = modelmill("users", "token", "boss", "--scope", "read", "--ttl", "90d", *place)
+    assert TOKEN.fullmatch(issued.stdout.strip()) and issued.stdout.strip() not in issued.stderr
+    [boss] = json.loads(modelmill("users", "list", "--json", *place).stdout)
+    assert (boss["name"], boss["role"], boss["quota_bytes"]) == ("boss", "admin", 10_000_000_000)
+    assert modelmill("users", "disable", "boss", *place).returncode == Exit.BAD_INPUT
+    token_id = issued.stdout.split("_")[1]
+    assert modelmill("users", "revoke", "boss", token_id, *place).returncode == Exit.OK
+    assert modelmill("users", "revoke", "boss", token_id, *place).returncode == Exit.NOT_FOUND
+    assert modelmill("db", "current", *place).stdout.strip() == modelmill("db", "upgrade", *place).stdout.split()[-1]
+    open_to_others = [path for path in (tmp_path / "data").iterdir() if path.stat().st_mode & 0o077]
+    assert open_to_others == []
+
+
+def test_a_token_of_the_command_line_signs_in_at_the_running_web(tmp_path: Path) -> None:
+    with Stand(tmp_path, accounts="true") as stand:
+        stand.web()
+        place = {"MODELMILL_DATA_DIR": stand.env["MODELMILL_DATA_DIR"], "MODELMILL_SECRET_KEY": "bench"}
+        modelmill("users", "create", "boss", "--admin", **place)
+        token = modelmill("users", "token", "boss", **place).stdout.strip()
+        refused = modelmill("--url", stand.url, "jobs", "list")
+        assert refused.returncode == Exit.BAD_INPUT and "MODELMILL_TOKEN" in refused.stderr
+        listed = modelmill("--url", stand.url, "jobs", "list", MODELMILL_TOKEN=token)
+        assert (listed.returncode, listed.stdout.strip()) == (Exit.OK, "There are no jobs.")
+
+
+def test_a_database_elsewhere_needs_the_key_from_there(tmp_path: Path) -> None:
+    done = modelmill("users", "list", MODELMILL_DATABASE_URL=f"sqlite:///{tmp_path}/x.db")
+    assert done.returncode == Exit.BAD_INPUT and "MODELMILL_SECRET_KEY" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("10GB", 10**10), ("1.5 GiB", 3 << 29), ("500", 500), ("2kB", 2000), ("1T", 10**12)]
+)
+def test_sizes_are_understood(text: str, size: int) -> None:
+    assert size_of(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "GB", "-1GB", "1XB", "1,5GB"])
+def test_other_sizes_are_not(text: str) -> None:
+    with pytest.raises(BadInput):
+        size_of(text)
+
+
+def test_times_are_understood() -> None:
+    assert [seconds_of(text) for text in ("90d", "12h", "1y")] == [90 * 86400, 12 * 3600, 365 * 86400]
+    with pytest.raises(BadInput):
+        seconds_of("soon")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_good"),
+    [("al", True), ("a.b-c_9", True), ("a", False), ("Al", False), ("9a", False), ("a..b", False), ("a/b", False),
+     ("a\n", False), ("root", False), ("a" * 32, True), ("a" * 33, False), ("аlice", False), ("a-", False)],
+)  # fmt: skip
+def test_a_users_name_is_safe_as_the_name_of_a_folder(name: str, is_good: bool) -> None:
+    assert is_name(name) is is_good
+
+
+def test_the_document_says_which_operations_need_a_token(api: Api) -> None:
+    document: dict[str, Any] = api.http.get("/openapi.json").json()
+    assert document["security"] == [{"token": []}, {"session": []}]
+    answers = document["paths"]["/jobs"]["post"]["responses"]
+    assert {"401", "403", "429"} <= set(answers)
+    assert [path for path, of in document["paths"].items() if of.get("get", {}).get("security") == []] == [
+        "/healthz", "/readyz", "/metrics",
+    ]  # fmt: skip

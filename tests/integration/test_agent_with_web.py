@@ -1,0 +1,124 @@
+"""A node's agent and the real web: nothing between them is a test's."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import httpx
+import pytest
+from pydantic import SecretStr
+from redis import Redis
+
+from app.kit.blobs import blob_key
+from app.kit.objects.filesystem import FilesystemStore
+from app.kit.sql import Database
+from app.nodes.model import WorkerReport, WorkerState, WorkKey
+from app.nodes.service import Nodes
+from app.nodes_wiring import open_nodes
+from app.settings import Settings
+from ops.stand import Stand
+from tests.integration.agent_process import KIND
+from tests.integration.api import until
+from tests.integration.test_agent import SERVES, SLEEPS, Node, is_alive
+
+KEY = WorkKey(KIND, "6f1c", "edge")
+
+
+@pytest.fixture(scope="module")
+def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    with Stand(tmp_path_factory.mktemp("web")) as made:
+        made.web()
+        yield made
+
+
+@pytest.fixture
+def nodes(stand: Stand) -> Iterator[Nodes]:
+    """The verbs of the web's own nodes, as its controllers have them."""
+    given = stand.settings()
+    settings = Settings(data_dir=given.data_dir, redis_url=given.redis_url, secret_key=SecretStr("bench"))
+    database, client = Database(settings.database), Redis.from_url(settings.redis_url)
+    yield open_nodes(settings, database, client)
+    client.close()
+    database.close()
+
+
+@pytest.fixture
+def node(tmp_path: Path, stand: Stand) -> Iterator[Node]:
+    made = Node(tmp_path, stand.url)
+    yield made
+    if made.process is not None and made.process.poll() is None:
+        made.end(signal.SIGINT)
+    for process in made.workers():
+        process.kill()
+
+
+def order(nodes: Nodes, generation: int, **content: object) -> None:
+    with nodes.database.write() as on:
+        nodes.order(on, "edge0", KEY, namespace="default", name="helmet", generation=generation, content=content)
+    nodes.nudge("edge0")
+
+
+def seen(nodes: Nodes, is_enough: Callable[[WorkerReport], bool]) -> WorkerReport:
+    worker = until(lambda: nodes.get("edge0").worker(KEY), lambda worker: worker is not None and is_enough(worker))
+    assert isinstance(worker, WorkerReport)
+    return worker
+
+
+def test_a_service_comes_changes_and_goes_on_a_node_that_registered_itself(
+    stand: Stand, nodes: Nodes, node: Node
+) -> None:
+    node.start("--replace")
+    until(lambda: nodes.find("edge0") and nodes.get("edge0").version)
+    assert nodes.get("edge0").address == "127.0.0.1"
+    order(nodes, 1, program=SERVES, is_served=True)
+    first = seen(nodes, lambda worker: worker.state is WorkerState.RUNNING)
+    assert httpx.get(f"http://{first.address}/", trust_env=False).status_code == 200
+
+    order(nodes, 2, program=SERVES + "# other", is_served=True)
+    second = seen(nodes, lambda worker: worker.generation == 2 and worker.state is WorkerState.RUNNING)
+    assert second.pid != first.pid and second.address == first.address
+    assert nodes.pending("edge0") == []
+
+    node.end(signal.SIGTERM)
+    assert is_alive(second.pid)
+    with nodes.database.write() as on:
+        nodes.withdraw(on, KIND, KEY.uid)
+    node.start()
+    until(lambda: not is_alive(second.pid) and node.rows("orders") == 0)
+    until(lambda: nodes.get("edge0").worker(KEY) is None)
+
+
+def test_a_file_that_an_order_names_is_fetched_from_the_object_store(stand: Stand, nodes: Nodes, node: Node) -> None:
+    data = os.urandom(3 << 20)
+    digest = sha256(data).hexdigest()
+    source = node.data.parent / "weights"
+    source.write_bytes(data)
+    FilesystemStore(stand.settings().objects).put_file(blob_key(digest), source)
+    node.start("--replace")
+    order(nodes, 1, program=SLEEPS, files=[[digest, len(data)]], model={"sha256": digest})
+    seen(nodes, lambda worker: worker.state is WorkerState.RUNNING)
+    assert (node.data / "blobs" / digest).read_bytes() == data
+    with nodes.database.write() as on:
+        nodes.withdraw(on, KIND, KEY.uid)
+    nodes.nudge("edge0")
+    until(lambda: not (node.data / "blobs" / digest).exists())
+
+
+@pytest.mark.slow
+def test_what_was_forgotten_on_the_node_is_told_again(stand: Stand, nodes: Nodes, node: Node) -> None:
+    node.start("--replace")
+    order(nodes, 1, program=SLEEPS)
+    seen(nodes, lambda worker: worker.state is WorkerState.RUNNING)
+    node.end(signal.SIGINT)
+    assert node.workers() == []
+    (node.data / "agent.db").write_bytes(b"no database" * 1000)
+    node.start()
+    until(node.workers)
+    with nodes.database.write() as on:
+        nodes.withdraw(on, KIND, KEY.uid)
+    nodes.nudge("edge0")
+    until(lambda: not node.workers())

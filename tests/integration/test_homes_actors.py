@@ -1,0 +1,53 @@
+"""Homes in the workers: a change of a user is applied at once, by the actor that a message wakes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from app.accounts.model import Role
+from app.accounts_wiring import MIGRATIONS
+from app.kit.sql.migrating import upgrade
+from app.wiring import assemble
+from ops.sftp_stand import SftpStand, has_client, until
+from ops.stand import DRAMATIQ, Stand
+
+
+@pytest.mark.slow
+def test_a_new_user_has_a_home_a_moment_later(tmp_path: Path) -> None:
+    with Stand(tmp_path) as stand:
+        parts = assemble(stand.settings())
+        upgrade(parts.database, MIGRATIONS)
+        stand.start([DRAMATIQ, "actors", "--queues", "periodic", "--processes", "1", "--threads", "1"])
+        parts.accounts.users.create("alice", Role.USER, by="test")
+        home = tmp_path / "data" / "homes" / "users" / "alice"
+        until((home / "datasets").is_dir, "the home is there")
+        until(lambda: parts.homes.door.facts("alice").state.is_done, "the door has heard of it")
+        parts.close()
+
+
+def test_redis_being_away_keeps_nobody_from_making_users(tmp_path: Path) -> None:
+    with Stand(tmp_path) as stand:
+        parts = assemble(stand.settings())
+        upgrade(parts.database, MIGRATIONS)
+        stand.valkey.process.kill()
+        parts.accounts.users.create("alice", Role.USER, by="test")
+        assert parts.homes.outbox.state("alice").waiting == 1
+        parts.close()
+
+
+@pytest.mark.sftp
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("setpriv") is None or not has_client(), reason="needs setpriv and OpenSSH's client")
+def test_the_door_needs_no_rights_but_those_of_who_owns_the_files(tmp_path: Path) -> None:
+    stand = SftpStand(tmp_path, before=("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"))
+    try:
+        status = Path(f"/proc/{stand.process.pid}/status").read_text()
+        assert "CapEff:\t0000000000000000" in status
+        home = stand.user("alice")
+        stand.batch("alice", f"put {stand.key}.pub datasets/key", "rename datasets/key models/key")
+        assert (home / "models" / "key").is_file()
+    finally:
+        stand.close()

@@ -1,0 +1,411 @@
+"""Two users, every route: what is another's looks like what does not exist, byte for byte but for the id asked for.
+
+A route that this module does not know fails, so a new one has to say here whose things it shows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from starlette.routing import Mount, Route, WebSocketRoute
+
+from app.main import create_app
+from app.settings import Settings
+from ops.joint_stand import resource
+from tests.integration.api import has_ended, npz, pngs, small_model
+from tests.integration.people import OURS, Person
+from tests.integration.training import SCRIPT
+
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
+UNKNOWN_TOKEN = "f" * 12
+UNKNOWN_CALIBRATION = "12345678-1234-4234-8234-123456789abc"
+UNKNOWN_TASK = "mvp2-alice-script-20260101-000000-0000"
+HOME = "/private/users"
+K8S, JIS = "/apis/neptune.io/v1alpha1", "jointinferenceservices"
+MARK = "Alices-secret-net"
+
+OPEN = {
+    "/healthz", "/readyz", "/metrics", "/openapi.json", "/static", "/objects/{key:path}", "/ui/lang", "/ui/login",
+    "/ui/logout",
+}  # fmt: skip
+"""Show nothing of anybody, or ask for a signature of their own."""
+COMMON = {
+    "/", "/ui", "/ui/netron", "/ui/data/common", "/ui/data/common/{path:path}", "/version", "/api", "/api/v1",
+    "/api/v1/namespaces", "/api/v1/namespaces/{namespace}", "/api/v1/namespaces/{namespace}/events", "/apis",
+    "/apis/neptune.io", "/apis/neptune.io/v1alpha1", "/openapi/v2", "/openapi/v3",
+    "/openapi/v3/apis/neptune.io/v1alpha1", "/apis/{rest:path}",
+}  # fmt: skip
+"""The same for all who are signed in."""
+NODES = re.compile(r"/neptune/nodes|/ui/nodes")
+"""The installation's: whoever is signed in sees that they are there, an administrator adds them and sees their work."""
+LINK = "/neptune/link/"
+"""A node's own: users have no business there, and a node none elsewhere but where it reports of services."""
+LISTS = {
+    "/jobs", "/ui/jobs", "/ui/jobs/live", "/system", "/ui/system", "/ui/system/state", "/api/v2/me",
+    "/api/v2/me/tokens", "/ui/account", "/ui/jobs/new", "/api/v2/tasks", "/api/v2/cluster",
+    "/ui/tasks", "/ui/tasks/rows", "/ui/tasks/new", "/ui/cluster", "/ui/cluster/state",
+    "/api/v2/models", "/ui/models", "/ui/models/new", "/api/v2/services", "/ui/services", "/ui/services/rows",
+    "/ui/services/new", f"{K8S}/{JIS}", f"{K8S}/namespaces/{{namespace}}/{JIS}",
+}  # fmt: skip
+"""GET shows one's own things only."""
+ADMIN = re.compile(r"/api/v2/users|/api/v2/audit|/ui/admin")
+OWN = {
+    "POST /api/v2/me/sftp-password", "PUT /api/v2/me/sftp-password", "GET /api/v2/me/ssh-keys",
+    "PUT /api/v2/me/ssh-keys", "GET /ui/data", "GET /ui/data/sftp-password", "POST /ui/data/sftp-password",
+    "POST /ui/data/sftp-password/own", "POST /ui/data/ssh-keys", "POST /ui/data/ssh-keys/remove",
+    "GET /ui/data/files", "GET /ui/data/files/{path:path}", "POST /ui/data/upload/{path:path}",
+}  # fmt: skip
+"""Name nobody: they are about whoever asks, and paths are within their own home."""
+THINGS = {
+    "GET /jobs/{job_id}", "DELETE /jobs/{job_id}", "GET /jobs/{job_id}/events", "POST /jobs/{job_id}/cancel",
+    "GET /jobs/{job_id}/logs/{step}", "GET /jobs/{job_id}/artifacts", "GET /jobs/{job_id}/artifacts/{name}",
+    "GET /jobs/{job_id}/artifacts/{name}/link", "GET /ui/jobs/{job_id}", "GET /ui/jobs/{job_id}/live",
+    "POST /ui/jobs/{job_id}/cancel", "POST /ui/jobs/{job_id}/delete", "GET /ui/jobs/{job_id}/all.zip",
+    "GET /ui/jobs/{job_id}/quality", "GET /ui/jobs/{job_id}/quality.csv", "GET /ui/jobs/{job_id}/quality.json",
+    "GET /ui/jobs/{job_id}/samples/{index:int}", "GET /ui/jobs/{job_id}/graph/{artifact}",
+    "GET /ui/jobs/{job_id}/graph/{artifact}/model", "POST /ui/jobs/{job_id}/resubmit",
+    "GET /ui/inputs/{kind}/{source_id}/thumbs/{file}", "DELETE /api/v2/me/tokens/{token_id}",
+    "POST /ui/account/tokens/{token_id}/revoke",
+    "GET /api/v2/tasks/{task_id}", "POST /api/v2/tasks/{task_id}/cancel", "GET /api/v2/tasks/{task_id}/logs",
+    "GET /api/v2/tasks/{task_id}/events", "GET /api/v2/tasks/{task_id}/spec",
+    "POST /api/v2/tasks/{task_id}/convert", "GET /ui/tasks/{task_id}", "GET /ui/tasks/{task_id}/live",
+    "GET /ui/tasks/{task_id}/cancel", "POST /ui/tasks/{task_id}/cancel", "POST /ui/tasks/{task_id}/convert",
+    "GET /ui/tasks/{task_id}/logs", "GET /ui/tasks/{task_id}/logs/live",
+    *(f"{method} {place}/{{namespace}}/{{service}}{rest}" for place in ("/api/v2/services",) for method, rest in (
+        ("GET", ""), ("PUT", ""), ("DELETE", ""), ("GET", "/events"), ("GET", "/samples"),
+        ("GET", "/samples/{sample_id}"),
+    )),
+    *(f"{method} /ui/services/{{namespace}}/{{service}}{rest}" for method, rest in (
+        ("GET", ""), ("GET", "/live"), ("GET", "/yaml"), ("GET", "/edit"), ("POST", "/edit"), ("GET", "/delete"),
+        ("POST", "/delete"), ("GET", "/calibrate"), ("POST", "/calibrate"), ("GET", "/samples/{sample_id}"),
+    )),
+    *(f"{method} {K8S}/namespaces/{{namespace}}/{JIS}/{{service}}{rest}" for method, rest in (
+        ("GET", ""), ("PUT", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/status"), ("PUT", "/status"),
+        ("PATCH", "/status"),
+    )),
+    f"POST /{{namespace}}/neptune/upstream/{JIS}/{{service}}/status",
+    "GET /ui/calibrations/{calibration_id}", "GET /ui/calibrations/{calibration_id}/live",
+    "GET /ui/calibrations/{calibration_id}/pick", "GET /ui/calibrations/{calibration_id}/apply",
+    "POST /ui/calibrations/{calibration_id}/apply",
+}  # fmt: skip
+"""Name a thing in their path. {service}: the route calls it {name}."""
+BODIES = {"POST /api/v2/tasks/{task_id}/convert": {"artifact": "model.onnx", "images": "pictures"}}
+FORMS = {
+    "POST /ui/calibrations/{calibration_id}/apply": {"setting": "0"},
+    "POST /ui/tasks/{task_id}/convert": {"artifact": "model.onnx", "images": "pictures"},
+}
+SENDING = {
+    "POST /api/v2/models", "POST /ui/models/new", "GET /api/v2/models/named", "DELETE /api/v2/models/named",
+    "GET /api/v2/models/file", "GET /ui/models/named", "GET /ui/models/delete", "POST /ui/models/delete",
+    "POST /api/v2/services", "POST /ui/services/new", "POST /ui/services/new/preview", f"POST {K8S}/{JIS}",
+    f"POST {K8S}/namespaces/{{namespace}}/{JIS}",
+    "POST /uploads", "POST /uploads/presign", "POST /jobs", "POST /ui/jobs/selected", "POST /ui/jobs/new",
+    "POST /ui/jobs/new/model", "POST /ui/jobs/new/images", "POST /ui/jobs/new/options", "POST /ui/jobs/new/sample",
+    "GET /ui/jobs/compare", "POST /api/v2/me/tokens", "POST /ui/account/tokens", "GET /api/v2/files",
+    "GET /api/v2/files/content", "PUT /api/v2/files/content", "DELETE /api/v2/files", "POST /api/v2/files/folders",
+    "POST /api/v2/files/move", "POST /ui/data/folders", "GET /ui/data/move", "POST /ui/data/move",
+    "GET /ui/data/delete", "POST /ui/data/delete", "POST /ui/data/restore", "GET /ui/data/download",
+    "GET /ui/data/picture", "GET /ui/jobs/from-data", "POST /ui/jobs/from-data", "POST /api/v2/tasks",
+    "POST /ui/tasks/new", "POST /ui/tasks/new/preview",
+}  # fmt: skip
+"""Name a thing, if any, in their query or body: see `sent`."""
+
+
+@pytest.fixture(scope="module")
+def hers(alice: Person) -> dict[str, str]:
+    """What alice has: a finished job, an upload, a token, a training task."""
+    with alice.api() as api:
+        job = api.convert(small_model(), pngs(3), name=MARK)
+        assert job["status"] == "COMPLETED", job["error"]
+        upload = api.upload(small_model(), pngs(2))
+        assert api.http.put("/api/v2/files/content", params={"path": f"{HOME}/alice/datasets/a.txt"}).is_success
+        task = api.http.post("/api/v2/tasks", content=f"{SCRIPT}name: {MARK}\n").json()
+        model = {"name": f"{MARK}-model", "job_id": job["job_id"], "artifact": "onnx"}
+        assert api.http.post("/api/v2/models", json=model).status_code == 201
+        gate = f"{MARK.lower()}-gate"
+        assert api.http.post("/api/v2/services", json=a_service(gate, model["name"])).status_code == 201
+        samples = {"samples": ("set.npz", npz(x=np.zeros((3, 3, 16, 16), np.float32)))}
+        calibration = api.http.post(f"/ui/services/default/{gate}/calibrate", files=samples, headers=OURS)
+        assert calibration.status_code == 303, calibration.text
+    token_id = alice.token.split("_")[1]
+    return {"job_id": job["job_id"], "upload": upload["upload_id"], "token_id": token_id, "user": "alice",
+            "task_id": task["task_id"], "service": f"{MARK.lower()}-gate", "model": f"{MARK}-model",
+            "calibration_id": calibration.headers["location"].rpartition("/")[2]}  # fmt: skip
+
+
+def a_service(name: str, model: str = "small") -> dict[str, Any]:
+    return resource(name, edge="edge0", cloud="cloud0", small=model, big=model)
+
+
+@pytest.fixture(scope="module")
+def nobodys() -> dict[str, str]:
+    return {"job_id": UNKNOWN, "upload": UNKNOWN, "token_id": UNKNOWN_TOKEN, "user": "nobody-at-all",
+            "task_id": UNKNOWN_TASK, "service": "unknown-gate-of-nobody", "model": "unheard-of-model",
+            "calibration_id": UNKNOWN_CALIBRATION}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def spy(mallory: Person) -> Iterator[httpx.Client]:
+    with mallory.browser() as client:
+        client.headers.update(OURS)
+        yield client
+
+
+@pytest.fixture
+def routes(settings: Settings) -> list[tuple[str, str]]:
+    app = create_app(settings)
+    app.state.parts.close()
+    found = []
+    for route in app.routes:
+        if isinstance(route, WebSocketRoute):
+            assert route.path.startswith(LINK), "a socket that is not a node's: who may open it?"
+            continue
+        assert isinstance(route, Route | Mount), f"a route of a new kind: {route}"
+        methods = sorted(route.methods or () if isinstance(route, Route) else ["GET"])
+        found += [(method, named(route.path)) for method in methods if method != "HEAD"]
+    return found
+
+
+def named(path: str) -> str:
+    """With a name of its own for what is called {name} elsewhere, too."""
+    of_services = ("/api/v2/services/", "/ui/services/", f"{K8S}/", "/{namespace}/neptune/")
+    return path.replace("{name}", "{service}") if path.startswith(of_services) else path
+
+
+def is_known(method: str, path: str) -> bool:
+    if path.startswith(LINK) or NODES.match(path):
+        return True
+    if path in OPEN | COMMON or ADMIN.match(path) or f"{method} {path}" in THINGS | SENDING | OWN:
+        return True
+    return method == "GET" and path in LISTS
+
+
+def test_it_is_known_of_every_route_whose_things_it_shows(routes: list[tuple[str, str]]) -> None:
+    assert [f"{method} {path}" for method, path in routes if not is_known(method, path)] == []
+    assert {f"{method} {path}" for method, path in routes} >= THINGS | SENDING
+
+
+def test_without_a_token_no_route_says_anything(
+    shared: Any, routes: list[tuple[str, str]], hers: dict[str, str]
+) -> None:
+    transport = httpx.HTTPTransport(local_address="127.0.2.1")
+    with httpx.Client(base_url=shared.url, transport=transport, timeout=60, trust_env=False) as client:
+        for method, path in routes:
+            if path not in OPEN:
+                answer = client.request(method, filled(path, hers), headers={**OURS, "Accept": "application/json"})
+                is_page = path.startswith("/ui/")
+                assert answer.status_code == (303 if is_page else 401), (method, path)
+                assert not is_page or answer.headers["location"].startswith("/ui/login"), (method, path)
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/html"])
+@pytest.mark.parametrize("thing", sorted(THINGS))
+def test_anothers_thing_is_answered_like_one_that_does_not_exist(
+    spy: httpx.Client, hers: dict[str, str], nobodys: dict[str, str], thing: str, accept: str
+) -> None:
+    method, path = thing.split(" ")
+    seen = []
+    for whose in (hers, nobodys):
+        body = {"json": BODIES.get(thing), "data": FORMS.get(thing)}
+        if "{service}" in path and method in ("PUT", "PATCH", "POST"):
+            body = body_for(path, whose)
+        headers = {"Accept": accept, **({"Content-Type": "application/merge-patch+json"} if method == "PATCH" else {})}
+        seen.append(shape_of(spy.request(method, filled(path, whose), headers=headers, **body), whose))
+    assert seen[0] == seen[1]
+    assert seen[0][0] in (404, 200 if path.endswith("/live") else 404)
+
+
+def body_for(path: str, whose: Mapping[str, str]) -> dict[str, Any]:
+    """What would change a service that is one's own."""
+    if "/upstream/" in path:
+        info = {"inferenceNumber": 1, "hardExampleNumber": 0, "uploadCloudRatio": 0}
+        return {"json": {"phase": "inference", "status": "running", "output": {"taskInfo": info}}}
+    if path.startswith("/ui/"):
+        return {"data": {"yaml": json.dumps(a_service(whose["service"]))}}
+    return {"json": {**a_service(whose["service"]), "status": {"active": 7}}}
+
+
+def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
+    """What each sending route can be given that names a thing."""
+    model, images = (f"uploads/{whose['upload']}/{name}" for name in ("model.onnx", "quant.zip"))
+    of_job = [f"jobs/{whose['job_id']}/input/{name}" for name in ("model.onnx", "quant.zip")]
+    nothing: list[dict[str, Any]] = []
+    fields = {"model_key": model, "quant_key": images, "from": whose["job_id"]}
+    form = {name: (None, value) for name, value in fields.items()}
+    form_of_job = {**form, "model_key": (None, of_job[0]), "quant_key": (None, of_job[1])}
+    file, mine = f"{HOME}/{whose['user']}/datasets/a.txt", f"{HOME}/mallory/datasets/a.txt"
+    at = [{"params": {"path": path}} for path in (file, f"{HOME}/mallory/../{whose['user']}/datasets/a.txt")]
+    task = {"mode": "form", "workload": "sft", "model_id": "a/b", "n_gpus_per_node": "1", "train_file": file}
+    selected = [{"data": {"id": whose["job_id"], "action": action, **confirmed}}
+                for action in ("cancel", "delete") for confirmed in ({}, {"confirmed": "true"})]  # fmt: skip
+    model_of, wanted = {"params": {"name": whose["model"]}}, {"name": "mine", "job_id": whose["job_id"]}
+    return {
+        **{f"{method} {path}": [model_of] for method, path in (
+            ("GET", "/api/v2/models/named"), ("DELETE", "/api/v2/models/named"), ("GET", "/api/v2/models/file"),
+            ("GET", "/ui/models/named"), ("GET", "/ui/models/delete"),
+        )},
+        "POST /ui/models/delete": [{"data": {"name": whose["model"]}}],
+        "POST /api/v2/models": [{"json": {**wanted, "artifact": "onnx"}}],
+        "POST /ui/models/new": [{"files": {name: (None, value) for name, value in {**wanted, "artifact": "onnx",
+                                 "way": "job"}.items()}}],
+        "POST /api/v2/services": nothing, "POST /ui/services/new/preview": nothing, "POST /ui/services/new": nothing,
+        f"POST {K8S}/{JIS}": nothing, f"POST {K8S}/namespaces/{{namespace}}/{JIS}": nothing,
+        "POST /uploads": nothing, "POST /uploads/presign": nothing, "POST /api/v2/me/tokens": nothing,
+        "POST /ui/account/tokens": nothing, "POST /ui/jobs/new/sample": nothing,
+        "POST /jobs": [{"json": {"model_key": model, "quant_key": images}},
+                       {"json": {"model_key": of_job[0], "quant_key": of_job[1]}}],
+        "POST /ui/jobs/selected": selected,
+        "POST /ui/jobs/new": [{"files": form}, {"files": form_of_job}],
+        "POST /ui/jobs/new/model": [{"files": form}, {"files": form_of_job}],
+        "POST /ui/jobs/new/images": [{"files": form}, {"files": form_of_job}],
+        "POST /ui/jobs/new/options": [{"files": form}, {"files": form_of_job}],
+        "GET /api/v2/files": [*at, {"params": {"path": f"{HOME}/{whose['user']}"}}],
+        "GET /api/v2/files/content": at, "DELETE /api/v2/files": at,
+        "PUT /api/v2/files/content": [{**one, "content": b"x"} for one in at],
+        "POST /api/v2/files/folders": [{"json": {"path": f"{file}-new"}}],
+        "POST /api/v2/files/move": [{"json": {"source": file, "target": mine}},
+                                    {"json": {"source": mine, "target": file}}],
+        **{f"GET /ui/data/{page}": at for page in ("move", "delete", "download", "picture")},
+        "GET /ui/jobs/from-data": at,
+        "POST /ui/data/delete": [{"data": {"path": file}}], "POST /ui/jobs/from-data": [{"data": {"path": file}}],
+        "POST /ui/data/folders": [{"data": {"path": file, "name": "x"}}],
+        "POST /ui/data/move": [{"data": {"source": file, "folder": f"{HOME}/mallory/datasets", "name": "x"}},
+                               {"data": {"source": mine, "folder": f"{HOME}/{whose['user']}/datasets", "name": "x"}}],
+        "POST /ui/data/restore": [{"data": {"source": file, "target": mine}},
+                                  {"data": {"source": mine, "target": file}}],
+        "POST /api/v2/tasks": [{"content": f"workload: sft\nmodel_id: a/b\nn_gpus_per_node: 1\ntrain_file: {file}\n"}],
+        "POST /ui/tasks/new": [{"data": {**task, "action": action}} for action in ("submit", "preview", "mode:yaml")],
+        "POST /ui/tasks/new/preview": [{"data": task}],
+        "GET /ui/jobs/compare": [{"params": {"a": whose["job_id"]}},
+                                 {"params": {"a": whose["job_id"], "b": whose["job_id"]}}],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("thing", sorted(SENDING))
+def test_naming_anothers_thing_is_answered_like_naming_none(
+    spy: httpx.Client, hers: dict[str, str], nobodys: dict[str, str], thing: str
+) -> None:
+    method, path = thing.split(" ")
+    for mine, other in zip(sent(hers)[thing], sent(nobodys)[thing], strict=True):
+        seen = shape_of(spy.request(method, path, **mine), hers)
+        assert seen == shape_of(spy.request(method, path, **other), nobodys)
+        assert MARK.encode() not in seen[2]
+
+
+def test_the_form_filled_in_from_anothers_job_is_the_one_from_none(
+    spy: httpx.Client, hers: dict[str, str], nobodys: dict[str, str]
+) -> None:
+    for path in (
+        "/ui/jobs/new?from={job_id}", "/ui/jobs/live?ids={job_id}", "/ui/tasks/new?from={task_id}",
+    ):  # fmt: skip
+        seen = [shape_of(spy.get(path.format(**whose)), whose) for whose in (hers, nobodys)]
+        assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("path", sorted(LISTS))
+def test_a_list_shows_ones_own(spy: httpx.Client, alice: Person, hers: dict[str, str], path: str) -> None:
+    said = spy.get(path, headers={"Accept": "application/json"}).text
+    assert (
+        MARK not in said
+        and hers["service"] not in said
+        and not any(hers[name] in said for name in ("job_id", "token_id", "task_id"))
+    )
+    # those that are not empty
+    if path in ("/jobs", "/ui/jobs", "/api/v2/me/tokens", "/ui/account", "/api/v2/tasks", "/ui/tasks",
+                "/api/v2/models", "/ui/models", "/api/v2/services", "/ui/services", f"{K8S}/{JIS}"):  # fmt: skip
+        with alice.browser() as own:
+            seen = own.get(path, headers={"Accept": "application/json"}).text
+        assert MARK in seen or hers["token_id"] in seen or hers["service"] in seen
+
+
+@pytest.mark.parametrize("query", ["owner=alice", f"q={MARK}", "owner=alice&status=COMPLETED"])
+def test_no_filter_reaches_anothers_jobs(spy: httpx.Client, admin: Person, hers: dict[str, str], query: str) -> None:
+    assert spy.get(f"/jobs?{query}").json()["jobs"] == []
+    assert MARK not in re.sub(r'value="[^"]*"', "", spy.get(f"/ui/jobs?{query}").text)
+    with admin.api() as api:  # an administrator manages accounts, and sees no more of people's work than anybody
+        assert api.http.get(f"/jobs?{query}").json()["jobs"] == []
+        assert api.http.get(f"/jobs/{hers['job_id']}").status_code == 404
+
+
+def test_for_a_user_the_administrators_places_do_not_exist(
+    spy: httpx.Client, routes: list[tuple[str, str]], hers: dict[str, str]
+) -> None:
+    tried = [(method, path) for method, path in routes if ADMIN.match(path)]
+    assert len(tried) > 15
+    for method, path in [*tried, ("GET", "/api/v2/users/"), ("GET", "/ui/admin"), ("OPTIONS", "/api/v2/audit")]:
+        place = filled(path, hers)
+        nowhere = ("/ui/nowhere" if path.startswith("/ui") else "/nowhere") + "?" + "x" * 3
+        seen = shape_of(spy.request(method, place), {"place": place})
+        assert seen == shape_of(spy.request(method, nowhere), {"place": nowhere}), (method, path)
+        assert seen[0] == 404
+
+
+def test_users_have_no_business_on_the_link_of_a_node(
+    spy: httpx.Client, routes: list[tuple[str, str]], hers: dict[str, str]
+) -> None:
+    tried = [(method, path) for method, path in routes if path.startswith(LINK)]
+    assert len(tried) >= 5
+    for method, path in tried:
+        assert spy.request(method, filled(path, hers)).status_code == 401, (method, path)
+
+
+def test_nodes_are_an_administrators_to_add_and_their_work_to_see(
+    spy: httpx.Client, admin: Person, routes: list[tuple[str, str]]
+) -> None:
+    with admin.browser() as client:
+        made = client.post("/neptune/nodes", json={"name": "edge0", "side": "edge"}, headers=OURS)
+        assert made.status_code == 201
+        token = made.json()["token"]
+    assert spy.get("/neptune/nodes").status_code == 200
+    changing = [(method, path) for method, path in routes if NODES.match(path) and method != "GET"]
+    assert len(changing) >= 4
+    for method, path in changing:
+        body = (
+            {"json": {"name": "edge1", "side": "edge"}} if path.startswith("/neptune") else {"data": {"name": "edge1"}}
+        )
+        answer = spy.request(method, path.replace("{name}", "edge0"), **(body if method == "POST" else {}))
+        assert answer.status_code in (403, 404), (method, path)
+    with httpx.Client(base_url=str(spy.base_url), headers={"Authorization": f"Bearer {token}"}) as node:
+        for path in ("/jobs", "/neptune/nodes", "/api/v2/services", "/ui/jobs", "/api/v2/users"):
+            assert node.get(path).status_code == 401, path
+
+
+def test_what_was_tried_has_changed_nothing(alice: Person, hers: dict[str, str]) -> None:
+    with alice.api() as api:
+        assert has_ended(api.job(hers["job_id"])) and api.job(hers["job_id"])["status"] == "COMPLETED"
+        assert api.http.get(f"/jobs/{hers['job_id']}/artifacts/out.nef").status_code == 200
+        kept = api.http.get("/api/v2/files/content", params={"path": f"{HOME}/alice/datasets/a.txt"})
+        assert (kept.status_code, kept.content) == (200, b"")
+        assert api.http.get(f"/api/v2/tasks/{hers['task_id']}").json()["state"] == "QUEUED"
+        service = api.http.get(f"/api/v2/services/default/{hers['service']}").json()["resource"]
+        assert (service["metadata"]["generation"], service["status"]["active"]) == (1, 0)
+        assert api.http.get("/api/v2/models/named", params={"name": hers["model"]}).status_code == 200
+
+
+def filled(path: str, whose: Mapping[str, str]) -> str:
+    given = {
+        "job_id": whose["job_id"], "source_id": whose["upload"], "kind": "upload", "file": "0.jpg", "step": "onnx",
+        "name": "alice" if "users" in path else "out.nef", "artifact": "out.onnx", "index": "0",
+        "token_id": whose["token_id"], "key": "a", "path": "datasets", "task_id": whose["task_id"],
+        "service": whose["service"], "namespace": "default", "sample_id": "s1", "rest": "x",
+        "calibration_id": whose["calibration_id"],
+        "node": "edge0", "uid": UNKNOWN, "sha256": "0" * 64,
+    }  # fmt: skip
+    return re.sub(r"\{(\w+)(?::\w+)?\}", lambda found: given[found[1]], path)
+
+
+def shape_of(answer: httpx.Response, whose: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
+    """Status, head and body without the ids that were asked for."""
+    body, head = answer.content, {k: v for k, v in answer.headers.items() if k not in ("date", "x-request-id")}
+    for value in sorted(whose.values(), key=len, reverse=True):
+        for known in (value, value[:8]):
+            body = body.replace(known.encode(), b"<id>")
+            head = {name: text.replace(known, "<id>") for name, text in head.items()}
+    head.pop("content-length", None)
+    return answer.status_code, head, body

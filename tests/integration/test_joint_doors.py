@@ -1,0 +1,260 @@
+"""The requirement's own sample through every door, what lacks a field at each of them, and what time alone does."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from app.joint_inference import store
+from app.joint_inference.service.controller import HEARTBEAT_S
+from app.kit.clock import from_text, now
+from app.settings import Settings
+from app.wiring import Parts
+from tests.integration.joint_scenes import Scene, helmet
+from tests.integration.kubernetes import SAMPLE, path
+from tests.integration.people import OURS, Within, within
+
+REQUIRED = """\
+apiVersion: neptune.io/v1alpha1
+kind: JointInferenceService
+metadata:
+  name: helmet-detection-demo
+  namespace: default
+spec:
+  edgeWorker:
+    name: "edgeworker"
+    model:
+      name: "small-model"
+    nodeName: "edge0"
+    hardExampleAlgorithm:
+      name: "IBT"
+    workerSpec:
+      scriptDir: "/code"
+      scriptBootFile: "edge_inference.py"
+      frameworkType: "tensorflow"
+      frameworkVersion: "1.18"
+      parameters:
+        - key: "nms_threshold"
+          value: "0.6"
+  cloudWorker:
+    name: "work"
+    model:
+      name: "big-model"
+    nodeName: "solar-corona-cloud"
+    workerSpec:
+      scriptDir: "/code"
+      scriptBootFile: "cloud_inference.py"
+      frameworkType: "tensorflow"
+      frameworkVersion: "1.18"
+      parameters:
+        - key: "nms_threshold"
+          value: "0.6"
+"""
+"""The sample as the requirement gives it."""
+NAME = "helmet-detection-demo"
+API, PAGE, CLUSTER = "/api/v2/services", "/ui/services/new", path()
+DOORS = ("api", "page", "file", "kubernetes")
+
+
+@pytest.fixture
+def web(settings: Settings) -> Iterator[Within]:
+    with within(settings) as found:
+        yield found
+
+
+def send(web: Within, door: str, text: str) -> httpx.Response:
+    fields = {"mode": "yaml", "action": "submit"}
+    if door == "api":
+        return web.post(API, content=text, headers={"Content-Type": "application/yaml"})
+    if door == "page":
+        return web.post(PAGE, data={**fields, "text": text}, headers=OURS)
+    if door == "file":
+        return web.post(PAGE, data=fields, files={"file": ("jis.yaml", text, "application/yaml")}, headers=OURS)
+    return web.post(CLUSTER, content=text, headers={"Content-Type": "application/yaml"})
+
+
+def parts_of(web: Within) -> Parts:
+    parts: Parts = web.app.state.parts
+    return parts
+
+
+def stored(web: Within) -> list[Any]:
+    parts = parts_of(web)
+    return list(parts.joint.services.all(parts.settings.local_user)[0])
+
+
+def test_the_sample_that_is_shipped_is_the_requirements() -> None:
+    assert yaml.safe_load(SAMPLE.read_text()) == yaml.safe_load(REQUIRED)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_the_sample_of_the_requirement_is_taken_unchanged(web: Within, door: str) -> None:
+    answer = send(web, door, REQUIRED)
+    assert answer.status_code == (201 if door in ("api", "kubernetes") else 303), answer.text
+    (service,) = stored(web)
+    wanted = yaml.safe_load(REQUIRED)
+    assert (service.namespace, service.name, service.spec) == ("default", NAME, wanted["spec"])
+    assert web.get(f"{API}/default/{NAME}").json()["resource"]["spec"] == wanted["spec"]
+    assert web.get(path(NAME)).json()["spec"] == wanted["spec"]
+
+
+def places(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Of every field below spec: in the sample all that may be there is there."""
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, found in entries:
+        if isinstance(value, dict):
+            yield (*at, key)
+        yield from places(found, (*at, key))
+
+
+OPTIONAL = "parameters"
+MISSING = [at for at in places(yaml.safe_load(REQUIRED)["spec"]) if at[-1] != OPTIONAL]
+
+
+def said(at: tuple[str | int, ...]) -> str:
+    return "spec" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in at)
+
+
+def damaged(at: tuple[str | int, ...], *value: Any) -> str:
+    """The sample without a field, or with another value in it."""
+    resource = copy.deepcopy(yaml.safe_load(REQUIRED))
+    inside = resource["spec"]
+    for part in at[:-1]:
+        inside = inside[part]
+    del inside[at[-1]]
+    if value:
+        inside[at[-1]] = value[0]
+    return yaml.safe_dump(resource)
+
+
+def test_twenty_six_fields_are_required() -> None:
+    assert len(MISSING) == 26
+
+
+@pytest.mark.parametrize("at", MISSING, ids=said)
+def test_no_door_takes_a_service_that_lacks_a_field_or_has_one_of_another_type(
+    web: Within, at: tuple[str | int, ...]
+) -> None:
+    for text, what in ((damaged(at), "is missing"), (damaged(at, 7), "must be ")):
+        answer = send(web, "api", text)
+        assert answer.status_code == 422
+        (problem,) = answer.json()["error"]["detail"]["problems"]
+        assert problem["path"] == f"$.{said(at)}"
+        assert problem["message"].startswith(what)
+        for door in ("page", "file"):
+            page = send(web, door, text)
+            assert page.status_code == 422
+            assert f"$.{said(at)}: {what}" in page.text
+        refused = send(web, "kubernetes", text)
+        assert refused.status_code == 422
+        assert [cause["field"] for cause in refused.json()["details"]["causes"]] == [said(at)]
+    parts = parts_of(web)
+    assert stored(web) == []
+    with parts.database.read() as on:
+        assert store.not_running(on, "9999", 10) == [], "nobody has anything to look at"
+
+
+# --- conditions over time ---------------------------------------------------------------------------------
+@pytest.fixture
+def scene(parts: Parts) -> Scene:
+    return Scene(parts)
+
+
+def the_service(scene: Scene) -> Any:
+    return scene.parts.joint.services.get(scene.user, "default", "helmet")
+
+
+def create(scene: Scene) -> None:
+    scene.parts.joint.services.create(scene.user, helmet(), now=scene.now)
+
+
+def times(scene: Scene) -> tuple[datetime, datetime]:
+    """Heartbeat and transition of the current condition."""
+    last = the_service(scene).status["conditions"][-1]
+    return from_text(last["lastHeartbeatTime"]), from_text(last["lastTransitionTime"])
+
+
+def test_a_heartbeat_comes_every_period_and_a_transition_only_with_a_change(scene: Scene) -> None:
+    create(scene)
+    scene.settle()
+    heartbeat, transition = times(scene)
+    started = the_service(scene).status["startTime"]
+    for _ in range(3):
+        scene.now = heartbeat + timedelta(seconds=HEARTBEAT_S - 2)
+        scene.step()
+        assert times(scene) == (heartbeat, transition), "the period is not over"
+        scene.now = heartbeat + timedelta(seconds=HEARTBEAT_S)
+        assert the_service(scene).uid in scene.parts.joint.controller.due(scene.now + timedelta(seconds=HEARTBEAT_S))
+        scene.step()
+        assert times(scene)[0] >= heartbeat + timedelta(seconds=HEARTBEAT_S)
+        assert times(scene)[1] == transition
+        heartbeat = times(scene)[0]
+    scene.fail("edge", log=("no",))
+    scene.settle()
+    assert times(scene)[1] > transition
+    assert the_service(scene).status["startTime"] == started
+
+
+def test_a_failure_says_who_it_was_how_it_ended_and_its_last_twenty_lines(scene: Scene) -> None:
+    create(scene)
+    scene.settle()
+    scene.fail("edge", log=tuple(f"line {number}." for number in range(30)), exit_code=7)
+    scene.settle()
+    last = the_service(scene).status["conditions"][-1]
+    assert (last["type"], last["status"], last["reason"]) == ("Failed", "True", "WorkerFailed")
+    assert "edgeworker" in last["message"]
+    assert "exit code 7" in last["message"]
+    assert re.findall(r"line \d+\.", last["message"]) == [f"line {number}." for number in range(10, 30)]
+
+
+# --- the page of many -------------------------------------------------------------------------------------
+def names_in(page: httpx.Response) -> list[str]:
+    return re.findall(r'class="row-link" href="[^"]*">([^<]+)<', page.text)
+
+
+def test_a_thousand_services_are_gone_through_page_by_page_and_narrowed(web: Within) -> None:
+    services, user = parts_of(web).joint.services, parts_of(web).settings.local_user
+    begin = now() - timedelta(days=1)
+    for number in range(1000):
+        services.create(user, helmet(f"many-{number:04}"), now=begin + timedelta(seconds=number))
+    url, seen, pages = "/ui/services", list[str](), 0
+    while url:
+        page = web.get(url)
+        assert page.status_code == 200
+        here = names_in(page)
+        assert 0 < len(here) <= 100, "a page stays one that can be read"
+        seen, pages = seen + here, pages + 1
+        found = re.search(r'rel="next" href="([^"]+)"', page.text)
+        url = found[1].replace("&amp;", "&") if found else ""
+    assert seen == [f"many-{number:04}" for number in reversed(range(1000))]
+    assert pages >= 10
+    assert names_in(web.get("/ui/services?q=many-077")) == [f"many-{number:04}" for number in range(779, 769, -1)]
+    assert names_in(web.get("/ui/services?q=many-0770&state=Pending")) == ["many-0770"]
+    assert names_in(web.get("/ui/services?q=many-0770&state=Running")) == []
+
+
+def notices(page: httpx.Response) -> list[str]:
+    return re.findall(r'<div class="notice [^"]*" role="status">.*?</div></div>', page.text, re.DOTALL)
+
+
+def test_thresholds_that_can_never_be_met_are_warned_of_on_the_page(web: Within) -> None:
+    joint, user = parts_of(web).joint, parts_of(web).settings.local_user
+    parameters = [{"key": "threshold_box", "value": "0.1"}, {"key": "empty_is_hard", "value": "false"}]
+    resource = helmet()
+    resource["spec"]["edgeWorker"]["workerSpec"]["parameters"] = parameters
+    uid = joint.services.create(user, resource, now=now()).uid
+    joint.controller.reconcile(uid, now=now())
+    (_, warning) = notices(web.get("/ui/services/default/helmet"))
+    assert "With these thresholds no sample can be hard" in warning
+    assert "threshold_box is 0.1" in warning
+    parameters[0]["value"] = "0.9"
+    joint.services.apply(user, resource, now=now())
+    joint.controller.reconcile(uid, now=now())
+    assert len(notices(web.get("/ui/services/default/helmet"))) == 1

@@ -1,0 +1,440 @@
+"""The operator, run by kopf against an API server that keeps its objects in memory: what is created in the cluster runs
+here, and the cluster sees how it is. The same through both doors."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import gc
+import json
+import os
+import sys
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import kmock as kmock_library
+import kopf
+import pytest
+import yaml
+
+from app.joint_inference.errors import ServiceNotFound
+from app.joint_inference.model.resource import KIND, PLURAL, SINGULAR
+from app.joint_inference.operator.handlers import registry_of, settings_of
+from app.joint_inference.operator.mirror import Mirror, is_news, merge_patch, without_theirs
+from app.joint_inference.service.task_info import read_status
+from app.kit.command import Exit
+from app.settings import Settings
+from app.wiring import Parts
+from tests.integration.joint_scenes import USER, Scene, helmet
+from tests.integration.kubernetes import SAMPLE
+from tests.integration.people import Within, within
+
+pytestmark = pytest.mark.asyncio
+RESOURCE = f"neptune.io/v1alpha1/{PLURAL}"
+PATH = f"/apis/neptune.io/v1alpha1/namespaces/default/{PLURAL}"
+PATIENCE_S = 60.0
+Cluster = kmock_library.KubernetesEmulator
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """kopf leaves HTTP sessions to the collector, which warns of them: here, and not in the middle of another test."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+@pytest.fixture
+def scene(parts: Parts) -> Scene:
+    return Scene(parts)
+
+
+@pytest.fixture
+def cluster(kmock: Cluster) -> Cluster:
+    """With the CRD, and what kopf looks at to know that it is there."""
+    verbs = {"list", "watch", "get", "create", "patch", "delete"}
+    kmock.resources[RESOURCE] = {
+        "kind": KIND, "singular": SINGULAR, "namespaced": True, "verbs": verbs, "subresources": {"status"},
+    }  # fmt: skip
+    kmock.resources["v1/namespaces"] = {"kind": "Namespace", "namespaced": False, "verbs": verbs}
+    kmock.resources["apiextensions.k8s.io/v1/customresourcedefinitions"] = {
+        "kind": "CustomResourceDefinition", "namespaced": False, "verbs": verbs,
+    }  # fmt: skip
+    return kmock
+
+
+@asynccontextmanager
+async def operator(cluster: Cluster, scene: Scene) -> AsyncIterator[None]:
+    """It runs as long as the block."""
+    registry = registry_of(Mirror(scene.parts.joint.services, scene.user), look_s=0.2)
+
+    @kopf.on.login(registry=registry)
+    def log_in(**_: Any) -> kopf.ConnectionInfo:
+        return kopf.ConnectionInfo(server=str(cluster.url))
+
+    settings = settings_of()
+    settings.process.ultimate_exiting_timeout = 1
+    stop, ready = asyncio.Event(), asyncio.Event()
+    running = asyncio.create_task(kopf.operator(
+        registry=registry, settings=settings, clusterwide=True, stop_flag=stop, ready_flag=ready,
+    ))  # fmt: skip
+    try:
+        await asyncio.wait_for(ready.wait(), PATIENCE_S)
+        yield
+    finally:
+        stop.set()
+        await asyncio.wait_for(running, PATIENCE_S)
+
+
+def created(resource: dict[str, Any], *, uid: str = "c0ffee") -> dict[str, Any]:
+    """As an API server makes it of what it is sent."""
+    given = {"uid": uid, "generation": 1, "resourceVersion": "1", "creationTimestamp": "2026-11-01T12:00:00Z"}
+    return {**resource, "metadata": {**resource["metadata"], **given}}
+
+
+async def put(cluster: Cluster, resource: dict[str, Any]) -> None:
+    """Create it, or replace its spec as the API server does: by a higher generation."""
+    name = resource["metadata"]["name"]
+    known = seen(cluster, name)
+    if known is None:
+        answer = await cluster.post(PATH, json=created(resource))
+    else:
+        metadata = {"generation": known["metadata"]["generation"] + 1}
+        answer = await cluster.patch(f"{PATH}/{name}", json={"metadata": metadata, "spec": resource["spec"]})
+    assert answer.status == 200, await answer.text()
+
+
+def seen(cluster: Cluster, name: str = "helmet") -> dict[str, Any] | None:
+    """As the cluster has it now."""
+    try:
+        found = cluster.objects[RESOURCE, "default", name]
+    except KeyError:
+        return None
+    return None if found.deleted else copy.deepcopy(found.raw)
+
+
+def status_in(cluster: Cluster) -> dict[str, Any]:
+    return (seen(cluster) or {}).get("status") or {}
+
+
+def current(status: dict[str, Any]) -> tuple[str, str]:
+    conditions = status.get("conditions")
+    return (conditions[-1]["type"], conditions[-1]["reason"]) if conditions else ("", "")
+
+
+async def until(look: Callable[[], Any], is_enough: Callable[[Any], Any] = bool) -> Any:
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_enough(found := look()):
+            await asyncio.sleep(0.05)
+    return found
+
+
+def here(scene: Scene) -> list[str]:
+    return [service.name for service in scene.parts.joint.services.all(scene.user)[0]]
+
+
+def generation(scene: Scene) -> int:
+    return scene.parts.joint.services.get(scene.user, "default", "helmet").generation
+
+
+# --- a life ---------------------------------------------------------------------------------------
+async def test_what_is_created_in_the_cluster_runs_here_and_goes_when_it_is_deleted_there(
+    cluster: Cluster, scene: Scene
+) -> None:
+    async with operator(cluster, scene):
+        await put(cluster, helmet())
+        await until(lambda: here(scene) == ["helmet"])
+        scene.settle()
+        await until(lambda: current(status_in(cluster)) == ("Running", "Serving"))
+        assert status_in(cluster)["active"] == 2
+
+        changed = helmet(algorithm="CrossEntropy")
+        await put(cluster, changed)
+        await until(lambda: generation(scene) == 2)
+        assert scene.parts.joint.services.get(USER, "default", "helmet").spec == changed["spec"]
+
+        scene.go_away("edge0")
+        await cluster.delete(f"{PATH}/helmet")
+        await until(lambda: scene.parts.joint.services.get(USER, "default", "helmet").deleted_at)
+        scene.settle()
+        await asyncio.sleep(0.5)
+        assert seen(cluster) is not None, "it went before its worker had ended"
+        scene.come_back("edge0")
+        scene.settle()
+        await until(lambda: seen(cluster) is None)
+        assert here(scene) == []
+
+
+async def test_the_requirements_sample_is_taken_as_it_is(cluster: Cluster, scene: Scene) -> None:
+    sample = yaml.safe_load(SAMPLE.read_text())
+    async with operator(cluster, scene):
+        await put(cluster, sample)
+        await until(lambda: here(scene) == ["helmet-detection-demo"])
+        scene.settle()
+        found = await until(lambda: seen(cluster, "helmet-detection-demo"), running)
+    service = scene.parts.joint.services.get(USER, "default", "helmet-detection-demo")
+    assert service.spec == found["spec"] == sample["spec"]
+
+
+def running(resource: dict[str, Any]) -> bool:
+    return current(resource.get("status") or {}) == ("Running", "Serving")
+
+
+async def test_nothing_of_the_operators_own_is_in_the_status(cluster: Cluster, scene: Scene) -> None:
+    async with operator(cluster, scene):
+        await put(cluster, helmet())
+        await until(lambda: here(scene))
+        scene.settle()
+        await until(lambda: current(status_in(cluster)) == ("Running", "Serving"))
+        service = scene.parts.joint.services.get(USER, "default", "helmet")
+        assert status_in(cluster) == service.status
+        assert service.annotations == {}
+
+
+async def test_what_is_no_service_is_failed_and_the_next_one_is_taken_all_the_same(
+    cluster: Cluster, scene: Scene
+) -> None:
+    wrong = helmet()
+    del wrong["spec"]["edgeWorker"]["nodeName"]
+    async with operator(cluster, scene):
+        await put(cluster, wrong)
+        await until(lambda: current(status_in(cluster)) == ("Failed", "InvalidResource"))
+        assert "nodeName" in status_in(cluster)["conditions"][-1]["message"]
+        assert here(scene) == []
+        await put(cluster, helmet())
+        await until(lambda: here(scene))
+        scene.settle()
+        await until(lambda: current(status_in(cluster)) == ("Running", "Serving"))
+
+
+async def test_a_change_that_is_no_service_leaves_the_one_before_as_it_was(cluster: Cluster, scene: Scene) -> None:
+    wrong = helmet()
+    wrong["spec"]["cloudWorker"]["model"] = {"name": 7}
+    async with operator(cluster, scene):
+        await put(cluster, helmet())
+        await until(lambda: here(scene))
+        scene.settle()
+        await put(cluster, wrong)
+        await until(lambda: current(status_in(cluster)) == ("Failed", "InvalidResource"))
+        assert "goes on as it was" in status_in(cluster)["conditions"][-1]["message"]
+        assert status_in(cluster)["active"] == 2
+        assert generation(scene) == 1
+
+
+async def test_what_was_created_while_no_operator_ran_is_found_when_one_starts(cluster: Cluster, scene: Scene) -> None:
+    await put(cluster, helmet())
+    async with operator(cluster, scene):
+        await until(lambda: here(scene) == ["helmet"])
+
+
+async def test_what_is_deleted_here_while_the_cluster_wants_it_is_made_anew(cluster: Cluster, scene: Scene) -> None:
+    async with operator(cluster, scene):
+        await put(cluster, helmet())
+        await until(lambda: here(scene))
+        services = scene.parts.joint.services
+        uid = services.get(USER, "default", "helmet").uid
+        services.delete(USER, "default", "helmet", now=scene.now)
+        scene.settle()
+
+        def again() -> bool:
+            try:
+                return services.get(USER, "default", "helmet").uid != uid
+            except ServiceNotFound:
+                return False
+
+        await until(again)
+
+
+async def test_who_watches_is_not_woken_by_a_heartbeat_alone_until_a_minute_has_gone_by() -> None:
+    def status(heartbeat: str, reason: str = "Serving") -> dict[str, Any]:
+        return {"conditions": [{"type": "Running", "reason": reason, "lastHeartbeatTime": heartbeat}]}
+
+    before = status("2026-11-01T12:00:00.000Z")
+    assert not is_news(before, status("2026-11-01T12:00:59.000Z"))
+    assert is_news(before, status("2026-11-01T12:01:00.000Z"))
+    assert is_news(before, status("2026-11-01T12:00:01.000Z", reason="Degraded"))
+    assert not is_news(before, {})
+
+
+async def test_what_the_cluster_and_its_tools_keep_on_a_resource_is_not_the_services() -> None:
+    resource = created(helmet())
+    tools = {"modelmill.neptune.io/last-handled-configuration": "{}", "kubectl.kubernetes.io/last-applied": "{}"}
+    resource["metadata"] |= {"annotations": {**tools, "team": "vision"}, "finalizers": ["modelmill.neptune.io/workers"]}
+    resource["status"] = {"active": 2}
+    wanted = {**helmet(), "metadata": {"name": "helmet", "namespace": "default", "annotations": {"team": "vision"}}}
+    assert without_theirs(resource) == wanted
+
+
+async def test_what_a_status_has_no_more_is_taken_out_of_the_cluster() -> None:
+    assert merge_patch({"active": 1, "metrics": []}, {"active": 2}) == {"active": 2, "metrics": None}
+
+
+async def test_the_command_takes_over_what_the_kubeconfigs_cluster_holds_and_ends_when_it_is_told_to(
+    cluster: Cluster, scene: Scene, tmp_path: Path
+) -> None:
+    """All of them: kmock cannot list namespaces, which kopf does for a single one."""
+    async with command(cluster, scene, tmp_path, "--user", USER, "--all-namespaces") as process:
+        await put(cluster, helmet())
+        await until(lambda: here(scene) == ["helmet"])
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
+
+
+async def test_the_command_refuses_a_user_whom_nobody_knows(cluster: Cluster, scene: Scene, tmp_path: Path) -> None:
+    async with command(cluster, scene, tmp_path, "--user", "nobody", "--all-namespaces") as process:
+        assert await asyncio.wait_for(process.wait(), PATIENCE_S) == Exit.NOT_FOUND
+
+
+@asynccontextmanager
+async def command(
+    cluster: Cluster, scene: Scene, folder: Path, *options: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """`modelmill joint operator`, on the store of the scene."""
+    settings = scene.parts.settings
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    config = {
+        "apiVersion": "v1", "kind": "Config", "current-context": "c", "contexts": [context],
+        "clusters": [{"name": "c", "cluster": {"server": str(cluster.url).rstrip("/")}}],
+        "users": [{"name": "u", "user": {}}],
+    }  # fmt: skip
+    (folder / "kubeconfig").write_text(json.dumps(config))
+    environment = {
+        **os.environ, "KUBECONFIG": str(folder / "kubeconfig"), "MODELMILL_DATA_DIR": str(settings.data_dir),
+        "MODELMILL_REDIS_URL": settings.redis_url,
+    }  # fmt: skip
+    with (folder / "operator.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "app.cli", "joint", "operator", *options, env=environment, stdout=log, stderr=log
+        )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+# --- both doors -----------------------------------------------------------------------------------
+class Native:
+    """The product's own API."""
+
+    def __init__(self, web: Within) -> None:
+        self.web = web
+
+    async def put(self, resource: dict[str, Any]) -> None:
+        answer = await asyncio.to_thread(self.web.post, "/api/v2/services?apply=true", json=resource)
+        assert answer.status_code in (200, 201), answer.text
+
+    async def delete(self) -> None:
+        answer = await asyncio.to_thread(self.web.request, "DELETE", "/api/v2/services/default/helmet")
+        assert answer.status_code == 202, answer.text
+
+    async def status(self) -> dict[str, Any] | None:
+        answer = await asyncio.to_thread(self.web.get, "/api/v2/services/default/helmet")
+        return dict(answer.json()["resource"]["status"]) if answer.status_code == 200 else None
+
+
+class InCluster:
+    """The cluster's API, with the operator behind it."""
+
+    def __init__(self, cluster: Cluster, scene: Scene) -> None:
+        self.cluster = cluster
+        self.scene = scene
+
+    async def put(self, resource: dict[str, Any]) -> None:
+        await put(self.cluster, resource)
+        wanted = resource["spec"]["edgeWorker"]["hardExampleAlgorithm"]["name"]
+        await until(lambda: self._algorithm() == wanted)
+
+    async def delete(self) -> None:
+        await self.cluster.delete(f"{PATH}/helmet")
+        await until(lambda: self.scene.parts.joint.services.get(self.scene.user, "default", "helmet").deleted_at)
+
+    async def status(self) -> dict[str, Any] | None:
+        return None if seen(self.cluster) is None else status_in(self.cluster)
+
+    def _algorithm(self) -> str:
+        if not here(self.scene):
+            return ""
+        return self.scene.parts.joint.services.get(self.scene.user, "default", "helmet").specification.hard_example
+
+
+STORY = Path(__file__).parent / "joint_story.json"
+"""What either door must tell: the status after each step of a life."""
+TASK_INFO = {
+    "inferenceNumber": 1000, "hardExampleNumber": 100, "uploadCloudRatio": 0.1,
+    "startTime": "2026-11-01T12:00:00.000Z", "updateTime": "2026-11-01T12:10:00.000Z",
+}  # fmt: skip
+
+
+async def life(door: Native | InCluster, scene: Scene) -> list[dict[str, Any]]:
+    """What the status says along the way, without times."""
+    stages: list[tuple[Callable[[], Awaitable[None]], tuple[str, str], int]] = []
+
+    async def create() -> None:
+        await door.put(helmet())
+
+    async def count() -> None:
+        body = {"phase": "inference", "status": "running", "output": {"models": [], "taskInfo": TASK_INFO}}
+        service = scene.parts.joint.services.get(scene.user, "default", "helmet")
+        scene.parts.joint.reports.note(service.uid, read_status(body), now=scene.now)
+
+    async def change() -> None:
+        await door.put(helmet(algorithm="CrossEntropy"))
+
+    async def break_edge() -> None:
+        scene.fail("edge", log=("Traceback", "ValueError: no"))
+
+    async def heal() -> None:
+        scene.heal("edge")
+        scene.go_away("solar-corona-cloud")
+        scene.now += timedelta(minutes=1)
+
+    stages += [(create, ("Running", "Serving"), 0), (count, ("Running", "Serving"), 3)]
+    stages += [(change, ("Running", "Serving"), 3), (break_edge, ("Failed", "WorkerFailed"), 3)]
+    stages += [(heal, ("Running", "Degraded"), 3)]
+    found = []
+    for act, wanted, counted in stages:
+        await act()
+        scene.settle()
+        found.append(timeless(await reached(door, wanted, counted)))
+    scene.come_back("solar-corona-cloud")
+    await door.delete()
+    scene.settle()
+    async with asyncio.timeout(PATIENCE_S):
+        while await door.status() is not None:
+            await asyncio.sleep(0.05)
+    return found
+
+
+async def reached(door: Native | InCluster, wanted: tuple[str, str], counted: int) -> dict[str, Any]:
+    async with asyncio.timeout(PATIENCE_S):
+        while current(status := await door.status() or {}) != wanted or len(status.get("metrics", ())) < counted:
+            await asyncio.sleep(0.05)
+    return status
+
+
+def timeless(status: dict[str, Any]) -> dict[str, Any]:
+    times = ("lastHeartbeatTime", "lastTransitionTime")
+    conditions = [{k: v for k, v in entry.items() if k not in times} for entry in status["conditions"]]
+    assert status["startTime"]
+    return {**status, "conditions": conditions, "startTime": ""}
+
+
+@pytest.mark.parametrize("door", ["native", "cluster"])
+async def test_through_both_doors_the_status_tells_the_same_story(
+    door: str, cluster: Cluster, parts: Parts, settings: Settings
+) -> None:
+    scene = Scene(parts, user=settings.local_user)
+    if door == "native":
+        with within(settings) as web:
+            told = await life(Native(web), scene)
+    else:
+        async with operator(cluster, scene):
+            told = await life(InCluster(cluster, scene), scene)
+    assert json.dumps(told, indent=1, sort_keys=True) == STORY.read_text().rstrip()

@@ -1,0 +1,102 @@
+"""Is it worth it? Both models and the algorithm on real pictures, without workers and without a line between them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import pytest
+
+from app.joint_inference.hard_examples import make
+from app.vision.model import Prediction
+from app.vision.predictor import open_predictor
+from ops.benchmarks.joint_sets import SHARED, Case, Side, digits, mixed
+from ops.stand import REPOSITORY
+
+pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason=f"real models and pictures are needed: {SHARED}")
+MARGIN = 0.02
+"""More than so much better than chance at the same share."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Shares of right answers, and of pictures that go up. random: on average, if as many went up by lot."""
+
+    edge: float
+    cloud: float
+    joint: float
+    upload: float
+
+    @property
+    def random(self) -> float:
+        return self.edge + self.upload * (self.cloud - self.edge)
+
+
+def answers(side: Side, case: Case) -> list[Prediction]:
+    predictor = open_predictor(side.card, side.model, None, side.options)
+    try:
+        return [predictor.predict(picture) for picture in case.pictures]
+    finally:
+        predictor.close()
+
+
+@cache
+def measured(load: Callable[[], Case]) -> Measured:
+    case = load()
+    edge, cloud = answers(case.small, case), answers(case.big, case)
+    algorithm = make(case.algorithm, case.parameters)
+    hard = [algorithm(prediction).is_hard for prediction in edge]
+    joint = [there if is_hard else here for here, there, is_hard in zip(edge, cloud, hard, strict=True)]
+    return Measured(case.quality(edge), case.quality(cloud), case.quality(joint), sum(hard) / len(hard))
+
+
+def test_on_digits_most_of_the_clouds_gain_is_kept_at_no_more_than_half_of_the_traffic() -> None:
+    found = measured(digits)
+    assert found.upload <= 0.5
+    assert found.joint >= digits().aim(found.edge, found.cloud)
+
+
+def test_on_digits_the_algorithm_chooses_better_than_chance() -> None:
+    found = measured(digits)
+    assert found.joint >= found.random + MARGIN
+
+
+def test_the_small_model_alone_would_not_have_done() -> None:
+    """Otherwise the tests above would show nothing."""
+    found = measured(digits)
+    assert found.edge < digits().aim(found.edge, found.cloud) - 0.05
+
+
+@pytest.mark.slow
+def test_on_the_mixed_stream_the_faces_are_counted_right_at_little_more_than_half_of_the_traffic() -> None:
+    found = measured(mixed)
+    assert found.upload <= 0.55
+    assert found.joint >= 0.95
+    assert found.edge <= 0.6
+
+
+@pytest.mark.slow
+def test_without_the_candidates_below_the_threshold_the_same_algorithm_is_blind() -> None:
+    """What is mined are the boxes that were nearly results: of results alone it finds few of the hard ones."""
+    case = mixed()
+    algorithm = make(case.algorithm, case.parameters)
+    seen = [
+        algorithm(Prediction(boxes=found.boxes, candidates=found.boxes)).is_hard for found in answers(case.small, case)
+    ]
+    assert sum(seen) / len(seen) <= 0.2
+
+
+@pytest.mark.slow
+def test_the_measurement_through_a_slow_line_shows_all_ways_and_what_they_are_to_reach() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ops.benchmarks", "joint", "--set", "digits", "--pictures", "150"], cwd=REPOSITORY,
+        capture_output=True, text=True, timeout=170, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for way in ("edge only", "cloud only", "joint", "random, as many"):
+        assert re.search(rf"^{way} +\d+\.\d% +\d+\.\d%", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^uploaded +\d+\.\d% +<= 50%$", done.stdout, re.MULTILINE), done.stdout

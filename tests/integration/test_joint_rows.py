@@ -1,0 +1,494 @@
+"""What the requirement says of a service, word by word, on a whole product with nodes of its own."""
+
+from __future__ import annotations
+
+import copy
+import html
+import io
+import json
+import re
+import socket
+import sqlite3
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import onnxruntime
+import pytest
+import yaml
+
+from app.conversion.options import Chip, Options, ToolchainName
+from app.wiring import assemble
+from ops.joint_stand import JointStand, current, metrics, resource, worker
+from ops.stand import DRAMATIQ, REPOSITORY
+from tests.finished_jobs import finished_job
+from tests.integration.api import Api
+from tests.integration.kubernetes import SAMPLE, changes, path
+from tests.integration.task_pages.reading import text_of
+
+pytestmark = pytest.mark.slow
+EDGE, CLOUD, NPU = "edge0", "solar-corona-cloud", "npu0"
+"""The first two as the requirement's sample names them."""
+ORT = f"onnxruntime {onnxruntime.__version__}"
+
+ALGORITHM = """
+from app.joint_inference.hard_examples import Verdict
+
+class Wanted:
+    name = "Wanted"
+
+    def __init__(self, parameters):
+        self.digit = int(parameters.get("digit", "3"))
+
+    def __call__(self, prediction):
+        return Verdict(prediction.label == self.digit, 1.0, f"it is wanted: {self.digit}")
+
+    def never(self, *, candidate_threshold):
+        return ""
+"""
+WITH_A_DEVICE = """
+import sys
+from tests.standins import kp
+kp.core.connected.append(kp.DeviceDescriptor(13, 0x720))
+sys.modules[__name__] = kp
+"""
+EDGE_SCRIPT = """
+import json, os, time
+import numpy as np
+from app.joint_inference.worker.joint import JointInference
+
+with JointInference.from_environment() as joint:
+    outcome = joint.infer(np.zeros((8, 8), np.uint8))
+    while outcome.source != "cloud":  # it had no time
+        outcome = joint.infer(np.zeros((8, 8), np.uint8))
+    with open("{said}.new", "w") as file:
+        json.dump({{"outcome": outcome.to_json(), "environment": dict(os.environ)}}, file)
+    os.replace("{said}.new", "{said}")
+    time.sleep(600)
+"""
+CLOUD_SCRIPT = """
+import json, os
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+SERVICE = os.environ["SERVICE_NAME"]
+ANSWER = {"boxes": [], "probabilities": [0, 0, 0, 0, 1, 0, 0, 0, 0, 0], "ms": 0.1}
+if SERVICE == "garbage":
+    ANSWER = {"probabilities": 7}
+
+class BigModel(BaseHTTPRequestHandler):
+    def do_POST(self):
+        assert self.path == f"/{SERVICE}/predict"
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.dumps(ANSWER).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+address = os.environ["BIG_MODEL_BIND_IP"], int(os.environ["BIG_MODEL_BIND_PORT"])
+ThreadingHTTPServer(address, BigModel).serve_forever()
+"""
+
+
+def installed(folder: Path) -> Path:
+    """A package with an algorithm of somebody's own, as pip would have put it there."""
+    about = folder / "own_hard-1.0.dist-info"
+    about.mkdir(parents=True)
+    (folder / "own_hard.py").write_text(ALGORITHM)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: own-hard\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[modelmill.hard_examples]\nWanted = own_hard:Wanted\n")
+    return folder
+
+
+def vendors_runtime(folder: Path) -> Path:
+    """kp, with one device."""
+    folder.mkdir()
+    (folder / "kp.py").write_text(WITH_A_DEVICE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stand(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Iterator[JointStand]:
+    found = JointStand(tmp_path_factory.mktemp("rows"))
+    environment, folder = found.stand.env, found.stand.folder
+    try:
+        environment["PYTHONPATH"] = f"{REPOSITORY}:{installed(folder / 'site')}"
+        found.start()
+        queues = ["--queues", "onnx", "bie", "nef", "done", "--processes", "1", "--threads", "1"]
+        found.stand.start([DRAMATIQ, "actors", *queues])
+        code = folder / "scripts" / "code"
+        code.mkdir(parents=True)
+        (code / "edge_inference.py").write_text(EDGE_SCRIPT.format(said=folder / "said.json"))
+        (code / "cloud_inference.py").write_text(CLOUD_SCRIPT)
+        found.node(EDGE, "edge", "--scripts", str(code.parent))
+        found.node(CLOUD, "cloud", "--scripts", str(code.parent))
+        plain = environment["PYTHONPATH"]
+        environment["PYTHONPATH"] = f"{plain}:{vendors_runtime(folder / 'vendor')}"
+        found.node(NPU, "edge")
+        environment["PYTHONPATH"] = plain
+        for name in ("small", "big"):
+            found.add_model(f"{name}-model", (shared_data / "models" / f"digits_{name}.onnx").read_bytes())
+        yield found
+    finally:
+        found.close()
+
+
+def service(name: str, **fields: Any) -> Any:
+    usual: dict[str, Any] = {"edge": EDGE, "cloud": CLOUD, "small": "small-model", "big": "big-model"}
+    return resource(name, **{**usual, **fields})
+
+
+def predict(stand: JointStand, name: str, data: bytes) -> httpx.Response:
+    url = f"http://{worker(stand.service(name), 'edge')['address']}/{name}/predict"
+    return httpx.post(url, files={"picture": ("d.png", data, "image/png")})
+
+
+def ask(stand: JointStand, name: str, pictures: list[bytes]) -> list[dict[str, Any]]:
+    answers = [predict(stand, name, picture) for picture in pictures]
+    assert {answer.status_code for answer in answers} == {200}, answers[0].text
+    return [answer.json() for answer in answers]
+
+
+def remove(stand: JointStand, *names: str) -> None:
+    for name in names:
+        stand.delete(name)
+    for name in names:
+        stand.until(lambda name=name: stand.is_gone(name))
+
+
+def page(stand: JointStand, name: str) -> httpx.Response:
+    answer = stand.http.get(f"/ui/services/default/{name}/live")
+    assert answer.status_code == 200
+    return answer
+
+
+def rows(stand: JointStand, node: str, table: str) -> list[tuple[Any, ...]]:
+    """Of an agent's own file."""
+    (file,) = stand.agents[node].folder.rglob("*.db")
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as on:
+        return on.execute(f"SELECT * FROM {table}").fetchall()
+
+
+def is_free(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) != 0
+
+
+# --- the sample -------------------------------------------------------------------------------------------
+def test_the_requirements_sample_runs_its_two_scripts_unchanged(stand: JointStand) -> None:
+    name, sample = "helmet-detection-demo", yaml.safe_load(SAMPLE.read_text())
+    stand.apply(sample)
+    found = stand.reaches(name, "Running")
+    assert found["resource"]["spec"] == sample["spec"]
+    said = json.loads(stand.until(lambda: _read(stand.stand.folder / "said.json")))
+    environment = said["environment"]
+    assert (environment["NMS_THRESHOLD"], environment["HEM_NAME"]) == ("0.6", "IBT")
+    big = f"{environment['BIG_MODEL_IP']}:{environment['BIG_MODEL_PORT']}"
+    assert big == worker(found, "cloud")["address"]
+    assert np.argmax(said["outcome"]["final"]["probabilities"]) == 4, "the big model's answer"
+    counted = stand.when(name, lambda found: metrics(found).get("uploadNumber") == "1")
+    assert counted["resource"]["status"]["active"] == 2
+    remove(stand, name)
+
+
+def _read(file: Path) -> str:
+    return file.read_text() if file.is_file() else ""
+
+
+# --- a life -----------------------------------------------------------------------------------------------
+@contextmanager
+def watched(stand: JointStand, name: str) -> Iterator[list[dict[str, Any]]]:
+    """Each status that a watcher is told of until the service is to go. The block ends it."""
+    seen: list[dict[str, Any]] = []
+    ready = threading.Event()
+
+    def look() -> None:
+        with (
+            httpx.Client(base_url=stand.stand.url, timeout=120, trust_env=False) as http,
+            changes(http, path(), fieldSelector=f"metadata.name={name}") as lines,
+        ):
+            ready.set()
+            for change in lines:
+                if change["type"] == "DELETED":
+                    return
+                if "deletionTimestamp" not in change["object"]["metadata"]:
+                    seen.append(change["object"]["status"])
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    assert ready.wait(60)
+    yield seen
+    thread.join(120)
+    assert not thread.is_alive()
+
+
+def test_it_is_pending_until_both_serve_then_running_and_leaves_nothing_when_it_goes(
+    stand: JointStand, digits: list[bytes]
+) -> None:
+    with watched(stand, "life") as seen:
+        stand.apply(service("life"))
+        found = stand.reaches("life", "Running")
+        addresses = [worker(found, role)["address"] for role in ("edge", "cloud")]
+        assert not any(map(is_free, addresses))
+        ask(stand, "life", digits[:5])
+        stand.when("life", lambda found: metrics(found).get("inferenceNumber") == "5")
+        uid = found["resource"]["metadata"]["uid"]
+        remove(stand, "life")
+    stand.until(lambda: all(map(is_free, addresses)))
+    kept = [(node, table) for node in (EDGE, CLOUD) for table in ("orders", "workers")]
+    stand.until(lambda: [place for place in kept if uid in str(rows(stand, *place))], lambda left: not left)
+    alive = [status for status in seen if status.get("conditions")]
+    states = [(status["conditions"][-1]["type"], status.get("active", 0)) for status in alive]
+    running = states.index(("Running", 2))
+    assert {state for state, _ in states[:running]} == {"Pending"}
+    assert all(active < 2 for _, active in states[:running])
+    assert set(states[running:]) == {("Running", 2)}, alive
+    assert len({status["startTime"] for status in alive if "startTime" in status}) == 1
+    transitions = {status["conditions"][-1]["lastTransitionTime"] for status in alive[running:]}
+    assert len(transitions) == 1, "more pictures are no transition"
+    values = [metric["value"] for status in alive for metric in status.get("metrics", ())]
+    assert values
+    assert all(isinstance(value, str) for value in values)
+
+
+def test_the_page_tells_what_the_worker_itself_counted_with_both_answers_side_by_side(
+    stand: JointStand, digits: list[bytes]
+) -> None:
+    stand.apply(service("shown"))
+    stand.reaches("shown", "Running")
+    answers = ask(stand, "shown", digits[:12])
+    hard = [answer for answer in answers if answer["is_hard"]]
+    assert 0 < len(hard) < 12
+    found = stand.when("shown", lambda found: metrics(found).get("inferenceNumber") == "12")
+    assert metrics(found)["hardExampleNumber"] == metrics(found)["uploadNumber"] == str(len(hard))
+    listed = stand.until(
+        lambda: stand.http.get("/api/v2/services/default/shown/samples").json()["samples"],
+        lambda samples: len(samples) == len(hard),
+    )
+    live = page(stand, "shown")
+    said = text_of(live)
+    for what in (
+        "Pictures 12", f"By the edge {12 - len(hard)}", f"By the cloud {len(hard)}", "By the edge as fallback 0",
+        f"Uploaded {len(hard) / 12:.1%}".replace("%", " %"),
+    ):  # fmt: skip
+        assert what in said
+    assert 'hx-trigger="every 2s"' in live.text
+    cards = re.findall(r'<li class="sample" id="sample-([^"]+)">(.*?)</figure>\s*</div>', live.text, re.DOTALL)
+    assert [name for name, _ in cards] == [sample["id"] for sample in listed]
+    for name, card in cards:
+        pictures = re.findall(r'<img src="([^"]+)"', card)
+        assert pictures == [f"/ui/services/default/shown/samples/{name}"] * 2
+        assert card.count("tag-final") == 1
+    answer = stand.http.get(f"/ui/services/default/shown/samples/{cards[0][0]}")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
+    remove(stand, "shown")
+
+
+def test_hard_samples_of_the_time_without_a_web_come_afterwards_and_in_order(
+    stand: JointStand, digits: list[bytes]
+) -> None:
+    stand.apply(service("away", algorithm="CloudOnly"))
+    url = f"http://{worker(stand.reaches('away', 'Serving'), 'edge')['address']}/away/predict"
+    stand.kill_web()
+    for number in range(4):
+        answer = httpx.post(url, files={"picture": ("d.png", digits[number], "image/png")}, data={"id": f"n{number}"})
+        assert answer.json()["source"] == "cloud"
+        stand.until(lambda number=number: kept_samples(stand) == number + 1)
+    stand.web()
+    listed = stand.until(
+        lambda: stand.http.get("/api/v2/services/default/away/samples").json()["samples"],
+        lambda samples: len(samples) == 4,
+    )
+    assert [sample["id"] for sample in listed] == ["n3", "n2", "n1", "n0"], "newest first"
+    found = stand.when("away", lambda found: metrics(found).get("inferenceNumber") == "4")
+    assert metrics(found)["hardExampleNumber"] == "4"
+    remove(stand, "away")
+
+
+def kept_samples(stand: JointStand) -> int:
+    """How many the agent has not yet handed in."""
+    return sum("/samples" in str(row) for row in rows(stand, EDGE, "outbox"))
+
+
+# --- what a node is told by hand --------------------------------------------------------------------------
+def test_an_order_by_hand_is_one_row_that_changes_and_goes(stand: JointStand) -> None:
+    by_hand = service("by-hand")
+    by_hand["metadata"]["uid"] = "by-hand-1"
+    place = f"{stand.agents[EDGE].url}/default/neptune/downstream/jointinferenceservices/by-hand"
+
+    def mine() -> list[str]:
+        return [str(row) for row in rows(stand, EDGE, "orders") if "by-hand-1" in str(row)]
+
+    for _ in range(2):
+        assert httpx.post(f"{place}/insert", json=by_hand).json() == {"Status": 200, "Message": "OK"}
+    (row,) = mine()
+    assert "CrossEntropy" in row
+    changed = copy.deepcopy(by_hand)
+    changed["spec"]["edgeWorker"]["hardExampleAlgorithm"]["name"] = "EdgeOnly"
+    assert httpx.post(f"{place}/update", json=changed).status_code == 200
+    (row,) = mine()
+    assert "EdgeOnly" in row
+    elsewhere = {**by_hand, "metadata": {**by_hand["metadata"], "namespace": "other"}}
+    for operation in ("insert", "update", "delete"):
+        assert httpx.post(f"{place}/{operation}", json=elsewhere).status_code == 400
+    assert len(mine()) == 1
+    assert httpx.post(f"{place}/delete", json=changed).status_code == 200
+    stand.until(lambda: not mine())
+
+
+# --- bad input and faults ---------------------------------------------------------------------------------
+def test_a_big_model_that_answers_garbage_leaves_every_answer_to_the_edge(
+    stand: JointStand, digits: list[bytes]
+) -> None:
+    garbage = service("garbage", algorithm="CloudOnly")
+    script = {"scriptDir": "/code", "scriptBootFile": "cloud_inference.py"}
+    garbage["spec"]["cloudWorker"]["workerSpec"] |= script
+    stand.apply(garbage)
+    stand.reaches("garbage", "Serving")
+    answers = ask(stand, "garbage", digits[:6])
+    assert {answer["source"] for answer in answers} == {"edge_fallback"}
+    assert all(answer["final"] == answer["edge"] and answer["cloud"] is None for answer in answers)
+    found = stand.reaches("garbage", "Degraded")
+    assert current(found)[0] == "Running"
+    counted = metrics(stand.when("garbage", lambda found: metrics(found).get("fallbackNumber") == "6"))
+    assert (counted["uploadNumber"], counted["uploadFailedNumber"], counted["uploadCloudRatio"]) == ("0", "3", "0")
+    said = text_of(page(stand, "garbage"))
+    assert "By the edge as fallback 6" in said
+    assert "paused after errors" in said
+    remove(stand, "garbage")
+
+
+def test_damaged_pictures_are_refused_and_damaged_frames_left_out_and_counted(
+    stand: JointStand, digits: list[bytes]
+) -> None:
+    frames = stand.stand.folder / "frames"
+    frames.mkdir()
+    for number, picture in enumerate(digits[:6]):
+        (frames / f"{number}.png").write_bytes(picture[:60] if number == 3 else picture)
+    stand.apply(service("frames", parameters={"source": str(frames)}))
+    found = stand.when("frames", lambda found: metrics(found).get("inferenceNumber") == "5")
+    assert "Damaged frames 1" in stand.until(lambda: text_of(page(stand, "frames")), lambda said: "Damaged" in said)
+    for data in (b"", b"no picture", digits[0][:60], digits[0][:-30]):
+        assert predict(stand, "frames", data).status_code == 400
+    assert predict(stand, "frames", digits[0]).status_code == 200
+    after = stand.when("frames", lambda found: metrics(found).get("inferenceNumber") == "6")
+    assert worker(after, "edge")["pid"] == worker(found, "edge")["pid"]
+    remove(stand, "frames")
+
+
+@pytest.mark.parametrize("script", ["/etc/passwd", "/code/../../secret.py"])
+def test_a_script_outside_of_what_was_opened_is_refused_and_told(stand: JointStand, script: str) -> None:
+    (stand.stand.folder / "secret.py").write_text("import time\ntime.sleep(600)\n")
+    stand.apply(service("outside", script=script))
+    failed = stand.reaches("outside", "WorkerFailed")
+    assert "outside of the folders for scripts" in current(failed)[2]
+    assert worker(failed, "edge")["reason"] == "ScriptRefused"
+    assert not worker(failed, "edge")["pid"]
+    remove(stand, "outside")
+
+
+# --- what decides -----------------------------------------------------------------------------------------
+def test_an_algorithm_of_ones_own_decides_in_the_worker(stand: JointStand, digits: list[bytes]) -> None:
+    stand.apply(service("own", algorithm="Wanted", parameters={"digit": "5"}))
+    stand.reaches("own", "Serving")
+    answers = ask(stand, "own", digits[:40])
+    hard = [answer for answer in answers if answer["is_hard"]]
+    fives = [answer for answer in answers if np.argmax(answer["edge"]["probabilities"]) == 5]
+    assert hard == fives
+    assert 0 < len(hard) < 40
+    assert {answer["why"] for answer in hard} == {"it is wanted: 5"}
+    remove(stand, "own")
+    stand.apply(service("own", algorithm="Wanted", parameters={"digit": "five"}))
+    assert "five" in current(stand.reaches("own", "BadParameters"))[2]
+    remove(stand, "own")
+
+
+def test_no_more_goes_up_than_the_budget_allows(stand: JointStand, digits: list[bytes]) -> None:
+    frames = stand.stand.folder / "budget"
+    frames.mkdir()
+    for number, picture in enumerate(digits[:100]):
+        (frames / f"{number:03}.png").write_bytes(picture)
+    parameters = {"source": str(frames), "max_upload_ratio": "0.2", "deadline_ms": "60000", "queue_size": "200"}
+    stand.apply(service("budget", algorithm="CloudOnly", parameters=parameters))
+
+    def is_over(found: Any) -> bool:
+        known = metrics(found)
+        ended = ("uploadNumber", "keptNumber", "fallbackNumber")
+        return known.get("inferenceNumber") == "100" == str(sum(int(known[name]) for name in ended))
+
+    counted = metrics(stand.when("budget", is_over))
+    assert counted["hardExampleNumber"] == "100"
+    assert 0 < int(counted["uploadNumber"]) <= 20
+    assert int(counted["keptNumber"]) >= 80
+    assert f"Hard, but kept {counted['keptNumber']}" in text_of(page(stand, "budget"))
+    remove(stand, "budget")
+
+
+# --- models of this product at the edge -------------------------------------------------------------------
+def kneron_job(stand: JointStand, name: str, onnx: bytes) -> None:
+    """A job as it is after the vendor's toolchain: the NEF is one that the stand-in of the vendor's runtime reads."""
+    facts = {"chip": "KL720", "layout": "16W1C8B", "radix": 7, "scale": 1.0}
+    nef = io.BytesIO()
+    with zipfile.ZipFile(nef, "w") as archive:
+        archive.writestr("model.onnx", onnx)
+        archive.writestr("node.json", json.dumps(facts))
+    parts = assemble(stand.stand.settings())
+    try:
+        options = Options(toolchain=ToolchainName.KNERON, platform=Chip.KL720)
+        files = {"out.onnx": onnx, "out.nef": nef.getvalue()}
+        finished_job(parts, parts.settings.local_user, name, options=options, files=files)
+    finally:
+        parts.close()
+
+
+def test_what_this_product_converted_runs_at_the_edge_and_the_page_says_on_what(
+    stand: JointStand, digits: list[bytes], shared_data: Path
+) -> None:
+    onnx = (shared_data / "models" / "digits_small.onnx").read_bytes()
+    shapes = {"input_shapes": {"input": [1, 1, 8, 8]}}
+    with Api(stand.stand.url) as api:
+        samples = [(f"{number}.png", picture) for number, picture in enumerate(digits[:20])]
+        done = api.convert(onnx, samples, name="little digits", options=shapes)
+        assert done["status"] == "COMPLETED", done
+        made = api.http.get(f"/jobs/{done['job_id']}/artifacts/out.onnx").content
+    kneron_job(stand, "for the chip", made)
+    wanted = {
+        "of-nef": ("little digits", EDGE, f"{ORT} · host NEF", "Process"),
+        "of-bie": ("little digits/out.bie", EDGE, f"{ORT} · bie", "Process"),
+        "of-onnx": ("little digits/out.onnx", EDGE, f"{ORT} · onnx", "Process"),
+        "of-npu": ("for the chip", NPU, "Kneron NPU KL720", "Process"),
+        "of-twin": ("for the chip", EDGE, f"{ORT} · ONNX twin", "no Kneron runtime (kp) on this node"),
+        "of-simulated": (
+            "for the chip/out.bie",
+            EDGE,
+            f"{ORT} · ONNX twin",
+            "a BIE of the vendor's toolchain runs in its simulator only",
+        ),
+    }
+    for name, (model, node, _, _) in wanted.items():
+        stand.apply(service(name, small=model, edge=node, algorithm="EdgeOnly"))
+    labels = {}
+    for name, (model, _, runtime, why) in wanted.items():
+        stand.reaches(name, "Serving")
+        answers = ask(stand, name, digits[:20])
+        assert {answer["edge"]["runtime"] for answer in answers} == {runtime}, name
+        labels[name] = np.array([np.argmax(answer["edge"]["probabilities"]) for answer in answers])
+        told = stand.until(lambda name=name: edge_card(stand, name), lambda told: "Runs on –" not in told)
+        assert f"Model {model} Runs on {runtime} {why}" in told
+    for name, found in labels.items():
+        assert np.sum(found != labels["of-onnx"]) <= 2, f"{name} sees something else"
+    remove(stand, *wanted)
+
+
+def edge_card(stand: JointStand, name: str) -> str:
+    """What the page says of the edge worker."""
+    whole = page(stand, name)
+    found = re.search(r'<article class="worker" id="worker-edge".*?</article>', whole.text, re.DOTALL)
+    assert found
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", found[0])).split())

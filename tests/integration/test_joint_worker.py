@@ -1,0 +1,417 @@
+"""The bundled workers as processes, as an agent starts them: a real edge, a real cloud, the digits pair."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+
+from app.joint_inference.carrier import JointCarrier
+from app.joint_inference.hard_examples import make
+from app.joint_inference.model.content import BigModel, Content
+from app.joint_inference.model.resource import PLURAL, Role
+from app.joint_inference.model.tally import Sample, Source
+from app.joint_inference.worker.serving import parts_in
+from app.nodes.agent.carrier import Place
+from app.nodes.model import Operation, Order, WorkKey
+from app.vision.model import Format, ModelCard, PredictorOptions
+from app.vision.predictor import open_predictor
+from ops.stand import free_port
+from tests.chaos.tcp_proxy import TcpProxy
+from tests.http_server import served
+
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
+pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="there is no folder of test models")
+LONG_S = 60.0
+SERVICE = "digits"
+SECRET = "the service's secret"
+
+
+def card(name: str) -> ModelCard:
+    data = (DATA / "models" / f"{name}.onnx").read_bytes()
+    return ModelCard(name, Format.ONNX, hashlib.sha256(data).hexdigest(), len(data))
+
+
+def resource(edge: Mapping[str, str], cloud: Mapping[str, str], script: tuple[str, str]) -> dict[str, Any]:
+    def worker(name: str, model: str, node: str, parameters: Mapping[str, str], script: tuple[str, str]) -> Any:
+        pairs = [{"key": key, "value": value} for key, value in parameters.items()]
+        spec = {
+            "scriptDir": script[0], "scriptBootFile": script[1], "frameworkType": "", "frameworkVersion": "",
+            "parameters": pairs,
+        }  # fmt: skip
+        return {"name": name, "model": {"name": model}, "nodeName": node, "workerSpec": spec}
+
+    edge_worker = worker("little", "digits_small", "edge0", edge, script)
+    edge_worker["hardExampleAlgorithm"] = {"name": "CrossEntropy"}
+    return {
+        "apiVersion": "neptune.io/v1alpha1", "kind": "JointInferenceService",
+        "metadata": {"name": SERVICE, "namespace": "default", "uid": "u-1", "generation": 1},
+        "spec": {"edgeWorker": edge_worker, "cloudWorker": worker("big", "digits_big", "cloud0", cloud, ("", ""))},
+    }  # fmt: skip
+
+
+class FakeAgent:
+    """Takes what workers say, as the agent's own server does."""
+
+    def __init__(self) -> None:
+        self.infos: list[dict[str, Any]] = []
+        self.samples: list[Sample] = []
+
+    def __call__(self, request: BaseHTTPRequestHandler, body: bytes) -> None:
+        path = request.path.partition("?")[0]
+        if path.endswith("/info"):
+            self.infos.append({**json.loads(body), "path": path})
+        else:
+            parts = parts_in(request.headers["Content-Type"], body, {"sample": 1 << 20, "picture": 256_000})
+            self.samples.append(Sample.from_json(json.loads(parts["sample"].data)))
+        request.send_response(200)
+        request.send_header("Content-Length", "2")
+        request.end_headers()
+        request.wfile.write(b"{}")
+
+    def info(self, worker: str = "little") -> dict[str, Any]:
+        return next((info for info in reversed(self.infos) if info["name"] == worker), {})
+
+    @property
+    def tally(self) -> dict[str, Any]:
+        return dict(self.info().get("taskInfo") or {})
+
+
+class Site:
+    """Both nodes on this machine; workers are started by what the carrier says."""
+
+    def __init__(self, folder: Path, stack: ExitStack, agent_url: str) -> None:
+        self.folder = folder
+        self.stack = stack
+        self.agent_url = agent_url
+        self.edge_port, self.cloud_port = free_port(), free_port()
+        self.edge_url, self.cloud_url = (f"http://127.0.0.1:{port}" for port in (self.edge_port, self.cloud_port))
+        self.big_url = self.cloud_url
+        self.http = stack.enter_context(httpx.Client(timeout=LONG_S, trust_env=False))
+
+    def start(
+        self, role: Role, edge: Mapping[str, str] = {}, cloud: Mapping[str, str] = {}, *,
+        script: tuple[str, str] = ("", ""), secret: str = SECRET,
+    ) -> subprocess.Popen[bytes]:  # fmt: skip
+        model = card("digits_small" if role is Role.EDGE else "digits_big")
+        content = Content(
+            role, resource(edge, cloud, script), model, secret=SECRET if role is Role.CLOUD else "",
+            big_model=BigModel(self.big_url, secret) if role is Role.EDGE else None,
+        )  # fmt: skip
+        order = Order(1, "n", WorkKey(PLURAL, "u-1", role), "default", SERVICE, Operation.INSERT, 1, content.to_json())
+        folder = self.folder / role
+        folder.mkdir(exist_ok=True)
+        place = Place(
+            node="n", host="127.0.0.1", port=self.edge_port if role is Role.EDGE else self.cloud_port, folder=folder,
+            blobs={model.sha256: DATA / "models" / f"{model.name}.onnx"}, agent_url=self.agent_url,
+            scripts=[self.folder / "scripts"],
+        )  # fmt: skip
+        program = JointCarrier().program(order, place)
+        process = subprocess.Popen(list(program.command), env={**os.environ, **program.environment})
+        self.stack.callback(end, process)
+        if program.health_url:
+            until(lambda: self.answers(program.health_url, process))
+        return process
+
+    def answers(self, url: str, process: subprocess.Popen[bytes]) -> bool:
+        assert process.poll() is None, "it has ended"
+        try:
+            return self.http.get(url).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def predict(self, data: bytes, **fields: str) -> httpx.Response:
+        return self.http.post(f"{self.edge_url}/{SERVICE}/predict", files={"picture": data}, data=fields)
+
+    def ask_cloud(self, data: bytes, secret: str = SECRET) -> httpx.Response:
+        meta = (None, json.dumps({"id": "7", "shape": [8, 8, 1]}), "application/json")
+        return self.http.post(
+            f"{self.cloud_url}/{SERVICE}/predict", files={"meta": meta, "picture": ("p", data, "image/png")},
+            headers={"Authorization": f"Bearer {secret}"},
+        )  # fmt: skip
+
+    @property
+    def cloud_answered(self) -> int:
+        return int(self.http.get(f"{self.cloud_url}/{SERVICE}").json()["answered"])
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LONG_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@contextmanager
+def site(folder: Path, agent: FakeAgent) -> Iterator[Site]:
+    with ExitStack() as stack:
+        yield Site(folder, stack, stack.enter_context(served(agent)))
+
+
+@pytest.fixture
+def agent() -> FakeAgent:
+    return FakeAgent()
+
+
+@pytest.fixture
+def here(tmp_path: Path, agent: FakeAgent) -> Iterator[Site]:
+    with site(tmp_path, agent) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def digits() -> tuple[list[np.ndarray[Any, Any]], list[np.ndarray[Any, Any]]]:
+    """Easy ones and hard ones, as the small model finds them."""
+    with np.load(DATA / "images" / "digits_test.npz") as found:
+        pictures = np.round(found["x"][:, 0] * 255).astype(np.uint8)
+    algorithm = make("CrossEntropy", {})
+    small = open_predictor(card("digits_small"), DATA / "models" / "digits_small.onnx", None, PredictorOptions())
+    easy: list[np.ndarray[Any, Any]] = []
+    hard: list[np.ndarray[Any, Any]] = []
+    for picture in pictures:
+        (hard if algorithm(small.predict(picture)).is_hard else easy).append(picture)
+    small.close()
+    return easy, hard
+
+
+Digits = tuple[list[Any], list[Any]]
+
+
+def png(picture: Any) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(picture).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def stream_of(digits: Digits, folder: Path, *, easy: int, hard: int) -> str:
+    """The hard ones among the easy ones."""
+    frames = [*digits[0][:easy], *digits[1][:hard]]
+    order = np.random.default_rng(1).permutation(len(frames))
+    file = folder / "frames.npz"
+    np.savez(file, x=np.stack([frames[at] for at in order])[..., None])
+    return str(file)
+
+
+PATIENT = {"deadline_ms": "60000", "queue_size": "200"}
+
+
+def test_of_a_hundred_frames_the_thirty_hard_ones_go_up(
+    here: Site, agent: FakeAgent, digits: Digits, tmp_path: Path
+) -> None:
+    here.start(Role.CLOUD)
+    source = stream_of(digits, tmp_path, easy=70, hard=30)
+    edge = here.start(Role.EDGE, {**PATIENT, "source": source})
+    until(lambda: agent.tally.get("inferenceNumber") == 100 and agent.tally["uploadNumber"] == 30)
+    assert here.cloud_answered == 30
+    assert (agent.tally["hardExampleNumber"], agent.tally["uploadCloudRatio"]) == (30, 0.3)
+    assert agent.tally["keptNumber"] == agent.tally["fallbackNumber"] == 0
+    info = agent.info()
+    assert info["path"] == "/neptune/workers/little/info"
+    assert (info["namespace"], info["ownerName"], info["ownerKind"], info["kind"]) == (
+        "default", SERVICE, "jointinferenceservice", "inference",
+    )  # fmt: skip
+    assert "onnx" in info["detail"]["runtime"].lower()
+    until(lambda: agent.info()["status"] == "completed")
+    assert here.predict(png(digits[0][0])).status_code == 200, "the source has ended, and the server stays"
+    until(lambda: len(agent.samples) >= 2)
+    sample = agent.samples[0]
+    assert (sample.width, sample.height, sample.source) == (8, 8, Source.CLOUD)
+    assert sample.cloud is not None
+    assert sample.origin.startswith("frames.npz")
+    edge.send_signal(signal.SIGTERM)
+    assert edge.wait(LONG_S) == 0
+    assert (agent.info()["status"], agent.tally["inferenceNumber"]) == ("completed", 101)
+
+
+def test_a_caller_gets_the_edges_answer_or_the_clouds(here: Site, digits: Digits) -> None:
+    here.start(Role.CLOUD)
+    here.start(Role.EDGE, PATIENT)
+    easy, hard = here.predict(png(digits[0][0]), id="mine").json(), here.predict(png(digits[1][0])).json()
+    assert (easy["id"], easy["source"], easy["is_hard"], easy["cloud"]) == ("mine", "edge", False, None)
+    assert (hard["source"], hard["is_hard"]) == ("cloud", True)
+    assert hard["final"] == hard["cloud"] != hard["edge"]
+    assert hard["bytes_up"] > 0
+    assert here.http.get(f"{here.cloud_url}/{SERVICE}").json()["model"] == "digits_big"
+
+
+def test_bad_requests_are_told_apart(here: Site, digits: Digits) -> None:
+    here.start(Role.CLOUD)
+    here.start(Role.EDGE, PATIENT)
+    whole = png(digits[0][0])
+    for ask in (here.predict, here.ask_cloud):
+        assert ask(whole[:40]).status_code == 400
+        assert ask(b"").status_code == 400
+        assert ask(b"x" * (17 << 20)).status_code == 413
+    assert here.predict(whole, other="x").status_code == 400
+    assert here.ask_cloud(whole, "guessed").status_code == 401
+    assert here.http.post(f"{here.cloud_url}/{SERVICE}/predict", files={"picture": whole}).status_code == 401
+    wrong = {"meta": (None, '{"shape": [9, 9, 3]}'), "picture": ("p", whole)}
+    bearer = {"Authorization": f"Bearer {SECRET}"}
+    assert here.http.post(f"{here.cloud_url}/{SERVICE}/predict", files=wrong, headers=bearer).status_code == 400
+    assert here.http.post(f"{here.edge_url}/{SERVICE}/predict", content=b"{}").status_code == 415
+    assert here.http.get(f"{here.edge_url}/other").status_code == 404
+    assert here.ask_cloud(whole).json()["server_ms"] > 0
+    assert here.predict(whole).status_code == 200, "none of these has harmed it"
+
+
+def test_an_edge_with_the_wrong_secret_falls_back_and_says_why(here: Site, digits: Digits) -> None:
+    here.start(Role.CLOUD)
+    here.start(Role.EDGE, PATIENT, secret="another")
+    found = here.predict(png(digits[1][0])).json()
+    assert found["source"] == "edge_fallback"
+    assert "401" in found["error"]
+    assert here.cloud_answered == 0
+
+
+def test_a_cloud_that_is_killed_is_left_alone_and_taken_up_again(here: Site, agent: FakeAgent, digits: Digits) -> None:
+    cloud = here.start(Role.CLOUD)
+    here.start(Role.EDGE, {**PATIENT, "breaker_pause_s": "0.5"})
+    hard = [png(picture) for picture in digits[1][:10]]
+    assert here.predict(hard[0]).json()["source"] == "cloud"
+    end(cloud)
+    assert {here.predict(data).json()["source"] for data in hard[:5]} == {"edge_fallback"}
+    until(lambda: agent.tally["breaker"] != "closed")
+    assert agent.tally["fallbackNumber"] == 5
+    assert agent.tally["uploadFailedNumber"] == 3, "then the breaker was open"
+    assert agent.tally["lastError"]
+    assert agent.info()["status"] == "running"
+    here.start(Role.CLOUD)
+    until(lambda: agent.tally["breaker"] == "closed")
+    assert here.predict(hard[0]).json()["source"] == "cloud"
+
+
+def test_a_stalled_cloud_leaves_the_stream_going(here: Site, agent: FakeAgent, digits: Digits, tmp_path: Path) -> None:
+    here.start(Role.CLOUD)
+    with TcpProxy(here.cloud_port) as proxy:
+        proxy.fall_silent()
+        here.big_url = f"http://{proxy.address}"
+        source = stream_of(digits, tmp_path, easy=70, hard=30)
+        here.start(Role.EDGE, {**PATIENT, "source": source})
+        until(lambda: agent.tally.get("inferenceNumber") == 100)
+        assert (agent.tally["uploadNumber"], agent.tally["uploadFailedNumber"]) == (0, 0), "no answer was there yet"
+        proxy.open()
+        until(lambda: agent.tally["uploadNumber"] == 30)
+
+
+def test_a_restarted_edge_goes_on_counting(here: Site, agent: FakeAgent, digits: Digits) -> None:
+    first = here.start(Role.EDGE)
+    for picture in digits[0][:5]:
+        here.predict(png(picture))
+    until(lambda: agent.tally.get("inferenceNumber") == 5)
+    started = agent.tally["startTime"]
+    end(first)
+    agent.infos.clear()
+    here.start(Role.EDGE)
+    here.predict(png(digits[0][0]))
+    until(lambda: agent.tally.get("inferenceNumber") == 6)
+    assert agent.tally["startTime"] == started
+
+
+def test_reports_survive_an_agent_that_is_away(tmp_path: Path, agent: FakeAgent, digits: Digits) -> None:
+    with site(tmp_path, agent) as here, TcpProxy(int(here.agent_url.rsplit(":", 1)[1])) as proxy:
+        here.agent_url = f"http://{proxy.address}"
+        proxy.refuse()
+        here.start(Role.EDGE)
+        for picture in digits[0][:3]:
+            assert here.predict(png(picture)).status_code == 200
+        time.sleep(2.5)  # reports fail in the meantime
+        assert agent.infos == []
+        proxy.open()
+        until(lambda: agent.tally.get("inferenceNumber") == 3)
+
+
+def test_a_source_that_is_not_there_is_a_failure_that_is_said(here: Site, agent: FakeAgent) -> None:
+    here.start(Role.EDGE, {"source": "/no/such/clip.mp4"})
+    until(lambda: agent.info().get("status") == "failed")
+    assert "/no/such/clip.mp4" in agent.tally["lastError"]
+
+
+def test_a_big_model_says_to_its_agent_what_runs_it(here: Site, agent: FakeAgent) -> None:
+    cloud = here.start(Role.CLOUD)
+    until(lambda: agent.info("big") != {})
+    assert "onnx" in agent.info("big")["detail"]["runtime"].lower()
+    assert "taskInfo" not in agent.info("big")
+    cloud.send_signal(signal.SIGTERM)
+    assert cloud.wait(LONG_S) == 0
+    assert agent.info("big")["status"] == "completed"
+
+
+SCRIPT = """
+import json, os
+import numpy as np
+from app.joint_inference.worker.joint import JointInference
+
+with JointInference.from_environment() as joint:
+    outcome = joint.infer(np.zeros((8, 8), np.uint8))
+    with open("{out}.new", "w") as file:
+        json.dump({{"environment": dict(os.environ), "outcome": outcome.to_json()}}, file)
+    os.replace("{out}.new", "{out}")
+"""
+
+
+def test_a_users_script_runs_with_its_parameters_as_environment(here: Site, agent: FakeAgent, tmp_path: Path) -> None:
+    folder, out = tmp_path / "scripts" / "code", tmp_path / "out.json"
+    folder.mkdir(parents=True)
+    (folder / "edge_inference.py").write_text(SCRIPT.format(out=out))
+    parameters = {"nms_threshold": "0.6", "Own-Key": "x", "path": "/evil", "ld_preload": "/evil.so", "my_key": "mine"}
+    script = here.start(Role.EDGE, parameters, script=("/code", "edge_inference.py"))
+    assert script.wait(LONG_S) == 0
+    found = json.loads(out.read_text())
+    environment = found["environment"]
+    assert (environment["NMS_THRESHOLD"], environment["MY_KEY"]) == ("0.6", "mine")
+    assert environment["PATH"] == os.environ["PATH"]
+    assert "LD_PRELOAD" not in environment
+    assert (environment["WORKER_NAME"], environment["SERVICE_NAME"], environment["NAMESPACE"]) == (
+        "little", SERVICE, "default",
+    )  # fmt: skip
+    assert (environment["BIG_MODEL_IP"], environment["BIG_MODEL_PORT"]) == ("127.0.0.1", str(here.cloud_port))
+    assert environment["LC_SERVER"] == here.agent_url
+    assert Path(environment["MODEL_URL"]).is_file()
+    assert environment["HEM_NAME"] == "CrossEntropy"
+    assert {"key": "nms_threshold", "value": "0.6"} in json.loads(environment["HEM_PARAMETERS"])
+    assert found["outcome"]["final"]["probabilities"]
+    assert (agent.info()["status"], agent.tally["inferenceNumber"]) == ("completed", 1)
+
+
+def test_a_worker_needs_no_database_no_redis_and_no_object_store() -> None:
+    code = (
+        "import sys, app.joint_inference.worker.edge, app.joint_inference.worker.cloud, app.joint_inference.carrier;"
+        "print(*sorted({'redis', 'sqlalchemy', 'minio', 'dramatiq'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+def test_a_process_that_was_not_started_as_a_worker_says_so() -> None:
+    environment = {key: value for key, value in os.environ.items() if key != "MODELMILL_WORK"}
+    done = subprocess.run(
+        [sys.executable, "-m", "app.joint_inference.worker.edge"], env=environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "MODELMILL_WORK is not set" in done.stderr
+
+
+def test_labels_of_the_parameters_win(here: Site) -> None:
+    here.start(Role.CLOUD, cloud={"labels": ",".join("abcdefghij")})
+    assert here.http.get(f"{here.cloud_url}/{SERVICE}").json()["labels"] == list("abcdefghij")

@@ -1,0 +1,232 @@
+"""kubectl itself works against this product, without a cluster."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from app.accounts.model import Scope
+from ops.stand import Stand
+from tests.integration.kubernetes import SAMPLE, further_web, joint_stand, kubeconfig, sample, without_resources
+from tests.integration.people import person
+
+NEWEST_THAT_VALIDATES_HERSELF = (1, 26)
+"""Later ones leave the check of fields to the server; earlier ones want OpenAPI 2, which is not served."""
+NAME = "helmet-detection-demo"
+PATIENCE_S = 60
+Kubectl = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def program() -> str:
+    """Debian 12 has no kubectl that is new enough, and no other package brings one: where there is none, these tests
+    are skipped, in CI too. The same requests are made over HTTP in test_kubernetes_api."""
+    found = shutil.which("kubectl")
+    if found is None:
+        pytest.skip("needs kubectl, of 1.27 or newer; Debian 12 has none")
+    ran = subprocess.run([found, "version", "--client", "-o", "yaml"], capture_output=True, text=True, check=True)
+    version = yaml.safe_load(ran.stdout)["clientVersion"]
+    if (int(version["major"]), int(version["minor"].rstrip("+"))) <= NEWEST_THAT_VALIDATES_HERSELF:
+        pytest.skip("needs a kubectl of 1.27 or newer, which leaves the check of fields to the server")
+    return found
+
+
+@pytest.fixture(scope="module")
+def stand(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    with joint_stand(tmp_path_factory.mktemp("joint")) as made:
+        yield made
+
+
+@pytest.fixture
+def kubectl(program: str, stand: Stand, tmp_path: Path) -> Kubectl:
+    with httpx.Client(base_url=stand.url, timeout=PATIENCE_S, trust_env=False) as client:
+        without_resources(client)
+    return _kubectl(program, tmp_path, kubeconfig(tmp_path, stand.url))
+
+
+def test_the_sample_is_created_with_its_fields_checked_and_read_back(kubectl: Kubectl) -> None:
+    assert kubectl("create", "-f", SAMPLE).stdout.strip() == f"jointinferenceservice.neptune.io/{NAME} created"
+    found = yaml.safe_load(kubectl("get", "jis", NAME, "-o", "yaml").stdout)
+    assert found["spec"] == sample()["spec"]
+    assert yaml.safe_load(kubectl("get", "jointinferenceservice", NAME, "-o", "json").stdout)["spec"] == found["spec"]
+    again = kubectl("create", "-f", SAMPLE, fails=True)
+    assert "AlreadyExists" in again.stderr
+
+
+def test_the_table_has_the_columns_of_the_crd(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", SAMPLE)
+    lines = [line.split() for line in kubectl("get", "jis").stdout.splitlines()]
+    assert lines[0] == ["NAME", "STATUS", "ACTIVE", "FAILED", "AGE"]
+    assert (lines[1][0], len(lines[1])) == (NAME, 5)
+    everywhere = [line.split() for line in kubectl("get", "jis", "-A").stdout.splitlines()]
+    assert (everywhere[0][0], everywhere[1][:2]) == ("NAMESPACE", ["default", NAME])
+    assert "No resources found" in kubectl("get", "jis", "-n", "nowhere").stderr
+
+
+def test_a_service_is_described_with_its_events(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", SAMPLE)
+    found = kubectl("describe", "jis", NAME).stdout
+    assert "Hard Example Algorithm" in found
+    assert "Accepted" in found.split("Events:")[1]
+
+
+def test_what_is_applied_twice_is_unchanged(kubectl: Kubectl, tmp_path: Path) -> None:
+    assert kubectl("apply", "-f", SAMPLE).stdout.strip().endswith("created")
+    assert kubectl("apply", "-f", SAMPLE).stdout.strip().endswith("unchanged")
+    changed = tmp_path / "changed.yaml"
+    changed.write_text(SAMPLE.read_text().replace('"edge0"', '"edge1"'))
+    assert kubectl("diff", "-f", changed, status=1).stdout.count("nodeName: edge1") == 1
+    assert kubectl("apply", "-f", changed).stdout.strip().endswith("configured")
+    assert kubectl("get", "jis", NAME, "-o", "jsonpath={.spec.edgeWorker.nodeName}").stdout == "edge1"
+
+
+def test_it_is_applied_by_the_server_too(kubectl: Kubectl, tmp_path: Path) -> None:
+    for _ in range(2):
+        assert kubectl("apply", "--server-side", "-f", SAMPLE).stdout.strip().endswith("serverside-applied")
+    assert "cloudWorker" in kubectl("get", "jis", NAME, "-o", "yaml").stdout
+
+
+def test_a_service_is_patched_labelled_and_replaced(kubectl: Kubectl, tmp_path: Path) -> None:
+    kubectl("create", "-f", SAMPLE)
+    kubectl("patch", "jis", NAME, "--type=merge", "-p", '{"spec":{"edgeWorker":{"model":{"name":"smaller"}}}}')
+    kubectl("label", "jis", NAME, "app=helmet")
+    kubectl("annotate", "jis", NAME, "note=two words")
+    found = yaml.safe_load(kubectl("get", "jis", "-l", "app=helmet", "-o", "yaml").stdout)["items"][0]
+    assert found["spec"]["edgeWorker"]["model"]["name"] == "smaller"
+    assert found["metadata"]["annotations"]["note"] == "two words"
+    kubectl("replace", "-f", SAMPLE)
+    found = yaml.safe_load(kubectl("get", "jis", NAME, "-o", "yaml").stdout)
+    assert found["spec"]["edgeWorker"]["model"]["name"] == "small-model"
+    assert "labels" not in found["metadata"]
+
+
+def test_it_is_edited_in_an_editor(kubectl: Kubectl, tmp_path: Path) -> None:
+    kubectl("create", "-f", SAMPLE)
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nsed -i 's/nodeName: edge0/nodeName: edge7/' \"$1\"\n")
+    editor.chmod(0o755)
+    kubectl("edit", "jis", NAME, env={"KUBE_EDITOR": str(editor)})
+    assert kubectl("get", "jis", NAME, "-o", "jsonpath={.spec.edgeWorker.nodeName}").stdout == "edge7"
+
+
+def test_a_mistake_is_named_by_its_field(kubectl: Kubectl, tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(SAMPLE.read_text().replace('      frameworkVersion: "1.18"\n', "", 1))
+    found = kubectl("create", "-f", file, fails=True)
+    assert "spec.edgeWorker.workerSpec.frameworkVersion: Required value" in found.stderr
+    file.write_text(SAMPLE.read_text().replace("    nodeName:", "    replicas: 3\n    nodeName:", 1))
+    found = kubectl("create", "-f", file, fails=True)
+    assert 'unknown field "spec.edgeWorker.replicas"' in found.stderr
+    found = kubectl("create", "-f", file, "--validate=warn")
+    assert 'Warning: unknown field "spec.edgeWorker.replicas"' in found.stderr
+    assert "NotFound" in kubectl("get", "jis", "nobody", fails=True).stderr
+
+
+def test_a_dry_run_at_the_server_creates_nothing(kubectl: Kubectl) -> None:
+    assert "created (server dry run)" in kubectl("create", "--dry-run=server", "-f", SAMPLE).stdout
+    assert "No resources found" in kubectl("get", "jis").stderr
+
+
+def test_the_fields_are_explained(kubectl: Kubectl) -> None:
+    found = kubectl("explain", "jis.spec.edgeWorker").stdout
+    assert "hardExampleAlgorithm" in found
+    assert found.count("-required-") == 5
+    assert "jis" in kubectl("api-resources").stdout
+
+
+def test_delete_waits_until_it_is_gone(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", SAMPLE)
+    assert "deleted" in kubectl("delete", "-f", SAMPLE, "--timeout=60s").stdout
+    assert "NotFound" in kubectl("get", "jis", NAME, fails=True).stderr
+
+
+def test_changes_are_seen_as_they_come(kubectl: Kubectl, stand: Stand, program: str, tmp_path: Path) -> None:
+    config = kubeconfig(tmp_path, stand.url)
+    command = [program, "--kubeconfig", str(config), "get", "jis", "--watch", "--output-watch-events"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_env(tmp_path))
+    timer = threading.Timer(PATIENCE_S, process.kill)
+    timer.start()
+    try:
+        kubectl("create", "-f", SAMPLE)
+        assert process.stdout is not None
+        seen = iter(process.stdout)
+        assert next(line for line in seen if NAME in line).split()[:2] == ["ADDED", NAME]
+        kubectl("delete", "jis", NAME)
+        assert next(line for line in seen if "DELETED" in line).split()[1] == NAME
+    finally:
+        timer.cancel()
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def secure(program: str, shared: Stand, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """URL of the service by TLS: over plain HTTP kubectl sends no token."""
+    folder = tmp_path_factory.mktemp("certificate")
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+         "-subj", "/CN=127.0.0.1", "-keyout", str(key), "-out", str(certificate)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    _, port = further_web(shared, "--ssl-keyfile", str(key), "--ssl-certfile", str(certificate))
+    return f"https://127.0.0.1:{port}"
+
+
+def test_each_user_has_services_of_their_own(program: str, shared: Stand, secure: str, tmp_path: Path) -> None:
+    users = {}
+    for name in ("nora", "omar"):
+        folder = tmp_path / name
+        folder.mkdir()
+        users[name] = _kubectl(program, folder, kubeconfig(folder, secure, token=person(shared, name).token))
+    nora, omar = users["nora"], users["omar"]
+    nora("create", "-n", "hers", "-f", _in(tmp_path, "hers"))
+    assert "NotFound" in omar("get", "jis", NAME, "-n", "hers", fails=True).stderr
+    assert NAME not in omar("get", "jis", "-A").stdout
+    assert NAME in nora("get", "jis", "-A").stdout
+
+
+def test_a_token_that_may_only_read_creates_nothing(program: str, shared: Stand, secure: str, tmp_path: Path) -> None:
+    token = person(shared, "reader", scopes=[Scope.READ]).token
+    reader = _kubectl(program, tmp_path, kubeconfig(tmp_path, secure, token=token))
+    assert "Forbidden" in reader("create", "-f", SAMPLE, fails=True).stderr
+    assert "No resources found" in reader("get", "jis").stderr
+
+
+def _in(folder: Path, namespace: str) -> Path:
+    file = folder / "sample.yaml"
+    file.write_text(SAMPLE.read_text().replace("namespace: default", f"namespace: {namespace}"))
+    return file
+
+
+def _kubectl(program: str, folder: Path, config: Path) -> Kubectl:
+    def run(*words: Any, fails: bool = False, status: int = 0, env: Mapping[str, str] | None = None) -> Any:
+        command = [program, "--kubeconfig", str(config), *map(str, words)]
+        whole = {**_env(folder), **(env or {})}
+        ran = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            env=whole,
+            check=False,
+        )
+        assert ran.returncode == (1 if fails else status), ran.stdout + ran.stderr
+        return ran
+
+    return run
+
+
+def _env(folder: Path) -> dict[str, str]:
+    """Its cache and its settings are the test's own."""
+    return {**os.environ, "HOME": str(folder), "NO_PROXY": "127.0.0.1"}

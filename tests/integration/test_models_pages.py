@@ -1,0 +1,200 @@
+"""The pages of models as a browser without JavaScript uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from html import unescape
+
+import httpx
+import pytest
+
+from app.conversion.model import JobRecord, Status
+from app.conversion.options import Chip, Options, ToolchainName
+from app.wiring import assemble
+from ops.stand import Stand
+from tests.finished_jobs import finished_job
+from tests.integration.api import small_model
+from tests.integration.people import OURS, make_users, person
+
+LIST, NEW, NAMED, DELETE = "/ui/models", "/ui/models/new", "/ui/models/named", "/ui/models/delete"
+API = "/api/v2/models"
+Job = Callable[..., JobRecord]
+
+
+@pytest.fixture(scope="module")
+def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    with Stand(tmp_path_factory.mktemp("models"), accounts="true", max_model_bytes="100000") as stand:
+        stand.web()
+        make_users(stand, "alice", "bob")
+        yield stand
+
+
+@pytest.fixture(scope="module")
+def job(stand: Stand) -> Iterator[Job]:
+    parts = assemble(stand.settings())
+    yield lambda owner="alice", *given, **fields: finished_job(parts, owner, *given, **fields)
+    parts.close()
+
+
+@pytest.fixture(scope="module")
+def signed_in(stand: Stand) -> Iterator[httpx.Client]:
+    with person(stand, "alice").browser() as client:
+        client.headers.update(OURS)
+        yield client
+
+
+@pytest.fixture
+def web(signed_in: httpx.Client) -> httpx.Client:
+    """As alice, who has no models."""
+    for model in signed_in.get(API).json()["models"]:
+        assert signed_in.delete(f"{API}/named", params={"name": model["name"]}).status_code == 204
+    return signed_in
+
+
+@pytest.fixture
+def other(stand: Stand) -> Iterator[httpx.Client]:
+    with person(stand, "bob").browser() as client:
+        client.headers.update(OURS)
+        yield client
+
+
+def page(web: httpx.Client, path: str, status: int = 200, **params: str) -> str:
+    answer = web.get(path, params=params or None)
+    assert answer.status_code == status, answer.text
+    return unescape(answer.text)
+
+
+def send(web: httpx.Client, **fields: str) -> httpx.Response:
+    return web.post(NEW, data={"way": "job", "name": "m", **fields})
+
+
+def bring(web: httpx.Client, content: bytes, **fields: str) -> httpx.Response:
+    return web.post(NEW, data={"way": "upload", **fields}, files={"model": ("big.onnx", content)})
+
+
+def test_who_has_none_is_told_what_to_do(web: httpx.Client) -> None:
+    text = page(web, LIST)
+    assert "No models yet" in text and f'href="{NEW}"' in text and 'href="/ui/jobs/new"' in text
+    assert 'aria-current="page">Models' in text
+
+
+def test_a_completed_job_offers_itself_and_becomes_a_model(web: httpx.Client, job: Job) -> None:
+    kneron = Options(toolchain=ToolchainName.KNERON, platform=Chip.KL720)
+    record, running = job("alice", "faces / new", options=kneron), job("alice", status=Status.FAILED)
+    assert f'href="{NEW}?job={record.job_id}"' in page(web, f"/ui/jobs/{record.job_id}")
+    assert "models/new" not in page(web, f"/ui/jobs/{running.job_id}")
+    form = page(web, NEW, job=record.job_id)
+    assert f'<option value="{record.job_id}" selected>' in form and 'value="faces - new"' in form
+    assert running.job_id not in form
+    answer = send(web, job_id=record.job_id, artifact="nef", decoder="ultraface", labels="face\r\nmask")
+    assert answer.status_code == 303
+    shown = page(web, answer.headers["location"])
+    assert "It is kept" in shown and "Kneron NEF" in shown and "ONNX twin" in shown and "UltraFace" in shown
+    assert record.artifacts["out.nef"].sha256 in shown and record.artifacts["out.onnx"].sha256 in shown
+    assert f'href="/ui/jobs/{record.job_id}">faces / new</a>' in shown
+    assert "1 × 3 × 16 × 16" in shown and "<li>mask</li>" in shown
+    listed = page(web, LIST)
+    assert "Kneron NEF" in listed and "UltraFace" in listed and f'href="/ui/jobs/{record.job_id}"' in listed
+
+
+def test_a_model_says_when_its_job_is_forgotten(web: httpx.Client, job: Job) -> None:
+    record = job()
+    assert send(web, job_id=record.job_id, artifact="onnx").status_code == 303
+    assert web.delete(f"/jobs/{record.job_id}").status_code == 204
+    assert "The job is forgotten; the model stays." in page(web, NAMED, name="m")
+
+
+@pytest.mark.parametrize("made", ["nef", "bie", "onnx"])
+def test_each_kind_of_the_host_toolchain_is_said_by_its_name(web: httpx.Client, job: Job, made: str) -> None:
+    assert send(web, job_id=job().job_id, artifact=made).status_code == 303
+    assert {"nef": "Host NEF", "bie": ">BIE<", "onnx": ">ONNX<"}[made] in page(web, LIST)
+
+
+def test_a_file_is_brought_by_the_form(web: httpx.Client) -> None:
+    answer = bring(web, small_model(), name="", decoder="auto", labels="")
+    assert answer.status_code == 303
+    shown = page(web, answer.headers["location"])
+    assert "<h1>big</h1>" in shown and "brought" in shown and "As the family of its decoder is used to" in shown
+    assert web.get(f"{API}/file", params={"name": "big"}).content == small_model()
+
+
+def test_what_is_wrong_is_said_beside_the_form_and_what_was_typed_is_kept(web: httpx.Client, job: Job) -> None:
+    record = job()
+    typed = {"job_id": record.job_id, "artifact": "bie", "decoder": "yunet", "labels": "cat\r\ndog"}
+    refused = send(web, name="a/b", **typed)
+    text = unescape(refused.text)
+    assert refused.status_code == 422 and "cannot be the name of a model" in text
+    assert 'value="a/b"' in text and "cat\r\ndog" in text and 'value="bie" checked' in text
+    assert '<option value="yunet" selected>' in text and f'<option value="{record.job_id}" selected>' in text
+    assert send(web, **typed).status_code == 303
+    assert send(web, **typed).status_code == 409
+    assert send(web, name="n", job_id="no-job").status_code == 404
+    assert send(web, name="n", job_id=job("bob").job_id).status_code == 404
+    assert send(web, name="n", job_id=job(status=Status.FAILED).job_id).status_code == 404
+    assert send(web, name="n", job_id=record.job_id, decoder="magic").status_code == 422
+    assert send(web, name="n", job_id=record.job_id, labels="a\n\nb").status_code == 422
+
+
+def test_a_file_that_will_not_do_is_said_beside_its_form(web: httpx.Client) -> None:
+    refused = bring(web, b"GIF89a", name="mine")
+    assert refused.status_code == 422 and 'value="mine"' in refused.text and 'role="alert"' in refused.text
+    assert bring(web, b"x" * 100_001).status_code == 413
+    assert bring(web, b"x" * 2_000_000).status_code == 413
+    assert web.post(NEW, data={"way": "upload", "name": "m"}).status_code == 422
+    assert "No models yet" in page(web, LIST)
+
+
+def test_a_job_that_has_not_completed_is_said_to_be_no_model_yet(web: httpx.Client, job: Job) -> None:
+    job()
+    failed = job(status=Status.FAILED)
+    assert f"Job {failed.job_id} is FAILED" in page(web, NEW, job=failed.job_id)
+    page(web, NEW, 404, job=job("bob").job_id)
+    page(web, NEW, 404, job="no-job")
+
+
+def test_names_are_searched_and_paged(web: httpx.Client) -> None:
+    for number in range(51):
+        assert bring(web, small_model(), name=f"m & {number:02}").status_code == 303
+    first = page(web, LIST)
+    older = first.partition('rel="next" href="')[2].partition('"')[0]
+    assert "m & 50" in first and "m & 00" not in first
+    assert "m & 00" in page(web, older) and "Newest" in page(web, older)
+    found = page(web, LIST, q="& 07")
+    assert "m & 07" in found and "m & 08" not in found
+    assert "No model matches" in page(web, LIST, q="nothing like it")
+    assert "<h1>m & 07</h1>" in page(web, NAMED, name="m & 07")
+
+
+def test_to_delete_is_asked_first_and_its_users_are_not_stopped(web: httpx.Client) -> None:
+    bring(web, small_model(), name="m")
+    asked = page(web, DELETE, name="m")
+    assert "Services that use it are not stopped." in asked
+    assert page(web, NAMED, name="m")
+    answer = web.post(DELETE, data={"name": "m"})
+    assert (answer.status_code, answer.headers["location"]) == (303, f"{LIST}?note=deleted")
+    assert "What ran with it runs on." in page(web, answer.headers["location"])
+    page(web, NAMED, 404, name="m")
+    page(web, DELETE, 404, name="m")
+    assert web.post(DELETE, data={"name": "m"}).status_code == 404
+
+
+def test_anothers_model_is_as_if_there_were_none(web: httpx.Client, other: httpx.Client) -> None:
+    bring(web, small_model(), name="m")
+    assert "No models yet" in page(other, LIST)
+    for path in (NAMED, DELETE):
+        hers, nobodys = (page(other, path, 404, name=name) for name in ("m", "n"))
+        assert hers.replace("'m'", "'n'").replace("name=m", "name=n") == nobodys
+    assert other.post(DELETE, data={"name": "m"}).status_code == 404
+    assert page(web, NAMED, name="m")
+
+
+def test_the_pages_speak_chinese(web: httpx.Client, job: Job) -> None:
+    send(web, job_id=job().job_id)
+    chinese = {"Accept-Language": "zh-TW"}
+    for path, word in (
+        (LIST, "內容"),
+        (NEW, "自備的 ONNX"),
+        (f"{NAMED}?name=m", "主機 NEF"),
+        (f"{DELETE}?name=m", "刪除模型"),
+    ):
+        assert word in web.get(path, headers=chinese).text

@@ -1,0 +1,211 @@
+"""ops/ray-local as a user meets it: what it starts, what it says, and that it ends exactly that."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.training.gateway import RayStatus, Submission
+from app.training.gateway.ray_gateway import RayGateway, RayOptions
+from ops.processes import with_descendants
+from ops.ray_run import RunFolder, began
+from ops.ray_stand import RayCluster, free_ports, is_raylet
+from tests.integration.api import until
+from tests.ray_jobs import ON_WORKER, reaching
+
+REPOSITORY = Path(__file__).parents[2]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+
+
+class Local:
+    """A Ray of `ops/ray-local` in a data folder of its own."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self.folder = RunFolder(data)
+        self.port, self.gcs_port = free_ports(2)
+
+    def run(self, verb: str, *flags: str) -> subprocess.CompletedProcess[str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("MODELMILL_")}
+        return subprocess.run(
+            [sys.executable, "-m", "ops.ray_local", verb, "--data", self.data, *flags],
+            capture_output=True, text=True, check=False, timeout=170, cwd="/",
+            env={**kept, "PYTHONPATH": str(REPOSITORY)},
+        )  # fmt: skip
+
+    def start(self, *flags: str) -> subprocess.CompletedProcess[str]:
+        return self.run("start", "--port", str(self.port), "--gcs-port", str(self.gcs_port), "--cpus", "4", *flags)
+
+    def pids(self) -> list[int]:
+        known = self.folder.read()
+        assert known is not None
+        return list(with_descendants(node.pid for node in known.nodes))
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[Local]:
+    made = Local(tmp_path)
+    yield made
+    made.run("stop")
+
+
+def options(said: str) -> RayOptions:
+    settings = dict(line.removeprefix("export MODELMILL_").split("=", 1) for line in said.splitlines())
+    return RayOptions(settings["RAY_ADDRESS"], settings["RAY_GCS_ADDRESS"], settings["RAY_TOKEN"])
+
+
+@pytest.mark.ray
+def test_what_it_prints_leads_to_a_ray_that_runs_jobs_and_ends_with_them_and_nothing_else(
+    local, ray_cluster: RayCluster
+):
+    done = local.start("--gpus", "2")
+    assert done.returncode == 0, done.stderr
+    gateway = RayGateway(options(done.stdout))
+    nodes = {node.may_train: (node.total_gpus, node.total_cpus) for node in gateway.nodes()}
+    assert nodes == {False: (0, 0), True: (2, 4)}
+    again = local.start()
+    assert (again.returncode, again.stdout) == (0, done.stdout)
+    assert "runs already" in again.stderr
+    assert "2 of 2 GPUs" in local.run("status").stderr
+
+    program = "python3 -c \"import os, time; print('pid', os.getpid(), flush=True); time.sleep(1000)\""
+    gateway.submit(Submission("held--a01", program, resources=ON_WORKER))
+    job = reaching(gateway, "held--a01", RayStatus.RUNNING)
+    until(lambda: b"\npid " in gateway.log_tail(job, 1) or gateway.log_tail(job, 1).startswith(b"pid "))
+    held = int(gateway.log_tail(job, 1).split()[-1])
+    pids = local.pids()
+    assert held in pids
+    gateway.close()
+    stopped = local.run("stop")
+
+    assert (stopped.returncode, stopped.stderr) == (0, "Ray is stopped.\n")
+    assert [pid for pid in pids if began(pid)] == []
+    assert local.run("status").returncode == 3
+    with_others = RayGateway(ray_cluster.options())
+    assert len(with_others.nodes()) == 2
+    with_others.close()
+
+
+@pytest.mark.ray
+def test_the_token_is_for_its_owner_only_and_the_sample_lies_in_the_common_folder(local):
+    assert local.start().returncode == 0
+    assert stat.S_IMODE(local.folder.path.stat().st_mode) == 0o700
+    assert stat.S_IMODE((local.folder.path / "cluster.json").stat().st_mode) == 0o600
+    token = json.loads((local.folder.path / "cluster.json").read_text())["token"]
+    assert not any(token in Path(f"/proc/{pid}/cmdline").read_text() for pid in local.pids() if began(pid))
+
+    sample = REPOSITORY / "ops" / "samples" / "digits"
+    for source in sample.glob("*.py"):
+        assert (local.data / "homes" / "common" / "code" / "digits" / source.name).read_bytes() == source.read_bytes()
+
+
+@pytest.mark.ray
+def test_after_a_node_was_killed_it_says_so_and_starts_anew(local):
+    assert local.start().returncode == 0
+    [raylet] = [pid for pid in with_descendants([local.folder.read().nodes[1].pid]) if is_raylet(pid, "")]
+    before = local.pids()
+    os.kill(raylet, signal.SIGKILL)
+    until(lambda: local.run("status"), lambda done: done.returncode == 3)
+
+    assert local.start().returncode == 0
+
+    assert local.run("status").returncode == 0
+    assert [pid for pid in before if began(pid)] == []
+
+
+def test_a_process_that_got_the_number_of_one_of_ours_is_left_alone(local):
+    with subprocess.Popen(["sleep", "1000"]) as bystander:
+        local.folder.path.mkdir(parents=True)
+        nodes = [{"pid": bystander.pid, "began": "another boot 1"}]
+        stale = {"dashboard_port": 1, "gcs_port": 2, "token": "t", "temporary": str(local.data / "old"), "nodes": nodes}
+        (local.folder.path / "cluster.json").write_text(json.dumps(stale))
+
+        stopped = local.run("stop")
+
+        assert (stopped.returncode, "does not run here" in stopped.stderr) == (0, True)
+        assert bystander.poll() is None
+        bystander.kill()
+
+
+@pytest.mark.parametrize("kept", ["", "{", "[]", '{"nodes": 1}'])
+def test_what_is_remembered_may_be_damaged(local, kept):
+    local.folder.path.mkdir(parents=True)
+    (local.folder.path / "cluster.json").write_text(kept)
+    assert local.run("stop").returncode == 0
+    assert local.run("status").returncode == 3
+
+
+@pytest.mark.parametrize("flag", ["--port", "--gcs-port"])
+def test_a_taken_port_is_one_clear_sentence_and_nothing_is_started(local, flag):
+    with socket.create_server(("127.0.0.1", local.port if flag == "--port" else local.gcs_port)):
+        done = local.start()
+    assert done.returncode == 2
+    assert "is taken" in done.stderr
+    assert f"{flag} PORT" in done.stderr
+    assert local.folder.read() is None
+
+
+# --- the script itself, on a machine made of stand-ins ----------------------------------------------
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """What it reads of the repository, and a virtual environment whose Python writes down what it is asked."""
+    folder = tmp_path / "clone"
+    (folder / "ops").mkdir(parents=True)
+    names = ("ray-local", "lib.sh", "requirements.lock", "requirements-test.lock", "requirements-train.lock")
+    for name in names:
+        shutil.copy(REPOSITORY / "ops" / name, folder / "ops" / name)
+    shutil.copy(REPOSITORY / "pyproject.toml", folder)
+    python = folder / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\necho "$*" >> {folder}/calls\n')
+    python.chmod(0o755)
+    return folder
+
+
+def script(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [clone / "ops" / "ray-local", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+
+
+def calls(clone: Path) -> list[str]:
+    return [line for line in (clone / "calls").read_text().splitlines() if not line.startswith("-c ")]
+
+
+def test_ray_is_installed_once_as_pinned_and_pytorch_when_the_sample_is_wanted(clone):
+    assert script(clone, "start", "--gpus", "8").returncode == 0
+    first = calls(clone)
+    assert first[-2].startswith("-m pip install")
+    assert "-c " + str(clone / "ops/requirements-train.lock") in first[-2]
+    assert first[-2].endswith(" ray[default]")
+    assert first[-1] == "-m ops.ray_local start --gpus 8"
+
+    assert script(clone, "start").returncode == 0
+    assert calls(clone)[len(first) :] == ["-m ops.ray_local start"]
+
+    assert script(clone, "start", "--sample").returncode == 0
+    assert calls(clone)[-2].endswith(" ray[default] torch scikit-learn")
+    assert calls(clone)[-1] == "-m ops.ray_local start"
+
+
+@pytest.mark.parametrize(("verb", "code"), [("stop", 0), ("status", 3)])
+def test_where_ray_is_not_installed_nothing_is_installed_to_stop_it(clone, verb, code):
+    done = script(clone, verb)
+    assert (done.returncode, (clone / "calls").exists()) == (code, False)
+    assert "not installed" in done.stderr
+
+
+def test_it_is_a_mistake_to_say_nothing_and_help_is_help(clone):
+    assert script(clone).returncode == 2
+    helped = script(clone, "--help")
+    assert helped.returncode == 0
+    assert "PIP_EXTRA_INDEX_URL" in helped.stdout

@@ -1,0 +1,313 @@
+"""The embedded SFTP door, as its own process, with OpenSSH's own client: what users do, and what they must not."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from ops.sftp_stand import SftpStand, has_client, kill, until
+
+pytestmark = [pytest.mark.sftp, pytest.mark.skipif(not has_client(), reason="OpenSSH's client is not installed")]
+MIB = 1 << 20
+SLOW = ("-l", "80000")
+"""10 MB/s: slow enough to be killed in the middle."""
+_NUMBERS = count(1)
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SftpStand]:
+    stand = SftpStand(tmp_path_factory.mktemp("sftp"))
+    yield stand
+    stand.close()
+
+
+@pytest.fixture
+def name() -> str:
+    return f"user{next(_NUMBERS)}"
+
+
+@pytest.fixture
+def home(door: SftpStand, name: str) -> Path:
+    return door.user(name)
+
+
+def sha(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def random_file(path: Path, size_bytes: int) -> Path:
+    path.write_bytes(os.urandom(size_bytes))
+    return path
+
+
+# --- files ------------------------------------------------------------------------------------------
+def test_an_uploaded_file_comes_back_the_same_and_jobs_can_read_it(
+    door: SftpStand, name: str, home: Path, tmp_path: Path
+) -> None:
+    local = random_file(tmp_path / "data.bin", 3 * MIB + 17)
+    back = tmp_path / "back.bin"
+    door.batch(name, f"put {local} datasets/data.bin", f"get datasets/data.bin {back}")
+    assert sha(home / "datasets" / "data.bin") == sha(local) == sha(back)
+    assert (home / "datasets" / "data.bin").stat().st_mode & 0o777 == 0o640
+
+
+def test_folders_go_up_whole_and_are_listed_made_and_removed(
+    door: SftpStand, name: str, home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "set" / "inner").mkdir(parents=True)
+    (tmp_path / "set" / "inner" / "圖 1.txt").write_text("x")
+    said = door.batch(
+        name, f"put -r {tmp_path / 'set'} datasets/set", "ls -l datasets/set/inner", "mkdir datasets/new",
+        "rmdir datasets/new", "rm datasets/set/inner/*", "cd datasets", "pwd", "cd ..", "pwd", "ls",
+    )  # fmt: skip
+    assert "圖 1.txt" in said
+    assert "/datasets\n" in said
+    assert name in said  # the owner is shown by this name, and by no other of the machine
+    assert list((home / "datasets" / "set" / "inner").iterdir()) == []
+    for folder in ("datasets", "models", "code", "jobs", "trash", "tmp"):
+        assert folder in said
+
+
+def test_times_are_kept_and_the_mode_is_ours(door: SftpStand, name: str, home: Path, tmp_path: Path) -> None:
+    local = random_file(tmp_path / "old", 10)
+    os.utime(local, (1_500_000_000, 1_500_000_000))
+    local.chmod(0o777)
+    door.batch(name, f"put -p {local} models/old")
+    assert (home / "models" / "old").stat().st_mtime == 1_500_000_000
+    assert (home / "models" / "old").stat().st_mode & 0o777 == 0o640
+    assert "denied" in door.batch(name, "chmod 777 models/old", fails=True).lower()
+
+
+@pytest.mark.slow
+def test_an_upload_whose_client_was_killed_goes_on_where_it_was(
+    door: SftpStand, name: str, home: Path, tmp_path: Path
+) -> None:
+    local, remote = random_file(tmp_path / "big", 24 * MIB), home / "datasets" / "big"
+    client = door.begin(name, f"put {local} datasets/big", *SLOW)
+    until(lambda: remote.exists() and remote.stat().st_size > 6 * MIB, "a quarter is there")
+    kill(client)
+    assert remote.stat().st_size < 24 * MIB
+    inode = remote.stat().st_ino
+    door.batch(name, f"reput {local} datasets/big")
+    assert sha(remote) == sha(local)
+    assert remote.stat().st_ino == inode
+
+
+@pytest.mark.slow
+def test_a_download_whose_client_was_killed_goes_on_where_it_was(
+    door: SftpStand, name: str, home: Path, tmp_path: Path
+) -> None:
+    remote, local = random_file(home / "models" / "big", 24 * MIB), tmp_path / "big"
+    client = door.begin(name, f"get models/big {local}", *SLOW)
+    until(lambda: local.exists() and local.stat().st_size > 6 * MIB, "a quarter is there")
+    kill(client)
+    assert local.stat().st_size < 24 * MIB
+    door.batch(name, f"reget models/big {local}")
+    assert sha(local) == sha(remote)
+
+
+def test_a_result_is_kept_by_renaming_it_from_jobs_to_models(door: SftpStand, name: str, home: Path) -> None:
+    (home / "jobs" / "run-1").mkdir()
+    (home / "jobs" / "run-1" / "weights.onnx").write_bytes(b"w")
+    door.batch(name, "rename jobs/run-1/weights.onnx models/kept.onnx")
+    assert (home / "models" / "kept.onnx").read_bytes() == b"w"
+
+
+@pytest.mark.parametrize("top", ["datasets", "models", "code", "jobs", "trash", "trash/jobs", "tmp"])
+def test_the_folders_of_a_home_stay(door: SftpStand, name: str, home: Path, top: str) -> None:
+    said = door.batch(
+        name, f"-rename {top} models/away", f"-rmdir {top}", "mkdir models/empty", f"-rename models/empty {top}"
+    )
+    assert said.lower().count("denied") == 3
+    assert (home / top).is_dir()
+    assert (home / "models" / "empty").is_dir()
+
+
+# --- logging in -------------------------------------------------------------------------------------
+def test_a_one_time_password_is_changed_at_the_first_log_in(door: SftpStand, name: str) -> None:
+    door.user(name, has_key=False)
+    one_time = door.homes.door.reset_password(name, by="admin")
+    assert door.homes.door.facts(name).needs_new_password
+    client = door.terminal(name, "-o", "PubkeyAuthentication=no")
+    client.expect("password:")
+    client.sendline(one_time)
+    client.expect("(?i)one time")
+    for new in ("short", "my own password 1"):
+        client.expect("(?i)current|old")
+        client.sendline(one_time)
+        client.expect("(?i)new.*:")
+        client.sendline(new)
+        client.expect("(?i)new.*:")
+        client.sendline(new)
+    client.expect("sftp>")
+    client.sendline("bye")
+    client.close()
+    assert not door.homes.door.facts(name).needs_new_password
+    assert door.with_password(name, "my own password 1", "ls").returncode == 0
+    assert door.with_password(name, one_time, "ls").returncode != 0
+
+
+def test_a_one_time_password_opens_nothing_before_it_is_changed(door: SftpStand, name: str) -> None:
+    door.user(name, has_key=False)
+    one_time = door.homes.door.reset_password(name, by="admin")
+    done = door.with_password(name, one_time, "ls")
+    assert done.returncode != 0
+    assert "datasets" not in done.stdout
+
+
+def test_a_password_set_on_the_page_works_and_the_one_before_does_not(door: SftpStand, name: str) -> None:
+    door.user(name, has_key=False)
+    for password in ("first password", "second password"):
+        door.homes.door.set_password(name, password, by=name)
+        assert door.with_password(name, password, "ls").returncode == 0
+    assert door.with_password(name, "first password", "ls").returncode != 0
+
+
+def test_the_fingerprint_is_that_of_the_host_key(door: SftpStand, name: str, home: Path) -> None:
+    door.batch(name, "ls")
+    told = subprocess.run(
+        ["ssh-keygen", "-lf", str(door.folder / "known_hosts")], capture_output=True, text=True, check=True
+    )
+    info = door.homes.door.facts(name).info
+    assert info.fingerprint in told.stdout
+    assert (info.port, info.username) == (door.port, name)
+    assert (door.settings.data_dir / "sftp" / "host_key").stat().st_mode & 0o777 == 0o600
+
+
+def test_there_is_no_shell_and_no_forwarding(door: SftpStand, name: str, home: Path) -> None:
+    options = [part for part in door.command(name)[1:-1] if part != "-P" and part != str(door.port)]
+    ssh = ["ssh", "-p", str(door.port), *options, "-i", str(door.key), f"{name}@127.0.0.1"]
+    assert subprocess.run([*ssh, "id"], capture_output=True, timeout=20, check=False).stdout == b""
+    forward = ["-o", "ExitOnForwardFailure=yes", "-W", f"127.0.0.1:{door.port}"]
+    done = subprocess.run([*ssh[:-1], *forward, ssh[-1]], capture_output=True, timeout=20, check=False)
+    assert done.returncode != 0
+    assert b"SSH-2.0" not in done.stdout
+
+
+def test_whoever_is_disabled_is_out_within_two_seconds_and_stays_out(door: SftpStand, name: str, home: Path) -> None:
+    client = door.terminal(name, "-i", str(door.key))
+    client.expect("sftp>")
+    door.accounts.users.change(name, by="admin", is_enabled=False)
+    began = time.monotonic()
+    client.expect(["disabled", "closed", "(?i)disconnect"])
+    assert time.monotonic() - began < 2
+    client.close(force=True)
+    assert "denied" in door.batch(name, "ls", fails=True).lower()
+    door.accounts.users.change(name, by="admin", is_enabled=True)
+    door.homes.outbox.apply(name)
+    assert "datasets" in door.batch(name, "ls")
+
+
+def test_whoever_is_deleted_cannot_come_in(door: SftpStand, name: str, home: Path) -> None:
+    door.accounts.users.delete(name, by="admin")
+    assert "denied" in door.batch(name, "ls", fails=True).lower()
+
+
+@pytest.mark.slow
+def test_guessing_is_cut_off_and_the_right_user_comes_in_all_the_same(tmp_path: Path) -> None:
+    stand = SftpStand(tmp_path)
+    try:
+        stand.user("alice")
+        stand.homes.door.set_password("alice", "the right one", by="alice")
+        options = ("-o", "PubkeyAuthentication=no", "-o", "NumberOfPasswordPrompts=20")
+        client = stand.terminal("alice", *options)
+        tries = 0
+        while client.expect(["password:", "(?i)too many|closed|disconnect"]) == 0:
+            client.sendline("a wrong one")
+            tries += 1
+            assert tries < 20
+        client.close(force=True)
+        assert "datasets" in stand.batch("alice", "ls")  # by key, at once
+        assert stand.with_password("alice", "the right one", "ls").returncode == 0
+        assert b"a wrong one" not in (tmp_path / "door.log").read_bytes()
+        assert (tmp_path / "door.log").read_bytes().count(b"failed") >= 6
+    finally:
+        stand.close()
+
+
+# --- the quota --------------------------------------------------------------------------------------
+def test_an_upload_over_the_quota_stops_and_says_why(door: SftpStand, name: str, tmp_path: Path) -> None:
+    home = door.user(name, quota_bytes=2 * MIB)
+    local = random_file(tmp_path / "big", 5 * MIB)
+    said = door.batch(name, f"put {local} datasets/big", fails=True)
+    assert "may hold 2097152 bytes" in said
+    assert (home / "datasets" / "big").stat().st_size <= 2 * MIB
+    said = door.batch(name, "rm datasets/big", f"put {random_file(tmp_path / 'fits', MIB)} datasets/fits", "df")
+    assert "2048" in said  # KiB in all, whatever the disk has
+
+
+# --- tricks -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "../../../../../../etc/passwd", "datasets/../../../../etc/passwd", "/proc/self/environ"]
+)
+def test_no_path_leads_out(door: SftpStand, name: str, home: Path, tmp_path: Path, path: str) -> None:
+    door.batch(name, f"get {path} {tmp_path / 'stolen'}", fails=True)
+    assert not (tmp_path / "stolen").exists()
+
+
+def test_the_link_that_escapes_a_chroot_by_being_renamed_is_not_made(
+    door: SftpStand, name: str, home: Path, tmp_path: Path
+) -> None:
+    """The way out of a chroot that looks at paths: literally as it works there."""
+    target = "../../../../../../../../etc/passwd"
+    said = door.batch(
+        name, "-mkdir a", "-mkdir a/../h", f"-ln -s {target} a/../h/l", "-rename a/../h/l l",
+        f"-get l {tmp_path / 'stolen'}", "-ln a/file b/file", "-ln -s /etc/passwd x",
+    )  # fmt: skip
+    assert "links cannot be made here" in said or said.lower().count("denied") >= 2
+    assert not (tmp_path / "stolen").exists()
+    assert not [path for path in home.rglob("*") if path.is_symlink()]
+
+
+def test_a_planted_link_is_not_followed_out_and_can_be_removed(
+    door: SftpStand, name: str, home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").write_text("secret")
+    (home / "datasets" / "file").symlink_to(tmp_path / "outside" / "secret")
+    (home / "datasets" / "folder").symlink_to(tmp_path / "outside")
+    local = random_file(tmp_path / "mine", 5)
+    stolen = tmp_path / "stolen"
+    door.batch(name, f"get datasets/file {stolen}", fails=True)
+    door.batch(name, f"get datasets/folder/secret {stolen}", fails=True)
+    door.batch(name, f"put {local} datasets/file", fails=True)
+    door.batch(name, f"put {local} datasets/folder/new", fails=True)
+    door.batch(name, "rename datasets/folder/secret models/secret", fails=True)
+    door.batch(name, "rm datasets/folder/secret", fails=True)
+    door.batch(name, "mkdir datasets/folder/new", fails=True)
+    assert not stolen.exists()
+    assert [path.name for path in (tmp_path / "outside").iterdir()] == ["secret"]
+    assert (tmp_path / "outside" / "secret").read_text() == "secret"
+    door.batch(name, "rm datasets/file", "rm datasets/folder")
+    assert list((home / "datasets").iterdir()) == []
+
+
+def test_two_users_never_see_each_other(door: SftpStand, name: str, home: Path, tmp_path: Path) -> None:
+    other = door.user(f"{name}-other")
+    (other / "datasets" / "private").write_text("private")
+    (home / "datasets" / "link").symlink_to(other / "datasets")
+    relative = f"../{name}-other/datasets/private"
+    for path in (relative, f"/users/{name}-other/datasets/private", str(other / "datasets" / "private"),
+                 "datasets/link/private"):  # fmt: skip
+        door.batch(name, f"get {path} {tmp_path / 'stolen'}", fails=True)
+    assert not (tmp_path / "stolen").exists()
+    assert "private" not in door.batch(name, "ls", "ls datasets")
+
+
+def test_a_client_that_does_nothing_is_shown_out(tmp_path: Path) -> None:
+    stand = SftpStand(tmp_path, sftp_idle_s="1")
+    try:
+        stand.user("alice")
+        client = stand.terminal("alice", "-i", str(stand.key))
+        client.expect("sftp>")
+        client.expect(["Nothing was asked", "closed", "(?i)disconnect"])
+        client.close(force=True)
+    finally:
+        stand.close()

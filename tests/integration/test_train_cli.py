@@ -1,0 +1,135 @@
+"""`modelmill train` with the real web: a task from its file to its end, and what stays when somebody walks away."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.training.model import State
+from ops.stand import REPOSITORY, Stand
+from tests.integration.api import until
+from tests.integration.people import Person, person
+from tests.integration.training import RAY, SCRIPT, TASKS, Scheduler, make_common, scheduler_of
+
+
+@pytest.fixture(scope="module")
+def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    with Stand(tmp_path_factory.mktemp("train-cli"), accounts="true", ray_address=RAY) as stand:
+        stand.web()
+        make_common(stand.settings().homes)
+        yield stand
+
+
+@pytest.fixture(scope="module")
+def alice_here(stand: Stand) -> Person:
+    return person(stand, "alice")
+
+
+@pytest.fixture
+def web(alice_here: Person) -> Iterator[httpx.Client]:
+    with alice_here.api() as api:
+        yield api.http
+
+
+@pytest.fixture(scope="module")
+def scheduler(stand: Stand) -> Iterator[Scheduler]:
+    with scheduler_of(stand) as made:
+        yield made
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    file = tmp_path / "train.yaml"
+    file.write_text(SCRIPT)
+    return file
+
+
+class Command:
+    """`modelmill train arguments` as alice types it, its output into a pipe."""
+
+    def __init__(self, who: Person, *arguments: object) -> None:
+        env = {**os.environ, "MODELMILL_URL": who.url, "MODELMILL_TOKEN": who.token, "PYTHONPATH": str(REPOSITORY)}
+        command = [sys.executable, "-m", "app.cli", "train", *map(str, arguments)]
+        self.process = subprocess.Popen(
+            command, env=env, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def end(self) -> tuple[int, str, str]:
+        """Exit code, what it said, and what it complained about."""
+        out, troubles = self.process.communicate(timeout=120)
+        return self.process.returncode, out, troubles
+
+
+def said(who: Person, *arguments: object) -> str:
+    code, out, troubles = Command(who, *arguments).end()
+    assert code == 0, troubles
+    return out
+
+
+def last_task(web: httpx.Client, known: set[str]) -> str:
+    """The id of the one that is not known yet."""
+    fresh = until(lambda: {task["task_id"] for task in web.get(TASKS).json()["tasks"]} - known)
+    return str(fresh.pop())
+
+
+def known_to(web: httpx.Client) -> set[str]:
+    return {task["task_id"] for task in web.get(TASKS, params={"limit": 200}).json()["tasks"]}
+
+
+def test_a_task_is_submitted_listed_shown_and_cancelled(alice_here: Person, spec: Path) -> None:
+    task_id = said(alice_here, "submit", spec, "--no-follow").strip()
+    assert task_id in {task["task_id"] for task in json.loads(said(alice_here, "list", "--json"))}
+    assert f"{task_id} " in said(alice_here, "list", "--state", "queued")
+    assert "waiting: the scheduler has not looked at it yet" in said(alice_here, "show", task_id)
+    assert said(alice_here, "cancel", task_id) == f"Task {task_id} is cancelled.\n"
+    assert json.loads(said(alice_here, "show", task_id[-11:], "--json"))["state"] == "CANCELED"
+    assert "No scheduler has looked" in said(alice_here, "cluster")
+
+
+def test_a_task_is_followed_while_it_runs(
+    alice_here: Person, spec: Path, web: httpx.Client, scheduler: Scheduler
+) -> None:
+    known = known_to(web)
+    command = Command(alice_here, "submit", spec)
+    task_id = last_task(web, known)
+    folder = scheduler.attempt(task_id, log="epoch 1\n")
+    scheduler.bring(task_id, State.RUNNING)
+    assert command.process.stdout is not None
+    seen = ""
+    while "epoch 1" not in seen:
+        seen += command.process.stdout.readline()
+    with (folder / "driver.log").open("a") as log:
+        log.write("epoch 2\n")
+    scheduler.end(task_id, State.SUCCEEDED)
+    code, out, troubles = command.end()
+    assert code == 0, troubles
+    seen += out
+    assert seen.index("RUNNING") < seen.index("epoch 1") < seen.index("epoch 2") < seen.index("SUCCEEDED")
+    assert said(alice_here, "logs", task_id, "--tail", "1") == "epoch 2\n"
+    assert said(alice_here, "logs", task_id, "-f") == "epoch 1\nepoch 2\n"
+
+
+def test_whoever_walks_away_leaves_the_task_in_line(alice_here: Person, spec: Path, web: httpx.Client) -> None:
+    known = known_to(web)
+    command = Command(alice_here, "submit", spec)
+    task_id = last_task(web, known)
+    assert command.process.stdout is not None and task_id in command.process.stdout.readline()
+    assert "QUEUED" in command.process.stdout.readline()
+    command.process.send_signal(signal.SIGINT)
+    code, _, troubles = command.end()
+    assert code == 130 and f"`modelmill train cancel {task_id}`" in troubles
+    assert web.get(f"{TASKS}/{task_id}").json()["state"] == "QUEUED"
+
+
+def test_what_is_wrong_with_a_spec_is_bad_input(alice_here: Person, spec: Path) -> None:
+    spec.write_text("workload: dance\n")
+    code, _, troubles = Command(alice_here, "submit", spec).end()
+    assert code == 2 and "workload" in troubles

@@ -1,0 +1,283 @@
+"""The whole product in front of a real Ray cluster: two nodes of four GPUs each, and a stand-in for verl."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.training.gateway import RayStatus, Submission
+from app.training.gateway.ray_gateway import RayGateway
+from ops.ray_stand import RayCluster, running_cluster
+from ops.training_stand import ENDED, TASKS, VERL, TrainingStand
+from tests.integration.api import until
+from tests.ray_jobs import ON_WORKER, new_id
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
+NODES = ((4, 20), (4, 20))
+READER = """
+import hashlib, os, pathlib
+print("sha256", hashlib.sha256(pathlib.Path(os.environ["MODELMILL_TRAIN_FILE"]).read_bytes()).hexdigest())
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    with running_cluster(NODES) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def gateway(cluster: RayCluster) -> Iterator[RayGateway]:
+    made = RayGateway(cluster.options())
+    yield made
+    made.close()
+
+
+class Trainer(TrainingStand):
+    def __init__(self, folder: Path, cluster: RayCluster) -> None:
+        super().__init__(folder, cluster, training_tick_s="1", training_retry_interval_s="2")
+
+    def submit(self, gpus: int = 1, nodes: int = 1, *, workload: str = "ppo", **standin: Any) -> str:
+        """standin: what the stand-in for verl is to do; other fields of the spec by their names."""
+        fields = {name: standin.pop(name) for name in list(standin) if name in ("backfill", "restart_on_infra")}
+        overrides = {f"+standin.{name}": value for name, value in standin.items()}
+        spec = {**VERL, "workload": workload, "nnodes": nodes, "n_gpus_per_node": gpus, "overrides": overrides}
+        return self.send({**spec, **fields})
+
+    def logs(self, task_id: str, tail: int = 200) -> list[str]:
+        answer = self.http.get(f"{TASKS}/{task_id}/logs", params={"tail": tail})
+        assert answer.status_code == 200, answer.text
+        return answer.text.splitlines()
+
+
+@pytest.fixture(scope="module")
+def trainer(tmp_path_factory: pytest.TempPathFactory, cluster: RayCluster) -> Iterator[Trainer]:
+    made = Trainer(tmp_path_factory.mktemp("trainer"), cluster)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(autouse=True)
+def leave_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The next test finds the cluster free."""
+    yield
+    if "trainer" not in request.fixturenames:
+        return
+    trainer: Trainer = request.getfixturevalue("trainer")
+    listed = trainer.http.get(TASKS, params={"limit": 200}).json()["tasks"]
+    trainer.cancel(*[task["task_id"] for task in listed if task["state"] not in ENDED])
+
+
+def free_gpus(gateway: RayGateway) -> float:
+    return sum(node.free_gpus for node in gateway.nodes() if node.may_train)
+
+
+# --- from the submission to the end -----------------------------------------------------------------
+def test_a_task_runs_on_a_worker_and_is_followed_to_its_end(trainer: Trainer, gateway: RayGateway) -> None:
+    task_id = trainer.submit(gpus=2, nodes=2)
+    assert re.fullmatch(r"mvp2-local-ppo-\d{8}-\d{6}-[0-9a-f]{4}", task_id)
+    task = trainer.reaches(task_id, *ENDED)
+    assert (task["state"], task["error_summary"]) == ("SUCCEEDED", "")
+    [attempt] = task["attempts"]
+    assert attempt["ray_submission_id"] == f"{task_id}--a01"
+    assert (attempt["ray_status"], attempt["exit_code"], attempt["failure_kind"]) == ("SUCCEEDED", 0, None)
+    assert attempt["start_time"] <= attempt["end_time"]
+    assert attempt["driver_node_id"] in {node.node_id for node in gateway.nodes() if node.may_train}
+    assert any("training on 2 x 2 GPUs" in line for line in trainer.logs(task_id))
+    folder = trainer.stand.folder / "data/homes/users/local/jobs" / attempt["ray_submission_id"]
+    assert {"jobspec.yaml", "submit.json", "driver.log"} <= {path.name for path in folder.iterdir()}
+    assert (folder / "jobspec.yaml").read_bytes() == trainer.http.get(f"{TASKS}/{task_id}/spec").content
+    assert "PYTHONPATH" not in (folder / "submit.json").read_text()
+    steps = [
+        event["payload"]["to"]
+        for event in trainer.http.get(f"{TASKS}/{task_id}/events").json()["events"]
+        if event["event_type"] == "STATE"
+    ]
+    assert steps == ["SUBMITTING", "SUBMITTED", "RUNNING", "SUCCEEDED"]
+
+
+@pytest.mark.parametrize("workload", ["grpo", "sft"])
+def test_the_other_workloads_of_verl_run_too(trainer: Trainer, workload: str) -> None:
+    task_id = trainer.submit(gpus=1, workload=workload)
+    assert trainer.reaches(task_id, *ENDED)["state"] == "SUCCEEDED"
+
+
+def test_a_job_reads_what_its_user_uploaded(trainer: Trainer) -> None:
+    data = os.urandom(200_000)
+    path = "/private/users/local/datasets/mine.bin"
+    assert trainer.http.put("/api/v2/files/content", params={"path": path}, content=data).is_success
+    code_path = trainer.add_program("reader", READER)
+    task_id = trainer.send({"workload": "script", "code_path": code_path, "train_file": path})
+    assert trainer.reaches(task_id, *ENDED)["state"] == "SUCCEEDED"
+    assert f"sha256 {hashlib.sha256(data).hexdigest()}" in trainer.logs(task_id)
+
+
+@pytest.mark.parametrize(
+    ("how", "kind"), [("user", "USER_ERROR"), ("runtime", "RUNTIME_ERROR"), ("oom", "OUT_OF_MEMORY")]
+)
+def test_a_failure_of_the_program_is_named_and_not_tried_again(trainer: Trainer, how: str, kind: str) -> None:
+    task = trainer.reaches(trainer.submit(fail=how, hold_s=0), *ENDED)
+    assert (task["state"], task["failure_kind"]) == ("FAILED", kind)
+    assert task["error_summary"]
+    assert [attempt["failure_kind"] for attempt in task["attempts"]] == [kind]
+
+
+# --- the line ---------------------------------------------------------------------------------------
+def test_a_busy_cluster_lets_a_task_wait_and_a_freed_one_runs_it_unasked(trainer: Trainer, gateway: RayGateway) -> None:
+    holder = trainer.submit(gpus=4, nodes=2, hold_s=300)
+    until(lambda: free_gpus(gateway), lambda free: free == 0)
+    task_id = trainer.submit(gpus=4, nodes=2)
+    task = trainer.reaches(task_id, "PENDING_RESOURCES")
+    assert task["waiting_reason"].startswith("waiting: 0 GPUs free")
+    assert (task["position"], task["attempts"]) == (1, [])
+    assert gateway.job(f"{task_id}--a01") is None
+    trainer.cancel(holder)
+    assert trainer.reaches(task_id, *ENDED)["state"] == "SUCCEEDED"
+
+
+def test_whole_slots_are_needed_and_not_just_enough_gpus_in_all(trainer: Trainer, gateway: RayGateway) -> None:
+    apart = trainer.submit(gpus=8, nodes=1, backfill=True)
+    together = trainer.submit(gpus=4, nodes=2)
+    assert trainer.reaches(together, *ENDED)["state"] == "SUCCEEDED"
+    assert trainer.task(apart)["state"] == "PENDING_RESOURCES"
+    assert gateway.job(f"{apart}--a01") is None
+
+
+def test_the_head_of_the_line_is_not_overtaken(trainer: Trainer, gateway: RayGateway) -> None:
+    holder = trainer.submit(gpus=1, hold_s=300)
+    until(lambda: free_gpus(gateway), lambda free: free == 7)
+    big, small = trainer.submit(gpus=4, nodes=2), trainer.submit(gpus=1)
+    trainer.when(small, lambda task: task["state"] == "PENDING_RESOURCES" and task["position"] == 2)
+    trainer.cancel(holder)
+    done = trainer.reaches(small, *ENDED)
+    assert trainer.task(big)["attempts"][0]["start_time"] <= done["attempts"][0]["start_time"]
+
+
+def test_tasks_run_together_as_long_as_there_is_room(trainer: Trainer, gateway: RayGateway) -> None:
+    tasks = [trainer.submit(gpus=2, hold_s=300) for _ in range(5)]
+    for task_id in tasks[:4]:
+        trainer.reaches(task_id, "RUNNING")
+    assert trainer.reaches(tasks[4], "PENDING_RESOURCES")["attempts"] == []
+    until(lambda: free_gpus(gateway), lambda free: free == 0)
+    trainer.cancel(tasks[0])
+    trainer.reaches(tasks[4], "RUNNING")
+    assert {trainer.task(task_id)["state"] for task_id in tasks[1:4]} == {"RUNNING"}
+
+
+@pytest.mark.parametrize("noise", [0, 40])
+def test_a_lost_race_for_gpus_is_tried_again(trainer: Trainer, gateway: RayGateway, noise: int) -> None:
+    """Somebody takes GPUs between our look and verl's. noise: lines that push the error out of the last ones."""
+    task_id = trainer.submit(gpus=4, nodes=2, delay_s=4, noise=noise)
+    trainer.reaches(task_id, "RUNNING", "SUBMITTED")
+    thief = Submission(new_id(), f"{sys.executable} -c 'import time; time.sleep(600)'", gpus=1, resources=ON_WORKER)
+    gateway.submit(thief)
+    task = trainer.when(task_id, lambda task: task["attempts"][0]["failure_kind"] is not None)
+    assert task["attempts"][0]["failure_kind"] == "INSUFFICIENT_RESOURCES"
+    assert trainer.task(task_id)["state"] == "PENDING_RESOURCES"
+    gateway.stop(thief.submission_id)
+    task = trainer.reaches(task_id, *ENDED)
+    assert (task["state"], task["attempts"][-1]["ray_submission_id"]) == ("SUCCEEDED", f"{task_id}--a02")
+
+
+# --- ending -----------------------------------------------------------------------------------------
+def test_cancelling_stops_the_job_and_frees_its_gpus(trainer: Trainer, gateway: RayGateway) -> None:
+    running = trainer.submit(gpus=4, nodes=2, hold_s=300)
+    until(lambda: free_gpus(gateway), lambda free: free == 0)
+    queued = trainer.submit(gpus=1)
+    answer = trainer.http.post(f"{TASKS}/{queued}/cancel")
+    assert (answer.status_code, answer.json()["state"]) == (202, "CANCELED")
+    assert trainer.http.post(f"{TASKS}/{running}/cancel").json()["state"] in ("CANCELING", "CANCELED")
+    assert trainer.reaches(running, *ENDED)["state"] == "CANCELED"
+    job = gateway.job(f"{running}--a01")
+    assert job is not None and job.status is RayStatus.STOPPED
+    until(lambda: free_gpus(gateway), lambda free: free == 8)
+    assert gateway.job(f"{queued}--a01") is None
+
+
+# --- faults of ours ---------------------------------------------------------------------------------
+def test_a_killed_scheduler_takes_its_running_task_up_again(trainer: Trainer) -> None:
+    task_id = trainer.submit(gpus=1, hold_s=8)
+    trainer.reaches(task_id, "RUNNING")
+    waiting = [trainer.submit(gpus=4, nodes=2) for _ in range(3)]
+    trainer.kill_scheduler()
+    trainer.schedule()
+    for each in [task_id, *waiting]:
+        task = trainer.reaches(each, *ENDED)
+        assert (task["state"], len(task["attempts"])) == ("SUCCEEDED", 1)
+
+
+def test_a_scheduler_that_is_killed_again_and_again_submits_each_task_once(trainer: Trainer) -> None:
+    tasks = [trainer.submit(gpus=2, hold_s=1) for _ in range(6)]
+    for pause in range(5):
+        until(lambda: trainer.task(tasks[pause])["attempts"], bool)  # noqa: B023  # called in this round
+        trainer.kill_scheduler()
+        trainer.schedule()
+    for task_id in tasks:
+        task = trainer.reaches(task_id, *ENDED)
+        assert (task["state"], [a["attempt_no"] for a in task["attempts"]]) == ("SUCCEEDED", [1])
+
+
+# --- faults of Ray: a cluster of their own, for these break it --------------------------------------
+@pytest.fixture(scope="module")
+def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Trainer, RayCluster]]:
+    with running_cluster(((2, 8),)) as cluster:
+        made = Trainer(tmp_path_factory.mktemp("fragile"), cluster)
+        try:
+            made.start()
+            yield made, cluster
+        finally:
+            made.close()
+
+
+def test_while_ray_is_away_tasks_are_taken_and_wait_and_run_when_it_is_back(
+    fragile: tuple[Trainer, RayCluster],
+) -> None:
+    trainer, cluster = fragile
+    running = trainer.submit(gpus=1, hold_s=10)
+    trainer.reaches(running, "RUNNING")
+    with cluster.stalled_head():
+        waiting = trainer.submit(gpus=1)
+        until(lambda: trainer.http.get("/api/v2/cluster").json(), lambda view: view["unreachable_since"] is not None)
+        task = trainer.when(waiting, lambda task: task["waiting"] and task["waiting"]["code"] == "RAY")
+        assert (task["state"] in ("QUEUED", "PENDING_RESOURCES"), task["attempts"]) == (True, [])
+        assert trainer.task(running)["state"] == "RUNNING"
+    for task_id in (running, waiting):
+        assert trainer.reaches(task_id, *ENDED)["state"] == "SUCCEEDED"
+    until(lambda: trainer.http.get("/api/v2/cluster").json(), lambda view: view["unreachable_since"] is None)
+
+
+def test_a_node_that_dies_leaves_the_log_and_the_task_begins_anew(fragile: tuple[Trainer, RayCluster]) -> None:
+    trainer, cluster = fragile
+    task_id = trainer.submit(gpus=1, hold_s=15)
+    trainer.when(task_id, lambda task: task["attempts"] and task["attempts"][0]["log_bytes"])
+    until(lambda: trainer.logs(task_id), lambda lines: any("training on" in line for line in lines))
+    cluster.kill_worker()
+    cluster.start_worker(2, 8)
+    task = trainer.when(task_id, lambda task: len(task["attempts"]) == 2)
+    assert task["attempts"][0]["failure_kind"] == "INFRA_ERROR"
+    kept = trainer.http.get(f"{TASKS}/{task_id}/logs", params={"attempt": 1, "tail": 200})
+    assert "training on 1 x 1 GPUs" in kept.text
+    assert trainer.reaches(task_id, *ENDED)["state"] == "SUCCEEDED"
+
+
+def test_a_head_that_lost_its_memory_loses_the_job_and_not_the_task(fragile: tuple[Trainer, RayCluster]) -> None:
+    trainer, cluster = fragile
+    given_up, begun_anew = trainer.submit(hold_s=300, restart_on_infra=0), trainer.submit(hold_s=2, delay_s=8)
+    for task_id in (given_up, begun_anew):
+        trainer.reaches(task_id, "RUNNING")
+    cluster.restart()
+    task = trainer.reaches(given_up, *ENDED)
+    assert (task["state"], task["failure_kind"]) == ("FAILED", "LOST")
+    task = trainer.reaches(begun_anew, *ENDED)
+    assert [attempt["failure_kind"] for attempt in task["attempts"]] == ["LOST", None]
+    assert task["state"] == "SUCCEEDED"

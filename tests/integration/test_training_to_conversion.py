@@ -1,0 +1,171 @@
+"""From a task that has succeeded to a model that runs: through the real workers, with links both ways. Without Ray."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.conversion.toolchains.host.runtime import HostModel
+from app.homes.service import Homes
+from app.kit.clock import now
+from app.wiring import Parts, assemble
+from ops.stand import DRAMATIQ, Stand
+from tests.conftest import REPOSITORY
+from tests.finished_tasks import finished_task, folder_of
+from tests.integration.api import Api, has_ended, until
+from tests.integration.people import OURS
+
+SAMPLE = REPOSITORY / "ops/samples/digits"
+PLAIN = "workload: script\ncode_path: /private/common/code/digits\n"
+SPEC = PLAIN + "convert:\n  images: reference.zip\n"
+NUMBERS = itertools.count()
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    """A service that trains, only that no Ray answers."""
+    with Stand(tmp_path_factory.mktemp("results"), ray_address="http://127.0.0.1:1") as made:
+        made.workers("actors", onnx=1, bie=1, nef=1, done=1)
+        queues = ("training_results", "periodic")
+        made.start([DRAMATIQ, "actors", "--queues", *queues, "--processes", "1", "--threads", "2"])
+        made.web()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def parts(stand: Stand) -> Iterator[Parts]:
+    made = assemble(stand.settings())
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def api(stand: Stand) -> Iterator[Api]:
+    with Api(stand.url) as client:
+        yield client
+
+
+def left_by_a_task(parts: Parts, spec: str = SPEC, *, without: str = "") -> str:
+    """The id of a task of the local user that has just left the sample's model and pictures."""
+    homes: Homes = parts.homes
+    homes.files.create("local")
+    task_id = f"mvp2-local-script-20261120-204302-{next(NUMBERS):04}"
+    began = now() - timedelta(minutes=1)
+    finished_task(parts.database, homes, spec, user="local", task_id=task_id, began=began)
+    for name, source in (("model.onnx", "digits.onnx"), ("reference.zip", "reference.zip")):
+        if name != without:
+            (folder_of(homes, "local", task_id) / name).write_bytes((SAMPLE / source).read_bytes())
+    return task_id
+
+
+def tell(parts: Parts, task_id: str) -> None:
+    """As the scheduler does when a task has succeeded."""
+    parts.broker.send("training_results", "convert_results", task_id=task_id)
+
+
+def task(api: Api, task_id: str) -> dict[str, Any]:
+    answer = api.http.get(f"/api/v2/tasks/{task_id}")
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def conversion(api: Api, task_id: str) -> dict[str, Any]:
+    """Its one conversion, once it has become a job or a problem."""
+    seen = until(
+        lambda: task(api, task_id)["conversions"], lambda rows: rows and (rows[0]["job_id"] or rows[0]["problem"])
+    )
+    assert len(seen) == 1
+    return dict(seen[0])
+
+
+def test_what_a_task_left_becomes_a_model_that_runs(stand: Stand, parts: Parts, api: Api, tmp_path: Path) -> None:
+    task_id = left_by_a_task(parts)
+    for _ in range(3):  # a message may come twice
+        tell(parts, task_id)
+    made = conversion(api, task_id)
+    job = api.wait(made["job_id"], has_ended)
+    assert (job["status"], job["origin"]) == ("COMPLETED", f"task:{task_id}"), job["error"]
+    origins = [found["origin"] for found in api.http.get("/jobs", params={"limit": 200}).json()["jobs"]]
+    assert origins.count(f"task:{task_id}") == 1
+    (tmp_path / "out.nef").write_bytes(api.http.get(f"/jobs/{made['job_id']}/artifacts/out.nef").content)
+    model, test = HostModel(tmp_path / "out.nef"), np.load(SAMPLE / "test.npz")
+    guesses = [int(model.run({"input": picture[None]})["logits"].argmax()) for picture in test["x"]]
+    assert (np.array(guesses) == test["y"]).mean() > 0.95
+
+
+def test_task_and_job_lead_to_each_other(stand: Stand, parts: Parts, api: Api) -> None:
+    task_id = left_by_a_task(parts)
+    tell(parts, task_id)
+    made = conversion(api, task_id)
+    assert (made["job"], made["page"]) == (f"/jobs/{made['job_id']}", f"/ui/jobs/{made['job_id']}")
+    page = api.http.get(made["page"], headers={"Accept": "text/html"}).text
+    assert f'href="/ui/tasks/{task_id}"' in page and "Trained by" in page
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MODELMILL_")}
+    shown = subprocess.run(
+        [Path(sys.executable).parent / "modelmill", "jobs", "show", made["job_id"], "--url", stand.url],
+        capture_output=True, text=True, env=kept, check=True,
+    )  # fmt: skip
+    assert f"origin   task:{task_id}\n" in shown.stdout
+    events = api.http.get(f"/api/v2/tasks/{task_id}/events").json()["events"]
+    told = [event["payload"] for event in events if event["event_type"] == "CONVERSION"]
+    assert told == [{"by": "spec", "artifact": "model.onnx", "job_id": made["job_id"]}]
+
+
+def test_the_pulse_finds_a_task_of_whose_end_nobody_was_told(parts: Parts, api: Api) -> None:
+    task_id = left_by_a_task(parts)
+    parts.broker.send("periodic", "look_for_results")
+    assert conversion(api, task_id)["job_id"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "without", "words"),
+    [
+        (SPEC, "model.onnx", "There is no jobs/"),
+        (SPEC, "reference.zip", "/reference.zip here"),
+        (SPEC + "  options: {quantization: {bogus: 1}}\n", "", "options.quantization.bogus"),
+        (PLAIN + "convert: {images: /private/users/another/pictures.zip}\n", "", "images: it must lie under"),
+    ],
+)
+def test_what_cannot_be_converted_is_said_and_the_task_stays_as_it_ended(
+    parts: Parts, api: Api, spec: str, without: str, words: str
+) -> None:
+    task_id = left_by_a_task(parts, spec, without=without)
+    tell(parts, task_id)
+    made = conversion(api, task_id)
+    assert words in made["problem"] and made["job_id"] == ""
+    assert task(api, task_id)["state"] == "SUCCEEDED"
+
+
+def test_one_click_converts_as_well(parts: Parts, api: Api) -> None:
+    task_id = left_by_a_task(parts, PLAIN)
+    assert [artifact["path"] for artifact in task(api, task_id)["artifacts"]] == ["model.onnx"]
+    asked = {"artifact": "model.onnx", "images": "reference.zip", "name": "by hand"}
+    answer = api.http.post(f"/api/v2/tasks/{task_id}/convert", json=asked)
+    assert answer.status_code == 201, answer.text
+    job = api.wait(answer.json()["job_id"], has_ended)
+    assert (job["status"], job["name"], job["origin"]) == ("COMPLETED", "by hand", f"task:{task_id}")
+    refused = api.http.post(f"/api/v2/tasks/{task_id}/convert", json={**asked, "artifact": "other.onnx"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (404, "FILE_NOT_FOUND")
+    assert len(task(api, task_id)["conversions"]) == 1
+
+
+def test_a_job_submitted_again_after_a_reset_knows_the_task_still(parts: Parts, api: Api) -> None:
+    task_id = left_by_a_task(parts)
+    tell(parts, task_id)
+    job_id = api.wait(conversion(api, task_id)["job_id"], has_ended)["job_id"]
+    parts.store.delete(job_id)  # as when Redis was started anew
+    again = api.http.post(f"/ui/jobs/{job_id}/resubmit", headers=OURS)
+    assert again.status_code == 303, again.text
+    new_id = again.headers["location"].removeprefix("/ui/jobs/").partition("?")[0]
+    assert new_id != job_id
+    assert api.job(new_id)["origin"] == f"task:{task_id}"

@@ -1,0 +1,237 @@
+"""A Ray cluster that does as a test says, and a bench on which the scheduler ticks against it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from app.homes.model import HomesOptions
+from app.homes.service import Homes
+from app.kit.clock import to_text
+from app.kit.sql import Database
+from app.training import store
+from app.training.errors import RayRefused, RayUnreachable
+from app.training.gateway import PlacementGroup, RayJob, RayStatus, Submission
+from app.training.model import Attempt, Demand, Event, Node, State, Task, Workload
+from app.training.service.cluster import ClusterPicture, ClusterView
+from app.training.service.options import TrainingOptions
+from app.training.service.scheduling import Desk, LogCopies, Scheduler
+from app.training.store import NewTask
+
+BEGIN = datetime(2026, 11, 20, 12, tzinfo=UTC)
+SPEC = "workload: script\ncode_path: /private/common/code/digits\n"
+USER = "alice"
+TOO_FEW = "ValueError: Total available GPUs 0 is less than total desired GPUs 8"
+
+
+@dataclass
+class ScriptedJob:
+    job: RayJob
+    log: bytes = b""
+    groups: list[PlacementGroup] = field(default_factory=list)
+
+
+class ScriptedRay:
+    """A Gateway. away: names of methods that find nobody; "*" for all. calls: which were called, in order."""
+
+    def __init__(self, *gpus: int) -> None:
+        self.sizes = {f"node{number}": some for number, some in enumerate(gpus)}
+        self.taken: dict[str, float] = dict.fromkeys(self.sizes, 0)
+        self.jobs: dict[str, ScriptedJob] = {}
+        self.submissions: list[Submission] = []
+        self.calls: list[tuple[str, str]] = []
+        self.away: set[str] = set()
+        self.refusal = ""
+        self.keeps_answer = False
+        """submit takes the job, and its answer is lost."""
+
+    # --- what the scheduler asks ----------------------------------------------------------------------
+    def submit(self, submission: Submission) -> None:
+        self._ask("submit", submission.submission_id)
+        if self.refusal:
+            raise RayRefused(self.refusal)
+        if submission.submission_id not in self.jobs:
+            self.submissions.append(submission)
+            self.jobs[submission.submission_id] = ScriptedJob(RayJob(submission.submission_id, RayStatus.PENDING))
+        if self.keeps_answer:
+            raise RayUnreachable("the answer is lost")
+
+    def job(self, submission_id: str) -> RayJob | None:
+        self._ask("job", submission_id)
+        found = self.jobs.get(submission_id)
+        return found and found.job
+
+    def stop(self, submission_id: str) -> None:
+        self._ask("stop", submission_id)
+        found = self.jobs.get(submission_id)
+        if found is not None and found.job.status is RayStatus.RUNNING:
+            self.end(submission_id, RayStatus.STOPPED)
+
+    def nodes(self) -> tuple[Node, ...]:
+        self._ask("nodes")
+        return tuple(
+            Node(name, "", size, size - self.taken[name], 100, 100) for name, size in self.sizes.items()
+        )  # fmt: skip
+
+    def placement_groups(self) -> tuple[PlacementGroup, ...]:
+        self._ask("placement_groups")
+        return tuple(group for job in self.jobs.values() for group in job.groups)
+
+    def log_tail(self, job: RayJob, lines: int) -> bytes:
+        self._ask("log_tail", job.submission_id)
+        return b"".join(self.jobs[job.submission_id].log.splitlines(keepends=True)[-lines:])
+
+    def log(self, job: RayJob) -> Iterator[bytes]:
+        self._ask("log", job.submission_id)
+        log = self.jobs[job.submission_id].log
+        yield from (log[at : at + 1000] for at in range(0, len(log), 1000))
+
+    def close(self) -> None:
+        self.calls.append(("close", ""))
+
+    # --- what the test says ---------------------------------------------------------------------------
+    def run(self, submission_id: str, *, node: str = "node0", log: bytes = b"") -> None:
+        found = self.jobs[submission_id]
+        job_id = f"{len(self.jobs):08}"
+        found.job = replace(found.job, status=RayStatus.RUNNING, ray_job_id=job_id, driver_node_id=node, started_ms=1)
+        found.log += log
+
+    def write(self, submission_id: str, log: bytes) -> None:
+        self.jobs[submission_id].log += log
+
+    def claim(self, submission_id: str, *bundles: tuple[str, float]) -> None:
+        """Nowhere to be had: no bundles."""
+        found = self.jobs[submission_id]
+        placed = tuple((node, gpus, 0.0) for node, gpus in bundles)
+        found.groups = [PlacementGroup(found.job.ray_job_id, bool(bundles), placed or (("", 1.0, 0.0),))]
+        for node, gpus in bundles:
+            self.taken[node] += gpus
+
+    def end(self, submission_id: str, status: RayStatus = RayStatus.SUCCEEDED, **fields: Any) -> None:
+        found = self.jobs[submission_id]
+        for node, gpus, _ in (bundle for group in found.groups for bundle in group.bundles):
+            if node:
+                self.taken[node] -= gpus
+        found.groups = []
+        found.job = replace(found.job, status=status, **fields)
+
+    def fail(self, submission_id: str, said: str, *, exit_code: int = 1) -> None:
+        self.end(
+            submission_id, RayStatus.FAILED, message=said, exit_code=exit_code,
+            error_type="JOB_ENTRYPOINT_COMMAND_ERROR",
+        )  # fmt: skip
+
+    def lose_node(self, submission_id: str) -> None:
+        self.jobs[submission_id].log = b""
+        self.end(submission_id, RayStatus.FAILED, error_type="JOB_SUPERVISOR_ACTOR_DIED", message="The node died")
+
+    def forget(self, submission_id: str) -> None:
+        self.end(submission_id, RayStatus.STOPPED)
+        del self.jobs[submission_id]
+
+    def _ask(self, what: str, submission_id: str = "") -> None:
+        self.calls.append((what, submission_id))
+        if what in self.away or "*" in self.away:
+            raise RayUnreachable("Ray does not answer.")
+
+
+class Shown(ClusterPicture):
+    """In memory."""
+
+    def __init__(self) -> None:
+        self.view: ClusterView | None = None
+
+    def put(self, view: ClusterView) -> None:
+        self.view = view
+
+    def get(self) -> ClusterView | None:
+        return self.view
+
+
+class Bench:
+    """The scheduler, what it stands on, and a clock that only a test moves."""
+
+    def __init__(self, database: Database, root: Path, ray: ScriptedRay, **options: Any) -> None:
+        self.database = database
+        self.root = root
+        self.ray = ray
+        self.now = BEGIN
+        self.homes = Homes(HomesOptions(root), database, None)
+        self.homes.files.create(USER)
+        program = root / "common" / "code" / "digits" / "train.py"
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text("print('trained')\n")
+        self.options = TrainingOptions(is_on=True, homes_root=str(root), **options)
+        self.shown = Shown()
+        self.succeeded: list[str] = []
+        self.disabled: set[str] = set()
+        self.log_bytes = 1 << 20
+        self.restart()
+
+    def restart(self) -> None:
+        """The process that schedules is another one: whatever the old one had in memory is gone."""
+        copies = LogCopies(self.homes.files, self.log_bytes)
+        told = lambda task: self.succeeded.append(task.task_id)  # noqa: E731
+        self.scheduler = Scheduler(
+            Desk(self.options, self.database, self.homes, self.ray, copies, told, self.enabled_of), self.shown
+        )  # fmt: skip
+
+    def enabled_of(self, users: Collection[str]) -> Collection[str]:
+        return {user for user in users if user not in self.disabled}
+
+    def tick(self, after_s: float = 0) -> None:
+        self.now += timedelta(seconds=after_s)
+        self.scheduler.tick(self.now)
+
+    def add(self, name: str, gpus: int = 8, nodes: int = 1, **fields: Any) -> str:
+        """By groups, as verl claims, unless demand is given."""
+        demand = fields.pop("demand", Demand(nodes, gpus, 0))
+        new = NewTask(name, fields.pop("user", USER), Workload.SCRIPT, fields.pop("spec", SPEC), demand, **fields)
+        with self.database.write() as on:
+            return store.add_task(on, new, to_text(self.now)).task_id
+
+    def running(self, name: str, gpus: int = 8, **fields: Any) -> str:
+        """A task whose first attempt runs. Returns the id of its submission."""
+        self.add(name, gpus, **fields)
+        self.tick()
+        submission_id = f"{name}--a01"
+        self.ray.run(submission_id)
+        self.tick()
+        assert self.state(name) is State.RUNNING
+        return submission_id
+
+    def cancel(self, name: str) -> None:
+        """As the API does it."""
+        task = self.task(name)
+        with self.database.write() as on:
+            at = to_text(self.now)
+            assert store.apply(on, task, Event.CANCEL, at, cancel_requested_at=at) is not None
+
+    def task(self, name: str) -> Task:
+        with self.database.read() as on:
+            found = store.get_task(on, name)
+        assert found is not None
+        return found
+
+    def state(self, name: str) -> State:
+        return self.task(name).state
+
+    def attempts(self, name: str) -> list[Attempt]:
+        with self.database.read() as on:
+            return store.attempts_of(on, name)
+
+    def events(self, name: str, kind: str) -> list[dict[str, Any]]:
+        with self.database.read() as on:
+            return [event.detail for event in store.events_of(on, name) if event.kind == kind]
+
+    def folder(self, submission_id: str) -> Path:
+        return self.root / "users" / USER / "jobs" / submission_id
+
+    def log(self, submission_id: str) -> bytes:
+        return (self.folder(submission_id) / "driver.log").read_bytes()
+
+    def submitted(self) -> list[str]:
+        return [submission.submission_id for submission in self.ray.submissions]

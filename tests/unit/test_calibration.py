@@ -1,0 +1,442 @@
+"""Calibration: the sweep over answers, the sets of samples that users bring, and the actor's run of both models."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import itertools
+import json
+import zipfile
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from PIL import Image
+
+from app.conversion.errors import ImagesTooLarge
+from app.joint_inference.calibration import samples as sample_sets
+from app.joint_inference.calibration.answers import Answer, Truth
+from app.joint_inference.calibration.errors import BadSamples, NotReady
+from app.joint_inference.calibration.model import LOST_AFTER, Calibration, State
+from app.joint_inference.calibration.quality import Kind, iou, matches, measure, ratio
+from app.joint_inference.calibration.samples import MAX_SAMPLES, read_labels, read_samples
+from app.joint_inference.calibration.service import MOST_OPEN, Calibrations
+from app.joint_inference.calibration.sweep import Setting, Sweep, best_within, pareto, sweep
+from app.joint_inference.errors import CalibrationNotFound, ServiceNotFound
+from app.joint_inference.hard_examples import known, make
+from app.joint_wiring import open_calibrations
+from app.kit.clock import now
+from app.kit.errors import ModelmillError, TooMany
+from app.vision.model import Box, Prediction
+from app.wiring import Parts
+
+NAMES = list(known())
+USER = "alice"
+
+
+def classified(*probabilities: float) -> Prediction:
+    return Prediction(probabilities=probabilities)
+
+
+def seen(*boxes: Box) -> Prediction:
+    return Prediction(boxes=tuple(b for b in boxes if b.score >= 0.6), candidates=boxes)
+
+
+def box(x: float, score: float = 0.9, label: int = 0) -> Box:
+    return Box(x, 0, x + 10, 10, score, label)
+
+
+@pytest.fixture(scope="module")
+def digits(shared_data: Path) -> list[Answer]:
+    """The small and the big model of the digits on all 899 labelled pictures."""
+    data = np.load(shared_data / "images/digits_test.npz")
+    said = {}
+    for name in ("digits_small", "digits_big"):
+        session = onnxruntime.InferenceSession(shared_data / f"models/{name}.onnx", providers=["CPUExecutionProvider"])
+        (said[name],) = session.run(None, {session.get_inputs()[0].name: data["x"]})
+    return [
+        Answer(str(n), classified(*map(float, small)), classified(*map(float, big)), Truth(int(label)))
+        for n, (small, big, label) in enumerate(zip(said["digits_small"], said["digits_big"], data["y"], strict=True))
+    ]
+
+
+@pytest.fixture(scope="module")
+def digits_sweep(digits: list[Answer]) -> Sweep:
+    return sweep(digits, make, NAMES)
+
+
+# --- the sweep
+
+
+def of(found: Sweep, algorithm: str, **parameters: str) -> Setting:
+    return next(s for s in found.settings if s.algorithm == algorithm and parameters.items() <= s.parameters.items())
+
+
+def test_the_digits_are_as_good_as_was_measured(digits_sweep: Sweep) -> None:
+    assert digits_sweep.kind is Kind.ACCURACY and digits_sweep.samples == 899
+    assert round(digits_sweep.edge_only, 4) == 0.8387 and round(digits_sweep.cloud_only, 4) == 0.9733
+    half, third = (of(digits_sweep, "CrossEntropy", threshold_cross_entropy=t) for t in ("0.50", "0.30"))
+    assert (round(half.quality, 4), round(half.upload, 2)) == (0.9700, 0.50)
+    assert (round(third.quality, 4), round(third.upload, 2)) == (0.9032, 0.22)
+    assert round(digits_sweep.random(0.5), 3) == round((0.8387 + 0.9733) / 2, 3)
+
+
+def test_the_best_within_a_budget_never_exceeds_it_and_beats_chance(digits_sweep: Sweep) -> None:
+    for budget in (0.0, 0.1, 0.22, 0.5, 0.77, 1.0):
+        best = best_within(digits_sweep.settings, budget)
+        assert best is not None and best.upload <= budget
+        assert best.quality >= digits_sweep.random(best.upload) - 1e-9
+        assert not any(s.upload <= budget and s.quality > best.quality for s in digits_sweep.settings)
+
+
+def test_the_front_rises_and_nothing_lies_above_it(digits_sweep: Sweep) -> None:
+    front = pareto(digits_sweep.settings)
+    assert all(a.upload < b.upload and a.quality < b.quality for a, b in itertools.pairwise(front))
+    for setting in digits_sweep.settings:
+        assert any(f.upload <= setting.upload and f.quality >= setting.quality for f in front)
+
+
+def test_of_equally_good_settings_the_thriftiest_is_the_best() -> None:
+    same = [Setting("A", {}, 0.4, 0.9), Setting("B", {}, 0.2, 0.9), Setting("C", {}, 0.1, 0.8)]
+    best = best_within(same, 0.5)
+    assert best is not None and best.algorithm == "B"
+    assert best_within(same, 0.05) is None
+
+
+def test_a_sweep_survives_being_stored(digits_sweep: Sweep) -> None:
+    assert Sweep.from_json(json.loads(json.dumps(digits_sweep.to_json()))) == digits_sweep
+
+
+def test_an_answer_keeps_its_candidates_when_it_is_stored() -> None:
+    answer = Answer("a", seen(box(0), box(50, 0.3)), seen(box(1)), Truth(boxes=(box(0),)))
+    again = Answer.from_json(json.loads(json.dumps(answer.to_json())))
+    assert again == answer and len(again.edge.candidates) == 2 and len(again.edge.boxes) == 1
+
+
+def test_without_samples_nothing_is_swept() -> None:
+    with pytest.raises(ValueError, match="no sample"):
+        sweep([], make, NAMES)
+
+
+# --- quality
+
+
+def test_a_box_is_right_once_and_only_of_its_own_class() -> None:
+    assert iou(box(0), box(5)) == pytest.approx(1 / 3) and iou(box(0), box(20)) == 0
+    assert matches([box(0), box(1, 0.8)], [box(0)]) == 1  # the second finds nothing left
+    assert matches([box(0, label=1)], [box(0)]) == 0
+    assert matches([box(6)], [box(0)]) == 0  # IoU .25
+
+
+def test_f1_counts_what_is_missed_and_what_is_not_there() -> None:
+    answers = [
+        Answer("both", seen(box(0)), seen(box(0), box(50)), Truth(boxes=(box(0), box(50)))),
+        Answer("nothing", seen(), seen(box(90)), Truth(boxes=())),
+    ]
+    measured = measure(answers)
+    assert measured.kind is Kind.F1
+    assert ratio(measured.edge) == pytest.approx(2 / 3) and ratio(measured.cloud) == pytest.approx(4 / 5)
+
+
+def test_without_truth_the_big_model_is_what_the_small_one_is_held_against() -> None:
+    boxes = measure([Answer("a", seen(box(0)), seen(box(0), box(50)))])
+    labels = measure([Answer("a", classified(0.9, 0.1), classified(0.2, 0.8)), Answer("b", *[classified(1, 0)] * 2)])
+    assert boxes.kind is Kind.BOX_AGREEMENT and ratio(boxes.cloud) == 1 and ratio(boxes.edge) == pytest.approx(2 / 3)
+    assert labels.kind is Kind.LABEL_AGREEMENT and (ratio(labels.edge), ratio(labels.cloud)) == (0.5, 1.0)
+
+
+def test_a_truth_that_some_samples_lack_is_no_measure() -> None:
+    answers = [Answer("a", classified(1, 0), classified(1, 0), Truth(0)), Answer("b", *[classified(1, 0)] * 2)]
+    assert measure(answers).kind is Kind.LABEL_AGREEMENT
+
+
+def test_ibt_is_fed_with_candidates_and_not_with_results() -> None:
+    """A weak candidate beside a strong result makes the picture hard; among the results alone there is none."""
+    answers = [Answer("weak", seen(box(0), box(50, 0.3)), seen(box(0), box(50)))]
+    found = sweep(answers, make, ["IBT"])
+    assert of(found, "IBT", threshold_img="0.5", threshold_box="0.5").upload == 1.0
+    only_results = [dataclasses.replace(answers[0], edge=seen(box(0)))]
+    assert of(sweep(only_results, make, ["IBT"]), "IBT", threshold_img="0.5", threshold_box="0.5").upload == 0.0
+
+
+# --- sets of samples
+
+
+def png(side: int = 8, mode: str = "RGB") -> bytes:
+    file = io.BytesIO()
+    Image.new(mode, (side, side)).save(file, "PNG")
+    return file.getvalue()
+
+
+def packed(path: Path, **members: bytes | str) -> Path:
+    with zipfile.ZipFile(path / "set.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name.replace("__", "/").replace("_", "."), data)
+    return path / "set.zip"
+
+
+def test_pictures_come_with_what_labels_csv_says(tmp_path: Path) -> None:
+    text = "name,class\na.png,cat\nd/b.png,1\nc.png,dog,1,2,3,4\nc.png,0,5,6,7,8\nd.png\n"
+    path = packed(tmp_path, a_png=png(), d__b_png=png(mode="L"), c_png=png(), d_png=png(), labels_csv=text)
+    found = {sample.name: sample for sample in read_samples(path, ["cat", "dog"])}
+    assert found["a.png"].truth == Truth(0) and found["d/b.png"].truth == Truth(1)
+    assert found["c.png"].truth.boxes == (Box(1, 2, 3, 4, 1.0, 1), Box(5, 6, 7, 8, 1.0, 0))
+    assert found["d.png"].truth == Truth(boxes=())
+    shapes = {name: sample.picture.shape for name, sample in found.items() if sample.picture is not None}
+    assert shapes["a.png"] == (8, 8, 3) and shapes["d/b.png"] == (8, 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a.png,cow", "know no class 'cow'"),
+        ("a.png,0,1,2", "it has 4 columns"),
+        ("a.png,0,1,2,3,x", "corners of a box are numbers"),
+    ],
+)
+def test_labels_that_cannot_be_meant_are_refused_with_their_row(text: str, said: str) -> None:
+    with pytest.raises(BadSamples, match="row 2") as caught:
+        read_labels(f"b.png,0\n{text}\n", ["cat", "dog"])
+    assert said in caught.value.message
+
+
+def test_a_damaged_picture_is_skipped_and_the_others_are_read(tmp_path: Path) -> None:
+    path = packed(tmp_path, a_png=png()[:40], b_png=png(), c_jpg=b"no picture at all")
+    found = list(read_samples(path, []))
+    assert [sample.picture is None for sample in found] == [True, False, True]
+
+
+def test_a_member_that_is_damaged_in_the_zip_is_skipped(tmp_path: Path) -> None:
+    path = packed(tmp_path, a_png=png(64), b_png=png(64))
+    data = bytearray(path.read_bytes())
+    data[40:60] = bytes(20)  # within the first member
+    path.write_bytes(data)
+    assert [sample.picture is None for sample in read_samples(path, [])] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"no zip", "no zip and no .npz"),
+        (b"PK\x03\x04 cut off", "no zip and no .npz"),
+    ],
+)
+def test_what_is_no_set_of_samples_is_refused(tmp_path: Path, data: bytes, said: str) -> None:
+    (tmp_path / "set").write_bytes(data)
+    with pytest.raises(BadSamples, match=said):
+        list(read_samples(tmp_path / "set", []))
+
+
+def test_a_zip_without_pictures_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadSamples, match="no JPEG or PNG"):
+        list(read_samples(packed(tmp_path, readme_txt="hello"), []))
+
+
+def test_no_more_than_the_allowed_number_of_samples_is_taken(tmp_path: Path) -> None:
+    members = {f"{n}_png": b"" for n in range(MAX_SAMPLES + 1)}
+    with pytest.raises(ImagesTooLarge, match=str(MAX_SAMPLES)):
+        list(read_samples(packed(tmp_path, **members), []))
+    np.savez(tmp_path / "many.npz", x=np.zeros((MAX_SAMPLES + 1, 1, 2, 2), np.float32))
+    with pytest.raises(ImagesTooLarge, match=str(MAX_SAMPLES)):
+        list(read_samples(tmp_path / "many.npz", []))
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 4, 6), (2, 4, 6, 1), (2, 4, 6)])
+def test_arrays_of_any_usual_layout_are_pictures(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    np.savez(tmp_path / "set.npz", x=np.full(shape, 0.5, np.float32), y=np.array([3, 4]))
+    first, second = read_samples(tmp_path / "set.npz", [])
+    assert first.picture is not None and first.picture.shape == (4, 6) and first.picture.max() == 128
+    assert (first.truth, second.truth) == (Truth(3), Truth(4))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"z": np.zeros((2, 4, 4))}, "array x"),
+        ({"x": np.zeros(4)}, "array x"),
+        ({"x": np.zeros((0, 4, 4))}, "array x"),
+        ({"x": np.zeros((2, 4, 4)), "y": np.zeros(3, int)}, "y is not"),
+        ({"x": np.zeros((2, 4, 4)), "y": np.zeros(2)}, "y is not"),
+        ({"x": np.array([[["a"]]], dtype=object)}, "cannot be read"),
+    ],
+)
+def test_arrays_that_are_no_samples_are_refused(tmp_path: Path, arrays: dict[str, Any], said: str) -> None:
+    np.savez(tmp_path / "set.npz", **arrays)
+    with pytest.raises(BadSamples, match=said):
+        list(read_samples(tmp_path / "set.npz", []))
+
+
+# --- the run
+
+
+RESOURCE = {
+    "apiVersion": "neptune.io/v1alpha1",
+    "kind": "JointInferenceService",
+    "metadata": {"name": "digits", "namespace": "default"},
+    "spec": {
+        "edgeWorker": {
+            "name": "e", "model": {"name": "small"}, "nodeName": "edge0",
+            "hardExampleAlgorithm": {"name": "IBT", "parameters": [{"key": "threshold_box", "value": "0.7"}]},
+            "workerSpec": {
+                "scriptDir": "", "scriptBootFile": "", "frameworkType": "onnxruntime", "frameworkVersion": "",
+                "parameters": [{"key": "source", "value": "clip.mp4"}],
+            },
+        },
+        "cloudWorker": {
+            "name": "c", "model": {"name": "big"}, "nodeName": "cloud0",
+            "workerSpec": {
+                "scriptDir": "", "scriptBootFile": "", "frameworkType": "onnxruntime", "frameworkVersion": "",
+                "parameters": [],
+            },
+        },
+    },
+}  # fmt: skip
+
+
+@pytest.fixture
+def desk(parts: Parts, shared_data: Path) -> Calibrations:
+    """Of a service for digits, whose models are there; nothing takes from its queue."""
+    parts.prepare()
+    for name, file in (("small", "digits_small"), ("big", "digits_big")):
+        chunks = [(shared_data / f"models/{file}.onnx").read_bytes()]
+        parts.models.add_upload(USER, name, chunks, now=now())
+    parts.joint.services.create(USER, RESOURCE, now=now())
+    return open_calibrations(parts)
+
+
+def asked(desk: Calibrations, path: Path) -> Calibration:
+    return desk.ask(USER, "default", "digits", path, path.name, now=now())
+
+
+@pytest.fixture
+def digits_set(shared_data: Path) -> Path:
+    return shared_data / "images/digits_test.npz"
+
+
+@pytest.mark.slow
+def test_both_models_answer_and_the_best_setting_goes_into_the_service(
+    desk: Calibrations, digits_set: Path, parts: Parts
+) -> None:
+    made = asked(desk, digits_set)
+    assert made.state is State.WAITING and parts.broker.holds  # it lies in the queue until an actor comes
+    desk.run(made.calibration_id, now=now())
+    ended = desk.get(USER, made.calibration_id)
+    assert (ended.state, ended.progress) == (State.READY, 100), ended.error
+    found = desk.sweep(USER, made.calibration_id)
+    assert found.samples == 899 and found.kind is Kind.ACCURACY and found.cloud_only > 0.96
+    best = best_within(found.settings, 0.5)
+    assert best is not None and best.quality > 0.96
+    desk.apply(USER, made.calibration_id, best, now=now())
+    wanted = parts.joint.services.get(USER, "default", "digits").specification
+    assert wanted.hard_example == best.algorithm and best.parameters.items() <= wanted.hard_example_parameters.items()
+    assert wanted.edge.parameters == {"source": "clip.mp4"}  # all else stays
+    kept = json.loads(b"".join(desk.objects.read(f"calibrations/{made.calibration_id}/answers.json")))
+    assert len(kept["answers"]) == 899
+    assert not list(desk.objects.list(f"calibrations/{made.calibration_id}/samples"))
+
+
+def test_samples_that_cannot_be_read_are_counted(desk: Calibrations, tmp_path: Path) -> None:
+    made = asked(desk, packed(tmp_path, a_png=png(mode="L"), b_png=b"damaged", c_png=png(mode="L")))
+    desk.run(made.calibration_id, now=now())
+    found = desk.sweep(USER, made.calibration_id)
+    assert (found.samples, found.skipped, found.kind) == (2, 1, Kind.LABEL_AGREEMENT)
+
+
+def failed(desk: Calibrations, path: Path) -> dict[str, Any]:
+    made = asked(desk, path)
+    desk.run(made.calibration_id, now=now())
+    ended = desk.get(USER, made.calibration_id)
+    assert ended.state is State.FAILED
+    with pytest.raises(NotReady):
+        desk.sweep(USER, made.calibration_id)
+    return dict(ended.error)
+
+
+def test_a_set_in_which_nothing_can_be_read_fails_with_its_reason(desk: Calibrations, tmp_path: Path) -> None:
+    error = failed(desk, packed(tmp_path, a_png=b"damaged", b_png=b"damaged"))
+    assert error["code"] == "BAD_SAMPLES" and "None of the 2 samples" in error["message"]
+
+
+def test_a_model_that_is_gone_fails_with_its_name(desk: Calibrations, digits_set: Path, parts: Parts) -> None:
+    parts.models.remove(USER, "big")
+    assert "no model 'big'" in failed(desk, digits_set)["message"]
+
+
+def test_a_service_that_is_gone_fails_the_calibration(desk: Calibrations, digits_set: Path, parts: Parts) -> None:
+    made = asked(desk, digits_set)
+    uid = parts.joint.services.delete(USER, "default", "digits", now=now()).uid
+    parts.joint.controller.reconcile(uid, now=now())
+    desk.run(made.calibration_id, now=now())
+    assert desk.get(USER, made.calibration_id).error["code"] == "SERVICE_NOT_FOUND"
+
+
+def test_what_breaks_in_the_actor_is_a_failure_and_no_endless_wait(
+    desk: Calibrations, digits_set: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.joint_inference.calibration.service.RUN", "app.nowhere:run")
+    assert failed(desk, digits_set)["code"]
+
+
+def test_one_that_has_ended_is_not_run_again(desk: Calibrations, tmp_path: Path) -> None:
+    made = asked(desk, packed(tmp_path, a_png=b"damaged"))
+    desk.run(made.calibration_id, now=now())
+    desk.run(made.calibration_id, now=now())
+    assert desk.get(USER, made.calibration_id).state is State.FAILED
+
+
+def test_an_empty_upload_and_an_unknown_service_are_refused_at_once(desk: Calibrations, tmp_path: Path) -> None:
+    (tmp_path / "empty").write_bytes(b"")
+    with pytest.raises(BadSamples, match="No samples"):
+        asked(desk, tmp_path / "empty")
+    with pytest.raises(ServiceNotFound):
+        desk.ask(USER, "default", "other", tmp_path / "empty", "x", now=now())
+
+
+def test_without_redis_nothing_is_left_behind(desk: Calibrations, digits_set: Path) -> None:
+    def start(_: str) -> None:
+        raise ModelmillError("Redis does not answer.")
+
+    desk.start = start
+    with pytest.raises(ModelmillError):
+        asked(desk, digits_set)
+    assert not desk.of_service(USER, "default", "digits") and not list(desk.objects.list("calibrations/"))
+
+
+def test_anothers_calibration_does_not_exist(desk: Calibrations, digits_set: Path) -> None:
+    made = asked(desk, digits_set)
+    with pytest.raises(CalibrationNotFound):
+        desk.get("mallory", made.calibration_id)
+    assert not desk.of_service("mallory", "default", "digits")
+
+
+def test_nobody_may_have_many_under_way(desk: Calibrations, tmp_path: Path) -> None:
+    path = packed(tmp_path, a_png=b"damaged")
+    made = [asked(desk, path) for _ in range(MOST_OPEN)]
+    with pytest.raises(TooMany):
+        asked(desk, path)
+    desk.run(made[0].calibration_id, now=now())
+    assert asked(desk, path)
+
+
+def test_only_the_newest_are_kept(desk: Calibrations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.joint_inference.calibration.service.KEPT", 2)
+    path = packed(tmp_path, a_png=b"damaged")
+    first = asked(desk, path)
+    desk.run(first.calibration_id, now=now())
+    for _ in range(2):
+        asked(desk, path)
+    assert len(desk.of_service(USER, "default", "digits")) == 2
+    assert not list(desk.objects.list(f"calibrations/{first.calibration_id}/"))
+
+
+def test_one_whose_worker_never_came_back_is_lost_after_a_while(desk: Calibrations, digits_set: Path) -> None:
+    made = asked(desk, digits_set)
+    assert not made.is_lost(now()) and made.is_lost(now() + LOST_AFTER + timedelta(seconds=1))
+
+
+def test_a_picture_above_the_limit_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sample_sets, "MAX_PICTURE_BYTES", 20)
+    assert [sample.picture for sample in read_samples(packed(tmp_path, a_png=png()), [])] == [None]

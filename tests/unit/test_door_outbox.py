@@ -1,0 +1,295 @@
+"""What changes with a user reaches the SFTP door: in order, again until it is heard, and never in the user's way."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection
+
+from app.accounts.errors import UserExists
+from app.accounts.model import Role
+from app.accounts.secrets import Keeper
+from app.accounts.service import Accounts
+from app.accounts.service.ledger import Ledger
+from app.accounts_wiring import MIGRATIONS
+from app.homes import store
+from app.homes.door.base import BadDoorPassword, DoorInfo, DoorOff, DoorUnavailable
+from app.homes.door.embedded import EmbeddedDoor
+from app.homes.door.public_keys import BadPublicKey
+from app.homes.door.sftpgo import SftpgoDoor, SftpgoOptions
+from app.homes.model import HomesOptions
+from app.homes.service import Homes, listener
+from app.kit.clock import now
+from app.kit.sql import Database
+from app.kit.sql.migrating import move, upgrade
+from tests.standins.sftpgo import SftpgoStandin
+
+LATER = timedelta(hours=1)
+
+
+@pytest.fixture
+def kicks() -> list[int]:
+    return []
+
+
+@pytest.fixture
+def accounts(database: Database, kicks: list[int]) -> Accounts:
+    made = Accounts(database, Keeper("k"))
+    made.on_change.append(listener(kicks.append))
+    return made
+
+
+@pytest.fixture
+def standin() -> Iterator[SftpgoStandin]:
+    made = SftpgoStandin()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def homes(tmp_path: Path, database: Database, standin: SftpgoStandin) -> Iterator[Homes]:
+    options = SftpgoOptions(standin.url, standin.admin, standin.password, "/private", "door.example", 2022)
+    door = SftpgoDoor(options)
+    yield Homes(HomesOptions(tmp_path / "homes", quota_bytes=9), database, door)
+    door.close()
+
+
+# --- the outbox -------------------------------------------------------------------------------------
+def test_a_user_gets_a_home_and_an_account_at_the_next_pulse(
+    accounts: Accounts, homes: Homes, standin: SftpgoStandin
+) -> None:
+    accounts.users.create("alice", Role.USER, by="admin")
+    assert not homes.door.facts("alice").state.is_done
+    homes.outbox.apply_due(now())
+    assert homes.door.facts("alice").state.is_done
+    assert standin.users["alice"]["quota_size"] == 9  # the installation's
+    assert (homes.options.root / "users" / "alice" / "datasets").is_dir()
+
+
+def test_what_was_undone_is_never_told(accounts: Accounts, homes: Homes, kicks: list[int]) -> None:
+    accounts.users.create("alice", Role.USER, by="admin")
+    kicks.clear()
+    with pytest.raises(UserExists):
+        accounts.users.create("alice", Role.USER, by="admin")
+    assert kicks == []
+    assert homes.outbox.state("alice").waiting == 1
+
+
+def test_a_change_sends_word_of_itself_at_once(accounts: Accounts, homes: Homes, kicks: list[int]) -> None:
+    accounts.users.create("alice", Role.USER, by="admin")
+    (entry_id,) = kicks
+    assert homes.outbox.waiting()[0].entry_id == entry_id
+    homes.outbox.apply_due(now(), entry_id=entry_id)
+    assert homes.outbox.state("alice").is_done
+
+
+def test_word_that_is_here_before_the_transaction_is_done_waits_for_it(
+    homes: Homes, standin: SftpgoStandin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = threading.Event()
+    has_entry = store.has_entry
+
+    def ask(on: Connection, entry_id: int) -> bool:
+        found = has_entry(on, entry_id)
+        asked.set()
+        return found
+
+    monkeypatch.setattr(store, "has_entry", ask)
+    applying = threading.Thread(target=lambda: homes.outbox.apply_due(now(), entry_id=1))
+    with homes.outbox.database.write() as on:
+        store.add_pending(on, "alice", "created", None, "2026-01-01T00:00:00.000Z")
+        applying.start()
+        assert asked.wait(10)
+    applying.join()
+    assert "alice" in standin.users
+
+
+def test_a_door_that_is_away_keeps_nobody_from_making_users_and_hears_all_later_in_order(
+    accounts: Accounts, homes: Homes, standin: SftpgoStandin
+) -> None:
+    standin.is_broken = True
+    accounts.users.create("alice", Role.USER, by="admin")
+    accounts.users.change("alice", by="admin", quota_bytes=5)
+    accounts.users.change("alice", by="admin", is_enabled=False)
+    homes.outbox.apply_due(now())
+    state = homes.door.facts("alice").state
+    assert state.waiting == 3
+    assert "500" in (state.last_error or "")
+    standin.is_broken = False
+    homes.outbox.apply_due(now())
+    assert homes.outbox.state("alice").waiting == 3  # not yet: it was tried a moment ago
+    homes.outbox.apply_due(now() + LATER)
+    assert homes.door.facts("alice").state.is_done
+    assert (standin.users["alice"]["quota_size"], standin.users["alice"]["status"]) == (5, 0)
+
+
+def test_the_pauses_grow(accounts: Accounts, homes: Homes, standin: SftpgoStandin) -> None:
+    standin.is_broken = True
+    accounts.users.create("alice", Role.USER, by="admin")
+    pauses = []
+    for _ in range(3):
+        before = now()
+        homes.outbox.apply_due(now() + 100 * LATER)
+        entry = homes.outbox.waiting()[0]
+        pauses.append(round((store.from_text(entry.next_try_at) - before).total_seconds() / 5))
+    assert pauses == [1, 2, 4]
+
+
+def test_a_door_that_is_away_is_asked_once_a_pass_and_not_for_every_user(
+    accounts: Accounts, homes: Homes, standin: SftpgoStandin
+) -> None:
+    standin.is_broken = True
+    for number in range(5):
+        accounts.users.create(f"user{number}", Role.USER, by="admin")
+    homes.outbox.apply_due(now())
+    assert len([request for request in standin.requests if request[0] == "POST"]) == 1
+
+
+def test_telling_twice_does_no_harm(
+    accounts: Accounts, homes: Homes, standin: SftpgoStandin, database: Database
+) -> None:
+    accounts.users.create("alice", Role.USER, by="admin")
+    entry = homes.outbox.waiting()[0]
+    homes.outbox._tell(entry)  # and then a crash, before it was noted
+    homes.outbox.apply_due(now())
+    accounts.users.delete("alice", by="admin")
+    entry = homes.outbox.waiting()[0]
+    homes.outbox._tell(entry)
+    homes.outbox.apply_due(now())
+    assert standin.users == {}
+    assert homes.outbox.state("alice").is_done
+    assert (homes.options.root / "users" / "alice").is_dir()  # the files are nobody's, and stay
+
+
+def test_an_account_that_was_deleted_in_sftpgo_is_made_again_when_its_user_is_enabled(
+    accounts: Accounts, homes: Homes, standin: SftpgoStandin
+) -> None:
+    accounts.users.create("alice", Role.USER, by="admin")
+    homes.outbox.apply_due(now())
+    standin.users.clear()
+    accounts.users.change("alice", by="admin", is_enabled=False)
+    homes.outbox.apply_due(now())
+    assert homes.outbox.state("alice").is_done
+    accounts.users.change("alice", by="admin", is_enabled=True)
+    homes.outbox.apply_due(now())
+    assert "alice" in standin.users
+
+
+def test_several_at_once_tell_each_change_once(accounts: Accounts, homes: Homes, standin: SftpgoStandin) -> None:
+    for number in range(10):
+        accounts.users.create(f"user{number}", Role.USER, by="admin")
+    threads = [threading.Thread(target=homes.outbox.apply_due, args=(now(),)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    homes.outbox.apply_due(now())
+    assert len(standin.users) == 10
+    assert len([request for request in standin.requests if request[0] == "POST"]) == 10
+
+
+def test_only_one_at_a_time_changes_an_account(homes: Homes) -> None:
+    with homes.outbox.turn("alice"):
+        with pytest.raises(DoorUnavailable), homes.outbox.turn("alice", wait_s=0):
+            pass
+        with homes.outbox.turn("bob", wait_s=0):
+            pass
+    with homes.outbox.turn("alice", wait_s=0):
+        pass
+
+
+def test_users_from_before_there_were_homes_get_theirs(database: Database, homes: Homes, accounts: Accounts) -> None:
+    move(database, MIGRATIONS, "0001")
+    old = Accounts(database, Keeper("k"))
+    old.users.create("alice", Role.USER, by="admin")
+    old.users.create("bob", Role.USER, by="admin", quota_bytes=5)
+    old.users.change("bob", by="admin", is_enabled=False)
+    upgrade(database, MIGRATIONS)
+    assert [(entry.user, entry.event) for entry in homes.outbox.waiting()] == [
+        ("alice", "created"), ("bob", "created"), ("bob", "disabled"),
+    ]  # fmt: skip
+    homes.outbox.apply_due(now())
+    assert homes.outbox.waiting() == []
+
+
+# --- what users and administrators do ---------------------------------------------------------------
+def test_a_one_time_password_is_told_once_and_can_be_asked_for_right_after_the_user_was_made(
+    accounts: Accounts, homes: Homes, standin: SftpgoStandin, database: Database
+) -> None:
+    accounts.users.create("alice", Role.USER, by="admin")
+    password = homes.door.reset_password("alice", by="admin")
+    assert homes.door.facts("alice").needs_new_password
+    assert password not in str(homes.door.facts("alice"))
+    assert password not in str(Ledger(database).entries())
+    homes.door.set_password("alice", "my own password", by="alice")
+    assert standin.logs_in("alice", "my own password")
+    assert [entry.action for entry in Ledger(database).entries(limit=2)] == ["door.password_set", "door.password_reset"]
+
+
+def test_while_the_door_is_away_the_facts_still_come_and_a_password_is_not_set(
+    accounts: Accounts, homes: Homes, standin: SftpgoStandin
+) -> None:
+    accounts.users.create("alice", Role.USER, by="admin")
+    standin.is_broken = True
+    facts = homes.door.facts("alice")
+    assert (facts.keys, facts.needs_new_password) == (None, None)
+    assert facts.info == DoorInfo("door.example", 2022, "alice", "")
+    with pytest.raises(DoorUnavailable):
+        homes.door.reset_password("alice", by="admin")
+
+
+@pytest.mark.parametrize("password", ["short", "x" * 200, "aaaaaaaaaaaaaa", "with\nnew line"])
+def test_a_weak_password_is_refused(accounts: Accounts, homes: Homes, password: str) -> None:
+    accounts.users.create("alice", Role.USER, by="admin")
+    with pytest.raises(BadDoorPassword):
+        homes.door.set_password("alice", password, by="alice")
+
+
+def test_keys_are_kept_in_one_form_and_bad_ones_refused(accounts: Accounts, homes: Homes, tmp_path: Path) -> None:
+    accounts.users.create("alice", Role.USER, by="admin")
+    for kind in ("ed25519", "rsa"):
+        bits = ["-b", "1024"] if kind == "rsa" else []
+        command = ["ssh-keygen", "-q", "-t", kind, *bits, "-N", "", "-C", "my key", "-f", str(tmp_path / kind)]
+        if subprocess.run(command, check=False).returncode:
+            pytest.skip("ssh-keygen is needed")
+    good = (tmp_path / "ed25519.pub").read_text()
+    assert homes.door.set_keys("alice", [f"  {good}\n", good], by="alice") == [good.strip()]
+    assert homes.door.facts("alice").keys == [good.strip()]
+    for bad in (
+        (tmp_path / "ed25519").read_text(), (tmp_path / "rsa.pub").read_text(), "", "ssh-ed25519", "ssh-ed25519 AAAA",
+        f'command="id" {good}', good * 2, "x" * 10000,
+    ):  # fmt: skip
+        with pytest.raises(BadPublicKey):
+            homes.door.set_keys("alice", [bad], by="alice")
+    assert homes.door.facts("alice").keys == [good.strip()]
+
+
+def test_without_a_door_there_are_homes_all_the_same(accounts: Accounts, tmp_path: Path, database: Database) -> None:
+    homes = Homes(HomesOptions(tmp_path / "homes"), database, None)
+    accounts.users.create("alice", Role.USER, by="admin")
+    homes.outbox.apply_due(now())
+    assert homes.files.browse("alice").entries
+    assert not homes.door.is_open
+    with pytest.raises(DoorOff):
+        homes.door.facts("alice")
+
+
+def test_a_disabled_user_is_shut_out_before_the_door_was_told(
+    accounts: Accounts, tmp_path: Path, database: Database
+) -> None:
+    from app.homes.door.embedded.who import Doorbook
+
+    door = EmbeddedDoor(database, host="h", port=1)
+    homes = Homes(HomesOptions(tmp_path / "homes"), database, door)
+    accounts.users.create("alice", Role.USER, by="admin")
+    homes.door.set_password("alice", "my own password", by="alice")
+    book = Doorbook(database)
+    assert book.check("alice", "my own password").account
+    accounts.users.change("alice", by="admin", is_enabled=False)
+    assert book.check("alice", "my own password").account is None
+    assert book.may_stay({"alice"}) == set()

@@ -1,0 +1,454 @@
+"""Who of the line goes to Ray: never more than there is, nobody past the head, and a task that fits does go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.training.model import Claim, Demand, Held, Node, Waiting, WaitingCode
+from app.training.model.gang import Decision, Queued, decide
+
+NOW = "2026-11-21T10:00:00.000Z"
+LATER = "2026-11-21T10:01:00.000Z"
+ONE, TWO, HEAD = "a1", "b2", "c0"
+
+
+def node(name: str, gpus: float = 8, cpus: float = 26, *, free: tuple[float, float] | None = None) -> Node:
+    free_gpus, free_cpus = free or (gpus, cpus)
+    return Node(name, f"10.0.0.{len(name)}", gpus, free_gpus, cpus, free_cpus)
+
+
+def head(cpus: float = 0) -> Node:
+    return replace(node(HEAD, 0, cpus), may_train=False)
+
+
+def slots(nodes: int, gpus: int, driver: float = 1) -> Demand:
+    """As verl's: three CPUs for each GPU."""
+    return Demand(nodes, gpus, 3 * gpus, driver)
+
+
+def queued(demand: Demand, name: str = "t", *, backfill: bool = False, at: str | None = None) -> Queued:
+    return Queued(name, demand, backfill, at)
+
+
+def unclaimed(demand: Demand, name: str = "held") -> Held:
+    return Held(name, demand)
+
+
+def claimed(demand: Demand, on: str, name: str = "held", *, gpus: float | None = None) -> Held:
+    """All of its slots on one node."""
+    found = demand.gpus if gpus is None else gpus
+    return Held(name, demand, Claim({on: found}, {on: 3 * found}))
+
+
+def ask(
+    waiting: Sequence[Queued], nodes: Sequence[Node], held: Sequence[Held] = (), may_start: int | None = None
+) -> Decision:
+    return decide(waiting, held, nodes, now=NOW, may_start=may_start)
+
+
+def reason(waiting: Queued, nodes: Sequence[Node], held: Sequence[Held] = ()) -> Waiting | None:
+    return ask([waiting], nodes, held).reasons.get(waiting.task_id)
+
+
+# --- room ---------------------------------------------------------------------------------------------
+def test_a_task_goes_when_all_it_demands_is_free() -> None:
+    assert ask([queued(slots(1, 8))], [node(ONE), head()]) == Decision(("t",), {})
+
+
+def test_on_a_busy_cluster_it_waits_and_says_how_much_is_free() -> None:
+    full = node(ONE, free=(0, 1))
+    found = reason(queued(slots(1, 8)), [full, head()], [claimed(slots(1, 8), ONE)])
+    assert found == Waiting(WaitingCode.GPUS, {"free": 0, "needed": 8})
+
+
+def test_a_slot_is_whole_on_one_node() -> None:
+    halves = [node(ONE, free=(4, 13)), node(TWO, free=(4, 13))]
+    together = {"free": 8, "needed": 8, "nodes": 1, "per_node": 8}
+    assert reason(queued(slots(1, 8)), halves) == Waiting(WaitingCode.WHOLE_NODES, together)
+    assert reason(queued(slots(2, 4)), halves) is None
+
+
+def test_several_slots_may_share_a_node() -> None:
+    assert reason(queued(slots(2, 4)), [node(ONE)]) is None
+    assert reason(queued(slots(2, 5)), [node(ONE), node(TWO, 4, 26)]) is not None
+
+
+def test_every_slot_needs_its_cpus_beside_its_gpus() -> None:
+    apart = [node(ONE, free=(8, 9)), node(TWO, free=(0, 26))]
+    assert reason(queued(slots(1, 8)), apart) == Waiting(WaitingCode.CPUS, {"free": 9, "needed": 25})
+
+
+def test_cpus_that_are_free_but_not_together_are_said_to_be_so() -> None:
+    halves = [node(ONE, 0, 4), node(TWO, 0, 8, free=(0, 4))]
+    waiting = reason(queued(Demand(1, 0, 6)), halves)
+    assert waiting == Waiting(WaitingCode.CPUS, {"free": 8, "needed": 6, "per_node": 6})
+
+
+def test_the_driver_may_be_on_the_head_and_a_slot_may_not() -> None:
+    exact = node(ONE, 8, 24)
+    assert reason(queued(slots(1, 8)), [exact, head()]) is not None
+    assert reason(queued(slots(1, 8)), [exact, head(1)]) is None
+    assert reason(queued(Demand(1, 0, 2)), [exact, head(64)], [claimed(slots(1, 8), ONE)]) is not None
+
+
+def test_a_driver_goes_where_it_leaves_room_for_the_slots() -> None:
+    nodes = [node(ONE, 4, 16), node(TWO, 4, 17)]
+    assert reason(queued(Demand(2, 2, 8, 10)), nodes) is None, "both slots on one node, the driver on the other"
+
+
+def test_half_a_gpu_of_somebody_else_is_not_rounded_away() -> None:
+    assert reason(queued(slots(1, 8)), [node(ONE, free=(7.5, 26))]) == Waiting(
+        WaitingCode.GPUS, {"free": 7.5, "needed": 8}
+    )
+
+
+@pytest.mark.parametrize(("demand", "code"), [(slots(1, 8), WaitingCode.GPUS), (Demand(1, 0, 2, 1), WaitingCode.CPUS)])
+def test_without_a_node_that_may_train_nothing_is_free(demand: Demand, code: WaitingCode) -> None:
+    needed = demand.gpus or demand.cpus
+    for nodes in ([], [head(8)]):
+        assert reason(queued(demand), nodes) == Waiting(code, {"free": 0, "needed": needed})
+
+
+# --- what active tasks hold ---------------------------------------------------------------------------
+def test_what_was_submitted_and_has_not_claimed_yet_is_kept_for_it() -> None:
+    assert reason(queued(slots(1, 8)), [node(ONE)], [unclaimed(slots(1, 8))]) is not None
+    assert reason(queued(slots(1, 4)), [node(ONE)], [unclaimed(slots(1, 4))]) is None
+
+
+def test_what_is_claimed_is_not_counted_twice() -> None:
+    half = node(ONE, free=(4, 13))
+    assert reason(queued(slots(1, 4)), [half], [claimed(slots(1, 4), ONE)]) is None
+
+
+def test_a_driver_whose_program_has_claimed_is_not_counted_twice() -> None:
+    """Ray says 13 CPUs are used, 12 by the slots: the 13th is its driver's."""
+    assert reason(queued(Demand(1, 4, 13)), [node(ONE, free=(4, 13))], [claimed(slots(1, 4), ONE)]) is None
+    assert reason(queued(Demand(1, 4, 13)), [node(ONE)], [unclaimed(slots(1, 4))]) is None
+    assert reason(queued(Demand(1, 4, 13.5)), [node(ONE)], [unclaimed(slots(1, 4))]) is not None
+
+
+def test_gpus_that_ray_has_back_a_moment_before_the_job_is_over_are_still_held() -> None:
+    back = node(ONE)
+    assert reason(queued(slots(1, 8)), [back], [claimed(slots(1, 8), ONE)]) is not None, "its claim is still listed"
+    assert reason(queued(slots(1, 8)), [back], [unclaimed(slots(1, 8))]) is not None, "or is not any more"
+
+
+def test_a_node_whose_gpus_are_back_too_early_is_not_given_away_while_another_is_taken_by_outsiders() -> None:
+    nodes = [node(ONE, 8, 100), node(TWO, 8, 100, free=(0, 100))]
+    assert reason(queued(slots(1, 8)), nodes, [claimed(slots(1, 8), ONE)]) is not None
+
+
+def test_the_cpus_of_a_driver_are_kept_until_its_program_claims() -> None:
+    nodes = [node(ONE), node(TWO, free=(8, 0))]
+    waiting = unclaimed(slots(1, 1, driver=10))
+    assert reason(queued(Demand(1, 4, 13)), nodes, [waiting]) is None
+    assert reason(queued(Demand(1, 4, 14)), nodes, [waiting]) is not None
+
+
+def test_what_outsiders_use_is_theirs() -> None:
+    shared = node(ONE, free=(2, 8))
+    assert reason(queued(slots(1, 4)), [shared], [claimed(slots(1, 4), ONE)]) is not None
+    assert reason(queued(slots(1, 2)), [shared], [claimed(slots(1, 4), ONE)]) is None
+
+
+def test_the_rest_of_a_slot_is_kept_on_the_node_where_it_was_begun() -> None:
+    nodes = [node(ONE, free=(6, 20)), node(TWO, free=(4, 13))]
+    begun = claimed(slots(1, 8), ONE, gpus=2)
+    assert reason(queued(slots(1, 4)), nodes, [begun]) is None
+    assert reason(queued(slots(2, 4)), nodes, [begun]) is not None
+
+
+def test_the_rest_of_a_slot_is_kept_of_gpus_and_of_cpus_alike() -> None:
+    taken = node(TWO, 8, 100, free=(0, 0))
+    begun = Held("held", slots(1, 8), Claim({ONE: 2}, {ONE: 24}))
+    assert reason(queued(Demand(1, 2, 1)), [node(ONE, 8, 100, free=(6, 76)), taken], [begun]) is not None
+    begun = Held("held", slots(1, 8), Claim({ONE: 8}, {ONE: 6}))
+    assert reason(queued(Demand(1, 0, 3)), [node(ONE, free=(0, 20)), taken], [begun]) is not None
+    assert reason(queued(Demand(1, 0, 2)), [node(ONE, free=(0, 20)), taken], [begun]) is None
+
+
+def test_what_waits_for_a_large_node_keeps_no_small_one() -> None:
+    nodes = [node(ONE, free=(0, 26)), node(TWO, 4, 26)]
+    assert reason(queued(slots(1, 4)), nodes, [unclaimed(slots(1, 8))]) is None
+
+
+def test_a_node_in_debt_of_gpus_has_cpus_to_give_once() -> None:
+    nodes = [node(ONE, free=(0, 26)), node(TWO, free=(0, 0))]
+    line = [queued(Demand(1, 0, 20), "one"), queued(Demand(1, 0, 20), "two")]
+    assert ask(line, nodes, [unclaimed(Demand(1, 8, 0))]).admitted == ("one",)
+
+
+@pytest.mark.parametrize("of", ["GPUs", "CPUs"])
+def test_if_active_tasks_demand_more_than_is_left_of_the_cluster_nobody_joins_them(of: str) -> None:
+    """Nodes were lost: what their tasks yet claim fits nowhere, and small nodes are free."""
+
+    def sized(nodes: int, amount: int) -> Demand:
+        return Demand(nodes, amount, 0) if of == "GPUs" else Demand(nodes, 0, amount)
+
+    def has(name: str, amount: int) -> Node:
+        return node(name, amount, 100) if of == "GPUs" else node(name, 0, amount)
+
+    large = [has(ONE, 8), has(TWO, 8), has("d3", 4)]
+    assert reason(queued(sized(1, 4)), large, [unclaimed(sized(3, 8))]) is not None
+    line = [queued(sized(1, 4), "one"), queued(sized(1, 4), "two")]
+    some = [has(ONE, 8), has("d3", 4), has("e4", 4)]
+    assert ask(line, some, [unclaimed(sized(1, 12))]).admitted == ("one",)
+
+
+def test_whoever_lost_the_race_to_an_outsider_gets_what_is_freed_next() -> None:
+    robbed = [node(ONE, free=(4, 14)), node(TWO, free=(4, 14))]
+    waiting = unclaimed(slots(1, 8))
+    assert reason(queued(slots(1, 4)), robbed, [waiting]) is None, "one node is left to others"
+    assert reason(queued(slots(2, 4)), robbed, [waiting]) is not None
+    assert reason(queued(slots(1, 4)), [node(ONE, free=(4, 13))], [waiting]) is not None
+
+
+def test_a_claim_on_a_lost_node_is_expected_elsewhere() -> None:
+    assert reason(queued(slots(1, 8)), [node(ONE)], [claimed(slots(1, 8), "gone")]) is not None
+
+
+def test_a_slot_not_claimed_yet_is_expected_where_ray_would_put_it() -> None:
+    """On the emptiest node: then the large one does not fit, though there would be a place for both."""
+    nodes = [node(ONE, 4, 13), node(TWO, 8, 26)]
+    assert reason(queued(slots(1, 8)), nodes, [unclaimed(slots(1, 4))]) is not None
+    assert ask([queued(slots(1, 4), "s"), queued(slots(1, 8), "l")], nodes).admitted == ("s",)
+
+
+def test_several_go_at_once_as_far_as_there_is_room() -> None:
+    line = [queued(slots(1, 2), f"t{number}") for number in range(5)]
+    nodes = [node(ONE, 8, 40)]
+    assert ask(line, nodes).admitted == ("t0", "t1", "t2", "t3")
+
+
+# --- the line -----------------------------------------------------------------------------------------
+def test_nobody_passes_the_head_of_the_line() -> None:
+    line = [queued(slots(1, 8), "large"), queued(slots(1, 1), "small"), queued(slots(1, 1), "last")]
+    found = ask(line, [node(ONE, free=(4, 13))])
+    assert found.admitted == ()
+    assert found.reasons["small"] == Waiting(WaitingCode.BEHIND, {"ahead": 1})
+    assert found.reasons["last"] == Waiting(WaitingCode.BEHIND, {"ahead": 2})
+
+
+def test_who_goes_now_is_not_counted_as_ahead() -> None:
+    line = [queued(slots(1, 4), "goes"), queued(slots(1, 8), "head"), queued(slots(1, 1), "next")]
+    found = ask(line, [node(ONE, 8, 40)])
+    assert found.admitted == ("goes",)
+    assert found.reasons["next"].facts == {"ahead": 1}
+
+
+def test_a_head_with_backfill_lets_others_go_ahead() -> None:
+    line = [
+        queued(slots(1, 8), "large", backfill=True), queued(slots(1, 6), "also", backfill=True),
+        queued(slots(1, 2), "small"), queued(slots(1, 8), "strict"), queued(slots(1, 1), "last"),
+    ]  # fmt: skip
+    found = ask(line, [node(ONE, free=(4, 13))])
+    assert found.admitted == ("small",)
+    assert found.reasons["large"] == Waiting(WaitingCode.GPUS, {"free": 2, "needed": 8}), "what is left at the end"
+    assert [found.reasons[name].code for name in ("also", "strict", "last")] == ["GPUS", "GPUS", "BEHIND"]
+
+
+def test_a_retry_that_is_not_due_keeps_its_place_at_the_head() -> None:
+    line = [queued(slots(1, 8), "again", at=LATER), queued(slots(1, 1), "next")]
+    found = ask(line, [node(ONE)])
+    assert found.reasons["again"] == Waiting(WaitingCode.RETRY, {"at": LATER})
+    assert found.admitted == ()
+    assert ask([replace(line[0], backfill=True), line[1]], [node(ONE)]).admitted == ("next",)
+
+
+def test_a_retry_that_is_due_goes() -> None:
+    assert ask([queued(slots(1, 8), at=NOW)], [node(ONE)]).admitted == ("t",)
+
+
+def test_too_large_for_the_cluster_blocks_as_well_and_says_so() -> None:
+    line = [queued(slots(2, 8), "large"), queued(slots(1, 1), "small")]
+    found = ask(line, [node(ONE)])
+    assert found.reasons["large"] == Waiting(WaitingCode.TOO_BIG, {"total": 8, "needed": 16, "of": "GPU"})
+    assert found.admitted == ()
+    assert ask([replace(line[0], backfill=True), line[1]], [node(ONE)]).admitted == ("small",)
+
+
+def test_too_many_cpus_for_the_cluster_are_named() -> None:
+    found = reason(queued(Demand(1, 1, 40)), [node(ONE)])
+    assert found == Waiting(WaitingCode.TOO_BIG, {"total": 26, "needed": 40, "of": "CPU"})
+
+
+@pytest.mark.parametrize(
+    ("demand", "code"), [(Demand(1, 16, 3), WaitingCode.WHOLE_NODES), (Demand(1, 0, 32), WaitingCode.CPUS)]
+)
+def test_what_no_nodes_of_this_cluster_can_give_is_said_to_be_so(demand: Demand, code: WaitingCode) -> None:
+    busy = [node(ONE, free=(0, 0)), node(TWO)]
+    found = reason(queued(demand), busy)
+    assert found is not None
+    assert (found.code, found.facts["never"]) == (code, True)
+
+
+def test_no_more_run_at_once_than_may() -> None:
+    line = [queued(slots(1, 1), f"t{number}", backfill=True) for number in range(3)]
+    found = ask(line, [node(ONE)], [claimed(slots(1, 1), TWO)], may_start=1)
+    assert found.admitted == ("t0",)
+    assert found.reasons["t1"] == Waiting(WaitingCode.MOST_RUNNING, {"most": 2})
+
+
+def test_if_more_run_than_may_the_number_that_may_is_said() -> None:
+    held = [unclaimed(slots(1, 1), f"h{number}") for number in range(5)]
+    found = ask([queued(slots(1, 1))], [node(ONE)], held, may_start=-2)
+    assert found.reasons["t"] == Waiting(WaitingCode.MOST_RUNNING, {"most": 3})
+
+
+# --- whatever the cluster is like ---------------------------------------------------------------------
+COUNTS = st.integers(0, 4)
+DEMANDS = st.builds(Demand, st.integers(1, 3), COUNTS, st.sampled_from([0.0, 0.5, 1, 2, 3]), st.sampled_from([0, 1, 2]))
+TIMES = st.sampled_from([None, NOW, LATER])
+LINES = st.lists(st.tuples(DEMANDS, st.booleans(), TIMES), max_size=5).map(
+    lambda rows: [Queued(f"t{number}", *row) for number, row in enumerate(rows)]
+)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> list[Node]:
+    found = []
+    for number in range(draw(st.integers(0, 3))):
+        gpus, cpus = draw(COUNTS), draw(st.integers(0, 8))
+        free = draw(st.integers(0, gpus)), draw(st.integers(0, cpus))
+        found.append(replace(node(f"n{number}", gpus, cpus, free=free), may_train=draw(st.integers(0, 3)) > 0))
+    return found
+
+
+@st.composite
+def holders(draw: st.DrawFn) -> list[Held]:
+    """Claims of any kind: none, half of it, more than it asked for, of nodes that are gone."""
+    amounts = st.dictionaries(st.sampled_from(["n0", "n1", "n2", "gone"]), COUNTS.map(float), max_size=3)
+    demands = draw(st.lists(DEMANDS, max_size=3))
+    return [
+        Held(f"h{number}", demand, draw(st.builds(Claim, amounts, amounts))) for number, demand in enumerate(demands)
+    ]
+
+
+@given(LINES, holders(), clusters(), st.none() | st.integers(-1, 3))
+@settings(max_examples=600, deadline=None)
+def test_the_demands_of_active_tasks_never_exceed_what_the_nodes_have(
+    line: list[Queued], held: list[Held], nodes: list[Node], may_start: int | None
+) -> None:
+    admitted = demands(line, ask(line, nodes, held, may_start))
+    before, now = [one.demand for one in held], [*(one.demand for one in held), *admitted]
+    gpus = sum(one.total_gpus for one in nodes if one.may_train)
+    cpus = sum(one.total_cpus for one in nodes)
+    assert sum(one.gpus for one in now) <= max(gpus, sum(one.gpus for one in before))
+    assert sum(one.cpus for one in now) <= max(cpus, sum(one.cpus for one in before)) + 1e-9
+    assert may_start is None or len(admitted) <= max(0, may_start)
+
+
+@given(LINES, holders(), clusters())
+@settings(max_examples=600, deadline=None)
+def test_those_admitted_find_places_together_in_what_ray_says_is_free(
+    line: list[Queued], held: list[Held], nodes: list[Node]
+) -> None:
+    assert can_place(demands(line, ask(line, nodes, held)), free_of(nodes))
+
+
+@given(LINES, holders(), clusters())
+def test_nobody_is_admitted_behind_one_that_waits_without_backfill(
+    line: list[Queued], held: list[Held], nodes: list[Node]
+) -> None:
+    found = ask(line, nodes, held)
+    is_over = False
+    for one in line:
+        assert (one.task_id in found.admitted) is not (one.task_id in found.reasons)
+        assert not (is_over and one.task_id in found.admitted)
+        is_over = is_over or (one.task_id in found.reasons and not one.backfill)
+    assert list(found.admitted) == sorted(found.admitted)
+
+
+@given(LINES, holders(), clusters(), st.randoms())
+def test_the_decision_does_not_depend_on_the_order_in_which_ray_lists_its_nodes(
+    line: list[Queued], held: list[Held], nodes: list[Node], chance: object
+) -> None:
+    shuffled = list(nodes)
+    chance.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert ask(line, shuffled, held) == ask(line, nodes, held)
+
+
+@given(DEMANDS, clusters())
+@settings(max_examples=600, deadline=None)
+def test_alone_in_the_line_with_nobody_active_it_goes_if_and_only_if_it_can_be_placed(
+    demand: Demand, nodes: list[Node]
+) -> None:
+    assert bool(ask([queued(demand)], nodes).admitted) is can_place([demand], free_of(nodes))
+
+
+@given(LINES, st.lists(DEMANDS, max_size=3), clusters())
+@settings(max_examples=600, deadline=None)
+def test_ray_places_all_that_were_submitted_in_the_order_of_the_line(
+    line: list[Queued], before: list[Demand], nodes: list[Node]
+) -> None:
+    """Those that have not claimed yet come first. Where they fit, those admitted after them fit as well."""
+    line = [replace(one, demand=replace(one.demand, driver_cpus=0)) for one in line]
+    before = [replace(demand, driver_cpus=0) for demand in before]
+    held = [unclaimed(demand, f"h{number}") for number, demand in enumerate(before)]
+    found = ask(line, nodes, held)
+    simulated = Ray(nodes)
+    if all(simulated.claim(demand) for demand in before):
+        assert all(simulated.claim(demand) for demand in demands(line, found))
+
+
+def demands(line: Sequence[Queued], decision: Decision) -> list[Demand]:
+    return [one.demand for one in line if one.task_id in decision.admitted]
+
+
+# --- other ways to the same: by trying all places, and as Ray goes about it ---------------------------
+Free = tuple[tuple[float, float, bool], ...]
+
+
+def free_of(nodes: Sequence[Node]) -> Free:
+    return tuple((one.free_gpus, one.free_cpus, one.may_train) for one in nodes)
+
+
+def can_place(wanted: Sequence[Demand], free: Free) -> bool:
+    """Try every place of every slot and driver."""
+    pieces = []
+    for one in wanted:
+        pieces += [(float(one.gpus_per_node), float(one.cpus_per_node), True)] * one.nodes
+        pieces += [(0.0, float(one.driver_cpus), False)] if one.driver_cpus else []
+    return _try(tuple(sorted(pieces, reverse=True)), free, {})
+
+
+def _try(pieces: tuple[tuple[float, float, bool], ...], free: Free, known: dict[object, bool]) -> bool:
+    if not pieces:
+        return True
+    if (pieces, free) not in known:
+        gpus, cpus, is_slot = pieces[0]
+        known[pieces, free] = any(
+            _try(pieces[1:], (*free[:at], (has_gpus - gpus, has_cpus - cpus, trains), *free[at + 1 :]), known)
+            for at, (has_gpus, has_cpus, trains) in enumerate(free)
+            if has_gpus >= gpus and has_cpus >= cpus and (trains or not is_slot)
+        )
+    return known[pieces, free]
+
+
+class Ray:
+    """Its placement groups with STRICT_PACK: the node with the best LeastResourceScorer, the first of equals."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.free = [[one.free_gpus, one.free_cpus, one.may_train] for one in nodes]
+
+    def claim(self, demand: Demand) -> bool:
+        return all([self._pack(demand) for _ in range(demand.nodes)])
+
+    def _pack(self, demand: Demand) -> bool:
+        gpus, cpus = demand.gpus_per_node, demand.cpus_per_node
+        fitting = [at for at, (g, c, trains) in enumerate(self.free) if trains and g >= gpus and c >= cpus]
+        if not fitting:
+            return False
+        best = max(fitting, key=lambda at: self._score(at, gpus, cpus))
+        self.free[best][0] -= gpus
+        self.free[best][1] -= cpus
+        return True
+
+    def _score(self, at: int, gpus: float, cpus: float) -> float:
+        pairs = zip(self.free[at][:2], (gpus, cpus), strict=True)
+        return sum((has - wanted) / has for has, wanted in pairs if wanted)

@@ -1,0 +1,168 @@
+"""The pure side of data homes: names of users, names of files, what may go where, when things go."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.homes import names
+from app.homes.errors import PathRefused
+from app.homes.model import (
+    HOME_FOLDERS,
+    Due,
+    HomesOptions,
+    Retention,
+    check_may_enter,
+    check_may_leave,
+    check_user,
+    removed_at,
+    stamped,
+)
+
+ENDED = datetime(2026, 11, 20, 12, tzinfo=UTC)
+file_names = st.binary(min_size=1, max_size=40).filter(lambda b: b not in (b".", b"..") and not set(b) & {0, 0x2F})
+texts = st.text(st.sampled_from("ab./\\x2f０．‥\u202e\u200b\0 \n\ud800é資") | st.characters(), max_size=30)
+
+
+@pytest.mark.parametrize("name", ["local", "alice", "a.b-c_9", "x" * 32])
+def test_a_user_may_be_called_so(name: str) -> None:
+    assert HomesOptions(Path("/x")).logical(check_user(name)) == f"/private/users/{name}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        ".",
+        "..",
+        "a/b",
+        "../x",
+        "Alice",
+        "9a",
+        ".a",
+        "-a",
+        "common",
+        "root",
+        "users",
+        "a\n",
+        "a b",
+        "ａ",
+        "é",
+        "x" * 33,
+        "a\0b",
+    ],
+)
+def test_a_user_may_not_be_called_so(name: str) -> None:
+    with pytest.raises(PathRefused, match="user"):
+        HomesOptions(Path("/x")).logical(name)
+
+
+@pytest.mark.parametrize(
+    ("after", "due"),
+    [
+        (timedelta(days=-1), Due.JOBS),
+        (timedelta(days=2, hours=23), Due.JOBS),
+        (timedelta(days=3), Due.TRASH),
+        (timedelta(days=9, hours=23), Due.TRASH),
+        (timedelta(days=10), Due.NOWHERE),
+        (timedelta(days=400), Due.NOWHERE),
+    ],
+)
+def test_a_jobs_folder_goes_to_the_trash_after_three_days_and_seven_later_for_good(after: timedelta, due: Due) -> None:
+    assert Retention().due(ENDED, ENDED + after) is due
+
+
+def test_the_folder_of_a_job_that_has_not_ended_stays() -> None:
+    assert Retention().due(None, ENDED + timedelta(days=4000)) is Due.JOBS
+
+
+def test_the_days_are_settings() -> None:
+    retention = Retention(trash_after=timedelta(hours=1), purge_after=timedelta(hours=2))
+    assert retention.trash_at(ENDED) == ENDED + timedelta(hours=1)
+    assert retention.purge_at(ENDED) == ENDED + timedelta(hours=3)
+    assert retention.due(ENDED, retention.purge_at(ENDED)) is Due.NOWHERE
+    assert not retention.is_stale(ENDED, ENDED + timedelta(minutes=119))
+    assert retention.is_stale(ENDED, ENDED + timedelta(hours=2))
+
+
+@pytest.mark.parametrize("path", ["", *HOME_FOLDERS])
+def test_the_folders_that_make_a_home_stay(path: str) -> None:
+    with pytest.raises(PathRefused):
+        check_may_leave(names.from_text(path))
+
+
+@pytest.mark.parametrize("path", ["jobs/j1", "trash/jobs/j1", "trash/files/x", "datasets/a", "tmp/x", "of-mine"])
+def test_what_lies_in_them_may_go(path: str) -> None:
+    check_may_leave(names.from_text(path))
+
+
+@pytest.mark.parametrize(
+    "path", ["", "datasets", "models", "jobs/x", "jobs/j1/x", "trash/x", "trash/files/x", "tmp/x", "x"]
+)
+def test_nothing_is_put_where_it_would_be_cleared_away(path: str) -> None:
+    with pytest.raises(PathRefused):
+        check_may_enter(names.from_text(path))
+
+
+@given(name=file_names)
+def test_a_name_in_the_trash_fits_and_tells_when_it_was_removed(name: bytes) -> None:
+    moment = datetime(2026, 11, 20, 12, 30, 15, 123456, tzinfo=UTC)
+    for long in (os.fsdecode(name), os.fsdecode(name * 7)[-255:], "資" * 85):
+        kept = stamped(long, moment)
+        assert len(os.fsencode(kept)) <= 255
+        assert removed_at(kept) == moment
+        assert long.endswith(kept.split("-", 1)[1])
+
+
+@pytest.mark.parametrize("name", ["", "x", "-", "2026-11-20", "20261120T123015Z-x", "20261340T123015000000Z-x"])
+def test_other_names_in_the_trash_tell_no_time(name: str) -> None:
+    assert removed_at(name) is None
+
+
+@given(name=file_names)
+def test_every_name_a_disk_can_hold_has_a_text_that_leads_back_to_it(name: bytes) -> None:
+    text = names.to_text(os.fsdecode(name))
+    assert names.from_text(text) == [os.fsdecode(name)]
+    text.encode()  # fits into JSON and a page
+
+
+def test_names_that_only_look_alike_are_shown_apart() -> None:
+    assert names.to_text("a\u202egnp.exe") == "a\\xe2\\x80\\xaegnp.exe"
+    assert names.to_text("a\\x2fb") == "a\\x5cx2fb"
+    assert names.to_text(os.fsdecode(b"\xff.npz")) == "\\xff.npz"
+    assert names.to_text("資料（一）.csv") == "資料（一）.csv"
+
+
+@given(text=texts)
+def test_whatever_text_is_taken_as_a_path_names_something_below(text: str) -> None:
+    try:
+        taken = names.from_text(text)
+    except PathRefused:
+        return
+    for name in taken:
+        assert name not in ("", ".", "..")
+        assert not set(name) & {"/", "\0"}
+        assert len(os.fsencode(name)) <= 255
+    assert os.path.normpath("/".join(taken)) == ("/".join(taken) or ".")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["..", "a/../b", "\\x2e\\x2e", "a//b", "//a", "a/", "\\x2fetc", "a\\x00", "a\\b", "．．/a", "a／b", "x" * 256],
+)
+def test_tricks_in_a_text_are_refused(text: str) -> None:
+    with pytest.raises(PathRefused, match="path"):
+        names.from_text(text)
+
+
+@pytest.mark.parametrize(
+    "name", ["a\u202eb", "a\u200b", "a\n", "a\\b", "．．", "a⁄b", " a", "a ", os.fsdecode(b"\xff")]
+)
+def test_such_names_are_not_given(name: str) -> None:
+    with pytest.raises(PathRefused):
+        names.check_new_name(name)

@@ -1,0 +1,140 @@
+"""How much a home may hold: where an upload ends, what counts, when it is measured."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.homes.errors import QuotaExceeded
+from app.homes.files import HomeFiles
+from app.homes.model import HomesOptions
+from app.homes.quota import Ledger
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "private"
+
+
+@pytest.fixture
+def files(root: Path) -> HomeFiles:
+    """Seven bytes are there already."""
+    made = HomeFiles(HomesOptions(root))
+    made.create("alice")
+    (root / "users/alice/jobs/weights").write_bytes(b"weights")
+    return made
+
+
+@pytest.fixture
+def home(root: Path, files: HomeFiles) -> Path:
+    return root / "users" / "alice"
+
+
+def content(files: HomeFiles, path: str) -> bytes:
+    return b"".join(files.read("alice", path))
+
+
+def put(files: HomeFiles, path: str, data: bytes, *, quota_bytes: int | None = None, replace: bool = False) -> None:
+    files.write("alice", path, [data], quota_bytes=quota_bytes, replace=replace)
+
+
+def everything_below(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def test_an_upload_beyond_the_quota_ends_in_the_middle_and_leaves_nothing(files: HomeFiles, home: Path) -> None:
+    sent = []
+
+    def chunks() -> Iterator[bytes]:
+        for number in range(100):
+            sent.append(number)
+            yield b"x" * 10
+
+    before = everything_below(home)
+    with pytest.raises(QuotaExceeded) as raised:
+        files.write("alice", "datasets/d", chunks(), quota_bytes=57)
+    assert raised.value.status == 413
+    assert raised.value.detail["quota_bytes"] == 57
+    assert len(sent) == 6  # the seven bytes of weights are in the home already
+    assert everything_below(home) == before
+    put(files, "datasets/d", b"x" * 50, quota_bytes=57)
+    with pytest.raises(QuotaExceeded):
+        put(files, "datasets/e", b"x", quota_bytes=57)
+
+
+def test_the_quota_of_the_installation_holds_for_who_has_none_and_zero_is_none(root: Path, files: HomeFiles) -> None:
+    files = HomeFiles(HomesOptions(root, quota_bytes=10))
+    with pytest.raises(QuotaExceeded):
+        put(files, "datasets/d", b"x" * 20)
+    put(files, "datasets/d", b"x" * 20, quota_bytes=100)
+    put(files, "datasets/e", b"x" * 20, quota_bytes=0)
+    assert files.usage("alice").quota_bytes == 10
+
+
+def test_a_file_that_is_replaced_makes_room_for_its_successor(files: HomeFiles) -> None:
+    put(files, "datasets/d", b"x" * 50, quota_bytes=60)
+    put(files, "datasets/d", b"x" * 52, quota_bytes=60, replace=True)
+    assert files.usage("alice").total_bytes == 59
+    with pytest.raises(QuotaExceeded):
+        put(files, "datasets/d", b"x" * 54, quota_bytes=60, replace=True)
+    assert content(files, "datasets/d") == b"x" * 52
+    assert files.usage("alice").total_bytes == 59
+
+
+def test_two_uploads_at_once_do_not_pass_the_quota_together(files: HomeFiles, home: Path) -> None:
+    both = threading.Barrier(2, timeout=30)
+    ends: list[object] = []
+
+    def upload(name: str) -> None:
+        def chunks() -> Iterator[bytes]:
+            yield b"x" * 40
+            both.wait()
+            yield b"x" * 40
+
+        try:
+            ends.append(files.write("alice", f"datasets/{name}", chunks(), quota_bytes=7 + 130))
+        except QuotaExceeded as error:
+            ends.append(error)
+
+    threads = [threading.Thread(target=upload, args=(name,)) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(isinstance(end, QuotaExceeded) for end in ends) == 1
+    assert len(list((home / "datasets").iterdir())) == 1
+    assert list((home / "tmp").iterdir()) == []
+    assert files.usage("alice").total_bytes == 7 + 80
+
+
+def test_usage_is_measured_again_after_its_time(root: Path, files: HomeFiles, home: Path) -> None:
+    clock = [0.0]
+    files = HomeFiles(HomesOptions(root), ledger=Ledger(10, lambda: clock[0]))
+    assert files.usage("alice").total_bytes == 7
+    put(files, "models/m", b"12345")
+    (home / "datasets" / "by-sftp").write_bytes(b"x" * 100)
+    (home / "loose").write_bytes(b"xxx")
+    assert files.usage("alice").total_bytes == 12
+    clock[0] = 10.0
+    usage = files.usage("alice")
+    assert usage.total_bytes == 115
+    assert usage.folders == {"": 3, "code": 0, "datasets": 100, "jobs": 7, "models": 5, "tmp": 0, "trash": 0}
+
+
+def test_a_home_that_takes_long_to_measure_is_measured_less_often() -> None:
+    clock = [0.0]
+    measured = []
+
+    def measure() -> dict[str, int]:
+        measured.append(clock[0])
+        clock[0] += 5
+        return {"": 1}
+
+    ledger = Ledger(10, lambda: clock[0])
+    for moment in (0.0, 54.0, 56.0):
+        clock[0] = max(clock[0], moment)
+        ledger.usage("alice", 0, measure)
+    assert measured == [0.0, 56.0]

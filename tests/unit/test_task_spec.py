@@ -1,0 +1,371 @@
+"""What a user sends becomes a spec, or an error that says where it is wrong; never anything else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.kit.errors import ModelmillError, TooLarge
+from app.training.errors import BadSpec, UnreadableSpec
+from app.training.model import Workload
+from app.training.spec import MAX_SPEC_BYTES, ConvertSpec, TaskSpec, read_spec, write_spec
+from app.training.spec.overrides import OURS
+
+SCRIPT = "workload: script\ncode_path: /private/common/code/digits\n"
+SFT = "workload: sft\nmodel_id: Qwen/Qwen2.5-0.5B\ntrain_file: /private/common/d\nn_gpus_per_node: 1\n"
+PPO = SFT.replace("sft", "ppo") + "val_file: /private/common/v\n"
+
+
+def read(text: str) -> TaskSpec:
+    return read_spec(text.encode())[0]
+
+
+def problems(text: str) -> dict[str, str]:
+    """Field → what is wrong with it. That the message names the first of them is checked in passing."""
+    with pytest.raises(BadSpec) as raised:
+        read(text)
+    found = raised.value.detail["problems"]
+    assert raised.value.status == 422
+    assert raised.value.hint
+    assert raised.value.message == f"{found[0]['at']}: {found[0]['problem']}"
+    return {problem["at"]: problem["problem"] for problem in found}
+
+
+def unreadable(body: str | bytes) -> str:
+    with pytest.raises(UnreadableSpec) as raised:
+        read_spec(body if isinstance(body, bytes) else body.encode())
+    assert raised.value.status == 400
+    return raised.value.message
+
+
+# --- what is read -----------------------------------------------------------------------------------
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_the_text_is_given_back_byte_for_byte(line_end: str) -> None:
+    body = f"# mine\n{SCRIPT}\nname: '數字'   # trailing\n\n".replace("\n", line_end).encode()
+    spec, text = read_spec(body)
+    assert text.encode() == body
+    assert spec.name == "數字"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_field_but_of_the_text() -> None:
+    spec, text = read_spec(b"\xef\xbb\xbf" + SCRIPT.encode())
+    assert spec.workload is Workload.SCRIPT
+    assert text.startswith("\ufeff")
+
+
+@pytest.mark.parametrize("content_type", ["", "application/json; charset=utf-8", "application/x-www-form-urlencoded"])
+def test_json_is_told_by_its_type_or_by_its_brace(content_type: str) -> None:
+    body = json.dumps({"workload": "script", "code_path": "/private/common/code/digits"}).encode()
+    assert read_spec(b" \n" + body, content_type=content_type)[0] == read(SCRIPT)
+
+
+def test_what_is_said_to_be_json_is_not_read_as_yaml() -> None:
+    with pytest.raises(UnreadableSpec, match="line 1, column 1"):
+        read_spec(SCRIPT.encode(), content_type="application/json")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-6", 1e-6), ("1.5E+3", 1500.0), (".5", 0.5), ("-3", -3), ("1_000", 1000), ("0x10", 16), ("yes", True),
+        ("off", False), ("True", True), ("~", None), ("", None), ("'1e-6'", "1e-6"), ('"no"', "no"),
+        ("2026-11-20", "2026-11-20"), ("1:30", "1:30"), ("007", "007"), ("bf16", "bf16"), ("1e-6x", "1e-6x"),
+    ],
+)  # fmt: skip
+def test_scalars_are_read_as_verl_reads_its_own_files(text: str, value: Any) -> None:
+    found = read(f"{SFT}overrides:\n  a.b: {text}\n").overrides["a.b"]
+    assert (found, type(found)) == (value, type(value))
+
+
+# --- what is no spec at all -------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "empty"), ("   \n# nothing\n", "empty"), ("---\n", "empty"), ("- a\n- b", "no list of fields"),
+        ("script", "no list of fields"), ("42", "no list of fields"),
+        ("workload: ppo: grpo", "line 1, column 14"), ("a: 1\n\tb: 2", "line 2"), ("a: [1, 2", "line 1"),
+        ("a: 1\nb: {x: 'y\n", "line 3"), ('a: "\\q"', "line 1, column 6"),
+        ("a: &x 1", "anchors"), ("a: *x", "anchors"), ("<<: *x\na: 1", "anchors"), ("&x a: 1", "anchors"),
+        ("a: !!python/object/apply:os.system ['id']", "tags"), ("!!map {a: 1}", "tags"), ("a: !!int '3'", "tags"),
+        ("a: ! b", "tags"), ("%TAG ! tag:evil,2026:\n---\na: 1", "tags"),
+        ("a: 1\na: 2", "line 2, column 1: the key 'a' is there twice"), ("a: {b: 1, 'b': 2}", "twice"),
+        ("1: x", "a key must be a text"), ("null: x", "a key must be a text"), ("[a]: x", "a key must be a text"),
+        ("? {a: b}\n: x", "a key must be a text"), ("a: 1\n---\nb: 1", "more than one document"),
+        ("a: 1\n...\n---\n", "more than one document"), ("a: x\0y", "line 1, column 5: U+0000"),
+        ("a: 1\nbc: \x07", "line 2, column 5: U+0007"), ('a: "\\UFFFFFFFF"', "out of range"),
+        ('a: "\\U00110000"', "out of range"), (f"%YAML 1.{'9' * 5000}\n---\na: 1", "out of range"),
+        ("%YAML 3.0\n---\na: 1", "line 1"), ("a: " + "[" * 30 + "]" * 30, "nested"), ("[" * 30_000, "nested"),
+        ("? " * 15_000, "nested"), ("- " * 15_000, "nested"), ("{a: " * 10_000, "not JSON"),
+        (f"a: [{'1,' * 9000}]", "parts"), ('{"a": 1, "a": 2}', "twice"), ('{"a": {"b": 1, "b": 2}}', "twice"),
+        ('{"a": 1} x', "line 1, column 10"),
+        ('{"a":\n  nope}', "line 2, column 3"), ('{"a":' + "[" * 30_000, "nested"), ('{"a": ' + "9" * 5000 + "}",
+        "JSON"),
+        ('{"a": ' + "[" * 25 + "]" * 25 + "}", "nested"), ('{"a": "x\0y"}', "control character"),
+    ],
+)  # fmt: skip
+def test_what_is_no_plain_text_of_fields_is_refused_and_the_place_is_named(text: str, problem: str) -> None:
+    assert problem in unreadable(text)
+
+
+def test_a_bomb_of_aliases_is_refused_before_it_grows() -> None:
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"{new}: &{new} [{', '.join(['*' + old] * 9)}]" for old, new in zip("abcdefgh", "bcdefghi", strict=True)]
+    assert "anchors" in unreadable("\n".join(lines))
+
+
+def test_bytes_that_are_not_utf_8_are_refused() -> None:
+    assert "byte 9" in unreadable(b"name: 'a\n\xff'")
+    unreadable(SCRIPT.encode("utf-16"))
+
+
+def test_a_spec_of_64_kib_is_read_and_one_byte_more_is_not() -> None:
+    body = (SCRIPT + "#").encode().ljust(MAX_SPEC_BYTES, b"x")
+    assert read_spec(body)[0] == read(SCRIPT)
+    with pytest.raises(TooLarge):
+        read_spec(body + b"x")
+    with pytest.raises(TooLarge):
+        read_spec(b"[" * (1 << 20))
+
+
+# --- wrong values -----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("line", "at"),
+    [
+        ("nnodes: '2'", "nnodes"), ("nnodes: true", "nnodes"), ("nnodes: 1.5", "nnodes"), ("nnodes: 0", "nnodes"),
+        ("nnodes: 65", "nnodes"), ("nnodes: 2026-01-01", "nnodes"), ("nnodes: [1]", "nnodes"), ("nnodes:", "nnodes"),
+        (f"nnodes: {'9' * 90}", "nnodes"), ("cpus_per_gpu: .nan", "cpus_per_gpu"), ("cpus_per_gpu: .inf",
+        "cpus_per_gpu"),
+        ("cpus_per_gpu: 1e999", "cpus_per_gpu"), ("cpus_per_gpu: 0", "cpus_per_gpu"), ("cpus_per_gpu: '1'",
+        "cpus_per_gpu"),
+        ("cpus_per_gpu: true", "cpus_per_gpu"), ("backfill: 1", "backfill"), ("backfill: 'yes'", "backfill"),
+        ("name: 3", "name"), ("name: {a: b}", "name"), (f"name: {'x' * 201}", "name"), ('name: "a\\0b"', "name"),
+        ('name: "a\\nb"', "name"), ('name: "\\u202Etxt"', "name"), ('name: "\\uD800"', "name"),
+        ("model_id: ../../etc", "model_id"), ("model_id: a/b/c", "model_id"), ("model_id: /x", "model_id"),
+        ("model_id: a..b", "model_id"), ("model_id: 'a\n'", "model_id"), ("model_id: a b", "model_id"),
+        ("model_id: '$(x)'", "model_id"),
+        ("train_file: ''", "train_file"), ('train_file: "/private/${oc.env:HOME}/d"', "train_file"),
+        ("code_path: '/private/common/${x}'", "code_path"),
+        ("max_wait_s: 0", "max_wait_s"), ("restart_on_infra: 6", "restart_on_infra"), ("save_freq: 0", "save_freq"),
+        ("save_freq: -2", "save_freq"), ("total_epochs: 0", "total_epochs"), ("n_gpus_per_node: 0", "n_gpus_per_node"),
+        ("n_gpus_per_node: 17", "n_gpus_per_node"), ("workload: dpo", "workload"), ("workload: SFT", "workload"),
+        ("unknown: 1", "unknown"), ("<<: {nnodes: 2}", "<<"), ("convert: {model: m.onnx}", "convert.images"),
+        ("convert: yes", "convert"), ("overrides: [a]", "overrides"), ("overrides: {a.b: [1]}", "overrides.a.b"),
+        ("overrides: {a.b: {c: 1}}", "overrides.a.b"), ("overrides: {a.b: .nan}", "overrides.a.b"),
+        ("overrides: {a.b: '${oc.env:TOKEN}'}", "overrides.a.b"), ("overrides: {a.b: \"x\\ny\"}", "overrides.a.b"),
+        (f"overrides: {{a.b: '{'x' * 1001}'}}", "overrides.a.b"), (f"overrides: {{a.b: {1 << 64}}}", "overrides.a.b"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_refused_by_the_name_of_its_field(line: str, at: str) -> None:
+    name = line.partition(":")[0]
+    rest = "".join(f"{kept}\n" for kept in SFT.splitlines() if not kept.startswith(f"{name}:"))
+    assert list(problems(f"{rest}{line}\n")) == [at]
+
+
+def test_half_a_character_is_refused_wherever_it_stands() -> None:
+    body = {"workload": "script", "convert": {"images": "p", "options": {"a": ["ok", "\ud800"], "b\udfff": 1}}}
+    with pytest.raises(BadSpec) as raised:
+        read_spec(json.dumps(body).encode())
+    assert [p["at"] for p in raised.value.detail["problems"]] == ["convert.options.a.1", "convert.options"]
+    json.dumps(raised.value.to_dict(), ensure_ascii=False).encode()
+
+
+# --- which fields go together -----------------------------------------------------------------------
+@pytest.mark.parametrize("workload", ["ppo", "grpo", "sft"])
+def test_each_problem_of_a_bare_verl_task_names_its_field(workload: str) -> None:
+    needs_validation = ["val_file"] if workload != "sft" else []
+    assert list(problems(f"workload: {workload}")) == ["model_path", "train_file", *needs_validation, "n_gpus_per_node"]
+
+
+def test_a_script_needs_its_folder_and_runs_on_one_node() -> None:
+    assert list(problems("workload: script\nnnodes: 2")) == ["code_path", "nnodes"]
+
+
+def test_a_model_is_named_once() -> None:
+    assert "either" in problems(SFT + "model_path: /private/common/models/m")["model_path"]
+    assert read(SFT.replace("model_id: Qwen/Qwen2.5-0.5B", "model_path: /private/common/m")).model_id is None
+
+
+def test_a_bad_model_id_is_not_called_a_missing_one_too() -> None:
+    assert list(problems(SFT.replace("Qwen/Qwen2.5-0.5B", "'?'"))) == ["model_id"]
+
+
+@pytest.mark.parametrize("line", ["program: other.py", "args: [--fast]", "cpus: 2"])
+def test_what_is_for_scripts_is_refused_for_verl(line: str) -> None:
+    assert problems(f"{PPO}{line}") == {line.partition(":")[0]: "ppo has none"}
+    read(f"{SCRIPT}{line}")
+
+
+@pytest.mark.parametrize(
+    "line", ["model_id: gpt2", "cpus_per_gpu: 2", "total_epochs: 1", "total_training_steps: 1", "save_freq: 1",
+             "test_freq: 1", "overrides: {a.b: 1}"],
+)  # fmt: skip
+def test_what_is_for_verl_is_refused_for_scripts(line: str) -> None:
+    assert problems(f"{SCRIPT}{line}") == {line.partition(":")[0]: "script has none"}
+
+
+def test_sft_cannot_validate_without_a_file_to_do_it_with() -> None:
+    assert list(problems(f"{SFT}test_freq: 5")) == ["test_freq"]
+    assert read(f"{SFT}test_freq: -1").test_freq == -1
+    assert read(f"{SFT}test_freq: 5\nval_file: /private/common/v").test_freq == 5
+
+
+@pytest.mark.parametrize("program", ["../x.py", "a/b.py", "", ".hidden", "-c", "x y.py", "x;id", "$(id)", "x\\y"])
+def test_a_program_is_the_plain_name_of_a_file(program: str) -> None:
+    assert list(problems(f"{SCRIPT}program: {json.dumps(program)}")) == ["program"]
+
+
+@pytest.mark.parametrize(
+    "word", ["/etc/passwd", "--data=/private/users/bob/d", "../../bob", "a/../b", "x:/y", "file:///x", "~", "~bob/x",
+             "--in ~/x", "['/x']", "..", "a,/b"],
+)  # fmt: skip
+def test_an_argument_that_names_a_path_is_refused(word: str) -> None:
+    assert list(problems(f"{SCRIPT}args: {json.dumps([word])}")) == ["args.0"]
+    assert list(problems(f"{SFT}overrides: {json.dumps({'a.b': word})}")) == ["overrides.a.b"]
+
+
+@pytest.mark.parametrize(
+    "word", ["--epochs=5", "Qwen/Qwen2.5", "either / or", "1.5", "a..b", "$(id)", "模型", "", "x~y", "x/"]
+)
+def test_other_arguments_are_fine(word: str) -> None:
+    assert read(f"{SCRIPT}args: {json.dumps([word])}").args == [word]
+
+
+def test_the_command_line_has_room_for_what_is_passed_on() -> None:
+    assert list(problems(f"{SCRIPT}args: {json.dumps(['x'] * 51)}")) == ["args"]
+    assert "together" in problems(f"{SCRIPT}args: {json.dumps([chr(39) * 900] * 10)}")["args"]
+    quotes = {f"a.b{i}": "'" * 900 for i in range(10)}
+    assert "together" in problems(f"{SFT}overrides: {json.dumps(quotes)}")["overrides"]
+    assert "100" in problems(f"{SFT}overrides: {json.dumps({f'a.b{i}': 1 for i in range(101)})}")["overrides"]
+
+
+# --- overrides --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("prefix", ["", "+", "++"])
+@pytest.mark.parametrize("key", [*OURS, "trainer", "data", "model", "hydra.run.dir", "ray_kwargs.ray_init.num_cpus",
+                                 "trainer.nnodes.x", "data.custom_cls.path", "custom_reward_function.path",
+                                 "actor_rollout_ref.model.external_lib", "actor_rollout_ref.model.trust_remote_code",
+                                 "reward_model.enable_resource_pool", "reward_model.n_gpus_per_node",
+                                 "trainer.rollout_data_dir", "a.tokenizer_path"])  # fmt: skip
+def test_what_is_not_the_tasks_to_set_is_refused(prefix: str, key: str) -> None:
+    assert f"{prefix}{key}" in problems(f"{SFT}overrides: {json.dumps({prefix + key: 1})}")["overrides"]
+
+
+@pytest.mark.parametrize(
+    "key", ["", "~a", "a b", "a=1 b", "a.", ".a", "a..b", "a/b", "a@b", "_target_", "a._target_", "--config-dir", "-m",
+            "+", "+++a", "a[0]", "${a}", "a\n", "é", "a:b", "x" * 201],
+)  # fmt: skip
+def test_a_key_that_hydra_would_read_as_more_than_a_key_is_refused(key: str) -> None:
+    assert "no key" in problems(f"{SFT}overrides: {json.dumps({key: 1})}")["overrides"]
+
+
+@pytest.mark.parametrize("key", ["actor_rollout_ref.rollout.n", "+data.apply_chat_template_kwargs.enable_thinking",
+                                 "trainer.val_before_train", "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
+                                 "global_profiler.tool", "data.train_batch_size", "models.path_like"])  # fmt: skip
+def test_other_settings_of_verl_may_be_changed(key: str) -> None:
+    assert read(f"{SFT}overrides: {{{key}: 4}}").overrides == {key: 4}
+
+
+# --- convert ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("model", ["/etc/x.onnx", "../x.onnx", "a/../x.onnx", "a//x.onnx", "./x.onnx", "x.bin", "",
+                                   "a\\x.onnx", "a\u2044x.onnx", "x\u200b.onnx", " x.onnx"])  # fmt: skip
+def test_the_model_to_convert_is_an_onnx_file_in_the_folder_of_the_job(model: str) -> None:
+    text = f"{SCRIPT}convert: {json.dumps({'model': model, 'images': 'p.zip'})}"
+    assert list(problems(text)) == ["convert.model"]
+
+
+@pytest.mark.parametrize("images", ["../p", "a/../p", "", ".", "p/", "p\u202e"])
+def test_pictures_inside_the_folder_of_the_job_do_not_lead_out_of_it(images: str) -> None:
+    assert list(problems(f"{SCRIPT}convert: {json.dumps({'images': images})}")) == ["convert.images"]
+
+
+def test_what_conversion_is_told_is_handed_on_as_it_is() -> None:
+    options = {"preprocess": {"mean": [0.5, 1e-3], "color": "RGB"}, "allow_damaged_images": True, "x": None}
+    convert = {"images": "/private/users/alice/datasets/p.zip", "options": options, "name": "數字"}
+    assert read(f"{SCRIPT}convert: {json.dumps(convert)}").convert == ConvertSpec.model_validate(convert)
+
+
+# --- writing ----------------------------------------------------------------------------------------
+def test_a_spec_is_written_in_the_order_of_its_fields_without_its_defaults() -> None:
+    spec = TaskSpec(
+        workload=Workload.SFT, n_gpus_per_node=2, train_file="/private/common/d", model_id="gpt2", name="試",
+        overrides={"a.lr": 1e-6, "a.text": "1e-6", "a.no": "no", "a.on": False}, backfill=False, nnodes=1,
+    )  # fmt: skip
+    assert write_spec(spec) == (
+        "workload: sft\nname: 試\nmodel_id: gpt2\ntrain_file: /private/common/d\nn_gpus_per_node: 2\n"
+        "overrides:\n  a.lr: 1.0e-06\n  a.text: '1e-6'\n  a.no: 'no'\n  a.on: false\n"
+    )
+
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=40)
+TRICKY = st.sampled_from(
+    ["1e-6", "no", "\x85 ", "\u2028", " \n x", "\ufeff", "😀", "~", "0x1F", "1_0", ".inf", "<<", "=", "2026-01-01",
+     "- a", "a: b", "#", "&x", "!t", "'", '"'],
+)  # fmt: skip
+VISIBLE = (TEXTS | TRICKY).filter(str.isprintable)
+
+
+def is_pathless(word: str) -> bool:
+    return not any(bit in word for bit in ("/", "~", "..", "${"))
+
+
+NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1) | st.floats(allow_nan=False, allow_infinity=False)
+JSON = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXTS | TRICKY,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS | TRICKY, inner, max_size=3),
+    max_leaves=8,
+)
+PATHS = TEXTS.map(lambda text: f"/private/{text}").filter(lambda path: "${" not in path)
+CONVERTS = st.builds(ConvertSpec, images=PATHS, name=VISIBLE, options=st.dictionaries(TEXTS | TRICKY, JSON, max_size=3))
+COMMON = {"name": VISIBLE, "convert": st.none() | CONVERTS, "backfill": st.booleans(), "train_file": PATHS}
+SPECS = st.builds(
+    TaskSpec, workload=st.just(Workload.SCRIPT), code_path=PATHS, cpus=st.floats(0.01, 1024),
+    args=st.lists(VISIBLE.filter(is_pathless), max_size=5),
+    **COMMON,
+) | st.builds(
+    TaskSpec, workload=st.sampled_from([Workload.PPO, Workload.GRPO]), model_path=PATHS, val_file=PATHS,
+    n_gpus_per_node=st.integers(1, 16), nnodes=st.integers(1, 64), cpus_per_gpu=st.none() | st.floats(0.5, 99),
+    overrides=st.dictionaries(st.from_regex(r"[a-c]{1,3}\.[x-z]{1,3}", fullmatch=True),
+    st.none() | st.booleans() | NUMBERS | VISIBLE.filter(is_pathless)),
+    **COMMON,
+)  # fmt: skip
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(SPECS)
+def test_what_is_written_reads_as_the_same_spec(spec: TaskSpec) -> None:
+    found = read(write_spec(spec))
+    assert found == spec
+    assert repr(found.overrides) == repr(spec.overrides)  # 1 is not True, nor 1.0
+
+
+# --- whatever is sent -------------------------------------------------------------------------------
+BITS = ["workload: ppo", "workload: script\n", "{", "}", "[", "]", ": ", "- ", "? ", "\n", "  ", "&a ", "*a",
+"!!int ", "!x ", "<<: ",
+        "%YAML 1.1\n", "%TAG ! x\n", "---\n", "...\n", '"', "'", "\\x", "\\U", "\\u12", "|\n", ">2\n", "#", "\t",
+        "nnodes: ", "1e999", "0x",
+        ".nan", "9" * 50, "overrides: ", "convert: ", "args: ", "images: ", "\ufeff", "\u2028", "\x85", "\0",
+        "a" * 130, ",", "\ud7ff"]  # fmt: skip
+BODIES = (
+    st.lists(st.sampled_from(BITS), max_size=25).map(lambda bits: "".join(bits).encode())
+    | st.binary(max_size=60)
+    | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass"))
+    | JSON.map(lambda value: json.dumps(value).encode())
+    | st.dictionaries(st.sampled_from(sorted(TaskSpec.model_fields)), JSON | st.just("script")).map(
+        lambda fields: json.dumps(fields).encode()
+    )
+)
+
+
+@settings(max_examples=600, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(BODIES, st.sampled_from(["", "application/json", "application/yaml"]))
+def test_whatever_is_sent_is_read_or_refused_and_the_refusal_can_be_sent(body: bytes, content_type: str) -> None:
+    try:
+        _, text = read_spec(body, content_type=content_type)
+    except ModelmillError as error:
+        assert error.status in (400, 413, 422)
+        json.dumps(error.to_dict(), ensure_ascii=False).encode()
+    else:
+        assert text.encode() == body

@@ -1,0 +1,280 @@
+"""What a spec takes of the cluster, and the one command line that Ray gives to a shell for it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.homes.errors import PathRefused
+from app.training.gateway import Submission
+from app.training.model import Demand, Workload
+from app.training.service import TrainingOptions
+from app.training.spec import TaskSpec
+from app.training.spec.overrides import OURS
+from app.training.workloads import demand_of, submission_of
+from app.training.workloads.hydra import argument, written
+from app.training.workloads.programs import PROGRAMS
+
+ROOT = "/mnt/gpfs/homes"
+JOB = f"{ROOT}/users/alice/jobs/t--a01"
+VERL = [Workload.PPO, Workload.GRPO, Workload.SFT]
+NASTY = ["a b", "it's", 'say "hi"', "a,b", "[1,2]", "{a: 1}", "$(touch gone)", "`touch gone`", "a;b", "a=b c=d", "模型",
+         "back\\", 'back\\"', "\\\\", "null", "-1", "5", "é*?", "&& touch gone", "#", "!x", "%", "\\'",
+         "trainer.nnodes=9"]  # fmt: skip
+
+
+def verl(workload: Workload = Workload.PPO, **fields: Any) -> TaskSpec:
+    given: dict[str, Any] = {
+        "model_id": "Qwen/Qwen2.5-0.5B", "train_file": "/private/common/d.parquet",
+        "val_file": "/private/common/v.parquet",
+        "n_gpus_per_node": 8, "code_path": "/private/common/code/verl",
+    }  # fmt: skip
+    return TaskSpec(workload=workload, **{**given, **fields})
+
+
+def script(**fields: Any) -> TaskSpec:
+    return TaskSpec(workload=Workload.SCRIPT, **{"code_path": "/private/common/code/digits", **fields})
+
+
+def submission(spec: TaskSpec, *, homes_root: str = ROOT, logical_root: str = "/private", **more: Any) -> Submission:
+    return submission_of(
+        spec, submission_id="t--a01", task_id="mvp2-alice-ppo-1", user="alice", logical_root=logical_root,
+        options=TrainingOptions(is_on=True, homes_root=homes_root, worker_resource="trains",
+        python="/opt/my py/python"),
+        **more,
+    )  # fmt: skip
+
+
+def words(spec: TaskSpec, **more: Any) -> list[str]:
+    """Of the command line, without the way to the folder."""
+    found = shlex.split(submission(spec, **more).entrypoint)
+    assert (found[0], found[2:4]) == ("cd", ["&&", "exec"])
+    return found[4:]
+
+
+def settings_of(spec: TaskSpec, **more: Any) -> dict[str, str]:
+    """What Hydra would make of the arguments: key → text."""
+    told = words(spec, **more)[3:]
+    found = [parsed(word) for word in told]
+    assert len(dict(found)) == len(found)
+    return dict(found)
+
+
+def parsed(word: str) -> tuple[str, str]:
+    """By Hydra's rules: in quotes only a backslash before a quote is one; without them only harmless characters."""
+    key, _, value = word.partition("=")
+    if not value.startswith('"'):
+        assert re.fullmatch(r"[\w/.+-]+|\[console\]", value, re.ASCII), value
+        return key, value
+    inner = re.fullmatch(r'"((?:[^"\\]|\\+(?!["\\])|(?:\\\\)*\\"|(?:\\\\)+(?="))*)"', value)
+    assert inner is not None, f"{value} ends before its end"
+    return key, re.sub(r'(\\+)("|$)', lambda found: "\\" * (len(found[1]) // 2) + found[2], inner[1])
+
+
+# --- demands ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("spec", "demand"),
+    [
+        (verl(nnodes=2), Demand(2, 8, 24, driver_cpus=1)),
+        (verl(Workload.GRPO, n_gpus_per_node=1, cpus_per_gpu=1.5), Demand(1, 1, 1.5, driver_cpus=1)),
+        (verl(Workload.SFT, n_gpus_per_node=2), Demand(1, 2, 20, driver_cpus=0)),
+        (script(), Demand(1, 0, 1, claims_by_group=False)),
+        (script(cpus=2, n_gpus_per_node=1), Demand(1, 1, 2, claims_by_group=False)),
+    ],
+)
+def test_a_task_takes_what_its_program_will_claim(spec: TaskSpec, demand: Demand) -> None:
+    assert demand_of(spec) == demand
+
+
+def test_ray_gives_a_script_what_it_takes_and_lets_verl_claim_it() -> None:
+    asked = submission(script(cpus=2, n_gpus_per_node=1))
+    assert (asked.cpus, asked.gpus, asked.resources) == (2, 1, {"trains": 1})
+    asked = submission(verl(nnodes=2))
+    assert (asked.cpus, asked.gpus, asked.resources) == (0, 0, {"trains": 1})
+
+
+# --- command lines ----------------------------------------------------------------------------------
+def test_ppo_is_told_everything_by_verls_own_names() -> None:
+    spec = verl(total_epochs=3, total_training_steps=70, save_freq=-1, test_freq=5, nnodes=2, overrides={"a.lr": 1e-6})
+    assert submission(spec).entrypoint == (
+        "cd /mnt/gpfs/homes/common/code/verl && exec '/opt/my py/python' -m verl.trainer.main_ppo "
+        "a.lr=1e-06 algorithm.adv_estimator=gae "
+        f"data.train_files={ROOT}/common/d.parquet data.val_files={ROOT}/common/v.parquet "
+        "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B critic.model.path=Qwen/Qwen2.5-0.5B "
+        "trainer.nnodes=2 trainer.n_gpus_per_node=8 trainer.total_epochs=3 trainer.total_training_steps=70 "
+        f"trainer.save_freq=-1 trainer.test_freq=5 trainer.default_local_dir={JOB}/checkpoints "
+        "trainer.project_name=modelmill trainer.experiment_name=mvp2-alice-ppo-1 "
+        f"hydra.run.dir={JOB}/hydra 'trainer.logger=[console]'"
+    )
+
+
+def test_grpo_has_no_critic_and_samples_a_group_unless_told_otherwise() -> None:
+    found = settings_of(verl(Workload.GRPO))
+    assert found["algorithm.adv_estimator"] == "grpo"
+    assert "critic.model.path" not in found
+    assert found["actor_rollout_ref.rollout.n"] == "5"
+    found = settings_of(verl(Workload.GRPO, overrides={"actor_rollout_ref.rollout.n": 16}))
+    assert found["actor_rollout_ref.rollout.n"] == "16"
+
+
+def test_sft_runs_the_trainer_for_ray_and_leaves_out_what_is_not_said() -> None:
+    spec = verl(Workload.SFT, val_file=None, model_id=None, model_path="/private/users/alice/models/m")
+    assert words(spec)[1:3] == ["-m", "verl.trainer.sft_trainer_ray"]
+    assert set(settings_of(spec)) == {
+        "data.train_files", "model.path", "trainer.nnodes", "trainer.n_gpus_per_node", "trainer.default_local_dir",
+        "trainer.project_name", "trainer.experiment_name", "hydra.run.dir", "trainer.logger",
+    }  # fmt: skip
+    assert settings_of(spec)["model.path"] == f"{ROOT}/users/alice/models/m"
+
+
+@pytest.mark.parametrize("workload", VERL)
+def test_what_the_product_sets_no_task_may_set(workload: Workload) -> None:
+    told = set(settings_of(verl(workload, total_epochs=1, total_training_steps=1, save_freq=1, test_freq=1)))
+    ours = {key for key in told if any(f"{key}.".startswith(f"{name}.") for name in OURS)}
+    assert told - ours == set(PROGRAMS[workload].defaults)
+
+
+def test_without_a_snapshot_the_installed_verl_runs_in_the_folder_of_the_job() -> None:
+    assert submission(verl(code_path=None)).entrypoint.startswith(f"cd {JOB} && exec ")
+
+
+def test_a_script_runs_in_the_folder_of_its_job_with_its_arguments() -> None:
+    asked = submission(script(program="go.py", args=["--epochs", "3", "a b"]))
+    assert asked.entrypoint == (
+        f"cd {JOB} && exec '/opt/my py/python' {ROOT}/common/code/digits/go.py --epochs 3 'a b'"
+    )
+
+
+def test_another_program_takes_the_same_arguments() -> None:
+    told = words(verl(), entry=["-m", "stand_in"])
+    assert told[1:3] == ["-m", "stand_in"]
+    assert told[3:] == words(verl())[3:]
+    assert words(script(args=["1"]), entry=["/opt/x.py"])[1:] == ["/opt/x.py", "1"]
+
+
+# --- environment ------------------------------------------------------------------------------------
+def test_the_environment_says_where_the_job_is_and_puts_nothing_on_the_python_path() -> None:
+    common = {
+        "PYTHONUNBUFFERED": "1", "MODELMILL_JOB_FOLDER": JOB, "MODELMILL_TASK_ID": "mvp2-alice-ppo-1",
+        "HF_HOME": f"{ROOT}/common/hf",
+    }  # fmt: skip
+    assert submission(script()).env == common
+    assert submission(verl()).env == {**common, "HYDRA_FULL_ERROR": "1"}
+    assert submission(verl()).metadata == {"task_id": "mvp2-alice-ppo-1", "user": "alice", "workload": "ppo"}
+
+
+def test_a_script_finds_its_files_by_the_environment() -> None:
+    spec = script(
+        train_file="/private/users/alice/datasets/d", val_file="/private/common/v", model_path="/private/common/m"
+    )
+    env = submission(spec).env
+    assert env["MODELMILL_TRAIN_FILE"] == f"{ROOT}/users/alice/datasets/d"
+    assert env["MODELMILL_VAL_FILE"] == f"{ROOT}/common/v"
+    assert env["MODELMILL_MODEL_PATH"] == f"{ROOT}/common/m"
+
+
+# --- paths ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("logical_root", "homes_root", "path"),
+    [("/private", "/srv/homes/", "/srv/homes"), ("/private/", "/private", "/private"), ("/private", "/", "")],
+)
+def test_a_path_is_that_of_the_clusters_nodes(logical_root: str, homes_root: str, path: str) -> None:
+    found = settings_of(verl(), logical_root=logical_root, homes_root=homes_root)
+    assert found["data.train_files"] == f"{path}/common/d.parquet"
+    assert found["trainer.default_local_dir"] == f"{path}/users/alice/jobs/t--a01/checkpoints"
+
+
+def test_the_storage_may_be_the_root_of_the_logical_paths() -> None:
+    spec = verl(train_file="/common/d", val_file="/common/v", code_path="/common/verl")
+    assert settings_of(spec, logical_root="/")["data.train_files"] == f"{ROOT}/common/d"
+
+
+@pytest.mark.parametrize("field", ["train_file", "val_file", "model_path", "code_path"])
+@pytest.mark.parametrize("path", ["/etc/passwd", "/privatex/d", "d", "/private"])
+def test_a_path_from_elsewhere_becomes_no_command(field: str, path: str) -> None:
+    more = {"model_id": None} if field == "model_path" else {}
+    with pytest.raises(PathRefused, match=f"^{field}: "):
+        submission(verl(**more, **{field: path}))
+
+
+@pytest.mark.parametrize("user", ["../bob", "a/b", "root", ""])
+def test_what_is_no_name_of_a_user_becomes_no_folder(user: str) -> None:
+    options = TrainingOptions(is_on=True, homes_root=ROOT)
+    with pytest.raises(PathRefused):
+        submission_of(
+            script(), submission_id="t--a01", task_id="t", user=user, options=options, logical_root="/private"
+        )
+
+
+# --- quoting ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("workload", VERL)
+@pytest.mark.parametrize("text", NASTY)
+def test_no_text_of_a_task_becomes_another_setting(workload: Workload, text: str) -> None:
+    spec = verl(
+        workload, train_file=f"/private/common/{text}", code_path=f"/private/common/{text}", model_id=None,
+        model_path=f"/private/users/alice/models/{text}", overrides={"x.y": text},
+    )  # fmt: skip
+    plain = settings_of(verl(workload, overrides={"x.y": "plain"}))
+    found = settings_of(spec)
+    assert list(found) == list(plain)
+    assert found["data.train_files"] == f"{ROOT}/common/{text}"
+    assert found["x.y"] == text
+    assert shlex.split(submission(spec).entrypoint)[1] == f"{ROOT}/common/{text}"
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.text("\\\"' ab,=[]{}$()#:;~", max_size=14) | st.text(max_size=20).filter(str.isprintable))
+def test_every_text_is_one_value_for_hydra(text: str) -> None:
+    if "${" in text:
+        with pytest.raises(ValueError, match="replace"):
+            written(text)
+    else:
+        assert parsed(argument("a.b", text)) == ("a.b", text)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "null"), (True, "true"), (False, "false"), (3, "3"), (-1, "-1"), (1e-6, "1e-06"), (2.0, "2.0"),
+     ("null", '"null"'), ("True", '"True"'), ("3", '"3"'), ("nan", '"nan"'), ("", '""'), ("gae", "gae"),
+     ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-0.5B"), ("1e5", '"1e5"'), ("模型", '"模型"'), ("/a b", '"/a b"')],
+)  # fmt: skip
+def test_a_value_keeps_its_kind(value: Any, text: str) -> None:
+    assert written(value) == text
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_a_real_shell_hands_every_word_to_the_program(tmp_path: Path, text: str) -> None:
+    """Where the folder, the program and the arguments all have that name."""
+    code = tmp_path / "common" / text
+    job = tmp_path / "users/alice/jobs/t--a01"
+    for folder in (code, job):
+        folder.mkdir(parents=True)
+    (code / "train.py").write_text("import sys, os; print(repr((sys.argv[1:], os.getcwd())))")
+    asked = submission_of(
+        script(code_path=f"/private/common/{text}", args=[text, "last"]), submission_id="t--a01", task_id="t",
+        user="alice",
+        options=TrainingOptions(is_on=True, homes_root=str(tmp_path), python=sys.executable), logical_root="/private",
+    )  # fmt: skip
+    done = subprocess.run(["/bin/sh", "-c", asked.entrypoint], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == repr(([text, "last"], str(job.resolve()))) + "\n"
+    assert not list(tmp_path.rglob("gone"))
+
+
+def test_the_program_itself_gets_signals_and_gives_the_exit_code(tmp_path: Path) -> None:
+    code = tmp_path / "common/code"
+    code.mkdir(parents=True)
+    (tmp_path / "users/alice/jobs/t--a01").mkdir(parents=True)
+    (code / "train.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    asked = submission_of(
+        script(code_path="/private/common/code"), submission_id="t--a01", task_id="t", user="alice",
+        options=TrainingOptions(is_on=True, homes_root=str(tmp_path), python=sys.executable), logical_root="/private",
+    )  # fmt: skip
+    assert subprocess.run(["/bin/sh", "-c", asked.entrypoint], check=False, timeout=60).returncode == -9
