@@ -25,15 +25,15 @@ Json = dict[str, Any]
 class Agent:
     """`modelmill node` with a data folder that outlives it. url: of its own server."""
 
-    def __init__(self, stand: Stand, name: str, side: str, *arguments: str) -> None:
+    def __init__(self, stand: Stand, name: str, side: str, *arguments: str, host: str = "127.0.0.1") -> None:
         self.stand = stand
         self.name = name
         self.folder = stand.folder / f"node-{name}"
         self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http://{host}:{self.port}"
         self.command = [
             sys.executable, "-m", "app.cli", "node", "--name", name, "--side", side,
-            "--cloud", stand.url.replace("http", "ws", 1), "--listen", f"127.0.0.1:{self.port}",
+            "--cloud", stand.url.replace("http", "ws", 1), "--listen", f"{host}:{self.port}",
             "--data-dir", str(self.folder), *arguments,
         ]  # fmt: skip
         self.process = self.start()

@@ -5,7 +5,9 @@ For tests and measurements; what users start is `modelmill up`.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -24,10 +26,19 @@ REPOSITORY = Path(__file__).parent.parent
 DRAMATIQ = str(Path(sys.executable).with_name("dramatiq"))
 
 
+_given = set[int]()
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """One that is free now, and that nobody gets by chance until it is used: outside of the range from which Linux
+    takes the ports of clients, by lot, so that tests side by side do not meet, and never twice."""
+    while True:
+        port = random.randint(20_000, 32_000)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            if port not in _given:
+                probe.bind(("127.0.0.1", port))
+                _given.add(port)
+                return port
 
 
 class Valkey:

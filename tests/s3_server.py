@@ -50,7 +50,7 @@ def s3_server() -> Iterator[S3Server]:
 def free_port(count: int) -> int:
     """The first of `count` neighbouring ports that are free now."""
     for _ in range(100):
-        first = random.randint(20_000, 60_000)
+        first = random.randint(20_000, 32_000)
         try:
             for port in range(first, first + count):
                 with socket.socket() as probe:

@@ -93,8 +93,8 @@ def parts(plan: Plan, port: int) -> list[Part]:
         for number in range(plan.workers[stage])
     ]
     pulse = Part("periodiq", (periodiq, "actors"))
-    queues = ("joint", "nodes", "joint_calibration")
-    controller = (dramatiq, "actors", "--queues", *queues, "--processes", "1", "--threads", "3")
+    queues = ("joint", "nodes", "joint_calibration", "video", "video_plans")
+    controller = (dramatiq, "actors", "--queues", *queues, "--processes", "1", "--threads", "5")
     further = [Part("controller", controller), *_sftp(), *_training(dramatiq)]
     return [Part("web", web), Part("scheduler", scheduler), *workers, pulse, *further]
 

@@ -68,6 +68,9 @@ class JointCarrier:
     def routes(self, agent: Agent) -> list[BaseRoute]:
         return routes(agent, self.worker_name)
 
+    def offers(self, agent: Agent) -> Mapping[str, Any]:  # noqa: ARG002  # the Carrier's
+        return {}
+
 
 def content_of(order: Order) -> Content:
     """Raises WorkRefused."""

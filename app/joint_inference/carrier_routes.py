@@ -16,9 +16,9 @@ from starlette.routing import BaseRoute, Route
 
 from app.joint_inference.model.resource import PLURAL, Role
 from app.joint_inference.model.tally import Sample
-from app.joint_inference.worker.serving import answered, json_of, parts_in
 from app.kit.bodies import whole_body
 from app.kit.errors import BadRequest, ModelmillError, NotFound
+from app.kit.serving import answered, json_of, parts_in
 from app.nodes.agent.carrier import Agent
 from app.nodes.model import Operation, Order, WorkKey
 

@@ -27,7 +27,7 @@ OPEN = ("/healthz", "/readyz", "/metrics", "/openapi.json", "/objects", "/static
 """Open to all: what tells nothing of anybody, what asks for its own token, and links that are signed."""
 ADMIN = ("/api/v2/users", "/api/v2/audit", "/ui/admin")
 LINK = "/neptune/link"
-_OF_NODES = re.compile(rf"{LINK}/.+|/[^/]+/neptune/upstream/.+")
+_OF_NODES = re.compile(rf"{LINK}/.+|/[^/]+/neptune/upstream/.+|/node/.+")
 """What a node may ask for with its token; nothing else is a node's, and what is below LINK is nobody else's."""
 
 

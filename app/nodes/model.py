@@ -110,7 +110,8 @@ class WorkerReport:
 
 @dataclass(frozen=True)
 class NodeReport:
-    """A sign of life. cpu, memory: share in use, 0..1; accelerators: names of what could run a NEF."""
+    """A sign of life. cpu, memory: share in use, 0..1; accelerators: names of what could run a NEF. offers:
+    what else this node has, by kind of work: see Carrier.offers."""
 
     cpu: float = 0.0
     memory: float = 0.0
@@ -119,6 +120,7 @@ class NodeReport:
     cores: int = 0
     free_disk_bytes: int = 0
     accelerators: tuple[str, ...] = ()
+    offers: Mapping[str, Any] = field(default_factory=dict)
     workers: tuple[WorkerReport, ...] = ()
 
     def to_json(self) -> dict[str, Any]:

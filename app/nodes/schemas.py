@@ -76,6 +76,8 @@ class NodeAnswer(BaseModel):
     cores: int
     free_disk_bytes: int
     accelerators: list[str]
+    offers: dict[str, Any]
+    """What else it has, by kind of work, as {"videojobs": {"videos": {"0": {"type": "traffic flow"}}}}."""
     worker_states: dict[WorkerState, int]
     """How many of its workers are in which state."""
     workers: list[WorkerAnswer] | None
@@ -133,6 +135,7 @@ def node_answer(node: Node, now: datetime, *, is_whole: bool) -> NodeAnswer:
         last_seen_at=node.last_seen_at, address=node.address, version=node.version, cpu=report.cpu,
         memory=report.memory, load=report.load, memory_bytes=report.memory_bytes, cores=report.cores,
         free_disk_bytes=report.free_disk_bytes, accelerators=list(report.accelerators),
+        offers=dict(report.offers),
         worker_states=Counter(worker.state for worker in report.workers),
         workers=[_worker_answer(worker) for worker in report.workers] if is_whole else None,
     )  # fmt: skip

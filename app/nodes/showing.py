@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from app.nodes.model import Node, WorkerReport, WorkerState
+from app.nodes.model import Node, NodeReport, WorkerReport, WorkerState
 
 MOST_BYTES = 1 << 60
+MOST_TEXT = 200
 STATES = tuple(WorkerState)
+
+
+@dataclass(frozen=True)
+class VideoView:
+    """A video that a node says it has."""
+
+    video_id: str
+    type: str
+    name: str
 
 
 @dataclass(frozen=True)
@@ -27,6 +39,7 @@ class NodeView:
     free_disk_bytes: int
     states: tuple[tuple[WorkerState, int], ...]
     workers: tuple[WorkerReport, ...]
+    videos: tuple[VideoView, ...] = ()
 
 
 def view_of(node: Node, now: datetime, *, is_whole: bool) -> NodeView:
@@ -36,8 +49,23 @@ def view_of(node: Node, now: datetime, *, is_whole: bool) -> NodeView:
         node=node, is_online=node.is_online(now), cpu=_percent(report.cpu), memory=_percent(report.memory),
         memory_bytes=_bytes(report.memory_bytes), free_disk_bytes=_bytes(report.free_disk_bytes),
         states=tuple((state, count[state]) for state in STATES if count[state]),
-        workers=tuple(sorted(report.workers, key=_by_name)) if is_whole else (),
+        workers=tuple(sorted(report.workers, key=_by_name)) if is_whole else (), videos=_videos(report),
     )  # fmt: skip
+
+
+def _videos(report: NodeReport) -> tuple[VideoView, ...]:
+    """Of any kind of work that offers some."""
+    found = [kind.get("videos") for kind in report.offers.values() if isinstance(kind, Mapping)]
+    return tuple(
+        VideoView(str(video_id), _text(video, "type"), _text(video, "name"))
+        for videos in found if isinstance(videos, Mapping)
+        for video_id, video in videos.items() if isinstance(video, Mapping)
+    )  # fmt: skip
+
+
+def _text(video: Mapping[str, Any], name: str) -> str:
+    value = video.get(name)
+    return value[:MOST_TEXT] if isinstance(value, str) else ""
 
 
 def _by_name(worker: WorkerReport) -> tuple[str, str, str]:

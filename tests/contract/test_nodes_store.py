@@ -176,6 +176,16 @@ def test_a_worker_that_comes_and_one_that_goes_are_told(nodes: Nodes, heard: Hea
     assert heard.taken() == [("edge0", {KEY})] * 2
 
 
+def test_a_change_of_what_a_node_offers_is_told_once(nodes: Nodes, heard: Heard) -> None:
+    offers = {"videojobs": {"videos": {"0": {"type": "traffic flow"}}}}
+    nodes.report("edge0", NodeReport(), address="", version="", now=NOW)
+    heard.taken()
+    for _ in range(2):
+        nodes.report("edge0", NodeReport(offers=offers), address="", version="", now=NOW)
+    assert heard.taken() == [("edge0", set())]
+    assert nodes.get("edge0").report.offers == offers
+
+
 def test_a_node_that_comes_back_is_told_with_all_its_work(nodes: Nodes, heard: Heard) -> None:
     ordered = replace(KEY, uid="u2")
     tell(nodes, key=ordered)

@@ -50,6 +50,9 @@ class ProgramCarrier:
             restarts=content.get("restarts", True),
         )
 
+    def offers(self, agent: Agent) -> Mapping[str, Any]:
+        return {}
+
     def routes(self, agent: Agent) -> list[BaseRoute]:
         async def say(request: Request) -> Response:
             order = agent.owner_of(KIND, request.path_params["worker"])
@@ -67,7 +70,7 @@ class ProgramCarrier:
 
 
 def main() -> int:
-    node_wiring.carriers = lambda: (ProgramCarrier(),)  # type: ignore[assignment]
+    node_wiring.carriers = lambda _: (ProgramCarrier(),)
     command = typer.Typer(pretty_exceptions_enable=False)
     command.command()(node_cli.node)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -42,6 +42,7 @@ class ScriptedWeb:
         self.frames_sent = 0
         self.signs: list[wire.SignOfLife] = []
         self.posts: list[tuple[str, bytes]] = []
+        self.authorizations: list[str] = []
         self.answers: dict[bytes, int] = {}
         self.by: set[str] = set()
         self._seq = 0
@@ -54,9 +55,10 @@ class ScriptedWeb:
     # what a test tells it
     def order(self, name: str, program: str = "", *, kind: str = KIND, **content: Any) -> WorkKey:
         """With the same name, instead of the one before."""
-        key = WorkKey(kind, f"uid-{name}", "edge")
+        return self.tell(WorkKey(kind, f"uid-{name}", "edge"), name, {"program": program, **content})
+
+    def tell(self, key: WorkKey, name: str, content: Mapping[str, Any]) -> WorkKey:
         self._seq += 1
-        content = {"program": program, **content}
         self.orders[key] = Order(self._seq, "edge0", key, "default", name, Operation.INSERT, self._seq, content)
         return key
 
@@ -100,6 +102,7 @@ class ScriptedWeb:
             Route("/neptune/link/edge0/{verb:str}", self._hear, methods=["POST"]),
             Route("/neptune/link/edge0/blobs/{sha256}", self._blob),
             Route("/told/{rest:path}", self._told, methods=["POST"]),
+            Route("/node/{rest:path}", self._told, methods=["POST"]),
             WebSocketRoute("/neptune/link/edge0/socket", self._socket),
         ]
         config = uvicorn.Config(
@@ -186,6 +189,7 @@ class ScriptedWeb:
         body = await request.body()
         status = self.answers.get(body, 200)
         self.posts.append((request.url.path, body))
+        self.authorizations.append(request.headers.get("authorization", ""))
         return Response(status_code=status)
 
     def _due(self) -> list[dict[str, Any]]:

@@ -52,6 +52,8 @@ RUNNING, BACKOFF, FAILED = WorkerState.RUNNING, WorkerState.BACKOFF, WorkerState
 class Node:
     """The agent edge0 in a folder of its own."""
 
+    module = "tests.integration.agent_process"
+
     def __init__(self, folder: Path, url: str) -> None:
         self.data, self.url = folder / "edge0", url
         self.port = free_port()
@@ -59,7 +61,7 @@ class Node:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *arguments: str, wait: bool = True, **environment: str) -> None:
-        command = [sys.executable, "-m", "tests.integration.agent_process", "--name", "edge0", "--side", "edge"]
+        command = [sys.executable, "-m", self.module, "--name", "edge0", "--side", "edge"]
         where = ["--cloud", self.url, "--listen", f"127.0.0.1:{self.port}", "--data-dir", str(self.data)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(

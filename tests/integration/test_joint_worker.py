@@ -26,7 +26,7 @@ from app.joint_inference.hard_examples import make
 from app.joint_inference.model.content import BigModel, Content
 from app.joint_inference.model.resource import PLURAL, Role
 from app.joint_inference.model.tally import Sample, Source
-from app.joint_inference.worker.serving import parts_in
+from app.kit.serving import parts_in
 from app.nodes.agent.carrier import Place
 from app.nodes.model import Operation, Order, WorkKey
 from app.vision.model import Format, ModelCard, PredictorOptions

@@ -22,6 +22,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from app.accounts.model import Role
 from app.kit.blobs import blob_key
+from app.kit.clock import now
 from app.nodes.errors import NodeNotFound
 from app.nodes.model import NodeReport, Operation, Order, Side, WorkerReport, WorkerState, WorkKey
 from app.nodes.service import Nodes
@@ -501,6 +502,24 @@ def test_a_user_finds_the_figures_of_a_node_on_its_pages_and_no_way_to_change_it
 
 
 # --- the end --------------------------------------------------------------------------------------
+def test_a_nodes_videos_are_on_its_pages_with_a_way_to_a_job_on_each(
+    register: Register, bob: Person, nodes: Nodes
+) -> None:
+    register("page2")
+    videos = {"0": {"type": "people <indoor>", "name": "classroom.mp4"}, "a&b": {"type": "traffic", "name": ""}}
+    offers = {"videojobs": {"address": "10.0.0.7:9100", "videos": videos}}
+    nodes.report("page2", NodeReport(offers=offers), address="10.0.0.7", version="1.0", now=now())
+    with bob.browser() as page:
+        assert page.get("/neptune/nodes/page2").json()["offers"] == offers
+        for path in ("/ui/nodes", "/ui/nodes/page2"):
+            text = page.get(path).text
+            assert "people &lt;indoor&gt;" in text
+            assert "classroom.mp4" in text
+            assert 'href="/ui/video/new?node=page2&amp;video=0"' in text
+            assert 'href="/ui/video/new?node=page2&amp;video=a%26b"' in text
+            assert "以此影片新增工作" in page.get(path, headers={"Accept-Language": "zh-TW"}).text
+
+
 def test_a_web_that_ends_lets_go_of_its_nodes_and_does_not_wait_for_their_polls(tmp_path: Path) -> None:
     with Stand(tmp_path) as stand:
         web = stand.web()

@@ -16,10 +16,13 @@ from app import node_cli
 from app.kit.errors import BadInput, ModelmillError
 from app.nodes.agent import figures, logs, options
 from app.nodes.agent.account import words
+from app.nodes.agent.agent import NodeAgent
 from app.nodes.agent.pausing import Ends, Pauses
 from app.nodes.agent.plan import environment_for_workers
 from app.nodes.agent.processes import Process, identity_of
-from app.nodes.agent.server import application
+from app.nodes.agent.server import application, listen
+from app.nodes.agent.store import Store
+from app.nodes.agent.web import Web
 from app.nodes.model import Operation, Order, WorkKey
 from ops.stand import REPOSITORY
 
@@ -88,6 +91,35 @@ def test_where_to_listen_is_read() -> None:
     for wrong in ("host", "host:", "host:70000", "host:-1", "host:²"):
         with pytest.raises(BadInput):
             options.listening(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "source"),
+    [
+        ("traffic flow=/v/input.mov", "traffic flow", "/v/input.mov"),
+        ("/v/people indoor.mp4", "people indoor", "/v/people indoor.mp4"),
+        ("/v/a=b/c.gif", "c", "/v/a=b/c.gif"),
+        ("=/v/c.gif", "c", "/v/c.gif"),
+        ("door=rtsp://u:p@cam:554/main?a=b", "door", "rtsp://u:p@cam:554/main?a=b"),
+        ("rtsp://u:p@cam/main.sdp?a=b", "main", "rtsp://u:p@cam/main.sdp?a=b"),
+        ("rtsp://cam", "rtsp", "rtsp://cam"),
+    ],
+)
+def test_a_video_is_named_with_its_type_or_without(text: str, kind: str, source: str) -> None:
+    assert options.video(text) == (kind, source)
+
+
+def test_a_video_that_is_named_from_here_is_found_from_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert options.video("input.mov") == ("input", str(tmp_path / "input.mov"))
+
+
+@pytest.mark.parametrize("text", ["", "a=", "a= ", f"{'x' * 65}=/v", "a\nb=v.mp4"])
+def test_what_names_no_video_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="video"):
+        options.video(text)
 
 
 def test_cpus_are_read() -> None:
@@ -251,9 +283,42 @@ def test_who_may_ask_the_agent(client: str, headers: dict[str, str], token: str,
     assert asyncio.run(answer()).status_code == status
 
 
+class BadCarrier:
+    kind = "bad"
+
+    def routes(self, agent: object) -> list[Any]:
+        return []
+
+    def offers(self, agent: object) -> dict[str, Any]:
+        raise RuntimeError("somebody's mistake")
+
+
+class GoodCarrier(BadCarrier):
+    kind = "good"
+
+    def offers(self, agent: object) -> dict[str, Any]:
+        assert isinstance(agent, NodeAgent)
+        return {"address": agent.own_address}
+
+
+def test_what_cannot_be_offered_keeps_nothing_else_from_being_reported(tmp_path: Path) -> None:
+    async def report() -> Any:
+        given = options.AgentOptions("edge0", options.Side.EDGE, "http://127.0.0.1:1", tmp_path, address="10.0.0.7")
+        store, web = Store(tmp_path / "agent.db", "edge0"), Web(given.cloud, "edge0")
+        with listen("127.0.0.1", 0) as listening:
+            agent = NodeAgent(given, [BadCarrier(), GoodCarrier()], store, web, listening)  # type: ignore[list-item]
+            said, port = agent._sign(False).report, listening.getsockname()[1]
+        await web.close()
+        store.close()
+        assert said.offers == {"good": {"address": f"10.0.0.7:{port}"}}
+
+    asyncio.run(report())
+
+
 def test_an_edge_node_needs_no_redis_no_sql_and_no_object_store() -> None:
     look = (
-        "import sys, app.node_cli, app.node_wiring, app.nodes.agent.agent; app.node_wiring.carriers()\n"
+        "import sys, pathlib, app.node_cli, app.node_wiring, app.nodes.agent.agent; o = app.nodes.agent.options\n"
+        "app.node_wiring.carriers(o.AgentOptions('n', o.Side.EDGE, 'http://h', pathlib.Path('d')))\n"
         "print([n for n in ('redis', 'sqlalchemy', 'minio', 'dramatiq') if n in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from app.nodes.model import Node, NodeReport, Side, WorkerReport, WorkerState, WorkKey
-from app.nodes.showing import view_of
+from app.nodes.showing import VideoView, view_of
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -38,3 +38,14 @@ def test_figures_that_no_machine_has_are_brought_to_some_that_can_be_shown() -> 
 def test_a_node_is_online_for_half_a_minute_after_it_was_heard() -> None:
     for seen, is_online in (("2026-11-20T11:59:31.000Z", True), ("2026-11-20T11:59:30.000Z", False), (None, False)):
         assert view_of(node(NodeReport(), seen), NOW, is_whole=True).is_online is is_online
+
+
+def test_videos_are_shown_as_a_node_offers_them() -> None:
+    videos = {"0": {"type": "people indoor", "name": "classroom.mp4"}, "1": {"type": "x" * 999, "name": 5}}
+    view = view_of(node(NodeReport(offers={"videojobs": {"address": "", "videos": videos}})), NOW, is_whole=False)
+    assert view.videos == (VideoView("0", "people indoor", "classroom.mp4"), VideoView("1", "x" * 200, ""))
+
+
+def test_offers_that_make_no_sense_show_nothing() -> None:
+    for nonsense in (5, [], {"videos": []}, {"videos": {"0": "x"}}, {}):
+        assert view_of(node(NodeReport(offers={"videojobs": nonsense})), NOW, is_whole=True).videos == ()

@@ -32,7 +32,10 @@ WORKER = WorkerReport(
     KEY, "default", "helmets", "little", 3, WorkerState.BACKOFF, pid=9, exit_code=-11, log=("a", "\U0001f600"),
     detail={"runtime": "npu"},
 )  # fmt: skip
-SIGN = SignOfLife("1.2", "[::1]", NodeReport(0.5, 0.25, 1.5, 1 << 40, 4, 7, ("KL720",), (WORKER,)), {str(KEY): 7})
+OFFERS = {"videojobs": {"videos": {"0": {"type": "people indoor"}}}}
+SIGN = SignOfLife(
+    "1.2", "[::1]", NodeReport(0.5, 0.25, 1.5, 1 << 40, 4, 7, ("KL720",), OFFERS, (WORKER,)), {str(KEY): 7}
+)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4), max_leaves=12,
@@ -51,6 +54,12 @@ def test_what_a_node_says_comes_out_as_it_was_put_in() -> None:
     assert heard(read(written(report_frame(SIGN)))) == SIGN
     assert heard(read(written(acknowledge_frame([3, 1])))) == Acknowledgement((3, 1))
     assert SignOfLife.from_json(SIGN.to_json()) == SIGN
+
+
+def test_an_agent_of_before_offers_nothing() -> None:
+    said = SIGN.to_json()
+    del said["report"]["offers"]
+    assert SignOfLife.from_json(said).report.offers == {}
 
 
 def test_a_report_says_what_the_node_has_only_when_it_connects() -> None:

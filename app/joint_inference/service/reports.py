@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +19,7 @@ from app.joint_inference.service.services import Services
 from app.joint_inference.service.task_info import Status, read_status
 from app.kit.clock import from_text, to_text
 from app.kit.objects import ObjectMissing, ObjectStore
+from app.kit.series import Series
 from app.kit.sql import Database
 from app.nodes.model import Operation
 from app.nodes.service import Nodes
@@ -28,7 +28,6 @@ KEPT_SAMPLES = 20
 SERIES = 360
 POINT_EVERY_S = 5.0
 """Half an hour of points."""
-SERIES_TTL_S = 86400
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Reports:
         self.services = services
         self.nodes = nodes
         self.objects = objects
-        self.client: Any = client
+        self.plots = Series(client, "joint:series", most=SERIES, every_s=POINT_EVERY_S)
         self.send = send
 
     def take(self, namespace: str, name: str, body: Any, *, node: str = "", user: str = "") -> None:
@@ -74,18 +73,14 @@ class Reports:
             shown = {**service.status, "metrics": metrics_of(status.task_info)}
             is_other_worker = any(service.reported.get(key) != reported.get(key) for key in ("breaker", "phase"))
             store.change_service(on, service, reported=reported, status=shown)
-        self._add_point(uid, Point(to_text(now), status.task_info))
+        self.plots.add(uid, vars(Point(to_text(now), status.task_info)))
         if is_other_worker:
             self.services.kick(uid)
         self.services.announce()
 
     def series(self, uid: str) -> list[Point]:
         """Oldest first. Forgotten when Redis is."""
-        try:
-            found = self.client.lrange(_series(uid), 0, -1)
-        except redis.RedisError:
-            return []
-        return [Point(**json.loads(text)) for text in found]
+        return [Point(**point) for point in self.plots.all(uid)]
 
     def add_sample(
         self, node: str, uid: str, sample: Sample, picture: bytes, content_type: str, *, now: datetime
@@ -126,10 +121,7 @@ class Reports:
     def forget(self, uid: str) -> None:
         """Of a service that is gone: its pictures and plots."""
         self.objects.delete_prefix(f"joint/{uid}/")
-        try:
-            self.client.delete(_series(uid))
-        except redis.RedisError:
-            return  # it forgets by itself
+        self.plots.forget(uid)
 
     def _reported(self, on: Connection, namespace: str, name: str, *, node: str, user: str, uid: str) -> Service:
         found = store.of_this_name(on, namespace, name)
@@ -151,20 +143,6 @@ class Reports:
         if not self._runs_on(on, uid, node):
             raise ServiceNotFound(f"The node {node!r} runs no service of the uid {uid!r}.")
 
-    def _add_point(self, uid: str, point: Point) -> None:
-        key = _series(uid)
-        try:
-            newest = self.client.lindex(key, -1)
-            if newest and 0 <= _seconds_between(json.loads(newest)["at"], point.at) < POINT_EVERY_S:
-                return
-            with self.client.pipeline(transaction=True) as pipe:
-                pipe.rpush(key, json.dumps(vars(point)))
-                pipe.ltrim(key, -SERIES, -1)
-                pipe.expire(key, SERIES_TTL_S)
-                pipe.execute()
-        except redis.RedisError:
-            return  # a plot with a hole
-
 
 def _is_news(known: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
     """currentTime is when something was last counted, by a clock of the edge: it stands still while other things
@@ -176,14 +154,6 @@ def _is_news(known: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
         return True
     is_older = from_text(found["currentTime"]) < from_text(known["currentTime"])
     return not is_older or found["inferenceNumber"] > known["inferenceNumber"]
-
-
-def _seconds_between(earlier: str, later: str) -> float:
-    return (from_text(later) - from_text(earlier)).total_seconds()
-
-
-def _series(uid: str) -> str:
-    return f"joint:series:{uid}"
 
 
 def _picture(uid: str, sample_id: str) -> str:

@@ -6,7 +6,6 @@ GET /<service> says what runs; POST /<service>/predict, with the service's secre
 from __future__ import annotations
 
 import asyncio
-import hmac
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -20,19 +19,11 @@ from starlette.routing import Route
 from app.joint_inference.worker.joint import COMPLETED, RUNNING
 from app.joint_inference.worker.options import cloud_options
 from app.joint_inference.worker.reporter import Reporter
-from app.joint_inference.worker.serving import (
-    HANDLERS,
-    MAX_PICTURE_BYTES,
-    MAX_TEXT_BYTES,
-    Part,
-    json_of,
-    picture_of,
-    read_parts,
-    serve,
-)  # fmt: skip
+from app.joint_inference.worker.serving import MAX_PICTURE_BYTES, MAX_TEXT_BYTES, picture_of
 from app.joint_inference.worker.uploads import shape_of
 from app.joint_inference.worker.work import Work
-from app.kit.errors import BadRequest, TooMany, Unauthorized
+from app.kit.errors import BadRequest, TooMany
+from app.kit.serving import HANDLERS, Part, check_bearer, json_of, read_parts, serve
 from app.vision.predictor import Predictor, open_predictor
 
 WAITING_PER_THREAD = 16
@@ -47,7 +38,7 @@ class CloudServer:
         self.predictor = predictor
         self.service = service
         self.model = model
-        self._secret = secret.encode()
+        self._secret = secret
         self._most = threads * WAITING_PER_THREAD
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="picture")
         self._under_way = 0
@@ -81,11 +72,7 @@ class CloudServer:
         return JSONResponse(answer)
 
     def _check(self, request: Request) -> None:
-        """A service without a secret takes nothing."""
-        kind, _, shown = request.headers.get("authorization", "").partition(" ")
-        is_right = hmac.compare_digest(shown.strip().encode(), self._secret)
-        if kind.lower() != "bearer" or not self._secret or not is_right:
-            raise Unauthorized("The secret of this service is wanted.", hint="Its edge worker knows it.")
+        check_bearer(request.headers, self._secret, hint="Its edge worker knows it.")
 
     def _answer(self, parts: dict[str, Part]) -> dict[str, Any]:
         began = time.perf_counter()

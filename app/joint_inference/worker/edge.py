@@ -15,18 +15,11 @@ from starlette.routing import Route
 
 from app.joint_inference.worker.joint import JointInference
 from app.joint_inference.worker.outcome import Outcome
-from app.joint_inference.worker.serving import (
-    HANDLERS,
-    MAX_PICTURE_BYTES,
-    MAX_TEXT_BYTES,
-    Part,
-    picture_of,
-    read_parts,
-    serve,
-)  # fmt: skip
+from app.joint_inference.worker.serving import MAX_PICTURE_BYTES, MAX_TEXT_BYTES, picture_of
 from app.joint_inference.worker.stream import Stream
 from app.joint_inference.worker.work import Work
 from app.kit.errors import BadRequest, TooMany
+from app.kit.serving import HANDLERS, Part, read_parts, serve
 
 THREADS = 16
 MAX_WAITING = 64

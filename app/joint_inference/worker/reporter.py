@@ -15,8 +15,8 @@ import httpx
 
 from app.joint_inference.model.resource import SINGULAR
 from app.joint_inference.worker.samples import Samples
-from app.joint_inference.worker.supervised import Repeating
 from app.joint_inference.worker.work import Work
+from app.kit.repeating import Repeating
 
 TICK_S = 1.0
 AT_LEAST_EVERY_S = 10.0

@@ -20,7 +20,7 @@ from app.kit.private import make_private
 from app.kit.remote import ApiError
 from app.nodes import wire
 from app.nodes.agent.blobs import Blobs
-from app.nodes.agent.carrier import Carrier
+from app.nodes.agent.carrier import Carrier, Reply
 from app.nodes.agent.figures import figures
 from app.nodes.agent.joining import join, token_of
 from app.nodes.agent.link import Link
@@ -58,6 +58,7 @@ class NodeAgent:
         self._link = Link(
             web, join=self.join, sign=self._sign, take=self.take, on_up=self._outbox.hurry, node=options.name
         )
+        self._carriers = carriers
         self._supervisor = Supervisor(self._ground(), carriers, self._link.tell)
         routes = [route for carrier in carriers for route in carrier.routes(self)]
         self._server = Server(application(routes, token=lambda: web.token, health=self._health))
@@ -77,6 +78,10 @@ class NodeAgent:
         wanted = (kind, namespace, name)
         return [order for order in self._current() if (order.key.kind, order.namespace, order.name) == wanted]
 
+    @property
+    def own_address(self) -> str:
+        return f"{self.options.address}:{self._listening.getsockname()[1]}"
+
     def owner_of(self, kind: str, worker: str) -> Order | None:
         return self._supervisor.find(kind, worker)
 
@@ -85,6 +90,9 @@ class NodeAgent:
 
     def send(self, path: str, body: bytes, content_type: str, *, replaces: str = "") -> None:
         self._outbox.push(path, body, content_type, replaces=replaces)
+
+    async def ask(self, path: str, body: bytes, content_type: str, *, authorization: str = "") -> Reply:
+        return await self.web.ask(path, body, content_type, authorization=authorization)
 
     # its life
     async def run(self) -> None:
@@ -147,10 +155,18 @@ class NodeAgent:
         return wire.SignOfLife(agent_version(), self.options.address, self._report(), known)
 
     def _report(self) -> NodeReport:
-        report = replace(figures(self.options.data), workers=self._supervisor.reports())
+        offers = {carrier.kind: offered for carrier in self._carriers if (offered := self._offered(carrier))}
+        report = replace(figures(self.options.data), offers=offers, workers=self._supervisor.reports())
         if len(wire.written(report.to_json())) > _MOST_REPORT_BYTES:  # very many have failed at once
             report = replace(report, workers=tuple(replace(worker, log=()) for worker in report.workers))
         return report
+
+    def _offered(self, carrier: Carrier) -> Mapping[str, Any]:
+        try:
+            return carrier.offers(self)
+        except Exception:  # a capability's code, without which the node goes on
+            logger.exception("What this node offers of %s is not known", carrier.kind)
+            return {}
 
     def _health(self) -> dict[str, object]:
         return {

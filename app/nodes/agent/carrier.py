@@ -49,6 +49,15 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Reply:
+    """What the web answered, whatever that is."""
+
+    status: int
+    body: bytes
+    content_type: str
+
+
+@dataclass(frozen=True)
 class Program:
     """health_url: asked until it answers 200, which makes the worker RUNNING. Without one, it runs once it takes
     connections at its port, if it listens, or has lived for a while, if it does not. A worker that says to the agent
@@ -61,13 +70,18 @@ class Program:
     restarts: bool = True
     """False: one end is its last."""
     depends_on: Mapping[str, Any] | None = None
-    """What of the order it is made of, JSON: when only the rest changes it goes on as it is. None: all of it."""
+    """What of the order, and of its files, it is made of, JSON: when only the rest changes it goes on as it is, and
+    what was written for it is there anew. None: all of it."""
 
 
 class Agent(Protocol):
     """What a Carrier's endpoints may do with the agent. All are for its event loop."""
 
     node: str
+
+    @property
+    def own_address(self) -> str:
+        """host:port of the agent's own server, as others may call it."""
 
     async def take(self, order: Order) -> None:
         """Store an order and act on it, as if it had come from the web."""
@@ -87,6 +101,10 @@ class Agent(Protocol):
         path: of the web, with `/`. replaces: what lies unsent under the same word is replaced by this.
         """
 
+    async def ask(self, path: str, body: bytes, content_type: str, *, authorization: str = "") -> Reply:
+        """POST this to the web now, for who asks here and in their name: authorization is their header, and nothing
+        of this node's. Raises Unreachable."""
+
 
 class Carrier(Protocol):
     kind: str
@@ -102,3 +120,6 @@ class Carrier(Protocol):
 
     def routes(self, agent: Agent) -> list[BaseRoute]:
         """What the agent's own server answers for this kind."""
+
+    def offers(self, agent: Agent) -> Mapping[str, Any]:
+        """What of this node the web should know for this kind of work, JSON; goes into every report."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from app.kit.errors import BadInput
 from app.nodes.model import NAME, Side
 
 DEFAULT_LISTEN = "127.0.0.1:9100"
+MOST_TYPE = 64
 ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  # only compared with
 _SCHEMES = {"ws": "http", "wss": "https", "http": "http", "https": "https"}
 
@@ -33,6 +34,8 @@ class AgentOptions:
     bind: str = "127.0.0.1"
     address: str = "127.0.0.1"
     scripts: tuple[Path, ...] = ()
+    videos: tuple[tuple[str, str], ...] = ()
+    """(type, path or URL), in the order of their ids."""
     cpus: frozenset[int] = frozenset()
     stops_workers: bool = False
     """SIGTERM ends the workers, too."""
@@ -71,6 +74,24 @@ def listening(text: str) -> tuple[str, int]:
     if not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise BadInput(f"{text!r} is nothing to listen on", hint=f"It should look like {DEFAULT_LISTEN}.")
     return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def video(text: str) -> tuple[str, str]:
+    """`TYPE=SOURCE` or `SOURCE`: (type, absolute path or URL). Without a type it is the stem of the source's name.
+
+    Raises BadInput.
+    """
+    kind, equals, source = text.partition("=")
+    if not equals or "/" in kind:  # an equals sign of a URL or of a folder
+        kind, source = "", text
+    if not source.strip():
+        raise BadInput(f"{text!r} names no video", hint="It should look like 'traffic flow=/videos/input.mov'.")
+    is_url = "://" in source
+    named = PurePosixPath(urlsplit(source).path) if is_url else Path(source)
+    kind = kind.strip() or named.stem or source.partition("://")[0]
+    if len(kind) > MOST_TYPE or not kind.isprintable():
+        raise BadInput(f"{kind[:40]!r} is no type of a video", hint=f"It is a text of at most {MOST_TYPE} characters.")
+    return kind, source if is_url else str(Path(source).expanduser().absolute())
 
 
 def cpu_numbers(text: str) -> frozenset[int]:

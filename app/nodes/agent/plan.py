@@ -82,6 +82,7 @@ def environment_for_workers(ours: Mapping[str, str]) -> dict[str, str]:
 
 
 def _digest(order: Order, program: Program, files: list[str], port: int) -> str:
+    files = files if program.depends_on is None else []
     parts = [
         list(program.command), dict(program.environment), program.health_url, program.listens, program.restarts, files,
         port,

@@ -19,6 +19,7 @@ from app.kit.addresses import is_loopback
 from app.kit.command import Unreachable
 from app.kit.remote import ApiError
 from app.nodes import wire
+from app.nodes.agent.carrier import Reply
 from app.nodes.agent.options import socket_url
 from app.nodes.model import Side
 
@@ -101,6 +102,15 @@ class Web:
         headers = {**self.headers, "Content-Type": content_type}
         async with self._answer("POST", path, headers=headers, content=body) as answer:
             await answer.aread()
+
+    async def ask(self, path: str, body: bytes, content_type: str, *, authorization: str) -> Reply:
+        """In somebody else's name. Raises Unreachable."""
+        headers = {"Content-Type": content_type, **({"Authorization": authorization} if authorization else {})}
+        try:
+            answer = await self._http.post(path, content=body, headers=headers)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Unreachable(f"{self.url} does not answer: {error or type(error).__name__}") from error
+        return Reply(answer.status_code, answer.content, answer.headers.get("content-type", ""))
 
     @asynccontextmanager
     async def blob(self, sha256: str, start: int) -> AsyncIterator[httpx.Response]:

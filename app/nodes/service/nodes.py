@@ -30,7 +30,8 @@ class Hashing(Protocol):
 Nudge = Callable[[str], None]
 """Tell whoever watches the node of this name that there are orders for it."""
 OnChange = Callable[[Node, Collection[WorkKey]], None]
-"""A node came, went, or reports other things of these workers than before. Called outside of any transaction."""
+"""A node came, went, or reports other things of these workers, or offers others than before. Called outside of any
+transaction."""
 
 
 class Nodes:
@@ -110,7 +111,8 @@ class Nodes:
 
     # what they say
     def report(self, name: str, report: NodeReport, *, address: str, version: str, now: datetime) -> None:
-        """A sign of life. on_change hears of what is different in the workers, and of a node that was offline.
+        """A sign of life. on_change hears of what is different in the workers and in what the node offers (without a
+        key), and of a node that was offline.
 
         Raises NodeNotFound.
         """
@@ -120,7 +122,7 @@ class Nodes:
             node = _there(store.get_node(on, name), name)
             is_back = not former.is_online(now) or former.address != address
             keys = _keys(former) | _keys(node) | store.keys_on(on, name) if is_back else _changed(former, node)
-        if is_back or keys:
+        if is_back or keys or former.report.offers != node.report.offers:
             self._tell(node, keys)
 
     def look_for_changes(self, now: datetime) -> None:

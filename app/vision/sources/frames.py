@@ -26,13 +26,15 @@ class Frame:
 @dataclass(frozen=True)
 class Shot:
     """One frame of a pass. at: when it is shown, in seconds from the pass's begin; None: whenever asked.
-    read: gives the pixels, raises DamagedPicture; None for one that is known to be damaged already, for that reason."""
+    read: gives the pixels, raises DamagedPicture; None for one that is known to be damaged already, for that reason.
+    is_cut: what would have followed cannot be found any more."""
 
     origin: str
     read: Callable[[], Picture] | None
     at: float | None = None
     truth: int | None = None
     reason: str = ""
+    is_cut: bool = False
 
 
 class Reel(Protocol):

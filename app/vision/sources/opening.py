@@ -27,15 +27,22 @@ def open_source(
     loop: begin anew at the end. Raises SourceUnusable, naming the source, when it is not there or of no use, at once or
     with its first frame.
     """
+    reel, name, live = open_reel(text)
+    return Source(reel, name, Pace(fps, clock, sleep, live=live), loop=loop)
+
+
+def open_reel(text: str) -> tuple[Reel, str, bool]:
+    """What there is to be passed over, for those who choose their frames themselves; its name, for a reader, without a
+    password; and whether it comes by itself, as a stream does. Raises SourceUnusable as open_source does."""
     if "://" in text:
-        name = _shown(text)
-        return Source(Video(text, name, live=True), name, Pace(fps, clock, sleep, live=True), loop=loop)
+        name = shown(text)
+        return Video(text, name, live=True), name, True
     path = Path(text)
     if not text or not _is_there(path):
         raise SourceUnusable(
             f"there is no source {text!r} on this node", hint="Give a path that this node has, or a URL."
         )
-    return Source(_reel(path), path.name, Pace(fps, clock, sleep), loop=loop)
+    return _reel(path), path.name, False
 
 
 def _is_there(path: Path) -> bool:
@@ -56,7 +63,7 @@ def _reel(path: Path) -> Reel:
     return Video(str(path.resolve()), path.name, live=False)
 
 
-def _shown(url: str) -> str:
+def shown(url: str) -> str:
     """The URL without user and password. Raises SourceUnusable for a scheme that is not read."""
     try:
         parts = urlsplit(url)

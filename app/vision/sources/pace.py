@@ -33,6 +33,14 @@ class Pace:
         """A pass begins."""
         self._start, self._slot, self._given, self._lead = None, -1, 0, -math.inf
 
+    def change(self, fps: float) -> None:
+        """From the next frame on. What has a time of its own keeps it; what has none is counted anew."""
+        if fps == self._fps:
+            return
+        if self._slot < 0:
+            self._start = None
+        self._fps, self._slot, self._given = fps, -1, 0
+
     def wants(self, at: float | None) -> bool:
         """Is the frame of that time one of those that are given?"""
         now = self._elapsed() if self._live else at

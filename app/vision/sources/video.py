@@ -24,6 +24,8 @@ OF_STREAM = {
     "rtsp_transport": "tcp",
 }
 """FFmpeg follows what a stream names, but never to a file."""
+UNTIMED = 0x80
+"""FFmpeg's flag of forms that carry no times, as a camera's MJPEG: it makes them up from a usual rate."""
 
 
 class Video:
@@ -37,12 +39,13 @@ class Video:
     def shots(self) -> Generator[Shot, None, None]:
         with self._opened() as container:
             stream = container.streams.video[0]
+            is_timed = not (self._live and container.format.flags & UNTIMED)
             index = 0
             for packet in self._packets(container, stream):
                 if isinstance(packet, Shot):
                     yield packet
                     continue
-                for shot in self._decoded(packet, stream, index):
+                for shot in self._decoded(packet, stream, index, is_timed=is_timed):
                     yield shot
                     index += 1
 
@@ -67,9 +70,9 @@ class Video:
         try:
             yield from container.demux(stream)
         except self._av.FFmpegError as error:
-            yield Shot(f"{self._name} (its end)", None, reason=_why(error))
+            yield Shot(f"{self._name} (its end)", None, reason=_why(error), is_cut=True)
 
-    def _decoded(self, packet: Any, stream: Any, index: int) -> Iterator[Shot]:
+    def _decoded(self, packet: Any, stream: Any, index: int, *, is_timed: bool) -> Iterator[Shot]:
         try:
             frames = packet.decode()
         except self._av.FFmpegError as error:
@@ -80,7 +83,8 @@ class Video:
             if frame.is_corrupt:
                 yield Shot(origin, None, reason="the frame is corrupt")
             else:
-                yield Shot(origin, lambda frame=frame: _pixels(frame), at=_time(frame, stream))  # type: ignore[misc]
+                at = _time(frame, stream) if is_timed else None
+                yield Shot(origin, lambda frame=frame: _pixels(frame), at=at)  # type: ignore[misc]
 
 
 def _why(error: BaseException) -> str:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,6 +16,7 @@ from app.joint_inference.cli.demo.stand import Stand, running_stand
 from app.joint_inference.cli.demo.stream import stream
 from app.joint_inference.model.resource import API_VERSION, KIND
 from app.kit.command import Exit
+from app.kit.interrupting import signals_end
 
 NAMESPACE, NAME = "default", "digits"
 TRAINED_ON, HELD_OUT = 4000, 600
@@ -31,7 +29,7 @@ DEADLINE_MS = 5000
 def demonstrate(*, port: int, is_once: bool, is_kept: bool) -> Exit:
     """Raises CannotStart, and what the API says is wrong."""
     console = Console()
-    with _signals_end():
+    with signals_end():
         try:
             return _demonstrated(console, port=port, is_once=is_once, is_kept=is_kept)
         except KeyboardInterrupt:
@@ -124,21 +122,3 @@ def _ms(value: float | None) -> str:
 
 def _say(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-@contextmanager
-def _signals_end() -> Iterator[None]:
-    """SIGTERM and SIGHUP end it as Ctrl-C does. Only the first counts: what is being stopped is not left half-way."""
-
-    def interrupt(*_: object) -> None:
-        for number in numbers:
-            signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, interrupt) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

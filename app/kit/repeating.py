@@ -10,12 +10,16 @@ logger = logging.getLogger(__name__)
 
 
 class Repeating:
-    """Calls `step` every `every_s`, until closed. step has no right to raise, but it may."""
+    """Calls `step` every `every_s`, until closed. step has no right to raise, but it may.
 
-    def __init__(self, name: str, step: Callable[[], None], *, every_s: float) -> None:
+    patience_s: so long closing waits for the step under way; None: until it is over.
+    """
+
+    def __init__(
+        self, name: str, step: Callable[[], object], *, every_s: float, patience_s: float | None = None
+    ) -> None:
         self.name = name
-        self.step = step
-        self.every_s = every_s
+        self._step, self._every_s, self._patience_s = step, every_s, patience_s
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -23,16 +27,15 @@ class Repeating:
         self._thread.start()
 
     def close(self) -> None:
-        """Returns when the step under way is over."""
         self._stopping.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(self._patience_s)
 
     def _run(self) -> None:
         while True:
             try:
-                self.step()
+                self._step()
             except Exception:
                 logger.exception("The thread %s has met a fault and goes on", self.name)
-            if self._stopping.wait(self.every_s):
+            if self._stopping.wait(self._every_s):
                 return
