@@ -12,6 +12,7 @@ from periodiq import cron
 
 from actors import parts
 from actors.joint_inference import reconcile
+from actors.video import reconcile_video
 
 if TYPE_CHECKING:
     from app.kit.leading import Leader, Watch
@@ -34,12 +35,14 @@ def leader() -> Leader:
     from app.kit.leading import Leader
     from app.kit.lease import Lease
 
-    assert parts.joint is not None  # with it comes who is told of changes
+    assert parts.joint is not None and parts.video is not None  # with them come those who are told of changes
 
     def tick(at: datetime, _: Watch) -> bool:
         parts.nodes.look_for_changes(at)
         for uid in parts.joint.controller.due(at):
             reconcile.send(uid=uid)
+        for uid in parts.video.controller.due(at):
+            reconcile_video.send(uid=uid)
         return False
 
     return Leader(

@@ -25,6 +25,7 @@ from app.kit.errors import ModelmillError
 from app.models.cli import commands as models_commands
 from app.nodes.cli import commands as nodes_commands
 from app.training import cli as training
+from app.video import cli as video
 
 if TYPE_CHECKING:
     from app.accounts.service import Accounts
@@ -79,6 +80,7 @@ app.add_typer(database.app, name="db")
 conversion.register(app)
 app.add_typer(training.commands, name="train")
 app.add_typer(joint.commands, name="joint")
+app.add_typer(video.commands, name="video")
 app.add_typer(models_commands, name="models")
 app.command("node", epilog=EPILOG)(node_cli.node)
 app.add_typer(nodes_commands, name="nodes")

@@ -53,6 +53,10 @@ from app.training.api import OPERATIONS as TRAINING_OPERATIONS
 from app.training.metrics.collector import TrainingCollector
 from app.training.pages import ROUTES as TRAINING_PAGES
 from app.training.service import ClusterPicture
+from app.video.api import OPERATIONS as VIDEO_OPERATIONS
+from app.video.metrics import VideoCollector
+from app.video.pages import ROUTES as VIDEO_PAGES
+from app.video.requirement import ROUTES as VIDEO_REQUIREMENT
 from app.wiring import Parts, assemble
 
 
@@ -93,7 +97,7 @@ def create_app(settings: Settings | None = None) -> Starlette:
         _prepare_or_exit(parts)
     operations = [
         *ACCOUNTS_OPERATIONS, *HOMES_OPERATIONS, *OPERATIONS, *TRAINING_OPERATIONS, *MODELS_OPERATIONS,
-        *NODES_OPERATIONS, *JOINT_OPERATIONS, *OWN_OPERATIONS,
+        *NODES_OPERATIONS, *JOINT_OPERATIONS, *VIDEO_OPERATIONS, *OWN_OPERATIONS,
     ]  # fmt: skip
     routes = [
         *KIT_PAGES,
@@ -104,8 +108,10 @@ def create_app(settings: Settings | None = None) -> Starlette:
         *MODELS_PAGES,
         *NODES_PAGES,
         *JOINT_PAGES,
+        *VIDEO_PAGES,
         *NODES_SOCKETS,
         *KUBERNETES_API,
+        *VIDEO_REQUIREMENT,
         Route("/openapi.json", openapi),
         *(operation.route() for operation in operations),
         Route("/objects/{key:path}", put_object, methods=["PUT"]),
@@ -124,6 +130,7 @@ def create_app(settings: Settings | None = None) -> Starlette:
     app.state.nodes = parts.nodes
     app.state.joint = parts.joint
     app.state.calibrations = open_calibrations(parts)
+    app.state.video = parts.video
     app.state.features = frozenset({"training"} if parts.training.options.is_on else ())
     app.state.objects = parts.objects
     app.state.hub = NudgeHub(settings.redis_url)
@@ -139,6 +146,7 @@ def collectors_of(parts: Parts, *, viewers: Callable[[], int]) -> list[Collector
     queues, list_key = parts.look_at_queues, parts.broker.list_key
     collectors: list[Collector] = [ConversionCollector(parts.look, queues, list_key=list_key, viewers=viewers)]
     collectors.append(JointCollector(parts.database, parts.nodes))
+    collectors.append(VideoCollector(parts.database))
     if parts.training.options.is_on:
         collectors.append(TrainingCollector(parts.database, ClusterPicture(parts.look)))
     return collectors

@@ -33,6 +33,13 @@ def node(
         list[Path] | None,
         typer.Option(metavar="DIR", help="Folder with users' programs that may run here; repeatable."),
     ] = None,
+    video: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TYPE=SOURCE",
+            help="A video of this node, a path or URL; the type may be left out; repeatable: their ids are 0, 1, …",
+        ),
+    ] = None,
     data_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where this node keeps what it must keep.")
     ] = None,
@@ -58,7 +65,7 @@ def node(
         token=_read(token_file) if token_file else token.strip(), admin_token=admin_token(), listen_host=host,
         listen_port=port, bind=bind, address=given.reachable_address(bind, address),
         scripts=tuple(folder.absolute() for folder in scripts or ()), cpus=given.cpu_numbers(cpus),
-        stops_workers=stop_workers, replace=replace,
+        videos=tuple(map(given.video, video or ())), stops_workers=stop_workers, replace=replace,
     )  # fmt: skip
     logs.configure(settings.log_format, settings.log_level)
     run_node(options)

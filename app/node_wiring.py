@@ -9,15 +9,16 @@ from app.nodes.agent.carrier import Carrier
 from app.nodes.agent.options import AgentOptions
 
 
-def carriers() -> Sequence[Carrier]:
+def carriers(options: AgentOptions) -> Sequence[Carrier]:
     """What every node of this product can run."""
     from app.joint_inference.carrier import JointCarrier
+    from app.video.carrier import JobCarrier, ServicesCarrier
 
-    return (JointCarrier(),)
+    return (JointCarrier(), JobCarrier(options.videos), ServicesCarrier())
 
 
 def run_node(options: AgentOptions) -> None:
     """Until a signal ends it. Raises CannotStart and its kin."""
     from app.nodes.agent.agent import run_agent
 
-    asyncio.run(run_agent(options, carriers()))
+    asyncio.run(run_agent(options, carriers(options)))

@@ -120,6 +120,13 @@ class Settings(BaseSettings):
     max_unended_tasks_per_user: int = Field(default=200, gt=0)
     """How many training tasks of a user may be waiting or running; more are refused until one has ended."""
 
+    video_jobs_per_user: int = Field(default=100, gt=0)
+    """How many video jobs of a user may run; more are refused until one has ended."""
+    video_processes: int = Field(default=1, ge=1, le=64)
+    """How many processes compute the stages of video jobs on a node: each does one frame at a time."""
+    video_keep_days: int = Field(default=10, ge=1)
+    """Video jobs are forgotten so long after their end."""
+
     redis_url: str = "redis://127.0.0.1:6379/0"
     """Job records and events. Redis 6.2 or newer, or Valkey; without persistence."""
     queue_database: int | None = Field(default=None, ge=0)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from app.models.service import Models
     from app.nodes.service import Nodes
     from app.training.service import Training
+    from app.video.service import Video
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Parts:
         accounts.works.append(Work("jobs", jobs.count_active, jobs.cancel_all))
         accounts.works.append(Work("training tasks", self._count_tasks, self._cancel_tasks))
         accounts.works.append(Work("services", self._count_services, self._delete_services))
+        accounts.works.append(Work("video jobs", self._count_videos, self._cancel_videos))
         return accounts
 
     @cached_property
@@ -104,6 +106,12 @@ class Parts:
 
         return open_joint(self)
 
+    @cached_property
+    def video(self) -> Video:
+        from app.video_wiring import open_video
+
+        return open_video(self)
+
     def _count_tasks(self, user: str) -> int:
         return self.training.tasks.count_unended(user)
 
@@ -115,6 +123,12 @@ class Parts:
 
     def _delete_services(self, user: str) -> None:
         self.joint.services.delete_all(user, now=now())
+
+    def _count_videos(self, user: str) -> int:
+        return self.video.jobs.count(user)
+
+    def _cancel_videos(self, user: str) -> None:
+        self.video.jobs.cancel_all(user, now=now())
 
     @property
     def database(self) -> Database:

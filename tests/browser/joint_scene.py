@@ -39,7 +39,7 @@ def set_scene(parts: Parts) -> None:
             restarts=2, exit_code=-9, log=("loading the model", "serving"), started_at=to_text(at),
             detail={"runtime": "onnxruntime 1.31 · ONNX twin", "why": "no Kneron runtime (kp) on this node"},
         )  # fmt: skip
-        figures = NodeReport(0.42, 0.7, 1.2, 8 << 30, 4, 20 << 30, ("Kneron KL720",), (worker,))
+        figures = NodeReport(0.42, 0.7, 1.2, 8 << 30, 4, 20 << 30, ("Kneron KL720",), workers=(worker,))
         parts.nodes.report(name, figures, address="127.0.0.1", version="0.1.0", now=at)
     for point in range(12):
         tally = replace(TALLY, inferences=80 * point + 80, update_time=to_text(at + timedelta(seconds=6 * point)))

@@ -14,6 +14,7 @@ from app.wiring import assemble
 from ops.stand import Stand
 from tests.browser.conftest import OpenContext
 from tests.browser.joint_scene import set_scene
+from tests.browser.video_scene import VideoScene, set_video_scene
 from tests.browser.watching import Watch
 from tests.integration.api import Api, png, small_model
 
@@ -49,6 +50,20 @@ PAGES = {
     "change of a service": "/ui/services/default/gate/edit",
     "end of a service": "/ui/services/default/gate/delete",
     "calibration": "/ui/services/default/gate/calibrate",
+    "video jobs": "/ui/video",
+    "video jobs without a match": "/ui/video?q=no-such-job",
+    "video job": "/ui/video/{running_video}",
+    "video job that waits": "/ui/video/{waiting_video}",
+    "ended video job": "/ui/video/{ended_video}",
+    "new video job": "/ui/video/new?node=edge0&video=1",
+    "video job again": "/ui/video/new?from={running_video}",
+    "new video job as JSON": "/ui/video/new?way=json",
+    "cuts of a video job": "/ui/video/{running_video}/what-if",
+    "cuts of a DAG": "/ui/video/what-if",
+    "end of a video job": "/ui/video/{running_video}/cancel",
+    "deletion of a video job": "/ui/video/{ended_video}/delete",
+    "stages": "/ui/video/stages",
+    "end of a stage": "/ui/video/stages/face_detection/remove",
     "models": "/ui/models",
     "model": "/ui/models/named?name=digits",
     "new model": "/ui/models/new?job={finished}",
@@ -61,6 +76,8 @@ PAGES = {
     "unknown page": "/ui/nothing",
 }
 UNKNOWN = ("unknown job", "unknown page")
+STREAMED = ("video jobs", "video jobs without a match", "video job", "video job that waits")
+"""They listen as long as they are open, so the network is never idle."""
 SERIOUS = ("serious", "critical")
 Visit = Callable[[Page, str], None]
 
@@ -87,13 +104,25 @@ def joint(service: Stand, finished: str) -> None:
     parts.close()
 
 
+@pytest.fixture(scope="module")
+def video(service: Stand, joint: None) -> VideoScene:
+    """What the pages of video show. After joint: both have nodes of the same names."""
+    parts = assemble(service.settings())
+    scene = set_video_scene(parts)
+    parts.close()
+    return scene
+
+
 @pytest.fixture
-def visit(finished: str, another: str, failed: str, filled_home: None, joint: None, watches: list[Watch]) -> Visit:
+def visit(
+    finished: str, another: str, failed: str, filled_home: None, video: VideoScene, watches: list[Watch]
+) -> Visit:
     """Open a page by its name and wait until what it fetches afterwards is there."""
 
     def visited(page: Page, name: str) -> None:
-        page.goto(PAGES[name].format(finished=finished, another=another, failed=failed))
-        page.wait_for_load_state("networkidle")
+        uids = {f"{state}_video": uid for state, uid in video._asdict().items()}
+        page.goto(PAGES[name].format(finished=finished, another=another, failed=failed, **uids))
+        page.wait_for_load_state("load" if name in STREAMED else "networkidle")
         expect(page.locator("[hx-trigger=load]")).to_have_count(0)
         if name in UNKNOWN:
             for watch in watches:

@@ -21,6 +21,8 @@ from app.joint_wiring import CALIBRATION, open_calibrations
 from app.joint_wiring import QUEUE as JOINT
 from app.training.model import Demand, State, Task, Workload
 from app.training.service.waking import RESULTS, convert_by
+from app.video_wiring import PLANS
+from app.video_wiring import QUEUE as VIDEO
 from app.wiring import Parts
 from tests.chaos.stand import FaultStand, Job, until
 from tests.conftest import REPOSITORY
@@ -158,10 +160,12 @@ def test_every_message_that_is_sent_has_an_actor_on_its_queue(
     parts.joint.services.kick("a-service")
     parts.joint.reports.send("a-service", Status(status="running", uid="", task_info={}))
     open_calibrations(parts).start("a-calibration")
+    parts.video.jobs.kick("a-video-job")
+    parts.video.planning.send("a-video-job", "start")
     sent = []
-    for queue in (*(stage.step for stage in Stage), DONE, PERIODIC, RESULTS, JOINT, CALIBRATION):
+    for queue in (*(stage.step for stage in Stage), DONE, PERIODIC, RESULTS, JOINT, CALIBRATION, VIDEO, PLANS):
         sent += [json.loads(text) for text in parts.broker.client.hvals(f"queue:{queue}.msgs")]
-    assert len(sent) == 9
+    assert len(sent) == 11
     assert [declared[message["actor_name"]][0] for message in sent] == [message["queue_name"] for message in sent]
 
 
@@ -174,6 +178,7 @@ def test_messages_are_sent_from_these_modules_only() -> None:
     senders = {str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "app").rglob("*.py") if _sends(path)}
     modules = (
         "conversion/service/dispatch", "homes/service/outbox", "training/service/waking", "joint_wiring",
+        "video_wiring",
     )  # fmt: skip
     assert senders == {f"app/{module}.py" for module in modules}
 
@@ -195,6 +200,7 @@ def test_every_actor_states_its_queue_and_that_it_is_not_retried(declared: dict[
         "schedule": ("training", 0), "convert_results": ("training_results", 0), "look_for_results": ("periodic", 0),
         "reconcile": ("joint", 0), "upstream": ("joint", 0), "forget_gone": ("joint", 0), "watch_nodes": ("nodes", 0),
         "calibrate": ("joint_calibration", 0),
+        "reconcile_video": ("video", 0), "forget_old_video": ("video", 0), "plan_video": ("video_plans", 0),
     }  # fmt: skip
     for path in (REPOSITORY / "actors").glob("*.py"):
         for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)):

@@ -15,14 +15,19 @@ import numpy as np
 import pytest
 from starlette.routing import Mount, Route, WebSocketRoute
 
+from app.kit.clock import now
 from app.main import create_app
 from app.settings import Settings
+from app.wiring import assemble
 from ops.joint_stand import resource
+from ops.stand import Stand
+from tests.finished_videos import running_video
 from tests.integration.api import has_ended, npz, pngs, small_model
 from tests.integration.people import OURS, Person
 from tests.integration.training import SCRIPT
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
+UNKNOWN_VIDEO = "GLOBAL_ID_999.SUB_ID_1"
 UNKNOWN_TOKEN = "f" * 12
 UNKNOWN_CALIBRATION = "12345678-1234-4234-8234-123456789abc"
 UNKNOWN_TASK = "mvp2-alice-script-20260101-000000-0000"
@@ -46,10 +51,22 @@ NODES = re.compile(r"/neptune/nodes|/ui/nodes")
 """The installation's: whoever is signed in sees that they are there, an administrator adds them and sees their work."""
 LINK = "/neptune/link/"
 """A node's own: users have no business there, and a node none elsewhere but where it reports of services."""
+VIDEO = "/api/v2/video"
+SHARED = {
+    f"GET {VIDEO}/nodes", f"GET {VIDEO}/kinds", f"GET {VIDEO}/policies", f"GET {VIDEO}/stages", f"GET {VIDEO}/profile",
+    f"PUT {VIDEO}/stages/{{name}}", f"DELETE {VIDEO}/stages/{{name}}", "GET /get_service_list",
+    "GET /get_execute_url/{stage}", "GET /get_resource_info", "GET /get_cluster_info", "POST /service/{stage}",
+    "POST /execute_task/{stage}", "POST /node/update_status", f"GET {VIDEO}/changes", "GET /ui/video/events",
+    "GET /ui/video/stages", "POST /ui/video/stages", "POST /ui/video/stages/measure",
+    "GET /ui/video/stages/{name}/remove", "POST /ui/video/stages/{name}/remove",
+}  # fmt: skip
+"""Of video, the installation's: nodes, stages and what they take. An administrator changes them. Changes are a stream
+without an end: that it tells of one's own is seen in test_video_api."""
 LISTS = {
     "/jobs", "/ui/jobs", "/ui/jobs/live", "/system", "/ui/system", "/ui/system/state", "/api/v2/me",
     "/api/v2/me/tokens", "/ui/account", "/ui/jobs/new", "/api/v2/tasks", "/api/v2/cluster",
     "/ui/tasks", "/ui/tasks/rows", "/ui/tasks/new", "/ui/cluster", "/ui/cluster/state",
+    "/api/v2/video/jobs", "/user/get_all_status", "/ui/video", "/ui/video/rows", "/ui/video/new", "/ui/video/what-if",
     "/api/v2/models", "/ui/models", "/ui/models/new", "/api/v2/services", "/ui/services", "/ui/services/rows",
     "/ui/services/new", f"{K8S}/{JIS}", f"{K8S}/namespaces/{{namespace}}/{JIS}",
 }  # fmt: skip
@@ -90,12 +107,28 @@ THINGS = {
         ("PATCH", "/status"),
     )),
     f"POST /{{namespace}}/neptune/upstream/{JIS}/{{service}}/status",
+    *(f"{method} {VIDEO}/jobs/{{job_uid}}{rest}" for method, rest in (
+        ("GET", ""), ("DELETE", ""), ("POST", "/cancel"), ("PUT", "/constraint"), ("PUT", "/policy"), ("PUT", "/plan"),
+        ("GET", "/results"), ("GET", "/events"), ("GET", "/decisions"), ("GET", "/series"), ("GET", "/resources"),
+        ("GET", "/picture"), ("GET", "/live"), ("GET", "/changes"),
+    )),
+    "GET /user/sync_job_result/{job_uid}", "GET /user/video/{job_uid}",
+    *(f"{method} /ui/video/{{job_uid}}{rest}" for method, rest in (
+        ("GET", ""), ("GET", "/live"), ("GET", "/snapshot"), ("GET", "/events"), ("GET", "/what-if"),
+        ("POST", "/what-if"), ("POST", "/constraint"), ("POST", "/policy"), ("GET", "/cancel"), ("POST", "/cancel"),
+        ("GET", "/delete"), ("POST", "/delete"),
+    )),
     "GET /ui/calibrations/{calibration_id}", "GET /ui/calibrations/{calibration_id}/live",
     "GET /ui/calibrations/{calibration_id}/pick", "GET /ui/calibrations/{calibration_id}/apply",
     "POST /ui/calibrations/{calibration_id}/apply",
 }  # fmt: skip
 """Name a thing in their path. {service}: the route calls it {name}."""
-BODIES = {"POST /api/v2/tasks/{task_id}/convert": {"artifact": "model.onnx", "images": "pictures"}}
+BODIES: dict[str, Any] = {
+    "POST /api/v2/tasks/{task_id}/convert": {"artifact": "model.onnx", "images": "pictures"},
+    f"PUT {VIDEO}/jobs/{{job_uid}}/constraint": {"delay": 9.0},
+    f"PUT {VIDEO}/jobs/{{job_uid}}/policy": {"policy": "fixed"},
+    f"PUT {VIDEO}/jobs/{{job_uid}}/plan": {"video_conf": {}, "flow_mapping": {}},
+}
 FORMS = {
     "POST /ui/calibrations/{calibration_id}/apply": {"setting": "0"},
     "POST /ui/tasks/{task_id}/convert": {"artifact": "model.onnx", "images": "pictures"},
@@ -113,13 +146,20 @@ SENDING = {
     "GET /ui/data/delete", "POST /ui/data/delete", "POST /ui/data/restore", "GET /ui/data/download",
     "GET /ui/data/picture", "GET /ui/jobs/from-data", "POST /ui/jobs/from-data", "POST /api/v2/tasks",
     "POST /ui/tasks/new", "POST /ui/tasks/new/preview",
+    f"POST {VIDEO}/jobs", f"POST {VIDEO}/profile", f"POST {VIDEO}/what-if", "POST /user/submit_job",
+    "POST /user/submit_job_user_constraint", "POST /node/submit_job", "POST /node/get_plan", "POST /node/update_plan",
+    "POST /node/sync_job_result", "POST /node/video/{job_uid}/picture", "POST /ui/video/new",
+    "POST /ui/video/new/preview", "POST /ui/video/what-if",
 }  # fmt: skip
 """Name a thing, if any, in their query or body: see `sent`."""
 
 
 @pytest.fixture(scope="module")
-def hers(alice: Person) -> dict[str, str]:
-    """What alice has: a finished job, an upload, a token, a training task."""
+def hers(shared: Stand, alice: Person) -> dict[str, str]:
+    """What alice has: a finished job, an upload, a token, a training task, a service, a video job."""
+    parts = assemble(shared.settings())
+    video = running_video(parts.video, "alice", now=now()).uid
+    parts.close()
     with alice.api() as api:
         job = api.convert(small_model(), pngs(3), name=MARK)
         assert job["status"] == "COMPLETED", job["error"]
@@ -136,7 +176,7 @@ def hers(alice: Person) -> dict[str, str]:
     token_id = alice.token.split("_")[1]
     return {"job_id": job["job_id"], "upload": upload["upload_id"], "token_id": token_id, "user": "alice",
             "task_id": task["task_id"], "service": f"{MARK.lower()}-gate", "model": f"{MARK}-model",
-            "calibration_id": calibration.headers["location"].rpartition("/")[2]}  # fmt: skip
+            "calibration_id": calibration.headers["location"].rpartition("/")[2], "job_uid": video}  # fmt: skip
 
 
 def a_service(name: str, model: str = "small") -> dict[str, Any]:
@@ -147,7 +187,7 @@ def a_service(name: str, model: str = "small") -> dict[str, Any]:
 def nobodys() -> dict[str, str]:
     return {"job_id": UNKNOWN, "upload": UNKNOWN, "token_id": UNKNOWN_TOKEN, "user": "nobody-at-all",
             "task_id": UNKNOWN_TASK, "service": "unknown-gate-of-nobody", "model": "unheard-of-model",
-            "calibration_id": UNKNOWN_CALIBRATION}  # fmt: skip
+            "calibration_id": UNKNOWN_CALIBRATION, "job_uid": UNKNOWN_VIDEO}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +214,8 @@ def routes(settings: Settings) -> list[tuple[str, str]]:
 
 def named(path: str) -> str:
     """With a name of its own for what is called {name} elsewhere, too."""
+    if path.startswith("/ui/video/"):
+        return path.replace("{uid}", "{job_uid}")
     of_services = ("/api/v2/services/", "/ui/services/", f"{K8S}/", "/{namespace}/neptune/")
     return path.replace("{name}", "{service}") if path.startswith(of_services) else path
 
@@ -181,7 +223,7 @@ def named(path: str) -> str:
 def is_known(method: str, path: str) -> bool:
     if path.startswith(LINK) or NODES.match(path):
         return True
-    if path in OPEN | COMMON or ADMIN.match(path) or f"{method} {path}" in THINGS | SENDING | OWN:
+    if path in OPEN | COMMON or ADMIN.match(path) or f"{method} {path}" in THINGS | SENDING | OWN | SHARED:
         return True
     return method == "GET" and path in LISTS
 
@@ -245,7 +287,16 @@ def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
     selected = [{"data": {"id": whose["job_id"], "action": action, **confirmed}}
                 for action in ("cancel", "delete") for confirmed in ({}, {"confirmed": "true"})]  # fmt: skip
     model_of, wanted = {"params": {"name": whose["model"]}}, {"name": "mine", "job_id": whose["job_id"]}
+    video: dict[str, Any] = {"job_uid": whose["job_uid"]}
     return {
+        f"POST {VIDEO}/jobs": nothing, f"POST {VIDEO}/profile": nothing, "POST /user/submit_job": nothing,
+        "POST /node/submit_job": nothing, f"POST {VIDEO}/what-if": [{"json": video}],
+        "POST /user/submit_job_user_constraint": [{"json": {**video, "user_constraint": {"delay": 9.0}}}],
+        "POST /node/get_plan": [{"json": {**video, "dag": {}}}],
+        "POST /node/update_plan": [{"json": {**video, "video_conf": {}, "flow_mapping": {}}}],
+        "POST /node/sync_job_result": [{"json": {**video, "seq": 10_000, "results": [{"n_loop": 10_000}]}}],
+        "POST /node/video/{job_uid}/picture": nothing, "POST /ui/video/new": nothing,
+        "POST /ui/video/new/preview": nothing, "POST /ui/video/what-if": nothing,
         **{f"{method} {path}": [model_of] for method, path in (
             ("GET", "/api/v2/models/named"), ("DELETE", "/api/v2/models/named"), ("GET", "/api/v2/models/file"),
             ("GET", "/ui/models/named"), ("GET", "/ui/models/delete"),
@@ -314,14 +365,15 @@ def test_a_list_shows_ones_own(spy: httpx.Client, alice: Person, hers: dict[str,
     assert (
         MARK not in said
         and hers["service"] not in said
-        and not any(hers[name] in said for name in ("job_id", "token_id", "task_id"))
+        and not any(hers[name] in said for name in ("job_id", "token_id", "task_id", "job_uid"))
     )
     # those that are not empty
     if path in ("/jobs", "/ui/jobs", "/api/v2/me/tokens", "/ui/account", "/api/v2/tasks", "/ui/tasks",
-                "/api/v2/models", "/ui/models", "/api/v2/services", "/ui/services", f"{K8S}/{JIS}"):  # fmt: skip
+                "/api/v2/models", "/ui/models", "/api/v2/services", "/ui/services", f"{K8S}/{JIS}",
+                "/api/v2/video/jobs", "/user/get_all_status", "/ui/video"):  # fmt: skip
         with alice.browser() as own:
             seen = own.get(path, headers={"Accept": "application/json"}).text
-        assert MARK in seen or hers["token_id"] in seen or hers["service"] in seen
+        assert MARK in seen or any(hers[name] in seen for name in ("token_id", "service", "job_uid"))
 
 
 @pytest.mark.parametrize("query", ["owner=alice", f"q={MARK}", "owner=alice&status=COMPLETED"])
@@ -359,7 +411,7 @@ def test_nodes_are_an_administrators_to_add_and_their_work_to_see(
     spy: httpx.Client, admin: Person, routes: list[tuple[str, str]]
 ) -> None:
     with admin.browser() as client:
-        made = client.post("/neptune/nodes", json={"name": "edge0", "side": "edge"}, headers=OURS)
+        made = client.post("/neptune/nodes", json={"name": "edge7", "side": "edge"}, headers=OURS)
         assert made.status_code == 201
         token = made.json()["token"]
     assert spy.get("/neptune/nodes").status_code == 200
@@ -369,7 +421,7 @@ def test_nodes_are_an_administrators_to_add_and_their_work_to_see(
         body = (
             {"json": {"name": "edge1", "side": "edge"}} if path.startswith("/neptune") else {"data": {"name": "edge1"}}
         )
-        answer = spy.request(method, path.replace("{name}", "edge0"), **(body if method == "POST" else {}))
+        answer = spy.request(method, path.replace("{name}", "edge7"), **(body if method == "POST" else {}))
         assert answer.status_code in (403, 404), (method, path)
     with httpx.Client(base_url=str(spy.base_url), headers={"Authorization": f"Bearer {token}"}) as node:
         for path in ("/jobs", "/neptune/nodes", "/api/v2/services", "/ui/jobs", "/api/v2/users"):
@@ -383,6 +435,8 @@ def test_what_was_tried_has_changed_nothing(alice: Person, hers: dict[str, str])
         kept = api.http.get("/api/v2/files/content", params={"path": f"{HOME}/alice/datasets/a.txt"})
         assert (kept.status_code, kept.content) == (200, b"")
         assert api.http.get(f"/api/v2/tasks/{hers['task_id']}").json()["state"] == "QUEUED"
+        video = api.http.get(f"/api/v2/video/jobs/{hers['job_uid']}").json()
+        assert (video["state"], video["n_loop"], video["constraint"]["delay"]) == ("EXEC", 50, 0.8)
         service = api.http.get(f"/api/v2/services/default/{hers['service']}").json()["resource"]
         assert (service["metadata"]["generation"], service["status"]["active"]) == (1, 0)
         assert api.http.get("/api/v2/models/named", params={"name": hers["model"]}).status_code == 200
@@ -394,7 +448,7 @@ def filled(path: str, whose: Mapping[str, str]) -> str:
         "name": "alice" if "users" in path else "out.nef", "artifact": "out.onnx", "index": "0",
         "token_id": whose["token_id"], "key": "a", "path": "datasets", "task_id": whose["task_id"],
         "service": whose["service"], "namespace": "default", "sample_id": "s1", "rest": "x",
-        "calibration_id": whose["calibration_id"],
+        "calibration_id": whose["calibration_id"], "job_uid": whose["job_uid"], "stage": "face_detection",
         "node": "edge0", "uid": UNKNOWN, "sha256": "0" * 64,
     }  # fmt: skip
     return re.sub(r"\{(\w+)(?::\w+)?\}", lambda found: given[found[1]], path)

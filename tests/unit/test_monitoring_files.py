@@ -19,6 +19,7 @@ from app.settings import Settings
 from app.training.metrics import counting as training
 from app.training.model import Node
 from app.training.service import ClusterView
+from app.video.service import counting as video
 from app.wiring import assemble
 from tests.conftest import REPOSITORY
 from tests.exposition import Figures, of_parts
@@ -111,7 +112,7 @@ def test_every_rule_has_a_name_of_its_own_and_says_what_is_wrong() -> None:
     "metric",
     [
         value
-        for module in (kit, conversion, training)
+        for module in (kit, conversion, training, video)
         for value in vars(module).values()
         if isinstance(value, Counter | Histogram)
     ],

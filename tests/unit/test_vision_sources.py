@@ -328,3 +328,32 @@ def test_a_source_can_be_closed_in_the_middle(tmp_path: Path) -> None:
     next(source)
     source.close()
     assert list(source) == []
+
+
+def test_a_camera_slower_than_its_form_says_is_never_late() -> None:
+    """MJPEG has no times; FFmpeg makes them up, of 25 frames a second."""
+
+    class Camera(SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "multipart/x-mixed-replace; boundary=frame")
+            self.end_headers()
+            for index in range(30):
+                data = encode(plain(8 * index, 0, 0, 64, 48))[0]
+                head = f"--frame\r\nContent-Type: image/jpeg\r\nContent-Length: {len(data)}\r\n\r\n"
+                self.wfile.write(head.encode() + data + b"\r\n")
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    clock = Clock()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Camera) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            count = 0
+            for _ in opened(f"http://127.0.0.1:{server.server_port}/video", clock, fps=5):
+                count += 1
+                clock.now += 1
+        finally:
+            server.shutdown()
+    assert count >= 25

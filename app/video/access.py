@@ -1,0 +1,48 @@
+"""What every endpoint of video needs of a request."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.kit.auth import caller_of
+from app.kit.errors import Forbidden
+from app.video.service import Video
+
+
+def video_of(request: Request) -> Video:
+    found = request.app.state.video
+    assert isinstance(found, Video)
+    return found
+
+
+def uid_of(request: Request) -> str:
+    """Of the job in the path."""
+    return str(request.path_params["job_uid"])
+
+
+def require_admin(request: Request) -> None:
+    """Raises Forbidden."""
+    if not caller_of(request).is_admin:
+        raise Forbidden("Stages are added and removed by administrators.", hint="Ask one of them.")
+
+
+def require_user(request: Request) -> str:
+    """Name of the user that asks. Raises Forbidden for a node."""
+    caller = caller_of(request)
+    if caller.node:
+        raise Forbidden("This is for users.", hint="A node asks for plans and reports; it has no jobs of its own.")
+    return caller.user
+
+
+def require_node(request: Request) -> str:
+    """Name of the node that asks. Raises Forbidden for a user."""
+    caller = caller_of(request)
+    if not caller.node:
+        raise Forbidden("This is for nodes.", hint="The agent of a node sends it, with the node's token.")
+    return caller.node
+
+
+def json_answer(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse(answer.model_dump(mode="json"), status_code=status, headers=headers)

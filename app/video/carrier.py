@@ -1,0 +1,154 @@
+"""How an agent carries video: orders become runners of jobs and a host of stages, and what these say goes up."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from starlette.routing import BaseRoute
+
+from app.kit.errors import BadInput, ModelmillError
+from app.nodes.agent.carrier import Agent, Blob, Place, Program, WorkRefused
+from app.nodes.model import Order
+from app.video import carrier_routes
+from app.video.model.job import JOBS, SERVICES, JobContent, ServicesContent
+from app.video.runner import work as runner
+from app.video.services import work as services
+from app.vision.sources.opening import shown
+
+RUNNER, HOST = "app.video.runner.main", "app.video.services.host"
+WORK = "work.json"
+Content = TypeVar("Content")
+OF_JOBS_CHANGING = ("plan", "constraint", "hosts")
+OF_SERVICES_CHANGING = ("stages", "peers")
+ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # only compared with
+
+
+@dataclass(frozen=True)
+class Video:
+    """source: path or URL, which never leaves this node; name: what may be shown of it."""
+
+    type: str
+    source: str
+    name: str
+
+
+class JobCarrier:
+    """videos: (type, path or URL) of this node; a video's id is its place in the list.
+
+    Raises BadInput for a path that is not there and a URL that is none; what a URL names is not asked.
+    """
+
+    kind = JOBS
+
+    def __init__(self, videos: Sequence[tuple[str, str]]) -> None:
+        self.videos = {str(number): _video(kind, source) for number, (kind, source) in enumerate(videos)}
+        self._runners: dict[str, carrier_routes.Runner] = {}
+
+    def blobs(self, order: Order) -> list[Blob]:  # noqa: ARG002  # a runner computes no stage
+        return []
+
+    def worker_name(self, order: Order) -> str:
+        """Also of an order that cannot be run."""
+        return str(order.content.get("uid") or order.key.uid)
+
+    def program(self, order: Order, place: Place) -> Program:
+        content = _read(JobContent.from_json, order)
+        video = self.videos.get(content.video_id)
+        if video is None:
+            raise WorkRefused(
+                f"This node has no video {content.video_id!r}.", reason="VideoNotFound",
+                hint=f"Its videos are {', '.join(self.videos)}." if self.videos else "Start its agent with --video.",
+            )  # fmt: skip
+        file = place.folder / WORK
+        work = runner.RunnerWork(
+            content, source=video.source, host=place.host, port=place.port, folder=place.folder,
+            agent_url=place.agent_url, node=place.node,
+        )  # fmt: skip
+        work.write(file)
+        url = _url(place)
+        self._runners[content.uid] = carrier_routes.Runner(url, content.secret)
+        lasting = {"source": video.source, "agent_url": place.agent_url, **_without(order.content, OF_JOBS_CHANGING)}
+        return Program(
+            [sys.executable, "-m", RUNNER], {runner.VARIABLE: str(file)}, health_url=f"{url}/healthz",
+            depends_on=lasting,
+        )  # fmt: skip
+
+    def routes(self, agent: Agent) -> list[BaseRoute]:
+        return carrier_routes.of_jobs(agent, self._runners.get)
+
+    def offers(self, agent: Agent) -> Mapping[str, Any]:
+        if not self.videos:
+            return {}
+        videos = {number: {"type": video.type, "name": video.name} for number, video in self.videos.items()}
+        return {"address": agent.own_address, "videos": videos}
+
+
+class ServicesCarrier:
+    kind = SERVICES
+
+    def blobs(self, order: Order) -> list[Blob]:
+        stages = _read(ServicesContent.from_json, order).stages.values()
+        cards = [card for stage in stages for variant in stage.variants for card in variant]
+        sizes = {card.sha256: card.size_bytes for card in cards}
+        sizes |= {card.twin_sha256: card.twin_size_bytes for card in cards if card.twin_sha256}
+        return [Blob(sha256, size) for sha256, size in sizes.items()]
+
+    def worker_name(self, order: Order) -> str:
+        return carrier_routes.services_name(order.node)
+
+    def program(self, order: Order, place: Place) -> Program:
+        content = _read(ServicesContent.from_json, order)
+        file = place.folder / WORK
+        work = services.ServicesWork(
+            content, blobs=place.blobs, host=place.host, port=place.port, folder=place.folder,
+            agent_url=place.agent_url, node=place.node,
+        )  # fmt: skip
+        work.write(file)
+        return Program(
+            [sys.executable, "-m", HOST], {services.VARIABLE: str(file)},
+            health_url=f"{_url(place)}/healthz",
+            depends_on={"agent_url": place.agent_url, **_without(order.content, OF_SERVICES_CHANGING)},
+        )  # fmt: skip
+
+    def routes(self, agent: Agent) -> list[BaseRoute]:
+        return carrier_routes.of_services(agent)
+
+    def offers(self, agent: Agent) -> Mapping[str, Any]:  # noqa: ARG002  # the Carrier's
+        return {}
+
+
+def _video(kind: str, source: str) -> Video:
+    if "://" in source:
+        return Video(kind, source, shown(source))
+    path = Path(source)
+    if not _is_there(path):
+        raise BadInput(f"there is no video {source}", hint="Give --video a path that this machine has, or a URL.")
+    return Video(kind, source, path.name)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _read(read: Callable[[Mapping[str, Any]], Content], order: Order) -> Content:
+    """Raises WorkRefused."""
+    try:
+        return read(order.content)
+    except (KeyError, TypeError, ValueError, AttributeError, ModelmillError) as error:
+        raise WorkRefused(f"The order cannot be read: {type(error).__name__}: {error}.", reason="BadOrder") from None
+
+
+def _without(content: Mapping[str, Any], changing: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name, value in content.items() if name not in changing}
+
+
+def _url(place: Place) -> str:
+    host = ANY.get(place.host, place.host)
+    return f"http://[{host}]:{place.port}" if ":" in host else f"http://{host}:{place.port}"

@@ -1,0 +1,94 @@
+"""The pseudo-distributed start from its first sentence to its end."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from app.kit.command import Exit
+from app.kit.interrupting import signals_end
+from app.video.cli.pseudo.filling import DECODERS, RECIPES, files_in, fill
+from app.video.cli.pseudo.stand import EDGE_HOST, Ports, Stand, Videos, running_stand
+
+
+def play(ports: Ports, *, videos: Videos, models: Path | None, data: Path | None) -> Exit:
+    """Until Ctrl-C. Raises CannotStart, BadInput, and what the API says is wrong."""
+    if models is not None:
+        files_in(models)
+    console = Console()
+    with signals_end():
+        try:
+            _play(console, ports, videos, models, data)
+        except KeyboardInterrupt:
+            return Exit.OK
+        finally:
+            _say(console, "Everything is stopped.")
+    return Exit.OK
+
+
+def _play(console: Console, ports: Ports, videos: Videos, models: Path | None, data: Path | None) -> None:
+    def say(text: str) -> None:
+        _say(console, text)
+
+    say("Starting the web, a node cloud0 and a node edge0.")
+    with running_stand(ports, videos=videos, data=data, notice=say) as stand:
+        say(addresses(ports))
+        for number, (kind, source) in enumerate(videos):
+            say(f"Video {number} of edge0: {kind}, {Path(source).name if '://' not in source else 'a stream'}")
+        made = fill(stand.url, models, say) if models else []
+        say(_what_next(ports, stand, videos, made))
+        threading.Event().wait()
+
+
+def addresses(ports: Ports) -> str:
+    at = "http://127.0.0.1"
+    return "\n".join([
+        f"Users      {at}:{ports.users}   GET /user/get_all_status, POST /user/submit_job; pages: /ui/video",
+        f"Tracker    {at}:{ports.tracker}   POST /node/submit_job, /node/get_plan, /node/update_plan",
+        f"Edge node  {at}:{ports.edge}   its address in plans and jobs: {EDGE_HOST}:{ports.edge}",
+        f"Pictures   {at}:{ports.pictures}   GET /user/video/<job_uid>",
+        f"           {at}:{ports.edge_pictures}   the same from the edge node, for programs",
+        f"Stages     {at}:{ports.services}   POST /service/face_detection",
+    ])  # fmt: skip
+
+
+def _what_next(ports: Ports, stand: Stand, videos: Videos, made: Sequence[str]) -> str:
+    lines = [f"Logs: {stand.folder / 'run' / 'logs'}"]
+    if not videos:
+        lines.append("The edge node has no video: start again with --videos DIR or --videos 'traffic flow=FILE'.")
+    if len(made) < len(RECIPES):
+        known = ", ".join(f"{name}.onnx" for name in DECODERS)
+        lines.append(f"Stages: {', '.join(made) or 'none'}. With --models DIR they are made of those of {known} there.")
+        lines.append(f"Stages of other models are made at {stand.url}/ui/video/stages.")
+    lines.append(f"Open {stand.url}/ui/video in a browser: submit jobs there, and watch them.")
+    if videos and {"face_detection", "face_alignment"} <= set(made):
+        lines.append("Or submit one here, and see it on that page:")
+        body = json.dumps(job(ports))
+        lines.append(f"  curl -H 'Content-Type: application/json' {stand.url}/user/submit_job -d '{body}'")
+    return "\n".join([*lines, "Ctrl-C ends everything."])
+
+
+def job(ports: Ports) -> dict[str, Any]:
+    """The requirement's own, begun again at the end of the video."""
+    image = "SingleFrameGenerator.image"
+    return {
+        "node_addr": f"{EDGE_HOST}:{ports.edge}", "video_id": 0, "restart_policy": "eos",
+        "dag": {
+            "generator": "SingleFrameGenerator",
+            "flow": ["SingleFrameGenerator", "face_detection", "face_alignment"],
+            "input": {
+                "face_detection": {"image": image},
+                "face_alignment": {"image": image, "bbox": "face_detection.bbox", "prob": "face_detection.prob"},
+                "Render": {"image": "face_alignment.image", "count": "face_alignment.count_result"},
+            },
+        },
+    }  # fmt: skip
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,188 @@
+"""Video jobs and what belongs to them as tables and lines. Pure: JSON in, something to print out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from app.kit.clock import age
+
+Json = Mapping[str, Any]
+PIPE_COLUMNS = 240
+COLORS = {"EXEC": "green", "UNSCHED": "yellow", "error": "red", "cancelled": "yellow", "finished": "green"}
+
+
+def wide_console() -> Console:
+    """A terminal is as wide as it is; a pipe takes whole lines."""
+    console = Console()
+    return console if console.is_terminal else Console(width=PIPE_COLUMNS)
+
+
+def table_of(*columns: str) -> Table:
+    table = Table(*columns, box=None, header_style="bold")
+    table.columns[0].no_wrap = True  # to be copied, and to be found by grep
+    return table
+
+
+def jobs_table(records: Iterable[Json], now: datetime) -> Table:
+    table = table_of("job", "node", "video", "state", "policy", "frames", "delay", "fps", "age", "")
+    for record in records:
+        state = state_of(record)
+        table.add_row(
+            record["uid"],
+            escape(record["node"]),
+            escape(record["video_id"]),
+            Text(state, style=COLORS.get(record["ending"] or record["state"], "")),
+            escape(record["policy"]),
+            str(record["n_loop"]),
+            seconds(record["delay_s"]),
+            number(record["fps"]),
+            age(record["created_at"], now),
+            escape("  ".join([*record["flags"], record["reason"]]).strip()),
+        )
+    return table
+
+
+def job_lines(record: Json) -> Iterator[str]:
+    """All that is known of one."""
+    yield f"job         {record['uid']}"
+    yield f"state       {state_of(record)}  {record['reason']}".rstrip()
+    yield f"video       {record['video_id']} of node {record['node']}"
+    yield f"flow        {flow_of(record['dag'])}"
+    yield f"policy      {record['policy']}"
+    yield f"constraint  {pairs(record['constraint']) or 'none'}"
+    if record["flags"]:
+        yield f"flags       {', '.join(record['flags'])}"
+    if record["mode"] == "profile":
+        yield f"progress    {record['progress']:.0%}"
+    yield f"created     {record['created_at']}"
+    if record["ended_at"]:
+        yield f"ended       {record['ended_at']}"
+    yield f"frames      {record['n_loop']}"
+    yield from plan_lines(record["plan"])
+    yield from result_lines(record["plan_result"])
+
+
+def plan_lines(plan: Json | None) -> Iterator[str]:
+    if plan is None:
+        return
+    yield f"plan        {plan['seq']}, by {plan['policy'].removeprefix('by ') or 'hand'}: {pairs(plan['video_conf'])}"
+    for stage, place in plan["flow_mapping"].items():
+        where = place.get("node") or place["node_ip"]
+        yield f"stage       {stage}: model {place['model_id']} on {where} ({place['node_role']})"
+
+
+def result_lines(result: Json) -> Iterator[str]:
+    for stage, delay in result.get("delay", {}).items():
+        quality = [f"F1 {result['iou'][stage]:.3f}"] if stage in result.get("iou", {}) else []
+        quality += [f"MAE {result['mae'][stage]:.2f}°"] if stage in result.get("mae", {}) else []
+        yield f"delay       {stage}: {'  '.join([seconds(delay), *quality])}"
+    if "e2e_p50" in result:
+        yield f"end to end  p50 {seconds(result['e2e_p50'])}, p95 {seconds(result.get('e2e_p95'))}"
+    if "fps" in result:
+        yield f"rate        {number(result['fps'])} frames/s"
+
+
+def decisions_table(records: Iterable[Json]) -> Table:
+    table = table_of("at", "plan", "policy", "asked by", "outcome", "took", "")
+    for one in records:
+        table.add_row(
+            one["at"], str(one["seq"]), escape(one["policy"]), one["why"], one["outcome"], f"{one['took_ms']:.1f} ms",
+            escape(one["reason"]),
+        )  # fmt: skip
+    return table
+
+
+def nodes_table(records: Iterable[Json]) -> Table:
+    table = table_of("node", "address", "online", "video", "type", "name")
+    for node in records:
+        for video_id, video in node["videos"].items():
+            table.add_row(
+                escape(node["node"]), node["address"], "yes" if node["is_online"] else "no", escape(video_id),
+                escape(video.get("type", "")), escape(video.get("name", "")),
+            )  # fmt: skip
+    return table
+
+
+def stages_table(records: Iterable[Json]) -> Table:
+    table = table_of("stage", "kind", "models, big first", "parameters")
+    for stage in records:
+        models = ", ".join("+".join(names) for names in stage["models"])
+        table.add_row(escape(stage["name"]), escape(stage["kind"]), escape(models), escape(pairs(stage["parameters"])))
+    return table
+
+
+def kinds_table(record: Json) -> Table:
+    table = table_of("kind", "takes", "gives", "compared by", "models", "parameters")
+    for name, outputs in record["generators"].items():
+        table.add_row(escape(name), "–", _fields(outputs), "–", "–", "–")
+    for kind in record["kinds"]:
+        taken = _fields(kind["inputs"], optional=kind["optional"])
+        table.add_row(
+            escape(kind["name"]), taken, _fields(kind["outputs"]), kind["metric"] or "–", str(kind["models"]),
+            escape(", ".join(kind["parameters"])) or "–",
+        )  # fmt: skip
+    return table
+
+
+def policies_table(record: Json) -> Table:
+    table = table_of("policy", "what it does")
+    for name, what in record["policies"].items():
+        table.add_row(escape(name) + (" (default)" if name == record["default"] else ""), escape(what))
+    return table
+
+
+def predictions_table(records: Iterable[Json]) -> Table:
+    table = table_of("delay", "fps", "up", "quality", "bottleneck", "resolution", "where", "")
+    for one in records:
+        where = ", ".join(f"{stage}→{place.get('node_role')}" for stage, place in one["flow_mapping"].items())
+        table.add_row(
+            seconds(one["delay_s"]), number(one["fps"]), f"{one['bytes_up'] / 1000:.1f} kB", f"{one['quality']:.2f}",
+            escape(one["bottleneck"]), one["video_conf"]["resolution"], escape(where),
+            "" if one["is_measured"] else "guessed",
+        )  # fmt: skip
+    return table
+
+
+def measurements_table(records: Iterable[Json]) -> Table:
+    table = table_of("node", "stage", "model", "size", "delay", "frame", "quality", "frames")
+    for one in records:
+        table.add_row(
+            escape(one["node"]), escape(one["stage"]), str(one["model_id"]), one["resolution"], seconds(one["delay_s"]),
+            f"{one['bytes'] / 1000:.1f} kB", f"{one['quality']:.3f}", str(one["frames"]),
+        )  # fmt: skip
+    return table
+
+
+def state_of(record: Json) -> str:
+    return f"{record['state']} {record['ending']}" if record["ending"] else str(record["state"])
+
+
+def flow_of(dag: Json) -> str:
+    flow = dag["flow"]
+    if isinstance(flow, list):
+        return " → ".join(flow)
+    return "; ".join(f"{', '.join(before)} → {stage}" for stage, before in flow.items())
+
+
+def pairs(record: Json | None) -> str:
+    return ", ".join(f"{key} {value}" for key, value in (record or {}).items())
+
+
+def seconds(value: float | None) -> str:
+    return "–" if value is None else f"{1000 * value:.1f} ms"
+
+
+def number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
+
+
+def _fields(fields: Json, optional: Iterable[str] = ()) -> str:
+    left_out = set(optional)
+    return ", ".join(f"{name}{'?' if name in left_out else ''}: {of}" for name, of in fields.items())

@@ -1,0 +1,106 @@
+"""A client of the API of video for programs and the command line. Prints nothing. Its errors: see Remote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+from app.kit.remote import Remote
+
+VIDEO = "/api/v2/video"
+JOBS = f"{VIDEO}/jobs"
+PAGE = 200
+Record = dict[str, Any]
+
+
+class Client(Remote):
+    def submit(self, job: Record) -> Record:
+        """job: the body of POST /api/v2/video/jobs."""
+        return self._json("POST", JOBS, json=job)
+
+    def profile(self, wanted: Record) -> Record:
+        """The job that measures. wanted: {node, video_id, dag or stages}."""
+        return self._json("POST", f"{VIDEO}/profile", json=wanted)
+
+    def job(self, uid: str) -> Record:
+        return self._json("GET", _path(uid))
+
+    def jobs(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
+        """Newest first, page by page, at most `limit`. filters: state, q."""
+        wanted: dict[str, Any] = {key: value for key, value in filters.items() if value}
+        left = limit
+        while left > 0:
+            page = self._json("GET", JOBS, params={**wanted, "limit": min(left, PAGE)})
+            yield from page["jobs"]
+            left -= len(page["jobs"])
+            if not page["next_cursor"]:
+                return
+            wanted["cursor"] = page["next_cursor"]
+
+    def cancel(self, uid: str) -> Record:
+        return self._json("POST", f"{_path(uid)}/cancel")
+
+    def delete(self, uid: str) -> None:
+        self._nothing("DELETE", _path(uid))
+
+    def constrain(self, uid: str, constraint: Record) -> Record:
+        return self._json("PUT", f"{_path(uid)}/constraint", json=constraint)
+
+    def choose(self, uid: str, policy: str) -> Record:
+        return self._json("PUT", f"{_path(uid)}/policy", json={"policy": policy})
+
+    def give(self, uid: str, plan: Record) -> Record:
+        """plan: {video_conf, flow_mapping}."""
+        return self._json("PUT", f"{_path(uid)}/plan", json=plan)
+
+    def results(self, uid: str) -> Record:
+        return self._json("GET", f"{_path(uid)}/results")
+
+    def events(self, uid: str) -> list[Record]:
+        """Oldest first."""
+        return list(self._json("GET", f"{_path(uid)}/events")["events"])
+
+    def decisions(self, uid: str, *, limit: int = 100) -> list[Record]:
+        """Newest first."""
+        return list(self._json("GET", f"{_path(uid)}/decisions", params={"limit": limit})["decisions"])
+
+    def nodes(self) -> list[Record]:
+        return list(self._json("GET", f"{VIDEO}/nodes")["nodes"])
+
+    def kinds(self) -> Record:
+        return self._json("GET", f"{VIDEO}/kinds")
+
+    def policies(self) -> Record:
+        return self._json("GET", f"{VIDEO}/policies")
+
+    def stages(self) -> list[Record]:
+        return list(self._json("GET", f"{VIDEO}/stages")["stages"])
+
+    def put_stage(self, name: str, stage: Record) -> Record:
+        """stage: {kind, models, parameters}."""
+        return self._json("PUT", _stage(name), json=stage)
+
+    def remove_stage(self, name: str) -> None:
+        self._nothing("DELETE", _stage(name))
+
+    def what_if(self, question: Record) -> list[Record]:
+        """Predictions, fastest first."""
+        return list(self._json("POST", f"{VIDEO}/what-if", json=question)["predictions"])
+
+    def measurements(self, **filters: str | None) -> list[Record]:
+        """filters: node, stage."""
+        wanted = {key: value for key, value in filters.items() if value}
+        return list(self._json("GET", f"{VIDEO}/profile", params=wanted)["measurements"])
+
+    def _nothing(self, method: str, path: str) -> None:
+        with self._answer(method, path) as answer:
+            answer.read()
+
+
+def _path(uid: str) -> str:
+    return f"{JOBS}/{quote(uid, safe='')}"
+
+
+def _stage(name: str) -> str:
+    return f"{VIDEO}/stages/{quote(name, safe='')}"

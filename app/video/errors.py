@@ -1,0 +1,53 @@
+"""Errors of video."""
+
+from __future__ import annotations
+
+from app.kit.errors import BadRequest, Conflict, NotFound, Unavailable
+
+
+class BadDag(BadRequest):
+    code = "BAD_DAG"
+
+
+class BadPlan(BadRequest):
+    code = "BAD_PLAN"
+
+
+class BadConstraint(BadRequest):
+    code = "BAD_CONSTRAINT"
+
+
+class BadStage(BadRequest):
+    code = "BAD_STAGE"
+
+
+class UnknownPolicy(BadRequest):
+    code = "UNKNOWN_POLICY"
+
+
+class VideoJobNotFound(NotFound):
+    code = "VIDEO_JOB_NOT_FOUND"
+
+
+class VideoNotFound(NotFound):
+    """There is no such node, or it has no such video."""
+
+    code = "VIDEO_NOT_FOUND"
+
+
+class StageNotFound(NotFound):
+    code = "STAGE_NOT_FOUND"
+
+
+class StageInUse(Conflict):
+    code = "STAGE_IN_USE"
+
+
+class JobEnded(Conflict):
+    code = "VIDEO_JOB_ENDED"
+
+
+class NoPicture(Unavailable):
+    """The job has not drawn one yet, or its node cannot be reached."""
+
+    code = "NO_PICTURE"

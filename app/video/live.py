@@ -1,0 +1,239 @@
+"""The live picture of a job: one connection to its runner, however many look at it.
+
+A Feed takes the runner's MJPEG or, while that cannot be had, the job's snapshots, and keeps the newest picture only.
+Each viewer waits for a newer one than it has sent, so one that is slow leaves some out, and takes none from others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+import httpx
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from app.kit.auth import caller_of
+from app.kit.clock import now
+from app.kit.ending import is_ending
+from app.kit.errors import ModelmillError, NotFound, TooMany
+from app.video.errors import NoPicture
+from app.video.model.job import JobState
+from app.video.parts import CONTENT_TYPE, FIRST, BadParts, PartReader, part_of
+from app.video.service import Video
+from app.video.service.pictures import Live
+
+MAX_VIEWERS = 20
+"""Of a job, in this process."""
+FIRST_WITHIN_S = 5.0
+RETRY_S = 2.5
+SNAPSHOT_EVERY_S = 5.0
+SLICE_S = 1.0
+"""So soon a viewer that waits sees that the server ends."""
+HOLDS_S = 3.0
+"""So often it is asked whether a viewer may still look."""
+TIMEOUT = httpx.Timeout(3.0, read=30.0)
+NO_STORE = {"Cache-Control": "no-store"}
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the pictures of one job come from. Each may wait for a database, and raises ModelmillError."""
+
+    live: Callable[[], Live | None]
+    snapshot: Callable[[], bytes]
+    has_ended: Callable[[], bool]
+
+
+def source_of(video: Video, user: str, uid: str) -> Source:
+    return Source(
+        lambda: video.pictures.live(user, uid, now=now()),
+        lambda: video.pictures.snapshot(user, uid),
+        lambda: video.jobs.get(user, uid).state is JobState.DONE,
+    )
+
+
+class Feed:
+    """number: of the picture, rises. is_idle: the last try found neither MJPEG nor snapshot. has_ended: so has the job,
+    and what there is now is the last picture."""
+
+    def __init__(self, source: Source) -> None:
+        self.viewers = 0
+        self.picture = b""
+        self.number = 0
+        self.is_idle = False
+        self.has_ended = False
+        self._source = source
+        self._news = asyncio.Event()
+        self._snapshot_at: float | None = None
+
+    async def run(self) -> None:
+        """Until cancelled, or the job has ended."""
+        try:
+            while True:
+                await self._show_upstream()
+                if await self._has_ended():
+                    await self._show_snapshot()
+                    return
+                if self._is_snapshot_due():
+                    await self._show_snapshot()
+                await asyncio.sleep(RETRY_S)
+        finally:
+            self.has_ended = True
+            self._tell()
+
+    async def newer(self, than: int, timeout_s: float) -> bool:
+        """Wait until there is a picture of a greater number; not longer than the feed can bring one."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self.number <= than and not self.has_ended and not (self.is_idle and than == 0):
+                    await self._news.wait()
+        return self.number > than
+
+    async def _show_upstream(self) -> None:
+        """The runner's MJPEG, as long as it comes."""
+        try:
+            live = await run_in_threadpool(self._source.live)
+            if live is None:
+                return
+            headers = {"Authorization": f"Bearer {live.secret}"}
+            async with (
+                httpx.AsyncClient(timeout=TIMEOUT, trust_env=False) as http,
+                http.stream("GET", live.url, headers=headers) as answer,
+            ):
+                if answer.status_code == httpx.codes.OK:
+                    await self._take(answer, PartReader.of(answer.headers.get("content-type", "")))
+        except (httpx.HTTPError, httpx.InvalidURL, BadParts, ModelmillError) as error:
+            logger.debug("There is no live picture for now: %s", error)
+
+    async def _take(self, answer: httpx.Response, reader: PartReader) -> None:
+        async for chunk in answer.aiter_raw():
+            pictures = reader.feed(chunk)
+            if pictures:
+                self._publish(pictures[-1])
+
+    async def _has_ended(self) -> bool:
+        try:
+            return await run_in_threadpool(self._source.has_ended)
+        except NotFound:
+            return True
+        except ModelmillError:
+            return False
+
+    def _is_snapshot_due(self) -> bool:
+        clock = asyncio.get_running_loop().time()
+        return self._snapshot_at is None or clock - self._snapshot_at >= SNAPSHOT_EVERY_S
+
+    async def _show_snapshot(self) -> None:
+        try:
+            self._publish(await run_in_threadpool(self._source.snapshot))
+            self._snapshot_at = asyncio.get_running_loop().time()
+        except ModelmillError as error:
+            logger.debug("There is no snapshot for now: %s", error)
+            self.is_idle = not self.picture
+            self._tell()
+
+    def _publish(self, picture: bytes) -> None:
+        self.picture, self.is_idle = picture, False
+        self.number += 1
+        self._tell()
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+class LiveHub:
+    """The feeds of this process. For the event loop."""
+
+    def __init__(self) -> None:
+        self._feeds: dict[str, tuple[Feed, asyncio.Task[None]]] = {}
+
+    def join(self, uid: str, source: Source) -> Feed:
+        """Look at a job; `leave` it in any case. Raises TooMany."""
+        feed, task = self._feeds.get(uid) or self._begin(uid, source)
+        if task.done():
+            feed, task = self._begin(uid, source)
+        if feed.viewers >= MAX_VIEWERS:
+            raise TooMany(f"{MAX_VIEWERS} look at this job already.", hint="Look at its snapshot, or later.")
+        feed.viewers += 1
+        return feed
+
+    def leave(self, uid: str, feed: Feed) -> None:
+        """With its last viewer the connection to the runner is closed."""
+        feed.viewers -= 1
+        known = self._feeds.get(uid)
+        if known is not None and known[0] is feed and feed.viewers == 0:
+            del self._feeds[uid]
+            known[1].cancel()
+
+    def _begin(self, uid: str, source: Source) -> tuple[Feed, asyncio.Task[None]]:
+        feed = Feed(source)
+        self._feeds[uid] = feed, asyncio.create_task(feed.run())
+        return self._feeds[uid]
+
+
+def live_hub_of(request: Request) -> LiveHub:
+    """Of this application: made with its first viewer. For the event loop."""
+    state = request.app.state
+    if not hasattr(state, "video_live"):
+        state.video_live = LiveHub()
+    hub: LiveHub = state.video_live
+    return hub
+
+
+class LiveResponse(StreamingResponse):
+    """Leaves the feed however the answer ends."""
+
+    def __init__(self, parts: AsyncIterator[bytes], leave: Callable[[], None]) -> None:
+        super().__init__(parts, media_type=CONTENT_TYPE, headers=NO_STORE)
+        self._leave = leave
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._leave()
+
+
+async def live_answer(request: Request, video: Video, user: str, uid: str) -> Response:
+    """The job's pictures as MJPEG. Raises VideoJobNotFound, TooMany, NoPicture when none comes soon."""
+    await run_in_threadpool(video.jobs.get, user, uid)
+    if request.method == "HEAD":
+        return Response(media_type=CONTENT_TYPE, headers=NO_STORE)
+    hub = live_hub_of(request)
+    feed = hub.join(uid, source_of(video, user, uid))
+    is_ready = False
+    try:
+        is_ready = await feed.newer(0, FIRST_WITHIN_S)
+    finally:
+        if not is_ready:
+            hub.leave(uid, feed)
+    if not is_ready:
+        raise NoPicture("There is no picture of this job yet.", hint="It comes with the first frame; look again soon.")
+    doorkeeper = request.app.state.doorkeeper
+    holds = (lambda: bool(doorkeeper.still_holds(request))) if caller_of(request).token_id else None
+    return LiveResponse(_parts(feed, holds), lambda: hub.leave(uid, feed))
+
+
+async def _parts(feed: Feed, holds: Callable[[], bool] | None) -> AsyncIterator[bytes]:
+    """Ends with the job, with this server, or when the viewer may look no longer."""
+    clock = asyncio.get_running_loop().time
+    seen, asked_at = 0, clock()
+    yield FIRST
+    while not is_ending():
+        if await feed.newer(seen, SLICE_S):
+            seen = feed.number
+            yield part_of(feed.picture)
+        elif feed.has_ended:
+            return
+        if holds is not None and clock() - asked_at > HOLDS_S:
+            asked_at = clock()
+            if not await run_in_threadpool(holds):
+                return

@@ -1,0 +1,28 @@
+"""What a scrape finds out of video at its moment: jobs by state. What is counted as it happens: service/counting.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from app.kit.sql import Database
+from app.kit.sql.glance import Glance
+from app.video import store
+from app.video.model.job import JobState
+
+
+class VideoCollector(Collector):
+    """Without the database nothing is told."""
+
+    def __init__(self, database: Database) -> None:
+        self._glance: Glance[Mapping[str, int]] = Glance(database, store.census)
+
+    def collect(self) -> Iterable[Metric]:
+        seen = self._glance.take()
+        if seen is not None:
+            jobs = GaugeMetricFamily("modelmill_video_jobs", "Video jobs by state.", labels=["state"])
+            for state in JobState:
+                jobs.add_metric([state.value], seen.get(state.value, 0))
+            yield jobs

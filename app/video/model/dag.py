@@ -1,0 +1,217 @@
+"""The DAG of a job: which stages, in which order, and whose outputs each of them gets."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.video.model.flow import MAX_STAGES, ancestors, in_order, read_flow
+from app.video.model.flow import READER as _READER
+from app.video.model.kinds import GENERATORS, RENDER, RENDERED, StageKind, StageSpec, Type
+from app.video.model.reading import NAME, shown
+
+KEYS = ("generator", "flow", "input", "stages")
+MAX_FIELDS = 32
+MAX_VARIANTS = 3
+MAX_MODELS = 8
+
+
+@dataclass(frozen=True)
+class Reference:
+    """`face_detection.bbox`: an output of a stage or of the generator."""
+
+    source: str
+    field: str
+
+    def __str__(self) -> str:
+        return f"{self.source}.{self.field}"
+
+
+@dataclass(frozen=True)
+class Dag:
+    """stages: in an order in which each comes after all that it needs. before: stage → the stages it waits for: those
+    of `flow` and those it has inputs from; the generator is not among them. inputs: stage (and Render) → field → whose.
+    own: stages that the job itself declares, beside those of the catalogue. flow: as it was written, list or graph.
+    """
+
+    generator: str
+    stages: tuple[str, ...]
+    before: Mapping[str, frozenset[str]]
+    inputs: Mapping[str, Mapping[str, Reference]]
+    flow: Any
+    own: Mapping[str, StageSpec] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the requirement writes it: {generator, flow, input} and, where the job has any, stages."""
+        written: dict[str, Any] = {
+            "generator": self.generator,
+            "flow": copy.deepcopy(self.flow),
+            "input": {
+                stage: {name: str(reference) for name, reference in fields.items()}
+                for stage, fields in self.inputs.items()
+            },
+        }
+        if self.own:
+            specs = {name: spec.to_json() for name, spec in self.own.items()}
+            written["stages"] = {
+                name: {key: spec[key] for key in ("kind", "models", "parameters")} for name, spec in specs.items()
+            }
+        return written
+
+    def ancestors(self) -> dict[str, frozenset[str]]:
+        """stage → all that have ended when it begins; the generator is not among them."""
+        return ancestors(self.stages, self.before)
+
+
+def read_dag(data: object) -> Dag:
+    """flow: [generator, stage, …], where each waits for the one before, or {stage: [stage or generator, …]}.
+    `stages`: {name: {kind, models: [name | [name, …], …], parameters}}.
+
+    Raises BadDag, naming the place, for anything else: unknown generator, flow without it, a stage twice, a cycle, a
+    reference to what does not come before, no Render with image and count.
+    """
+    given = _READER.mapping(data, "dag", most=len(KEYS))
+    _READER.known(given, "dag", KEYS)
+    for key in KEYS[:3]:
+        if key not in given:
+            raise _READER.wrong(f"dag.{key}", "is missing")
+    generator = _READER.choice(given["generator"], "dag.generator", tuple(GENERATORS))
+    flow, waits = read_flow(given["flow"], generator)
+    stages = in_order(waits)
+    inputs = _inputs(given["input"], generator, stages, ancestors(stages, waits))
+    before = {
+        stage: waits[stage] | {reference.source for reference in inputs.get(stage, {}).values()} - {generator}
+        for stage in stages
+    }
+    return Dag(generator, stages, before, inputs, flow, _own(given.get("stages"), stages))
+
+
+def _inputs(
+    data: object, generator: str, stages: tuple[str, ...], known: Mapping[str, frozenset[str]]
+) -> dict[str, dict[str, Reference]]:
+    given = _READER.mapping(data, "dag.input", most=MAX_STAGES + 1)
+    for stage in given:
+        if stage != RENDER and stage not in stages:
+            raise _READER.wrong(f"dag.input.{stage[:64]}", "is no stage of the flow", f"There are {', '.join(stages)}.")
+    if RENDER not in given:
+        raise _READER.wrong(f"dag.input.{RENDER}", "is missing", "It says which image and which count are shown.")
+    inputs = {}
+    for stage, fields in given.items():
+        place = f"dag.input.{stage}"
+        inputs[stage] = {
+            _READER.name(name, place): _reference(value, f"{place}.{name}", generator, known.get(stage, set(stages)))
+            for name, value in _READER.mapping(fields, place, most=MAX_FIELDS).items()
+        }
+    for needed in RENDERED:
+        if needed not in inputs[RENDER]:
+            raise _READER.wrong(f"dag.input.{RENDER}.{needed}", "is missing", "Render needs image and count.")
+    return inputs
+
+
+def _reference(data: object, place: str, generator: str, known: Set[str]) -> Reference:
+    source, dot, output = data.partition(".") if isinstance(data, str) else ("", "", "")
+    if not dot or not NAME.fullmatch(source) or not NAME.fullmatch(output):
+        raise _READER.wrong(place, f"{shown(data)} is no reference", 'Write "stage.output".')
+    if source != generator and source not in known:
+        raise _READER.wrong(
+            place, f"refers to {source}, which does not come before it",
+            f"Before it come {', '.join([generator, *sorted(known)])}.",
+        )  # fmt: skip
+    return Reference(source, output)
+
+
+def _own(data: object, stages: tuple[str, ...]) -> dict[str, StageSpec]:
+    if data is None:
+        return {}
+    own = {}
+    for name, value in _READER.mapping(data, "dag.stages", most=MAX_STAGES).items():
+        place = f"dag.stages.{_READER.name(name, 'dag.stages')}"
+        if name not in stages:
+            raise _READER.wrong(place, "is no stage of the flow", f"There are {', '.join(stages)}.")
+        own[name] = _spec(name, value, place)
+    return own
+
+
+def _spec(name: str, data: object, place: str) -> StageSpec:
+    given = _READER.mapping(data, place, most=MAX_FIELDS)
+    _READER.known(given, place, ("kind", "models", "parameters"))
+    for key in ("kind", "models"):
+        if key not in given:
+            raise _READER.wrong(f"{place}.{key}", "is missing")
+    variants = _READER.listing(given["models"], f"{place}.models", most=MAX_VARIANTS)
+    return StageSpec(
+        name, _READER.name(given["kind"], f"{place}.kind"),
+        tuple(_models(each, f"{place}.models[{index}]") for index, each in enumerate(variants)),
+        _parameters(given.get("parameters"), f"{place}.parameters"),
+    )  # fmt: skip
+
+
+def _models(data: object, place: str) -> tuple[str, ...]:
+    """A variant: a name, or several for a kind that needs several."""
+    names = [data] if isinstance(data, str) else _READER.listing(data, place, most=MAX_MODELS)
+    if not names:
+        raise _READER.wrong(place, "names no model")
+    return tuple(_READER.text(name, place) for name in names)
+
+
+def _parameters(data: object, place: str) -> dict[str, str]:
+    if data is None:
+        return {}
+    return {
+        _READER.name(key, place): (
+            _READER.text(value, f"{place}.{key}") if isinstance(value, str) else _plain(value, f"{place}.{key}")
+        )
+        for key, value in _READER.mapping(data, place, most=MAX_FIELDS).items()
+    }
+
+
+def _plain(value: object, place: str) -> str:
+    """A number or a truth value as text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    number = _READER.number(value, place)
+    return str(value) if isinstance(value, int) else repr(number)
+
+
+def check_types(dag: Dag, kinds: Mapping[str, StageKind]) -> None:
+    """kinds: of each stage of the DAG. Raises BadDag for an input that is missing, unknown or of another type than the
+    output it names, also of Render."""
+    outputs = {dag.generator: GENERATORS[dag.generator].outputs}
+    outputs |= {stage: kinds[stage].outputs for stage in dag.stages}
+    known = dag.ancestors()
+    for stage in dag.stages:
+        kind, before = kinds[stage], (dag.generator, *sorted(known[stage]))
+        needed = [name for name in kind.inputs if name not in kind.optional]
+        _check_inputs(dag, stage, kind.inputs, needed, {source: outputs[source] for source in before})
+    _check_inputs(dag, RENDER, RENDERED, list(RENDERED), outputs)
+
+
+def _check_inputs(
+    dag: Dag, stage: str, takes: Mapping[str, Type], needed: list[str], outputs: Mapping[str, Mapping[str, Type]]
+) -> None:
+    """outputs: of all that comes before the stage: source → field → type."""
+    place, given = f"dag.input.{stage}", dag.inputs.get(stage, {})
+    for name in needed:
+        if name not in given:
+            raise _READER.wrong(f"{place}.{name}", "is missing", _would_do(outputs, takes[name]))
+    for name, reference in given.items():
+        if name not in takes:
+            raise _READER.wrong(f"{place}.{name}", "is no input of it", f"It takes {', '.join(takes) or 'nothing'}.")
+        produced = outputs[reference.source]
+        if reference.field not in produced:
+            raise _READER.wrong(
+                f"{place}.{name}", f"{reference.source} has no output {reference.field}",
+                f"It has {', '.join(produced) or 'none'}. {_would_do(outputs, takes[name])}",
+            )  # fmt: skip
+        if produced[reference.field] != takes[name]:
+            raise _READER.wrong(
+                f"{place}.{name}", f"{reference} is of type {produced[reference.field]}, not {takes[name]}",
+                _would_do(outputs, takes[name]),
+            )  # fmt: skip
+
+
+def _would_do(outputs: Mapping[str, Mapping[str, Type]], wanted: Type) -> str:
+    fitting = [f"{source}.{name}" for source, fields in outputs.items() for name, of in fields.items() if of == wanted]
+    return f"These would do: {', '.join(fitting)}." if fitting else f"Nothing before it has an output of type {wanted}."

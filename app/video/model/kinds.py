@@ -1,0 +1,134 @@
+"""Kinds of stages and generators: what goes in, what comes out. A DAG is checked against them when it is submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from app.vision.model import ModelCard
+
+
+class Type(StrEnum):
+    """Of a field that passes from one stage to the next."""
+
+    IMAGE = "image"
+    """A picture: JPEG or PNG as base64 in JSON, or as a part of a multipart body."""
+    CLIP = "clip"
+    """A list of pictures, oldest first."""
+    BOXES = "boxes"
+    """[[x1, y1, x2, y2], …] in pixels of the image that the stage was given."""
+    SCORES = "scores"
+    """[p, …] in 0..1, one for each box or class."""
+    LABELS = "labels"
+    """[name, …], one for each box."""
+    POSES = "poses"
+    """[[yaw, pitch, roll], …] in degrees, one for each box."""
+    COUNTS = "counts"
+    """{name: number}, to be shown."""
+
+
+class Metric(StrEnum):
+    """How the answer of a plan is compared with that of the golden configuration."""
+
+    IOU = "iou"
+    """Of its boxes: F1 at an overlap of 0.5, 0..1; greater is better."""
+    MAE = "mae"
+    """Of its poses: mean absolute error in degrees; smaller is better."""
+    NONE = ""
+
+
+@dataclass(frozen=True)
+class StageKind:
+    """A program that a stage can be. optional: inputs that may be left out; models: how many ONNX one variant needs;
+    more_models: how many it may have beside them.
+
+    tracks: the output that a tracker can carry from frame to frame, boxes. draws: it has an output `image`, which is
+    its input `image` with its outputs drawn on it, so that whoever has the picture can draw it, too.
+    """
+
+    name: str
+    inputs: Mapping[str, Type]
+    outputs: Mapping[str, Type]
+    optional: frozenset[str] = frozenset()
+    metric: Metric = Metric.NONE
+    compared: str = ""
+    """The output that the metric looks at."""
+    models: int = 1
+    more_models: int = 0
+    tracks: str = ""
+    draws: bool = False
+    parameters: frozenset[str] = frozenset()
+    """Names of the parameters that a stage of this kind may be given."""
+
+    def takes(self, models: int) -> bool:
+        """Can a variant have so many?"""
+        return self.models <= models <= self.models + self.more_models
+
+
+@dataclass(frozen=True)
+class GeneratorKind:
+    name: str
+    outputs: Mapping[str, Type]
+
+
+SINGLE_FRAME = GeneratorKind("SingleFrameGenerator", {"image": Type.IMAGE})
+CLIP = GeneratorKind("ClipGenerator", {"clip": Type.CLIP, "image": Type.IMAGE})
+"""image: the first of the clip."""
+GENERATORS: Mapping[str, GeneratorKind] = {kind.name: kind for kind in (SINGLE_FRAME, CLIP)}
+RENDER = "Render"
+RENDERED: Mapping[str, Type] = {"image": Type.IMAGE, "count": Type.COUNTS}
+"""What Render takes. Both are needed."""
+
+
+@dataclass(frozen=True)
+class StageSpec:
+    """A stage as its user declares it. models: names of models by model_id: 0 big, 1 middle, 2 small (there may be
+    fewer); of a kind that needs several, each entry names that many."""
+
+    name: str
+    kind: str
+    models: tuple[tuple[str, ...], ...]
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "models": [list(names) for names in self.models], "parameters": dict(self.parameters)}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> StageSpec:
+        """Raises KeyError, TypeError, ValueError for what is none."""
+        return StageSpec(
+            str(data["name"]), str(data["kind"]), tuple(tuple(map(str, names)) for names in data["models"]),
+            {str(key): str(value) for key, value in dict(data.get("parameters", {})).items()},
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A StageSpec whose models are pinned: what a node needs to run it."""
+
+    name: str
+    kind: str
+    variants: tuple[tuple[ModelCard, ...], ...]
+    """By model_id."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name, "kind": self.kind, "parameters": dict(self.parameters),
+            "variants": [[card.to_json() for card in cards] for cards in self.variants],
+        }  # fmt: skip
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Stage:
+        """Raises KeyError, TypeError, ValueError for what is none."""
+        return Stage(
+            str(data["name"]), str(data["kind"]),
+            tuple(tuple(ModelCard.from_json(card) for card in cards) for cards in data["variants"]),
+            dict(data.get("parameters", {})),
+        )  # fmt: skip
+
+
+def stages_to_json(stages: Sequence[Stage]) -> list[dict[str, Any]]:
+    return [stage.to_json() for stage in stages]

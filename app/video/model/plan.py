@@ -1,0 +1,150 @@
+"""What a scheduler decides: size, rate and coding of the video, and where each stage runs with which model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from app.video.errors import BadPlan
+from app.video.model.reading import Reader, shown
+
+RESOLUTIONS: Mapping[str, tuple[int, int]] = {
+    "240p": (320, 240), "360p": (480, 360), "480p": (640, 480), "720p": (1280, 720), "1080p": (1920, 1080),
+}  # fmt: skip
+"""Width and height, smallest first; a picture is fitted into it and keeps its own shape. The requirement's four, and
+one for small faces' sake: at 240p most of the quality is had for a tenth of the work."""
+MAX_FPS = 120.0
+MAX_SKIP = 120
+MODEL_IDS = (0, 1, 2)
+"""Big, middle, small."""
+
+
+class Encoder(StrEnum):
+    JPEG = "JPEG"
+    H264 = "H264"
+
+
+class Role(StrEnum):
+    """Of a node, seen from a job: host is where its video is."""
+
+    HOST = "host"
+    EDGE = "edge"
+    CLOUD = "cloud"
+
+
+@dataclass(frozen=True)
+class VideoConf:
+    """Of a cycle of 1 + ntracking + nskip frames the first is processed, the next ntracking have their boxes carried on
+    by a tracker, and the last nskip are left out. fps: frames a second taken from the source."""
+
+    resolution: str = "480p"
+    fps: float = 24.0
+    nskip: int = 0
+    ntracking: int = 0
+    encoder: Encoder = Encoder.JPEG
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "encoder": self.encoder.value}
+
+
+@dataclass(frozen=True)
+class StagePlace:
+    """node: its name; node_ip: its address, as the requirement has it."""
+
+    model_id: int
+    node_role: Role
+    node_ip: str
+    node: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "node_role": self.node_role.value}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """seq: rises; of two plans the greater counts. policy: who decided it."""
+
+    seq: int
+    video_conf: VideoConf
+    flow_mapping: Mapping[str, StagePlace]
+    policy: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "seq": self.seq, "policy": self.policy, "video_conf": self.video_conf.to_json(),
+            "flow_mapping": {stage: place.to_json() for stage, place in self.flow_mapping.items()},
+        }  # fmt: skip
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Plan:
+        """Of one that to_json wrote. Raises KeyError, TypeError, ValueError."""
+        conf = data["video_conf"]
+        return Plan(
+            int(data["seq"]), VideoConf(**{**conf, "encoder": Encoder(conf["encoder"])}),
+            {
+                stage: StagePlace(**{**place, "node_role": Role(place["node_role"])})
+                for stage, place in data["flow_mapping"].items()
+            },
+            str(data.get("policy", "")),
+        )  # fmt: skip
+
+
+_READER = Reader(BadPlan)
+MAX_PLACES = 64
+
+
+def read_video_conf(data: object) -> VideoConf:
+    """From outside: flat, or {stage: conf} with the same for each, as the requirement's function returns it: one stream
+    has one size, one rate and one coding. What a conf leaves out is the default. Raises BadPlan."""
+    given = _READER.mapping(data, "video_conf", most=MAX_PLACES)
+    if not given:
+        raise _READER.wrong("video_conf", "is empty", f"It has {', '.join(VideoConf.__dataclass_fields__)}.")
+    if not all(isinstance(each, Mapping) for each in given.values()):
+        return _conf(given, "video_conf")
+    (first, conf), *others = ((stage, _conf(each, f"video_conf.{stage[:64]}")) for stage, each in given.items())
+    for stage, other in others:
+        if other != conf:
+            raise _READER.wrong(
+                f"video_conf.{stage[:64]}", f"is another one than {first[:64]}'s",
+                "One stream has one size, one rate and one coding: give all stages the same.",
+            )  # fmt: skip
+    return conf
+
+
+def _conf(data: object, place: str) -> VideoConf:
+    given = _READER.mapping(data, place, most=MAX_PLACES)
+    _READER.known(given, place, tuple(VideoConf.__dataclass_fields__))
+    conf = VideoConf(
+        _READER.choice(given.get("resolution", VideoConf.resolution), f"{place}.resolution", tuple(RESOLUTIONS)),
+        _READER.number(given.get("fps", VideoConf.fps), f"{place}.fps"),
+        _READER.whole(given.get("nskip", VideoConf.nskip), f"{place}.nskip", least=0, most=MAX_SKIP),
+        _READER.whole(given.get("ntracking", VideoConf.ntracking), f"{place}.ntracking", least=0, most=MAX_SKIP),
+        Encoder(_READER.choice(given.get("encoder", VideoConf.encoder.value), f"{place}.encoder", tuple(Encoder))),
+    )
+    if not 0 < conf.fps <= MAX_FPS:
+        raise _READER.wrong(f"{place}.fps", f"is {shown(conf.fps)}", f"It is above 0 and at most {MAX_FPS:g}.")
+    return conf
+
+
+def read_flow_mapping(data: object) -> dict[str, StagePlace]:
+    """From outside; `node` may be left out. Raises BadPlan."""
+    given = _READER.mapping(data, "flow_mapping", most=MAX_PLACES)
+    return {
+        _READER.name(stage, "flow_mapping"): _place(place, f"flow_mapping.{stage}") for stage, place in given.items()
+    }
+
+
+def _place(data: object, place: str) -> StagePlace:
+    given = _READER.mapping(data, place, most=MAX_PLACES)
+    _READER.known(given, place, tuple(StagePlace.__dataclass_fields__))
+    for key in ("model_id", "node_role", "node_ip"):
+        if key not in given:
+            raise _READER.wrong(f"{place}.{key}", "is missing")
+    node = given.get("node", "")
+    return StagePlace(
+        _READER.whole(given["model_id"], f"{place}.model_id", least=MODEL_IDS[0], most=MODEL_IDS[-1]),
+        Role(_READER.choice(given["node_role"], f"{place}.node_role", tuple(Role))),
+        _READER.text(given["node_ip"], f"{place}.node_ip"), _READER.text(node, f"{place}.node") if node else "",
+    )  # fmt: skip

@@ -1,0 +1,49 @@
+"""What was measured of a stage on a node."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.vision.model import ModelCard
+
+
+def model_of(cards: Sequence[ModelCard]) -> str:
+    """Names a variant by its files: sha256 of the one, or of all their sums; empty for a stage without models."""
+    if len(cards) <= 1:
+        return cards[0].sha256 if cards else ""
+    return hashlib.sha256(" ".join(card.sha256 for card in cards).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One stage of a kind with one model (see model_of) at one size on one node.
+
+    delay_s: computing a frame, without its way; bytes: of the frame as JPEG; quality: 0..1 against the golden
+    configuration (F1, or 1 - MAE / 30 degrees); frames: how many were looked at.
+    """
+
+    node: str
+    stage: str
+    model_id: int
+    model: str
+    resolution: str
+    delay_s: float
+    bytes: float
+    quality: float
+    frames: int = 0
+    at: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Measurement:
+        """Raises KeyError, TypeError, ValueError for what is none."""
+        return Measurement(
+            str(data["node"]), str(data["stage"]), int(data["model_id"]), str(data["model"]), str(data["resolution"]),
+            float(data["delay_s"]), float(data["bytes"]), float(data["quality"]), int(data.get("frames", 0)),
+            str(data.get("at", "")),
+        )  # fmt: skip

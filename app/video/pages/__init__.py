@@ -1,0 +1,20 @@
+"""The HTML pages of video: endpoints parse, call one use case, render. ROUTES is their table.
+
+Order matters: the fixed paths, as /ui/video/new, come before /ui/video/{uid}.
+"""
+
+from __future__ import annotations
+
+from starlette.routing import BaseRoute
+
+from app.video.pages.actions import ROUTES as ACTIONS
+from app.video.pages.job import ROUTES as JOB
+from app.video.pages.listing import ROUTES as LISTING
+from app.video.pages.new import ROUTES as NEW
+from app.video.pages.stages import ROUTES as STAGES
+from app.video.pages.watching import ROUTES as WATCHING
+from app.video.pages.what_if import ROUTES as WHAT_IF
+
+ROUTES: list[BaseRoute] = [*LISTING, *NEW, *STAGES, *WATCHING, *WHAT_IF, *ACTIONS, *JOB]
+
+__all__ = ["ROUTES"]

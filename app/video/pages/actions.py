@@ -1,0 +1,129 @@
+"""What can be done with a job: another constraint, another policy, its end. By plain forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.kit.auth import user_of
+from app.kit.clock import now
+from app.kit.errors import ModelmillError, NotFound
+from app.kit.http import is_fragment
+from app.kit.pages import see_other
+from app.kit.sent_form import sent_fields
+from app.kit.templates import render
+from app.video.access import video_of
+from app.video.pages import showing
+from app.video.pages.job import body_of, control_values, job_of
+from app.video.pages.listing import url_of
+from app.video.pages.new_form import Problems, constraint_of, text_of
+from app.video.scheduling.registry import policies
+
+MAX_BYTES = 10_000
+
+
+async def constrain(request: Request) -> Response:
+    sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A constraint")
+    return await run_in_threadpool(_constrain, request, sent)
+
+
+def _constrain(request: Request, sent: Mapping[str, str]) -> Response:
+    uid = request.path_params["uid"]
+    constraint, problems = constraint_of(sent)
+
+    def change() -> None:
+        video_of(request).jobs.constrain(user_of(request), uid, constraint, now=now())
+
+    return _changed(request, sent, "constrained", change, problems, "delay_hi")
+
+
+async def choose(request: Request) -> Response:
+    sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A policy")
+    return await run_in_threadpool(_choose, request, sent)
+
+
+def _choose(request: Request, sent: Mapping[str, str]) -> Response:
+    uid, policy = request.path_params["uid"], sent.get("policy", "").strip()
+
+    def change() -> None:
+        video_of(request).jobs.choose(user_of(request), uid, policy, now=now())
+
+    return _changed(request, sent, "chosen", change, {}, "policy")
+
+
+def _changed(
+    request: Request, sent: Mapping[str, str], note: str, change: Callable[[], None], problems: Problems, field: str
+) -> Response:
+    """To the page, or for htmx the forms anew. Nothing typed is lost, in the other form neither."""
+    status = 422 if problems else 200
+    if not problems:
+        try:
+            change()
+        except NotFound:
+            raise
+        except ModelmillError as error:
+            problems, status = {field: text_of(error)}, error.status
+    if not problems and not is_fragment(request):
+        return see_other(url_of(request.path_params["uid"], f"?note={note}"))
+    found = job_of(request)
+    values = control_values(showing.view_of(found))
+    values |= {name: sent[name] for name in values if name in sent}
+    context: dict[str, Any] = {"values": values, "problems": problems, "saved": "" if problems else note}
+    if is_fragment(request):
+        return render(
+            request, "video/_controls.html", job=found, view=showing.view_of(found), url=url_of(found.uid),
+            policies=policies(), **context,
+        )  # fmt: skip
+    return render(
+        request, "video/job.html", status, area="video", note="", dag_text="",
+        **{**body_of(request, found, now()), **context},
+    )  # fmt: skip
+
+
+def ask_cancel(request: Request) -> Response:
+    found = job_of(request)
+    view = showing.view_of(found)
+    return render(request, "video/cancel.html", area="video", view=view, job=found, url=url_of(found.uid))
+
+
+def cancel(request: Request) -> Response:
+    uid = request.path_params["uid"]
+    video_of(request).jobs.cancel(user_of(request), uid, now=now())
+    return see_other(url_of(uid, "?note=cancelled"))
+
+
+def ask_delete(request: Request) -> Response:
+    return _delete_page(request, None)
+
+
+def delete(request: Request) -> Response:
+    try:
+        video_of(request).jobs.delete(user_of(request), request.path_params["uid"])
+    except NotFound:
+        raise
+    except ModelmillError as error:
+        return _delete_page(request, error)
+    return see_other("/ui/video?note=deleted")
+
+
+def _delete_page(request: Request, error: ModelmillError | None) -> Response:
+    found = job_of(request)
+    return render(
+        request, "video/delete.html", error.status if error else 200, area="video", view=showing.view_of(found),
+        job=found, url=url_of(found.uid), error=error,
+    )  # fmt: skip
+
+
+ROUTES = [
+    Route("/ui/video/{uid}/constraint", constrain, methods=["POST"]),
+    Route("/ui/video/{uid}/policy", choose, methods=["POST"]),
+    Route("/ui/video/{uid}/cancel", ask_cancel),
+    Route("/ui/video/{uid}/cancel", cancel, methods=["POST"]),
+    Route("/ui/video/{uid}/delete", ask_delete),
+    Route("/ui/video/{uid}/delete", delete, methods=["POST"]),
+]

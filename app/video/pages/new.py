@@ -1,0 +1,176 @@
+"""The page of a new job: by a form that builds the DAG, or as the JSON body of the requirement.
+
+Both ways are one form with one body behind it: what is previewed is what is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.kit.auth import user_of
+from app.kit.clock import now
+from app.kit.errors import ModelmillError
+from app.kit.http import retry_after
+from app.kit.pages import see_other
+from app.kit.sent_form import sent_fields
+from app.kit.templates import render
+from app.video.access import video_of
+from app.video.model.constraint import LEVELS
+from app.video.model.job import RestartPolicy, VideoJob
+from app.video.model.kinds import GENERATORS, StageKind
+from app.video.pages import new_form
+from app.video.pages.listing import url_of
+from app.video.pages.new_form import Form, Problems
+from app.video.scheduling.registry import policies
+
+JSON, FORM = "json", "form"
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What the page holds. way: form or json. text: the body as JSON, whichever way it came.
+
+    problems: by field of the form, "" for the rest. is_foreign: the text says something that the form has no field for.
+    """
+
+    way: str
+    form: Form
+    text: str
+    problems: Problems = field(default_factory=dict)
+    error: ModelmillError | None = None
+    is_foreign: bool = False
+
+
+def new(request: Request) -> Response:
+    """?node, ?video: chosen already. ?from: a job that is to be run again. ?way: form (the first), json. Fields of the
+    form, as ?stages or ?mode, are filled in."""
+    given = dict(request.query_params)
+    kinds = kinds_of(request)
+    given = {"realtime": "on", "video": "" if "node" in given else only_video(request), **given}
+    sent: Mapping[str, str] | None = given
+    if "from" in given:
+        body = body_of_job(video_of(request).jobs.get(user_of(request), given["from"]))
+        sent = new_form.fields_of(body)
+        if sent is None:
+            form = new_form.read_form({}, kinds)
+            return _page(request, Draft(JSON, form, new_form.to_text(body)))
+    elif "node" in given:
+        sent = {**given, "video": f"{given['node']}/{given['video']}"}
+    form = new_form.read_form({key: value for key, value in (sent or {}).items() if key != "action"}, kinds)
+    way = JSON if given.get("way") == JSON else FORM
+    return _page(request, Draft(way, form, new_form.to_text(new_form.body_of(form))))
+
+
+async def create(request: Request) -> Response:
+    sent = await _sent(request)
+    return await run_in_threadpool(_create, request, sent)
+
+
+async def preview(request: Request) -> Response:
+    """The part of the page below the choice of stages: their wires, and the body as it would be sent."""
+    sent = await _sent(request)
+    return await run_in_threadpool(_preview, request, sent)
+
+
+def only_video(request: Request) -> str:
+    """As the form names it, where there is no choice; else empty."""
+    found = [f"{node.node}/{video}" for node in video_of(request).resources.videos(now()) for video in node.videos]
+    return found[0] if len(found) == 1 else ""
+
+
+def kinds_of(request: Request) -> dict[str, StageKind]:
+    """By stage of the catalogue. One whose program is not installed is left out."""
+    catalogue = video_of(request).catalogue
+    kinds = catalogue.kinds()
+    return {spec.name: kinds[spec.kind] for spec, _ in catalogue.all() if spec.kind in kinds}
+
+
+def body_of_job(job: VideoJob) -> dict[str, Any]:
+    return {
+        "node_addr": job.node, "video_id": job.video_id, "dag": job.dag.to_json(),
+        "user_constraint": job.constraint.to_json(), "policy": job.policy,
+        "restart_policy": job.restart_policy.value, "realtime": job.realtime, "mode": job.mode.value,
+    }  # fmt: skip
+
+
+async def _sent(request: Request) -> dict[str, str]:
+    found = await sent_fields(request, most_bytes=new_form.MAX_JSON, what="A job")
+    return {name: value.replace("\r\n", "\n") for name, value in found.items()}
+
+
+def _drafted(sent: Mapping[str, str], kinds: Mapping[str, StageKind]) -> Draft:
+    form = new_form.read_form(sent, kinds)
+    if sent.get("way") == JSON:
+        return Draft(JSON, form, sent.get("text", ""))
+    return Draft(FORM, form, new_form.to_text(new_form.body_of(form)), new_form.problems_of(form, kinds))
+
+
+def _preview(request: Request, sent: Mapping[str, str]) -> Response:
+    kinds = kinds_of(request)
+    draft = _drafted(sent, kinds)
+    return render(request, "video/_new_preview.html", draft=draft, missing=new_form.problems_of(draft.form, kinds))
+
+
+def _create(request: Request, sent: Mapping[str, str]) -> Response:
+    draft = _drafted(sent, kinds_of(request))
+    action, _, what = sent.get("action", "submit").partition(":")
+    if action == "way":
+        return _page(request, _switched(request, draft, what))
+    if action != "submit":
+        return _page(request, replace(draft, problems={}))
+    if draft.problems:
+        return _page(request, draft, 422)
+    return _submitted(request, draft)
+
+
+def _submitted(request: Request, draft: Draft) -> Response:
+    try:
+        submission = new_form.submission_of(new_form.parse_body(draft.text))
+    except ValueError as error:
+        return _page(request, replace(draft, problems={"text": str(error)}), 422)
+    try:
+        made = video_of(request).jobs.submit(user_of(request), submission, now=now())
+    except ModelmillError as error:
+        field_ = "text" if draft.way == JSON else new_form.FIELD_OF.get(error.code, "")
+        problems = {field_: new_form.text_of(error)}
+        return _page(request, replace(draft, problems=problems, error=error), error.status)
+    return see_other(url_of(made.uid, "?note=submitted"))
+
+
+def _switched(request: Request, draft: Draft, way: str) -> Draft:
+    """The same job the other way; stays where it is if that would lose something."""
+    if way == JSON:
+        return replace(draft, way=JSON, problems={})
+    try:
+        fields = new_form.fields_of(new_form.parse_body(draft.text))
+    except ValueError as error:
+        return replace(draft, problems={"text": str(error)})
+    if fields is None:
+        return replace(draft, is_foreign=True)
+    return replace(draft, way=FORM, form=new_form.read_form(fields, kinds_of(request)), problems={})
+
+
+def _page(request: Request, draft: Draft, status: int = 200) -> Response:
+    kinds = kinds_of(request)
+    response = render(
+        request, "video/new.html", status, area="video", draft=draft, nodes=video_of(request).resources.videos(now()),
+        policies=policies(), restart_policies=[one.value for one in RestartPolicy], levels=LEVELS,
+        generators=GENERATORS, kinds=kinds, missing=new_form.problems_of(draft.form, kinds),
+        has_example=bool(new_form.example_of(kinds)), defaults=new_form.DEFAULTS,
+    )  # fmt: skip
+    response.headers.update(retry_after(draft.error) if draft.error else {})
+    return response
+
+
+ROUTES = [
+    Route("/ui/video/new", new),
+    Route("/ui/video/new", create, methods=["POST"]),
+    Route("/ui/video/new/preview", preview, methods=["POST"]),
+]

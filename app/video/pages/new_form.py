@@ -1,0 +1,222 @@
+"""The form of a new job as flat text fields, and the body of the requirement that they mean. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from app.kit.errors import ModelmillError
+from app.video.model.constraint import DEFAULT_DELAY_S, LEVELS
+from app.video.model.job import Mode, RestartPolicy
+from app.video.model.kinds import GENERATORS, RENDER, SINGLE_FRAME, StageKind
+from app.video.scheduling.contract import DEFAULT
+from app.video.service import Submission
+from app.video.wires import Input, dag_of, wired
+
+Chosen = TypeVar("Chosen", RestartPolicy, Mode)
+Problems = dict[str, str]
+"""By field; "" for what belongs to none."""
+EXAMPLE = ("face_detection", "face_alignment")
+"""Kinds of its stages."""
+MAX_STAGES = 20
+MAX_JSON = 200_000
+DEFAULTS: Mapping[str, str] = {
+    "video": "", "generator": SINGLE_FRAME.name, "stages": "", "delay_lo": "",
+    "delay_hi": f"{DEFAULT_DELAY_S:g}", "acc_level": "0", "policy": DEFAULT,
+    "restart_policy": RestartPolicy.EOS.value, "realtime": "on", "mode": Mode.RUN.value,
+}  # fmt: skip
+FIELD_OF = {
+    "VIDEO_NOT_FOUND": "video", "BAD_DAG": "dag", "BAD_STAGE": "dag", "BAD_CONSTRAINT": "delay_hi",
+    "UNKNOWN_POLICY": "policy",
+}  # fmt: skip
+"""Code of an error → beside which field it stands."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """values: as typed. stages: in their order. inputs: how they are wired."""
+
+    values: Mapping[str, str]
+    stages: tuple[str, ...]
+    inputs: tuple[Input, ...]
+
+    def inputs_of(self, stage: str) -> list[Input]:
+        return [one for one in self.inputs if one.stage == stage]
+
+
+def read_form(sent: Mapping[str, str], kinds: Mapping[str, StageKind]) -> Form:
+    """What is no field of ours is left out, and one that was not sent has its default; an unticked box is not sent."""
+    values = {name: sent.get(name, default).strip() for name, default in DEFAULTS.items()}
+    if "video" in sent and "realtime" not in sent:
+        values["realtime"] = ""
+    stages = tuple(dict.fromkeys(name for name in values["stages"].split(",") if name))[:MAX_STAGES]
+    stages = edited(stages, sent.get("action", ""))
+    if sent.get("action") == "example":
+        stages = example_of(kinds) or stages
+    chosen = {name: value for name, value in sent.items() if name.startswith("in.")}
+    values["stages"] = ",".join(stages)
+    return Form(values, stages, wired(values["generator"], stages, kinds, chosen))
+
+
+def edited(stages: tuple[str, ...], action: str) -> tuple[str, ...]:
+    """action: add:, up:, down: or remove: with the name of a stage."""
+    verb, _, name = action.partition(":")
+    if verb == "add" and name and name not in stages:
+        return (*stages, name)
+    if name not in stages:
+        return stages
+    at, rest = stages.index(name), [one for one in stages if one != name]
+    if verb in ("up", "down"):
+        rest.insert(max(0, at - 1) if verb == "up" else at + 1, name)
+    return tuple(rest) if verb in ("up", "down", "remove") else stages
+
+
+def example_of(kinds: Mapping[str, StageKind]) -> tuple[str, ...]:
+    """Faces and their poses, of the stages that there are; empty where one of the two is missing."""
+    found = [next((stage for stage, kind in kinds.items() if kind.name == name), "") for name in EXAMPLE]
+    return tuple(found) if all(found) else ()
+
+
+def body_of(form: Form) -> dict[str, Any]:
+    """The body of POST /user/submit_job, with what the product knows beside it."""
+    values = form.values
+    node, _, video = values["video"].partition("/")
+    constraint, _ = constraint_of(values)
+    return {
+        "node_addr": node, "video_id": video, "dag": dag_of(values["generator"], form.stages, form.inputs),
+        "user_constraint": constraint, "policy": values["policy"], "restart_policy": values["restart_policy"],
+        "realtime": bool(values["realtime"]), "mode": values["mode"],
+    }  # fmt: skip
+
+
+def problems_of(form: Form, kinds: Mapping[str, StageKind]) -> Problems:
+    """What can be said before anything is asked of the service."""
+    values, problems = form.values, {}
+    if not values["video"]:
+        problems["video"] = ""
+    if values["generator"] not in GENERATORS:
+        problems["generator"] = values["generator"]
+    if not form.stages:
+        problems["stages"] = ""
+    for stage in form.stages:
+        if stage not in kinds:
+            problems["stages"] = stage
+    for one in form.inputs:
+        if not one.taken and not one.is_optional and form.stages:
+            problems[one.name] = ""
+    _, wrong = constraint_of(values)
+    return problems | wrong
+
+
+def constraint_of(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
+    """delay_lo may be empty. An unreadable number is a problem with an empty text: the page has words for it."""
+    problems: Problems = {}
+    lo = _seconds(values, "delay_lo", problems) if values.get("delay_lo", "").strip() else -1.0
+    hi = _seconds(values, "delay_hi", problems)
+    if not problems and lo >= hi:
+        problems["delay_lo"] = "order"
+    level = values.get("acc_level", "").strip()
+    if level not in {str(number) for number in range(len(LEVELS))}:
+        problems["acc_level"] = ""
+        return {"delay": [lo, hi]}, problems
+    return {"delay": [lo, hi] if lo >= 0 else hi, "acc_level": int(level)}, problems
+
+
+def _seconds(values: Mapping[str, str], name: str, problems: Problems) -> float:
+    try:
+        found = float(values.get(name, ""))
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 3600 or (name == "delay_hi" and found == 0):
+        problems[name] = ""
+        return -1.0
+    return found
+
+
+def submission_of(body: Mapping[str, Any]) -> Submission:
+    """Raises ValueError with a sentence for what has another form than the requirement's body."""
+    known = {"node_addr", "video_id", "dag", "user_constraint", "policy", "restart_policy", "realtime", "mode"}
+    strange = sorted(set(body) - known)
+    if strange:
+        raise ValueError(f"{strange[0]}: there is no such field; known are {', '.join(sorted(known))}.")
+    missing = [name for name in ("node_addr", "video_id", "dag") if body.get(name) in (None, "")]
+    if missing:
+        raise ValueError(f"{missing[0]}: this is needed.")
+    if not isinstance(body.get("realtime", True), bool):
+        raise ValueError("realtime: true or false.")
+    return Submission(
+        str(body["node_addr"]), str(body["video_id"]), body["dag"], body.get("user_constraint"),
+        str(body.get("policy") or ""), _one_of(RestartPolicy, body, "restart_policy", RestartPolicy.NEVER),
+        body.get("realtime", True), _one_of(Mode, body, "mode", Mode.RUN),
+    )  # fmt: skip
+
+
+def _one_of(kind: type[Chosen], body: Mapping[str, Any], name: str, default: Chosen) -> Chosen:
+    try:
+        return kind(body.get(name) or default)
+    except ValueError:
+        raise ValueError(f"{name}: one of {', '.join(one.value for one in kind)}.") from None
+
+
+def parse_body(text: str) -> Mapping[str, Any]:
+    """Raises ValueError, saying where."""
+    if len(text) > MAX_JSON:
+        raise ValueError(f"A job may have {MAX_JSON} characters.")
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"Line {error.lineno}, column {error.colno}: {error.msg}.") from None
+    except RecursionError:
+        raise ValueError("It is nested too deeply.") from None
+    if not isinstance(found, dict):
+        raise ValueError("A job is a JSON object: { … }.")
+    return found
+
+
+def fields_of(body: Mapping[str, Any]) -> dict[str, str] | None:
+    """The fields that mean this body; None where the form has none for something in it."""
+    try:
+        dag = body["dag"]
+        flow, given = dag["flow"], dag["input"]
+        stages = [name for name in (flow if isinstance(flow, list) else flow.keys()) if name != dag["generator"]]
+        constraint = body.get("user_constraint") or {}
+        lo, hi = _delay(constraint.get("delay", DEFAULT_DELAY_S))
+        taken = {f"in.{stage}.{field}": str(where) for stage in given for field, where in given[stage].items()}
+        is_plain = not (dag.get("stages") or {*given} - {*stages, RENDER})
+        if not is_plain or not all(isinstance(name, str) and "," not in name for name in stages):
+            return None
+        return {
+            **DEFAULTS, **taken, "video": f"{body.get('node_addr', '')}/{body.get('video_id', '')}",
+            "generator": str(dag["generator"]), "stages": ",".join(stages), "delay_lo": f"{lo:g}" if lo >= 0 else "",
+            "delay_hi": f"{hi:g}", "acc_level": str(_level(constraint)),
+            "policy": str(body.get("policy") or DEFAULT),
+            "restart_policy": str(body.get("restart_policy") or RestartPolicy.NEVER),
+            "realtime": "on" if body.get("realtime", True) else "", "mode": str(body.get("mode") or Mode.RUN),
+        }  # fmt: skip
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _delay(given: Any) -> tuple[float, float]:
+    if isinstance(given, list):
+        lo, hi = given
+        return float(lo), float(hi)
+    return -1.0, float(given)
+
+
+def _level(constraint: Mapping[str, Any]) -> int:
+    """Raises ValueError where the wanted accuracy is none of the levels."""
+    if "accuracy" not in constraint:
+        return int(constraint.get("acc_level", 0))
+    wanted = float(constraint["accuracy"])
+    return LEVELS.index(wanted) if wanted <= 1 else min(int(wanted), len(LEVELS) - 1)
+
+
+def text_of(error: ModelmillError) -> str:
+    return " ".join(part for part in (error.message, error.hint) if part)
+
+
+def to_text(body: Mapping[str, Any]) -> str:
+    return json.dumps(body, indent=2, ensure_ascii=False)

@@ -1,0 +1,228 @@
+"""What would be, if: each cut of a DAG between edge and cloud under bandwidths and loads that the reader chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.kit import charts
+from app.kit.auth import user_of
+from app.kit.clock import now
+from app.kit.errors import ModelmillError
+from app.kit.http import is_fragment
+from app.kit.sent_form import sent_fields
+from app.kit.templates import render
+from app.video.access import video_of
+from app.video.model.job import StageHost, VideoJob
+from app.video.model.kinds import SINGLE_FRAME
+from app.video.model.plan import RESOLUTIONS, VideoConf
+from app.video.pages import new_form, showing
+from app.video.pages.listing import url_of
+from app.video.pages.new import kinds_of, only_video
+from app.video.scheduling.contract import NodeInfo
+from app.video.scheduling.predicting import Prediction
+from app.video.wires import dag_of, wired
+
+MAX_BYTES = 200_000
+NUMBERS = ("up_mbps", "down_mbps", "cpu_ratio")
+SIZES = ("0", "1", "2")
+
+
+@dataclass(frozen=True)
+class NodeFields:
+    """A node, and how it is now; None: not known."""
+
+    name: str
+    role: str
+    online: bool
+    up_mbps: float | None
+    down_mbps: float | None
+    cpu_ratio: float | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A prediction. bar: its delay against the slowest's. is_present: the plan in force has this cut."""
+
+    found: Prediction
+    lanes: Mapping[str, str]
+    bar: Markup
+    is_present: bool
+    is_late: bool
+
+
+def of_job(request: Request) -> Response:
+    """The fields may come with the query; what is not said is as it is now."""
+    return _answer(request, dict(request.query_params), job_of(request))
+
+
+async def ask_of_job(request: Request) -> Response:
+    sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A question")
+    return await run_in_threadpool(lambda: _answer(request, sent, job_of(request)))
+
+
+def of_any(request: Request) -> Response:
+    return _answer(request, dict(request.query_params), None)
+
+
+async def ask_of_any(request: Request) -> Response:
+    sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A question")
+    return await run_in_threadpool(_answer, request, sent, None)
+
+
+def job_of(request: Request) -> VideoJob:
+    return video_of(request).jobs.get(user_of(request), request.path_params["uid"])
+
+
+def _answer(request: Request, sent: Mapping[str, str], job: VideoJob | None) -> Response:
+    values = {"model_id": _size_now(job), **{name: value.strip() for name, value in sent.items()}}
+    if job is None and "dag" not in sent:
+        values |= {"video": values.get("video") or only_video(request), "dag": _example(request)}
+    nodes = _nodes(request, values, job)
+    rows: list[Row] = []
+    problems: new_form.Problems = {}
+    error: ModelmillError | None = None
+    body = _body(values, nodes, job, problems)
+    if body is not None and not problems:
+        try:
+            rows = _rows(video_of(request).planning.what_if(user_of(request), body, now=now()), job)
+        except ModelmillError as found:
+            error = found
+    context: dict[str, Any] = {
+        "job": job, "values": values, "nodes": nodes, "rows": rows, "problems": problems, "error": error,
+        "url": url_of(job.uid, "/what-if") if job else "/ui/video/what-if", "asked": body is not None,
+        "hi": job.constraint.hi if job else None,
+    }  # fmt: skip
+    if is_fragment(request):
+        return render(request, "video/_what_if_rows.html", **context)
+    status = error.status if error else 422 if problems else 200
+    return render(
+        request, "video/what_if.html", status, area="video", resolutions=RESOLUTIONS, sizes=SIZES,
+        job_url=url_of(job.uid) if job else "", videos=video_of(request).resources.videos(now()), **context,
+    )  # fmt: skip
+
+
+def _example(request: Request) -> str:
+    """A DAG to begin with; empty while there are no stages."""
+    kinds = kinds_of(request)
+    stages = new_form.example_of(kinds) or tuple(kinds)[:1]
+    return (
+        new_form.to_text(dag_of(SINGLE_FRAME.name, stages, wired(SINGLE_FRAME.name, stages, kinds, {})))
+        if stages
+        else ""
+    )
+
+
+def _size_now(job: VideoJob | None) -> str:
+    """The biggest in use, as model_id; of no plan the big one."""
+    places = job.plan.flow_mapping.values() if job is not None and job.plan is not None else ()
+    return str(min((place.model_id for place in places), default=0))
+
+
+def _nodes(request: Request, values: Mapping[str, str], job: VideoJob | None) -> list[NodeFields]:
+    resources = video_of(request).resources
+    if job is not None:
+        return [_of_info(info) for info in resources.info(job, now()).values()]
+    node = values.get("video", "").partition("/")[0]
+    return [_of_host(host) for host in resources.hosts(node, now())] if node else []
+
+
+def _of_info(info: NodeInfo) -> NodeFields:
+    return NodeFields(info["node"], info["role"], info["online"], info["up_mbps"], info["down_mbps"], info["cpu_ratio"])
+
+
+def _of_host(host: StageHost) -> NodeFields:
+    return NodeFields(host.node, host.role, online=True, up_mbps=None, down_mbps=None, cpu_ratio=None)
+
+
+def _body(
+    values: Mapping[str, str], nodes: list[NodeFields], job: VideoJob | None, problems: new_form.Problems
+) -> dict[str, Any] | None:
+    """As Planning.what_if takes it; None while nothing was chosen yet."""
+    changed = {node.name: _of_node(values, node, problems) for node in nodes}
+    body: dict[str, Any] = {"nodes": {name: facts for name, facts in changed.items() if facts}}
+    conf: dict[str, Any] = {}
+    if values.get("resolution"):
+        conf["resolution"] = values["resolution"]
+    fps = _number(values, "fps", problems)
+    if fps is not None:
+        conf["fps"] = fps
+    if conf:
+        present = job.plan.video_conf if job is not None and job.plan is not None else VideoConf()
+        body["video_conf"] = {**present.to_json(), **conf}
+    if values["model_id"] in SIZES:
+        body["model_id"] = int(values["model_id"])
+    if job is not None:
+        return {**body, "job_uid": job.uid}
+    return _with_dag(values, body, problems)
+
+
+def _with_dag(
+    values: Mapping[str, str], body: dict[str, Any], problems: new_form.Problems
+) -> dict[str, Any] | None:  # fmt: skip
+    node, _, video = values.get("video", "").partition("/")
+    if not node or not values.get("dag"):
+        return None
+    try:
+        return {**body, "node": node, "video_id": video, "dag": new_form.parse_body(values["dag"])}
+    except ValueError as error:
+        problems["dag"] = str(error)
+        return None
+
+
+def _of_node(values: Mapping[str, str], node: NodeFields, problems: new_form.Problems) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for what in NUMBERS:
+        value = _number(values, f"{what}.{node.name}", problems)
+        if value is not None:
+            found[what] = value / 100 if what == "cpu_ratio" else value
+    online = values.get(f"online.{node.name}")
+    if online in ("yes", "no"):
+        found["online"] = online == "yes"
+    return found
+
+
+def _number(values: Mapping[str, str], name: str, problems: new_form.Problems) -> float | None:
+    text = values.get(name, "")
+    if not text:
+        return None
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1_000_000:
+        problems[name] = text
+        return None
+    return found
+
+
+def _rows(found: list[Prediction], job: VideoJob | None) -> list[Row]:
+    slowest = max((one.delay_s for one in found), default=1.0)
+    present = _places(job.plan.to_json()["flow_mapping"]) if job is not None and job.plan is not None else None
+    hi = job.constraint.hi if job else None
+    return [
+        Row(
+            one, showing.lanes_of(one.flow_mapping), charts.bar(one.delay_s, slowest, rule=hi),
+            present is not None and _places(one.flow_mapping) == present, hi is not None and one.delay_s > hi,
+        )
+        for one in found
+    ]  # fmt: skip
+
+
+def _places(flow_mapping: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[Any, Any]]:
+    return {stage: (place.get("node_ip"), place.get("node_role")) for stage, place in flow_mapping.items()}
+
+
+ROUTES = [
+    Route("/ui/video/what-if", of_any),
+    Route("/ui/video/what-if", ask_of_any, methods=["POST"]),
+    Route("/ui/video/{uid}/what-if", of_job),
+    Route("/ui/video/{uid}/what-if", ask_of_job, methods=["POST"]),
+]

@@ -1,0 +1,73 @@
+"""A stream of JPEGs as browsers show it in an <img>: multipart/x-mixed-replace, written and read. Pure."""
+
+from __future__ import annotations
+
+import re
+
+BOUNDARY = "frame"
+MIXED = "multipart/x-mixed-replace"
+CONTENT_TYPE = f"{MIXED}; boundary={BOUNDARY}"
+MAX_HEAD_BYTES = 4096
+MAX_PART_BYTES = 8 << 20
+_BOUNDARY = re.compile(r'boundary="?([!-~]{1,70}?)"?\s*(?:;|$)', re.IGNORECASE)
+_LENGTH = re.compile(rb"(?:^|\r\n)content-length:[ \t]*([0-9]{1,9})[ \t]*(?:\r\n|$)", re.IGNORECASE)
+
+
+class BadParts(ValueError):
+    """What came is no such stream."""
+
+
+def part_of(picture: bytes) -> bytes:
+    """Ends with the boundary's begin of the next, so that a browser shows this one at once."""
+    head = f"Content-Type: image/jpeg\r\nContent-Length: {len(picture)}\r\n\r\n"
+    return head.encode() + picture + f"\r\n--{BOUNDARY}\r\n".encode()
+
+
+FIRST = f"--{BOUNDARY}\r\n".encode()
+"""Comes before the first part."""
+
+
+class PartReader:
+    """Takes the stream as it comes, and gives the pictures that are whole."""
+
+    def __init__(self, boundary: str) -> None:
+        self._boundary = b"--" + boundary.removeprefix("--").encode()
+        self._kept = bytearray()
+        self._length: int | None = None
+
+    @staticmethod
+    def of(content_type: str) -> PartReader:
+        """Raises BadParts."""
+        found = _BOUNDARY.search(content_type)
+        if not content_type.lower().startswith(MIXED) or found is None:
+            raise BadParts(f"{content_type[:100]!r} is no stream of pictures")
+        return PartReader(found[1])
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Pictures that this chunk completes, oldest first. Raises BadParts."""
+        self._kept += chunk
+        pictures = []
+        while self._has_head() and self._length is not None and len(self._kept) >= self._length:
+            pictures.append(bytes(self._kept[: self._length]))
+            del self._kept[: self._length]
+            self._length = None
+        return pictures
+
+    def _has_head(self) -> bool:
+        """Of the part that is being read: its boundary and headers are taken off."""
+        if self._length is not None:
+            return True
+        while self._kept[:2] == b"\r\n":
+            del self._kept[:2]
+        end = self._kept.find(b"\r\n\r\n")
+        if end < 0:
+            if len(self._kept) > MAX_HEAD_BYTES:
+                raise BadParts("a part whose headers do not end")
+            return False
+        head = bytes(self._kept[:end])
+        length = _LENGTH.search(head)
+        if not head.startswith(self._boundary) or length is None or int(length[1]) > MAX_PART_BYTES:
+            raise BadParts(f"a part that begins with {head[:100]!r}")
+        self._length = int(length[1])
+        del self._kept[: end + 4]
+        return True

@@ -1,0 +1,79 @@
+"""The thread that reads the source, pass after pass, as the restart policy says."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from app.video.model.job import Ending, RestartPolicy
+from app.video.runner.generating import Generator, Taken
+from app.video.runner.queueing import FrameQueue
+from app.vision.errors import SourceUnusable
+from app.vision.sources.frames import Reel
+
+PAUSES_S = (1.0, 2.0, 5.0, 10.0)
+"""Before a source that failed is opened again; the last of them from then on."""
+AFTER_END = frozenset({RestartPolicy.EOS, RestartPolicy.ALWAYS})
+AFTER_DAMAGE = frozenset({RestartPolicy.ERROR, RestartPolicy.ALWAYS})
+logger = logging.getLogger(__name__)
+
+
+class Reading:
+    """open_reel: a fresh look at the source; raises SourceUnusable. note: told why a pass has failed. over: told how
+    and why the source has ended, once all frames are in the queue."""
+
+    def __init__(
+        self, generator: Generator, open_reel: Callable[[], Reel], queue: FrameQueue[Taken], policy: RestartPolicy, *,
+        note: Callable[[str], None], over: Callable[[Ending, str], None], stopping: threading.Event,
+        pauses_s: tuple[float, ...] = PAUSES_S,
+    ) -> None:  # fmt: skip
+        self._generator, self._open, self._queue, self._policy = generator, open_reel, queue, policy
+        self._note, self._over, self._stopping, self._pauses_s = note, over, stopping, pauses_s
+        self._failed = 0
+        self._damaged = 0
+
+    def run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._pass()
+            except SourceUnusable as error:
+                if not self._goes_on_after(error.message):
+                    return
+            except Exception as error:
+                logger.exception("Reading the source has failed")
+                if not self._goes_on_after(f"reading has failed: {type(error).__name__}: {error}"[:300]):
+                    return
+            else:
+                if self._policy not in AFTER_END:
+                    self._end(Ending.FINISHED, "the source is at its end")
+                    return
+
+    def _pass(self) -> None:
+        for frame in self._generator.one_pass(self._open()):
+            if self._stopping.is_set():
+                return
+            self._queue.put(frame)
+            self._failed = 0
+            self._say_damage()
+
+    def _say_damage(self) -> None:
+        """Of single frames: the first, and then each time that there are twice as many."""
+        damaged = self._generator.damaged
+        if damaged > 2 * self._damaged or (damaged and not self._damaged):
+            self._damaged = damaged
+            self._note(f"{damaged} damaged frames were left out: {self._generator.why_damaged}")
+
+    def _goes_on_after(self, why: str) -> bool:
+        if self._policy not in AFTER_DAMAGE:
+            self._end(Ending.ERROR, why)
+            return False
+        if self._failed < len(self._pauses_s):
+            self._note(f"The source is opened again: {why}")
+        pause_s = self._pauses_s[min(self._failed, len(self._pauses_s) - 1)]
+        self._failed += 1
+        return not self._stopping.wait(pause_s)
+
+    def _end(self, ending: Ending, reason: str) -> None:
+        self._over(ending, reason)
+        self._queue.close()

@@ -1,0 +1,89 @@
+"""What becomes of frames that have been processed or are to be tracked: rows, scenes to be drawn, figures."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from typing import Any
+
+from app.video.model.dag import Reference
+from app.video.runner.fitting import moved_boxes, ratio_of, size_of
+from app.video.runner.golden import Golden
+from app.video.runner.lanes import Done
+from app.video.runner.measuring import Measuring
+from app.video.runner.needs import Needs
+from app.video.runner.passing import Outcome, counted
+from app.video.runner.reporting import Reporter
+from app.video.runner.showing import Painter, Scene
+from app.video.runner.tracking import Tracker
+
+
+class Results:
+    """newest: {seq, bytes, objects} of the last frame. realtime: a frame's time begins when it is taken; else when work
+    on it begins. For one thread at a time."""
+
+    def __init__(
+        self, needs: Needs, measuring: Measuring, reporter: Reporter, painter: Painter, golden: Golden, *,
+        realtime: bool,
+    ) -> None:  # fmt: skip
+        self._needs, self._measuring, self._reporter = needs, measuring, reporter
+        self._painter, self._golden, self._realtime = painter, golden, realtime
+        self.newest: dict[str, Any] = {}
+        self._last: Outcome | None = None
+        self._tracker = Tracker()
+
+    def take(self, done: Done, hi_s: float) -> None:
+        """In the order of the frames. hi_s: above it a frame violates the constraint."""
+        if done.outcome is not None:
+            self._processed(done, done.outcome, hi_s)
+        else:
+            self._tracked(done)
+
+    def _processed(self, done: Done, outcome: Outcome, hi_s: float) -> None:
+        frame = done.frame
+        boxes = self._boxes_of(outcome)
+        e2e_s = self._since(done)
+        self._measuring.processed(outcome, e2e_s, hi_s)
+        self._last = outcome
+        if boxes is not None:
+            self._tracker.begin(frame.picture, boxes, outcome.size)
+        self._tell(done, outcome, boxes, e2e_s)
+        self._golden.offer(frame, outcome)
+
+    def _tracked(self, done: Done) -> None:
+        """A tracked frame before the first that was processed has nothing to carry on."""
+        if self._last is None:
+            return
+        outcome = self._last
+        boxes = self._boxes_of(outcome)
+        if boxes is not None:
+            boxes = self._tracker.follow(done.frame.picture)
+            outcome = replace(outcome, values={**outcome.values, self._tracks: boxes})
+        self._measuring.tracked()
+        self._tell(done, outcome, boxes, self._since(done))
+
+    def _since(self, done: Done) -> float:
+        return time.monotonic() - (done.frame.captured if self._realtime else done.began)
+
+    def _tell(self, done: Done, outcome: Outcome, boxes: list[list[float]] | None, e2e_s: float) -> None:
+        frame = done.frame
+        row: dict[str, Any] = {
+            **counted(self._needs, outcome.values), "n_loop": frame.n_loop, "e2e": round(e2e_s, 6),
+            "tracked": frame.tracked,
+        }  # fmt: skip
+        if boxes is not None:
+            ratio = ratio_of(outcome.size, size_of(frame.picture))
+            row["bbox"] = [[round(side, 1) for side in box] for box in moved_boxes(boxes, ratio)]
+        json.dumps(row)  # what cannot be said is nobody's result
+        self._reporter.result(row)
+        sent = sum(timing.sent for timing in outcome.timings.values())
+        self.newest = {"seq": frame.n_loop, "bytes": sent, "objects": len(boxes) if boxes is not None else 0}
+        self._painter.show(Scene(frame.n_loop, frame.picture, outcome.values, outcome.size))
+
+    @property
+    def _tracks(self) -> Reference:
+        return Reference(self._needs.tracked, self._needs.kinds[self._needs.tracked].tracks)
+
+    def _boxes_of(self, outcome: Outcome) -> list[list[float]] | None:
+        return outcome.values.get(self._tracks) if self._needs.tracked else None

@@ -1,0 +1,134 @@
+"""What a scheduling policy is called with and what it answers: the function of the requirement, keyword-only and pure.
+
+One's own is an entry point of the group `modelmill.video_policies`, `name = "package.module:function"`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NotRequired, Protocol, TypedDict
+
+from app.video.model.report import PlanResult
+
+ENTRY_POINTS = "modelmill.video_policies"
+DEFAULT = "profile"
+LIMIT_S = 1.0
+"""A policy that takes longer is ended, and the last plan stays."""
+
+
+class StageFacts(TypedDict):
+    kind: str
+    n_models: int
+    """So many variants: model_id 0 … n-1, big first."""
+    before: list[str]
+    """Stages it waits for."""
+    pictures: bool
+    """It is given the picture, which has to be carried to where it runs."""
+
+
+class DagInfo(TypedDict):
+    """The requirement's {generator, flow, input}, and beside it what the product knows of the stages. flow is a list,
+    the generator first, also of a graph: an order in which each stage comes after what it needs."""
+
+    generator: str
+    flow: list[str]
+    input: dict[str, dict[str, str]]
+    stages: dict[str, StageFacts]
+
+
+class ServiceInfo(TypedDict):
+    """n_process: that compute; cpu_ratio, mem_ratio: share of the node in use by them, 0..1; queue: calls that wait."""
+
+    n_process: int
+    cpu_ratio: float
+    mem_ratio: float
+    url: NotRequired[str]
+    queue: NotRequired[int]
+
+
+class NodeInfo(TypedDict):
+    """role: seen from the job. up_mbps, down_mbps: from the job's host to this node and back; None: not known yet."""
+
+    node: str
+    ip: str
+    role: str
+    online: bool
+    cpu_ratio: float
+    mem_ratio: float
+    cores: int
+    accelerators: list[str]
+    up_mbps: float | None
+    down_mbps: float | None
+    age_s: float
+    service: dict[str, ServiceInfo]
+
+
+ResourceInfo = dict[str, NodeInfo]
+"""By node_ip; of nodes that share an address, by name."""
+
+
+class ConstraintInfo(TypedDict):
+    delay: tuple[float, float]
+    """[lo, hi] in seconds; lo -1: none."""
+    quality: float
+    given: dict[str, Any]
+    """As the user wrote it."""
+
+
+class GeneratorInfo(TypedDict):
+    seq: NotRequired[int]
+    bytes: NotRequired[float]
+    """Of a frame as it is sent now."""
+    objects: NotRequired[int]
+    """Boxes in the newest frame."""
+    fps: NotRequired[float]
+    """Of the source itself, where it says."""
+    width: NotRequired[int]
+    height: NotRequired[int]
+
+
+class Measured(TypedDict):
+    """A row of the profile: see app.video.model.profile.Measurement."""
+
+    node: str
+    stage: str
+    model_id: int
+    resolution: str
+    delay_s: float
+    bytes: float
+    quality: float
+
+
+class VideoConfAnswer(TypedDict, total=False):
+    resolution: str
+    fps: float
+    nskip: int
+    ntracking: int
+    encoder: str
+
+
+class PlaceAnswer(TypedDict):
+    model_id: int
+    node_role: str
+    node_ip: str
+
+
+Answer = tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]
+"""(video_conf, flow_mapping): VideoConfAnswer, flat or by stage, and stage → PlaceAnswer."""
+
+
+class Policy(Protocol):
+    def __call__(
+        self,
+        *,
+        job_uid: str,
+        dag: DagInfo,
+        resource_info: ResourceInfo,
+        last_plan_res: PlanResult | None,
+        user_constraint: ConstraintInfo,
+        generator_output: GeneratorInfo | None = None,
+        state: dict[str, Any] | None = None,
+    ) -> Answer:
+        """Decide. state: this job's own, JSON, kept between calls; change it in place. Beside what the policy puts
+        there it has `last_plan` ({video_conf, flow_mapping} or None), `profile` ([Measured, …]) and `now` (seconds,
+        steady), which are set anew before each call. state["reason"], if set: why, in one sentence, for the log."""

@@ -1,0 +1,111 @@
+"""The policy `aimd`: additive increase, multiplicative decrease."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.video.model.plan import RESOLUTIONS, VideoConf
+from app.video.model.report import PlanResult
+from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, ResourceInfo
+from app.video.scheduling.feedback import foreseen_delay, observed_delay
+from app.video.scheduling.places import CLOUD_FIRST, Place, last_places, last_plan, place_for, stages_of
+
+LOADS: tuple[tuple[str, float], ...] = (
+    ("240p", 5.0), ("240p", 10.0), ("360p", 10.0), ("360p", 15.0), ("480p", 15.0), ("480p", 24.0), ("480p", 30.0),
+    ("720p", 24.0), ("720p", 30.0), ("1080p", 24.0), ("1080p", 30.0),
+)  # fmt: skip
+"""Size and frames a second, each more work than the one before."""
+FIRST = ("480p", 24.0)
+MARGIN = 0.2
+"""Of hi: with less room than this to the limit there is no step up."""
+
+
+def aimd(
+    *,
+    job_uid: str,  # noqa: ARG001  # the signature is the requirement's
+    dag: DagInfo,
+    resource_info: ResourceInfo,
+    last_plan_res: PlanResult | None,
+    user_constraint: ConstraintInfo,
+    generator_output: GeneratorInfo | None = None,
+    state: dict[str, Any] | None = None,
+) -> Answer:
+    """In the cloud where it is served; in time with room to spare: one step more load; late: half as many steps.
+
+    With c the longest delay allowed and d the one seen, the error is -(c - d) in time and (d - c)² when late. state:
+    `index`, the step in force.
+    """
+    state = {} if state is None else state
+    last = last_places(state)
+    places = {stage: place_for(resource_info, stage, CLOUD_FIRST, last=last.get(stage)) for stage in stages_of(dag)}
+    loads, hi = _loads(generator_output), user_constraint["delay"][1]
+    index = _index(state, loads)
+    if index is None:
+        index = _first(loads, dag, places, resource_info, hi, state)
+    else:
+        index = _next(index, len(loads), observed_delay(dag, last_plan_res), hi, state)
+    state["index"] = index
+    return _conf(loads[index]).to_json(), places
+
+
+def _loads(generator_output: GeneratorInfo | None) -> list[tuple[str, float]]:
+    """Those that the source can give; at least the lowest."""
+    source = generator_output or {}
+    fps, height = source.get("fps") or 0.0, source.get("height") or 0
+    sizes = list(RESOLUTIONS)
+    largest = next((at for at, size in enumerate(sizes) if 0 < height <= RESOLUTIONS[size][1]), len(sizes) - 1)
+    possible = [
+        (size, rate) for size, rate in LOADS if sizes.index(size) <= largest and (fps <= 0 or rate <= fps + 0.5)
+    ]  # fmt: skip
+    return possible or [LOADS[0]]
+
+
+def _index(state: Mapping[str, Any], loads: list[tuple[str, float]]) -> int | None:
+    """In force; of a plan that another policy made, the one below it."""
+    plan = last_plan(state)
+    if plan is None:
+        return None
+    conf = VideoConf(plan["video_conf"]["resolution"], float(plan["video_conf"]["fps"]))
+    if (known := state.get("index")) is not None and known < len(loads) and _conf(loads[known]) == conf:
+        return int(known)
+    return max((at for at, load in enumerate(loads) if _work(load) <= _work((conf.resolution, conf.fps))), default=0)
+
+
+def _work(load: tuple[str, float]) -> float:
+    width, height = RESOLUTIONS[load[0]]
+    return width * height * load[1]
+
+
+def _first(
+    loads: list[tuple[str, float]], dag: DagInfo, places: Mapping[str, Place], resource_info: ResourceInfo, hi: float,
+    state: dict[str, Any],
+) -> int:  # fmt: skip
+    """480p, 24 a second; where the profile knows that this is too slow, the most work below it that is not."""
+    index = max((at for at, load in enumerate(loads) if _work(load) <= _work(FIRST)), default=0)
+    delay = foreseen_delay(dag, _conf(loads[index]), places, resource_info, state)
+    while delay is not None and delay > hi and index > 0:
+        index -= 1
+        delay = foreseen_delay(dag, _conf(loads[index]), places, resource_info, state)
+    state["reason"] = "The first plan." if delay is None else f"The first plan: {delay:.3f} s foreseen."
+    return index
+
+
+def _next(index: int, steps: int, delay: float | None, hi: float, state: dict[str, Any]) -> int:
+    if delay is None:
+        state["reason"] = "Nothing has been measured since the last plan."
+        return index
+    error = -(hi - delay) if delay <= hi else (delay - hi) ** 2
+    said = f"{delay:.3f} s of {hi:g} s, error {error:+.3f}"
+    if error > 0:
+        state["reason"] = f"{said}: late; step {index} → {index // 2}."
+        return index // 2
+    if error < -MARGIN * hi and index + 1 < steps:
+        state["reason"] = f"{said}: in time; step {index} → {index + 1}."
+        return index + 1
+    state["reason"] = f"{said}: no change."
+    return index
+
+
+def _conf(load: tuple[str, float]) -> VideoConf:
+    return VideoConf(*load)

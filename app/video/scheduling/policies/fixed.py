@@ -1,0 +1,63 @@
+"""The policy `fixed`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.video.model.plan import VideoConf
+from app.video.model.report import PlanResult
+from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, ResourceInfo
+from app.video.scheduling.places import CLOUD_FIRST, HERE_FIRST, Place, last_plan, place_for, serving, stages_of
+
+
+def fixed(
+    *,
+    job_uid: str,  # noqa: ARG001  # the signature is the requirement's
+    dag: DagInfo,
+    resource_info: ResourceInfo,
+    last_plan_res: PlanResult | None,  # noqa: ARG001
+    user_constraint: ConstraintInfo,  # noqa: ARG001
+    generator_output: GeneratorInfo | None = None,  # noqa: ARG001
+    state: dict[str, Any] | None = None,
+) -> Answer:
+    """Keeps the plan that there is; the first one is 480p with all stages at the host, else in the cloud.
+
+    A stage whose node has gone runs elsewhere until it is back. state: `kept`, the plan that is kept; `answered`, the
+    one that stood in for it: another plan in force than this was given by somebody, and is the one to keep from now on.
+    """
+    state = {} if state is None else state
+    kept = _kept(state)
+    places = dict(kept["flow_mapping"]) if kept else {}
+    used = {stage: _place(resource_info, stage, places.get(stage)) for stage in stages_of(dag)}
+    conf = dict(kept["video_conf"]) if kept else VideoConf().to_json()
+    state["kept"] = {"video_conf": conf, "flow_mapping": {stage: places.get(stage, used[stage]) for stage in used}}
+    state["answered"] = {"video_conf": conf, "flow_mapping": used}
+    elsewhere = [stage for stage, place in used.items() if stage in places and place != places[stage]]
+    state["reason"] = (
+        f"The plan is kept, but for {', '.join(elsewhere)}: what it names is not there now."
+        if elsewhere
+        else ("The plan is kept." if kept else "The first plan.")
+    )
+    return conf, used
+
+
+def _kept(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    last, kept = last_plan(state), state.get("kept")
+    if kept is None or (last is not None and last != state.get("answered")):
+        return last
+    return dict(kept)
+
+
+def _place(resource_info: ResourceInfo, stage: str, kept: Place | None) -> Place:
+    """Where it is kept if that is possible; else a place of the same role, the host, or any."""
+    if kept is None:
+        roles = ("host", *CLOUD_FIRST)
+        return place_for(resource_info, stage, roles)
+    for info in serving(resource_info, stage):
+        if kept.get("node", "") in ("", info["node"]) and kept["node_role"] == info["role"] and (
+            kept["node_ip"] in (info["ip"], info["node"])
+        ):  # fmt: skip
+            return dict(kept)
+    roles = (kept["node_role"], *HERE_FIRST)
+    return place_for(resource_info, stage, roles, model_id=kept["model_id"])

@@ -1,0 +1,75 @@
+"""Which policies there are, by name: the product's own, and those of entry points. What cannot be loaded is said."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import cast
+
+from app.video.errors import UnknownPolicy
+from app.video.scheduling.contract import ENTRY_POINTS, Policy
+
+PRODUCT: Mapping[str, str] = {
+    name: f"app.video.scheduling.policies.{name}:{name}"
+    for name in ("profile", "stepwise", "aimd", "edge_only", "cloud_only", "fixed")
+}
+"""name → module:function."""
+logger = logging.getLogger(__name__)
+
+
+def policies() -> dict[str, str]:
+    """name → what it does, in one sentence (the first line of its docstring)."""
+    return {name: _described(name) for name in [*PRODUCT, *others()]}
+
+
+def policy_of(name: str) -> Policy:
+    """Raises UnknownPolicy, naming those there are."""
+    if name not in PRODUCT and name not in others():
+        raise UnknownPolicy(
+            f"There is no scheduling policy {name[:64]!r}.", hint=f"There are {', '.join([*PRODUCT, *others()])}."
+        )
+    try:
+        return _loaded(name)
+    except Exception as error:  # it is somebody else's code
+        raise UnknownPolicy(
+            f"The scheduling policy {name} cannot be loaded: {type(error).__name__}: {error}.",
+            hint="Look at its package, or choose another one.",
+        ) from error
+
+
+@cache
+def others() -> Mapping[str, EntryPoint]:
+    """Of entry points, by name; read once a process."""
+    found: dict[str, EntryPoint] = {}
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: (point.name, point.value)):
+        if point.name in PRODUCT or point.name in found:
+            logger.warning("Scheduling policy %s of %s is left out: the name is taken", point.name, point.value)
+        else:
+            found[point.name] = point
+    return found
+
+
+@cache
+def _loaded(name: str) -> Policy:
+    if name in PRODUCT:
+        module, function = PRODUCT[name].split(":")
+        policy = getattr(import_module(module), function)
+    else:
+        policy = others()[name].load()
+    if not callable(policy):
+        raise TypeError(f"{name} is not a function")
+    return cast(Policy, policy)
+
+
+@cache
+def _described(name: str) -> str:
+    try:
+        text = inspect.getdoc(_loaded(name)) or ""
+    except Exception as error:  # it is somebody else's code
+        logger.warning("Scheduling policy %s cannot be loaded", name, exc_info=True)
+        return f"Cannot be loaded: {type(error).__name__}."
+    return text.split("\n\n")[0].replace("\n", " ").strip()

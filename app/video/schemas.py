@@ -1,0 +1,228 @@
+"""What the JSON API of video takes and gives."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
+
+from app.video.model.job import Ending, JobState, Mode, RestartPolicy
+
+TEXT = r"^[^\x00-\x1f\x7f]*$"
+UID = r"^GLOBAL_ID_[0-9]{1,10}\.SUB_ID_[0-9]{1,9}$"
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+Json = dict[str, Any]
+Text = Annotated[str, Field(max_length=200, pattern=TEXT)]
+VideoId = Annotated[StrictInt, Field(ge=0, le=9999)] | Annotated[StrictStr, Field(max_length=64, pattern=TEXT)]
+
+StageNames = Annotated[list[Annotated[str, Field(pattern=NAME)]], Field(min_length=1, max_length=20)]
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+# --- what is asked ----------------------------------------------------------------------------------
+class JobQuery(Strict):
+    """Filters and paging of the list."""
+
+    state: JobState | None = None
+    q: Text = ""
+    """In uid, node or video."""
+    cursor: Annotated[str, Field(max_length=128, pattern=TEXT)] | None = None
+    """next_cursor of the page before."""
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+
+
+class NewJob(Strict):
+    node: Annotated[str, Field(min_length=1, max_length=255, pattern=TEXT)]
+    """Name or address of the node with the video."""
+    video_id: VideoId
+    dag: Json | None = None
+    """The requirement's {generator, flow, input}; flow may be a graph {stage: [stages before]}."""
+    stages: StageNames | None = None
+    """Instead of a DAG: names in the order they run; whose output each input is goes without saying."""
+    constraint: Json | None = None
+    """{delay: s or [lo, hi], accuracy or acc_level}."""
+    policy: Text = ""
+    restart_policy: RestartPolicy = RestartPolicy.NEVER
+    realtime: bool = True
+
+
+class NewProfile(Strict):
+    """A DAG, or stages: see NewJob."""
+
+    node: Annotated[str, Field(min_length=1, max_length=255, pattern=TEXT)]
+    video_id: VideoId
+    dag: Json | None = None
+    stages: StageNames | None = None
+
+
+class Choice(Strict):
+    policy: Text
+
+
+class NewPlan(Strict):
+    video_conf: Json
+    flow_mapping: Json
+
+
+class NewStage(Strict):
+    kind: Annotated[str, Field(pattern=NAME)]
+    models: Annotated[list[Annotated[str, Field(max_length=255)] | list[Annotated[str, Field(max_length=255)]]],
+                      Field(max_length=3)] = []  # fmt: skip
+    """By model_id: big, middle, small; of a kind that needs several models each entry names that many."""
+    parameters: Annotated[dict[str, str], Field(max_length=50)] = {}
+
+
+class WhatIf(Strict):
+    """A job, or a DAG at a node; and what to change of how things are."""
+
+    job_uid: Text | None = None
+    node: Text | None = None
+    video_id: VideoId | None = None
+    dag: Json | None = None
+    nodes: dict[str, Json] | None = None
+    """name → {up_mbps, down_mbps, cpu_ratio, online}"""
+    video_conf: Json | None = None
+    model_id: Annotated[int, Field(ge=0, le=2)] | None = None
+
+
+class MeasurementQuery(Strict):
+    node: Text = ""
+    stage: Text = ""
+
+
+class DecisionQuery(Strict):
+    limit: Annotated[int, Field(ge=1, le=500)] = 100
+    """The newest."""
+
+
+# --- what is answered -------------------------------------------------------------------------------
+class JobSummary(BaseModel):
+    uid: str
+    node: str
+    video_id: str
+    mode: Mode
+    state: JobState
+    ending: Ending | None
+    reason: str
+    policy: str
+    flags: list[str]
+    n_loop: int
+    progress: float
+    created_at: str
+    ended_at: str | None
+    reported_at: str | None
+    delay_s: float | None
+    """p50 of a frame, from capture to result."""
+    fps: float | None
+    links: dict[str, str]
+
+
+class JobsAnswer(BaseModel):
+    jobs: list[JobSummary]
+    next_cursor: str | None
+
+
+class JobAnswer(JobSummary):
+    dag: Json
+    stages: list[Json]
+    """With their models pinned, by model_id."""
+    constraint: Json
+    restart_policy: RestartPolicy
+    realtime: bool
+    plan: Json | None
+    plan_result: Json
+
+
+class ResultsAnswer(BaseModel):
+    """results: the newest ten, newest last."""
+
+    results: list[Json]
+    plan: Json | None
+    plan_result: Json
+
+
+class EventsAnswer(BaseModel):
+    """Oldest first: {at, type, message}."""
+
+    events: list[Json]
+
+
+class DecisionsAnswer(BaseModel):
+    """Newest first: {at, seq, policy, why, outcome, reason, took_ms, inputs_hash, plan}."""
+
+    decisions: list[Json]
+
+
+class SeriesAnswer(BaseModel):
+    """Oldest first: {at, plan_result, plan, hi}."""
+
+    points: list[Json]
+
+
+class ResourcesAnswer(BaseModel):
+    """By node_ip, as the job's policy is given them."""
+
+    resources: dict[str, Any]
+
+
+class NodeVideosAnswer(BaseModel):
+    node: str
+    address: str
+    is_online: bool
+    last_seen_at: str | None
+    videos: dict[str, dict[str, str]]
+
+
+class NodesAnswer(BaseModel):
+    nodes: list[NodeVideosAnswer]
+
+
+class KindAnswer(BaseModel):
+    name: str
+    inputs: dict[str, str]
+    optional: list[str]
+    outputs: dict[str, str]
+    metric: str
+    models: int
+    """So many models one variant has."""
+    parameters: list[str]
+
+
+class KindsAnswer(BaseModel):
+    kinds: list[KindAnswer]
+    generators: dict[str, dict[str, str]]
+    render: dict[str, str]
+
+
+class PoliciesAnswer(BaseModel):
+    policies: dict[str, str]
+    """name → what it does"""
+    default: str
+
+
+class StageAnswer(BaseModel):
+    name: str
+    kind: str
+    models: list[list[str]]
+    parameters: dict[str, str]
+    variants: list[list[Json]]
+    """The models as they are pinned."""
+
+
+class StagesAnswer(BaseModel):
+    stages: list[StageAnswer]
+
+
+class WhatIfAnswer(BaseModel):
+    """Fastest first."""
+
+    predictions: list[Json]
+
+
+class MeasurementsAnswer(BaseModel):
+    """{node, stage, model_id, model, resolution, delay_s, bytes, quality, frames, at}"""
+
+    measurements: list[Json]

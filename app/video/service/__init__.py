@@ -1,0 +1,30 @@
+"""The verbs of video: users' jobs, stages of the catalogue, plans, and what nodes say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.video.service.catalogue import Catalogue
+from app.video.service.controller import Controller
+from app.video.service.jobs import Decided, Event, Jobs, Submission
+from app.video.service.pictures import Pictures
+from app.video.service.planning import Planning
+from app.video.service.reports import Point, Reports
+from app.video.service.resources import NodeVideos, Resources
+
+
+@dataclass(frozen=True)
+class Video:
+    catalogue: Catalogue
+    jobs: Jobs
+    resources: Resources
+    planning: Planning
+    reports: Reports
+    pictures: Pictures
+    controller: Controller
+
+
+__all__ = [
+    "Catalogue", "Controller", "Decided", "Event", "Jobs", "NodeVideos", "Pictures", "Planning", "Point", "Reports",
+    "Resources", "Submission", "Video",
+]  # fmt: skip

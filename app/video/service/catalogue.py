@@ -1,0 +1,134 @@
+"""Stages by name, the installation's: what users' DAGs may name without saying which models that means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from app.kit.clock import to_text
+from app.kit.sql import Database
+from app.models.service import Models
+from app.video import store
+from app.video.errors import BadDag, BadStage, StageInUse, StageNotFound
+from app.video.model.dag import MAX_VARIANTS, Dag
+from app.video.model.kinds import GENERATORS, RENDER, Stage, StageKind, StageSpec
+from app.video.model.reading import NAME, NAME_RULE
+from app.video.stages.registry import kinds
+from app.vision.model import ModelCard
+
+
+class Catalogue:
+    """on_change: stages came or went."""
+
+    def __init__(self, database: Database, models: Models) -> None:
+        self.database = database
+        self.models = models
+        self.on_change: list[Callable[[], None]] = []
+
+    def all(self) -> list[tuple[StageSpec, Stage]]:
+        """By name."""
+        with self.database.read() as on:
+            return [(listed.spec, listed.stage) for listed in store.all_stages(on)]
+
+    def put(self, owner: str, spec: StageSpec, *, now: datetime) -> Stage:
+        """Add or replace it; its models are the owner's and are pinned now. Jobs under way keep what they have.
+        Raises BadStage: unknown kind, models that are not there, too many or few, unknown parameters, a bad name."""
+        if not NAME.fullmatch(spec.name) or spec.name in (RENDER, *GENERATORS):
+            raise BadStage(
+                f"{spec.name[:64]!r} cannot be the name of a stage.",
+                hint=f"{NAME_RULE} {RENDER} and the generators have theirs.",
+            )
+        stage = self._pinned(owner, spec, now)
+        with self.database.write() as on:
+            store.put_stage(on, store.Listed(owner, to_text(now), spec, stage))
+        self._changed()
+        return stage
+
+    def remove(self, name: str) -> None:
+        """Raises StageNotFound, StageInUse while a job names it."""
+        with self.database.write() as on:
+            if store.get_stage(on, name) is None:
+                raise StageNotFound(f"There is no stage {name[:64]!r} in the catalogue.")
+            used = [kept.job.uid for kept in store.unended(on) if name in kept.job.dag.stages and
+                    name not in kept.job.dag.own]  # fmt: skip
+            if used:
+                raise StageInUse(
+                    f"The stage {name!r} is used by {', '.join(used[:3])}.", hint="Cancel them, or wait for their end."
+                )
+            store.remove_stage(on, name)
+        self._changed()
+
+    def kinds(self) -> Mapping[str, StageKind]:
+        """By the kind's name."""
+        return kinds()
+
+    def kinds_of_stages(self) -> dict[str, StageKind]:
+        """By the stage's name; without those whose kind has gone with its package."""
+        kinds = self.kinds()
+        return {spec.name: kinds[spec.kind] for spec, _ in self.all() if spec.kind in kinds}
+
+    def resolve(self, owner: str, dag: Dag, *, now: datetime) -> tuple[Stage, ...]:
+        """The stages of a DAG, its own first, with models pinned. Raises BadDag (unknown stage), BadStage."""
+        listed = {spec.name: stage for spec, stage in self.all()}
+        own = {name: self._pinned(owner, dag.own[name], now) for name in dag.stages if name in dag.own}
+        unknown = [name for name in dag.stages if name not in own and name not in listed]
+        if unknown:
+            raise BadDag(
+                f"There is no stage {unknown[0]!r}.",
+                hint=f"The catalogue has {', '.join(listed) or 'none'}. Declare others in dag.stages, or add them to "
+                "the catalogue.",
+            )
+        stages = (*own.values(), *(listed[name] for name in dag.stages if name not in own))
+        for stage in stages:
+            self._kind_of(stage.name, stage.kind)
+        return stages
+
+    def _pinned(self, owner: str, spec: StageSpec, now: datetime) -> Stage:
+        kind = self._kind_of(spec.name, spec.kind)
+        _check_counts(spec, kind)
+        unknown = sorted(set(spec.parameters) - kind.parameters)
+        if unknown:
+            raise BadStage(
+                f"The stage {spec.name!r} has a parameter {unknown[0][:64]!r}, which the kind {kind.name} has not.",
+                hint=f"Parameters: {', '.join(sorted(kind.parameters)) or 'none'}.",
+            )
+        variants = tuple(tuple(self._card(owner, spec, name, now) for name in names) for names in spec.models)
+        return Stage(spec.name, spec.kind, variants or ((),), dict(spec.parameters))
+
+    def _kind_of(self, name: str, kind: str) -> StageKind:
+        """Of what the catalogue has, too, a kind may have gone with its package."""
+        known = self.kinds()
+        if kind not in known:
+            raise BadStage(
+                f"The stage {name!r} is of the kind {kind[:64]!r}, which there is not.",
+                hint=f"Kinds: {', '.join(sorted(known))}.",
+            )
+        return known[kind]
+
+    def _card(self, owner: str, spec: StageSpec, name: str, now: datetime) -> ModelCard:
+        model = self.models.find(owner, name, now=now)
+        if model is None:
+            raise BadStage(
+                f"The stage {spec.name!r} needs a model {name[:200]!r}, which there is not.",
+                hint="Add it under Models, by `modelmill models add` or POST /api/v2/models, and try again.",
+            )
+        return model.card
+
+    def _changed(self) -> None:
+        for listen in self.on_change:
+            listen()
+
+
+def _check_counts(spec: StageSpec, kind: StageKind) -> None:
+    if len(spec.models) > MAX_VARIANTS or (not spec.models and not kind.takes(0)):
+        raise BadStage(
+            f"The stage {spec.name!r} has {len(spec.models)} models to choose from.",
+            hint=f"It has 1 to {MAX_VARIANTS}: model_id 0 is the big one, 1 the middle one, 2 the small one.",
+        )
+    for index, names in enumerate(spec.models):
+        if not kind.takes(len(names)):
+            most = kind.models + kind.more_models
+            raise BadStage(
+                f"Model {index} of the stage {spec.name!r} has {len(names)} files; the kind {kind.name} takes "
+                f"{kind.models if most == kind.models else f'{kind.models} to {most}'}.",
+            )

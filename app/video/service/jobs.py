@@ -1,0 +1,262 @@
+"""Users' video jobs. Every verb takes the user: another user's job is as if there were none."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from app.kit.clock import to_text
+from app.kit.errors import BadInput, BadRequest, Conflict, TooMany
+from app.kit.sql import Database
+from app.video import store
+from app.video.errors import JobEnded, VideoJobNotFound, VideoNotFound
+from app.video.model.constraint import read_constraint
+from app.video.model.dag import check_types, read_dag
+from app.video.model.job import JOBS, Ending, JobState, Mode, RestartPolicy, VideoJob
+from app.video.scheduling.contract import DEFAULT
+from app.video.scheduling.registry import policy_of
+from app.video.service.catalogue import Catalogue
+from app.video.service.counting import ENDED
+from app.video.service.resources import NodeVideos, Resources
+from app.video.store import Decided, Event, Kept
+
+__all__ = ["Decided", "Event", "Jobs", "Submission", "no_such_job"]
+UID = re.compile(r"GLOBAL_ID_([1-9][0-9]{0,8})\.SUB_ID_([1-9][0-9]{0,8})")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """node: name or address of the node, as get_all_status has it. dag, constraint: as they came. uid: empty, or the
+    unique_job_id that the requirement's /node/submit_job brings."""
+
+    node: str
+    video_id: str
+    dag: object
+    constraint: object = None
+    policy: str = ""
+    restart_policy: RestartPolicy = RestartPolicy.NEVER
+    realtime: bool = True
+    mode: Mode = Mode.RUN
+    uid: str = ""
+
+
+class Jobs:
+    """kick(uid): have the controller look at it; announce(uid): tell who watches.
+
+    ask(uid, why): have its next plan thought of; Planning puts it there. on_forget: what else is kept of a job."""
+
+    def __init__(
+        self, database: Database, catalogue: Catalogue, resources: Resources, *, kick: Callable[[str], None],
+        announce: Callable[[str], None], max_per_user: int,
+    ) -> None:  # fmt: skip
+        self.database = database
+        self.catalogue = catalogue
+        self.resources = resources
+        self.kick = kick
+        self.announce = announce
+        self.max_per_user = max_per_user
+        self.ask: Callable[[str, str], None] = lambda _uid, _why: None
+        self.on_forget: list[Callable[[str], None]] = []
+
+    def submit(self, owner: str, wanted: Submission, *, now: datetime) -> VideoJob:
+        """Raises VideoNotFound, BadDag, BadStage, BadConstraint, UnknownPolicy, TooMany, Conflict (the uid is taken).
+        Nothing is stored then."""
+        job = self._checked(owner, wanted, now)
+        try:
+            with self.database.write() as on:
+                if store.count_unended(on, owner) >= self.max_per_user:
+                    raise TooMany(
+                        f"You have {self.max_per_user} video jobs that have not ended.",
+                        hint="Cancel one of them, or wait for its end.",
+                    )
+                kept = _numbered(on, job)
+                store.add_job(on, kept)
+        except store.UidTaken:
+            raise Conflict(
+                f"The number of {wanted.uid} was given to a job already.",
+                hint="Leave unique_job_id out, and it gets one of its own.",
+            ) from None
+        self._told(kept.job.uid)
+        self.kick("")
+        return kept.job
+
+    def get(self, user: str, uid: str) -> VideoJob:
+        """Raises VideoJobNotFound."""
+        with self.database.read() as on:
+            return _there(store.get(on, uid), user, uid).job
+
+    def page(
+        self, user: str, *, state: JobState | None = None, text: str = "", cursor: str | None = None, limit: int = 50
+    ) -> tuple[list[VideoJob], str | None]:  # fmt: skip
+        """Newest first, and where to go on. text: in the uid, node or video. Raises BadInput for no cursor."""
+        with self.database.read() as on:
+            found = store.page(on, user, store.Filter(state, text), before=_cursor(cursor), limit=limit + 1)
+        shown = [kept.job for kept in found[:limit]]
+        return shown, f"{shown[-1].created_at}~{shown[-1].uid}" if len(found) > limit else None
+
+    def constrain(self, user: str, uid: str, constraint: object, *, now: datetime) -> VideoJob:
+        """In force with the next plan, which is asked for at once. Raises VideoJobNotFound, JobEnded, BadConstraint."""
+        wanted = read_constraint(constraint)
+        with self.going(user, uid) as (on, _):
+            given = wanted.to_json()
+            store.change(on, uid, user_constraint=given)
+            said = f"Demanded: delay {_range(wanted.lo, wanted.hi)}, quality {wanted.quality:g}."
+            store.add_event(on, uid, to_text(now), type="Constraint", message=said)
+        return self._changed(user, uid, "constraint")
+
+    def choose(self, user: str, uid: str, policy: str, *, now: datetime) -> VideoJob:
+        """Another policy from now on. Raises VideoJobNotFound, JobEnded, UnknownPolicy."""
+        policy_of(policy)
+        with self.going(user, uid) as (on, kept):
+            if policy == kept.job.policy:
+                return kept.job
+            store.change(on, uid, policy=policy, memory={})
+            said = f"Scheduled by {policy}, and no longer by {kept.job.policy}."
+            store.add_event(on, uid, to_text(now), type="Policy", message=said)
+        return self._changed(user, uid, "policy")
+
+    def cancel(self, user: str, uid: str, *, now: datetime) -> VideoJob:
+        """DONE, cancelled; its node hears of it when it is there. One that has ended stays as it is."""
+        with self.database.write() as on:
+            kept = _there(store.lock(on, uid), user, uid)
+            if kept.job.state is JobState.DONE:
+                return kept.job
+            store.enter(
+                on, kept, JobState.DONE, at=to_text(now), message="Cancelled by its user.", ending=Ending.CANCELLED
+            )
+        ENDED.labels(Ending.CANCELLED.value).inc()
+        self._told(uid)
+        return self.get(user, uid)
+
+    def delete(self, user: str, uid: str) -> None:
+        """Of one that has ended: all that is kept of it. Raises VideoJobNotFound, Conflict while it runs."""
+        if self.get(user, uid).state is not JobState.DONE:
+            raise Conflict(f"The job {uid} has not ended.", hint="Cancel it first.")
+        self.forget([uid])
+        self.announce(uid)
+
+    def forget(self, uids: Collection[str]) -> None:
+        """Whatever is kept of these, and that nodes have to do with them."""
+        for uid in uids:
+            for listen in self.on_forget:
+                listen(uid)
+        nodes, told = self.resources.nodes, set[str]()
+        with self.database.write() as on:
+            for uid in uids:
+                told |= set(nodes.withdraw(on, JOBS, uid))
+            store.forget(on, uids)
+        for node in told:
+            nodes.nudge(node)
+
+    def events(self, user: str, uid: str) -> list[Event]:
+        """Oldest first."""
+        with self.database.read() as on:
+            _there(store.get(on, uid), user, uid)
+            return store.events_of(on, uid)
+
+    def decisions(self, user: str, uid: str, *, limit: int = 100) -> list[Decided]:
+        """Newest first."""
+        with self.database.read() as on:
+            _there(store.get(on, uid), user, uid)
+            return store.decisions_of(on, uid, limit)
+
+    def count(self, user: str) -> int:
+        """Those that are not DONE."""
+        with self.database.read() as on:
+            return store.count_unended(on, user)
+
+    def cancel_all(self, user: str, *, now: datetime) -> None:
+        with self.database.read() as on:
+            found = store.unended(on, owner=user)
+        for kept in found:
+            self.cancel(user, kept.job.uid, now=now)
+
+    @contextmanager
+    def going(self, user: str, uid: str) -> Iterator[tuple[Connection, Kept]]:
+        """A job that has not ended; until the block ends nobody else changes it. Raises VideoJobNotFound, JobEnded."""
+        with self.database.write() as on:
+            kept = _there(store.lock(on, uid), user, uid)
+            if kept.job.state is JobState.DONE:
+                raise JobEnded(f"The job {uid} has ended.", hint="Submit it again.")
+            yield on, kept
+
+    def _checked(self, owner: str, wanted: Submission, now: datetime) -> VideoJob:
+        video = self.video_of(wanted.node, wanted.video_id, now)
+        dag = read_dag(wanted.dag)
+        stages = self.catalogue.resolve(owner, dag, now=now)
+        kinds = self.catalogue.kinds()
+        check_types(dag, {stage.name: kinds[stage.kind] for stage in stages})
+        policy = wanted.policy or DEFAULT
+        policy_of(policy)
+        if wanted.uid and UID.fullmatch(wanted.uid) is None:
+            raise BadRequest(
+                f"unique_job_id: {wanted.uid[:64]!r} is none", hint="It reads GLOBAL_ID_<number>.SUB_ID_<number>."
+            )
+        return VideoJob(
+            uid=wanted.uid, owner=owner, node=video.node, video_id=wanted.video_id, dag=dag, stages=stages,
+            constraint=read_constraint(wanted.constraint), policy=policy, restart_policy=wanted.restart_policy,
+            created_at=to_text(now), mode=wanted.mode, realtime=wanted.realtime, secret=secrets.token_urlsafe(32),
+            reason="It waits for its first plan.",
+        )  # fmt: skip
+
+    def video_of(self, node: str, video_id: str, now: datetime) -> NodeVideos:
+        """Raises VideoNotFound."""
+        video = self.resources.find(node, now)
+        if video is None:
+            known = ", ".join(one.node for one in self.resources.videos(now)[:10]) or "none"
+            raise VideoNotFound(f"There is no node {node[:64]!r} with videos.", hint=f"Nodes with videos: {known}.")
+        if video_id not in video.videos:
+            raise VideoNotFound(
+                f"The node {video.node!r} has no video {video_id[:64]!r}.",
+                hint=f"Its videos: {', '.join(sorted(video.videos))}.",
+            )
+        return video
+
+    def _changed(self, user: str, uid: str, why: str) -> VideoJob:
+        self.ask(uid, why)
+        self._told(uid)
+        return self.get(user, uid)
+
+    def _told(self, uid: str) -> None:
+        self.kick(uid)
+        self.announce(uid)
+
+
+def no_such_job(uid: str) -> VideoJobNotFound:
+    return VideoJobNotFound(f"There is no video job {uid[:64]!r}.", hint="The page of video jobs has those there are.")
+
+
+def _there(kept: Kept | None, user: str, uid: str) -> Kept:
+    if kept is None or kept.job.owner != user:
+        raise no_such_job(uid)
+    return kept
+
+
+def _numbered(on: Connection, job: VideoJob) -> Kept:
+    """With a uid of its own, or with the one it brings. Raises UidTaken."""
+    if not job.uid:
+        number = store.next_number(on)
+        return Kept(replace(job, uid=f"GLOBAL_ID_{number}.SUB_ID_1"), number)
+    found = UID.fullmatch(job.uid)
+    assert found is not None
+    store.claim_number(on, int(found[1]), job.owner)
+    return Kept(job, int(found[1]))
+
+
+def _range(lo: float, hi: float) -> str:
+    return f"up to {hi:g} s" if lo < 0 else f"{lo:g} to {hi:g} s"
+
+
+def _cursor(text: str | None) -> tuple[str, str] | None:
+    if not text:
+        return None
+    at, separator, uid = text.partition("~")
+    if not separator or not text.isprintable():
+        raise BadInput(f"{text[:64]!r} is no cursor.", hint="Take next_cursor of the page before.")
+    return at, uid

@@ -1,0 +1,79 @@
+"""Pictures of jobs: snapshots that runners send, and where the live picture is to be had."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.kit.errors import BadRequest, TooLarge
+from app.kit.objects import ObjectMissing, ObjectStore
+from app.nodes.service import Nodes
+from app.video import store
+from app.video.errors import NoPicture
+from app.video.model.job import JobState
+from app.video.service.jobs import Jobs, no_such_job
+from app.video.service.ordering import job_key
+from app.video.service.reports import checked
+from app.video.service.resources import running
+
+MAX_PICTURE_BYTES = 2 << 20
+JPEG_BEGIN, JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
+
+
+@dataclass(frozen=True)
+class Live:
+    """url: of the runner's MJPEG; secret: its bearer token."""
+
+    url: str
+    secret: str
+
+
+class Pictures:
+    def __init__(self, jobs: Jobs, nodes: Nodes, objects: ObjectStore) -> None:
+        self.jobs = jobs
+        self.nodes = nodes
+        self.objects = objects
+        jobs.on_forget.append(self.forget)
+
+    def live(self, user: str, uid: str, *, now: datetime) -> Live | None:
+        """None: it does not run, or its node is silent. Raises VideoJobNotFound."""
+        job = self.jobs.get(user, uid)
+        node = self.nodes.find(job.node)
+        if job.state is JobState.DONE or node is None:
+            return None
+        worker = running(node, job_key(uid), now)
+        return Live(f"http://{worker.address}/user/video/{uid}", job.secret) if worker else None
+
+    def put_snapshot(self, node: str, uid: str, picture: bytes) -> None:
+        """A JPEG, in place of the one before. Raises VideoJobNotFound when this node does not run it, BadRequest."""
+        if len(picture) > MAX_PICTURE_BYTES:
+            raise TooLarge(f"A picture has at most {MAX_PICTURE_BYTES >> 20} MiB.", hint="Send a smaller one.")
+        if not picture.startswith(JPEG_BEGIN) or JPEG_END not in picture[-64:]:
+            raise BadRequest("That is no JPEG.", hint="Send a whole one.")
+        with self.jobs.database.read() as on:
+            job = checked(store.get(on, uid), uid, node=node, user="").job
+        if job.state is JobState.DONE:
+            return  # the last one stays
+        self.objects.put(_key(uid), [picture], content_type="image/jpeg")
+        with self.jobs.database.read() as on:
+            is_gone = store.get(on, uid) is None
+        if is_gone:  # it was deleted meanwhile, and its pictures with it
+            self.forget(uid)
+            raise no_such_job(uid)
+
+    def snapshot(self, user: str, uid: str) -> bytes:
+        """Raises NoPicture, VideoJobNotFound."""
+        self.jobs.get(user, uid)
+        try:
+            return b"".join(self.objects.read(_key(uid)))
+        except ObjectMissing:
+            raise NoPicture(
+                f"The job {uid} has not drawn a picture yet.", hint="The first comes a few seconds after it began."
+            ) from None
+
+    def forget(self, uid: str) -> None:
+        self.objects.delete_prefix(f"video/{uid}/")
+
+
+def _key(uid: str) -> str:
+    return f"video/{uid}/snapshot.jpg"

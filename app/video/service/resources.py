@@ -1,0 +1,192 @@
+"""The resource picture: which nodes there are, their videos, what they have left, how fast the way to them is."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from app.kit.clock import from_text
+from app.nodes.model import Node, Operation, Side, WorkerReport, WorkerState, WorkKey
+from app.nodes.service import Nodes
+from app.video.model.job import JOBS, SERVICES, SERVICES_PART, StageHost, VideoJob
+from app.video.model.plan import Role
+from app.video.scheduling.contract import NodeInfo, ResourceInfo, ServiceInfo
+
+MAX_UID = 36
+"""Of an order's key: see the wire."""
+_TURN = list(Role)
+_SERVED_AT = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253}):[0-9]{1,5}")
+
+
+@dataclass(frozen=True)
+class NodeVideos:
+    """address: ip:port of its agent, the requirement's node_addr. videos: id → {type, name}."""
+
+    node: str
+    address: str
+    is_online: bool
+    last_seen_at: str | None
+    videos: Mapping[str, Mapping[str, str]]
+
+
+class Resources:
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+
+    def videos(self, now: datetime) -> list[NodeVideos]:
+        """Nodes that have any, by name."""
+        return [found for node in self.nodes.all() if (found := videos_of(node, now)).videos]
+
+    def find(self, name_or_address: str, now: datetime) -> NodeVideos | None:
+        known = self.videos(now)
+        by_name = (one for one in known if one.node == name_or_address)
+        by_address = (one for one in known if one.address == name_or_address and one.address)
+        return next(by_name, None) or next(by_address, None)
+
+    def is_heard(self, node: str, now: datetime) -> bool:
+        found = self.nodes.find(node)
+        return found is not None and found.is_online(now)
+
+    def hosts(self, job_node: str, now: datetime) -> tuple[StageHost, ...]:
+        """Where stages are served now, with their roles as seen from that node: nodes that are online and whose host
+        of stages runs. By role, then by name."""
+        return self.hosts_among(self.nodes.all(), job_node, now)
+
+    def hosts_among(self, nodes: Iterable[Node], job_node: str, now: datetime) -> tuple[StageHost, ...]:
+        """As hosts, for whoever has read the nodes."""
+        serving = [(node, worker) for node in nodes if (worker := host_of(node, now)) is not None]
+        secrets = self.secrets([node.name for node, _ in serving])
+        found = [
+            StageHost(
+                node.name, role_of(node, job_node).value, node.address, f"http://{worker.address}", secrets[node.name]
+            )
+            for node, worker in serving if node.name in secrets
+        ]  # fmt: skip
+        return tuple(sorted(found, key=lambda host: (_TURN.index(Role(host.role)), host.node)))
+
+    def secrets(self, nodes: Iterable[str]) -> dict[str, str]:
+        """Of the hosts of stages that are ordered, by node."""
+        with self.nodes.database.read() as on:
+            orders = {node: self.nodes.orders_of(on, SERVICES, key_of(node).uid) for node in nodes}
+        return {
+            node: str(order.content.get("secret", ""))
+            for node, found in orders.items() for order in found
+            if order.node == node and order.operation is not Operation.DELETE
+        }  # fmt: skip
+
+    def info(self, job: VideoJob, now: datetime) -> ResourceInfo:
+        """Nodes that serve stages, or are told to, and the job's own. online: heard of, and its host of stages runs.
+
+        service: by the stages' names as the job has them; of others' jobs nothing is told."""
+        nodes = [node for node in self.nodes.all() if node.name == job.node or node.worker(key_of(node.name))]
+        shared = Counter(node.address for node in nodes)
+        ways = _ways(nodes, job, now)
+        return {
+            node.name if shared[node.address] > 1 or not node.address else node.address: _info(node, job, ways, now)
+            for node in nodes
+        }
+
+
+def key_of(node: str) -> WorkKey:
+    """Of the order that tells this node to serve stages. A uid is shorter than the longest names of nodes."""
+    uid = node if len(node) <= MAX_UID else hashlib.sha256(node.encode()).hexdigest()[:MAX_UID]
+    return WorkKey(SERVICES, uid, SERVICES_PART)
+
+
+def host_of(node: Node, now: datetime) -> WorkerReport | None:
+    """Its host of stages, if that runs and the node is heard of."""
+    return running(node, key_of(node.name), now)
+
+
+def running(node: Node, key: WorkKey, now: datetime) -> WorkerReport | None:
+    """What a node that is heard of runs under this key, if it serves at host:port: that is called, so nothing else may
+    stand there."""
+    worker = node.worker(key)
+    if worker is None or not node.is_online(now) or worker.state is not WorkerState.RUNNING:
+        return None
+    return worker if _SERVED_AT.fullmatch(worker.address) else None
+
+
+def role_of(node: Node, job_node: str) -> Role:
+    """Of a node, as seen from that of a job."""
+    if node.name == job_node:
+        return Role.HOST
+    return Role.EDGE if node.side is Side.EDGE else Role.CLOUD
+
+
+def videos_of(node: Node, now: datetime) -> NodeVideos:
+    """What a node says is not believed to have the right form."""
+    offered = node.report.offers.get(JOBS)
+    offered = offered if isinstance(offered, Mapping) else {}
+    videos = offered.get("videos")
+    return NodeVideos(
+        node.name, str(offered.get("address", "")), node.is_online(now), node.last_seen_at,
+        {
+            str(video_id): {key: str(value) for key, value in video.items()}
+            for video_id, video in (videos if isinstance(videos, Mapping) else {}).items()
+            if isinstance(video, Mapping)
+        },
+    )  # fmt: skip
+
+
+def _info(node: Node, job: VideoJob, ways: Mapping[str, Sequence[float | None]], now: datetime) -> NodeInfo:
+    host, report = host_of(node, now), node.report
+    up, down = ways.get(node.name, (None, None))
+    age_s = (now - from_text(node.last_seen_at)).total_seconds() if node.last_seen_at else float("inf")
+    return NodeInfo(
+        node=node.name, ip=node.address, role=role_of(node, job.node).value, online=host is not None,
+        cpu_ratio=report.cpu, mem_ratio=report.memory, cores=report.cores, accelerators=list(report.accelerators),
+        up_mbps=up, down_mbps=down, age_s=round(min(max(0.0, age_s), 1e9), 3),
+        service=_services(host, job) if host else {},
+    )  # fmt: skip
+
+
+def _services(host: WorkerReport, job: VideoJob) -> dict[str, ServiceInfo]:
+    own = {f"{job.uid}/{stage.name}": stage.name for stage in job.stages}
+    served = host.detail.get("stages")
+    served = served if isinstance(served, Mapping) else {}
+    names = {str(own.get(key, key)) for key in served if key in own or "/" not in str(key)}
+    return {
+        name: ServiceInfo(
+            n_process=int(_number(host.detail.get("n_process")) or 0),
+            cpu_ratio=_number(host.detail.get("cpu_ratio")) or 0.0,
+            mem_ratio=_number(host.detail.get("mem_ratio")) or 0.0,
+            queue=int(_number(host.detail.get("queue")) or 0), url=f"http://{host.address}/service/{name}",
+        )
+        for name in sorted(names)
+    }  # fmt: skip
+
+
+def _ways(nodes: Iterable[Node], job: VideoJob, now: datetime) -> dict[str, tuple[float | None, float | None]]:
+    """node → (up, down) from the job's node, as its host of stages measured them, or as the frames of the job went
+    there, whichever is newer."""
+    own = next((node for node in nodes if node.name == job.node), None)
+    host = host_of(own, now) if own else None
+    probed = host.detail.get("way") if host else None
+    ways, measured_at = dict[str, tuple[float | None, float | None]](), dict[str, float]()
+    for node, way in probed.items() if isinstance(probed, Mapping) else ():
+        if isinstance(way, Mapping):
+            ways[node] = _number(way.get("up_mbps")), _number(way.get("down_mbps"))
+            measured_at[node] = _moment(way.get("at"))
+    sent = job.plan_result.get("up_mbps")
+    for node, up in sent.items() if isinstance(sent, Mapping) and job.reported_at else ():
+        if _number(up) is not None and _moment(job.reported_at) >= measured_at.get(node, 0.0):
+            ways[node] = _number(up), ways.get(node, (None, None))[1]
+    return ways
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _moment(value: Any) -> float:
+    """Seconds; of what is no time: long ago."""
+    try:
+        return from_text(value).timestamp() if isinstance(value, str) else _number(value) or 0.0
+    except (ValueError, OverflowError):
+        return 0.0

@@ -1,0 +1,196 @@
+"""A call of a stage as it crosses the network: POST /service/<name>.
+
+JSON {"image": base64, "bbox": …, "model_id": 0, …}, or multipart: a part `fields` of JSON and one part for each
+picture, named as its field (a clip: as many parts of its name). Content types of pictures: image/jpeg, image/png,
+application/x-rgb;width=W;height=H (raw, for a host on the same machine), video/h264;seq=N (a packet of the job's
+stream: one picture; N rises by one with each packet, so that a lost one is noticed).
+
+What a runner adds: the query `want=a,b` (outputs to answer, default all), the header X-Job, and X-Frame, under which
+the host keeps the frame's pictures for a while, so that the next stage names them instead of sending them again: the
+part is then empty and of the type application/x-kept. A host that has it no more answers 409 PICTURE_NOT_KEPT, one that
+cannot decode a packet 409 KEYFRAME_NEEDED.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
+
+from app.kit.errors import BadRequest, Conflict, TooLarge
+from app.video.model.plan import MODEL_IDS
+
+JPEG, PNG, RAW, H264, KEPT = "image/jpeg", "image/png", "application/x-rgb", "video/h264", "application/x-kept"
+X_JOB, X_FRAME = "x-job", "x-frame"
+MAX_BODY_BYTES = 64 << 20
+MAX_PARTS = 256
+MAX_NAME = 200
+FIELDS = "fields"
+PICTURE_FIELDS = ("image", "clip")
+"""Of JSON bodies, what is base64 rather than text."""
+_JPEG_BEGIN, _PNG_BEGIN = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"
+HINT = "Send multipart/form-data, as curl -F image=@file.jpg does, or JSON with the picture in base64."
+
+
+class PictureNotKept(Conflict):
+    code = "PICTURE_NOT_KEPT"
+
+
+class KeyframeNeeded(Conflict):
+    code = "KEYFRAME_NEEDED"
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A picture as it travels. content_type: with its parameters."""
+
+    data: bytes
+    content_type: str = JPEG
+
+
+@dataclass(frozen=True)
+class Call:
+    """pictures: field → one, or several of a clip. fields: all other inputs, JSON. job, frame: empty when a user calls.
+    want: outputs to answer; empty: all."""
+
+    stage: str
+    model_id: int = 0
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    pictures: Mapping[str, tuple[Encoded, ...]] = field(default_factory=dict)
+    job: str = ""
+    frame: str = ""
+    want: frozenset[str] = frozenset()
+
+
+def packed(call: Call) -> tuple[bytes, dict[str, str], dict[str, str]]:
+    """Body, headers and query of the request."""
+    boundary = secrets.token_hex(16)
+    fields = json.dumps({**call.fields, "model_id": call.model_id}, ensure_ascii=False).encode()
+    body = b"".join([*_segments(call, fields, boundary), f"--{boundary}--\r\n".encode()])
+    headers = {"content-type": f"multipart/form-data; boundary={boundary}"}
+    headers |= {name: value for name, value in ((X_JOB, call.job), (X_FRAME, call.frame)) if value}
+    return body, headers, {"want": ",".join(sorted(call.want))} if call.want else {}
+
+
+def unpacked(stage: str, body: bytes, headers: Mapping[str, str], query: Mapping[str, str]) -> Call:
+    """Raises BadRequest for what is none: no picture, base64 that is none, text that tries to be code."""
+    if len(body) > MAX_BODY_BYTES:
+        raise TooLarge(f"A call may have {MAX_BODY_BYTES} bytes.")
+    found = {name.lower(): value for name, value in headers.items()}
+    content_type = found.get("content-type", "")
+    fields, pictures = _of_multipart(body, content_type) if _is_multipart(content_type) else _of_json(body)
+    model_id = fields.pop("model_id", 0)
+    if isinstance(model_id, bool) or model_id not in MODEL_IDS:
+        raise BadRequest(f"model_id is one of {', '.join(map(str, MODEL_IDS))}, not {str(model_id)[:80]!r}.")
+    want = frozenset(word.strip() for word in query.get("want", "").split(",") if word.strip())
+    job, frame = (found.get(name, "")[:MAX_NAME] for name in (X_JOB, X_FRAME))
+    return Call(stage, int(model_id), fields, pictures, job, frame, want)
+
+
+def from_text(name: str, value: object) -> Encoded:
+    """A picture of a JSON body: JPEG or PNG in base64. Raises BadRequest for anything else; it is never evaluated."""
+    if not isinstance(value, str):
+        raise BadRequest(f"The field {name} is to be a picture in base64, not {type(value).__name__}.", hint=HINT)
+    text = value.partition(",")[2] if value.startswith("data:image/") else value
+    try:
+        data = base64.b64decode(text.encode("ascii"), validate=True)
+    except (binascii.Error, ValueError):
+        raise BadRequest(f"The field {name} is no base64.", hint=HINT) from None
+    if data.startswith(_PNG_BEGIN):
+        return Encoded(data, PNG)
+    if not data.startswith(_JPEG_BEGIN):
+        raise BadRequest(f"The field {name} holds neither a JPEG nor a PNG.", hint=HINT)
+    return Encoded(data)
+
+
+def _segments(call: Call, fields: bytes, boundary: str) -> Iterator[bytes]:
+    yield _head(boundary, FIELDS, "application/json")
+    yield fields
+    yield b"\r\n"
+    for name, pictures in call.pictures.items():
+        for picture in pictures:
+            yield _head(boundary, name, picture.content_type)
+            yield picture.data
+            yield b"\r\n"
+
+
+def _head(boundary: str, name: str, content_type: str) -> bytes:
+    return (
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{name}"\r\n'
+        f"Content-Type: {content_type}\r\n\r\n"
+    ).encode()
+
+
+def _is_multipart(content_type: str) -> bool:
+    return content_type.lower().startswith("multipart/form-data")
+
+
+Parsed = tuple[dict[str, Any], dict[str, tuple[Encoded, ...]]]
+
+
+def _of_json(body: bytes) -> Parsed:
+    fields = _object(body, "The body")
+    pictures = {}
+    for name in PICTURE_FIELDS:
+        if name in fields:
+            value = fields.pop(name)
+            several = value if isinstance(value, list) else [value]
+            pictures[name] = tuple(from_text(name, entry) for entry in several)
+    return fields, pictures
+
+
+def _of_multipart(body: bytes, content_type: str) -> Parsed:
+    boundary = parse_options_header(content_type)[1].get("boundary")
+    if not boundary:
+        raise BadRequest("The multipart body names no boundary.", hint=HINT)
+    fields: dict[str, Any] = {}
+    pictures: dict[str, tuple[Encoded, ...]] = {}
+    for name, kind, data in _parts(body, boundary):
+        if name == FIELDS:
+            fields |= _object(data, "The part fields")
+        elif not kind:
+            fields[name] = _value(data)
+        else:
+            pictures[name] = (*pictures.get(name, ()), Encoded(data, kind))
+    return fields, pictures
+
+
+def _parts(body: bytes, boundary: str) -> list[tuple[str, str, bytes]]:
+    """Name, content type and bytes of each. No content type: it is not a file but a value, as curl -F model_id=1."""
+    found: list[tuple[str, str, bytearray]] = []
+    try:
+        parser = PushMultipartParser(boundary, max_segment_count=MAX_PARTS)
+        for event in (*parser.parse(body), *parser.parse(b"")):
+            if isinstance(event, MultipartSegment):
+                kind = event.header("Content-Type") or (JPEG if event.filename else "")
+                found.append((event.name[:MAX_NAME], kind, bytearray()))
+            elif event is not None:
+                found[-1][2].extend(event)
+    except MultipartError as error:
+        raise BadRequest(f"This is no valid multipart body: {error}.", hint=HINT) from None
+    return [(name, kind, bytes(data)) for name, kind, data in found]
+
+
+def _value(data: bytes) -> Any:
+    """JSON, or else the text itself."""
+    text = data.decode("utf-8", "replace")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _object(data: bytes, what: str) -> dict[str, Any]:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise BadRequest(f"{what} is to be a JSON object.", hint=HINT)
+    return found

@@ -1,0 +1,42 @@
+"""What can go wrong with a stage that computes."""
+
+from __future__ import annotations
+
+from app.kit.errors import BadRequest, ModelmillError, Unavailable
+
+
+class StageFailed(ModelmillError):
+    """It has raised something that is no answer to bad input."""
+
+    code = "STAGE_FAILED"
+
+
+class StageHung(ModelmillError):
+    status = 504
+    code = "STAGE_HUNG"
+    can_retry = True
+
+
+class StageDied(ModelmillError):
+    """The process that computed it has ended."""
+
+    status = 502
+    code = "STAGE_DIED"
+    can_retry = True
+
+
+class StagePaused(Unavailable):
+    """It has ended its processes several times, and rests."""
+
+    code = "STAGE_PAUSED"
+
+
+class BadPicture(BadRequest):
+    code = "PICTURE_DAMAGED"
+
+
+class NoDecoder(ModelmillError):
+    """This node cannot read that kind of picture."""
+
+    status = 415
+    code = "NO_DECODER"

@@ -1,0 +1,93 @@
+"""The process that serves stages on a node: `python -m app.video.services.host`, started by the node's agent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from starlette.applications import Starlette
+
+from app.kit.serving import serve
+from app.video.services.figures import Figures, Reporter
+from app.video.services.front import Front
+from app.video.services.pictures import Desk
+from app.video.services.pool import Pool
+from app.video.services.served import Served
+from app.video.services.work import NoWork, ServicesWork, path_from_environment
+
+LOOK_S = 0.25
+KEEP_ALIVE_S = 75
+logger = logging.getLogger(__name__)
+
+
+class Host:
+    """What is to be served is read anew when the file has changed; address and number of processes are for ever."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises NoWork."""
+        self._path = path
+        self._seen = self._mark()
+        self.work = ServicesWork.read(path)
+        served = Served(self.work)
+        self.pool = Pool(max(1, self.work.content.processes))
+        self.desk = Desk()
+        self.figures = Figures(self.pool, lambda: sorted(self.front.served.stages))
+        self.front = Front(self.pool, self.desk, self.figures, served, self.work.content.secret, self.work.node)
+        self.reporter = Reporter(self.figures, self.work.agent_url, self.work.node)
+
+    def run(self) -> None:
+        serve(
+            self.front.application(self._lifespan), host=self.work.host, port=self.work.port, lifespan=True,
+            keep_alive_s=KEEP_ALIVE_S,
+        )  # fmt: skip
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        await self._take(self.work)
+        self.pool.start()
+        self.reporter.start()
+        looking = asyncio.create_task(self._look())
+        try:
+            yield
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+            await self.reporter.close()
+            await self.pool.close()
+            self.desk.close()
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            mark = self._mark()
+            if mark == self._seen:
+                continue
+            self._seen = mark
+            try:
+                await self._take(ServicesWork.read(self._path))
+            except NoWork as error:
+                logger.warning("What is to be served stays as it is: %s", error.message)
+            except Exception:
+                logger.exception("What is to be served cannot be taken on")
+
+    async def _take(self, work: ServicesWork) -> None:
+        self.front.served = served = Served(work)
+        self.front.secret = work.content.secret
+        self.reporter.peers = work.content.peers
+        self.figures.know(work.content.peers)
+        await self.pool.serve(served.ids, set(served.stages))
+        logger.info("Stages served", extra={"stages": ", ".join(served.stages) or "none"})
+
+    def _mark(self) -> tuple[int, int]:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return 0, 0
+        return found.st_mtime_ns, found.st_ino
+
+
+if __name__ == "__main__":
+    Host(path_from_environment()).run()

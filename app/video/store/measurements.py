@@ -1,0 +1,44 @@
+"""What was measured of stages."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.dialects import postgresql, sqlite
+
+from app.video.model.plan import RESOLUTIONS
+from app.video.model.profile import Measurement
+from app.video.store.tables import measurements as table
+
+KEYS = ("node", "stage", "model", "resolution")
+_BY_SIZE = list(RESOLUTIONS)
+
+
+def put_measurements(on: Connection, found: Iterable[Measurement]) -> None:
+    """Each in place of the one before. In one turn, so that two who do so do not wait for each other."""
+    insert = sqlite.insert if on.dialect.name == "sqlite" else postgresql.insert
+    for one in sorted(found, key=lambda one: tuple(getattr(one, key) for key in KEYS)):
+        values = vars(one)
+        changed = {name: value for name, value in values.items() if name not in KEYS}
+        on.execute(insert(table).values(**values).on_conflict_do_update(index_elements=list(KEYS), set_=changed))
+
+
+def measurements(
+    on: Connection, *, node: str = "", stage: str = "", stages: Collection[str] | None = None
+) -> list[Measurement]:  # fmt: skip
+    """By node, stage, model_id and resolution."""
+    query = sa.select(table)
+    if node:
+        query = query.where(table.c.node == node)
+    if stage:
+        query = query.where(table.c.stage == stage)
+    if stages is not None:
+        query = query.where(table.c.stage.in_(stages))
+    found = [Measurement(**row._mapping) for row in on.execute(query)]
+    return sorted(found, key=lambda one: (one.node, one.stage, one.model_id, _size(one.resolution), one.model))
+
+
+def _size(resolution: str) -> int:
+    return _BY_SIZE.index(resolution) if resolution in _BY_SIZE else len(_BY_SIZE)

@@ -1,0 +1,56 @@
+"""The catalogue of stages."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.dialects import postgresql, sqlite
+
+from app.video.model.kinds import Stage, StageSpec
+from app.video.store.rows import as_text
+from app.video.store.tables import stages
+
+
+@dataclass(frozen=True)
+class Listed:
+    """owner: whose models it has."""
+
+    owner: str
+    created_at: str
+    spec: StageSpec
+    stage: Stage
+
+
+def put_stage(on: Connection, listed: Listed) -> None:
+    """In place of the one of its name."""
+    values = {
+        "owner": listed.owner, "created_at": listed.created_at, "spec": as_text(listed.spec.to_json()),
+        "stage": as_text(listed.stage.to_json()),
+    }  # fmt: skip
+    insert = (sqlite.insert if on.dialect.name == "sqlite" else postgresql.insert)(stages)
+    made = insert.values(name=listed.spec.name, **values)
+    on.execute(made.on_conflict_do_update(index_elements=["name"], set_=values))
+
+
+def get_stage(on: Connection, name: str) -> Listed | None:
+    row = on.execute(sa.select(stages).where(stages.c.name == name)).first()
+    return _listed(row) if row else None
+
+
+def all_stages(on: Connection) -> list[Listed]:
+    """By name."""
+    return [_listed(row) for row in on.execute(sa.select(stages).order_by(stages.c.name))]
+
+
+def remove_stage(on: Connection, name: str) -> bool:
+    """Was there one?"""
+    return on.execute(sa.delete(stages).where(stages.c.name == name)).rowcount == 1
+
+
+def _listed(row: Any) -> Listed:
+    spec, stage = StageSpec.from_json(json.loads(row.spec)), Stage.from_json(json.loads(row.stage))
+    return Listed(row.owner, row.created_at, spec, stage)

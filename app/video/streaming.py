@@ -1,0 +1,43 @@
+"""Server-sent events: a job at once and at every change until it has ended, and the list of jobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+from app.kit.errors import NotFound
+from app.kit.events import NudgeHub
+from app.kit.frames import Frames, frame, frames_of
+from app.video import answers, schemas
+from app.video.model.job import JobState
+from app.video.service import Video
+
+CHANNEL = "video"
+MIN_FRAME_GAP_S = 0.2
+
+
+def job_frames(hub: NudgeHub, video: Video, user: str, uid: str) -> AsyncIterator[bytes]:
+    """Ends with `done`, or with `gone` when the job was deleted."""
+    return frames_of(
+        hub, f"{CHANNEL}:{uid}", user, lambda: _frames(video, user, uid), gap_s=MIN_FRAME_GAP_S
+    )  # fmt: skip
+
+
+def list_frames(hub: NudgeHub, video: Video, user: str) -> AsyncIterator[bytes]:
+    """`jobs`: the user's newest, at once and when they have changed."""
+    return frames_of(hub, CHANNEL, user, lambda: _newest(video, user), gap_s=MIN_FRAME_GAP_S)
+
+
+def _newest(video: Video, user: str) -> Frames:
+    found, cursor = video.jobs.page(user)
+    shown = schemas.JobsAnswer(jobs=[answers.summary(job) for job in found], next_cursor=cursor)
+    return Frames(frame("jobs", shown.model_dump_json()))
+
+
+def _frames(video: Video, user: str, uid: str) -> Frames:
+    try:
+        job = video.jobs.get(user, uid)
+    except NotFound as error:
+        return Frames(b"", frame("gone", json.dumps({"error": error.to_dict()})))
+    text = answers.whole(job).model_dump_json()
+    return Frames(frame("status", text), frame("done", text) if job.state is JobState.DONE else b"")

@@ -1,0 +1,51 @@
+"""The scheduler and the controller of video jobs as their workers run them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.kit.clock import now
+from app.nodes.model import Operation
+from app.video.model.job import JOBS, JobState
+from app.wiring import assemble
+from ops.stand import DRAMATIQ, Stand
+from tests.finished_videos import EDGE, running_video, waiting_video
+from tests.integration.api import until
+
+pytestmark = pytest.mark.slow
+
+
+def test_demands_and_looks_are_done_by_workers_and_what_came_too_early_a_little_later(tmp_path: Path) -> None:
+    with Stand(tmp_path) as stand:
+        parts = assemble(stand.settings())
+        parts.prepare()
+        video, user = parts.video, parts.settings.local_user
+        running, waiting = running_video(video, user, now=now()), waiting_video(video, user, now=now())
+        for why in ("one", "two", "three"):
+            video.planning.send(waiting.uid, why)
+        video.jobs.kick(running.uid)
+        worker = stand.start(
+            [DRAMATIQ, "actors", "--queues", "video", "video_plans", "--processes", "1", "--threads", "2"]
+        )
+        decided = until(lambda: video.jobs.decisions(user, waiting.uid), lambda found: len(found) == 2)
+        assert [one.outcome for one in decided] == ["same", "new"]
+        assert decided[0].at > decided[1].at
+        planned = video.jobs.get(user, waiting.uid)
+        assert planned.state is JobState.EXEC
+        assert planned.plan is not None
+
+        def told(uid: str) -> list[Operation]:
+            with parts.database.read() as on:
+                return [order.operation for order in parts.nodes.orders_of(on, JOBS, uid) if order.node == EDGE]
+
+        assert until(lambda: told(running.uid)) == [Operation.INSERT]
+        video.jobs.cancel(user, running.uid, now=now())
+        until(lambda: told(running.uid) == [Operation.DELETE])
+        assert len(video.jobs.decisions(user, waiting.uid)) == 2
+        worker.terminate()
+        worker.wait(30)
+        logs = "".join(log.read_text() for log in tmp_path.glob("*.log"))
+        assert "Traceback" not in logs, logs
+        parts.close()

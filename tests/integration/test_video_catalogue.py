@@ -1,0 +1,109 @@
+"""The catalogue of stages: what may stand in it, and what uses it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.accounts.model import Role
+from app.video.errors import BadDag, BadStage, StageInUse, StageNotFound
+from app.video.model.dag import read_dag
+from app.video.model.kinds import StageSpec
+from app.wiring import Parts
+from tests.finished_videos import MODELS, dag
+from tests.integration.api import vector_model
+from tests.integration.video_nodes import USER, Scene
+
+SPEC = StageSpec("faces", "face_detection", (("face_rfb_640",), ("face_slim_320",)))
+
+
+@pytest.fixture
+def scene(parts: Parts) -> Scene:
+    return Scene(parts)
+
+
+def names(scene: Scene) -> list[str]:
+    return [spec.name for spec, _ in scene.video.catalogue.all()]
+
+
+def test_a_stage_is_added_with_its_models_pinned_and_replaced(scene: Scene, parts: Parts) -> None:
+    catalogue = scene.video.catalogue
+    scene.kicked.clear()
+    stage = catalogue.put(USER, SPEC, now=scene.now)
+    assert [[card.name for card in cards] for cards in stage.variants] == [["face_rfb_640"], ["face_slim_320"]]
+    assert names(scene) == ["face_alignment", "face_detection", "faces"]
+    assert dict((spec.name, stage) for spec, stage in catalogue.all())["faces"] == stage
+    assert scene.kicked == [""], "nodes are to serve it at once"
+    parts.models.remove(USER, "face_rfb_640")
+    assert stage in [found for _, found in catalogue.all()], "what is pinned stays pinned"
+    catalogue.put(USER, replace(SPEC, models=(("face_slim_320",),)), now=scene.now)
+    assert len(dict((spec.name, stage) for spec, stage in catalogue.all())["faces"].variants) == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (replace(SPEC, name="a b"), "a b"),
+        (replace(SPEC, name="Render"), "Render"),
+        (replace(SPEC, name="SingleFrameGenerator"), "SingleFrameGenerator"),
+        (replace(SPEC, name=""), "name"),
+        (replace(SPEC, kind="os.system"), "os.system"),
+        (replace(SPEC, models=()), "0 models"),
+        (replace(SPEC, models=(("face_rfb_640",),) * 4), "4 models"),
+        (replace(SPEC, models=((),)), "0 files"),
+        (replace(SPEC, models=(("face_rfb_640",) * 9,)), "9 files"),
+        (replace(SPEC, models=(("nowhere",),)), "nowhere"),
+        (replace(SPEC, parameters={"colour": "red"}), "colour"),
+    ],
+)
+def test_what_is_no_stage_is_refused(scene: Scene, spec: StageSpec, said: str) -> None:
+    with pytest.raises(BadStage, match=said):
+        scene.video.catalogue.put(USER, spec, now=scene.now)
+    assert names(scene) == ["face_alignment", "face_detection"]
+
+
+def test_a_missing_model_is_named_and_where_to_add_it(scene: Scene) -> None:
+    with pytest.raises(BadStage) as raised:
+        scene.video.catalogue.put(USER, replace(SPEC, models=(("nowhere",),)), now=scene.now)
+    assert "'nowhere'" in raised.value.message
+    assert "Models" in raised.value.hint
+
+
+def test_anothers_model_is_none(scene: Scene, parts: Parts) -> None:
+    parts.accounts.users.create("mallory", Role.USER, by="test")
+    with pytest.raises(BadStage, match="face_rfb_640"):
+        scene.video.catalogue.put("mallory", SPEC, now=scene.now)
+
+
+def test_a_stage_that_a_job_names_stays(scene: Scene) -> None:
+    catalogue, job = scene.video.catalogue, scene.submit()
+    with pytest.raises(StageInUse, match=job.uid):
+        catalogue.remove("face_detection")
+    with pytest.raises(StageNotFound):
+        catalogue.remove("nose")
+    scene.jobs.cancel(USER, job.uid, now=scene.now)
+    scene.kicked.clear()
+    catalogue.remove("face_detection")
+    assert names(scene) == ["face_alignment"]
+    assert scene.kicked == [""]
+    with pytest.raises(BadDag) as raised:
+        scene.submit()
+    assert "face_detection" in raised.value.message
+    assert "face_alignment" in raised.value.hint
+
+
+def test_a_job_has_its_own_stages_first_and_the_others_of_the_catalogue(scene: Scene, parts: Parts) -> None:
+    parts.models.add_upload(USER, "mine", [vector_model()], now=scene.now)
+    own: dict[str, Any] = {"face_detection": {"kind": "face_detection", "models": ["mine", "face_slim_320"]}}
+    stages = scene.video.catalogue.resolve(USER, read_dag({**dag(), "stages": own}), now=scene.now)
+    assert [stage.name for stage in stages] == ["face_detection", "face_alignment"]
+    assert [cards[0].name for cards in stages[0].variants] == ["mine", "face_slim_320"]
+    assert [cards[0].name for cards in stages[1].variants] == [models[0] for models in MODELS["face_alignment"]]
+
+
+def test_kinds_are_those_of_the_product(scene: Scene) -> None:
+    kinds = scene.video.catalogue.kinds()
+    assert {"face_detection", "face_alignment"} <= set(kinds)
+    assert all(kind.name == name for name, kind in kinds.items())

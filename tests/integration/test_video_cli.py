@@ -1,0 +1,204 @@
+"""`modelmill video`, typed against a running web: what it says, what it refuses, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import cli
+from app.kit.clock import now
+from app.kit.command import Exit
+from app.settings import Settings
+from app.video.cli import following
+from app.video.model.job import Ending, JobState
+from tests.finished_videos import ADDRESSES, AGENT_PORT, EDGE, dag, ended_video
+from tests.integration.api import small_model
+from tests.integration.video_web import VideoWeb, video_web
+
+NOBODYS = "GLOBAL_ID_999.SUB_ID_1"
+NOBODY = "http://127.0.0.1:1"
+
+
+@pytest.fixture
+def scene(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[VideoWeb]:
+    monkeypatch.setattr(following, "POLL_S", 0.02)
+    with video_web(settings) as (made, _):
+        monkeypatch.setenv("MODELMILL_URL", made.url)
+        yield made
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    """The exit code of `modelmill video arguments`."""
+    monkeypatch.setattr(sys, "argv", ["modelmill", "video", *map(str, arguments)])
+    try:
+        return cli.main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+
+
+def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: object) -> str:
+    """What a command that succeeds prints."""
+    capsys.readouterr()
+    code = typed(monkeypatch, *arguments)
+    seen = capsys.readouterr()
+    assert code == Exit.OK, seen.err
+    return seen.out
+
+
+def parsed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Any:
+    return json.loads(said(capsys, monkeypatch, *arguments, "--json"))
+
+
+def written(folder: Path, content: Any) -> Path:
+    file = folder / "sent.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    return file
+
+
+def test_help_names_the_commands(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    text = said(capsys, monkeypatch, "--help")
+    for name in ("submit", "list", "show", "watch", "cancel", "delete", "constrain", "policy", "plan", "stages",
+                 "kinds", "policies", "what-if", "profile", "nodes", "pseudo"):  # fmt: skip
+        assert f" {name} " in text
+
+
+def test_a_job_is_submitted_by_a_file_or_by_options(
+    scene: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    scene.running()
+    body = {"node_addr": f"{ADDRESSES[EDGE]}:{AGENT_PORT}", "video_id": 1, "dag": dag(),
+            "user_constraint": {"delay": 0.3, "accuracy": 0.9}}  # fmt: skip
+    made = parsed(capsys, monkeypatch, "submit", written(tmp_path, body))
+    assert (made["node"], made["dag"], made["constraint"]["delay"]) == (EDGE, dag(), 0.3)
+    flow = ("--flow", "face_detection,face_alignment")
+    text = said(capsys, monkeypatch, "submit", "--node", EDGE, "--video", 0, *flow, "--delay", 0.5, "--each-frame")
+    job = scene.video.jobs.get(scene.user, text.split()[0])
+    assert (job.video_id, job.constraint.hi, job.realtime, job.dag.to_json()) == ("0", 0.5, False, dag())
+
+
+def test_jobs_are_listed_and_shown(
+    scene: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert said(capsys, monkeypatch, "list") == "There are no video jobs.\n"
+    job = scene.running()
+    line = next(line for line in said(capsys, monkeypatch, "list").splitlines() if job.uid in line)
+    assert ("EXEC" in line, "230.0 ms" in line, "5.8" in line) == (True, True, True)
+    assert said(capsys, monkeypatch, "list", "--state", "done") == "There are no video jobs.\n"
+    shown = said(capsys, monkeypatch, "show", job.uid, "--decisions", "--events")
+    for part in ("face_alignment: model 0 on cloud0 (cloud)", "p50 230.0 ms", "F1 0.970", "late", "24 frames a second"):
+        assert part in shown
+    assert parsed(capsys, monkeypatch, "show", job.uid)["uid"] == job.uid
+
+
+def test_a_job_is_changed_cancelled_and_deleted(
+    scene: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    uid = scene.running().uid
+    assert "0.1, 0.4" in said(capsys, monkeypatch, "constrain", uid, "--delay", "0.1,0.4", "--level", 3)
+    assert "0.1, 0.4" in said(capsys, monkeypatch, "constrain", uid, "--accuracy", 0.5)
+    assert said(capsys, monkeypatch, "policy", uid, "fixed") == f"{uid} is scheduled by fixed\n"
+    mapping = {name: {"model_id": 0, "node_role": "host", "node_ip": ADDRESSES[EDGE]}
+               for name in ("face_detection", "face_alignment")}  # fmt: skip
+    plan = written(tmp_path, {"video_conf": {"resolution": "240p"}, "flow_mapping": mapping})
+    assert parsed(capsys, monkeypatch, "plan", uid, plan)["plan"]["video_conf"]["resolution"] == "240p"
+    assert typed(monkeypatch, "delete", uid) == Exit.BAD_INPUT
+    assert said(capsys, monkeypatch, "cancel", uid) == f"{uid} cancelled\n"
+    assert scene.video.jobs.get(scene.user, uid).state is JobState.DONE
+    assert said(capsys, monkeypatch, "delete", uid) == f"{uid} deleted\n"
+    assert typed(monkeypatch, "show", uid) == Exit.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [(Ending.FINISHED, Exit.OK), (Ending.ERROR, Exit.FAILED), (Ending.CANCELLED, Exit.CANCELLED)],
+)
+def test_watching_ends_as_the_job_does(
+    scene: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, ending: Ending, code: Exit
+) -> None:
+    job = ended_video(scene.video, scene.user, now=now(), ending=ending, reason="So it was.")
+    assert typed(monkeypatch, "watch", job.uid) == code
+    assert f"DONE {ending.value}  So it was." in capsys.readouterr().out
+
+
+def test_what_there_is_is_told(
+    scene: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert said(capsys, monkeypatch, "nodes") == "There are no nodes with videos.\n"
+    uid = scene.running().uid
+    assert "classroom-270p.mp4" in said(capsys, monkeypatch, "nodes")
+    assert "bbox: boxes" in said(capsys, monkeypatch, "kinds")
+    assert "(default)" in said(capsys, monkeypatch, "policies")
+    assert "face_rfb_640" in said(capsys, monkeypatch, "stages", "list")
+    assert "face_alignment" in said(capsys, monkeypatch, "profile", "--node", EDGE)
+    assert "face_detection→" in said(capsys, monkeypatch, "what-if", uid, "--resolution", "360p", "--up", "cloud0=2")
+
+
+def test_stages_are_set_and_removed(
+    scene: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.parts.models.add_upload(scene.user, "small", [small_model()], now=now())
+    wanted = ("stages", "set", "faces", "--kind", "face_detection", "--model", "small", "--model", "small")
+    assert parsed(capsys, monkeypatch, *wanted)["models"] == [["small"], ["small"]]
+    assert said(capsys, monkeypatch, "stages", "remove", "faces") == "stage faces removed\n"
+    assert typed(monkeypatch, "stages", "remove", "faces") == Exit.NOT_FOUND
+    assert typed(monkeypatch, *wanted[:-1], "none") == Exit.BAD_INPUT
+
+
+def test_profiling_waits_for_the_end_and_prints_what_was_measured(
+    scene: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.running()
+    submit, jobs = scene.video.jobs.submit, scene.video.jobs
+
+    def submit_and_end(*given: Any, **more: Any) -> Any:
+        job = submit(*given, **more)
+        report = {"job_uid": job.uid, "seq": 1, "results": [], "progress": 1.0, "ending": "finished", "reason": "Done."}
+        scene.video.reports.take(report, node=EDGE, now=now())  # type: ignore[arg-type]
+        return job
+
+    monkeypatch.setattr(jobs, "submit", submit_and_end)
+    assert typed(monkeypatch, "profile", "--node", EDGE, "--video", 0, "--flow", "face_detection,face_alignment") == 0
+    seen = capsys.readouterr()
+    assert "DONE 100%  Done." in seen.err
+    assert "face_detection" in seen.out and "480p" in seen.out
+    monkeypatch.setattr(jobs, "submit", submit)
+    code = typed(monkeypatch, "profile", "--node", EDGE, "--video", 0, "--flow", "face_detection,face_alignment",
+                 "--timeout", 0)  # fmt: skip
+    assert code == Exit.FAILED
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("submit",), "node is missing"), (("submit", "--node", "a", "--video", "0"), "DAG"),
+        (("submit", "/nowhere.json"), "cannot read"), (("constrain", NOBODYS), "nothing is demanded"),
+        (("constrain", NOBODYS, "--delay", "soon"), "no time"), (("what-if",), "neither a job nor a DAG"),
+        (("what-if", NOBODYS, "--up", "fast"), "no speed"),
+        (("stages", "set", "a", "--kind", "b", "-p", "x"), "none"),
+    ],
+)  # fmt: skip
+def test_what_is_typed_wrongly_is_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], word: str
+) -> None:
+    assert typed(monkeypatch, *arguments) == Exit.BAD_INPUT
+    assert word in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["{", "[]"])
+def test_a_file_that_is_no_json_object_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str
+) -> None:
+    for arguments in (("submit",), ("plan", NOBODYS)):
+        assert typed(monkeypatch, *arguments, written(tmp_path, content)) == Exit.BAD_INPUT
+        assert "JSON" in capsys.readouterr().err
+    assert typed(monkeypatch, "plan", NOBODYS, written(tmp_path, {"video_conf": {}})) == Exit.BAD_INPUT
+
+
+def test_without_a_service_the_exit_code_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for arguments in (("list",), ("show", NOBODYS), ("nodes",), ("watch", NOBODYS)):
+        assert typed(monkeypatch, *arguments, "--url", NOBODY) == Exit.UNREACHABLE

@@ -1,0 +1,483 @@
+"""The endpoints of the requirement: paths, bodies and answers as it has them, and who may ask."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from app.accounts.model import Role
+from app.kit.clock import now
+from app.settings import Settings
+from app.video.model.job import JobState
+from app.video.requirement import services, serving
+from tests.finished_videos import ADDRESSES, AGENT_PORT, CLOUD, EDGE, dag
+from tests.integration.video_web import VideoWeb, bearer, served, video_web
+
+ADDRESS = f"{ADDRESSES[EDGE]}:{AGENT_PORT}"
+NOBODYS = "GLOBAL_ID_999.SUB_ID_1"
+# as the requirement has them, without its comments
+SUBMIT_JOB = """
+{
+"node_addr": "192.168.56.102:7000",
+"video_id": 1,
+"dag": {
+"generator": "SingleFrameGenerator",
+"flow": ["SingleFrameGenerator", "face_detection", "face_alignment"],
+"input": {
+"face_detection": {
+"image": "SingleFrameGenerator.image"
+},
+"face_alignment": {
+"image": "SingleFrameGenerator.image",
+"bbox": "face_detection.bbox",
+"prob": "face_detection.prob"
+},
+"Render": {
+"image": "face_alignment.image",
+"count": "face_alignment.count_result"
+}
+}
+}
+}
+"""
+CONSTRAINT = """
+{
+"job_uid": "GLOBAL_ID_1.SUB_ID",
+"user_constraint": {
+"delay": 0.3,
+"accuracy": 10
+}
+}
+"""
+NODE_SUBMIT_JOB = """
+{
+"unique_job_id": "GLOBAL_ID_1.SUB_ID_1",
+"node_addr": "192.168.56.102:7000",
+"video_id": 1,
+"dag": {
+"generator": "SingleFrameGenerator",
+"flow": ["SingleFrameGenerator", "face_detection", "face_alignment"],
+"input": {
+"face_detection": {
+"image": "SingleFrameGenerator.image"
+},
+"face_alignment": {
+"image": "SingleFrameGenerator.image",
+"bbox": "face_detection.bbox",
+"prob": "face_detection.prob"
+}
+}
+}
+}
+"""
+PLAN = """
+{
+"job_uid": "GLOBAL_ID_1.SUB_ID",
+"flow_mapping": {
+"face_detection": {
+"model_id": 0,
+"node_ip": "192.168.56.102",
+"node_role": "host"
+},
+"face_alignment": {
+"model_id": 0,
+"node_ip": "114.212.81.11",
+"node_role": "cloud"
+}
+},
+"video_conf": {
+"encoder": "H264",
+"fps": 24,
+"nskip": 0,
+"ntracking": 5,
+"resolution": "360p"
+}
+}
+"""
+JPEG = b"\xff\xd8\xff\xe0 a picture \xff\xd9"
+
+
+@pytest.fixture
+def web(settings: Settings) -> Iterator[tuple[VideoWeb, httpx.Client]]:
+    with video_web(settings) as (scene, client):
+        yield scene, client
+
+
+@pytest.fixture
+def scene(web: tuple[VideoWeb, httpx.Client]) -> VideoWeb:
+    return web[0]
+
+
+@pytest.fixture
+def client(web: tuple[VideoWeb, httpx.Client]) -> httpx.Client:
+    return web[1]
+
+
+def body(**changed: Any) -> dict[str, Any]:
+    return {"node_addr": ADDRESS, "video_id": 1, "dag": dag(), **changed}
+
+
+def refused(answer: httpx.Response, status: int) -> str:
+    """The sentence."""
+    said = answer.json()
+    assert (answer.status_code, said["status"]) == (status, 1), answer.text
+    assert isinstance(said["error"], str) and said["code"]
+    return str(said["error"])
+
+
+# --- /user ------------------------------------------------------------------------------------------
+def test_status_of_all_nodes_has_the_form_of_the_requirement(scene: VideoWeb, client: httpx.Client) -> None:
+    job = scene.running()
+    said = client.get("/user/get_all_status").json()
+    assert said["status"] == 0
+    assert list(said["data"]) == [ADDRESS]
+    found = said["data"][ADDRESS]
+    assert {key: video["type"] for key, video in found["video"].items()} == {"0": "traffic flow", "1": "people indoor"}
+    assert (found["online"], found["job_uid_list"]) == (True, [job.uid])
+
+
+def test_a_job_is_submitted_with_the_requirements_body(scene: VideoWeb, client: httpx.Client) -> None:
+    scene.running()
+    answer = client.post("/user/submit_job", json=body(user_constraint={"delay": 0.3, "accuracy": 0.9}))
+    assert answer.status_code == 200, answer.text
+    said = answer.json()
+    assert said["status"] == 0 and said["job_uid"].startswith("GLOBAL_ID_") and ".SUB_ID_" in said["job_uid"]
+    job = scene.video.jobs.get(scene.user, said["job_uid"])
+    assert (job.node, job.video_id, job.state, job.constraint.hi) == (EDGE, "1", JobState.UNSCHED, 0.3)
+    again = client.post("/user/submit_job", json=body(video_id="1")).json()["job_uid"]
+    assert again != said["job_uid"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "word"),
+    [
+        ({"node_addr": "10.0.0.1:1"}, 404, "10.0.0.1:1"), ({"video_id": 7}, 404, "7"),
+        ({"video_id": True}, 400, "video_id"), ({"video_id": 1.5}, 400, "video_id"), ({"dag": []}, 400, "dag"),
+        ({"dag": {**dag(), "generator": "Magic"}}, 400, "Magic"),
+        ({"node_addr": 7}, 400, "node_addr"), ({"realtime": "perhaps"}, 400, "realtime"),
+        ({"user_constraint": {"delay": "soon"}}, 400, "delay"), ({"user_constraint": 3}, 400, "user_constraint"),
+        ({"policy": "unheard"}, 400, "unheard"), ({"restart_policy": "sometimes"}, 400, "restart_policy"),
+    ],
+)  # fmt: skip
+def test_what_is_no_job_is_refused_and_nothing_is_stored(
+    scene: VideoWeb, client: httpx.Client, changed: dict[str, Any], status: int, word: str
+) -> None:
+    job = scene.running()
+    assert word in refused(client.post("/user/submit_job", json=body(**changed)), status)
+    assert [found.uid for found in scene.video.jobs.page(scene.user)[0]] == [job.uid]
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'"x"', b"", b"\xff", b'{"node_addr": NaN}'])
+@pytest.mark.parametrize(
+    "path",
+    ["/user/submit_job", "/user/submit_job_user_constraint", "/node/submit_job", "/node/get_plan", "/node/update_plan",
+     "/node/update_status", "/node/sync_job_result"],
+)  # fmt: skip
+def test_what_is_no_json_object_is_refused(client: httpx.Client, path: str, content: bytes) -> None:
+    refused(client.post(path, content=content), 400)
+
+
+def test_a_body_that_is_too_large_is_refused(client: httpx.Client) -> None:
+    refused(client.post("/user/submit_job", content=b'{"a": "' + b"x" * (1 << 20) + b'"}'), 413)
+
+
+def test_a_constraint_is_in_force(scene: VideoWeb, client: httpx.Client) -> None:
+    job = scene.running()
+    sent = {"job_uid": job.uid, "user_constraint": {"delay": [0.1, 0.5], "acc_level": 3}}
+    assert client.post("/user/submit_job_user_constraint", json=sent).json()["status"] == 0
+    assert scene.video.jobs.get(scene.user, job.uid).constraint.to_json() == sent["user_constraint"]
+    for wrong in ({"delay": "x"}, {"delay": [1]}, {"acc_level": 6}, 7):
+        refused(client.post("/user/submit_job_user_constraint", json={**sent, "user_constraint": wrong}), 400)
+    refused(client.post("/user/submit_job_user_constraint", json={"job_uid": job.uid}), 400)
+    refused(client.post("/user/submit_job_user_constraint", json={**sent, "job_uid": NOBODYS}), 404)
+
+
+def test_results_have_the_form_of_the_requirement(scene: VideoWeb, client: httpx.Client) -> None:
+    job = scene.running()
+    said = client.get(f"/user/sync_job_result/{job.uid}").json()
+    assert said["status"] == 0
+    assert [one["n_loop"] for one in said["result"]["appended_result"]] == list(range(41, 51))
+    latest = said["result"]["latest_result"]
+    assert set(latest["plan"]["flow_mapping"]) == {"face_detection", "face_alignment"}
+    assert latest["plan"]["flow_mapping"]["face_alignment"] == {
+        "model_id": 0, "node_role": "cloud", "node_ip": ADDRESSES[CLOUD], "node": CLOUD,
+    }  # fmt: skip
+    assert latest["plan"]["video_conf"] == {
+        "resolution": "480p", "fps": 24.0, "nskip": 1, "ntracking": 2, "encoder": "JPEG",
+    }  # fmt: skip
+    assert latest["plan_result"]["delay"] == {"face_detection": 0.12, "face_alignment": 0.09}
+
+
+def test_of_a_job_without_a_plan_there_is_none(scene: VideoWeb, client: httpx.Client) -> None:
+    scene.running()
+    uid = client.post("/user/submit_job", json=body()).json()["job_uid"]
+    latest = client.get(f"/user/sync_job_result/{uid}").json()["result"]["latest_result"]
+    assert latest == {"plan": None, "plan_result": {"delay": {}}}
+
+
+def test_anothers_job_is_as_one_that_does_not_exist(scene: VideoWeb, client: httpx.Client) -> None:
+    scene.parts.accounts.users.create("mallory", Role.USER, by="test")
+    spy = bearer(scene.parts.accounts.tokens.issue("mallory", by="test")[1])
+    job = scene.running()
+    for method, path, sent in (
+        ("GET", "/user/sync_job_result/{}", None), ("GET", "/user/video/{}", None),
+        ("POST", "/user/submit_job_user_constraint", {"user_constraint": {"delay": 1}}),
+        ("POST", "/node/get_plan", {}), ("POST", "/node/sync_job_result", {"seq": 99, "results": []}),
+        ("POST", "/node/update_plan", {"video_conf": {}, "flow_mapping": {}}),
+    ):  # fmt: skip
+        seen = []
+        for uid in (job.uid, NOBODYS):
+            data = None if sent is None else {"job_uid": uid, **sent}
+            answer = client.request(method, path.format(uid), json=data, headers=spy)
+            seen.append((answer.status_code, answer.text.replace(uid, "")))
+        assert seen[0] == seen[1] and seen[0][0] in (400, 404), (path, seen)
+    assert client.get("/user/get_all_status", headers=spy).json()["data"][ADDRESS]["job_uid_list"] == []
+
+
+# --- /node ------------------------------------------------------------------------------------------
+def test_a_job_may_bring_its_own_number(scene: VideoWeb, client: httpx.Client) -> None:
+    scene.running()
+    sent = body(unique_job_id="GLOBAL_ID_71.SUB_ID_2")
+    assert client.post("/node/submit_job", json=sent).json()["job_uid"] == "GLOBAL_ID_71.SUB_ID_2"
+    refused(client.post("/node/submit_job", json=sent), 409)
+    assert "unique_job_id" in refused(client.post("/node/submit_job", json=body()), 400)
+
+
+def test_the_bodies_of_the_requirement_are_taken_as_they_stand(scene: VideoWeb, client: httpx.Client) -> None:
+    """Its nodes have these addresses here, too. The one of /node/submit_job has no Render. Of the plan
+    alone the cloud's address is another: the requirement has the host's, with the role cloud."""
+    scene.running()
+    submitted = client.post("/user/submit_job", content=SUBMIT_JOB)
+    assert submitted.json()["status"] == 0, submitted.text
+    constrained = CONSTRAINT.replace("GLOBAL_ID_1.SUB_ID", submitted.json()["job_uid"])
+    answer = client.post("/user/submit_job_user_constraint", content=constrained)
+    assert answer.json()["constraint"] == {"delay": 0.3, "accuracy": 10}, answer.text
+    cut = NODE_SUBMIT_JOB.replace("GLOBAL_ID_1.", "GLOBAL_ID_900.")
+    answer = client.post("/node/submit_job", content=cut)
+    assert answer.json()["job_uid"] == "GLOBAL_ID_900.SUB_ID_1", answer.text
+    shown = client.get("/api/v2/video/jobs/GLOBAL_ID_900.SUB_ID_1").json()["dag"]["input"]["Render"]
+    assert shown == {"image": "face_alignment.image", "count": "face_alignment.count_result"}
+    assert "Render" in refused(client.post("/user/submit_job", content=cut), 400), "there it is the user's to say"
+    plan = PLAN.replace("GLOBAL_ID_1.SUB_ID", submitted.json()["job_uid"])
+    answer = client.post("/node/update_plan", content=plan)
+    assert answer.json()["status"] == 0, answer.text
+    latest = client.get(f"/user/sync_job_result/{submitted.json()['job_uid']}").json()["result"]["latest_result"]
+    wanted = json.loads(plan)
+    assert latest["plan"]["video_conf"] == wanted["video_conf"]
+    for stage, place in wanted["flow_mapping"].items():
+        assert {key: latest["plan"]["flow_mapping"][stage][key] for key in place} == place
+
+
+def test_nodes_that_share_an_address_are_told_apart_by_their_names(scene: VideoWeb, client: httpx.Client) -> None:
+    scene.running()
+    nodes = scene.video.resources.nodes
+    edge = nodes.get(EDGE)
+    nodes.register("edge2", edge.side, now=now())
+    nodes.report("edge2", replace(edge.report, workers=()), address=edge.address, version="1", now=now())
+    data = client.get("/user/get_all_status").json()["data"]
+    assert {key: one["node"] for key, one in data.items()} == {EDGE: EDGE, "edge2": "edge2"}
+    assert client.post("/user/submit_job", json=body(node_addr=EDGE)).json()["status"] == 0
+
+
+def test_what_was_measured_is_not_a_users_to_tell(scene: VideoWeb, client: httpx.Client) -> None:
+    """It is what everybody's jobs are planned by."""
+    job = scene.running()
+    row = {"node": EDGE, "stage": "face_detection", "model_id": 0, "model": "", "resolution": "480p", "delay_s": 0.1,
+           "bytes": 1, "quality": 1, "frames": 1}  # fmt: skip
+    report = {"job_uid": job.uid, "seq": 80, "results": [{"n_loop": 80}], "profile": [row]}
+    before = client.get("/api/v2/video/profile").json()
+    assert "profile" in refused(client.post("/node/sync_job_result", json=report), 400)
+    assert client.get("/api/v2/video/profile").json() == before
+    node = bearer(scene.token(EDGE))
+    for wrong in ({"stage": "x" * 65}, {"node": "n" * 64}, {"model": "m" * 65}, {"delay_s": "nan"}, {"bytes": 1e300},
+                  {"resolution": ""}, {"at": "\0"}):  # fmt: skip
+        sent = {**report, "profile": [{**row, **wrong}]}
+        refused(client.post("/node/sync_job_result", json=sent, headers=node), 400)
+    assert client.post("/node/sync_job_result", json=report, headers=node).json()["status"] == 0
+    assert len(client.get("/api/v2/video/profile").json()["measurements"]) == len(before["measurements"]) + 1
+
+
+def test_a_runner_asks_for_a_plan_with_its_nodes_token(scene: VideoWeb, client: httpx.Client) -> None:
+    job, asked = scene.running(), list[tuple[str, str]]()
+    scene.video.planning.send = lambda uid, why: asked.append((uid, why))
+    scene.video.jobs.ask = scene.video.planning.send
+    demand = {"job_uid": job.uid, "dag": dag(), "last_plan_result": {"delay": {"face_detection": 0.1}},
+              "user_constraint": None, "asked": 3, "why": "late"}  # fmt: skip
+    answer = client.post("/node/get_plan", json=demand, headers=bearer(scene.token(EDGE)))
+    assert answer.json()["status"] == 0, answer.text
+    assert asked == [(job.uid, "late")]
+    refused(client.post("/node/get_plan", json=demand, headers=bearer(scene.token(CLOUD))), 404)
+    refused(client.post("/node/get_plan", json={**demand, "asked": "often"}), 400)
+
+
+def test_results_are_taken_from_the_node_that_runs_the_job_alone(scene: VideoWeb, client: httpx.Client) -> None:
+    job = scene.running()
+    report = {"job_uid": job.uid, "seq": 51, "results": [{"n_loop": 51, "up": 2, "total": 4}],
+              "plan_result": {"delay": {"face_detection": 0.2}}}  # fmt: skip
+    refused(client.post("/node/sync_job_result", json=report, headers=bearer(scene.token(CLOUD))), 404)
+    for _ in range(2):
+        answer = client.post("/node/sync_job_result", json=report, headers=bearer(scene.token(EDGE)))
+        assert answer.json()["status"] == 0, answer.text
+    found = client.get(f"/user/sync_job_result/{job.uid}").json()["result"]["appended_result"]
+    assert [one["n_loop"] for one in found] == list(range(42, 52))
+    for wrong in ({"seq": -1}, {"seq": "x"}, {"results": {}}, {"progress": 7}):
+        refused(client.post("/node/sync_job_result", json={**report, **wrong}), 400)
+
+
+def test_a_plan_is_given_by_its_user_and_by_no_node(scene: VideoWeb, client: httpx.Client) -> None:
+    job = scene.running()
+    conf = {"resolution": "360p", "fps": 12, "nskip": 0, "ntracking": 0, "encoder": "JPEG"}
+    mapping = {name: {"model_id": 0, "node_role": "host", "node_ip": ADDRESSES[EDGE]}
+               for name in ("face_detection", "face_alignment")}  # fmt: skip
+    plan = {"job_uid": job.uid, "video_conf": conf, "flow_mapping": mapping}
+    refused(client.post("/node/update_plan", json=plan, headers=bearer(scene.token(EDGE))), 403)
+    answer = client.post("/node/update_plan", json=plan)
+    assert answer.json()["status"] == 0, answer.text
+    given = scene.video.jobs.get(scene.user, job.uid).plan
+    assert given is not None and (given.video_conf.resolution, given.seq > 2) == ("360p", True)
+    refused(client.post("/node/update_plan", json={**plan, "flow_mapping": {}}), 400)
+    refused(client.post("/node/update_plan", json={**plan, "video_conf": {"resolution": "8k"}}), 400)
+
+
+def test_the_origins_join_is_answered_to_nodes_that_are_known(scene: VideoWeb, client: httpx.Client) -> None:
+    scene.running()
+    status = {"node_port": AGENT_PORT, "video_id": 0, "video_type": "traffic flow"}
+    answer = client.post("/node/update_status", json=status, headers=bearer(scene.token(EDGE)))
+    assert answer.json() == {"status": 0, "node_addr": ADDRESS}
+    answer = client.post("/node/update_status", json=status)
+    refused(answer, 404)
+    assert "modelmill node" in answer.json()["hint"]
+    refused(client.post("/node/update_status", json={**status, "video_id": 9}, headers=bearer(scene.token(EDGE))), 404)
+    refused(client.post("/node/update_status", json={"node_port": 0}), 400)
+
+
+def test_a_snapshot_is_taken_from_the_jobs_node_alone(scene: VideoWeb, client: httpx.Client) -> None:
+    job = scene.running()
+    path = f"/node/video/{job.uid}/picture"
+    refused(client.post(path, content=JPEG), 403)
+    refused(client.post(path, content=JPEG, headers=bearer(scene.token(CLOUD))), 404)
+    refused(client.post(path, content=b"GIF89a", headers=bearer(scene.token(EDGE))), 400)
+    refused(client.post(path, content=JPEG + b"x" * (2 << 20), headers=bearer(scene.token(EDGE))), 413)
+    assert client.post(path, content=JPEG, headers=bearer(scene.token(EDGE))).json()["status"] == 0
+    assert client.get(f"/api/v2/video/jobs/{job.uid}/picture").content == JPEG
+
+
+def test_a_node_may_not_do_what_users_do(scene: VideoWeb, client: httpx.Client) -> None:
+    scene.running()
+    node = bearer(scene.token(EDGE))
+    for path in ("/user/get_all_status", "/get_service_list", "/api/v2/video/jobs"):
+        assert client.get(path, headers=node).status_code == 401
+    assert client.post("/service/face_detection", json={}, headers=node).status_code == 401
+    refused(client.post("/node/submit_job", json=body(unique_job_id="GLOBAL_ID_5.SUB_ID_1"), headers=node), 403)
+
+
+# --- /service ---------------------------------------------------------------------------------------
+class Host:
+    """A host of stages that says what it was sent."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str, bytes]] = []
+        self.app = Starlette(routes=[Route("/service/{name}", self.call, methods=["POST"])])
+
+    async def call(self, request: Request) -> Response:
+        sent = await request.body()
+        self.calls.append((request.url.path, request.headers["authorization"], sent))
+        if request.path_params["name"] == "face_alignment":
+            return JSONResponse({"error": "no"}, status_code=400)
+        return JSONResponse({"bbox": [[1, 2, 3, 4]], "prob": [0.9], "want": request.query_params.get("want")})
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+    """In the place of cloud0's; the one of edge0 cannot be reached."""
+    made, hosts = Host(), serving.serving_now
+    with served(made.app) as url:
+
+        def moved(*arguments: Any) -> list[serving.Serving]:
+            places = {CLOUD: url, EDGE: "http://127.0.0.1:1"}
+            return [_at(one, places[one.host.node]) for one in hosts(*arguments)]
+
+        monkeypatch.setattr(services, "serving_now", moved)
+        yield made
+
+
+def _at(one: serving.Serving, url: str) -> serving.Serving:
+    return replace(one, host=replace(one.host, url=url, secret="the host's secret"))
+
+
+@pytest.mark.parametrize("place", ["/service", "/execute_task"])
+def test_a_stage_is_called_on_a_node_of_the_cloud(
+    scene: VideoWeb, client: httpx.Client, host: Host, place: str
+) -> None:  # fmt: skip
+    scene.running()
+    sent = {"image": base64.b64encode(JPEG).decode()}
+    answer = client.post(f"{place}/face_detection?want=bbox", json=sent)
+    assert answer.json() == {"bbox": [[1, 2, 3, 4]], "prob": [0.9], "want": "bbox"}
+    ((path, secret, body_),) = host.calls
+    assert (path, secret) == ("/service/face_detection", "Bearer the host's secret")
+    assert sent["image"].encode() in body_
+    assert client.post(f"{place}/face_alignment", json=sent).status_code == 400
+
+
+def test_a_stage_that_nobody_serves_is_said_to_be_unregistered(
+    scene: VideoWeb, client: httpx.Client, host: Host
+) -> None:  # fmt: skip
+    scene.running()
+    for path in ("/service/helmet", "/execute_task/helmet"):
+        assert refused(client.post(path, json={}), 404) == "unregistered services"
+    refused(client.get("/get_execute_url/helmet"), 404)
+    assert host.calls == []
+
+
+def test_a_call_that_is_too_large_is_refused(
+    scene: VideoWeb, client: httpx.Client, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    scene.running()
+    monkeypatch.setattr(services, "MAX_BODY_BYTES", 1000)
+    refused(client.post("/service/face_detection", content=b"x" * 1001), 413)
+    refused(client.post("/service/face_detection", content=iter([b"x" * 600, b"x" * 600])), 413)
+    assert client.post("/service/face_detection", content=b"x" * 1000).status_code == 200
+
+
+def test_an_answer_that_is_too_large_is_not_passed_on(
+    scene: VideoWeb, client: httpx.Client, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    scene.running()
+    answer = client.post("/service/face_detection", json={})
+    assert "sandbox" in answer.headers["content-security-policy"], "a node's answer is no page of ours"
+    monkeypatch.setattr(services, "MAX_ANSWER_BYTES", len(answer.content))
+    assert client.post("/service/face_detection", json={}).status_code == 200
+    monkeypatch.setattr(services, "MAX_ANSWER_BYTES", len(answer.content) - 1)
+    assert "more than" in refused(client.post("/service/face_detection", json={}), 503)
+
+
+def test_without_a_host_that_can_be_reached_a_call_is_to_be_tried_again(
+    scene: VideoWeb, client: httpx.Client, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    scene.running()
+    found, nowhere = services.serving_now, "http://127.0.0.1:1"
+    monkeypatch.setattr(services, "serving_now", lambda *given: [_at(one, nowhere) for one in found(*given)])
+    answer = client.post("/service/face_detection", json={})
+    refused(answer, 503)
+    assert "retry-after" in answer.headers
+
+
+def test_what_is_served_where_is_told_as_the_origin_does(scene: VideoWeb, client: httpx.Client) -> None:
+    scene.running()
+    assert client.get("/get_service_list").json() == ["face_alignment", "face_detection"]
+    urls = client.get("/get_execute_url/face_detection").json()
+    assert urls[ADDRESSES[CLOUD]] == {"node_role": "cloud", "url": f"{scene.url}/execute_task/face_detection"}
+    resources = client.get("/get_resource_info").json()
+    assert resources[ADDRESSES[EDGE]]["face_alignment"] == {"n_process": 2, "cpu_ratio": 0.3, "mem_ratio": 0.2}
+    cluster = client.get("/get_cluster_info").json()[ADDRESSES[CLOUD]]
+    assert (cluster["node_role"], cluster["n_cpu"], cluster["cpu_ratio"], cluster["mem"]) == ("cloud", 4, 0.35, 8192)

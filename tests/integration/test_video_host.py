@@ -1,0 +1,606 @@
+"""The host of stages as a process of its own: what it computes, for whom, and what it does with faults."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import shutil
+import signal
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from app.conversion.options import Options
+from app.video.model.job import StageHost
+from app.video.model.kinds import Stage
+from app.video.runner.uplink import Stream
+from app.video.services.calls import KEPT, RAW, Call, Encoded
+from app.vision.encoding import decode, encode
+from app.vision.model import Format, Picture
+from app.vision.sources.opening import open_source
+from tests.integration.api import until
+from tests.integration.video_host import SECRET, VideoHost, card_of, sha256_of, stage_of
+from tests.unit.host_models import run_all, work_folder
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DATA = REPOSITORY.parent / "shared" / "data"
+MODELS = DATA / "models"
+OWN = '''
+"""Stages of somebody's own, with faults."""
+
+import ctypes
+import hashlib
+import os
+import time
+
+import numpy as np
+
+from app.video.model.kinds import StageKind, Type
+
+
+class Hashes:
+    kind = StageKind("hashes", {"image": Type.IMAGE}, {"label": Type.LABELS}, models=0)
+    runtime = "hashlib"
+
+    def __init__(self, models, parameters):
+        pass
+
+    def run(self, inputs):
+        image = inputs["image"]
+        return {"label": [hashlib.sha256(image.tobytes()).hexdigest(), str(image.shape)]}
+
+
+class Faulty:
+    kind = StageKind(
+        "faulty", {}, {"count_result": Type.COUNTS}, models=0, parameters=frozenset({"mode", "timeout_s"})
+    )
+    runtime = "python"
+
+    def __init__(self, models, parameters):
+        self.mode = parameters["mode"]
+
+    def run(self, inputs):
+        return {"count_result": getattr(self, self.mode)()}
+
+    def well(self):
+        return {"ok": 1}
+
+    def prints(self):
+        print("on standard output", flush=True)
+        return {"ok": 1}
+
+    def raises(self):
+        raise RuntimeError("the lens is dirty")
+
+    def hangs(self):
+        time.sleep(3600)
+
+    def dies(self):
+        os._exit(7)
+
+    def crashes(self):
+        ctypes.string_at(0)
+
+    def hoards(self):
+        return {"bytes": np.ones(3 << 30, np.uint8).nbytes}
+
+    def no_json(self):
+        return {"ok": object()}
+
+    def no_number(self):
+        return {"ok": float("nan")}
+
+    def slow(self):
+        time.sleep(0.01)
+        return {"ok": 1}
+
+    def slower(self):
+        time.sleep(0.5)
+        return {"ok": 1}
+'''
+
+
+@cache
+def clip(name: str) -> list[Picture]:
+    return [frame.picture for frame in open_source(str(DATA / "video" / f"{name}.mp4"))]
+
+
+def raw(picture: Picture) -> tuple[Encoded, ...]:
+    return (Encoded(picture.tobytes(), f"{RAW};width={picture.shape[1]};height={picture.shape[0]}"),)
+
+
+def jpeg(picture: Picture) -> tuple[Encoded, ...]:
+    return (Encoded(*encode(picture)),)
+
+
+def asked(host: VideoHost, call: Call) -> dict[str, Any]:
+    answer = host.call(call)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def log_of(host: VideoHost, message: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in host.log.read_text().splitlines() if line.startswith("{")]
+    return [line for line in lines if line["message"] == message]
+
+
+@pytest.fixture(scope="module")
+def own_stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Environment in which a package with stages of somebody's own is installed."""
+    folder = tmp_path_factory.mktemp("site")
+    about = folder / "own_faults-1.0.dist-info"
+    about.mkdir()
+    (folder / "own_faults.py").write_text(OWN)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: own-faults\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(
+        "[modelmill.video_stages]\nfaulty = own_faults:Faulty\nhashes = own_faults:Hashes\n"
+    )
+    return {"PYTHONPATH": f"{REPOSITORY}:{folder}"}
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Iterator[VideoHost]:
+    stages: dict[str, Stage] = {}
+    files: list[Path] = []
+    for name, kind, variants in (
+        ("face_detection", "face_detection", (["face_rfb_640"], ["face_rfb_320"], ["face_slim_320"])),
+        ("face_alignment", "face_alignment", (["headpose_fsanet_1x1", "headpose_fsanet_var"],)),
+        ("GLOBAL_ID_1.SUB_ID_1/face_detection", "face_detection", (["face_yunet_n_320_320"],)),
+    ):
+        stages[name], more = stage_of(
+            name.rpartition("/")[2], kind, *([MODELS / f"{model}.onnx" for model in models] for models in variants)
+        )
+        files += more
+    stages["motion"], _ = stage_of("motion", "motion")
+    found = VideoHost(tmp_path_factory.mktemp("host"), stages, files)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def start(tmp_path: Path, own_stages: Mapping[str, str]) -> Iterator[Callable[..., VideoHost]]:
+    """A host with faulty stages, by name → parameters."""
+    hosts: list[VideoHost] = []
+
+    def started(processes: int = 1, **stages: Mapping[str, str]) -> VideoHost:
+        named = {name.replace("__", "/"): Stage(name, "faulty", (), dict(given)) for name, given in stages.items()}
+        named["hashes"], named["hashes_too"] = (Stage(name, "hashes", ()) for name in ("hashes", "hashes_too"))
+        hosts.append(VideoHost(tmp_path / str(len(hosts)), named, [], processes, environment=own_stages))
+        return hosts[-1]
+
+    yield started
+    for each in hosts:
+        each.close()
+
+
+def test_the_classroom_has_four_faces_and_each_a_pose(host: VideoHost) -> None:
+    frames = clip("classroom-270p")[::6]
+    fours = 0
+    for frame in frames:
+        faces = asked(host, Call("face_detection", pictures={"image": jpeg(frame)}))
+        fours += len(faces["bbox"]) == len(faces["prob"]) == 4
+    assert fours >= 0.95 * len(frames)
+    inputs = {"bbox": faces["bbox"], "prob": faces["prob"]}
+    found = asked(host, Call("face_alignment", 0, inputs, {"image": jpeg(frames[-1])}))
+    assert [len(pose) for pose in found["head_pose"]] == [3] * 4
+    assert found["count_result"]["total"] == 4
+    assert 0 <= found["count_result"]["up"] <= 4
+    assert decode(base64.b64decode(found["image"])).shape == frames[-1].shape
+    assert found["model"] == "headpose_fsanet_1x1 + headpose_fsanet_var"
+    assert found["stage"] == "face_alignment"
+    assert found["server_ms"] > 0
+    assert found["queue_ms"] >= 0
+
+
+def test_only_what_is_wanted_is_answered(host: VideoHost) -> None:
+    inputs = {"bbox": [[100, 60, 160, 130]]}
+    pictures = {"image": jpeg(clip("classroom-270p")[0])}
+    found = asked(host, Call("face_alignment", 0, inputs, pictures, want=frozenset({"head_pose"})))
+    assert "head_pose" in found
+    assert not {"image", "count_result"} & found.keys()
+
+
+def test_the_requirements_bodies_and_both_paths(host: VideoHost) -> None:
+    text = base64.b64encode(jpeg(clip("classroom-270p")[0])[0].data).decode()
+    answers = [
+        host.client.post(f"/{path}/face_detection", json={"image": text}).json()["bbox"]
+        for path in ("service", "execute_task")
+    ]
+    assert answers[0] == answers[1]
+    assert len(answers[0]) == 4
+    form = {"image": ("a.jpg", base64.b64decode(text), "image/jpeg")}
+    posed = host.client.post("/service/face_alignment", files=form, data={"bbox": json.dumps(answers[0])}).json()
+    assert posed["count_result"]["total"] == 4
+
+
+def test_big_middle_and_small_run_as_they_are_asked_for(host: VideoHost) -> None:
+    spent = []
+    for model_id in range(3):
+        found = [
+            asked(host, Call("face_detection", model_id, {}, {"image": raw(frame)}, job="sizes"))
+            for frame in clip("classroom-270p")[:12]
+        ]
+        spent.append(sum(each["server_ms"] for each in found))
+    assert spent[0] > spent[1]
+    assert spent[0] > spent[2]
+    seen = [line["model"] for line in log_of(host, "Stage called") if line.get("job") == "sizes"]
+    assert Counter(seen) == {"face_rfb_640": 12, "face_rfb_320": 12, "face_slim_320": 12}
+    assert list(dict.fromkeys(seen)) == ["face_rfb_640", "face_rfb_320", "face_slim_320"]
+
+
+def test_a_model_id_that_is_not_there_is_refused(host: VideoHost) -> None:
+    answer = host.call(Call("face_alignment", 2, {"bbox": []}, {"image": jpeg(clip("classroom-270p")[0])}))
+    assert answer.status_code == 400
+    assert "no model_id 2" in answer.json()["error"]["message"]
+
+
+def test_a_jobs_own_stage_goes_before_the_catalogues(host: VideoHost) -> None:
+    call = {"pictures": {"image": jpeg(clip("classroom-270p")[0])}}
+    assert asked(host, Call("face_detection", **call))["model"] == "face_rfb_640"
+    own = asked(host, Call("face_detection", job="GLOBAL_ID_1.SUB_ID_1", **call))
+    assert (own["model"], own["stage"]) == ("face_yunet_n_320_320", "GLOBAL_ID_1.SUB_ID_1/face_detection")
+    assert asked(host, Call("face_detection", job="GLOBAL_ID_2.SUB_ID_1", **call))["model"] == "face_rfb_640"
+
+
+def test_what_the_requirements_origin_answers_is_answered(host: VideoHost) -> None:
+    get = host.client.get
+    assert get("/get_service_list").json() == ["face_alignment", "face_detection", "motion"]
+    assert get("/get_execute_url/motion").json() == {"edge-1": {"url": f"{host.url}/execute_task/motion"}}
+    resources = get("/get_resource_info").json()
+    assert resources["n_process"] == 1
+    assert 0 <= resources["cpu_ratio"] <= 1
+    assert 0 < resources["mem_ratio"] <= 1
+    assert set(resources["stages"]) == set(host.stages)
+    assert get("/get_cluster_info").json()["edge-1"]["n_process"] == 1
+    for answer in (get("/get_execute_url/helmet"), host.post("helmet", {}), host.post("x%2Fface_detection", {})):
+        assert answer.status_code == 404
+        assert answer.json()["status" if answer.json().get("status") else "error"]
+    assert host.post("helmet", {}).json() == {"status": 1, "error": "unregistered services"}
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"image": "__import__('os').system('touch {mark}')"}, "no base64"),
+        ({"image": ["eval(\"open('{mark}', 'w')\")"]}, "no base64"),
+        ({"image": ""}, "neither"),
+        ({}, "image of face_detection is missing"),
+        ({"bbox": [[1, 2, 3, 4]]}, "image of face_detection is missing"),
+        ({"image": 7}, "not int"),
+        ({"clip": [base64.b64encode(b"\xff\xd8\xff").decode()]}, "takes no picture 'clip'"),
+        ({"image": base64.b64encode(b"\xff\xd8\xff damaged").decode()}, "cannot be read as a picture"),
+    ],
+)
+def test_what_is_no_picture_is_told_and_never_evaluated(
+    host: VideoHost, tmp_path: Path, body: dict[str, Any], said: str
+) -> None:
+    mark = tmp_path / "was-evaluated"
+    answer = host.client.post(
+        "/service/face_detection", content=json.dumps(body).replace("{mark}", str(mark)),
+        headers={"content-type": "application/json"},
+    )  # fmt: skip
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["status"] == 1
+    assert said in answer.json()["error"]["message"]
+    assert not mark.exists()
+
+
+def test_raw_pictures_are_as_large_as_they_say(host: VideoHost) -> None:
+    for data, size in ((b"abc", "width=1;height=2"), (b"", "width=0;height=0"), (b"abc", "width=x;height=1")):
+        answer = host.call(Call("face_detection", pictures={"image": (Encoded(data, f"{RAW};{size}"),)}))
+        assert answer.status_code == 400, answer.text
+    answer = host.call(Call("face_detection", pictures={"image": (Encoded(b"GIF89a", "image/gif"),)}))
+    assert answer.status_code == 415
+
+
+def test_boxes_that_are_none_name_the_stage(host: VideoHost) -> None:
+    answer = host.call(Call("face_alignment", 0, {"bbox": "eval('1')"}, {"image": jpeg(clip("classroom-270p")[0])}))
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"].startswith("The stage face_alignment: The field bbox")
+
+
+def test_odd_texts_and_numbers_end_no_process(host: VideoHost) -> None:
+    asked(host, Call("face_alignment", 0, {"bbox": []}, {"image": jpeg(clip("classroom-270p")[0])}))
+    pids = host.client.get("/get_resource_info").json()["pids"]
+    for odd in (b'"\\ud800"', b"[[NaN, 1, 2, 3]]", b"[[1e999, 1, 2, 3]]", b'[["\\u0000"]]'):
+        body = b'{"bbox": ' + odd + b', "image": "' + base64.b64encode(jpeg(clip("classroom-270p")[0])[0].data) + b'"}'
+        answer = host.client.post("/service/face_alignment", content=body)
+        assert answer.status_code == 400, answer.text
+    assert host.client.get("/get_resource_info").json()["pids"] == pids
+
+
+def test_a_clip_comes_to_its_stage(host: VideoHost) -> None:
+    frames = clip("person-bicycle-car-270p")
+    found = asked(host, Call("motion", pictures={"clip": tuple(jpeg(frame)[0] for frame in frames[:5])}))
+    assert found["count_result"]["total"] == len(found["prob"]) == 4
+
+
+def test_browsers_and_strangers_show_the_secret(host: VideoHost) -> None:
+    body = {"image": ""}
+    for name in ("origin", "sec-fetch-site", "referer"):
+        refused = host.post("face_detection", body, **{name: "http://somewhere"})
+        assert refused.status_code == 401
+        assert refused.headers["www-authenticate"] == "Bearer"
+        assert refused.json()["status"] == 1
+        wrong = host.post("face_detection", body, **{name: "http://somewhere", "authorization": "Bearer wrong"})
+        assert wrong.status_code == 401
+        right = host.post("face_detection", body, **{name: "http://somewhere", "authorization": f"Bearer {SECRET}"})
+        assert right.status_code == 400
+
+
+def test_a_stage_that_raises_or_dies_or_hoards_harms_no_other(start: Callable[..., VideoHost]) -> None:
+    modes = ("raises", "dies", "crashes", "hoards", "no_json", "no_number", "prints", "well")
+    host = start(**{mode: {"mode": mode} for mode in modes})
+    for mode, status, said in (
+        ("raises", 500, "RuntimeError: the lens is dirty"),
+        ("dies", 502, "ended (code 7)"),
+        ("crashes", 502, "ended (signal 11)"),
+        ("hoards", 500, "more memory than it may use"),
+        ("no_json", 500, "no JSON"),
+        ("no_number", 500, "no JSON"),
+    ):
+        answer = host.post(mode, {})
+        assert answer.status_code == status, answer.text
+        assert answer.json()["error"]["message"].startswith(f"The stage {mode}: ")
+        assert said in answer.json()["error"]["message"]
+        assert host.post("prints", {}).json()["count_result"] == {"ok": 1}
+    assert len(host.client.get("/get_resource_info").json()["pids"]) == 1
+
+
+@pytest.mark.slow
+def test_one_that_hangs_is_ended_while_two_other_jobs_go_on(start: Callable[..., VideoHost]) -> None:
+    host = start(2, a__step={"mode": "hangs", "timeout_s": "2"}, step={"mode": "slow"})
+    hung: list[httpx.Response] = []
+    caller = threading.Thread(target=lambda: hung.append(host.post("step", {}, **{"x-job": "a"})))
+    caller.start()
+    counts: Counter[str] = Counter()
+    while caller.is_alive():
+        for job in ("b", "c"):
+            counts[job] += asked(host, Call("step", job=job))["count_result"]["ok"]
+    caller.join()
+    assert hung[0].status_code == 504
+    assert "The stage a/step: It has not answered within 2 s" in hung[0].json()["error"]["message"]
+    assert min(counts.values()) > 10
+    assert asked(host, Call("step", job="b"))["count_result"] == {"ok": 1}
+
+
+def test_a_stage_that_ends_one_process_after_the_other_rests(start: Callable[..., VideoHost]) -> None:
+    host = start(dies={"mode": "dies"}, well={"mode": "well"})
+    assert [host.post("dies", {}).status_code for _ in range(4)] == [502, 502, 502, 503]
+    refused = host.post("dies", {})
+    assert refused.json()["error"]["code"] == "STAGE_PAUSED"
+    assert refused.headers["retry-after"]
+    assert host.post("well", {}).status_code == 200
+
+
+def test_a_child_that_somebody_ended_is_replaced_unnoticed(start: Callable[..., VideoHost]) -> None:
+    host = start(well={"mode": "well"})
+    assert host.post("well", {}).status_code == 200
+    (pid,) = host.client.get("/get_resource_info").json()["pids"]
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    until(lambda: host.post("well", {}).status_code == 200)
+    assert host.client.get("/get_resource_info").json()["pids"] != [pid]
+
+
+def test_children_end_with_their_host(start: Callable[..., VideoHost]) -> None:
+    host = start(hangs={"mode": "hangs"}, well={"mode": "well"})
+    host.post("well", {})
+    pids = host.client.get("/get_resource_info").json()["pids"]
+    with pytest.raises(httpx.ReadTimeout):
+        host.client.post("/service/hangs", json={}, timeout=0.3)
+    host.process.send_signal(signal.SIGKILL)
+    host.process.wait()
+    until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
+
+
+@pytest.mark.slow
+def test_three_jobs_on_one_process_advance_evenly(start: Callable[..., VideoHost]) -> None:
+    """Each has always a call that waits; one asks twice as much at once, and gets no more for it."""
+    host = start(slow={"mode": "slow"})
+    counts: Counter[str] = Counter()
+    enough, lock = threading.Event(), threading.Lock()
+
+    def run(job: str) -> None:
+        with httpx.Client(base_url=host.url, timeout=30, trust_env=False) as client:
+            while not enough.is_set():
+                answer = client.post("/service/slow", json={}, headers={"x-job": job})
+                with lock:
+                    counts[job] += answer.status_code == 200
+                    if sum(counts.values()) >= 300:
+                        enough.set()
+
+    with ThreadPoolExecutor(8) as threads:
+        for job in ("a", "a", "a", "a", "b", "b", "c", "c"):
+            threads.submit(run, job)
+    assert max(counts.values()) <= 2 * min(counts.values()), counts
+
+
+@pytest.mark.slow
+def test_a_job_that_asks_faster_than_it_is_served_is_told(start: Callable[..., VideoHost]) -> None:
+    host = start(slower={"mode": "slower"}, well={"mode": "well"})
+    with ThreadPoolExecutor(10) as threads:
+        found = Counter(
+            answer.status_code for answer in threads.map(lambda _: host.post("slower", {}, **{"x-job": "a"}), range(10))
+        )
+    assert set(found) == {200, 429}
+    assert found[200] >= 4
+    assert found[429] >= 4
+
+
+def test_calls_whose_callers_have_gone_are_computed_by_nobody(start: Callable[..., VideoHost]) -> None:
+    host = start(hangs={"mode": "hangs", "timeout_s": "600"})
+
+    def gives_up(_: int) -> None:
+        with suppress(httpx.ReadTimeout):
+            httpx.post(f"{host.url}/service/hangs", json={}, headers={"x-job": "a"}, timeout=1, trust_env=False)
+
+    with ThreadPoolExecutor(4) as threads:
+        deque(threads.map(gives_up, range(4)))
+    until(lambda: host.client.get("/get_resource_info").json()["queue"] == 0)
+
+
+def test_a_kept_picture_is_the_same_for_the_next_stage(start: Callable[..., VideoHost], shared_data: Path) -> None:
+    host, frame = start(), clip("classroom-270p")[0]
+    first = asked(host, Call("hashes", pictures={"image": jpeg(frame)}, job="a", frame="1"))
+    kept = {"image": (Encoded(b"", KEPT),)}
+    assert asked(host, Call("hashes_too", pictures=kept, job="a", frame="1"))["label"] == first["label"]
+    for job, name in (("a", "2"), ("b", "1"), ("", "")):
+        answer = host.call(Call("hashes_too", pictures=kept, job=job, frame=name))
+        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "PICTURE_NOT_KEPT")
+    sent = asked(host, Call("hashes", pictures={"image": raw(frame)}))
+    assert sent["label"] == [hashlib.sha256(frame.tobytes()).hexdigest(), str(frame.shape)]
+
+
+def test_a_stage_beside_it_may_ask_before_the_picture_has_come(start: Callable[..., VideoHost]) -> None:
+    host, frame = start(), clip("classroom-270p")[0]
+    kept = Call("hashes_too", pictures={"image": (Encoded(b"", KEPT),)}, job="a", frame="1")
+    with ThreadPoolExecutor(1) as threads:
+        early = threads.submit(host.call, kept)
+        brought = asked(host, Call("hashes", pictures={"image": raw(frame)}, job="a", frame="1"))
+        assert early.result().json().get("label") == brought["label"]
+
+
+def test_h264_needs_fewer_bytes_and_begins_again_after_a_loss(start: Callable[..., VideoHost]) -> None:
+    host, stream = start(), Stream()
+    frames = clip("classroom-270p")[:20]
+    packets = [stream.packet(frame) for frame in frames]
+    assert sum(len(packet.data) for packet in packets) < 0.6 * sum(len(jpeg(frame)[0].data) for frame in frames)
+    for number, packet in enumerate(packets[:10]):
+        found = asked(host, Call("hashes", pictures={"image": (packet,)}, job="a", frame=str(number)))
+        assert found["label"][1] == str(frames[0].shape)
+    again = asked(host, Call("hashes_too", pictures={"image": (packets[9],)}, job="a", frame="9"))
+    assert again["label"] == found["label"]
+    for packet in (packets[11], packets[12]):  # the one before has been lost
+        answer = host.call(Call("hashes", pictures={"image": (packet,)}, job="a", frame="11"))
+        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "KEYFRAME_NEEDED")
+    fresh = stream.packet(frames[13], lost=stream.seq)
+    assert asked(host, Call("hashes", pictures={"image": (fresh,)}, job="a", frame="13"))
+    other = host.call(Call("hashes", pictures={"image": (packets[5],)}, job="b", frame="5"))
+    assert other.status_code == 409
+    damaged = host.call(Call("hashes", pictures={"image": (Encoded(b"none", "video/h264"),)}, job="c"))
+    assert damaged.status_code == 409
+
+
+def test_stages_come_and_go_while_it_runs(start: Callable[..., VideoHost]) -> None:
+    host = start(first={"mode": "well"})
+    assert host.post("first", {}).status_code == 200
+    pids = host.client.get("/get_resource_info").json()["pids"]
+    host.stages = {"second": Stage("second", "faulty", (), {"mode": "well"})}
+    host.write()
+    until(lambda: host.client.get("/get_service_list").json() == ["second"])
+    assert host.post("first", {}).status_code == 404
+    assert host.post("second", {}).status_code == 200
+    host.stages = {"second": Stage("second", "faulty", (), {"mode": "raises"})}
+    host.write()
+    until(lambda: host.post("second", {}).status_code == 500)
+    host.file.write_text("{")
+    until(lambda: "What is to be served stays as it is" in host.log.read_text())
+    assert host.post("second", {}).status_code == 500
+    assert host.client.get("/get_resource_info").json()["pids"] == pids
+
+
+class Agent:
+    """Takes what a host reports."""
+
+    def __init__(self) -> None:
+        self.heard: list[dict[str, Any]] = []
+        heard = self.heard
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                assert self.path == "/video/services/info"
+                heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(200)
+                self.send_header("Content-Length", "2")
+                self.end_headers()
+                self.wfile.write(b"{}")
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+@pytest.mark.slow
+def test_it_tells_its_agent_how_it_is_and_how_far_the_others_are(
+    start: Callable[..., VideoHost], tmp_path: Path
+) -> None:
+    other, agent = start(well={"mode": "well"}), Agent()
+    peers = (
+        StageHost("cloud-1", "cloud", "127.0.0.1", other.url, SECRET),
+        StageHost("gone", "cloud", "127.0.0.1", "http://127.0.0.1:9", SECRET),
+    )
+    host = VideoHost(tmp_path / "told", {"motion": stage_of("motion", "motion")[0]}, [], 2, agent.url, peers)
+    try:
+        until(lambda: any(said["detail"]["way"] for said in agent.heard))
+        detail = agent.heard[-1]["detail"]
+        assert detail["n_process"] == 2
+        assert detail["stages"] == {"motion": ""}
+        assert {"cpu_ratio", "mem_ratio", "queue"} <= detail.keys()
+        assert set(detail["way"]) == {"cloud-1"}
+        way = detail["way"]["cloud-1"]
+        assert way["up_mbps"] > 0
+        assert way["down_mbps"] > 0
+        assert way["at"].endswith("Z")
+    finally:
+        host.close()
+        agent.close()
+
+
+@pytest.mark.slow
+def test_a_converted_model_finds_what_the_original_finds(tmp_path: Path, shared_data: Path) -> None:
+    """The same stage with the ONNX and with the NEF that the host toolchain made of it."""
+
+    def samples(folder: Path) -> None:
+        for path in sorted((DATA / "images").glob("face_*.jpg")):
+            shutil.copy(path, folder)
+
+    original = MODELS / "face_rfb_320.onnx"
+    folder = work_folder(tmp_path, original, samples)
+    run_all(folder, Options.model_validate({"preprocess": {"scale": 1, "mean": [127], "std": [128]}}))
+    nef = folder / "out.nef"
+    cards = (card_of(original), card_of(nef, format=Format.NEF, toolchain="host"))
+    stages = {
+        name: Stage(name, "face_detection", ((card,),)) for name, card in zip(("onnx", "nef"), cards, strict=True)
+    }
+    host = VideoHost(tmp_path / "host", stages, [original, nef])
+    try:
+        hits = total = 0
+        for frame in clip("headpose-female-270p")[::4]:
+            one, other = (asked(host, Call(name, pictures={"image": raw(frame)}))["bbox"] for name in ("onnx", "nef"))
+            total += len(one) + len(other)
+            hits += 2 * sum(any(overlap(a, b) >= 0.5 for b in other) for a in one)
+        assert hits / total >= 0.95
+        runtimes = host.client.get("/get_resource_info").json()["stages"]
+        assert runtimes["nef"].endswith("host NEF")
+        assert sha256_of(nef)[:12] in {line["sha256"] for line in log_of(host, "Stage called")}
+    finally:
+        host.close()
+
+
+def overlap(a: list[float], b: list[float]) -> float:
+    width, height = (max(0.0, min(a[i + 2], b[i + 2]) - max(a[i], b[i])) for i in (0, 1))
+    areas = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (a, b))
+    return width * height / (areas - width * height)

@@ -1,0 +1,302 @@
+"""Users' video jobs on the real database and Redis: what is refused, what is kept, and what stays another's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app.accounts.model import Role
+from app.kit.errors import BadInput, BadRequest, Conflict, TooMany
+from app.video import store
+from app.video.errors import (
+    BadConstraint,
+    BadDag,
+    BadStage,
+    JobEnded,
+    NoPicture,
+    UnknownPolicy,
+    VideoJobNotFound,
+    VideoNotFound,
+)
+from app.video.model.job import JOBS, Ending, JobState, Mode
+from app.video.service import Submission
+from app.wiring import Parts
+from tests.finished_videos import dag, ended_video, running_video, waiting_video
+from tests.integration.video_nodes import USER, Scene
+
+
+@pytest.fixture
+def scene(parts: Parts) -> Scene:
+    return Scene(parts)
+
+
+def types(scene: Scene, uid: str) -> list[str]:
+    return [event.type for event in scene.jobs.events(USER, uid)]
+
+
+def test_a_job_gets_a_number_that_none_ever_had(scene: Scene, parts: Parts) -> None:
+    first, second = scene.submit(), scene.submit(node="192.168.56.102:7000")
+    assert (first.uid, second.uid) == ("GLOBAL_ID_1.SUB_ID_1", "GLOBAL_ID_2.SUB_ID_1")
+    assert first.node == second.node == "edge0"
+    assert first.state is JobState.UNSCHED
+    assert first.policy == "profile"
+    assert first.secret and first.secret != second.secret
+    assert [stage.name for stage in first.stages] == ["face_detection", "face_alignment"]
+    assert len(first.stages[0].variants) == 3
+    assert scene.kicked[-2:] == [second.uid, ""]
+    for uid in (first.uid, second.uid):
+        scene.jobs.cancel(USER, uid, now=scene.now)
+        scene.jobs.delete(USER, uid)
+    assert scene.submit().uid == "GLOBAL_ID_3.SUB_ID_1"
+
+
+def test_a_number_that_somebody_brings_is_taken_as_it_is_and_given_to_nobody_else(scene: Scene) -> None:
+    assert scene.submit(uid="GLOBAL_ID_1.SUB_ID_2").uid == "GLOBAL_ID_1.SUB_ID_2"
+    assert scene.submit(uid="GLOBAL_ID_7.SUB_ID_1").uid == "GLOBAL_ID_7.SUB_ID_1"
+    with pytest.raises(Conflict):
+        scene.submit(uid="GLOBAL_ID_7.SUB_ID_1")
+    with pytest.raises(Conflict):
+        wanted = Submission("edge0", "1", dag(), uid="GLOBAL_ID_7.SUB_ID_2")
+        scene.jobs.submit("mallory", wanted, now=scene.now)
+    assert scene.submit(uid="GLOBAL_ID_7.SUB_ID_2").uid == "GLOBAL_ID_7.SUB_ID_2", "another part of one's own"
+    for uid in ("GLOBAL_ID_7.SUB_ID_1", "GLOBAL_ID_7.SUB_ID_2"):
+        scene.jobs.cancel(USER, uid, now=scene.now)
+        scene.jobs.delete(USER, uid)
+    with pytest.raises(Conflict):  # what is still said of the one before would be taken for this one's
+        scene.submit(uid="GLOBAL_ID_7.SUB_ID_1")
+    made = [scene.submit().uid for _ in range(3)]
+    assert len({*made, "GLOBAL_ID_1.SUB_ID_1", "GLOBAL_ID_7.SUB_ID_1"}) == 5
+
+
+@pytest.mark.parametrize("uid", ["7", "GLOBAL_ID_0.SUB_ID_1", "GLOBAL_ID_1.SUB_ID", "GLOBAL_ID_1.SUB_ID_1\n", "../x"])
+def test_a_number_of_another_form_is_refused(scene: Scene, uid: str) -> None:
+    with pytest.raises(BadRequest, match="unique_job_id"):
+        scene.submit(uid=uid)
+    assert scene.jobs.count(USER) == 0
+
+
+def changed(**fields: Any) -> dict[str, Any]:
+    return {**dag(), **fields}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "error", "said"),
+    [
+        ({"node": "nowhere"}, VideoNotFound, "nowhere"),
+        ({"node": "edge1"}, VideoNotFound, "edge1"),
+        ({"video_id": "9"}, VideoNotFound, "9"),
+        ({"policy": "none such"}, UnknownPolicy, "none such"),
+        ({"constraint": {"delay": "fast"}}, BadConstraint, "delay"),
+        ({"dag": changed(generator="Nothing")}, BadDag, "Nothing"),
+        ({"dag": changed(flow=["SingleFrameGenerator", "face_detection", "nose"])}, BadDag, "nose|face_alignment"),
+        ({"dag": changed(stages={"face_detection": {"kind": "no kind", "models": [["m"]]}})}, BadRequest, "kind"),
+        (
+            {"dag": changed(stages={"face_detection": {"kind": "face_detection", "models": [["no model"]]}})},
+            BadStage, "no model",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_run_is_refused_and_nothing_is_kept(
+    scene: Scene, wanted: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        scene.submit(**wanted)
+    assert scene.jobs.count(USER) == 0
+    assert scene.uids() == [""]
+
+
+def test_inputs_of_another_type_are_refused(scene: Scene) -> None:
+    wrong = dag()
+    wrong["input"]["face_alignment"]["bbox"] = "face_detection.prob"
+    with pytest.raises(BadDag, match="bbox"):
+        scene.submit(dag=wrong)
+
+
+def test_no_more_than_so_many_of_a_user_run_at_once(scene: Scene) -> None:
+    scene.jobs.max_per_user = 2
+    first = scene.submit()
+    scene.submit()
+    with pytest.raises(TooMany, match="2 video jobs"):
+        scene.submit()
+    scene.jobs.cancel(USER, first.uid, now=scene.now)
+    scene.submit()
+    assert scene.jobs.count(USER) == 2
+    scene.jobs.cancel_all(USER, now=scene.now)
+    assert scene.jobs.count(USER) == 0
+
+
+def test_a_job_of_another_user_is_none(scene: Scene, parts: Parts) -> None:
+    parts.accounts.users.create("mallory", Role.USER, by="test")
+    job, jobs = scene.submit(), scene.jobs
+    verbs: list[Callable[[], object]] = [
+        lambda: jobs.get("mallory", job.uid),
+        lambda: jobs.constrain("mallory", job.uid, {"delay": 1}, now=scene.now),
+        lambda: jobs.choose("mallory", job.uid, "fixed", now=scene.now),
+        lambda: jobs.cancel("mallory", job.uid, now=scene.now),
+        lambda: jobs.delete("mallory", job.uid),
+        lambda: jobs.events("mallory", job.uid),
+        lambda: jobs.decisions("mallory", job.uid),
+        lambda: scene.video.pictures.live("mallory", job.uid, now=scene.now),
+        lambda: scene.video.pictures.snapshot("mallory", job.uid),
+        lambda: scene.planning.give("mallory", job.uid, {}, {}, now=scene.now),
+        lambda: scene.planning.ask({"job_uid": job.uid}, user="mallory", now=scene.now),  # type: ignore[typeddict-item]
+    ]
+    for verb in verbs:
+        with pytest.raises(VideoJobNotFound):
+            verb()
+    assert jobs.page("mallory") == ([], None)
+    assert jobs.count("mallory") == 0
+    assert jobs.get(USER, job.uid).state is JobState.UNSCHED
+
+
+@pytest.mark.parametrize("uid", ["", "GLOBAL_ID_99.SUB_ID_1", "a\0b", "x" * 500])
+def test_there_is_no_job_of_a_strange_name(scene: Scene, uid: str) -> None:
+    with pytest.raises(VideoJobNotFound):
+        scene.jobs.get(USER, uid)
+
+
+def test_a_list_is_read_page_by_page_newest_first(scene: Scene) -> None:
+    made = []
+    for _ in range(5):
+        scene.later(1)
+        made.append(scene.submit().uid)
+    seen, cursor = [], None
+    while True:
+        found, cursor = scene.jobs.page(USER, cursor=cursor, limit=2)
+        seen += [job.uid for job in found]
+        if cursor is None:
+            break
+    assert seen == made[::-1]
+    scene.jobs.cancel(USER, made[0], now=scene.now)
+    assert [job.uid for job in scene.jobs.page(USER, state=JobState.DONE)[0]] == [made[0]]
+    assert [job.uid for job in scene.jobs.page(USER, text="global_id_3")[0]] == [made[2]]
+    assert len(scene.jobs.page(USER, text="EDGE0")[0]) == 5
+    assert scene.jobs.page(USER, text="%")[0] == []
+    assert scene.jobs.page(USER, text="a\0b")[0] == []
+    with pytest.raises(BadInput):
+        scene.jobs.page(USER, cursor="none")
+
+
+def test_a_constraint_and_a_policy_are_changed_and_the_next_plan_is_asked_for_at_once(scene: Scene) -> None:
+    job = scene.running()
+    scene.sent.clear()
+    given = {"delay": [0.1, 0.3], "acc_level": 4}
+    after = scene.jobs.constrain(USER, job.uid, given, now=scene.now)
+    assert (after.constraint.lo, after.constraint.hi, after.constraint.quality) == (0.1, 0.3, 0.9)
+    assert after.constraint.to_json() == given
+    assert scene.jobs.choose(USER, job.uid, "edge_only", now=scene.now).policy == "edge_only"
+    assert scene.sent == [(job.uid, "constraint"), (job.uid, "policy")]
+    assert scene.job(job.uid).memory == {}, "another policy does not get what the last one kept"
+    with pytest.raises(UnknownPolicy):
+        scene.jobs.choose(USER, job.uid, "os:system", now=scene.now)
+    with pytest.raises(BadConstraint):
+        scene.jobs.constrain(USER, job.uid, {"delay": True}, now=scene.now)
+    assert types(scene, job.uid)[-2:] == ["Constraint", "Policy"]
+    scene.settle()
+    assert scene.content(job.uid)["constraint"] == given
+
+
+def test_one_that_is_cancelled_ends_and_stays_as_it_is(scene: Scene) -> None:
+    job = scene.running()
+    ended = scene.jobs.cancel(USER, job.uid, now=scene.now)
+    assert (ended.state, ended.ending) == (JobState.DONE, Ending.CANCELLED)
+    assert ended.ended_at
+    assert scene.jobs.cancel(USER, job.uid, now=scene.later(5)) == ended
+    assert types(scene, job.uid)[-1] == "DONE"
+    for change in (
+        lambda: scene.jobs.constrain(USER, job.uid, {}, now=scene.now),
+        lambda: scene.jobs.choose(USER, job.uid, "fixed", now=scene.now),
+        lambda: scene.planning.give(USER, job.uid, {}, {}, now=scene.now),
+    ):  # fmt: skip
+        with pytest.raises((JobEnded, BadRequest)):
+            change()
+    scene.settle()
+    assert scene.orders(JOBS, job.uid) == []
+
+
+def test_whatever_is_kept_of_a_job_goes_with_it(scene: Scene, parts: Parts) -> None:
+    job = running_video(scene.video)
+    with pytest.raises(Conflict, match="has not ended"):
+        scene.jobs.delete(USER, job.uid)
+    scene.video.pictures.put_snapshot("edge0", job.uid, b"\xff\xd8\xff picture \xff\xd9")
+    assert scene.reports.series(job.uid)
+    scene.jobs.cancel(USER, job.uid, now=scene.now)
+    scene.jobs.delete(USER, job.uid)
+    with pytest.raises(VideoJobNotFound):
+        scene.jobs.get(USER, job.uid)
+    assert scene.reports.series(job.uid) == []
+    assert list(parts.objects.list("video/")) == []
+    with parts.database.read() as on:
+        assert store.events_of(on, job.uid) == []
+        assert store.decisions_of(on, job.uid, 10) == []
+
+
+def test_jobs_that_ended_long_ago_are_forgotten(scene: Scene) -> None:
+    old = scene.submit()
+    scene.jobs.cancel(USER, old.uid, now=scene.now)
+    scene.later(scene.controller.keep_days * 86400)
+    young, going = scene.submit(), scene.submit()
+    scene.jobs.cancel(USER, young.uid, now=scene.now)
+    scene.controller.forget_old(scene.later(60))
+    assert scene.uids() == ["", going.uid, young.uid] or scene.uids() == ["", young.uid, going.uid]
+
+
+def test_pictures_are_taken_of_the_node_that_runs_the_job_and_are_whole(scene: Scene) -> None:
+    job, pictures = scene.running(), scene.video.pictures
+    with pytest.raises(NoPicture):
+        pictures.snapshot(USER, job.uid)
+    for number in range(2):
+        pictures.put_snapshot("edge0", job.uid, b"\xff\xd8\xff %d \xff\xd9" % number)
+    assert pictures.snapshot(USER, job.uid) == b"\xff\xd8\xff 1 \xff\xd9"
+    with pytest.raises(VideoJobNotFound):
+        pictures.put_snapshot("cloud0", job.uid, b"\xff\xd8\xff \xff\xd9")
+    for bad in (b"", b"<svg/>", b"\xff\xd8\xff cut off"):
+        with pytest.raises(BadRequest):
+            pictures.put_snapshot("edge0", job.uid, bad)
+
+
+def test_a_picture_that_comes_while_its_job_is_deleted_does_not_outlive_it(
+    scene: Scene, parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, put = scene.running(), parts.objects.put
+
+    def slow(*given: Any, **named: Any) -> Any:
+        scene.jobs.cancel(USER, job.uid, now=scene.now)
+        scene.jobs.delete(USER, job.uid)
+        return put(*given, **named)
+
+    monkeypatch.setattr(parts.objects, "put", slow)
+    with pytest.raises(VideoJobNotFound):
+        scene.video.pictures.put_snapshot("edge0", job.uid, b"\xff\xd8\xff \xff\xd9")
+    assert list(parts.objects.list("video/")) == []
+    scene.report()
+    assert scene.orders(JOBS, job.uid) == []
+
+
+def test_the_live_picture_is_where_the_runner_is_while_it_is_there(scene: Scene) -> None:
+    job, pictures = scene.running(), scene.video.pictures
+    scene.settle()
+    live = pictures.live(USER, job.uid, now=scene.now)
+    assert live is not None
+    assert (live.url, live.secret) == (f"http://192.168.56.102:5101/user/video/{job.uid}", job.secret)
+    assert pictures.live(USER, job.uid, now=scene.later(31)) is None
+    scene.report()
+    assert pictures.live(USER, job.uid, now=scene.now) is not None
+    scene.jobs.cancel(USER, job.uid, now=scene.now)
+    assert pictures.live(USER, job.uid, now=scene.now) is None
+
+
+def test_videos_for_tests_are_as_the_services_leave_them(scene: Scene) -> None:
+    running, waiting, ended = running_video(scene.video), waiting_video(scene.video), ended_video(scene.video)
+    assert running.state is JobState.EXEC
+    assert running.plan is not None
+    assert len(running.results) == 10
+    assert waiting.state is JobState.UNSCHED
+    assert (ended.state, ended.ending) == (JobState.DONE, Ending.FINISHED)
+    assert scene.submit(mode=Mode.PROFILE).mode is Mode.PROFILE
+    assert len(scene.jobs.decisions(USER, running.uid)) == 3
+    assert scene.jobs.decisions(USER, running.uid)[0].outcome == "late"
+    assert len(scene.reports.series(running.uid)) == 30
+    assert len(scene.reports.measurements(node="edge0")) == 12

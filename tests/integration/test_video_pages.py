@@ -1,0 +1,617 @@
+"""The pages of video as a browser without scripts uses them, and the fragments that scripts ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import json
+import re
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from app.kit.auth import Caller
+from app.kit.clock import now
+from app.kit.events import NudgeHub
+from app.kit.languages import catalogue
+from app.settings import Settings
+from app.video import store
+from app.video.errors import VideoJobNotFound
+from app.video.model.job import JobState, Mode, RestartPolicy, VideoJob
+from app.video.pages.watching import frames
+from app.video.scheduling.registry import policies
+from app.wiring import Parts
+from tests.finished_videos import EDGE, dag, ended_video, running_video, video_nodes, waiting_video
+from tests.integration.people import OURS, Within, within
+
+USER = "local"
+HTMX = {**OURS, "HX-Request": "true"}
+FORM = {
+    "way": "form", "video": f"{EDGE}/1", "generator": "SingleFrameGenerator", "stages": "face_detection,face_alignment",
+    "delay_hi": "0.4", "delay_lo": "0.1", "acc_level": "2", "policy": "stepwise", "restart_policy": "eos",
+    "realtime": "on", "mode": "run",
+}  # fmt: skip
+HX_GET = re.compile(r'hx-get="([^"]+)"')
+
+
+class Browser:
+    def __init__(self, web: Within) -> None:
+        self.web = web
+        self.parts: Parts = web.app.state.parts
+        self.video = self.parts.video
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        return self.web.get(path, **options)
+
+    def send(self, path: str, fields: dict[str, str], headers: dict[str, str] = OURS) -> httpx.Response:
+        return self.web.post(path, data=fields, headers=headers)
+
+    def running(self, **facts: Any) -> VideoJob:
+        return running_video(self.video, USER, now=now(), **facts)
+
+    def waiting(self) -> VideoJob:
+        return waiting_video(self.video, USER, now=now())
+
+    def become(self, user: str, *, is_admin: bool = False) -> None:
+        caller = Caller(user, is_admin=is_admin)
+        self.web.app.state.doorkeeper = SimpleNamespace(caller=lambda _: caller)
+
+
+@pytest.fixture
+def browser(settings: Settings) -> Iterator[Browser]:
+    with within(settings) as web:
+        yield Browser(web)
+
+
+def text_of(page: str) -> str:
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+def values_of(page: str) -> dict[str, str]:
+    """What the fields of a page hold, of selects what is selected."""
+    found = dict(re.findall(r'<input[^>]*? name="([^"]+)" value="([^"]*)"', page))
+    for name, inner in re.findall(r'<select[^>]*? name="([^"]+)"[^>]*>(.*?)</select>', page, re.S):
+        chosen = re.search(r'<option(?: value="([^"]*)")? selected>([^<]*)', inner)
+        found[name] = (chosen[1] if chosen[1] is not None else chosen[2]) if chosen else ""
+    chosen_policy = re.search(r'name="policy" value="([^"]+)" checked', page)
+    found["policy"] = chosen_policy[1] if chosen_policy else ""
+    return {name: html.unescape(value) for name, value in found.items()}
+
+
+def body_of(page: str) -> Any:
+    shown = re.search(r'aria-labelledby="preview-title">([^<]+)</pre>', page)
+    assert shown
+    return json.loads(html.unescape(shown[1]))
+
+
+# the list
+
+
+def test_where_there_is_no_job_the_list_says_what_to_do(browser: Browser) -> None:
+    shown = text_of(browser.get("/ui/video").text)
+    assert "No video job yet" in shown and "--video" in shown and "Add stages" in shown
+
+
+def test_the_list_says_of_each_job_how_it_does(browser: Browser) -> None:
+    job = browser.running()
+    page = browser.get("/ui/video").text
+    shown = text_of(page)
+    for text in (
+        job.uid,
+        "edge0 · video 1",
+        "Running",
+        "face_detection → face_alignment",
+        "profile · Edge 1 / Cloud 1",
+    ):
+        assert text in shown
+    assert "230 ms" in shown and "800 ms" in shown and "5.8" in shown
+    assert f'src="/ui/video/{job.uid}/snapshot?at=' in page
+
+
+def test_the_list_is_filtered_by_state_and_text(browser: Browser) -> None:
+    running, waiting = browser.running(), browser.waiting()
+    only = browser.get("/ui/video?state=EXEC").text
+    assert running.uid in only and waiting.uid not in only
+    named = browser.get(f"/ui/video?q={waiting.uid}").text
+    assert waiting.uid in named and running.uid not in named
+    assert "No video job matches" in browser.get("/ui/video?q=no-such").text
+    assert browser.get("/ui/video?state=NONE").status_code == 422
+
+
+def test_the_list_goes_on_over_pages(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.video.pages.listing.PAGE_JOBS", 2)
+    uids = [browser.waiting().uid for _ in range(3)]
+    first = browser.get("/ui/video").text
+    older = re.search(r'rel="next" href="([^"]+)"', first)
+    assert older
+    second = browser.get(html.unescape(older[1])).text
+    assert (first.count("video-row-"), second.count("video-row-")) == (2, 1)
+    assert all((f"video-row-{uid}" in first) != (f"video-row-{uid}" in second) for uid in uids)
+    assert "Newest" in text_of(second)
+
+
+def test_the_fragment_of_the_list_is_sent_only_when_something_changed(browser: Browser) -> None:
+    job = browser.running()
+    address = HX_GET.search(browser.get("/ui/video").text)
+    assert address
+    assert browser.get(html.unescape(address[1])).status_code == 204
+    browser.video.jobs.choose(USER, job.uid, "fixed", now=now())
+    assert "fixed" in browser.get(html.unescape(address[1])).text
+
+
+# a job
+
+
+def test_the_page_of_a_job_shows_plan_figures_decisions_and_events(browser: Browser) -> None:
+    job = browser.running()
+    page = browser.get(f"/ui/video/{job.uid}").text
+    shown = text_of(page)
+    for text in (
+        "Running", "live", "480p", "of 4 frames one is processed, 2 are tracked, 1 are skipped", "230 ms", "310 ms",
+        "97.0 %", "face_rfb_640", "192.168.56.102", "Time by stage", "110 ms + 2.0 ms + 8.0 ms", "policy too slow",
+        "the first plan", "The policy took longer than 1 s.", "The source has 24 frames a second.",
+    ):  # fmt: skip
+        assert text in shown, text
+    assert page.count('class="plot"') == 3 and 'class="plot-line line-hi"' in page
+    assert f'src="/user/video/{job.uid}"' in page and 'class="counts"' in page
+
+
+def test_what_does_not_run_in_the_cloud_is_called_edge(browser: Browser) -> None:
+    job = browser.running()
+    page = browser.get(f"/ui/video/{job.uid}").text
+    rows = re.findall(r"<tr><td data-label=\"Stage\">.*?</tr>", page, re.S)
+    assert ["Edge" in row for row in rows] == [True, False] and ["Cloud" in row for row in rows] == [False, True]
+    assert 'class="dag-box box-stage in-cloud"' in page and "is-far" in page
+
+
+def test_a_job_without_a_plan_says_so(browser: Browser) -> None:
+    shown = text_of(browser.get(f"/ui/video/{browser.waiting().uid}").text)
+    assert "Waiting for a plan" in shown and "There is no plan yet." in shown and "Nothing was reported yet." in shown
+
+
+def test_an_ended_job_says_how_and_asks_no_more(browser: Browser) -> None:
+    job = ended_video(browser.video, USER, now=now())
+    page = browser.get(f"/ui/video/{job.uid}").text
+    assert "Finished" in page and "The video came to its end." in page and "snapshot every" not in page
+    assert "video-sse" not in page and "hx-trigger" not in page.split('id="video-controls"')[0]
+    assert "Delete…" in text_of(page) and "Cancel…" not in text_of(page)
+    assert browser.get(f"/ui/video/{job.uid}/events").status_code == 204
+
+
+def test_the_fragment_of_a_job_is_sent_only_when_something_changed(browser: Browser) -> None:
+    job = browser.running()
+    address = HX_GET.search(browser.get(f"/ui/video/{job.uid}").text)
+    assert address and address[1].startswith(f"/ui/video/{job.uid}/live?seen=")
+    first = browser.get(f"/ui/video/{job.uid}/live")
+    seen = re.search(r"seen=(\w+)", first.text)
+    assert seen and first.status_code == 200
+    browser.video.jobs.cancel(USER, job.uid, now=now())
+    again = browser.get(f"/ui/video/{job.uid}/live?seen={seen[1]}")
+    assert again.status_code == 200 and "Cancelled" in again.text
+    settled = re.search(r"hx-get", again.text)
+    assert settled is None
+
+
+def test_a_job_that_is_gone_has_its_page_read_anew(browser: Browser) -> None:
+    assert browser.get("/ui/video/GLOBAL_ID_9.SUB_ID_1/live").headers["hx-refresh"] == "true"
+    assert browser.get("/ui/video/GLOBAL_ID_9.SUB_ID_1").status_code == 404
+
+
+def test_another_user_sees_nothing_of_a_job(browser: Browser) -> None:
+    job = browser.running()
+    browser.become("other")
+    assert job.uid not in browser.get("/ui/video").text
+    for path in ("", "/snapshot", "/events", "/what-if", "/cancel", "/delete"):
+        assert browser.get(f"/ui/video/{job.uid}{path}").status_code == 404, path
+    for path in ("/cancel", "/delete", "/constraint", "/policy"):
+        fields = {"delay_hi": "1", "acc_level": "0", "policy": "fixed"}
+        assert browser.send(f"/ui/video/{job.uid}{path}", fields).status_code == 404, path
+    assert browser.video.jobs.get(USER, job.uid).state is JobState.EXEC
+
+
+def test_a_snapshot_is_a_jpeg_and_a_blank_picture_before_there_is_one(browser: Browser) -> None:
+    job = browser.running()
+    blank = browser.get(f"/ui/video/{job.uid}/snapshot")
+    assert blank.headers["content-type"] == "image/svg+xml" and "sandbox" in blank.headers["content-security-policy"]
+    browser.video.pictures.put_snapshot(EDGE, job.uid, b"\xff\xd8\xff\xe0" + bytes(40) + b"\xff\xd9")
+    assert browser.get(f"/ui/video/{job.uid}/snapshot").headers["content-type"] == "image/jpeg"
+
+
+def test_a_stream_says_that_something_changed_and_ends_with_the_process() -> None:
+    async def heard() -> list[bytes]:
+        hub, found = NudgeHub("redis://nowhere"), []
+        stream = frames(hub, "video:x", gap_s=0)
+        waiting = asyncio.ensure_future(anext(stream))
+        while not hub.viewers:
+            await asyncio.sleep(0)
+        hub._raise("video:x")
+        found.append(await waiting)
+        ending = asyncio.ensure_future(anext(stream, b"end"))
+        while not hub.viewers:
+            await asyncio.sleep(0)
+        hub.set()
+        found.append(await ending)
+        return found
+
+    changed, end = asyncio.run(heard())
+    assert b"event: changed" in changed and end == b"end"
+
+
+# what can be changed
+
+
+def test_a_constraint_is_set_by_a_plain_form(browser: Browser) -> None:
+    job = browser.running()
+    fields = {"delay_hi": "0.3", "delay_lo": "", "acc_level": "4"}
+    answer = browser.send(f"/ui/video/{job.uid}/constraint", fields)
+    assert answer.status_code == 303 and answer.headers["location"].endswith("?note=constrained")
+    wanted = browser.video.jobs.get(USER, job.uid).constraint
+    assert (wanted.lo, wanted.hi, wanted.quality) == (-1, 0.3, 0.9)
+
+
+def test_a_constraint_is_set_in_place_where_scripts_run(browser: Browser) -> None:
+    job = browser.running()
+    fields = {"delay_hi": "0.5", "delay_lo": "0.2", "acc_level": "1"}
+    answer = browser.send(f"/ui/video/{job.uid}/constraint", fields, HTMX)
+    assert answer.status_code == 200 and "In force with the next plan" in answer.text
+    assert {"delay_hi": "0.5", "delay_lo": "0.2", "acc_level": "1"}.items() <= values_of(answer.text).items()
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"delay_hi": "soon", "acc_level": "1"}, "Seconds, as 0.3."),
+        ({"delay_hi": "nan", "acc_level": "1"}, "Seconds, as 0.3."),
+        ({"delay_hi": "0.3", "delay_lo": "0.4", "acc_level": "1"}, "This must be less than the longest."),
+        ({"delay_hi": "0.3", "acc_level": "9"}, "A level from 0 to 5."),
+    ],
+)
+def test_a_wrong_constraint_is_said_at_its_field_and_keeps_what_was_typed(
+    browser: Browser, fields: dict[str, str], said: str
+) -> None:
+    job = browser.running()
+    for headers in (OURS, HTMX):
+        answer = browser.send(f"/ui/video/{job.uid}/constraint", fields, headers)
+        assert said in answer.text and 'aria-invalid="true"' in answer.text
+        assert values_of(answer.text)["delay_hi"] == fields["delay_hi"]
+    assert browser.video.jobs.get(USER, job.uid).constraint == job.constraint
+
+
+def test_the_policy_is_swapped_while_the_job_runs(browser: Browser) -> None:
+    job = browser.running()
+    assert browser.send(f"/ui/video/{job.uid}/policy", {"policy": "cloud_only"}).status_code == 303
+    assert browser.video.jobs.get(USER, job.uid).policy == "cloud_only"
+    unknown = browser.send(f"/ui/video/{job.uid}/policy", {"policy": "best"})
+    assert unknown.status_code == 400 and "best" in text_of(unknown.text)
+    assert browser.video.jobs.get(USER, job.uid).policy == "cloud_only"
+
+
+def test_a_job_is_cancelled_and_deleted_after_a_question(browser: Browser) -> None:
+    job = browser.running()
+    assert "Cancel this video job?" in browser.get(f"/ui/video/{job.uid}/cancel").text
+    early = browser.send(f"/ui/video/{job.uid}/delete", {})
+    assert early.status_code == 409 and 'role="alert"' in early.text
+    assert browser.send(f"/ui/video/{job.uid}/cancel", {}).status_code == 303
+    assert browser.video.jobs.get(USER, job.uid).state is JobState.DONE
+    assert "Delete this video job?" in browser.get(f"/ui/video/{job.uid}/delete").text
+    assert browser.send(f"/ui/video/{job.uid}/delete", {}).headers["location"] == "/ui/video?note=deleted"
+    with pytest.raises(VideoJobNotFound):
+        browser.video.jobs.get(USER, job.uid)
+
+
+# a new one
+
+
+def test_a_job_is_built_stage_by_stage_without_scripts(browser: Browser) -> None:
+    job = browser.running()
+    page = browser.get("/ui/video/new?node=edge0&video=1").text
+    for stage in ("face_detection", "face_alignment"):
+        fields = {**values_of(page), "realtime": "on", "action": f"add:{stage}"}
+        answer = browser.send("/ui/video/new", fields)
+        assert answer.status_code == 200
+        page = answer.text
+    assert body_of(page)["dag"] == dag()
+    made = browser.send("/ui/video/new", {**values_of(page), "realtime": "on", "action": "submit"})
+    assert made.status_code == 303, text_of(made.text)
+    uid = made.headers["location"].removeprefix("/ui/video/").partition("?")[0]
+    found = browser.video.jobs.get(USER, uid)
+    assert uid != job.uid and found.dag.to_json() == dag() and (found.node, found.video_id) == (EDGE, "1")
+
+
+def test_all_that_the_form_says_is_submitted(browser: Browser) -> None:
+    browser.running()
+    made = browser.send("/ui/video/new", {**FORM, "action": "submit"})
+    assert made.status_code == 303, text_of(made.text)
+    found = browser.video.jobs.get(USER, made.headers["location"].split("/")[-1].partition("?")[0])
+    assert (found.policy, found.restart_policy, found.realtime) == ("stepwise", RestartPolicy.EOS, True)
+    assert (found.constraint.lo, found.constraint.hi, found.constraint.quality) == (0.1, 0.4, 0.7)
+    no_realtime = browser.send("/ui/video/new", {k: v for k, v in FORM.items() if k != "realtime"})
+    assert not browser.video.jobs.get(USER, no_realtime.headers["location"].split("/")[-1].split("?")[0]).realtime
+
+
+def test_stages_change_places_and_are_taken_out(browser: Browser) -> None:
+    browser.running()
+    for action, stages in (
+        ("up:face_alignment", "face_alignment,face_detection"),
+        ("remove:face_detection", "face_alignment"),
+    ):
+        page = browser.send("/ui/video/new", {**FORM, "action": action}).text
+        assert values_of(page)["stages"] == stages
+
+
+def test_an_input_that_nothing_gives_is_said_at_its_field(browser: Browser) -> None:
+    browser.running()
+    answer = browser.send("/ui/video/new", {**FORM, "stages": "face_alignment", "action": "submit"})
+    assert answer.status_code == 422
+    assert 'id="wire-face_alignment-bbox-problem"' in answer.text and "gives boxes" in text_of(answer.text)
+    assert values_of(answer.text)["delay_hi"] == "0.4"
+    assert len(browser.video.jobs.page(USER)[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"video": ""}, "This is needed."),
+        ({"video": "edge0/7"}, "7"),
+        ({"stages": ""}, "A job needs a stage at least."),
+        ({"stages": "no_such"}, "There is no stage no_such."),
+        ({"policy": "best"}, "best"),
+        ({"delay_hi": "-1"}, "Seconds, as 0.3."),
+    ],
+)
+def test_a_wrong_field_keeps_all_others_as_they_were(browser: Browser, change: dict[str, str], said: str) -> None:
+    browser.running()
+    sent = {**FORM, **change, "action": "submit"}
+    answer = browser.send("/ui/video/new", sent)
+    assert 400 <= answer.status_code < 500 and "Nothing was submitted yet." in answer.text
+    assert said in text_of(answer.text)
+    kept = values_of(answer.text)
+    assert {name: kept[name] for name in FORM if name != "realtime"} == {n: sent[n] for n in FORM if n != "realtime"}
+    assert len(browser.video.jobs.page(USER)[0]) == 1
+
+
+def test_an_input_may_be_chosen_or_left_empty(browser: Browser) -> None:
+    browser.running()
+    chosen = {"in.face_alignment.prob": "-", "in.Render.image": "SingleFrameGenerator.image"}
+    body = body_of(browser.send("/ui/video/new", {**FORM, **chosen, "action": "preview"}).text)
+    assert "prob" not in body["dag"]["input"]["face_alignment"]
+    assert body["dag"]["input"]["Render"]["image"] == "SingleFrameGenerator.image"
+
+
+def test_the_preview_follows_the_form(browser: Browser) -> None:
+    browser.running()
+    answer = browser.send("/ui/video/new/preview", {**FORM, "delay_hi": "0.9"}, HTMX)
+    assert body_of(answer.text)["user_constraint"] == {"delay": [0.1, 0.9], "acc_level": 2}
+
+
+def test_a_job_is_written_as_json_too(browser: Browser) -> None:
+    browser.running()
+    page = browser.send("/ui/video/new", {**FORM, "action": "way:json"}).text
+    text = re.search(r'<textarea id="text"[^>]*>\n(.*?)</textarea>', page, re.S)
+    assert text
+    body = html.unescape(text[1])
+    assert json.loads(body)["dag"] == dag()
+    back = browser.send("/ui/video/new", {"way": "json", "text": body, "action": "way:form"}).text
+    assert values_of(back)["stages"] == FORM["stages"]
+    made = browser.send("/ui/video/new", {"way": "json", "text": body, "action": "submit"})
+    assert made.status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "Line 1, column 2"),
+        ("[]", "A job is a JSON object"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"node_addr": "edge0"}', "video_id: this is needed."),
+        ('{"node_addr": "edge0", "video_id": 1, "dag": {}, "speed": 1}', "speed: there is no such field"),
+        ('{"node_addr": "edge0", "video_id": 1, "dag": {"flow": []}}', "dag"),
+        ('{"node_addr": "edge0", "video_id": 1, "dag": {"flow": []}, "restart_policy": "x"}', "restart_policy: one of"),
+        ('{"node_addr": "edge0", "video_id": 1, "dag": {"flow": []}, "realtime": "yes"}', "realtime: true or false"),
+    ],
+)
+def test_json_that_is_no_job_is_said_below_it_and_kept(browser: Browser, text: str, said: str) -> None:
+    browser.running()
+    answer = browser.send("/ui/video/new", {"way": "json", "text": text, "action": "submit"})
+    assert 400 <= answer.status_code < 500
+    assert said in html.unescape(answer.text) and 'id="text-error"' in answer.text
+    assert html.escape(text[:40], quote=False) in answer.text.replace("&#34;", '"')
+
+
+def test_json_that_the_form_has_no_fields_for_stays_json(browser: Browser) -> None:
+    browser.running()
+    body = {"node_addr": "edge0", "video_id": "1", "dag": {**dag(), "stages": {"face_detection": {"kind": "x"}}}}
+    page = browser.send("/ui/video/new", {"way": "json", "text": json.dumps(body), "action": "way:form"}).text
+    assert "so it stays JSON" in page and 'id="text"' in page
+
+
+def test_a_job_is_begun_again_from_one_that_was(browser: Browser) -> None:
+    job = browser.running(constraint={"delay": [0.2, 0.6], "acc_level": 3}, policy="aimd")
+    page = browser.get(f"/ui/video/new?from={job.uid}").text
+    found = values_of(page)
+    assert found["video"] == "edge0/1" and found["stages"] == FORM["stages"]
+    assert (found["delay_lo"], found["delay_hi"], found["acc_level"], found["policy"]) == ("0.2", "0.6", "3", "aimd")
+    assert browser.get("/ui/video/new?from=GLOBAL_ID_99.SUB_ID_1").status_code == 404
+
+
+# what if
+
+
+def test_what_if_shows_each_cut_and_which_is_the_present_one(browser: Browser) -> None:
+    job = browser.running()
+    page = browser.get(f"/ui/video/{job.uid}/what-if").text
+    rows = re.findall(r"<tr(?: class=\"is-present\")?>\s*<td class=\"cut\">.*?</tr>", page, re.S)
+    assert len(rows) == 3 and sum("is-present" in row for row in rows) == 1
+    assert "cloud0" in page and "edge0" in page
+
+
+def test_what_if_follows_its_fields(browser: Browser) -> None:
+    job = browser.running()
+
+    def asked(**fields: str) -> str:
+        answer = browser.send(f"/ui/video/{job.uid}/what-if", fields, HTMX)
+        assert answer.status_code == 200 and "<html" not in answer.text
+        return answer.text
+
+    usual = asked()
+    assert asked(resolution="360p", fps="5") != usual
+    assert asked(**{"up_mbps.cloud0": "0.1"}) != usual
+    assert asked(model_id="2") != usual
+    offline = asked(**{"online.cloud0": "no"})
+    assert "tag-cloud" not in offline
+    assert "is no number that fits here" in asked(**{"up_mbps.cloud0": "fast"})
+
+
+def test_what_if_of_a_dag_that_is_no_job_yet(browser: Browser) -> None:
+    browser.running()
+    empty = browser.get("/ui/video/what-if").text
+    assert "Choose a video and give a DAG." in empty
+    answer = browser.send("/ui/video/what-if", {"video": "edge0/1", "dag": json.dumps(dag())})
+    assert answer.status_code == 200 and answer.text.count('class="cut"') == 3
+    broken = browser.send("/ui/video/what-if", {"video": "edge0/1", "dag": "{"})
+    assert broken.status_code == 422 and "Line 1" in broken.text
+    wrong = browser.send("/ui/video/what-if", {"video": "edge0/1", "dag": "{}"})
+    assert wrong.status_code == 400 and 'role="alert"' in wrong.text
+
+
+# stages
+
+
+def test_the_catalogue_is_shown_with_kinds_and_measurements(browser: Browser) -> None:
+    browser.running()
+    shown = text_of(browser.get("/ui/video/stages").text)
+    for text in ("face_slim_320", "head_pose poses of heads", "F1 of boxes", "10.0 ms", "8.8 KiB"):
+        assert text in shown, text
+
+
+def test_a_stage_is_added_changed_and_removed_by_administrators(browser: Browser) -> None:
+    fields = {"name": "walkers", "kind": "motion", "big": "", "middle": "", "small": "", "parameters": "level=30\n"}
+    added = browser.send("/ui/video/stages", fields)
+    assert added.status_code == 303, text_of(added.text)
+    spec = next(spec for spec, _ in browser.video.catalogue.all())
+    assert (spec.name, spec.kind, dict(spec.parameters)) == ("walkers", "motion", {"level": "30"})
+    page = browser.get("/ui/video/stages?edit=walkers").text
+    assert values_of(page)["name"] == "walkers" and "level=30" in page
+    assert "Remove the stage walkers?" in browser.get("/ui/video/stages/walkers/remove").text
+    assert browser.send("/ui/video/stages/walkers/remove", {}).status_code == 303
+    assert browser.video.catalogue.all() == []
+    assert browser.get("/ui/video/stages/walkers/remove").status_code == 404
+
+
+def test_a_wrong_stage_is_said_and_kept(browser: Browser) -> None:
+    fields = {
+        "name": "faces",
+        "kind": "face_detection",
+        "big": "no-such-model",
+        "middle": "",
+        "small": "",
+        "parameters": "",
+    }
+    for change, said in (
+        ({}, "no-such-model"),
+        ({"kind": ""}, "This is needed."),
+        ({"parameters": "level"}, "This line is no key=value: level"),
+    ):  # fmt: skip
+        answer = browser.send("/ui/video/stages", {**fields, **change})
+        assert 400 <= answer.status_code < 500 and said in text_of(answer.text)
+        assert values_of(answer.text)["big"] == "no-such-model"
+    assert browser.video.catalogue.all() == []
+
+
+def test_a_stage_that_a_job_names_stays(browser: Browser) -> None:
+    browser.running()
+    answer = browser.send("/ui/video/stages/face_detection/remove", {})
+    assert answer.status_code == 409 and 'role="alert"' in answer.text
+
+
+def test_the_catalogue_is_changed_by_administrators_only(browser: Browser) -> None:
+    browser.running()
+    browser.become("other")
+    page = browser.get("/ui/video/stages").text
+    assert "face_slim_320" in page and "stage-form" not in page and "/remove" not in page
+    fields = {"name": "walkers", "kind": "motion", "big": "", "middle": "", "small": "", "parameters": ""}
+    assert browser.send("/ui/video/stages", fields).status_code == 403
+    assert browser.get("/ui/video/stages/face_detection/remove").status_code == 403
+    assert browser.send("/ui/video/stages/face_detection/remove", {}).status_code == 403
+
+
+def test_measuring_is_a_job_of_its_own(browser: Browser) -> None:
+    browser.running()
+    fields = {"video": "edge0/1", "stage.face_alignment": "on", "stage.face_detection": "on"}
+    answer = browser.send("/ui/video/stages/measure", fields)
+    assert answer.status_code == 303 and answer.headers["location"].endswith("?note=measuring")
+    uid = answer.headers["location"].split("/")[-1].partition("?")[0]
+    found = browser.video.jobs.get(USER, uid)
+    assert found.mode is Mode.PROFILE and set(found.dag.stages) == {"face_detection", "face_alignment"}
+    with browser.video.jobs.database.write() as on:
+        store.change(on, uid, progress=0.45)
+    page = browser.get(f"/ui/video/{uid}").text
+    assert 'value="45"' in page and "live-picture" not in page and 'id="video-controls"' not in page
+    assert 'value="45"' in browser.get("/ui/video").text
+    assert "measures" in text_of(browser.get(f"/ui/video/{uid}").text)
+
+
+def test_stages_that_cannot_be_wired_alone_go_on_at_the_page_of_a_new_job(browser: Browser) -> None:
+    browser.running()
+    answer = browser.send("/ui/video/stages/measure", {"video": "edge0/1", "stage.face_alignment": "on"})
+    page = browser.get(answer.headers["location"]).text
+    assert values_of(page)["stages"] == "face_alignment" and values_of(page)["mode"] == "profile"
+
+
+# all
+
+
+def test_every_page_is_there_in_chinese(browser: Browser) -> None:
+    job = browser.running()
+    for path in (
+        "",
+        "/new?node=edge0",
+        f"/{job.uid}",
+        f"/{job.uid}/what-if",
+        "/what-if",
+        "/stages",
+        f"/{job.uid}/cancel",
+    ):
+        page = browser.get(f"/ui/video{path}", headers={"Accept-Language": "zh-TW"}).text
+        assert 'lang="zh-Hant"' in page and "影片" in page
+
+
+def test_the_sentence_of_each_policy_is_translated() -> None:
+    known = catalogue("zh-Hant")
+    assert [name for name, sentence in policies().items() if not known.get(sentence)] == []
+
+
+def test_a_video_of_a_node_without_jobs_can_be_chosen(browser: Browser) -> None:
+    video_nodes(browser.parts.nodes, now=now())
+    page = browser.get("/ui/video/new").text
+    assert "edge0 · 1 · classroom-270p.mp4 (people indoor)" in text_of(page)
+    assert browser.video.jobs.page(USER)[0] == []
+
+
+def test_the_form_begins_with_an_example_and_says_what_is_missing(browser: Browser) -> None:
+    browser.running()
+    empty = browser.get("/ui/video/new").text
+    assert "choose a video" in empty and "add a stage" in empty
+    page = browser.send(
+        "/ui/video/new", {"way": "form", "video": "edge0/1", "realtime": "on", "action": "example"}
+    ).text
+    assert body_of(page)["dag"]["flow"] == ["SingleFrameGenerator", "face_detection", "face_alignment"]
+    assert "Before it can be submitted" not in page
+
+
+def test_a_video_without_a_choice_is_chosen(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.finished_videos.VIDEOS", {"7": {"type": "hall", "name": "hall.mp4"}})
+    video_nodes(browser.video.resources.nodes, now=now())
+    assert values_of(browser.get("/ui/video/new").text)["video"] == "edge0/7"
+    assert body_of(browser.get("/ui/video/new").text)["realtime"] is True
+
+
+def test_what_is_typed_in_the_other_form_stays(browser: Browser) -> None:
+    job = browser.running()
+    fields = {"delay_hi": "0.3", "acc_level": "2", "policy": "fixed"}
+    answer = browser.send(f"/ui/video/{job.uid}/constraint", fields, HTMX).text
+    assert values_of(answer)["policy"] == "fixed"
+    assert browser.video.jobs.get(USER, job.uid).policy == "profile"

@@ -1,0 +1,166 @@
+"""`modelmill video pseudo` as somebody types it: its ports, a job from one end to the other, and its end."""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from app.video.cli.pseudo.show import job
+from app.video.cli.pseudo.stand import Ports
+from ops.stand import REPOSITORY, free_port
+from tests.integration.api import until
+
+FACES_IN_CLASSROOM = 4
+NUMBERED = "GLOBAL_ID_77.SUB_ID_1"
+OPTIONS = ("--port", "--tracker-port", "--edge-port", "--picture-port", "--edge-picture-port", "--service-port")
+
+
+class Pseudo:
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.ports = Ports(*(free_port() for _ in OPTIONS))
+        self.log = folder / "said"
+        ports = [text for pair in zip(OPTIONS, map(str, astuple(self.ports)), strict=True) for text in pair]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "app.cli", "video", "pseudo", *ports, *arguments], cwd=folder, stdout=log,
+                stderr=log, env={**os.environ, "PYTHONPATH": str(REPOSITORY), "TMPDIR": str(folder), "COLUMNS": "80"},
+            )  # fmt: skip
+        self.http = httpx.Client(trust_env=False, timeout=60)
+
+    def url(self, port: int, path: str) -> str:
+        return f"http://127.0.0.1:{port}{path}"
+
+    def status(self, port: int, path: str = "/healthz") -> int:
+        """0: nothing answers."""
+        assert self.process.poll() is None, self.log.read_text()
+        try:
+            return self.http.get(self.url(port, path)).status_code
+        except httpx.TransportError:
+            return 0
+
+    def is_up(self) -> bool:
+        return all(self.status(port) == 200 for port in astuple(self.ports))
+
+    def end(self) -> int:
+        self.http.close()
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        return self.process.wait(60)
+
+
+@pytest.fixture
+def clip(shared_data: Path) -> Path:
+    return shared_data / "video" / "classroom-270p.mp4"
+
+
+@pytest.fixture
+def pseudo(tmp_path: Path, shared_data: Path, clip: Path) -> Iterator[Pseudo]:
+    made = Pseudo(tmp_path, "--videos", f"people indoor={clip}", "--models", str(shared_data / "models"))
+    yield made
+    made.end()
+
+
+def result_of(pseudo: Pseudo, uid: str) -> dict[str, Any]:
+    said = pseudo.http.get(pseudo.url(pseudo.ports.users, f"/user/sync_job_result/{uid}")).json()
+    assert said["status"] == 0
+    found: dict[str, Any] = said["result"]
+    return found
+
+
+@pytest.mark.slow
+def test_one_command_gives_the_requirements_ports_and_runs_its_job(
+    pseudo: Pseudo, tmp_path: Path, shared_data: Path
+) -> None:
+    ports = pseudo.ports
+    until(pseudo.is_up)
+    address = f"127.0.0.2:{ports.edge}"
+    for port in (ports.users, ports.tracker):
+        status = until(lambda at=port: pseudo.http.get(pseudo.url(at, "/user/get_all_status")).json()["data"])
+        assert status[address]["video"] == {"0": {"type": "people indoor", "name": "classroom-270p.mp4"}}
+    until(lambda: "Submit a job" in pseudo.log.read_text())
+
+    face = base64.b64encode((shared_data / "images" / "face_1.jpg").read_bytes()).decode()
+    call = pseudo.url(ports.services, "/service/face_detection")
+    boxes = until(lambda: pseudo.http.post(call, json={"image": face}), lambda answer: answer.status_code == 200)
+    assert len(boxes.json()["bbox"]) == len(boxes.json()["prob"]) > 0
+
+    answer = pseudo.http.post(pseudo.url(ports.users, "/user/submit_job"), json=job(ports)).json()
+    uid = answer["job_uid"]
+    assert answer["status"] == 0
+    results = until(lambda: result_of(pseudo, uid)["appended_result"], lambda found: len(found) == 10)
+    assert {frame["total"] for frame in results} <= {FACES_IN_CLASSROOM - 1, FACES_IN_CLASSROOM}
+    assert {"127.0.0.1", "127.0.0.2"} >= {
+        place["node_ip"] for place in result_of(pseudo, uid)["latest_result"]["plan"]["flow_mapping"].values()
+    }
+    for port in (ports.pictures, ports.edge_pictures):
+        with pseudo.http.stream("GET", pseudo.url(port, f"/user/video/{uid}")) as stream:
+            assert stream.headers["content-type"].startswith("multipart/x-mixed-replace")
+            assert b"\xff\xd8\xff" in next(stream.iter_bytes(8192))
+
+    children = psutil.Process(pseudo.process.pid).children(recursive=True)
+    assert pseudo.end() == 0
+    assert "Everything is stopped." in pseudo.log.read_text()
+    until(lambda: not any(child.is_running() for child in children))
+    assert not list(tmp_path.glob("modelmill-video-*")), "the folder goes, too"
+
+
+@pytest.mark.slow
+def test_a_plan_by_hand_may_be_given_to_the_edge_node_and_is_in_force(pseudo: Pseudo) -> None:
+    ports = pseudo.ports
+    until(lambda: "Submit a job" in pseudo.log.read_text())
+    uid = until(
+        lambda: pseudo.http.post(
+            pseudo.url(ports.edge, "/node/submit_job"), json={**job(ports), "unique_job_id": NUMBERED}
+        ),
+        lambda answer: answer.status_code == 200,
+    ).json()["job_uid"]
+    until(lambda: result_of(pseudo, uid)["appended_result"])
+    place = {"model_id": 2, "node_role": "host", "node_ip": "127.0.0.2"}
+    plan = {
+        "job_uid": uid, "video_conf": {"resolution": "240p", "fps": 12, "nskip": 0, "encoder": "JPEG"},
+        "flow_mapping": {"face_detection": place, "face_alignment": place},
+    }  # fmt: skip
+    until(
+        lambda: pseudo.http.post(pseudo.url(ports.edge, "/node/update_plan"), json=plan).json(),
+        lambda said: said["status"] == 0,
+    )
+    seq = result_of(pseudo, uid)["latest_result"]["plan"]["seq"]
+    until(
+        lambda: result_of(pseudo, uid)["latest_result"]["plan_result"],
+        lambda found: found.get("plan_seq", 0) >= seq,
+    )
+
+
+@pytest.mark.slow
+def test_without_models_and_videos_it_says_what_is_missing(tmp_path: Path) -> None:
+    pseudo = Pseudo(tmp_path)
+    try:
+        until(pseudo.is_up)
+        said = until(lambda: " ".join(pseudo.log.read_text().split()), lambda text: "Ctrl-C ends" in text)
+        assert "The edge node has no video" in said
+        assert "Stages: none. With --models DIR" in said
+        assert "face_rfb_640.onnx" in said
+    finally:
+        assert pseudo.end() == 0
+
+
+def test_what_cannot_be_started_is_said_before_anything_is(tmp_path: Path) -> None:
+    for arguments, words in (
+        (["--videos", "nowhere.mp4"], "no video"),
+        (["--models", "nowhere"], "no folder nowhere"),
+    ):
+        pseudo = Pseudo(tmp_path, *arguments)
+        assert pseudo.process.wait(60) == 2
+        pseudo.http.close()
+        assert words in pseudo.log.read_text()

@@ -1,0 +1,559 @@
+"""The runner of a job between a stub of its agent and stubs of the hosts of the stages."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from PIL import Image
+
+from app.video.model.constraint import Constraint
+from app.video.model.job import Mode, RestartPolicy
+from app.video.model.plan import Encoder, Plan, Role, StagePlace
+from app.video.runner.calling import Client
+from app.video.runner.work import VARIABLE, RunnerWork
+from app.video.services.calls import RAW, Call, Encoded
+from app.video.services.fair import MOST_WAITING
+from tests.integration.api import until
+from tests.integration.video_stand import DAG, SECRET, UID, Stand, StubHost, plan_of, read_dag, stand, video
+
+GRAPH = read_dag(DAG)
+EDGE = "edge-1"
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Stand]:
+    with stand(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def clip(tmp_path: Path) -> Path:
+    return video(tmp_path / "clip.mp4")
+
+
+def finished(made: Stand, ending: str = "finished") -> str:
+    """Waits for it; why it ended."""
+    said = until(lambda: made.agent.ending)
+    assert said[0] == ending, said
+    return str(said[1])
+
+
+def run(made: Stand, clip: Path, **conf: Any) -> None:
+    more = {name: conf.pop(name) for name in ("realtime", "restart_policy", "constraint", "dag") if name in conf}
+    model_id = conf.pop("model_id", 0)
+    graph = read_dag(more.get("dag", DAG))
+    made.start(made.content(plan_of(graph, EDGE, model_id=model_id, **conf), **more), clip)
+    finished(made)
+
+
+def test_a_video_is_processed_frame_by_frame_to_its_end(made: Stand, clip: Path) -> None:
+    run(made, clip)
+    rows = made.agent.results
+    assert [row["n_loop"] for row in rows] == list(range(1, 51))
+    assert all(row["up"] == row["total"] == 1 and row["e2e"] > 0 and not row["tracked"] for row in rows)
+    assert made.agent.plan_result(1)["frames"] == 50
+    assert [report["seq"] for report in made.agent.reports] == list(range(1, len(made.agent.reports) + 1))
+
+
+def test_both_stages_get_the_same_picture_which_is_sent_once(made: Stand, clip: Path) -> None:
+    run(made, clip)
+    first, second = (made.hosts[0].of(stage) for stage in ("face_detection", "face_alignment"))
+    assert {call.frame: call.digest for call in first} == {call.frame: call.digest for call in second}
+    assert {call.kind for call in first} == {"application/x-rgb"}
+    assert {call.kind for call in second} == {"application/x-kept"}
+
+
+def test_the_drawn_picture_is_never_fetched(made: Stand, clip: Path) -> None:
+    run(made, clip)
+    assert all("image" not in call.want and call.want for call in made.hosts[0].of("face_alignment"))
+
+
+def test_a_host_that_has_forgotten_the_picture_is_sent_it_again(made: Stand, clip: Path) -> None:
+    made.hosts[0].forget_kept = True
+    run(made, clip)
+    assert {call.kind for call in made.hosts[0].of("face_alignment")} == {"application/x-rgb"}
+    assert len(made.agent.results) == 50
+
+
+@pytest.mark.parametrize(("resolution", "size"), [("240p", (320, 180)), ("1080p", (640, 360)), ("360p", (480, 270))])
+def test_resolution_sets_the_size_and_never_enlarges(
+    made: Stand, tmp_path: Path, resolution: str, size: tuple[int, int]
+) -> None:
+    run(made, video(tmp_path / "large.mp4", frames=5, size=(640, 360)), resolution=resolution)
+    assert {call.size for call in made.hosts[0].of("face_detection")} == {size}
+    left = made.agent.results[0]["bbox"][0][0]
+    assert left == pytest.approx(10 * 640 / size[0], abs=0.1), "boxes are in the source's pixels"
+
+
+@pytest.mark.parametrize(("fps", "count"), [(5.0, 10), (12.5, 25), (25.0, 50), (60.0, 50)])
+def test_fps_thins_out_by_the_videos_own_time(made: Stand, clip: Path, fps: float, count: int) -> None:
+    run(made, clip, fps=fps)
+    assert abs(len(made.agent.processed) - count) <= count * 0.1
+
+
+def test_nskip_leaves_frames_out_and_counts_them(made: Stand, clip: Path) -> None:
+    run(made, clip, nskip=4)
+    assert [row["n_loop"] for row in made.agent.results] == list(range(1, 51, 5))
+    result = made.agent.plan_result(1)
+    assert (result["frames"], result["skipped"], result["tracked"]) == (10, 40, 0)
+
+
+def test_ntracking_carries_the_boxes_on(made: Stand, clip: Path) -> None:
+    """The square moves two pixels a frame; its stage is asked for each fifth frame only."""
+    made.hosts[0].answers["face_detection"] = lambda _: {"bbox": [[20, 60, 60, 100]], "prob": [0.9]}
+    run(made, video(clip.with_name("short.mp4"), frames=5), ntracking=4)
+    rows = made.agent.results
+    assert [row["tracked"] for row in rows] == [False, True, True, True, True]
+    assert len(made.hosts[0].of("face_detection")) == 1
+    assert rows[4]["bbox"][0][0] == pytest.approx(28, abs=2.5)
+    assert rows[4]["bbox"][0][1] == pytest.approx(60, abs=1.5)
+    assert made.agent.plan_result(1)["tracked"] == 4
+
+
+def test_model_id_is_the_one_that_is_called(made: Stand, clip: Path) -> None:
+    run(made, clip, model_id=2)
+    assert {call.model_id for call in made.hosts[0].of("face_detection")} == {2}
+
+
+def sent_to_cloud(tmp_path: Path, encoder: Encoder, lose: int = 0) -> tuple[float, set[str]]:
+    """Bytes a frame, and the kinds of pictures."""
+    edge, cloud = StubHost(EDGE), StubHost("cloud-1", role="cloud")
+    cloud.lose_packets = lose
+    with stand(tmp_path / encoder, edge, cloud) as made:
+        plan = plan_of(GRAPH, "cloud-1", encoder=encoder)
+        made.start(made.content(plan), video(tmp_path / f"{encoder}.mp4"))
+        finished(made)
+        assert not edge.of("face_detection")
+        assert len(made.agent.results) == 50
+        result = made.agent.plan_result(1)
+        assert result["up_mbps"]["cloud-1"] > 0
+        return result["bytes_up"], {call.kind for call in cloud.of("face_detection")}
+
+
+@pytest.mark.slow
+def test_h264_takes_fewer_bytes_than_jpeg(tmp_path: Path) -> None:
+    jpeg, h264 = (sent_to_cloud(tmp_path, encoder) for encoder in (Encoder.JPEG, Encoder.H264))
+    assert jpeg[1] == {"image/jpeg"}
+    assert h264[1] == {"video/h264"}
+    assert h264[0] < jpeg[0] / 2
+
+
+def test_a_lost_packet_is_answered_by_a_keyframe(tmp_path: Path) -> None:
+    assert sent_to_cloud(tmp_path, Encoder.H264, lose=1)[1] == {"video/h264"}
+
+
+def test_a_packet_follows_before_the_one_before_it_is_answered(tmp_path: Path, clip: Path) -> None:
+    edge, cloud = StubHost(EDGE), StubHost("cloud-1", role="cloud")
+    cloud.delays["face_detection"] = 0.1
+    with stand(tmp_path, edge, cloud) as made:
+        made.start(made.content(plan_of(GRAPH, "cloud-1", encoder=Encoder.H264)), clip)
+        finished(made)
+    calls = sorted(cloud.of("face_detection"), key=lambda each: each.began)
+    assert {each.kind for each in calls} == {"video/h264"}
+    assert any(after.began < before.ended for before, after in pairwise(calls))
+
+
+def test_to_a_host_go_no_more_calls_at_once_than_it_lets_wait() -> None:
+    host, client = StubHost(EDGE), Client()
+    host.delays["face_detection"] = 0.1
+    try:
+        with ThreadPoolExecutor(12) as threads:
+            call = Call("face_detection", pictures={"image": (Encoded(bytes(12), f"{RAW};width=2;height=2"),)})
+            answers = list(threads.map(lambda _: client.call(host.as_host, call, 30), range(12)))
+    finally:
+        client.close()
+        host.stop()
+    moments = [each.began for each in host.calls]
+    assert max(sum(each.began <= at < each.ended for each in host.calls) for at in moments) <= MOST_WAITING
+    assert sum(answer.queue_s > 0.05 for answer in answers) >= 12 - 2 * MOST_WAITING
+    assert all(answer.delay_s >= answer.queue_s + answer.server_s for answer in answers)
+
+
+def test_the_delay_of_a_stage_is_its_mean_without_frames_left_out(made: Stand, clip: Path) -> None:
+    made.hosts[0].delays = {"face_detection": 0.05}
+    run(made, clip, nskip=1, ntracking=2)
+    delay = made.agent.plan_result(1)["delay"]
+    assert 0.05 <= delay["face_detection"] < 0.1
+    assert delay["face_alignment"] < 0.05
+
+
+FORKED = {
+    "generator": "SingleFrameGenerator",
+    "flow": {"left": ["SingleFrameGenerator"], "right": ["SingleFrameGenerator"], "merged": ["left", "right"]},
+    "input": {
+        "left": {"image": "SingleFrameGenerator.image"}, "right": {"image": "SingleFrameGenerator.image"},
+        "merged": {"image": "SingleFrameGenerator.image", "bbox": "left.bbox", "prob": "left.prob"},
+        "Render": {"image": "merged.image", "count": "merged.count_result"},
+    },
+    "stages": {
+        "left": {"kind": "face_detection", "models": ["a"]}, "right": {"kind": "face_detection", "models": ["a"]},
+        "merged": {"kind": "face_alignment", "models": ["b"]},
+    },
+}  # fmt: skip
+
+
+def test_siblings_run_beside_each_other_and_a_merge_waits_for_all(made: Stand, clip: Path) -> None:
+    host = made.hosts[0]
+    together = threading.Barrier(2, timeout=10)
+
+    def met(_: Any) -> dict[str, Any]:
+        together.wait()
+        return {"bbox": [[1, 1, 9, 9]], "prob": [0.5]}
+
+    host.answers |= {"left": met, "right": met, "merged": host.answers["face_alignment"]}
+    host.delays = {"right": 0.02}
+    graph = read_dag(FORKED)
+    made.start(made.content(plan_of(graph, EDGE, nskip=9), dag=FORKED, realtime=True), clip)
+    finished(made)
+    rows = {call.frame: call for call in host.of("merged")}
+    assert rows
+    for stage in ("left", "right"):
+        assert all(call.ended <= rows[call.frame].began for call in host.of(stage))
+
+
+def test_a_stale_plan_is_ignored_and_a_newer_one_taken(made: Stand, clip: Path) -> None:
+    content = made.content(plan_of(GRAPH, EDGE, seq=5), realtime=True, restart_policy=RestartPolicy.EOS)
+    runner = made.start(content, clip)
+    until(lambda: made.agent.results)
+    made.change(plan=plan_of(GRAPH, EDGE, seq=4, model_id=2), constraint=Constraint(hi=0.123))
+    until(lambda: runner.hi_s == 0.123)
+    assert runner.plan is not None
+    assert runner.plan.seq == 5
+    made.change(plan=plan_of(GRAPH, EDGE, seq=6, model_id=1))
+    until(lambda: made.agent.plan_result(6).get("frames"))
+    assert {call.model_id for call in made.hosts[0].of("face_detection")} == {0, 1}
+    until(lambda: any(demand["user_constraint"]["delay"] == [-1.0, 0.123] or demand["user_constraint"]["delay"] == 0.123
+                      for demand in made.agent.demands))  # fmt: skip
+
+
+def test_without_a_plan_one_is_asked_for_and_that_is_said(made: Stand, clip: Path) -> None:
+    made.start(made.content(None), clip)
+    until(lambda: made.agent.demands and "no plan" in made.agent.notes)
+    assert made.agent.demands[0]["why"] == "start"
+    assert made.agent.demands[0]["asked"] == 1
+    assert made.agent.demands[0]["dag"]["generator"] == "SingleFrameGenerator"
+    made.change(plan=plan_of(GRAPH, EDGE))
+    finished(made)
+    assert len(made.agent.results) == 50
+
+
+def test_plans_are_asked_for_while_it_runs(made: Stand, clip: Path) -> None:
+    made.start(made.content(plan_of(GRAPH, EDGE), realtime=True, restart_policy=RestartPolicy.EOS), clip)
+    until(lambda: len(made.agent.demands) >= 2)
+    demand = made.agent.demands[1]
+    assert demand["why"] == "period"
+    assert demand["last_plan_result"]["frames"] >= 10
+    assert demand["asked"] == made.agent.demands[0]["asked"] + 1
+    assert demand["generator_output"]["objects"] == 1
+
+
+@pytest.mark.slow
+def test_late_frames_are_violations_and_lead_to_a_demand(made: Stand, clip: Path) -> None:
+    made.hosts[0].delays = {"face_detection": 0.3}
+    given = {"realtime": True, "restart_policy": RestartPolicy.EOS, "constraint": Constraint(hi=0.1)}
+    made.start(made.content(plan_of(GRAPH, EDGE), **given), clip)
+    until(lambda: any(demand["why"] == "late" for demand in made.agent.demands))
+    result = next(demand["last_plan_result"] for demand in made.agent.demands if demand["why"] == "late")
+    assert result["violations"] == result["frames"] > 0
+    assert result["e2e_p95"] >= result["e2e_p50"] > 0.1
+    assert made.runner is not None
+    until(lambda: made.runner and made.runner.queue.dropped)
+
+
+def test_a_lost_cloud_is_stood_in_for_until_it_is_back(tmp_path: Path, clip: Path) -> None:
+    edge, cloud = StubHost(EDGE), StubHost("cloud-1", role="cloud")
+    with stand(tmp_path, edge, cloud) as made:
+        given = {"realtime": True, "restart_policy": RestartPolicy.EOS}
+        made.start(made.content(plan_of(GRAPH, "cloud-1"), **given), clip)
+        until(lambda: cloud.of("face_alignment"))
+        assert not edge.of("face_detection")
+        cloud.stop()
+        until(lambda: edge.of("face_alignment") and "degraded" in made.agent.reports[-1]["flags"])
+        until(lambda: any(demand["why"] == "fallback" for demand in made.agent.demands))
+        until(lambda: made.agent.plan_result(1)["fallbacks"])
+        back = StubHost("cloud-1", role="cloud", port=cloud.port)
+        made.hosts.append(back)
+        until(lambda: back.of("face_alignment") and "degraded" not in made.agent.reports[-1]["flags"])
+        assert "can be reached again" in made.agent.notes
+        assert made.agent.ending is None
+
+
+def test_frames_wait_for_the_nodes_own_host(tmp_path: Path, clip: Path) -> None:
+    """Of a job that processes each frame, none is lost while the host is started anew."""
+    edge = StubHost(EDGE)
+    with stand(tmp_path, edge) as made:
+        edge.delays = {"face_detection": 0.02}
+        made.start(made.content(plan_of(GRAPH, EDGE)), clip)
+        until(lambda: edge.of("face_alignment"))
+        edge.stop()
+        until(lambda: made.runner and made.runner.health()["waiting"] == 4)
+        made.hosts.append(StubHost(EDGE, port=edge.port))
+        finished(made)
+        assert [row["n_loop"] for row in made.agent.results] == list(range(1, 51))
+
+
+@pytest.mark.parametrize(("policy", "again"), [("never", False), ("error", False), ("eos", True), ("always", True)])
+def test_the_end_of_a_file(made: Stand, clip: Path, policy: str, again: bool) -> None:
+    made.start(made.content(plan_of(GRAPH, EDGE), restart_policy=RestartPolicy(policy)), clip)
+    if again:
+        until(lambda: len(made.agent.results) > 120)
+        assert made.agent.ending is None
+    else:
+        assert "end" in finished(made)
+    loops = [row["n_loop"] for row in made.agent.results]
+    assert loops == sorted(set(loops))
+
+
+@pytest.mark.parametrize(("policy", "again"), [("never", False), ("eos", False), ("error", True), ("always", True)])
+def test_a_video_that_is_none(made: Stand, tmp_path: Path, policy: str, again: bool) -> None:
+    path = tmp_path / "damaged.mp4"
+    path.write_bytes(b"this is no video" * 100)
+    made.start(made.content(plan_of(GRAPH, EDGE), restart_policy=RestartPolicy(policy)), path)
+    if not again:
+        assert "damaged.mp4" in finished(made, "error")
+        return
+    until(lambda: "opened again" in made.agent.notes)
+    video(path)
+    until(lambda: len(made.agent.results) >= 50)
+
+
+def test_damaged_frames_in_a_video_are_left_out(made: Stand, clip: Path) -> None:
+    data = bytearray(clip.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 3000] = b"\x00" * 3000
+    clip.write_bytes(data)
+    made.start(made.content(plan_of(GRAPH, EDGE)), clip)
+    until(lambda: made.agent.ending)
+    assert 20 <= len(made.agent.results) <= 50
+
+
+def test_a_stage_that_fails_again_and_again_ends_the_job(made: Stand, clip: Path) -> None:
+    made.hosts[0].problems = {"face_alignment": (500, "STAGE_FAILED")}
+    made.start(made.content(plan_of(GRAPH, EDGE)), clip)
+    assert "face_alignment" in finished(made, "error")
+    assert "Frames are dropped: face_alignment" in made.agent.notes
+
+
+def test_a_stage_that_fails_now_and_then_costs_its_frames_only(made: Stand, clip: Path) -> None:
+    count = iter(range(1000))
+    good = made.hosts[0].answers["face_detection"]
+    made.hosts[0].answers["face_detection"] = lambda given: {} if next(count) % 5 == 4 else good(given)
+    made.start(made.content(plan_of(GRAPH, EDGE)), clip)
+    finished(made)
+    assert 38 <= len(made.agent.results) <= 42
+
+
+def test_a_stage_that_fails_with_a_restart_policy_goes_on(made: Stand, clip: Path) -> None:
+    made.hosts[0].problems = {"face_detection": (504, "STAGE_HUNG")}
+    made.start(made.content(plan_of(GRAPH, EDGE), restart_policy=RestartPolicy.ALWAYS), clip)
+    until(lambda: "It goes on although" in made.agent.notes)
+    made.hosts[0].problems = {}
+    until(lambda: made.agent.results)
+
+
+def test_a_result_that_cannot_be_shown_ends_nothing(made: Stand, clip: Path) -> None:
+    """Render's number is none, and what is drawn is no pose."""
+    made.hosts[0].answers["face_alignment"] = lambda _: {"head_pose": [["x"]], "count_result": 7}
+    run(made, clip)
+    assert [row["n_loop"] for row in made.agent.results] == list(range(1, 51))
+
+
+def test_an_agent_that_is_away_is_told_all_later_and_nothing_twice(made: Stand, clip: Path) -> None:
+    made.agent.away = True
+    made.start(made.content(plan_of(GRAPH, EDGE)), clip)
+    until(lambda: made.runner and made.runner.measuring.processed_in_all == 50)
+    made.agent.away = False
+    finished(made)
+    assert [row["n_loop"] for row in made.agent.results] == list(range(1, 51))
+
+
+@pytest.mark.slow
+def test_numbers_rise_over_a_restart(tmp_path: Path, clip: Path) -> None:
+    seen = []
+    for _ in range(2):
+        with stand(tmp_path) as made:
+            given = {"realtime": True, "restart_policy": RestartPolicy.EOS}
+            made.start(made.content(plan_of(GRAPH, EDGE), **given), clip)
+            until(lambda made=made: len(made.agent.reports) >= 2 and made.agent.demands)
+            assert made.runner is not None
+            made.runner.close()
+            made.runner = None
+            seen.append((made.agent.results, made.agent.reports, made.agent.demands))
+    for index, name in ((0, "n_loop"), (1, "seq"), (2, "asked")):
+        first, second = ([each[name] for each in told[index]] for told in seen)
+        assert first[-1] < second[0], name
+        assert first + second == sorted(set(first + second)), name
+
+
+def test_a_job_that_was_over_says_so_again_and_does_nothing(tmp_path: Path, clip: Path) -> None:
+    with stand(tmp_path) as made:
+        run(made, clip)
+    with stand(tmp_path) as made:
+        made.start(made.content(plan_of(GRAPH, EDGE)), clip)
+        finished(made)
+        assert not made.hosts[0].calls
+
+
+def viewed(url: str, count: int, seen: list[bytes]) -> None:
+    """Whole JPEGs of the stream."""
+    with httpx.stream("GET", url, headers={"authorization": f"Bearer {SECRET}"}, timeout=20) as response:
+        assert response.headers["content-type"].startswith("multipart/x-mixed-replace; boundary=")
+        data = b""
+        for piece in response.iter_raw():
+            data += piece
+            while (part := cut(data)) is not None:
+                jpeg, data = part
+                seen.append(jpeg)
+                if len(seen) == count:
+                    return
+
+
+def cut(data: bytes) -> tuple[bytes, bytes] | None:
+    """The first part, and what follows it."""
+    head, blank, rest = data.partition(b"\r\n\r\n")
+    length = next((int(line.partition(b":")[2]) for line in head.splitlines() if b"Content-Length" in line), None)
+    if not blank or length is None or len(rest) < length + 2:
+        return None
+    return rest[:length], rest[length + 2 :]
+
+
+def test_two_viewers_see_the_same_frames_and_a_leaver_frees_its_place(made: Stand, clip: Path) -> None:
+    given = {"realtime": True, "restart_policy": RestartPolicy.EOS}
+    runner = made.start(made.content(plan_of(GRAPH, EDGE, fps=10), **given), clip)
+    url = f"{made.serve()}/user/video/{UID}"
+    until(lambda: runner.painter.has_scene)
+    seen: tuple[list[bytes], list[bytes]] = [], []
+    viewers = [threading.Thread(target=viewed, args=(url, 10, each)) for each in seen]
+    for viewer in viewers:
+        viewer.start()
+    for viewer in viewers:
+        viewer.join(30)
+    assert [Image.open(io.BytesIO(jpeg)).size for jpeg in seen[0]] == [(320, 180)] * 10
+    assert len(set(seen[0]) & set(seen[1])) >= 5
+    until(lambda: runner.live.viewers == 0)
+
+
+def test_a_slow_viewer_misses_pictures_and_slows_nobody(made: Stand, clip: Path) -> None:
+    given = {"realtime": True, "restart_policy": RestartPolicy.EOS}
+    runner = made.start(made.content(plan_of(GRAPH, EDGE), **given), clip)
+    url = f"{made.serve()}/user/video/{UID}"
+    until(lambda: runner.painter.has_scene)
+    with httpx.stream("GET", url, headers={"authorization": f"Bearer {SECRET}"}, timeout=20) as slow:
+        pieces = slow.iter_raw()
+        next(pieces)
+        until(lambda: runner.live.viewers == 1)
+        before = runner.measuring.processed_in_all
+        seen: list[bytes] = []
+        viewed(url, 30, seen)
+        assert runner.measuring.processed_in_all > before + 20
+    until(lambda: runner.live.viewers == 0)
+
+
+def test_the_picture_is_for_those_who_know_the_secret_and_when_there_is_one(made: Stand, clip: Path) -> None:
+    made.start(made.content(None), clip)
+    url = made.serve()
+    assert httpx.get(f"{url}/user/video/{UID}").status_code == 401
+    headers = {"authorization": f"Bearer {SECRET}"}
+    early = httpx.get(f"{url}/user/video/{UID}", headers=headers)
+    assert (early.status_code, early.json()["status"]) == (503, 1)
+    assert httpx.get(f"{url}/user/video/another", headers=headers).status_code == 404
+    assert httpx.get(f"{url}/healthz").json()["job_uid"] == UID
+
+
+def test_when_it_is_over_its_last_picture_stays(made: Stand, clip: Path) -> None:
+    run(made, clip)
+    seen: list[bytes] = []
+    viewed(f"{made.serve()}/user/video/{UID}", 1, seen)
+    assert Image.open(io.BytesIO(seen[0])).size == (320, 180)
+
+
+def test_snapshots_are_at_most_640_wide(made: Stand, tmp_path: Path) -> None:
+    run(made, video(tmp_path / "wide.mp4", frames=5, size=(1280, 720)))
+    until(lambda: made.agent.snapshots)
+    assert Image.open(io.BytesIO(made.agent.snapshots[0])).size == (640, 360)
+
+
+def test_quality_is_that_of_golden_frames_on_the_cloud(tmp_path: Path, clip: Path) -> None:
+    edge, cloud = StubHost(EDGE), StubHost("cloud-1", role="cloud")
+    edge.answers["face_detection"] = lambda _: {
+        "bbox": [[10, 10, 40, 50], [200, 10, 240, 60]], "prob": [0.9, 0.8],
+    }  # fmt: skip
+    edge.answers["face_alignment"] = lambda given: {
+        "head_pose": [[4.0, 5.0, 6.0]] * len(given["bbox"]), "count_result": {"up": 0, "total": 2},
+    }  # fmt: skip
+    with stand(tmp_path, edge, cloud) as made:
+        given = {"realtime": True, "restart_policy": RestartPolicy.EOS}
+        made.start(made.content(plan_of(GRAPH, EDGE, model_id=2), **given), clip)
+        until(lambda: made.agent.plan_result(1).get("iou"))
+        result = made.agent.plan_result(1)
+        assert result["iou"] == {"face_detection": pytest.approx(2 / 3, abs=0.001)}
+        assert result["mae"] == {"face_alignment": pytest.approx(3.0)}
+        assert {call.model_id for call in cloud.calls} == {0}
+
+
+def test_clips_hold_the_frames_of_their_cycle(made: Stand, clip: Path) -> None:
+    dag = {
+        "generator": "ClipGenerator", "flow": ["ClipGenerator", "motion"], "input": {
+            "motion": {"clip": "ClipGenerator.clip"},
+            "Render": {"image": "ClipGenerator.image", "count": "motion.count_result"},
+        },
+    }  # fmt: skip
+    made.hosts[0].answers["motion"] = lambda given: {"prob": [], "count_result": {"pictures": len(given["clip"])}}
+    run(made, clip, dag=dag, ntracking=3, nskip=1)
+    assert {row["pictures"] for row in made.agent.processed} == {4}
+    assert len(made.agent.processed) == 10
+
+
+def test_profiling_measures_each_stage_model_and_size(tmp_path: Path, clip: Path) -> None:
+    edge, cloud = StubHost(EDGE), StubHost("cloud-1", role="cloud")
+    edge.delays = {"face_detection": 0.01}
+    with stand(tmp_path, edge, cloud) as made:
+        large = video(tmp_path / "large.mp4", frames=30, size=(640, 360))
+        made.start(made.content(None, mode=Mode.PROFILE), large)
+        finished(made)
+        rows = [row for report in made.agent.reports for row in report.get("profile", ())]
+        measured = {(row["node"], row["stage"], row["model_id"], row["resolution"]) for row in rows}
+        assert len(measured) == len(rows) == 2 * 2 * 3 * 3
+        assert {row["resolution"] for row in rows} == {"240p", "360p", "480p"}
+        assert all(row["delay_s"] >= 0.01 for row in rows if (row["node"], row["stage"]) == (EDGE, "face_detection"))
+        sizes = {row["resolution"]: row["bytes"] for row in rows}
+        assert sizes["240p"] < sizes["360p"] < sizes["480p"]
+        assert made.agent.reports[-1]["progress"] == 1.0
+
+
+@pytest.mark.slow
+def test_the_process_runs_and_ends_by_a_signal(made: Stand, clip: Path, tmp_path: Path) -> None:
+    content = made.content(plan_of(GRAPH, EDGE), realtime=True, restart_policy=RestartPolicy.EOS)
+    path = tmp_path / "work.json"
+    RunnerWork(content, str(clip), "127.0.0.1", 0, tmp_path / "own", made.agent.url, EDGE).write(path)
+    assert path.stat().st_mode & 0o077 == 0
+    process = subprocess.Popen([sys.executable, "-m", "app.video.runner.main"], env={**os.environ, VARIABLE: str(path)})
+    try:
+        until(lambda: len(made.agent.results) > 20)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) in (0, -signal.SIGTERM)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_plan_that_names_no_host_is_carried_out_here(made: Stand, clip: Path) -> None:
+    places = {stage: StagePlace(0, Role.CLOUD, "10.0.0.9", "gone") for stage in GRAPH.stages}
+    plan: Plan = replace(plan_of(GRAPH, EDGE), flow_mapping=places)
+    made.start(made.content(plan), clip)
+    finished(made)
+    assert made.agent.plan_result(1)["fallbacks"] == 100
+    assert "degraded" in made.agent.reports[-1]["flags"]

@@ -1,0 +1,235 @@
+"""A job whose stages, link and clock are simulated: what a policy's plans would have brought, frame by frame."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.video.model.plan import Encoder
+from app.video.scheduling.contract import DagInfo, GeneratorInfo, Measured, NodeInfo, ResourceInfo
+from app.video.scheduling.knowledge import H264_QUALITY, H264_SHARE, JPEG_BYTES, PIXELS, kept
+
+FPS = 24.0
+QUEUE = 4
+LATENCY_S = 0.02
+APPLY_S = 0.3
+DAG: DagInfo = {
+    "generator": "SingleFrameGenerator",
+    "flow": ["SingleFrameGenerator", "face_detection", "face_alignment"],
+    "input": {},
+    "stages": {
+        "face_detection": {"kind": "detection", "n_models": 3, "before": [], "pictures": True},
+        "face_alignment": {"kind": "alignment", "n_models": 1, "before": ["face_detection"], "pictures": True},
+    },
+}
+BIG_720P_S = {"face_detection": {"edge0": 0.12, "cloud0": 0.02}, "face_alignment": {"edge0": 0.02, "cloud0": 0.005}}
+OF_MODEL = (1.0, 0.5, 0.25)
+TRUE_QUALITY = {"240p": 0.90, "360p": 0.94, "480p": 0.97, "720p": 1.0, "1080p": 1.0}
+QUALITY_OF_MODEL = (1.0, 0.97, 0.92)
+
+
+def service_s(stage: str, node: str, model: int, resolution: str) -> float:
+    share = PIXELS[resolution] / PIXELS["720p"]
+    return BIG_720P_S[stage][node] * OF_MODEL[model] * (0.2 + 0.8 * share)
+
+
+def profile() -> list[Measured]:
+    return [
+        Measured(
+            node=node, stage=stage, model_id=model, resolution=resolution,
+            delay_s=service_s(stage, node, model, resolution), bytes=JPEG_BYTES[resolution],
+            quality=TRUE_QUALITY[resolution] * QUALITY_OF_MODEL[model],
+        )
+        for stage, facts in DAG["stages"].items() for node in ("edge0", "cloud0")
+        for model in range(facts["n_models"]) for resolution in ("240p", "360p", "480p", "720p")
+    ]  # fmt: skip
+
+
+def node(name: str, role: str, up_mbps: float | None = None, **changed: Any) -> NodeInfo:
+    service = {"n_process": 1, "cpu_ratio": 0.0, "mem_ratio": 0.1, "queue": 0}
+    found = {
+        "node": name, "ip": f"ip-{name}", "role": role, "online": True, "cpu_ratio": 0.0, "mem_ratio": 0.1, "cores": 1,
+        "accelerators": [], "up_mbps": up_mbps, "down_mbps": up_mbps, "age_s": 1.0,
+        "service": dict.fromkeys(DAG["stages"], service),
+    }  # fmt: skip
+    return {**found, **changed}  # type: ignore[return-value, typeddict-item]
+
+
+def resources(up_mbps: float | None = None, **of_cloud: Any) -> ResourceInfo:
+    return {"ip-edge0": node("edge0", "host"), "ip-cloud0": node("cloud0", "cloud", up_mbps, **of_cloud)}
+
+
+def fixed_plan(
+    places: Mapping[str, str], resolution: str, model: int = 0, **conf: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    roles = {"edge0": "host", "cloud0": "cloud"}
+    return (
+        {"resolution": resolution, "fps": FPS, "nskip": 0, "ntracking": 0, "encoder": "JPEG", **conf},
+        {
+            stage: {
+                "model_id": min(model, DAG["stages"][stage]["n_models"] - 1), "node_role": roles[name],
+                "node_ip": f"ip-{name}", "node": name,
+            }
+            for stage, name in places.items()
+        },
+    )  # fmt: skip
+
+
+@dataclass
+class Ran:
+    """e2e: of processed frames, seconds, with the time each came; quality: of each processed frame's plan; foretold:
+    median measured and delay predicted of the same plan, at each report; used: the nodes of each processed frame."""
+
+    e2e: list[tuple[float, float]] = field(default_factory=list)
+    dropped: int = 0
+    qualities: list[float] = field(default_factory=list)
+    changed_at: list[float] = field(default_factory=list)
+    reasons: list[tuple[float, str]] = field(default_factory=list)
+    foretold: list[tuple[float, float]] = field(default_factory=list)
+    used: list[tuple[float, frozenset[str]]] = field(default_factory=list)
+
+    def note_foretold(self, result: Mapping[str, Any] | None) -> None:
+        if result and (found := re.search(r"predicted ([0-9.]+) s", self.reasons[-1][1])):
+            self.foretold.append((result["e2e_p50"], float(found[1])))
+
+    def violation_rate(self, hi: float) -> float:
+        late = sum(took > hi for _, took in self.e2e)
+        return (late + self.dropped) / (len(self.e2e) + self.dropped)
+
+    @property
+    def quality(self) -> float:
+        return sum(self.qualities) / len(self.qualities)
+
+
+class SimulatedJob:
+    """One process at each node, one line between them, at most QUEUE frames under way. mbps, slowed: by seconds since
+    the begin; slowed: factor of the edge's times; starved: node → how much longer than it says it keeps frames, as if
+    its process got no core. is_told: the resource picture knows the bandwidth at the begin."""
+
+    def __init__(
+        self, mbps: Callable[[float], float], *, hi: float = 0.3, seconds: float = 60.0, quality: float = 0.0,
+        rows: Sequence[Measured] | None = None, slowed: Callable[[float], float] = lambda _: 1.0, is_told: bool = False,
+        starved: Mapping[str, float] | None = None,
+    ) -> None:  # fmt: skip
+        self.mbps, self.hi, self.seconds, self.wanted, self.slowed = mbps, hi, seconds, quality, slowed
+        self.rows = profile() if rows is None else list(rows)
+        self.told = mbps(0.0) if is_told else None
+        self.starved = starved or {}
+
+    def run(self, policy: Callable[..., Any]) -> Ran:
+        ran, state, result, asked_at, now = Ran(), {}, None, -1.0, 0.0
+        free = {"edge0": 0.0, "cloud0": 0.0, "link": 0.0}
+        plan: tuple[Any, Any] | None = None
+        coming: tuple[float, tuple[Any, Any]] | None = None
+        period, under_way, number, seq = _Period(), [], 0, 0
+        while now < self.seconds:
+            if plan is None or (now - asked_at >= 1.0 and period.frames >= 10) or now - asked_at >= 4.0:
+                last = plan and {"video_conf": plan[0], "flow_mapping": plan[1]}
+                state = {**state, "last_plan": last, "profile": self.rows, "now": now}
+                result = period.result(self.hi, seq, now - asked_at) if plan else None
+                ran.note_foretold(result)
+                answer = self._ask(policy, state, result)
+                ran.reasons.append((now, state.get("reason", "")))
+                if plan is None:
+                    plan = answer
+                elif answer != plan:
+                    coming = (now + APPLY_S, answer)
+                asked_at, period = now, _Period()
+            if coming and now >= coming[0]:
+                plan, coming, period, seq = coming[1], None, _Period(), seq + 1
+                asked_at = now
+                ran.changed_at.append(now)
+            under_way = [done for done in under_way if done > now]
+            if number % (1 + plan[0]["nskip"]) == 0:
+                if len(under_way) >= QUEUE:
+                    ran.dropped += 1
+                    period.dropped += 1
+                else:
+                    done = self._process(plan, now, free, period)
+                    under_way.append(done)
+                    ran.e2e.append((now, done - now))
+                    ran.qualities.append(_quality(plan))
+                    ran.used.append((now, frozenset(place["node"] for place in plan[1].values())))
+            number += 1
+            now += 1 / FPS
+        return ran
+
+    def _ask(self, policy: Callable[..., Any], state: dict[str, Any], result: Any) -> tuple[Any, Any]:
+        generator: GeneratorInfo = {"fps": FPS, "width": 1280, "height": 720}
+        return policy(
+            job_uid="GLOBAL_ID_1.SUB_ID_1", dag=DAG, resource_info=resources(self.told), last_plan_res=result,
+            user_constraint={"delay": (-1.0, self.hi), "quality": self.wanted, "given": {}},
+            generator_output=generator, state=state,
+        )  # fmt: skip
+
+    def _process(self, plan: tuple[Any, Any], now: float, free: dict[str, float], period: _Period) -> float:
+        conf, places = plan
+        ready, is_there, waited = now + 0.004, False, 0.0
+        for stage in DAG["flow"][1:]:
+            name, began, way = places[stage]["node"], ready, 0.0
+            if name == "cloud0":
+                if not is_there:
+                    share = H264_SHARE[conf["resolution"]] if conf["encoder"] == Encoder.H264.value else 1.0
+                    size, is_there = JPEG_BYTES[conf["resolution"]] * share, True
+                    free["link"] = self._sent(max(ready, free["link"]), size)
+                    ready, period.bytes_up = free["link"], period.bytes_up + size
+                way = LATENCY_S
+            begins, waited = max(ready, free[name]), waited + way
+            took = service_s(stage, name, places[stage]["model_id"], conf["resolution"])
+            took *= self.slowed(now) if name == "edge0" else 1.0
+            free[name] = begins + took * self.starved.get(name, 1.0)
+            period.note(stage, free[name] - began + way, took, free[name] - took - ready)
+            ready = free[name]
+        period.e2e.append(ready + waited - now)
+        return ready + waited
+
+    def _sent(self, at: float, size: float) -> float:
+        """When the last byte is over the line, whose rate changes."""
+        bits = size * 8
+        while bits > 0:
+            part = min(bits, self.mbps(at) * 1e6 * 0.01)
+            at, bits = at + part / (self.mbps(at) * 1e6), bits - part
+        return at
+
+
+@dataclass
+class _Period:
+    e2e: list[float] = field(default_factory=list)
+    stages: dict[str, list[tuple[float, float, float]]] = field(default_factory=dict)
+    dropped: int = 0
+    bytes_up: float = 0.0
+
+    @property
+    def frames(self) -> int:
+        return len(self.e2e)
+
+    def note(self, stage: str, delay: float, server: float, queue: float) -> None:
+        self.stages.setdefault(stage, []).append((delay, server, max(0.0, queue)))
+
+    def result(self, hi: float, seq: int, seconds: float) -> dict[str, Any] | None:
+        if not self.e2e:
+            return None
+        means = {
+            stage: [sum(values) / len(values) for values in zip(*found, strict=True)]
+            for stage, found in self.stages.items()
+        }
+        ordered = sorted(self.e2e)
+        return {
+            "delay": {stage: mean[0] for stage, mean in means.items()},
+            "server": {stage: mean[1] for stage, mean in means.items()},
+            "queue": {stage: mean[2] for stage, mean in means.items()},
+            "e2e_p50": ordered[len(ordered) // 2], "e2e_p95": ordered[int(len(ordered) * 0.95)],
+            "fps": len(self.e2e) / seconds, "frames": len(self.e2e), "dropped": self.dropped,
+            "violations": sum(took > hi for took in self.e2e), "bytes_up": self.bytes_up / len(self.e2e),
+            "plan_seq": seq,
+        }  # fmt: skip
+
+
+def _quality(plan: tuple[Any, Any]) -> float:
+    conf, places = plan
+    quality = TRUE_QUALITY[conf["resolution"]] * min(QUALITY_OF_MODEL[one["model_id"]] for one in places.values())
+    is_away = any(one["node_role"] != "host" for one in places.values())
+    coded = H264_QUALITY if is_away and conf["encoder"] == "H264" else 1.0
+    return quality * coded * kept(conf["nskip"], conf["ntracking"])

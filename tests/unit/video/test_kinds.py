@@ -1,0 +1,34 @@
+"""Stages as users declare them and as nodes get them, there and back through JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from app.video.model.kinds import GENERATORS, Stage, StageSpec, stages_to_json
+from app.vision.model import Format, ModelCard
+
+CARD = ModelCard("m", Format.ONNX, "a" * 64, 5)
+
+
+def test_a_spec_comes_back_as_it_went() -> None:
+    spec = StageSpec("pose", "face_alignment", (("a", "b"), ("c", "d")), {"score": "0.5"})
+    assert StageSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+@pytest.mark.parametrize("data", [{}, {"name": "a", "kind": "b"}, {"name": "a", "kind": "b", "models": 1}])
+def test_a_spec_that_is_none_is_told(data: dict[str, object]) -> None:
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        StageSpec.from_json(data)
+
+
+def test_a_stage_comes_back_as_it_went() -> None:
+    stage = Stage("pose", "face_alignment", ((CARD, CARD), (CARD,)), {"score": "0.5"})
+    assert [Stage.from_json(data) for data in json.loads(json.dumps(stages_to_json([stage])))] == [stage]
+
+
+def test_the_requirements_generators_are_there() -> None:
+    assert {name: set(kind.outputs) for name, kind in GENERATORS.items()} == {
+        "SingleFrameGenerator": {"image"}, "ClipGenerator": {"clip", "image"},
+    }  # fmt: skip
