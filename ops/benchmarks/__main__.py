@@ -8,7 +8,7 @@ import signal
 import sys
 
 NAMES = ("orchestration", "hops", "bie", "upload", "conversion", "viewers", "accounts", "homes", "training")
-WITH_OPTIONS = ("peers", "capacity", "joint")
+WITH_OPTIONS = ("peers", "capacity", "joint", "video")
 
 
 def main() -> int:

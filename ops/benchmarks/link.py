@@ -40,6 +40,10 @@ class Pace:
         self._random = random.Random(f"{line.seed}/{direction}")
         self._free_at = 0.0
 
+    def become(self, line: Line) -> None:
+        """For what is handed over from now on."""
+        self._line = line
+
     def arrival(self, size: int, now: float) -> float:
         """Of the last of so many bytes that are handed over now. They wait for what is under way."""
         rate = self._line.bits_per_s
@@ -81,6 +85,11 @@ class Link:
     def stall(self, *, is_stalled: bool) -> None:
         """Nothing arrives until it is taken back; nothing is lost, and connections stay."""
         self._call(self._set(is_stalled=is_stalled))
+
+    def become(self, line: Line) -> None:
+        """Another line from now on, while connections stay."""
+        for pace in (self._up, self._down):
+            pace.become(line)
 
     async def _set(self, *, is_stalled: bool) -> None:
         if is_stalled:

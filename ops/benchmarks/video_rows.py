@@ -1,0 +1,177 @@
+"""What the measurements of video compute and print: a row for each policy, and beside the aims what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from app.video.model.plan import Plan
+from ops.stand import percentile
+
+WIDTH = 18
+LATE_REPORT_S = 1.2
+IN_TIME = 0.05
+"""Share of violations up to which a plan keeps to the constraint."""
+
+
+class Ran(Protocol):
+    """See ops.benchmarks.video_stand.Job."""
+
+    @property
+    def plans(self) -> Sequence[tuple[float, Plan]]: ...
+    @property
+    def frames(self) -> Sequence[tuple[float, float, Plan]]: ...
+    @property
+    def sent(self) -> Sequence[float]: ...
+    @property
+    def decisions(self) -> Sequence[float]: ...
+
+
+class Graded(Protocol):
+    def quality(self, size: str, model: int, nskip: int) -> float: ...
+
+
+@dataclass(frozen=True)
+class Row:
+    """violations: share of the frames that the plan wanted processed, and that came too late or not at all; drops:
+    those that did not come. fps: processed frames a second of a job; quality: F1 of what the plans look at."""
+
+    name: str
+    violations: float
+    p50_s: float
+    p95_s: float
+    fps: float
+    drops: float
+    bytes_up: float
+    quality: float
+    changes_per_min: float
+    decision_ms: float
+    is_fixed: bool
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name:{WIDTH}}{self.violations:>10.1%}{self.p50_s * 1000:>8.0f} ms{self.p95_s * 1000:>8.0f} ms"
+            f"{self.fps:>7.1f}{self.drops:>8.1%}{self.bytes_up:>11,.0f}{self.quality:>9.3f}{self.changes_per_min:>9.1f}"
+            f"{self.decision_ms:>8.1f} ms"
+        )
+
+
+def titled() -> str:
+    return (
+        f"{'':{WIDTH}}{'violated':>10}{'p50':>11}{'p95':>11}{'fps':>7}{'drops':>8}{'bytes up':>11}{'quality':>9}"
+        f"{'changes':>9}{'decided':>11}"
+    )
+
+
+def row_of(
+    name: str, jobs: Sequence[Ran], case: Graded, began: float, seconds: float, hi_s: float, *, is_fixed: bool
+) -> Row:
+    """began: of measuring, by the same clock as the jobs' times. Runners report once a second: frames are counted from
+    a job's first report after the begin to its first after the end, and so are those that were wanted."""
+    ended = began + seconds
+    spans = [_span(job, began, ended) for job in jobs]
+    frames = [
+        (took, plan) for job, (first, last) in zip(jobs, spans, strict=True)
+        for at, took, plan in job.frames if first < at <= last
+    ]  # fmt: skip
+    wanted = max(1.0, sum(_wanted(job.plans, *span) for job, span in zip(jobs, spans, strict=True)))
+    late, missing = sum(took > hi_s for took, _ in frames), max(0.0, wanted - len(frames))
+    times = sorted(took for took, _ in frames) or [float("inf")]
+    changes = sum(1 for job in jobs for at, _ in job.plans if began < at <= ended)
+    decisions = [took for job in jobs for took in job.decisions]
+    lasted = sum(last - first for first, last in spans)
+    sent = [size for job in jobs for size in job.sent]
+    return Row(
+        name, min(1.0, (late + missing) / wanted), percentile(times, 0.5), percentile(times, 0.95),
+        len(frames) / lasted, missing / wanted, sum(sent) / len(sent) if sent else 0.0,
+        _quality([plan for _, plan in frames], case), changes * 60 / seconds / len(jobs),
+        percentile(sorted(decisions), 0.95) if decisions else 0.0, is_fixed,
+    )  # fmt: skip
+
+
+def _span(job: Ran, began: float, ended: float) -> tuple[float, float]:
+    """Of a job that does not report in time, the times asked for."""
+    times = [at for at, _, _ in job.frames]
+    first, last = (
+        min((at for at in times if edge <= at <= edge + LATE_REPORT_S), default=edge) for edge in (began, ended)
+    )
+    return first, last
+
+
+def _wanted(plans: Sequence[tuple[float, Plan]], began: float, ended: float) -> float:
+    """Frames that the plans in force meant to be processed."""
+    ends = [at for at, _ in plans[1:]] + [ended]
+    return sum(
+        max(0.0, min(end, ended) - max(at, began)) * plan.video_conf.fps / _cycle(plan)
+        for (at, plan), end in zip(plans, ends, strict=True)
+    )
+
+
+def _cycle(plan: Plan) -> int:
+    return 1 + plan.video_conf.nskip + plan.video_conf.ntracking
+
+
+def _quality(plans: Sequence[Plan], case: Graded) -> float:
+    """Each frame stands for those that were left out after it, too."""
+    weights = [_cycle(plan) for plan in plans]
+    graded = [
+        case.quality(
+            min(plan.video_conf.resolution, "720p", key=lambda size: int(size[:-1])),
+            max(place.model_id for place in plan.flow_mapping.values()), _cycle(plan) - 1,
+        ) * weight
+        for plan, weight in zip(plans, weights, strict=True)
+    ]  # fmt: skip
+    return sum(graded) / sum(weights) if weights else 0.0
+
+
+def best_fixed(rows: Sequence[Row]) -> Row | None:
+    return min((row for row in rows if row.is_fixed), key=lambda row: row.violations, default=None)
+
+
+def best_quality(rows: Sequence[Row]) -> float | None:
+    """Of the fixed plans that keep to the constraint; where none does, of the one that violates it least."""
+    best = best_fixed(rows)
+    kept = [row.quality for row in rows if row.is_fixed and row.violations <= IN_TIME]
+    return max(kept, default=best.quality if best else None)
+
+
+@dataclass(frozen=True)
+class Aim:
+    what: str
+    measured: str
+    aim: str
+    is_met: bool
+
+    def __str__(self) -> str:
+        return f"{self.what:72} {self.measured:>12} {self.aim:>12}   {'met' if self.is_met else 'not met'}"
+
+
+def lines(found: Mapping[str, Sequence[Row]], shares: Sequence[tuple[str, float]]) -> list[str]:
+    """Measured beside the aims."""
+    aims = [aim for scenario, rows in found.items() for aim in _aims(scenario, rows)]
+    aims += [Aim(what, f"{share:.2f}×", ">= 0.90×", share >= 0.9) for what, share in shares]
+    return [f"\n{'':72} {'measured':>12} {'aim':>12}", *(str(aim) for aim in aims)]
+
+
+def _aims(scenario: str, rows: Sequence[Row]) -> Iterator[Aim]:
+    mine = next((row for row in rows if row.name == "profile"), None)
+    if mine is None:
+        return
+    best, quality = best_fixed(rows), best_quality(rows)
+    if scenario == "stepped" and best is not None:
+        what, most = f"{scenario}: violations with profile, half of the best fixed plan's", best.violations / 2
+        yield Aim(what, f"{mine.violations:.1%}", f"<= {most:.1%}", mine.violations <= most)
+    if scenario.startswith("constant"):
+        yield from _constant(scenario, mine, quality)
+    yield Aim(f"{scenario}: a decision, p95", f"{mine.decision_ms:.1f} ms", "< 10 ms", mine.decision_ms < 10)
+
+
+def _constant(scenario: str, mine: Row, quality: float | None) -> Iterator[Aim]:
+    if quality is not None:
+        what = f"{scenario}: quality with profile, within 2 % of the best fixed in time"
+        yield Aim(what, f"{mine.quality:.3f}", f">= {0.98 * quality:.3f}", mine.quality >= 0.98 * quality)
+    what, is_kept = f"{scenario}: violations with profile", mine.violations <= IN_TIME
+    yield Aim(what, f"{mine.violations:.1%}", f"<= {IN_TIME:.1%}", is_kept)
+    is_calm = mine.changes_per_min <= 6
+    yield Aim(f"{scenario}: plan changes a minute", f"{mine.changes_per_min:.1f}", "<= 6", is_calm)
