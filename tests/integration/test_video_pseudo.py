@@ -88,7 +88,7 @@ def test_one_command_gives_the_requirements_ports_and_runs_its_job(
     for port in (ports.users, ports.tracker):
         status = until(lambda at=port: pseudo.http.get(pseudo.url(at, "/user/get_all_status")).json()["data"])
         assert status[address]["video"] == {"0": {"type": "people indoor", "name": "classroom-270p.mp4"}}
-    until(lambda: "Submit a job" in pseudo.log.read_text())
+    until(lambda: "Ctrl-C ends everything" in pseudo.log.read_text())
 
     face = base64.b64encode((shared_data / "images" / "face_1.jpg").read_bytes()).decode()
     call = pseudo.url(ports.services, "/service/face_detection")
@@ -118,7 +118,7 @@ def test_one_command_gives_the_requirements_ports_and_runs_its_job(
 @pytest.mark.slow
 def test_a_plan_by_hand_may_be_given_to_the_edge_node_and_is_in_force(pseudo: Pseudo) -> None:
     ports = pseudo.ports
-    until(lambda: "Submit a job" in pseudo.log.read_text())
+    until(lambda: "Ctrl-C ends everything" in pseudo.log.read_text())
     uid = until(
         lambda: pseudo.http.post(
             pseudo.url(ports.edge, "/node/submit_job"), json={**job(ports), "unique_job_id": NUMBERED}

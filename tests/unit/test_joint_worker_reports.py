@@ -12,7 +12,7 @@ from app.joint_inference.hard_examples import Verdict
 from app.joint_inference.model.tally import Source
 from app.joint_inference.worker.outcome import Outcome, Pending
 from app.joint_inference.worker.samples import KEPT, LONGEST_SIDE, MAX_PICTURE_BYTES, Samples, small_picture
-from app.joint_inference.worker.supervised import Repeating
+from app.kit.repeating import Repeating
 from app.kit.serving import log_as
 from app.vision.encoding import decode
 from app.vision.model import Box, Picture, Prediction
