@@ -101,6 +101,11 @@ def orders_of(on: Connection, kind: str, uid: str, *, is_locked: bool = False) -
     return [_order(row) for row in on.execute(wanted.with_for_update() if is_locked else wanted)]
 
 
+def orders_of_kind(on: Connection, kind: str) -> list[Order]:
+    """By node and part."""
+    return [_order(row) for row in on.execute(sa.select(orders).where(orders.c.kind == kind).order_by(*_IN_TURN))]
+
+
 def lock_orders_on(on: Connection, node: str, seqs: Collection[int] | None = None) -> list[Order]:
     """Of this node; seqs: only these."""
     wanted = sa.select(orders).where(orders.c.node == node).order_by(*_IN_TURN)

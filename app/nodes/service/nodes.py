@@ -163,6 +163,10 @@ class Nodes:
         """Deletes that are not acknowledged are among them."""
         return store.orders_of(on, kind, uid)
 
+    def orders_of_kind(self, on: Connection, kind: str) -> list[Order]:
+        """Of all resources of a kind; deletes that are not acknowledged are among them."""
+        return store.orders_of_kind(on, kind)
+
     def pending(self, name: str) -> list[Order]:
         """What the node has not acknowledged, by seq."""
         with self.database.read() as on:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from app.video.cli import deciding as _deciding  # noqa: F401  # adds its commands
 from app.video.cli import jobs as _jobs  # noqa: F401
 from app.video.cli import knowing as _knowing  # noqa: F401
-from app.video.cli.common import commands
+from app.video.cli.asking import commands
 from app.video.cli.pseudo import pseudo
 
 commands.command("pseudo")(pseudo)

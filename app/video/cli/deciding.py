@@ -9,7 +9,7 @@ import typer
 
 from app.kit.errors import BadRequest
 from app.kit.service_options import AsJson, Url
-from app.video.cli.common import Json, Uid, client_of, commands, number_or_text, read_json, tell
+from app.video.cli.asking import Json, Uid, client_of, commands, number_or_text, read_json, tell
 
 
 @commands.command()

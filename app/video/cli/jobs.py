@@ -11,7 +11,7 @@ import typer
 from app.kit.command import Ended, Exit
 from app.kit.errors import BadRequest
 from app.kit.service_options import AsJson, Url
-from app.video.cli.common import Json, Uid, client_of, commands, number_or_text, parted, read_json, tell
+from app.video.cli.asking import Json, Uid, client_of, commands, number_or_text, parted, read_json, tell
 
 RENAMED = {"node_addr": "node", "user_constraint": "constraint"}
 """The requirement's keys, as /api/v2 calls them."""

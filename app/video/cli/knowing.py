@@ -11,7 +11,7 @@ import typer
 from app.kit.command import EPILOG, Ended, Exit
 from app.kit.errors import BadRequest
 from app.kit.service_options import AsJson, Url
-from app.video.cli.common import Json, client_of, commands, number_or_text, parted, tell
+from app.video.cli.asking import Json, client_of, commands, number_or_text, parted, tell
 from app.video.cli.deciding import dag_in
 
 if TYPE_CHECKING:

@@ -42,6 +42,23 @@ def place_for(
     raise BadPlan(f"No node that is online serves {stage}.", hint="Look at the nodes' page.")
 
 
+def all_at(
+    dag: DagInfo,
+    resource_info: ResourceInfo,
+    state: dict[str, Any],
+    roles: Sequence[str],
+    own: Sequence[str],
+    said: str,
+) -> dict[str, Place]:
+    """Every stage at a node of the first of the roles that serves it. own: the roles that are meant; said: the reason
+    when there is no stage elsewhere."""
+    last = last_places(state)
+    places = {stage: place_for(resource_info, stage, roles, last=last.get(stage)) for stage in stages_of(dag)}
+    others = [stage for stage, found in places.items() if found["node_role"] not in own]
+    state["reason"] = f"Only elsewhere there is {', '.join(others)}." if others else said
+    return places
+
+
 def is_served(resource_info: ResourceInfo, stage: str, role: str) -> bool:
     return any(info["role"] == role for info in serving(resource_info, stage))
 

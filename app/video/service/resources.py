@@ -60,7 +60,7 @@ class Resources:
     def hosts_among(self, nodes: Iterable[Node], job_node: str, now: datetime) -> tuple[StageHost, ...]:
         """As hosts, for whoever has read the nodes."""
         serving = [(node, worker) for node in nodes if (worker := host_of(node, now)) is not None]
-        secrets = self.secrets([node.name for node, _ in serving])
+        secrets = self.secrets()
         found = [
             StageHost(
                 node.name, role_of(node, job_node).value, node.address, f"http://{worker.address}", secrets[node.name]
@@ -69,14 +69,13 @@ class Resources:
         ]  # fmt: skip
         return tuple(sorted(found, key=lambda host: (_TURN.index(Role(host.role)), host.node)))
 
-    def secrets(self, nodes: Iterable[str]) -> dict[str, str]:
+    def secrets(self) -> dict[str, str]:
         """Of the hosts of stages that are ordered, by node."""
         with self.nodes.database.read() as on:
-            orders = {node: self.nodes.orders_of(on, SERVICES, key_of(node).uid) for node in nodes}
+            orders = self.nodes.orders_of_kind(on, SERVICES)
         return {
-            node: str(order.content.get("secret", ""))
-            for node, found in orders.items() for order in found
-            if order.node == node and order.operation is not Operation.DELETE
+            order.node: str(order.content.get("secret", "")) for order in orders
+            if order.key == key_of(order.node) and order.operation is not Operation.DELETE
         }  # fmt: skip
 
     def info(self, job: VideoJob, now: datetime) -> ResourceInfo:

@@ -7,7 +7,7 @@ from typing import Any
 from app.video.model.plan import VideoConf
 from app.video.model.report import PlanResult
 from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, ResourceInfo
-from app.video.scheduling.places import CLOUD_FIRST, last_places, place_for, stages_of
+from app.video.scheduling.places import CLOUD_FIRST, all_at
 
 OWN = ("cloud",)
 
@@ -24,8 +24,5 @@ def cloud_only(
 ) -> Answer:
     """All stages in the cloud; at the host or another edge only what the cloud does not serve."""
     state = {} if state is None else state
-    last = last_places(state)
-    places = {stage: place_for(resource_info, stage, CLOUD_FIRST, last=last.get(stage)) for stage in stages_of(dag)}
-    others = [stage for stage, place in places.items() if place["node_role"] not in OWN]
-    state["reason"] = f"Only elsewhere there is {', '.join(others)}." if others else "All stages run in the cloud."
+    places = all_at(dag, resource_info, state, CLOUD_FIRST, OWN, "All stages run in the cloud.")
     return VideoConf().to_json(), places

@@ -7,7 +7,7 @@ from typing import Any
 from app.video.model.plan import VideoConf
 from app.video.model.report import PlanResult
 from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, ResourceInfo
-from app.video.scheduling.places import HERE_FIRST, last_places, place_for, stages_of
+from app.video.scheduling.places import HERE_FIRST, all_at
 
 OWN = ("host", "edge")
 
@@ -24,10 +24,5 @@ def edge_only(
 ) -> Answer:
     """All stages at the host, else at another edge; in the cloud only what nothing else serves."""
     state = {} if state is None else state
-    last = last_places(state)
-    places = {stage: place_for(resource_info, stage, HERE_FIRST, last=last.get(stage)) for stage in stages_of(dag)}
-    others = [stage for stage, place in places.items() if place["node_role"] not in OWN]
-    state["reason"] = (
-        f"Only elsewhere there is {', '.join(others)}." if others else "All stages run at the host or at an edge."
-    )
+    places = all_at(dag, resource_info, state, HERE_FIRST, OWN, "All stages run at the host or at an edge.")
     return VideoConf().to_json(), places

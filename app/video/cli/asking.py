@@ -1,4 +1,4 @@
-"""What the commands about video share."""
+"""The group of the commands about video, and how each of them asks the service, reads a file and tells its answer."""
 
 from __future__ import annotations
 
