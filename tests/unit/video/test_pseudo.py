@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from app.video.cli.pseudo.show import addresses, job
 from app.video.cli.pseudo.stand import Ports
 from app.video.cli.pseudo.videos import found_videos
 from app.video.model.dag import read_dag
+from app.vision.errors import SourceUnusable
 from ops.stand import free_port
 
 PORTS = Ports(5000, 5001, 5002, 5100, 5101, 5500)
@@ -119,6 +121,15 @@ def test_videos_that_are_not_there_are_refused_before_anything_starts(
 
 
 # models
+def test_videos_are_refused_where_nothing_is_installed_that_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hall.mp4").touch()
+    monkeypatch.setitem(sys.modules, "av", None)
+    with pytest.raises(SourceUnusable, match="no PyAV"):
+        found_videos([f"hall={tmp_path / 'hall.mp4'}"])
+
+
 def test_stages_are_made_of_the_models_that_are_there(tmp_path: Path) -> None:
     for name in ("face_rfb_320", "face_slim_320", "headpose_fsanet_var", "unknown"):
         (tmp_path / f"{name}.onnx").write_bytes(b"")

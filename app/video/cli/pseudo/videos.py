@@ -7,13 +7,18 @@ from pathlib import Path
 
 from app.kit.errors import BadInput
 from app.nodes.agent.options import video
+from app.vision.sources import open_reel
 
 SUFFIXES = frozenset({".avi", ".gif", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm"})
 
 
 def found_videos(given: Sequence[str]) -> list[tuple[str, str]]:
-    """(type, path or URL) of each, in their order; those of a folder by name. Raises BadInput."""
-    return [one for text in given for one in _videos(text)]
+    """(type, path or URL) of each, in their order; those of a folder by name. Raises BadInput, SourceUnusable where
+    this machine has no PyAV to read them with."""
+    found = [one for text in given for one in _videos(text)]
+    for _, source in found:
+        open_reel(source)
+    return found
 
 
 def _videos(text: str) -> list[tuple[str, str]]:
