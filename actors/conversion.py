@@ -5,19 +5,18 @@ from __future__ import annotations
 import dramatiq
 
 from actors import life, parts
-from app.conversion.model import Stage
 
 
 @dramatiq.actor(queue_name="onnx", max_retries=0)
 def run_onnx(job_id: str) -> None:
-    parts.stages.run(Stage.ONNX, job_id, life.worker("onnx"))
+    parts.stages.run(job_id, life.worker("onnx"))
 
 
 @dramatiq.actor(queue_name="bie", max_retries=0)
 def run_bie(job_id: str) -> None:
-    parts.stages.run(Stage.BIE, job_id, life.worker("bie"))
+    parts.stages.run(job_id, life.worker("bie"))
 
 
 @dramatiq.actor(queue_name="nef", max_retries=0)
 def run_nef(job_id: str) -> None:
-    parts.stages.run(Stage.NEF, job_id, life.worker("nef"))
+    parts.stages.run(job_id, life.worker("nef"))

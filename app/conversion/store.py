@@ -58,6 +58,7 @@ class Beat:
     ttl_s: float
     progress: int
     message: str
+    started_at: str
     now: str
     is_news: bool
 
@@ -106,9 +107,17 @@ class JobStore:
         found = self.records.change_and_read(job_id, _guards(claim), claim.fields)
         return model.from_fields(found) if found and found["claim"] == claim.fields["claim"] else None
 
+    def claim_by_fetch(self, claim: Change) -> str:
+        """The same claim for a fetch to make, see Records.claim_by_fetch."""
+        return self.records.claim_by_fetch(_guards(claim), claim.fields)
+
     def beat(self, record: JobRecord, beat: Beat) -> bool:
         """Report life and progress. False when the job was cancelled, deleted or forgotten meanwhile."""
-        live = model.live_fields(record.stage, beat.progress, beat.message, beat.now) if beat.is_news else {}
+        live = {}
+        if beat.is_news:
+            live = model.live_fields(
+                record.stage, beat.progress, beat.message, started_at=beat.started_at, now=beat.now
+            )
         return self.records.beat(
             record.job_id, record.claim, worker=beat.worker, worker_text=beat.worker_text,
             ttl_ms=int(beat.ttl_s * 1000), fields=live,
@@ -194,7 +203,8 @@ class JobStore:
 
 def _guards(change: Change) -> dict[str, list[str]]:
     """Where the job must stand."""
-    return {"status": [change.status.value], f"{change.stage.step}.state": [state.value for state in change.states]}
+    guards = {"status": [change.status.value], f"{change.stage.step}.state": [state.value for state in change.states]}
+    return guards if change.claim is None else {**guards, "claim": [change.claim]}
 
 
 def job_not_found(job_id: str) -> JobNotFound:

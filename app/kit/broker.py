@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import redis
@@ -42,8 +43,6 @@ def connect_to_look(url: str) -> redis.Redis:
 
 
 def make_broker(
-    url: str, *, one_at_a_time: tuple[str, ...], middleware: list[Middleware] | None = None
+    url: str, *, prefetch: Mapping[str, int] | None = None, middleware: list[Middleware] | None = None
 ) -> WaitingBroker:
-    return WaitingBroker(
-        client=connect(url), namespace=NAMESPACE, one_at_a_time=one_at_a_time, middleware=middleware or []
-    )
+    return WaitingBroker(client=connect(url), namespace=NAMESPACE, prefetch=prefetch, middleware=middleware or [])

@@ -57,18 +57,27 @@ return 1
 """
 )
 
+_STANDS = """
+-- guards: field, '|allowed|values|', ...
+local function stands(record, guards)
+  for i = 1, #guards, 2 do
+    local value = redis.call('HGET', record, guards[i])
+    if not value or not string.find(guards[i + 1], '|' .. value .. '|', 1, true) then return false end
+  end
+  return true
+end
+"""
+
 # KEYS: record, active index, a text beside the record to drop. ARGV: ttl in seconds ('' while the record is active),
 # id, field of the group, five parts of a letter ('' for none), number of guards, (field, '|allowed|values|') per guard,
 # then field, value, ... Returns 1 if the record was changed.
 CHANGE = (
     _GROUP
     + _LETTER
+    + _STANDS
     + """
 local first = 10 + 2 * ARGV[9]
-for i = 10, first - 1, 2 do
-  local value = redis.call('HGET', KEYS[1], ARGV[i])
-  if not value or not string.find(ARGV[i + 1], '|' .. value .. '|', 1, true) then return 0 end
-end
+if not stands(KEYS[1], {unpack(ARGV, 10, first - 1)}) then return 0 end
 redis.call('HSET', KEYS[1], unpack(ARGV, first))
 if ARGV[1] ~= '' then
   redis.call('EXPIRE', KEYS[1], ARGV[1])
@@ -80,6 +89,29 @@ if KEYS[3] then redis.call('UNLINK', KEYS[3]) end
 redis.call('PUBLISH', 'nudge:' .. KEYS[1], ARGV[1] ~= '' and 'ended' or 'changed')
 if ARGV[4] ~= '' then post({unpack(ARGV, 4, 8)}) end
 return 1
+"""
+)
+
+CLAIM = (
+    _STANDS
+    + """
+-- For a script that fetches messages: changes the records that these are about, each under its message's id, and
+-- answers with those that it changed, the others empty. claim: {database, prefix, guards, fields}. It leaves the
+-- database of the queues, so it is the last thing that the script does.
+local function claimed(claim, ids, texts)
+  local records = {}
+  redis.call('SELECT', claim.database)
+  for i, id in ipairs(ids) do
+    local record = claim.prefix .. id
+    records[i] = {}
+    if texts[i] and stands(record, claim.guards) then
+      redis.call('HSET', record, unpack(claim.fields))
+      redis.call('PUBLISH', 'nudge:' .. record, 'changed')
+      records[i] = redis.call('HGETALL', record)
+    end
+  end
+  return records
+end
 """
 )
 

@@ -6,6 +6,7 @@ together or not at all. This module knows hashes, guards and claims; what the fi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -119,6 +120,16 @@ class Records:
         if isinstance(found, list):  # Redis' older protocol knows no maps
             found = dict(zip(found[::2], found[1::2], strict=True))
         return found or None
+
+    def claim_by_fetch(self, guards: Mapping[str, Iterable[str]], fields: Mapping[str, str]) -> str:
+        """The same as a text: what a fetch is to do to the record that the message is about (waiting_consumer)."""
+        claim = {
+            "database": self.client.connection_pool.connection_kwargs.get("db") or 0,
+            "prefix": self.key(""),
+            "guards": _conditions(guards)[1:],
+            "fields": _flat(fields),
+        }
+        return json.dumps(claim)
 
     def beat(
         self, record_id: str, claim: str, *, worker: str, worker_text: str, ttl_ms: int, fields: Mapping[str, str]

@@ -4,8 +4,8 @@ Same keys and messages as Dramatiq's RedisBroker, so stock processes can produce
 How it waits and fetches is the consumer's matter (waiting_consumer). What else differs, each for a reason that was
 measured:
 
-- A queue named in `one_at_a_time` is fetched one message at a time whatever prefetch Dramatiq asks for, and the count
-  of unfinished messages survives a reconnect: a busy worker never hides a second job.
+- Each queue may have a prefetch of its own, whatever Dramatiq asks for, and the count of unfinished messages survives a
+  reconnect: with a prefetch of one a busy worker never hides a second job.
 - A message may bring its own id, so that its place in a queue can be asked for and it can be taken back.
 - A signal is told only to the middleware that listens to it.
 - A message can be prepared without being sent, so that a record's change can carry it along (records).
@@ -13,7 +13,7 @@ measured:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -25,7 +25,7 @@ from dramatiq.middleware import MiddlewareError
 
 from app.kit.letter import Letter
 from app.kit.lines import Lines, Script
-from app.kit.waiting_consumer import EXCHANGE, MESSAGE_ID, Hand, WaitingConsumer
+from app.kit.waiting_consumer import EXCHANGE, MESSAGE_ID, Claimant, Hand, WaitingConsumer
 
 if TYPE_CHECKING:
     from app.kit.inline_work import Inline
@@ -37,17 +37,18 @@ redis.call('RPUSH', KEYS[1], ARGV[1])
 
 
 class WaitingBroker(RedisBroker):
-    """one_at_a_time: queues whose consumers hold one unfinished message each."""
+    """prefetch: queue → how many unfinished messages a consumer of it holds at most; Dramatiq's word for all others."""
 
-    def __init__(self, *, client: redis.Redis, one_at_a_time: Iterable[str] = (), **options: Any) -> None:
+    def __init__(self, *, client: redis.Redis, prefetch: Mapping[str, int] | None = None, **options: Any) -> None:
         self._listening: dict[str, list[Callable[..., None]]] = {}
         super().__init__(client=client, **options)
-        self.one_at_a_time = frozenset(one_at_a_time)
+        self._prefetch = dict(prefetch or {})
         self.is_draining = False
         self.work_inline: Inline | None = None
         self._lines = Lines(client)
         self._post = Script(self._lines, POST)
         self.exchange = Script(self._lines, EXCHANGE)
+        self.claimants: dict[str, Claimant] = {}
         self._hands: dict[str, Hand] = {}
 
     @property
@@ -79,12 +80,18 @@ class WaitingBroker(RedisBroker):
         self._listening.clear()
 
     def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 5000) -> Any:
-        if queue_name in self.one_at_a_time:
-            prefetch = 1
-        return super().consume(queue_name, prefetch, timeout)
+        return super().consume(queue_name, self._prefetch.get(queue_name, prefetch), timeout)
 
     def hand(self, queue: str) -> Hand:
         return self._hands.setdefault(queue, Hand())
+
+    def claimed(self, queue: str, record_id: str) -> dict[str, str] | None:
+        """The record that the fetch of its message has claimed; told once, to who begins the work."""
+        return self.hand(queue).claimed.pop(record_id, None)
+
+    def unbegun(self, queue: str) -> list[str]:
+        """The records that fetches have claimed and whose work has not begun."""
+        return list(self.hand(queue).claimed)
 
     @property
     def is_busy(self) -> bool:
@@ -204,8 +211,8 @@ class WaitingBroker(RedisBroker):
 
 
 def _message(queue: str, actor: str, message_id: str | None, kwargs: dict[str, Any]) -> Message[Any]:
-    unique = str(uuid4())
-    options = {MESSAGE_ID: message_id or unique}
+    unique = message_id or str(uuid4())
+    options = {MESSAGE_ID: unique}
     return Message(
         queue_name=queue, actor_name=actor, args=(), kwargs=kwargs, options=options, message_id=unique
     )  # fmt: skip

@@ -14,6 +14,7 @@ Cost per job: see backlog.py.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import random
 import tempfile
@@ -24,7 +25,7 @@ from pathlib import Path
 from app.kit.clock import from_text
 from app.wiring import Parts, assemble
 from ops.benchmarks import backlog, ideal_schedule
-from ops.benchmarks.load import submit
+from ops.benchmarks.load import burn, submit
 from ops.stand import Stand
 
 JOBS, QUEUED, AIM_RATIO = 50, (10, 100, 1_000, 10_000), 1.05
@@ -33,7 +34,7 @@ WORKERS = (2, 6, 2)
 WAITS_S = ((0.05, 0.15), (0.4, 1.2), (0.05, 0.15))
 """Least and most of each stage."""
 BURNS_S = ((0.0, 0.0), (0.2, 0.6), (0.0, 0.0))
-STALLED_S, ASK_EVERY_S = 60, 0.1
+STALLED_S, ASK_EVERY_S = 60, 0.25
 
 
 def main(arguments: Sequence[str] = ()) -> None:
@@ -65,11 +66,24 @@ def _makespan(
         stand.workers("ops.benchmarks.busy_actors", done=1, **dict(zip(STAGES, workers, strict=True)))
         parts = assemble(stand.settings())
         _run(parts, [(0.0, 0.0, 0.0)] * max(workers))  # the first job of a worker is slower than all that follow
+        stand.until_quiet()
         measured = _run(parts, times)
     ideal = ideal_schedule.makespan(times, workers)
     counts = ", ".join(f"{count} {stage}" for stage, count in zip(STAGES, workers, strict=True))
     print(f"\n{jobs} jobs, stages {what}, workers: {counts}")
     print(f"makespan {measured:.3f} s, ideal {ideal:.3f} s, ratio {measured / ideal:.3f}, aim at most {AIM_RATIO:.2f}")
+    if "MODELMILL_BENCH_BURN" in environment:
+        plain = _plain([seconds[1] for seconds in times], workers[1])
+        print(f"the same burnt by as many plain processes: {plain:.3f} s, {plain / ideal:.3f} of the ideal")
+
+
+def _plain(times: Sequence[float], count: int) -> float:
+    """Seconds for processes that take the next time as soon as they have burnt the last, and do nothing else."""
+    with multiprocessing.Pool(count) as pool:
+        pool.map(burn, [0.0] * count)
+        started = time.perf_counter()
+        pool.map(burn, times, chunksize=1)
+        return time.perf_counter() - started
 
 
 def _run(parts: Parts, times: Sequence[Sequence[float]]) -> float:

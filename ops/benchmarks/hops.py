@@ -41,6 +41,7 @@ def main() -> None:
         with Stand(folder) as stand:
             stand.env["MODELMILL_BENCH_TRACE"] = str(folder)
             stand.workers("ops.benchmarks.traced_actors", onnx=1, bie=1, nef=1, done=1)
+            stand.until_quiet()
             parts = assemble(stand.settings())
             windows, wakes, commands = _run(parts, stand, trace, folder)
         events = read_events(folder)
@@ -71,6 +72,7 @@ def _run(parts: Parts, stand: Stand, trace: Trace, folder: Path) -> tuple[list[W
         time.sleep(PAUSE_S)
         windows.append(_job(parts, watcher))
     after = _switches(pids), _commands(server)
+    watcher.check()
     # Counter's minus drops what is not positive.
     return windows, after[0] - before[0] - idle[0], after[1] - before[1] - idle[1]
 

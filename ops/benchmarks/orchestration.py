@@ -30,11 +30,13 @@ def main() -> None:
         stand.workers("ops.benchmarks.noop_actors", onnx=1, bie=1, nef=1, done=1)
         for role in ROLES:
             stand.start([sys.executable, "-m", "ops.benchmarks.raw_hops", role, str(stand.redis_port)])
+        stand.until_quiet()
         parts = assemble(stand.settings())
         raw = redis.Redis(port=stand.redis_port, db=5)
         watcher = Watcher(parts)
         sides = {"modelmill": lambda: watcher.wait(submit(parts)), "raw Redis lists": lambda: _raw_job(raw)}
         latency = _latency(sides)
+        watcher.check()
         before = _cpu_ms(stand)
         rates = {"modelmill": _product_rate(parts)}
         between = _cpu_ms(stand)

@@ -37,7 +37,7 @@ def main() -> None:
 
 async def _measure(stand: Stand, web_pid: int, parts: Parts) -> None:
     job_id = submit(parts, owner="local")
-    parts.store.claim(job_id, model.claimed(Stage.ONNX, worker="bench", now=to_text(now())))
+    parts.store.claim(job_id, model.claimed(Stage.ONNX, worker="bench"))
     before = _memory(web_pid)
     viewers = [await Viewer.open(stand.web_port, job_id) for _ in range(FEW)]
     firsts = [await _first_byte(stand.url, job_id) for _ in range(PAGES)]

@@ -1,6 +1,6 @@
 """The product's actors for the fault tests: stages do what the job's plan says (see stages), and a process can be
 held at the points where it hurts most to die, as long as a file of that name lies in the stand's `holds` folder. A
-point that belongs to a stage may be named with it: `after-claim` holds any, `after-claim.bie` that one.
+point that belongs to a stage may be named with it: `after-take` holds any, `after-take.bie` that one.
 
 What the environment says beyond the settings: CHAOS_PATIENT, whether Redis and silent workers are waited for as long as
 in production; CHAOS_SUSPECT_S, how long for silent workers otherwise; CHAOS_LIGHT, whether the fork server goes without
@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime, tzinfo
 from functools import wraps
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +26,7 @@ if not IS_PATIENT:
 
 import actors  # noqa: E402
 from app.conversion.service import dispatch  # noqa: E402
-from app.conversion.stages import runner  # noqa: E402
+from app.conversion.stages import Claimant, runner  # noqa: E402
 from app.conversion.toolchains import sandbox  # noqa: E402
 
 HOLDS = actors.parts.settings.data_dir / "holds"
@@ -55,15 +56,15 @@ def _halt(name: str, step: str) -> None:
             time.sleep(0.02)
 
 
-def _named(claim: Callable[..., Any]) -> Callable[..., Any]:
-    """A claim that says of which stage it is, as the other calls do."""
-    before = held("before-claim", lambda **_: None)
-    after = held("after-claim", lambda **_: None)
+def _named(take: Callable[..., Any]) -> Callable[..., Any]:
+    """How a worker comes by a job, saying of which stage it is, as the other calls do."""
+    before = held("before-take", lambda **_: None)
+    after = held("after-take", lambda **_: None)
 
-    def wrapper(job_id: str, change: Any) -> Any:
-        before(step=change.stage.step)
-        found = claim(job_id, change)
-        after(step=change.stage.step)
+    def wrapper(claimant: Claimant, job_id: str, work_dir: Path) -> Any:
+        before(step=claimant.stage.step)
+        found = take(claimant, job_id, work_dir)
+        after(step=claimant.stage.step)
         return found
 
     return wrapper
@@ -98,7 +99,7 @@ if not IS_PATIENT:
     dispatch.SUSPECT_S = int(os.environ.get("CHAOS_SUSPECT_S", "1"))
 parts: Any = actors.parts
 runner.CHILD = "tests.chaos.stages:run_stage"
-parts.store.claim = _named(parts.store.claim)
+Claimant.take = _named(Claimant.take)  # type: ignore[method-assign]
 parts.stages.send_done = held("before-report", held("after-report", parts.stages.send_done, after=True))
 advance = held("after-advance", parts.conversion.dispatch.advance, after=True)
 parts.conversion.dispatch.advance = held("before-advance", advance)

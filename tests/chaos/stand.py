@@ -159,8 +159,7 @@ class FaultStand(Stand):
 
     def taken_by_a_host_that_never_comes_back(self) -> Job:
         job = self._create()
-        moment = to_text(now())
-        assert self.parts.store.apply(job.job_id, model.claimed(Stage.ONNX, worker="nowhere/onnx/0", now=moment))
+        assert self.parts.store.apply(job.job_id, model.claimed(Stage.ONNX, worker="nowhere/onnx/0"))
         return job
 
     def _create(self, **plan: str) -> Job:

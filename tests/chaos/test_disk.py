@@ -41,12 +41,12 @@ def test_a_stage_that_fills_the_disk_fails_with_that_reason(stand: FaultyStand, 
 
 def test_inputs_that_do_not_fit_on_the_disk_fail_the_job_with_that_reason(stand: FaultyStand) -> None:
     worker = stand.worker("bie")
-    stand.hold("after-claim.bie")
+    stand.hold("after-take.bie")
     job = stand.submit(padding="x" * MIB)
     until(lambda: stand.runs(job), "the stage is about to take its inputs")
     ballast = Path(stand.given["work_dir"]) / "of somebody else"
     ballast.write_bytes(bytes((DISK_MIB - 1) * MIB))
-    stand.release("after-claim.bie")
+    stand.release("after-take.bie")
     until(lambda: stand.record(job).is_terminal, "the stage failed")
     ballast.unlink()
     failed(stand, job)

@@ -56,14 +56,14 @@ def test_a_worker_process_ends_with_its_master(stand: FaultStand) -> None:
     assert_recovered(stand, [job])
 
 
-def test_a_job_that_was_fetched_and_not_claimed_is_run_once_by_the_next_worker(stand: FaultStand) -> None:
-    stand.hold("before-claim")
+def test_a_job_that_was_fetched_and_not_begun_is_run_once_by_the_next_worker(stand: FaultStand) -> None:
+    stand.hold("before-take")
     job = stand.submit()
-    until(lambda: stand.reached("before-claim"), "the message was fetched")
+    until(lambda: stand.reached("before-take"), "the message was fetched")
     onnx = next(worker for worker in stand.running if worker.queue == "onnx")
     assert stand.parts.broker.waiting("onnx") == 0
     onnx.kill()
-    stand.release("before-claim")
+    stand.release("before-take")
     assert_completed(stand, [job])
 
 
@@ -143,16 +143,16 @@ def test_an_idle_worker_told_to_end_clears_its_slot(stand: FaultStand) -> None:
 
 
 def test_a_job_in_the_hands_of_a_worker_told_to_end_is_not_lost(stand: FaultStand) -> None:
-    """The signal comes between fetch and claim."""
+    """The signal comes between the fetch and the work."""
     worker = stand.worker("bie")
     job = stand.submit(onnx="wait:gate")
     until(lambda: job.starts()["onnx"], "the stage before runs")
-    stand.hold("before-claim")
+    stand.hold("before-take")
     job.release()
-    until(lambda: stand.reached("before-claim"), "the message was fetched")
+    until(lambda: stand.reached("before-take"), "the message was fetched")
     worker.master.terminate()
     assert worker.master.wait(60) == 0
-    stand.release("before-claim")
+    stand.release("before-take")
     assert_completed(stand, [job])
 
 

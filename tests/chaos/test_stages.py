@@ -35,7 +35,7 @@ def _runs(stand: SupervisedStand, job: Job, stage: Stage) -> object:
 
 
 MOMENTS = [
-    Moment("it has claimed the job", "after-claim", _reached("after-claim"), False, "worker lost"),
+    Moment("it has taken the job", "after-take", _reached("after-take"), False, "worker lost"),
     Moment("the toolchain runs", "", _runs, True, "worker lost"),
     Moment("the outputs are uploaded", "before-report", _reached("before-report"), True, "worker lost"),
     Moment("it has sent done and not acknowledged", "after-report", _reached("after-report"), True, None),

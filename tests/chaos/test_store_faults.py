@@ -82,7 +82,7 @@ def prepare(stand: FaultyStand, proxies: list[TcpProxy]) -> list[Behind]:
         job = stand.submit(bie="grow:100000")
         until((job.notes / "grown").exists, "the stage is about to upload")
         uploading.append(job)
-    stand.hold("after-claim.bie")
+    stand.hold("after-take.bie")
     made = []
     for proxy, uploader, upload in zip(proxies, uploaders, uploading, strict=True):
         downloader = worker_behind(stand, proxy)
@@ -102,7 +102,7 @@ def test_an_outage_of_twenty_seconds_is_survived_and_one_of_more_than_half_a_min
     long.proxy.refuse()
     silent.proxy.fall_silent()
     begun = time.monotonic()
-    stand.release("after-claim.bie")
+    stand.release("after-take.bie")
     for group in groups:
         group.uploading.release()
     until(lambda: short.is_told(stand), "the workers noticed")

@@ -90,7 +90,7 @@ def test_the_list_asks_for_its_unfinished_rows_in_one_and_stops_by_itself(web: h
     page = web.get("/ui/jobs?q=moving").text
     asked = re.search(r'id="jobs-live" hx-get="([^"]+)" hx-trigger="every 4s"', page)
     assert asked is not None and record.job_id in asked[1]
-    store.apply(record.job_id, model.claimed(Stage.ONNX, worker="w/onnx/0", now=to_text(now())))
+    store.apply(record.job_id, model.claimed(Stage.ONNX, worker="w/onnx/0"))
     running = web.get(asked[1], headers=HTMX).text
     assert "ONNX running" in running and "every 4s" in running
     assert f'id="job-state-{record.job_id}" class="cell-state" hx-swap-oob="true"' in running
@@ -135,7 +135,7 @@ def test_the_page_of_a_finished_job_offers_everything_and_asks_for_nothing(
 
 def test_the_page_of_an_active_job_listens_polls_and_without_script_reloads(web: httpx.Client, service: Stand) -> None:
     store, record = put_job(service, "live")
-    store.apply(record.job_id, model.claimed(Stage.ONNX, worker="w/onnx/0", now=to_text(now())))
+    store.apply(record.job_id, model.claimed(Stage.ONNX, worker="w/onnx/0"))
     store.log_append(record.job_id, "onnx", b"one\ntwo <three>\n")
     page = web.get(f"/ui/jobs/{record.job_id}").text
     assert f'hx-sse:connect="/jobs/{record.job_id}/events" hx-sse:close="done"' in page
@@ -163,7 +163,7 @@ def test_a_queue_that_nobody_works_on_is_said_in_words(web: httpx.Client, servic
 
 def test_a_failure_says_what_where_why_and_what_to_try(web: httpx.Client, service: Stand) -> None:
     store, record = put_job(service, "breaks")
-    store.apply(record.job_id, model.claimed(Stage.ONNX, worker="w/onnx/0", now=to_text(now())))
+    store.apply(record.job_id, model.claimed(Stage.ONNX, worker="w/onnx/0"))
     error = JobError(
         "onnx", "the graph has a cycle", code="STAGE_FAILED", hint="Export it again.",
         detail={"node": "conv7", "peak_bytes": 1536, "tree": [{"a": 1}]},

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 STAGES = ("onnx", "bie", "nef")
 OURS = ("opentelemetry.sdk.trace", "opentelemetry.exporter", "opentelemetry.trace.propagation.tracecontext")
 """The Redis client imports more of it, for figures of its own, whenever it is installed."""
-PARTS = ("claim", "fetch inputs", "toolchain", "upload")
+PARTS = ("fetch inputs", "toolchain", "upload")
 GIVEN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 

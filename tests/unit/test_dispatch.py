@@ -13,6 +13,7 @@ from app.conversion.service import dispatch
 from app.kit.broker import make_broker
 from app.kit.clock import to_text
 from app.kit.slots import Doing
+from app.kit.waiting_broker import WaitingBroker
 from app.wiring import Parts
 
 LONG_AGO = to_text(datetime(2020, 1, 1, tzinfo=UTC))
@@ -29,7 +30,7 @@ def submit(parts: Parts) -> JobRecord:
 
 def claim(parts: Parts, job_id: str, step: str = "onnx") -> JobRecord:
     parts.broker.do_fetch(step, 1)
-    record = parts.store.claim(job_id, model.claimed(Stage.ONNX, worker=f"here/{step}/0", now=LONG_AGO))
+    record = parts.store.claim(job_id, model.claimed(Stage.ONNX, worker=f"here/{step}/0"))
     assert record is not None
     return record
 
@@ -79,6 +80,17 @@ def test_a_failed_step_fails_the_job_with_its_reason(parts: Parts) -> None:
     assert after.status is Status.FAILED
     assert after.error
     assert (after.error.step, after.error.reason) == ("onnx", "it broke")
+
+
+@pytest.mark.parametrize("result", ["ok", "fail"])
+def test_a_stage_began_and_ended_when_its_worker_says_so(parts: Parts, result: str) -> None:
+    """Also if it ended before its first sign of life."""
+    record = submit(parts)
+    claim(parts, record.job_id)
+    facts = {"started_at": LONG_AGO, "finished_at": "2020-01-01T00:00:05.000Z"}
+    parts.conversion.dispatch.advance(job_id=record.job_id, step="onnx", result=result, reason=None, facts=facts)
+    stage = parts.store.require(record.job_id).stages["onnx"]
+    assert (stage.started_at, stage.finished_at) == (LONG_AGO, "2020-01-01T00:00:05.000Z")
 
 
 def test_a_done_message_for_a_forgotten_job_does_nothing(parts: Parts) -> None:
@@ -155,8 +167,42 @@ def test_the_sweep_queues_what_it_finds_on_no_queue_twice_within_a_while(
 
 def test_what_a_dead_worker_had_fetched_and_not_begun_is_queued_again(parts: Parts) -> None:
     record = submit(parts)
-    dead = make_broker(parts.settings.queues, one_at_a_time=())
+    dead = make_broker(parts.settings.queues)
     dead.do_fetch("onnx", 1)
     dead.close()
     parts.conversion.dispatch.adopt(Doing(dead.broker_id), ["onnx"])
     assert parts.broker.position("onnx", record.job_id) == 0
+
+
+def test_a_job_that_a_dead_worker_had_claimed_and_not_begun_is_anybodys_again(parts: Parts) -> None:
+    dead = make_broker(parts.settings.queues)
+    record = fetched_by(dead, parts)
+    dead.close()
+    parts.conversion.dispatch.adopt(Doing(dead.broker_id, claim=record.claim), ["onnx"])
+    assert parts.broker.position("onnx", record.job_id) == 0
+    again = parts.store.require(record.job_id)
+    assert (again.current.state, again.claim) == (StageState.QUEUED, "")
+
+
+def test_a_job_that_a_dead_worker_had_begun_is_not_given_back(parts: Parts) -> None:
+    dead = make_broker(parts.settings.queues)
+    record = fetched_by(dead, parts)
+    dead.close()
+    parts.conversion.dispatch.adopt(Doing(dead.broker_id, record.job_id, record.claim), ["onnx"])
+    assert parts.store.require(record.job_id).current.state is StageState.RUNNING
+
+
+def test_a_job_that_somebody_else_has_claimed_meanwhile_is_not_given_back(parts: Parts) -> None:
+    dead = make_broker(parts.settings.queues)
+    record = fetched_by(dead, parts)
+    dead.close()
+    parts.conversion.dispatch.adopt(Doing(dead.broker_id, claim="an older claim"), ["onnx"])
+    assert parts.store.require(record.job_id).claim == record.claim
+
+
+def fetched_by(worker: WaitingBroker, parts: Parts) -> JobRecord:
+    record = submit(parts)
+    worker.do_fetch("onnx", 1)
+    claimed = parts.store.claim(record.job_id, model.claimed(Stage.ONNX, worker="here/onnx/0", token="t"))
+    assert claimed
+    return claimed

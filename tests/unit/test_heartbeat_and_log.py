@@ -91,7 +91,7 @@ def claimed(store: JobStore) -> JobRecord:
         "job-1", now=NOW, owner="ann", name="", tags=(), options=Options(), inputs={}, intake={}
     )
     store.create(submitted, score=1.0)
-    record = store.claim("job-1", model.claimed(Stage.ONNX, worker="here/onnx/0", now=NOW, token="t"))
+    record = store.claim("job-1", model.claimed(Stage.ONNX, worker="here/onnx/0", token="t"))
     assert record is not None
     return record
 
@@ -110,7 +110,7 @@ def test_progress_and_log_of_a_stage_are_told_while_it_runs(
     store: JobStore, beating: Heartbeat, tmp_path: Path
 ) -> None:
     record = claimed(store)
-    with beating.during(record) as running, StageLog(tmp_path / "log", 100, 100) as log:
+    with beating.during(record, started_at=NOW) as running, StageLog(tmp_path / "log", 100, 100) as log:
         running.log = log
         log.write(b"a line")
         running.report(0.5, "half")
@@ -120,8 +120,15 @@ def test_progress_and_log_of_a_stage_are_told_while_it_runs(
         assert not running.lost
 
 
+def test_the_first_sign_of_life_tells_when_the_stage_began(store: JobStore, beating: Heartbeat) -> None:
+    record = claimed(store)
+    assert record.current.started_at is None
+    with beating.during(record, started_at=NOW):
+        until(lambda: store.require("job-1").current.started_at == NOW, "the begin is told")
+
+
 def test_a_stage_is_lost_when_its_job_was_cancelled(store: JobStore, beating: Heartbeat) -> None:
-    with beating.during(claimed(store)) as running:
+    with beating.during(claimed(store), started_at=NOW) as running:
         until(store.workers, "a beat was heard")
         assert not running.lost
         store.apply("job-1", model.cancelled(Stage.ONNX, now=NOW))
@@ -131,7 +138,7 @@ def test_a_stage_is_lost_when_its_job_was_cancelled(store: JobStore, beating: He
 def test_a_stage_is_lost_when_redis_has_forgotten_its_job(
     store: JobStore, beating: Heartbeat, own_valkey: Valkey
 ) -> None:
-    with beating.during(claimed(store)) as running:
+    with beating.during(claimed(store), started_at=NOW) as running:
         own_valkey.kill()
         own_valkey.start()
         until(lambda: running.lost, "the stage is lost")
@@ -140,7 +147,7 @@ def test_a_stage_is_lost_when_redis_has_forgotten_its_job(
 def test_a_stage_is_not_lost_while_redis_is_away(
     store: JobStore, beating: Heartbeat, own_valkey: Valkey, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with beating.during(claimed(store)) as running:
+    with beating.during(claimed(store), started_at=NOW) as running:
         own_valkey.process.send_signal(signal.SIGSTOP)
         try:
             until(lambda: "No sign of life" in caplog.text, "a beat failed")
@@ -154,7 +161,7 @@ def test_a_stage_is_not_lost_while_redis_is_away(
 
 def test_after_a_stage_the_beats_are_no_longer_about_it(store: JobStore, beating: Heartbeat) -> None:
     record = claimed(store)
-    with beating.during(record) as running:
+    with beating.during(record, started_at=NOW) as running:
         until(lambda: store.workers().get("here/onnx/0") == {"job_id": "job-1"}, "a beat was heard")
     running.report(0.9, "too late")
     until(lambda: store.workers().get("here/onnx/0") == {"job_id": "None"}, "the worker is idle again")

@@ -35,12 +35,20 @@ def new_job() -> JobRecord:
 
 def change(event: Event, stage: Stage) -> Change:
     if event is Event.CLAIM:
-        return model.claimed(stage, worker=f"here/{stage.step}/0", now=NOW)
+        return model.claimed(stage, worker=f"here/{stage.step}/0")
     if event is Event.SUCCEED:
         output: dict[str, str | None] = {f"{stage.step}_key": "key"}
         return model.succeeded(
-            stage, now=NOW, finished_at=NOW, output=output, artifacts={}, summary={"n": 1}, versions={}
+            stage,
+            now=NOW,
+            times={"started_at": NOW, "finished_at": NOW},
+            output=output,
+            artifacts={},
+            summary={"n": 1},
+            versions={},
         )
+    if event is Event.GIVE_BACK:
+        return model.given_back(stage, claim=f"here/{stage.step}/0#{stage.step}#")
     if event is Event.FAIL:
         return model.failed(stage, now=NOW, error=JobError(stage.step, "why", detail={"a": [1]}))
     return model.cancelled(stage, now=NOW)
@@ -89,6 +97,12 @@ def test_an_event_of_another_step_is_refused(event: Event, stage: Stage) -> None
     assert apply(after(*ALL_THE_WAY[:3]), change(event, stage)) is None
 
 
+def test_a_stage_that_was_given_back_can_be_claimed_again() -> None:
+    given_back = after((Event.CLAIM, Stage.ONNX), (Event.GIVE_BACK, Stage.ONNX))
+    assert (given_back.current.state, given_back.current.worker) == (StageState.QUEUED, None)
+    assert apply(given_back, change(Event.CLAIM, Stage.ONNX))
+
+
 def test_a_stage_that_nobody_claimed_cannot_succeed() -> None:
     assert apply(new_job(), change(Event.SUCCEED, Stage.ONNX)) is None
 
@@ -108,7 +122,7 @@ def test_a_cancelled_job_is_failed_with_the_reason_cancelled() -> None:
 
 def test_a_claim_ends_with_its_stage() -> None:
     assert after((Event.CLAIM, Stage.ONNX)).claim
-    for event in (Event.SUCCEED, Event.FAIL, Event.CANCEL):
+    for event in (Event.SUCCEED, Event.FAIL, Event.CANCEL, Event.GIVE_BACK):
         assert not after((Event.CLAIM, Stage.ONNX), (event, Stage.ONNX)).claim
 
 
@@ -138,7 +152,7 @@ def test_a_record_that_was_kept_before_origins_were_has_none() -> None:
 
 
 def test_progress_over_the_job_counts_the_stages_alike() -> None:
-    live = model.live_fields(Stage.BIE, 60, "calibrating", NOW)
+    live = model.live_fields(Stage.BIE, 60, "calibrating", started_at=NOW, now=NOW)
     record = model.from_fields({**model.to_fields(after(*ALL_THE_WAY[:3])), **live})
     assert record.current.progress == 60
     assert record.current.message == "calibrating"

@@ -28,11 +28,11 @@ def add(store: JobStore, number: int, **fields: object) -> JobRecord:
 
 
 def claim(store: JobStore, job_id: str, worker: str = "w") -> JobRecord | None:
-    return store.claim(job_id, model.claimed(Stage.ONNX, worker=worker, now=NOW))
+    return store.claim(job_id, model.claimed(Stage.ONNX, worker=worker))
 
 
 def beat(progress: int, *, is_news: bool = True) -> Beat:
-    return Beat("w", "{}", 20, progress, "half", NOW, is_news)
+    return Beat("w", "{}", 20, progress, "half", NOW, NOW, is_news)
 
 
 def test_of_many_workers_one_gets_the_claim(parts: Parts) -> None:

@@ -63,7 +63,7 @@ def in_thread(call: Any) -> tuple[threading.Thread, list[Any]]:
 def test_a_message_whose_fetch_timed_out_is_not_lost_though_the_client_repeats_commands(
     own_valkey: Valkey, stubborn: redis.Redis
 ) -> None:
-    broker = WaitingBroker(client=stubborn, namespace=NAMESPACE, one_at_a_time=["heavy"])
+    broker = WaitingBroker(client=stubborn, namespace=NAMESPACE, prefetch={"heavy": 1})
     broker.declare_queue("heavy")
     broker.send("heavy", "anything", message_id="a")
     consumer = broker.consume("heavy", timeout=10)
@@ -83,7 +83,7 @@ def test_a_claim_whose_answer_was_lost_stands_when_it_is_repeated(own_valkey: Va
     store = JobStore(stubborn, record_ttl_s=60, live_log_bytes=1000)
     store.create(_submitted(), score=1.0)
     assert not store.apply("job-2", model.cancelled(Stage.ONNX, now=NOW))  # the script is known now
-    claim = model.claimed(Stage.ONNX, worker="here/onnx/0", now=NOW, token="one")
+    claim = model.claimed(Stage.ONNX, worker="here/onnx/0", token="one")
     with stalled(own_valkey):
         thread, answers = in_thread(lambda: store.claim("job-1", claim))
         time.sleep(TWO_TRIES_S)
@@ -95,7 +95,7 @@ def test_a_claim_whose_answer_was_lost_stands_when_it_is_repeated(own_valkey: Va
 def test_another_attempt_of_a_worker_of_the_same_name_is_refused(own_valkey: Valkey, stubborn: redis.Redis) -> None:
     store = JobStore(stubborn, record_ttl_s=60, live_log_bytes=1000)
     store.create(_submitted(), score=1.0)
-    first, second = (model.claimed(Stage.ONNX, worker="here/onnx/0", now=NOW, token=token) for token in ("1", "2"))
+    first, second = (model.claimed(Stage.ONNX, worker="here/onnx/0", token=token) for token in ("1", "2"))
     assert store.claim("job-1", first)
     assert store.claim("job-1", second) is None
 

@@ -22,7 +22,7 @@ from tests.conftest import Valkey
 
 @pytest.fixture
 def broker(valkey: Valkey) -> Iterator[WaitingBroker]:
-    made = make_broker(valkey.url(1), one_at_a_time=("heavy",))
+    made = make_broker(valkey.url(1), prefetch={"heavy": 1})
     made.declare_queue("heavy")
     made.declare_queue("light")
     yield made
@@ -224,6 +224,24 @@ def test_a_message_taken_back_is_never_delivered(broker: WaitingBroker) -> None:
     assert next(broker.consume("heavy", timeout=10)).options["redis_message_id"] == "b"
 
 
+def test_what_was_fetched_is_not_dropped_because_a_script_was_unknown_a_moment_before(broker: WaitingBroker) -> None:
+    """Another worker tells a restarted server the script while this one waits: its answer fails, its fetch does not."""
+    consumer = broker.consume("heavy", timeout=2000)
+    broker.send("heavy", "anything", message_id="a")
+    consumer.ack(next(consumer))
+    broker.client.script_flush()
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(next, consumer)
+        until(lambda: broker.client.info("clients")["blocked_clients"])
+        broker.client.script_load(broker.exchange.text)
+        broker.send("heavy", "anything", message_id="b")
+        message = waiting.result()
+    assert message is not None
+    assert message.options["redis_message_id"] == "b"
+    consumer.close()
+    assert not broker.holds("heavy", "a"), "the answer was said again"
+
+
 def test_a_message_in_a_workers_hands_cannot_be_taken_back(broker: WaitingBroker) -> None:
     broker.send("heavy", "anything", message_id="a")
     next(broker.consume("heavy", timeout=10))
@@ -232,7 +250,7 @@ def test_a_message_in_a_workers_hands_cannot_be_taken_back(broker: WaitingBroker
 
 
 def test_what_a_dead_process_had_fetched_is_adopted(broker: WaitingBroker, valkey: Valkey) -> None:
-    dead = make_broker(valkey.url(1), one_at_a_time=())
+    dead = make_broker(valkey.url(1))
     broker.send("heavy", "anything", message_id="a")
     dead.do_fetch("heavy", 1)
     dead.close()
@@ -241,7 +259,7 @@ def test_what_a_dead_process_had_fetched_is_adopted(broker: WaitingBroker, valke
 
 
 def test_maintenance_puts_back_the_messages_of_silent_processes(broker: WaitingBroker, valkey: Valkey) -> None:
-    dead = make_broker(valkey.url(1), one_at_a_time=())
+    dead = make_broker(valkey.url(1))
     broker.send("heavy", "anything", message_id="a")
     dead.do_fetch("heavy", 1)
     broker.client.zadd(f"{NAMESPACE}:__heartbeats__", {dead.broker_id: 0})

@@ -1,6 +1,15 @@
 """The job: its record, its statuses, the one transition table. Pure: no clock, no Redis, no framework."""
 
-from app.conversion.model.changes import CANCELLED, Change, cancelled, claimed, failed, live_fields, succeeded
+from app.conversion.model.changes import (
+    CANCELLED,
+    Change,
+    cancelled,
+    claimed,
+    failed,
+    given_back,
+    live_fields,
+    succeeded,
+)
 from app.conversion.model.fields import from_fields, to_fields
 from app.conversion.model.record import (
     TERMINAL,
@@ -34,6 +43,7 @@ __all__ = [
     "claimed",
     "failed",
     "from_fields",
+    "given_back",
     "live_fields",
     "submitted",
     "succeeded",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -33,26 +33,36 @@ class Change:
     states: tuple[StageState, ...]
     fields: dict[str, str]
     is_end: bool
+    claim: str | None = None
+    """Whose the job must be; None: no matter whose."""
 
     @property
     def status(self) -> Status:
         return Status(self.stage.value)
 
 
-def claimed(stage: Stage, *, worker: str, now: str, token: str = "") -> Change:
-    """token: tells this attempt to claim from every other, also from one of an earlier worker of the same name."""
-    own = {"started_at": now, "worker": worker}
-    return _change(stage, Event.CLAIM, now, own, {"claim": f"{worker}#{stage.step}#{token}"})
+def claimed(stage: Stage, *, worker: str, token: str = "") -> Change:
+    """token: tells this attempt to claim from every other, also from one of an earlier worker of the same name.
+
+    It knows no time, for it is made out before there is a job to claim; when it began the worker tells (live_fields).
+    """
+    return _change(stage, Event.CLAIM, "", {"worker": worker}, {"claim": f"{worker}#{stage.step}#{token}"})
+
+
+def given_back(stage: Stage, *, claim: str) -> Change:
+    """The work that was claimed has not begun, and somebody else may do it."""
+    return replace(_change(stage, Event.GIVE_BACK, "", {"worker": ""}, {}), claim=claim)
 
 
 def succeeded(
-    stage: Stage, *, now: str, finished_at: str, output: dict[str, str | None], artifacts: dict[str, Artifact],
+    stage: Stage, *, now: str, times: dict[str, str], output: dict[str, str | None], artifacts: dict[str, Artifact],
     summary: dict[str, Any], versions: dict[str, str],
 ) -> Change:  # fmt: skip
-    """finished_at: by the worker's own clock; now: when it was heard of. output: the keys of all stages so far."""
+    """times: started_at and finished_at by the worker's own clock; now: when it was heard of. output: the keys of all
+    stages so far."""
     own = {
-        "progress": "100", "message": "", "finished_at": finished_at, "summary": json.dumps(summary),
-        "versions": json.dumps(versions),
+        "progress": "100", "message": "", "finished_at": now, **times,
+        "summary": json.dumps(summary) if summary else "", "versions": json.dumps(versions) if versions else "",
     }  # fmt: skip
     whole = (stage.place + 1) * 100 // len(Stage)
     output_text = json.dumps({**dict.fromkeys(OUTPUT_KEYS), **output})
@@ -60,10 +70,11 @@ def succeeded(
 
 
 def failed(
-    stage: Stage, *, now: str, error: JobError, artifacts: dict[str, Artifact] | None = None, finished_at: str = "",
+    stage: Stage, *, now: str, error: JobError, artifacts: dict[str, Artifact] | None = None,
+    times: dict[str, str] | None = None,
 ) -> Change:  # fmt: skip
-    """finished_at: by the worker's own clock, if it could say so."""
-    own = {"finished_at": finished_at or now}
+    """times: as in succeeded, as far as the worker could tell them."""
+    own = {"finished_at": now, **(times or {})}
     return _change(stage, Event.FAIL, now, own, {"error": json.dumps(asdict(error))}, artifacts)
 
 
@@ -80,10 +91,10 @@ def _change(
     stage: Stage, event: Event, now: str, own: dict[str, str], whole: dict[str, str],
     artifacts: dict[str, Artifact] | None = None,
 ) -> Change:  # fmt: skip
-    """own: fields of this stage; whole: fields of the job."""
+    """now: '' when it is not known yet. own: fields of this stage; whole: fields of the job."""
     here, states, status, state = _transition(stage, event)
     is_next = status is not here and status not in TERMINAL
-    fields = {"claim": "", **whole, "status": status.value, "updated_at": now}
+    fields = {"claim": "", **whole, "status": status.value} | ({"updated_at": now} if now else {})
     fields |= {f"{stage.step}.{name}": value for name, value in own.items()}
     fields[f"{stage.step}.state"] = (StageState.DONE if is_next else state).value
     if is_next:
@@ -102,10 +113,11 @@ def _transition(stage: Stage, event: Event) -> tuple[Status, tuple[StageState, .
     return here, states, *TRANSITIONS[here, states[0], event]
 
 
-def live_fields(stage: Stage, progress: int, message: str, now: str) -> dict[str, str]:
+def live_fields(stage: Stage, progress: int, message: str, *, started_at: str, now: str) -> dict[str, str]:
     """What a running stage reports between its claim and its end. progress: 0..100 of this stage."""
     whole = (stage.place * 100 + progress) // len(Stage)
     return {
+        f"{stage.step}.started_at": started_at,
         f"{stage.step}.progress": str(progress), f"{stage.step}.message": message, "progress": str(whole),
         "updated_at": now,
     }  # fmt: skip

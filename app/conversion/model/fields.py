@@ -7,7 +7,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
-from app.conversion.model.record import Artifact, JobError, JobRecord, Stage, StageRecord, StageState, Status
+from app.conversion.model.record import NOT_YET, Artifact, JobError, JobRecord, Stage, StageRecord, StageState, Status
 from app.conversion.options import Options
 
 ARTIFACT = "artifact:"
@@ -71,6 +71,8 @@ def _parts(text: str) -> Any:
 
 
 def _stage_fields(stage: StageRecord) -> dict[str, str]:
+    if stage is NOT_YET:
+        return {"state": stage.state.value}
     return {
         "state": stage.state.value,
         "progress": str(stage.progress) if stage.progress else "",
@@ -90,7 +92,7 @@ def _stage(fields: dict[str, str], step: str) -> StageRecord:
 
     state = StageState(text("state"))
     if state is StageState.WAITING:
-        return StageRecord()  # nothing is known of it yet
+        return NOT_YET
     return StageRecord(
         state=state,
         progress=int(text("progress") or 0),

@@ -52,6 +52,7 @@ class StageState(StrEnum):
 
 class Event(StrEnum):
     CLAIM = "CLAIM"
+    GIVE_BACK = "GIVE_BACK"
     SUCCEED = "SUCCEED"
     FAIL = "FAIL"
     CANCEL = "CANCEL"
@@ -63,6 +64,7 @@ def _transitions() -> dict[tuple[Status, StageState, Event], tuple[Status, Stage
         here = Status(stage.value)
         after = (Status(stage.next.value), StageState.QUEUED) if stage.next else (Status.COMPLETED, StageState.DONE)
         table[here, StageState.QUEUED, Event.CLAIM] = (here, StageState.RUNNING)
+        table[here, StageState.RUNNING, Event.GIVE_BACK] = (here, StageState.QUEUED)
         table[here, StageState.RUNNING, Event.SUCCEED] = after
         for state in (StageState.QUEUED, StageState.RUNNING):
             table[here, state, Event.FAIL] = (Status.FAILED, StageState.FAILED)
@@ -91,6 +93,10 @@ class StageRecord:
     worker: str | None = None
     summary: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
+
+
+NOT_YET = StageRecord()
+"""A stage of which nothing is known yet."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +161,7 @@ def submitted(
     inputs: dict[str, Artifact], intake: dict[str, Any], origin: str = "",
 ) -> JobRecord:  # fmt: skip
     """The record of a new job, its first stage queued."""
-    stages = {stage.step: StageRecord() for stage in Stage}
+    stages = dict.fromkeys((stage.step for stage in Stage), NOT_YET)
     stages[Stage.ONNX.step] = StageRecord(state=StageState.QUEUED, queued_at=now)
     return JobRecord(
         job_id=job_id, created_at=now, updated_at=now, status=Status.ONNX, stage=Stage.ONNX, owner=owner, name=name,

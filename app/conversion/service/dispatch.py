@@ -22,6 +22,8 @@ from app.kit.waiting_broker import WaitingBroker
 DONE = "done"
 PERIODIC = "periodic"
 QUEUES = tuple(stage.step for stage in Stage)
+PREFETCH = {**dict.fromkeys(QUEUES, 1), DONE: 16}
+"""A stage takes one job at a time; done messages take a millisecond each, so they are fetched together."""
 SUSPECT_S = 15
 UNDELIVERED_S = 30
 logger = logging.getLogger(__name__)
@@ -63,16 +65,23 @@ class Dispatch:
     def lost(self, doing: Doing) -> None:
         """A worker ended with this in hand. Its job fails, or is queued again if the worker had not claimed it yet."""
         record = self.store.get(doing.record_id) if doing.record_id else None
-        if record is None or record.is_terminal:
-            return
-        if record.claim == doing.claim:
+        if record and not record.is_terminal and record.claim == doing.claim:
             self._fail_lost(record)
-        elif record.current.state is StageState.QUEUED and not self.broker.holds(record.stage.step, record.job_id):
-            self.enqueue(record.stage, record.job_id)
+        elif record:
+            self.requeue(record.job_id)
+
+    def requeue(self, job_id: str) -> None:
+        """Queue it again if it waits for a stage, and no message says so."""
+        record = self.store.get(job_id)
+        if record and record.current.state is StageState.QUEUED and not self.broker.holds(record.stage.step, job_id):
+            self.enqueue(record.stage, job_id)
 
     def adopt(self, doing: Doing, queues: Iterable[str]) -> None:
-        """What the worker had fetched and not begun goes back to its queue."""
+        """What the worker had fetched and not begun goes back to its queue; what it had claimed is free again."""
         for queue in queues:
+            if doing.claim and queue in QUEUES:
+                for job_id in self.broker.fetched(doing.broker_id, queue) - {doing.record_id}:
+                    self.store.apply(job_id, model.given_back(Stage(queue.upper()), claim=doing.claim))
             count = self.broker.adopt(doing.broker_id, queue)
             if count:
                 logger.warning("Put back %d message(s) on queue %s that a dead worker had fetched.", count, queue)
@@ -95,17 +104,16 @@ class Dispatch:
     def _change(self, job_id: str, stage: Stage, result: str, reason: str | None, facts: dict[str, Any]) -> Change:
         moment = to_text(now())
         artifacts = {name: Artifact(**data) for name, data in facts.get("artifacts", {}).items()}
+        times = {name: facts[name] for name in ("started_at", "finished_at") if facts.get(name)}
         if result == "ok":
             so_far = list(Stage)[: stage.place + 1]
             return model.succeeded(
-                stage, now=moment, finished_at=facts.get("finished_at", moment), artifacts=artifacts,
+                stage, now=moment, times=times, artifacts=artifacts,
                 output={f"{done.step}_key": keys.result(job_id, done) for done in so_far},
                 summary=facts.get("summary", {}), versions=facts.get("versions", {}),
             )  # fmt: skip
         error = JobError(**{**facts.get("error", {}), "step": stage.step, "reason": reason or "the stage failed"})
-        return model.failed(
-            stage, now=moment, error=error, artifacts=artifacts, finished_at=facts.get("finished_at", "")
-        )
+        return model.failed(stage, now=moment, error=error, artifacts=artifacts, times=times)
 
     def _sweep_running(self, record: JobRecord, *, is_alive: bool) -> None:
         if is_alive:

@@ -28,6 +28,7 @@ class RunningStage:
     """lost is True once the claim no longer stands: the job was cancelled, deleted, or forgotten by a reset."""
 
     record: JobRecord
+    started_at: str
     log: StageLog | None = None
     progress: tuple[int, str] = (0, "")
     told: tuple[int, str] | None = None
@@ -59,9 +60,9 @@ class Heartbeat:
         self._thread.join(STOP_S)
 
     @contextlib.contextmanager
-    def during(self, record: JobRecord) -> Iterator[RunningStage]:
+    def during(self, record: JobRecord, *, started_at: str) -> Iterator[RunningStage]:
         """While the block runs, the beats are about this stage; after it, none of them is."""
-        stage = RunningStage(record)
+        stage = RunningStage(record, started_at)
         self._stage = stage
         try:
             yield stage
@@ -99,7 +100,7 @@ class Heartbeat:
         is_news = bool(portion) or progress != stage.told
         beat = Beat(
             worker=self.worker, worker_text=self.text(record.job_id), ttl_s=self.ttl_s, progress=progress[0],
-            message=progress[1], now=to_text(now()), is_news=is_news,
+            message=progress[1], started_at=stage.started_at, now=to_text(now()), is_news=is_news,
         )  # fmt: skip
         stage.lost = stage.lost or not self.store.beat(record, beat)
         stage.told = progress

@@ -8,22 +8,20 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
-from uuid import uuid4
 
-from app.conversion import model
 from app.conversion.errors import StageCancelled, StageFailed
 from app.conversion.metrics import STAGE_SECONDS
 from app.conversion.model import Artifact, JobError, JobRecord, Stage
+from app.conversion.stages.claimant import Claimant
 from app.conversion.stages.heartbeat import Heartbeat, RunningStage
 from app.conversion.stages.log import StageLog
 from app.conversion.stages.workspace import Workspace
 from app.conversion.store import JobStore
 from app.conversion.toolchains.sandbox import Hooks, Limits, Sandbox
-from app.kit.clock import from_text, now, to_text
+from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError, Unavailable
 from app.kit.insistence import until_answered
 from app.kit.objects import ObjectStore, StoreFull
-from app.kit.slots import Doing, Slot
 from app.kit.tracing import span
 from app.settings import Settings
 
@@ -39,10 +37,9 @@ SendDone = Callable[..., None]
 
 @dataclass(frozen=True)
 class Worker:
-    """Who runs stages here: its place on this host, its name among the queues' readers, its signs of life."""
+    """Who runs stages here: how it comes by jobs, its signs of life."""
 
-    slot: Slot
-    broker_id: str
+    claimant: Claimant
     heartbeat: Heartbeat
 
 
@@ -65,25 +62,25 @@ class StageRunner:
         self.sandbox = sandbox
         self.send_done = send_done
 
-    def run(self, stage: Stage, job_id: str, worker: Worker) -> None:
-        """Do the stage if nobody else has claimed it. A doubled or late message ends here without effect."""
-        claim = model.claimed(stage, worker=worker.slot.name, now=to_text(now()), token=uuid4().hex)
-        # Before the claim: should this process die right after it, the slot must know.
-        worker.slot.write(Doing(worker.broker_id, job_id, claim.fields["claim"], str(self.settings.work / job_id)))
-        with span("claim"):
-            record = until_answered(lambda: self.store.claim(job_id, claim), f"claim job {job_id}")
+    def run(self, job_id: str, worker: Worker) -> None:
+        """Do the worker's stage if nobody else has claimed it. A doubled or late message ends here without effect."""
+        stage = worker.claimant.stage
+        record = worker.claimant.take(job_id, self.settings.work / job_id)
         if record is None:
             logger.info("Job %s is not waiting for %s: nothing to do.", job_id, stage)
-            worker.slot.write(Doing(worker.broker_id))
+            worker.claimant.rest()
             return
-        begin = time.monotonic()
-        with worker.heartbeat.during(record) as running:
+        started_at, begin = now(), time.monotonic()
+        with worker.heartbeat.during(record, started_at=to_text(started_at)) as running:
             outcome = self.work(record, running)
         took_s = time.monotonic() - begin
         if not running.lost:
-            self.report(job_id, stage.step, outcome, _after(record.current.started_at, took_s))
+            # By the clock that began it: the wall clock may have been set meanwhile.
+            finished_at = started_at + timedelta(seconds=took_s)
+            outcome.facts |= {"started_at": running.started_at, "finished_at": to_text(finished_at)}
+            self.report(job_id, stage.step, outcome)
         STAGE_SECONDS.labels(stage.step, record.options.toolchain, outcome.result).observe(took_s)
-        worker.slot.write(Doing(worker.broker_id))
+        worker.claimant.rest()
         said = f": {outcome.reason}" if outcome.reason else ""
         logger.info("Stage %s of job %s ended after %.3f s: %s%s.", stage.step, job_id, took_s, outcome.result, said)
 
@@ -96,12 +93,11 @@ class StageRunner:
         except BaseException as error:  # noqa: BLE001  # also the order to end: it is an outcome too, and then this process ends anyway
             return _failure(space.cause_of(error))
 
-    def report(self, job_id: str, step: str, outcome: Outcome, finished_at: str) -> None:
+    def report(self, job_id: str, step: str, outcome: Outcome) -> None:
         """Send the done message, however long Redis is away: a lost one would leave the job hanging for ever."""
-        facts = {**outcome.facts, "finished_at": finished_at}
         until_answered(
             lambda: self.send_done(
-                job_id=job_id, step=step, result=outcome.result, reason=outcome.reason, facts=facts
+                job_id=job_id, step=step, result=outcome.result, reason=outcome.reason, facts=outcome.facts
             ),
             f"report on job {job_id}",
         )  # fmt: skip
@@ -141,11 +137,6 @@ class StageRunner:
     def _limits(self, stage: Stage) -> Limits:
         settings = self.settings
         return Limits(settings.stage_memory_bytes, settings.stage_time_s(stage.step), settings.threads)
-
-
-def _after(started_at: str | None, took_s: float) -> str:
-    """When the stage ended, by the clock that began it: the wall clock may have been set meanwhile."""
-    return to_text(from_text(started_at or to_text(now())) + timedelta(seconds=took_s))
 
 
 def again(call: Callable[[], T]) -> T:

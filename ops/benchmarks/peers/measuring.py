@@ -8,7 +8,6 @@ import select
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +19,7 @@ from ops.benchmarks.peers.systems import APPS, OWN, System
 from ops.stand import REPOSITORY, Stand
 
 PAUSE_S, WARM_UP, START_S, ANSWER_S = 0.1, 10, 60, 120
-SETTLE_S, QUIET_S = 1.0, 0.5
+SETTLE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -58,32 +57,18 @@ def _ask(driver: Driver, system: System, stand: Stand, *, jobs: int, idle_s: flo
     driver.ask({"one_by_one": min(WARM_UP, jobs), "pause_s": 0})
     pids = processes.with_descendants(process.pid for process in stand.processes)
     watched = pids | {stand.valkey.process.pid}
-    _until_quiet(watched)
-    latencies, alone_s = _with_cpu_s(watched, lambda: driver.ask({"one_by_one": jobs, "pause_s": PAUSE_S}))
+    processes.until_quiet(watched)
+    latencies, alone_s = processes.with_cpu_s(watched, lambda: driver.ask({"one_by_one": jobs, "pause_s": PAUSE_S}))
     time.sleep(SETTLE_S)
     started = time.perf_counter()
-    _, idle_cpu_s = _with_cpu_s(watched, lambda: time.sleep(idle_s))
+    _, idle_cpu_s = processes.with_cpu_s(watched, lambda: time.sleep(idle_s))
     cpu_share = idle_cpu_s / (time.perf_counter() - started)
     memory = processes.memory_bytes(pids)
-    seconds, queued_s = _with_cpu_s(watched, lambda: driver.ask({"at_once": system.at_once}))
+    seconds, queued_s = processes.with_cpu_s(watched, lambda: driver.ask({"at_once": system.at_once}))
     return Round(
         latencies, system.at_once / seconds, memory, cpu_share, cpu_ms_alone=alone_s * 1000 / jobs,
         cpu_ms_queued=queued_s * 1000 / system.at_once, processes=len(pids),
     )  # fmt: skip
-
-
-def _until_quiet(pids: set[int]) -> None:
-    """What a system still does after its start, the product's sandboxes load their libraries, is no job's cost."""
-    deadline = time.monotonic() + START_S
-    while _with_cpu_s(pids, lambda: time.sleep(QUIET_S))[1] > QUIET_S / 10 and time.monotonic() < deadline:
-        pass
-
-
-def _with_cpu_s(pids: set[int], act: Callable[[], Any]) -> tuple[Any, float]:
-    """What comes of it, and the CPU time of these processes meanwhile."""
-    before = processes.cpu_s(pids)
-    found = act()
-    return found, processes.cpu_s(pids) - before
 
 
 class Driver:

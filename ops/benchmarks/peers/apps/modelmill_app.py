@@ -29,6 +29,7 @@ def wait(job_ids: list[str]) -> None:
 
 
 def submit_many(job_ids: list[str]) -> None:
+    watcher.check()
     watcher.nudges.punsubscribe()  # of many jobs it is asked whether any is active; nobody reads 500 times seven nudges
     for job_id in job_ids:
         submit(job_id)
