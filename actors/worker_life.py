@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -86,9 +87,8 @@ class WorkerLife(dramatiq.Middleware):
         for queue, slot in self.slots.items():
             doing = slot.read()
             try:
-                if queue in self.workers:
-                    self._give_back(self.workers[queue].claimant)
                 if doing is not None:
+                    self._give_back(doing, queue)
                     self._settle(doing, queue)
                 slot.clear()
             except redis.RedisError as error:
@@ -97,11 +97,14 @@ class WorkerLife(dramatiq.Middleware):
         for heartbeat in self.heartbeats.values():
             heartbeat.stop()
 
-    def _give_back(self, claimant: Claimant) -> None:
-        """The jobs whose message was cut off between its fetch and its work."""
+    def _give_back(self, doing: Doing, queue: str) -> None:
+        """The jobs whose message was cut off between its fetch and its work: claimed, and never begun."""
+        if queue not in self.workers:
+            return
+        claimant = self.workers[queue].claimant
         for job_id in claimant.unbegun():
             claimant.give_back(job_id)
-            self.parts.conversion.dispatch.requeue(job_id)
+            self.parts.conversion.dispatch.lost(replace(doing, record_id=job_id))
 
     def _settle(self, doing: Doing, queue: str) -> None:
         """Deal with what an ended worker was doing. Twice does no harm."""

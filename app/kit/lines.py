@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 import hiredis
@@ -18,7 +18,18 @@ from redis.exceptions import NoScriptError
 from redis.retry import Retry
 
 Command = tuple[Any, ...]
+T = TypeVar("T")
 READ_BYTES = 65536
+
+
+def database(client: redis.Redis) -> int:
+    """The number of the database that this client speaks with."""
+    return int(client.connection_pool.connection_kwargs.get("db") or 0)
+
+
+def as_map(flat: Sequence[T]) -> dict[T, T]:
+    """A map as Redis' scripts and its older protocol have it: name, value, name, value …"""
+    return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
 class Line:

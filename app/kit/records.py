@@ -17,7 +17,7 @@ import redis
 from app.kit import record_scripts as scripts
 from app.kit import workers
 from app.kit.letter import Letter
-from app.kit.lines import Lines, Script
+from app.kit.lines import Lines, Script, as_map, database
 
 NUDGES = "nudge:"  # channel of a record: nudge:<its key>
 
@@ -118,13 +118,13 @@ class Records:
         args: list[Any] = ["", record_id, self.group_field, *_parts(None), *_conditions(guards), *_flat(fields)]
         found = self._change.ask([key, self.active_index], args, ("HGETALL", key))[1]
         if isinstance(found, list):  # Redis' older protocol knows no maps
-            found = dict(zip(found[::2], found[1::2], strict=True))
+            found = as_map(found)
         return found or None
 
     def claim_by_fetch(self, guards: Mapping[str, Iterable[str]], fields: Mapping[str, str]) -> str:
         """The same as a text: what a fetch is to do to the record that the message is about (waiting_consumer)."""
         claim = {
-            "database": self.client.connection_pool.connection_kwargs.get("db") or 0,
+            "database": database(self.client),
             "prefix": self.key(""),
             "guards": _conditions(guards)[1:],
             "fields": _flat(fields),

@@ -24,7 +24,7 @@ from dramatiq.common import q_name
 from dramatiq.middleware import MiddlewareError
 
 from app.kit.letter import Letter
-from app.kit.lines import Lines, Script
+from app.kit.lines import Lines, Script, database
 from app.kit.waiting_consumer import EXCHANGE, MESSAGE_ID, Claimant, Hand, WaitingConsumer
 
 if TYPE_CHECKING:
@@ -54,10 +54,6 @@ class WaitingBroker(RedisBroker):
     @property
     def consumer_class(self) -> type[WaitingConsumer]:
         return WaitingConsumer
-
-    @property
-    def database(self) -> int:
-        return int(self.client.connection_pool.connection_kwargs.get("db") or 0)
 
     def emit_before(self, signal: str, *args: Any, **kwargs: Any) -> None:
         for listener in self._listeners(f"before_{signal}"):
@@ -129,7 +125,7 @@ class WaitingBroker(RedisBroker):
         message = _message(queue, actor, message_id, kwargs)
         self.emit_before("enqueue", message, None)
         key = self.list_key(queue)
-        return Letter(self.database, key, f"{key}.msgs", message.options[MESSAGE_ID], message.encode())
+        return Letter(database(self.client), key, f"{key}.msgs", message.options[MESSAGE_ID], message.encode())
 
     def list_key(self, queue: str) -> str:
         return f"{self.namespace}:{queue}"

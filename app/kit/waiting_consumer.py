@@ -27,7 +27,7 @@ from dramatiq.common import current_millis, q_name
 from dramatiq.errors import ConnectionClosed
 
 from app.kit import record_scripts
-from app.kit.lines import Command, Line
+from app.kit.lines import Command, Line, as_map
 
 if TYPE_CHECKING:
     from app.kit.waiting_broker import WaitingBroker
@@ -179,8 +179,7 @@ class WaitingConsumer(_RedisConsumer):
                 message: Message[Any] = Message.decode(text)
                 redis_id = self.hand.messages[message.message_id] = message.options[MESSAGE_ID]
                 if record:
-                    words = [word.decode() for word in record]
-                    self.hand.claimed[redis_id] = dict(zip(words[::2], words[1::2], strict=True))
+                    self.hand.claimed[redis_id] = as_map([word.decode() for word in record])
                 return Delivery(message)
         return None
 

@@ -71,7 +71,7 @@ def _parts(text: str) -> Any:
 
 
 def _stage_fields(stage: StageRecord) -> dict[str, str]:
-    if stage is NOT_YET:
+    if stage.state is StageState.WAITING:
         return {"state": stage.state.value}
     return {
         "state": stage.state.value,

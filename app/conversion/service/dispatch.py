@@ -65,16 +65,12 @@ class Dispatch:
     def lost(self, doing: Doing) -> None:
         """A worker ended with this in hand. Its job fails, or is queued again if the worker had not claimed it yet."""
         record = self.store.get(doing.record_id) if doing.record_id else None
-        if record and not record.is_terminal and record.claim == doing.claim:
+        if record is None or record.is_terminal:
+            return
+        if record.claim == doing.claim:
             self._fail_lost(record)
-        elif record:
-            self.requeue(record.job_id)
-
-    def requeue(self, job_id: str) -> None:
-        """Queue it again if it waits for a stage, and no message says so."""
-        record = self.store.get(job_id)
-        if record and record.current.state is StageState.QUEUED and not self.broker.holds(record.stage.step, job_id):
-            self.enqueue(record.stage, job_id)
+        elif record.current.state is StageState.QUEUED and not self.broker.holds(record.stage.step, record.job_id):
+            self.enqueue(record.stage, record.job_id)
 
     def adopt(self, doing: Doing, queues: Iterable[str]) -> None:
         """What the worker had fetched and not begun goes back to its queue; what it had claimed is free again."""
