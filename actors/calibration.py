@@ -7,16 +7,18 @@ import threading
 import dramatiq
 
 from actors import parts
-from app.joint_wiring import CALIBRATION, open_calibrations
 from app.kit.clock import now
 
+QUEUE = "joint_calibration"
 AGAIN_MS = 2000
 room = threading.Lock()
 """One at a time in a process: its other threads may have other queues to look after."""
 
 
-@dramatiq.actor(queue_name=CALIBRATION, max_retries=0)
+@dramatiq.actor(queue_name=QUEUE, max_retries=0)
 def calibrate(calibration_id: str) -> None:
+    from app.joint_wiring import open_calibrations  # the other workers need not its time to import
+
     if not room.acquire(blocking=False):
         calibrate.send_with_options(kwargs={"calibration_id": calibration_id}, delay=AGAIN_MS)
         return

@@ -7,8 +7,8 @@ from periodiq import cron
 
 from actors import parts
 from app.kit.clock import now
-from app.video_wiring import PLANS, QUEUE
 
+QUEUE, PLANS = "video", "video_plans"
 LATER_MS = 20
 """So that the moment has come for certain."""
 

@@ -22,6 +22,7 @@ import redis
 from app.conversion.model import Stage
 from app.conversion.service.dispatch import DONE, PERIODIC
 from app.conversion.stages import Claimant, Heartbeat, Worker
+from app.conversion.toolchains import libraries
 from app.kit.insistence import until_answered
 from app.kit.slots import Doing, Slot, take_slot
 from app.wiring import Parts
@@ -78,7 +79,7 @@ class WorkerLife(dramatiq.Middleware):
                 broker.claimants[queue] = claimant
                 self.workers[queue] = Worker(claimant, self.heartbeats[queue])
         if self.workers:
-            self.parts.sandbox.start()
+            self.parts.sandbox.start(libraries.of_stages(stages[queue] for queue in self.workers))
         gc.freeze()  # what is imported stays: to look through it again and again would halt the work each time
 
     def after_worker_shutdown(self, broker: Any, worker: Any) -> None:

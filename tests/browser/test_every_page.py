@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from app.kit.clock import now
@@ -14,11 +13,11 @@ from app.wiring import assemble
 from ops.stand import Stand
 from tests.browser.conftest import OpenContext
 from tests.browser.joint_scene import set_scene
+from tests.browser.looks import PHONE, assert_fits_a_phone, assert_sound, serious_issues
 from tests.browser.video_scene import VideoScene, set_video_scene
 from tests.browser.watching import Watch
 from tests.integration.api import Api, png, small_model
 
-PHONE = {"width": 375, "height": 800}
 PAGES = {
     "list": "/ui/jobs",
     "list without a match": "/ui/jobs?q=no-such-name",
@@ -78,7 +77,6 @@ PAGES = {
 UNKNOWN = ("unknown job", "unknown page")
 STREAMED = ("video jobs", "video jobs without a match", "video job", "video job that waits")
 """They listen as long as they are open, so the network is never idle."""
-SERIOUS = ("serious", "critical")
 Visit = Callable[[Page, str], None]
 
 
@@ -131,50 +129,22 @@ def visit(
     return visited
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
-def test_axe_finds_no_serious_issue(open_context: OpenContext, visit: Visit, name: str, scheme: str) -> None:
-    page = open_context(color_scheme=scheme).new_page()
+def test_a_page_fits_a_phone_reads_well_in_both_themes_and_stumbles_over_nothing(
+    open_context: OpenContext, watches: list[Watch], visit: Visit, name: str
+) -> None:
+    page = open_context(viewport=PHONE).new_page()
     visit(page, name)
-    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    assert serious_issues(page) == []
-
-
-def serious_issues(page: Page) -> list[str]:
-    """What axe-core finds in the page itself; a viewer of others in a frame is not ours."""
-    found = Axe().run(page, options={"resultTypes": ["violations"], "iframes": False}).response["violations"]
-    return [
-        f"{issue['id']}: {node['target']} {node['failureSummary']}"
-        for issue in found
-        if issue["impact"] in SERIOUS
-        for node in issue["nodes"]
-    ]
-
-
-@pytest.mark.parametrize("language", ["en", "zh-TW"])
-@pytest.mark.parametrize("name", PAGES)
-def test_nothing_scrolls_sideways_on_a_phone(open_context: OpenContext, visit: Visit, name: str, language: str) -> None:
-    page = open_context(viewport=PHONE, locale=language).new_page()
-    visit(page, name)
-    assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE["width"], _widest(page)
-
-
-def _widest(page: Page) -> str:
-    """What reaches farthest to the right."""
-    return str(
-        page.evaluate(
-            """() => [...document.body.querySelectorAll("*")]
-                .map((one) => [Math.round(one.getBoundingClientRect().right), one.tagName, one.className, one.id])
-                .sort((a, b) => b[0] - a[0]).slice(0, 6)"""
-        )
-    )
+    assert_sound(page)
+    assert any("/static/" in url for url in watches[0].requests)
+    assert watches[0].complaints == []
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_no_error_no_broken_policy_and_no_other_host(page: Page, watch: Watch, visit: Visit, name: str) -> None:
+def test_a_page_fits_a_phone_in_chinese(open_context: OpenContext, visit: Visit, name: str) -> None:
+    page = open_context(viewport=PHONE, locale="zh-TW").new_page()
     visit(page, name)
-    assert any("/static/" in url for url in watch.requests)
-    assert watch.complaints == []
+    assert_fits_a_phone(page)
 
 
 def test_a_broken_policy_and_another_host_would_be_noticed(page: Page, watch: Watch) -> None:

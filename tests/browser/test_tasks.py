@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from app.training.model import Event
 from ops.stand import Stand
 from tests.browser.conftest import OpenContext
-from tests.browser.test_every_page import PHONE, serious_issues
+from tests.browser.looks import PHONE, assert_fits_a_phone, assert_sound
 from tests.browser.watching import Watch
 from tests.integration import task_scenes
 from tests.integration.api import Api
@@ -64,23 +64,20 @@ def visit(page: Page, ids: dict[str, str], name: str) -> None:
     page.wait_for_load_state("networkidle")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
-def test_axe_finds_no_serious_issue(open_context: OpenContext, ids: dict[str, str], name: str, scheme: str) -> None:
-    page = open_context(color_scheme=scheme).new_page()
-    visit(page, ids, name)
-    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    assert serious_issues(page) == []
-
-
-@pytest.mark.parametrize("language", ["en", "zh-TW"])
-@pytest.mark.parametrize("name", PAGES)
-def test_nothing_scrolls_sideways_on_a_phone(
-    open_context: OpenContext, ids: dict[str, str], name: str, language: str
+def test_a_page_fits_a_phone_and_reads_well_in_both_themes(
+    open_context: OpenContext, ids: dict[str, str], name: str
 ) -> None:
-    page = open_context(viewport=PHONE, locale=language).new_page()
+    page = open_context(viewport=PHONE).new_page()
     visit(page, ids, name)
-    assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE["width"]
+    assert_sound(page)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_fits_a_phone_in_chinese(open_context: OpenContext, ids: dict[str, str], name: str) -> None:
+    page = open_context(viewport=PHONE, locale="zh-TW").new_page()
+    visit(page, ids, name)
+    assert_fits_a_phone(page)
 
 
 def test_the_page_of_a_task_follows_it_to_its_end_and_asks_no_more(

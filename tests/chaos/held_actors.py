@@ -88,7 +88,10 @@ class _Datetime(datetime):
 
 
 def _light(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(["tests.chaos.light_forkserver" if c == FORKSERVER else c for c in command], **options)
+    """The product's fork server without the libraries of the real toolchains: a worker that is started anew every
+    second needs none of them."""
+    end = command.index(FORKSERVER) + 2
+    return subprocess.Popen([*command[:end], "app.conversion.stages.child", "tests.chaos.stages"], **options)
 
 
 time.time = _shifted

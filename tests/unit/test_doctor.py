@@ -17,7 +17,8 @@ from app.conversion.intake.doctor import Measured, Target, diagnose, verdict
 from app.conversion.intake.expectation import expectation_of
 from app.conversion.intake.findings import Finding
 from app.conversion.intake.looking import look_at_images, look_at_model
-from app.conversion.intake.measures import Numbers, Picture, Unreadable, measure_picture, measure_pictures, thumbnail
+from app.conversion.intake.measured import Numbers, Picture, Unreadable
+from app.conversion.intake.measures import measure_picture, measure_pictures, thumbnail
 from app.conversion.intake.ranges import Expectation
 from app.conversion.options import Preprocess
 from app.conversion.presets import PREPROCESS

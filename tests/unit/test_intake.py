@@ -34,8 +34,8 @@ from app.conversion.errors import (
     WrongSampleShape,
     WrongSampleType,
 )
-from app.conversion.intake import check_submission
 from app.conversion.intake.model import READS, CheckedModel, check_model
+from app.conversion.intake.submission import check_submission
 from app.conversion.options import Chip, Options, ToolchainName
 from app.kit.errors import ModelmillError
 from tests.unit import small_models as small

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from app.conversion.intake import ranges
 from app.conversion.intake.findings import BLOCKS, FIELD, INFORMS, MANUAL, WARNS, Finding
-from app.conversion.intake.measures import Numbers, Picture, Unreadable
+from app.conversion.intake.measured import Numbers, Picture, Unreadable
 from app.conversion.intake.ranges import Expectation
 from app.conversion.options import Preprocess
 

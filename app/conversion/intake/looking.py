@@ -18,7 +18,7 @@ from app.conversion.errors import DynamicShape
 from app.conversion.intake import measures
 from app.conversion.intake.archive import extract
 from app.conversion.intake.expectation import expectation_of
-from app.conversion.intake.measures import Numbers
+from app.conversion.intake.measured import Numbers
 from app.conversion.intake.model import check_model
 from app.conversion.options import Chip, Options, Preprocess, ToolchainName
 from app.conversion.toolchains import graph

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageOps
 
+from app.conversion.intake.measured import Numbers, Picture, Unreadable
 from app.conversion.toolchains.samples.pictures import DECODER_ERRORS, FORMATS, MAX_PIXELS
 from app.kit.reasons import reason_of
 
@@ -26,43 +26,6 @@ GRAY_SPREAD = 2.0
 """A picture whose channels differ by less than this on average, of 255, shows no colour."""
 
 Progress = Callable[[float], None]
-
-
-@dataclass(frozen=True)
-class Picture:
-    """mean, deviation: of the gray levels, 0..255. dhash: 64 bits of left-to-right gradients. format: Pillow's name."""
-
-    name: str
-    size_bytes: int
-    sha256: str
-    dhash: int
-    width: int
-    height: int
-    mean: float
-    deviation: float
-    is_gray: bool
-    format: str
-    channel_means: tuple[float, ...] = ()
-    """Red, green, blue, 0..255; empty for a picture without colour."""
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """One array of one sample. sha256: of its bytes."""
-
-    name: str
-    input: str
-    sha256: str
-    low: float
-    high: float
-    mean: float
-    deviation: float
-
-
-@dataclass(frozen=True)
-class Unreadable:
-    name: str
-    reason: str
 
 
 def measure_pictures(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from app.conversion.intake.findings import FIELD, INFORMS, MODEL, WARNS, Finding
-from app.conversion.intake.measures import Numbers, Picture
+from app.conversion.intake.measured import Numbers, Picture
 from app.conversion.options import Preprocess
 from app.conversion.presets import PREPROCESS
 

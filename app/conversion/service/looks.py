@@ -22,7 +22,7 @@ from app.conversion.errors import KeyNotFound, StageCrashed, StageOutOfMemory, S
 from app.conversion.intake import doctor
 from app.conversion.intake.doctor import Measured, Target
 from app.conversion.intake.findings import Finding
-from app.conversion.intake.measures import Numbers, Picture, Unreadable
+from app.conversion.intake.measured import Numbers, Picture, Unreadable
 from app.conversion.intake.ranges import Expectation
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.service.submissions import Submission

@@ -28,7 +28,7 @@ from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.tracing import note
 from app.settings import Settings
 
-CHECK = "app.conversion.intake:check_submission"
+CHECK = "app.conversion.intake.submission:check_submission"
 logger = logging.getLogger(__name__)
 
 

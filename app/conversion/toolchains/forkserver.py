@@ -1,7 +1,7 @@
-"""The small process that runs stages in children of its own: `python -m app.conversion.toolchains.forkserver FD`.
+"""The small process that runs stages in children of its own: `python -m app.conversion.toolchains.forkserver FD NAME…`
 
-It imports the heavy libraries once; each run is a fork, so it starts in milliseconds. Every run has a supervisor
-between the fork server and the child that does the work:
+It imports the libraries of these names once; each run is a fork, so it starts in milliseconds. Every run has a
+supervisor between the fork server and the child that does the work:
 
     worker ── control socket ── fork server ── fork ── supervisor ── fork ── child (own process group)
        └────────── job socket ─────────────────────────────┘
@@ -28,21 +28,6 @@ import time
 from pathlib import Path
 from typing import Any, NoReturn
 
-PRELOADED = (
-    "numpy",
-    "numpy.ma",
-    "onnx",
-    "onnxruntime",
-    "onnxruntime.quantization",
-    "onnxslim",
-    "PIL.JpegImagePlugin",
-    "PIL.PngImagePlugin",
-    "app.conversion.intake",
-    "app.conversion.stages.child",
-    "app.conversion.toolchains.host.onnx_stage",
-    "app.conversion.toolchains.host.bie_stage",
-    "app.conversion.toolchains.host.nef_stage",
-)
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 MAX_REQUEST_BYTES = 1 << 20
@@ -57,7 +42,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # the end of the worker is the only sign to end
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors are reaped by the kernel
-    for module in PRELOADED:
+    for module in sys.argv[2:]:
         importlib.import_module(module)
     gc.freeze()  # a collection in a child would touch, and so copy, every page of these
     while True:

@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from app.conversion.errors import (
     StageOutOfMemory,
     StageTimedOut,
 )
+from app.conversion.toolchains.libraries import CHECKS
 from app.kit.errors import ModelmillError, Unavailable
 
 POLL_S = 0.25
@@ -100,16 +101,19 @@ class Sandbox:
     """One fork server and the runs in its children. Safe to use from several threads.
 
     at_once: so many runs may be under way; further ones wait, but not long, for they hold a thread each.
+    libraries: modules that the fork server loads once (see there); a run that needs others loads them itself.
     """
 
-    def __init__(self, *, at_once: int = 1) -> None:
+    def __init__(self, *, at_once: int = 1, libraries: Sequence[str] = CHECKS) -> None:
+        self._libraries = libraries
         self._room = threading.BoundedSemaphore(at_once)
         self._lock = threading.Lock()
         self._server: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
-    def start(self) -> None:
-        """Start the fork server now, so that the first run does not wait for its imports."""
+    def start(self, libraries: Sequence[str] | None = None) -> None:
+        """Start the fork server now, with these libraries if given, so that the first run does not wait for imports."""
+        self._libraries = self._libraries if libraries is None else libraries
         if os.geteuid() == 0:
             logger.warning(AS_ROOT)
         with self._lock:
@@ -178,7 +182,7 @@ class Sandbox:
             return self._control
         self._forget_server()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", "app.conversion.toolchains.forkserver", str(theirs.fileno())]
+        command = [sys.executable, "-m", "app.conversion.toolchains.forkserver", str(theirs.fileno()), *self._libraries]
         env = {**child_environment(os.environ), **MALLOC, "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
         self._server = subprocess.Popen(command, pass_fds=[theirs.fileno()], start_new_session=True, env=env)
         theirs.close()
