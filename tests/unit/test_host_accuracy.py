@@ -32,8 +32,7 @@ def test_the_bundled_sample_keeps_its_accuracy_in_int8(tmp_path: Path) -> None:
     reports = run_all(folder)
     assert all(result.output.stat().st_size > 0 for result in reports.values())
     output = reports[Stage.BIE].report["quality"]["outputs"][0]
-    # 20 dB is the vendor's rule for a good model; CPUs without VNNI stay some decibels below the others.
-    assert "saturates" not in output and 20 < output["snr_db"]["mean"] < 60
+    assert "saturates" not in output and 25 < output["snr_db"]["mean"] < 60
     result = compare_accuracy(SAMPLE / "digits.onnx", folder / "out.nef", SAMPLE / "test.npz")
     assert result.samples == 100
     assert result.fp32 > 0.95

@@ -87,9 +87,9 @@ def _specs(tensors: Any) -> list[dict[str, Any]]:
 
 
 def _to_ort(request: StageRequest) -> bytes:
-    """The BIE in ORT format, optimized as far as holds on every CPU (nothing of the machine's own layouts)."""
+    """The BIE in ORT format, optimized as far as holds on every CPU: no layouts of this one, and exact."""
     target = request.scratch() / MODEL
-    options = session_options(request.threads, "extended")
+    options = session_options(request.threads, "extended", is_exact=True)
     options.optimized_model_filepath = str(target)
     options.add_session_config_entry("session.save_model_format", "ORT")
     open_session(request.input(), request.threads, options=options)
