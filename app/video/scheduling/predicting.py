@@ -21,6 +21,8 @@ LATENCY_S = 0.01
 """Of a call of another node, there and back, its bytes aside."""
 FRAME_S = 0.004
 """Reading, resizing and noting a frame."""
+LEAST_S = 1e-6
+"""What was measured as no time at all took less than that."""
 GUESSED_MBPS = 10.0
 MAX_CUTS = 32
 BOUNDLESS_FPS = 1e6
@@ -172,7 +174,7 @@ class Predictor:
                 sent[node] = size * 8e-6 / mbps
                 way += sent[node] + ENCODE_S[conf.encoder][conf.resolution]
                 turn = way + waiting + computing if conf.encoder is Encoder.H264 else sent[node]
-                limits.append((1 / turn, f"link to {node}"))
+                limits.append((1 / max(turn, LEAST_S), f"link to {node}"))
                 is_measured = is_measured and size_is_measured and info["up_mbps"] is not None
             by_stage[stage] = way + waiting + computing
             before = self._dag["stages"][stage]["before"]
@@ -182,7 +184,7 @@ class Predictor:
             good, good_is_measured = self.knowledge.quality(stage, model, conf.resolution)
             quality = min(quality, good)
             is_measured = is_measured and known and good_is_measured
-        limits.extend((1 / seconds, f"node {node}") for node, seconds in busy.items())
+        limits.extend((1 / max(seconds, LEAST_S), f"node {node}") for node, seconds in busy.items())
         capacity, bottleneck = min(limits, default=(conf.fps, ""))
         used = nodes_key(mapping)
         capacity *= self._corrections.get(f"pace@{used}", 1.0)

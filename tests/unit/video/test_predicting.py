@@ -50,6 +50,13 @@ def _row(stage: str, seconds: float, **changed: Any) -> Measured:
     return {**row, **changed}  # type: ignore[return-value, typeddict-item]
 
 
+def test_what_was_measured_as_hardly_any_time_limits_nothing() -> None:
+    """At another size it is none at all."""
+    rows = [_row(stage, 5e-324, node="cloud0", resolution="720p", bytes=1.0) for stage in THERE]
+    found = _predicted(THERE, profile=rows)
+    assert (found.fps, found.bottleneck) == (CONF.fps, "link to cloud0")
+
+
 def test_at_the_host_a_frame_takes_its_stages_and_no_bytes_go_anywhere() -> None:
     found = _predicted(HERE)
     seconds = [service_s(stage, "edge0", 0, "480p") for stage in HERE]
