@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import redis
 
 from app.accounts.secrets import Keeper
 from app.joint_inference import store
@@ -21,6 +20,7 @@ from app.joint_inference.model.tally import Sample, Source
 from app.joint_inference.service import Controller, Reports, Services
 from app.joint_inference.service.task_info import Status
 from app.joint_inference.validation import validated_status
+from app.kit.broker import connect_to_look
 from app.kit.clock import to_text
 from app.kit.objects import ObjectMissing
 from app.kit.objects.filesystem import FilesystemStore
@@ -35,7 +35,7 @@ from tests.contract.databases import database, empty, postgres, url
 
 __all__ = ["database", "empty", "postgres", "url"]
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
-NOWHERE = redis.Redis(port=1)
+NOWHERE = connect_to_look("redis://127.0.0.1:1")
 """Plots may have holes."""
 
 

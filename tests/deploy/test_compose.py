@@ -15,9 +15,9 @@ OURS = ("web", "sftp", "scheduler", "controller", "pulse", *STAGES)
 FOR_KUBERNETES = {"redis_password", "postgres_password", "modelmill_database_url"}
 
 
-@pytest.fixture
-def services(tmp_path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = compose(tmp_path)["services"]
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    found: dict[str, Any] = compose(tmp_path_factory.mktemp("compose"))["services"]
     return found
 
 

@@ -34,9 +34,11 @@ REDIS_COMMAND = ["--save", "", "--appendonly", "no"]
 SPARE_S = 10
 
 
-@pytest.fixture
-def services(tmp_path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = compose(tmp_path, "compose.yaml", "compose.train.yaml")["services"]
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    found: dict[str, Any] = compose(tmp_path_factory.mktemp("compose"), "compose.yaml", "compose.train.yaml")[
+        "services"
+    ]
     return found
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import redis
 
+from app.kit.broker import connect_to_look
 from app.kit.errors import BadRequest
 from app.kit.series import Series
 from app.video.errors import VideoJobNotFound
@@ -76,7 +76,7 @@ def test_plots_have_an_end_and_go_when_they_are_forgotten(scene: Scene) -> None:
 
 def test_without_redis_reports_are_taken_and_the_plots_have_a_hole(scene: Scene) -> None:
     job = scene.running()
-    scene.reports.plots = Series(redis.Redis(port=1), "plots", most=9, every_s=1)
+    scene.reports.plots = Series(connect_to_look("redis://127.0.0.1:1"), "plots", most=9, every_s=1)
     take(scene, job.uid, 1, results=[result(1)], plan_result=plan_result())
     assert loops(scene, job.uid) == [1]
     assert scene.reports.series(job.uid) == []
