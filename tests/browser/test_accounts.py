@@ -59,6 +59,7 @@ def test_a_page_fits_a_phone_and_reads_well_in_both_themes(signed_in: SignedIn, 
     assert_sound(signed_in(path, viewport=PHONE))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_fits_a_phone_in_chinese(signed_in: SignedIn, path: str) -> None:
     assert_fits_a_phone(signed_in(path, viewport=PHONE, locale="zh-TW"))

@@ -140,6 +140,7 @@ def test_a_page_fits_a_phone_reads_well_in_both_themes_and_stumbles_over_nothing
     assert watches[0].complaints == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_fits_a_phone_in_chinese(open_context: OpenContext, visit: Visit, name: str) -> None:
     page = open_context(viewport=PHONE, locale="zh-TW").new_page()

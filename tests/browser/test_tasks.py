@@ -73,6 +73,7 @@ def test_a_page_fits_a_phone_and_reads_well_in_both_themes(
     assert_sound(page)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_fits_a_phone_in_chinese(open_context: OpenContext, ids: dict[str, str], name: str) -> None:
     page = open_context(viewport=PHONE, locale="zh-TW").new_page()

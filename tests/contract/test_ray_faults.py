@@ -149,6 +149,7 @@ def test_when_a_raylet_is_killed_its_job_fails_its_log_is_gone_and_its_node_too(
     until(frail.nodes, lambda nodes: len(nodes) == 2)
 
 
+@pytest.mark.exhaustive
 def test_a_head_that_was_restarted_without_its_memory_knows_no_old_job_and_takes_new_ones(frail_cluster, frail):
     submission_id = submitted(frail, "sleep 1000")
     frail_cluster.kill_head()

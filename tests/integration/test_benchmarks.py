@@ -11,7 +11,7 @@ import pytest
 
 from ops.stand import REPOSITORY
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 
 def _bench(*words: str, **environment: str) -> str:

@@ -90,6 +90,7 @@ def test_without_the_candidates_below_the_threshold_the_same_algorithm_is_blind(
     assert sum(seen) / len(seen) <= 0.2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_measurement_through_a_slow_line_shows_all_ways_and_what_they_are_to_reach() -> None:
     done = subprocess.run(

@@ -109,6 +109,7 @@ def test_the_token_is_for_its_owner_only_and_the_sample_lies_in_the_common_folde
         assert (local.data / "homes" / "common" / "code" / "digits" / source.name).read_bytes() == source.read_bytes()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.ray
 def test_after_a_node_was_killed_it_says_so_and_starts_anew(local):
     assert local.start().returncode == 0

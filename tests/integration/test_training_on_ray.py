@@ -163,6 +163,7 @@ def test_the_head_of_the_line_is_not_overtaken(trainer: Trainer, gateway: RayGat
     assert trainer.task(big)["attempts"][0]["start_time"] <= done["attempts"][0]["start_time"]
 
 
+@pytest.mark.exhaustive
 def test_tasks_run_together_as_long_as_there_is_room(trainer: Trainer, gateway: RayGateway) -> None:
     tasks = [trainer.submit(gpus=2, hold_s=300) for _ in range(5)]
     for task_id in tasks[:4]:
@@ -174,6 +175,7 @@ def test_tasks_run_together_as_long_as_there_is_room(trainer: Trainer, gateway: 
     assert {trainer.task(task_id)["state"] for task_id in tasks[1:4]} == {"RUNNING"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("noise", [0, 40])
 def test_a_lost_race_for_gpus_is_tried_again(trainer: Trainer, gateway: RayGateway, noise: int) -> None:
     """Somebody takes GPUs between our look and verl's. noise: lines that push the error out of the last ones."""
@@ -216,6 +218,7 @@ def test_a_killed_scheduler_takes_its_running_task_up_again(trainer: Trainer) ->
         assert (task["state"], len(task["attempts"])) == ("SUCCEEDED", 1)
 
 
+@pytest.mark.exhaustive
 def test_a_scheduler_that_is_killed_again_and_again_submits_each_task_once(trainer: Trainer) -> None:
     tasks = [trainer.submit(gpus=2, hold_s=1) for _ in range(6)]
     for pause in range(5):
@@ -239,6 +242,7 @@ def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Trainer,
             made.close()
 
 
+@pytest.mark.exhaustive
 def test_while_ray_is_away_tasks_are_taken_and_wait_and_run_when_it_is_back(
     fragile: tuple[Trainer, RayCluster],
 ) -> None:
@@ -256,6 +260,7 @@ def test_while_ray_is_away_tasks_are_taken_and_wait_and_run_when_it_is_back(
     until(lambda: trainer.http.get("/api/v2/cluster").json(), lambda view: view["unreachable_since"] is None)
 
 
+@pytest.mark.exhaustive
 def test_a_node_that_dies_leaves_the_log_and_the_task_begins_anew(fragile: tuple[Trainer, RayCluster]) -> None:
     trainer, cluster = fragile
     task_id = trainer.submit(gpus=1, hold_s=15)
@@ -270,6 +275,7 @@ def test_a_node_that_dies_leaves_the_log_and_the_task_begins_anew(fragile: tuple
     assert trainer.reaches(task_id, *ENDED)["state"] == "SUCCEEDED"
 
 
+@pytest.mark.exhaustive
 def test_a_head_that_lost_its_memory_loses_the_job_and_not_the_task(fragile: tuple[Trainer, RayCluster]) -> None:
     trainer, cluster = fragile
     given_up, begun_anew = trainer.submit(hold_s=300, restart_on_infra=0), trainer.submit(hold_s=2, delay_s=8)

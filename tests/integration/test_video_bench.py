@@ -11,6 +11,7 @@ import pytest
 from ops.stand import REPOSITORY
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.usefixtures("shared_data")
 def test_a_moment_on_a_slow_link_shows_a_fixed_plan_beside_the_policy_and_the_aims() -> None:
