@@ -79,7 +79,7 @@ class WorkerLife(dramatiq.Middleware):
                 broker.claimants[queue] = claimant
                 self.workers[queue] = Worker(claimant, self.heartbeats[queue])
         if self.workers:
-            self.parts.sandbox.start(libraries.of_stages(stages[queue] for queue in self.workers))
+            self.parts.sandbox.start(libraries.of_stages(own.claimant.stage for own in self.workers.values()))
         gc.freeze()  # what is imported stays: to look through it again and again would halt the work each time
 
     def after_worker_shutdown(self, broker: Any, worker: Any) -> None:

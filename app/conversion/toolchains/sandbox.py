@@ -101,19 +101,21 @@ class Sandbox:
     """One fork server and the runs in its children. Safe to use from several threads.
 
     at_once: so many runs may be under way; further ones wait, but not long, for they hold a thread each.
-    libraries: modules that the fork server loads once (see there); a run that needs others loads them itself.
     """
 
-    def __init__(self, *, at_once: int = 1, libraries: Sequence[str] = CHECKS) -> None:
-        self._libraries = libraries
+    def __init__(self, *, at_once: int = 1) -> None:
+        self._libraries: Sequence[str] = CHECKS
         self._room = threading.BoundedSemaphore(at_once)
         self._lock = threading.Lock()
         self._server: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
-    def start(self, libraries: Sequence[str] | None = None) -> None:
-        """Start the fork server now, with these libraries if given, so that the first run does not wait for imports."""
-        self._libraries = self._libraries if libraries is None else libraries
+    def start(self, libraries: Sequence[str] = CHECKS) -> None:
+        """Start the fork server now, so that the first run does not wait for its imports.
+
+        libraries: modules that it loads once; a run that needs others loads them itself.
+        """
+        self._libraries = libraries
         if os.geteuid() == 0:
             logger.warning(AS_ROOT)
         with self._lock:

@@ -98,11 +98,11 @@ def run(session: Session, arrays: Mapping[str, Array], outputs: Sequence[str] | 
 def lacks_vnni() -> bool:
     """Is this an x86 CPU without it? Others have no line of flags, and no trouble."""
     try:
-        lines = CPU_INFO.read_text().splitlines()
+        with CPU_INFO.open() as lines:
+            flags = next((line for line in lines if line.startswith("flags")), None)
     except OSError:
         return False
-    flags = next((line for line in lines if line.startswith("flags")), "vnni")
-    return "vnni" not in flags
+    return flags is not None and "vnni" not in flags
 
 
 def numeric_outputs(session: Session) -> list[str]:
