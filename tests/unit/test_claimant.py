@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
 
@@ -16,8 +15,9 @@ from app.conversion.options import Options
 from app.conversion.stages import Claimant
 from app.kit.inline_work import InlineWork
 from app.kit.slots import Slot, take_slot
+from app.kit.waiting_consumer import MESSAGE_ID
 from app.wiring import Parts
-from tests.unit.test_waiting_broker import until
+from tests.unit.test_waiting_broker import brought_while_ending
 
 NOW = "2026-11-20T00:00:00.000Z"
 FOLDER = Path("/nowhere")
@@ -143,12 +143,8 @@ def test_what_a_fetch_still_brings_while_the_process_ends_is_given_back(parts: P
     broker = parts.broker
     consumer = broker.consume("onnx", timeout=2000)
     assert next(consumer) is None
-    with ThreadPoolExecutor() as pool:
-        waiting = pool.submit(next, consumer)
-        until(lambda: broker.client.info("clients")["blocked_clients"])
-        broker.drain()
-        job_id = submit(parts)
-        message = waiting.result()
+    message = brought_while_ending(broker, consumer, lambda: submit(parts))
+    job_id = message.options[MESSAGE_ID]
     assert parts.store.require(job_id).current.state is StageState.RUNNING
     consumer.requeue([message])
     record = parts.store.require(job_id)

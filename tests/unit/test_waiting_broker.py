@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import dramatiq
 import pytest
@@ -317,15 +318,20 @@ def test_a_message_that_a_fetch_still_brings_while_the_process_ends_is_handed_on
     InlineWork().before_worker_boot(broker, Worker(broker, queues={"heavy"}, worker_threads=1))
     consumer = broker.consume("heavy", timeout=2000)
     assert next(consumer) is None
+    message = brought_while_ending(broker, consumer, lambda: broker.send("heavy", "note", message_id="a"))
+    assert threads == []
+    consumer.requeue([message])
+    assert broker.position("heavy", "a") == 0
+
+
+def brought_while_ending(broker: WaitingBroker, consumer: Any, send: Callable[[], object]) -> Any:
+    """The message that a fetch brings which was waiting when the process was told to end."""
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(next, consumer)
         until(lambda: broker.client.info("clients")["blocked_clients"])
         broker.drain()
-        broker.send("heavy", "note", message_id="a")
-        message = waiting.result()
-    assert threads == []
-    consumer.requeue([message])
-    assert broker.position("heavy", "a") == 0
+        send()
+        return waiting.result()
 
 
 def noted_threads(broker: WaitingBroker) -> list[threading.Thread]:
