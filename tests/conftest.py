@@ -16,11 +16,13 @@ from app.kit.sql import Database
 from app.kit.sql.migrating import upgrade
 from app.settings import Settings
 from app.wiring import Parts, assemble
-from ops.ray_stand import RayCluster, running_cluster
-from ops.stand import Stand, Valkey
+from tests.harness.deployment import Deployment
+from tests.harness.durations import pytest_addoption, pytest_configure
+from tests.harness.paths import SHARED_DATA
+from tests.harness.ray_cluster import RayCluster, running_cluster
+from tests.harness.valkey import Valkey
 
-REPOSITORY = Path(__file__).parent.parent
-SHARED = REPOSITORY.parent / "shared" / "data"
+__all__ = ["pytest_addoption", "pytest_configure"]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -36,9 +38,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Real models and pictures beside the repository, which are never copied into it."""
-    if not SHARED.is_dir():
-        pytest.skip(f"real models are needed: {SHARED} is not there")
-    return SHARED
+    if not SHARED_DATA.is_dir():
+        pytest.skip(f"real models are needed: {SHARED_DATA} is not there")
+    return SHARED_DATA
 
 
 @pytest.fixture(scope="session")
@@ -101,9 +103,9 @@ def ray_cluster() -> Iterator[RayCluster]:
 
 
 @pytest.fixture(scope="session")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """The whole product, its processes started as an operator starts them: one worker per stage, filesystem store."""
-    with Stand(tmp_path_factory.mktemp("service")) as stand:
-        stand.workers("actors", onnx=1, bie=1, nef=1, done=1)
-        stand.web()
-        yield stand
+    with Deployment(tmp_path_factory.mktemp("service")) as deployment:
+        deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
+        deployment.web()
+        yield deployment

@@ -12,7 +12,7 @@ WITH_OPTIONS = ("peers", "capacity", "joint", "video")
 
 
 def main() -> int:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by the stands, which end what they have started
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by the deployments, which end what they have started
     wanted, options = (sys.argv[1] if len(sys.argv) > 1 else ""), sys.argv[2:]
     if wanted not in (*NAMES, *WITH_OPTIONS, "all") or (options and wanted not in WITH_OPTIONS):
         print(f"usage: ops/bench {'|'.join((*NAMES, *WITH_OPTIONS, 'all'))}", file=sys.stderr)

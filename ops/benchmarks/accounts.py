@@ -22,7 +22,7 @@ from app.accounts_wiring import MIGRATIONS
 from app.kit.clock import now, to_text
 from app.kit.sql import Database
 from app.kit.sql.migrating import upgrade
-from ops.stand import percentile
+from tests.harness.deployment import percentile
 
 USERS = 10_000
 CHECKS = 5_000

@@ -26,9 +26,10 @@ import redis
 
 from app.kit.clock import from_text
 from app.wiring import Parts, assemble
-from ops import processes
 from ops.benchmarks.load import submit
-from ops.stand import REPOSITORY, Stand
+from tests.harness import processes
+from tests.harness.deployment import Deployment
+from tests.harness.paths import REPOSITORY
 
 ENOUGH_JOBS, ASKED_TIMES, SUBMITTED_TIMES = 300, 10, 5
 ASK_EVERY_S = 0.02  # often enough to stop soon, seldom enough not to take CPU from what is measured
@@ -62,15 +63,15 @@ TITLES = {
 def measure(depths: Sequence[int]) -> None:
     most = str(10 * max(depths))
     room = {"max_active_jobs": most, "max_active_jobs_per_user": most}
-    with tempfile.TemporaryDirectory() as folder, Stand(Path(folder), **room) as stand:
-        stand.workers("ops.benchmarks.noop_actors", onnx=1, bie=1, nef=1, done=1)
-        workers = list(stand.processes)
-        stand.web()
-        parts = assemble(stand.settings())
-        bench = Backlog(parts, stand.valkey.client, [process.pid for process in workers])
+    with tempfile.TemporaryDirectory() as folder, Deployment(Path(folder), **room) as deployment:
+        deployment.workers("ops.benchmarks.noop_actors", onnx=1, bie=1, nef=1, done=1)
+        workers = list(deployment.processes)
+        deployment.web()
+        parts = assemble(deployment.settings())
+        bench = Backlog(parts, deployment.valkey.client, [process.pid for process in workers])
         bench.drain([submit(parts, owner=OWNER) for _ in range(ENOUGH_JOBS)])  # warms all up
         costs, answers = [], []
-        with httpx.Client(base_url=stand.url, timeout=120) as client:
+        with httpx.Client(base_url=deployment.url, timeout=120) as client:
             keys = _upload(client)
             for depth in depths:
                 costs.append(bench.cost(depth))

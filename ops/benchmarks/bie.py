@@ -9,15 +9,15 @@ from pathlib import Path
 from app.kit.clock import from_text
 from app.wiring import assemble
 from ops.benchmarks.load import BIE_S, submit
-from ops.stand import Stand
+from tests.harness.deployment import Deployment
 
 WORKERS, JOBS = 3, 10
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder, Stand(Path(folder)) as stand:
-        stand.workers("ops.benchmarks.busy_actors", onnx=1, bie=WORKERS, nef=1, done=1)
-        parts = assemble(stand.settings())
+    with tempfile.TemporaryDirectory() as folder, Deployment(Path(folder)) as deployment:
+        deployment.workers("ops.benchmarks.busy_actors", onnx=1, bie=WORKERS, nef=1, done=1)
+        parts = assemble(deployment.settings())
         ids = [submit(parts) for _ in range(JOBS)]
         while parts.redis.zcard(parts.store.records.active_index):
             time.sleep(0.02)

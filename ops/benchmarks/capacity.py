@@ -26,7 +26,7 @@ from app.kit.clock import from_text
 from app.wiring import Parts, assemble
 from ops.benchmarks import backlog, ideal_schedule
 from ops.benchmarks.load import burn, submit
-from ops.stand import Stand
+from tests.harness.deployment import Deployment
 
 JOBS, QUEUED, AIM_RATIO = 50, (10, 100, 1_000, 10_000), 1.05
 STAGES = ("onnx", "bie", "nef")
@@ -61,12 +61,12 @@ def _makespan(
 ) -> None:
     chance = random.Random(1)
     times = [tuple(round(chance.uniform(*bounds), 3) for bounds in ranges) for _ in range(jobs)]
-    with tempfile.TemporaryDirectory() as folder, Stand(Path(folder)) as stand:
-        stand.env |= environment
-        stand.workers("ops.benchmarks.busy_actors", done=1, **dict(zip(STAGES, workers, strict=True)))
-        parts = assemble(stand.settings())
+    with tempfile.TemporaryDirectory() as folder, Deployment(Path(folder)) as deployment:
+        deployment.env |= environment
+        deployment.workers("ops.benchmarks.busy_actors", done=1, **dict(zip(STAGES, workers, strict=True)))
+        parts = assemble(deployment.settings())
         _run(parts, [(0.0, 0.0, 0.0)] * max(workers))  # the first job of a worker is slower than all that follow
-        stand.until_quiet()
+        deployment.until_quiet()
         measured = _run(parts, times)
     ideal = ideal_schedule.makespan(times, workers)
     counts = ", ".join(f"{count} {stage}" for stage, count in zip(STAGES, workers, strict=True))

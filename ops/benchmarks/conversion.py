@@ -30,7 +30,8 @@ from app.conversion.options import Options
 from app.conversion.toolchains.base import REF_IMAGES, StageRequest
 from app.conversion.toolchains.forkserver import PRELOADED
 from app.kit.clock import from_text
-from ops.stand import REPOSITORY, Stand
+from tests.harness.deployment import Deployment
+from tests.harness.paths import REPOSITORY
 
 ROUNDS = int(os.environ.get("MODELMILL_BENCH_ROUNDS", "5"))
 AIM_RATIO = 1.10
@@ -89,16 +90,16 @@ def main() -> None:
     if sys.argv[-1] == "plain":
         _serve_plain()
         return
-    with tempfile.TemporaryDirectory() as name, Stand(Path(name)) as stand:
+    with tempfile.TemporaryDirectory() as name, Deployment(Path(name)) as deployment:
         folder = Path(name)
         inputs = _inputs(folder)
-        stand.workers("actors", onnx=1, bie=1, nef=1, done=1)
-        stand.web()
-        with httpx.Client(base_url=stand.url, timeout=600) as client, _plain_process(stand) as warm:
+        deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
+        deployment.web()
+        with httpx.Client(base_url=deployment.url, timeout=600) as client, _plain_process(deployment) as warm:
             keys = _upload(client, inputs)
             sides: dict[str, Callable[[], Timed | Plain]] = {
                 PRODUCT: lambda: _product(client, keys, inputs),
-                SCRIPT: lambda: _script(stand, folder, inputs),
+                SCRIPT: lambda: _script(deployment, folder, inputs),
                 WARM: lambda: _plain(warm, folder, inputs),
             }
             rounds = []
@@ -162,16 +163,16 @@ def _moment(text: str) -> float:
     return from_text(text).timestamp()
 
 
-def _plain_process(stand: Stand) -> subprocess.Popen[str]:
+def _plain_process(deployment: Deployment) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "ops.benchmarks.conversion", "plain"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=REPOSITORY, text=True,
-        env={**stand.env, "OPENBLAS_NUM_THREADS": "1"},  # as in the sandbox
+        env={**deployment.env, "OPENBLAS_NUM_THREADS": "1"},  # as in the sandbox
     )  # fmt: skip
 
 
-def _script(stand: Stand, folder: Path, inputs: Inputs) -> Plain:
-    with _plain_process(stand) as process:
+def _script(deployment: Deployment, folder: Path, inputs: Inputs) -> Plain:
+    with _plain_process(deployment) as process:
         return _plain(process, folder, inputs)
 
 

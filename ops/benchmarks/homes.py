@@ -18,7 +18,7 @@ from pathlib import Path
 
 from app.homes import store
 from app.kit.clock import now
-from ops.sftp_stand import SftpStand, has_client
+from tests.harness.sftp import SftpServer, has_client
 
 MIB = 1 << 20
 SIZE_MIB = int(os.environ.get("MODELMILL_BENCH_MB", "1024"))
@@ -33,22 +33,22 @@ def main() -> None:
         raise SystemExit("OpenSSH's client is needed: apt-get install openssh-client")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        stand = SftpStand(folder)
+        deployment = SftpServer(folder)
         try:
-            home = stand.user("alice")
-            rows = [*_janitor(stand), _listing(stand, home), *_upload(stand, home, folder)]
+            home = deployment.user("alice")
+            rows = [*_janitor(deployment), _listing(deployment, home), *_upload(deployment, home, folder)]
         finally:
-            stand.close()
+            deployment.close()
     print(f"\n{'':52} {'measured':>12} {'aim':>24}")
     for what, measured, aim in rows:
         print(f"{what:52} {measured:>12} {aim:>24}")
 
 
-def _janitor(stand: SftpStand) -> list[tuple[str, str, str]]:
+def _janitor(deployment: SftpServer) -> list[tuple[str, str, str]]:
     ended_at = datetime(2026, 1, 1, tzinfo=UTC)
     for number in range(USERS):
-        home = stand.user(f"user{number}", has_key=False)
-        with stand.accounts.database.write() as on:
+        home = deployment.user(f"user{number}", has_key=False)
+        with deployment.accounts.database.write() as on:
             for run in range(FOLDERS // USERS):
                 path = home / "jobs" / f"run-{run}"
                 path.mkdir()
@@ -56,26 +56,26 @@ def _janitor(stand: SftpStand) -> list[tuple[str, str, str]]:
                 store.folder_ended(on, f"user{number}", path.name, ended_at)
     rows = []
     for what, age in (("into the trash", timedelta(days=3)), ("out of it", timedelta(days=10))):
-        seconds = _seconds(lambda age=age: stand.homes.clear(ended_at + age))  # type: ignore[misc]
+        seconds = _seconds(lambda age=age: deployment.homes.clear(ended_at + age))  # type: ignore[misc]
         rows.append((f"janitor: {FOLDERS} folders of jobs {what}", f"{seconds:.1f} s", f"< {AIM_PASS_S} s"))
-    idle = _seconds(lambda: stand.homes.clear(now()))
-    left = sum(len(list(path.iterdir())) for path in stand.settings.homes.glob("users/*/trash/jobs"))
+    idle = _seconds(lambda: deployment.homes.clear(now()))
+    left = sum(len(list(path.iterdir())) for path in deployment.settings.homes.glob("users/*/trash/jobs"))
     assert left == 0, f"{left} folders were left"
     return [*rows, ("janitor: nothing to do", f"{idle * 1000:.0f} ms", "")]
 
 
-def _listing(stand: SftpStand, home: Path) -> tuple[str, str, str]:
+def _listing(deployment: SftpServer, home: Path) -> tuple[str, str, str]:
     folder = home / "datasets" / "many"
     folder.mkdir()
     for number in range(FILES):
         (folder / f"picture-{number:05}.jpg").touch()
-    around = _median(lambda: stand.batch("alice", "ls -l datasets"))
-    milliseconds = (_median(lambda: stand.batch("alice", "ls -l datasets/many")) - around) * 1000
+    around = _median(lambda: deployment.batch("alice", "ls -l datasets"))
+    milliseconds = (_median(lambda: deployment.batch("alice", "ls -l datasets/many")) - around) * 1000
     shutil.rmtree(folder)
     return f"sftp: ls -l of {FILES} files", f"{milliseconds:.0f} ms", f"< {AIM_LIST_MS} ms"
 
 
-def _upload(stand: SftpStand, home: Path, folder: Path) -> list[tuple[str, str, str]]:
+def _upload(deployment: SftpServer, home: Path, folder: Path) -> list[tuple[str, str, str]]:
     local, empty = folder / "local", folder / "empty"
     empty.touch()
     with local.open("wb") as file:
@@ -83,15 +83,15 @@ def _upload(stand: SftpStand, home: Path, folder: Path) -> list[tuple[str, str, 
             file.write(os.urandom(MIB))
 
     def put() -> None:
-        stand.batch("alice", f"put {local} datasets/big")
+        deployment.batch("alice", f"put {local} datasets/big")
 
     def get() -> None:
-        stand.batch("alice", f"get datasets/big {folder / 'back'}")
+        deployment.batch("alice", f"get datasets/big {folder / 'back'}")
 
     def copy() -> None:
         subprocess.run(["/bin/cp", str(local), str(home / "models" / "big")], check=True)
 
-    around = _median(lambda: stand.batch("alice", f"put {empty} datasets/empty"))
+    around = _median(lambda: deployment.batch("alice", f"put {empty} datasets/empty"))
     seconds: dict[str, list[float]] = {"cp": [], "put": [], "get": []}
     for _ in range(ROUNDS):
         for name, work in (("cp", copy), ("put", put), ("get", get)):

@@ -21,7 +21,7 @@ import redis
 from app.wiring import Parts, assemble
 from ops.benchmarks.load import Watcher, submit
 from ops.benchmarks.tracing import BACKGROUND, MARK, SEND, Event, Trace, read_events
-from ops.stand import Stand, percentile
+from tests.harness.deployment import Deployment, percentile
 
 JOBS, WARM_UP, PAUSE_S = int(os.environ.get("MODELMILL_BENCH_JOBS", "100")), 10, 0.1
 TRAIL_NS = 20_000_000
@@ -38,12 +38,12 @@ def main() -> None:
         folder = Path(name)
         trace = Trace()
         trace.install()
-        with Stand(folder) as stand:
-            stand.env["MODELMILL_BENCH_TRACE"] = str(folder)
-            stand.workers("ops.benchmarks.traced_actors", onnx=1, bie=1, nef=1, done=1)
-            stand.until_quiet()
-            parts = assemble(stand.settings())
-            windows, wakes, commands = _run(parts, stand, trace, folder)
+        with Deployment(folder) as deployment:
+            deployment.env["MODELMILL_BENCH_TRACE"] = str(folder)
+            deployment.workers("ops.benchmarks.traced_actors", onnx=1, bie=1, nef=1, done=1)
+            deployment.until_quiet()
+            parts = assemble(deployment.settings())
+            windows, wakes, commands = _run(parts, deployment, trace, folder)
         events = read_events(folder)
     jobs = [_within(events, start, end + TRAIL_NS) for start, end in windows]
     _print_hops(jobs, windows)
@@ -55,13 +55,15 @@ def main() -> None:
     _print_counts("wake-ups per job (voluntary context switches, idle ones subtracted)", wakes)
 
 
-def _run(parts: Parts, stand: Stand, trace: Trace, folder: Path) -> tuple[list[Window], Counter[str], Counter[str]]:
+def _run(
+    parts: Parts, deployment: Deployment, trace: Trace, folder: Path
+) -> tuple[list[Window], Counter[str], Counter[str]]:
     watcher = Watcher(parts)
     for _ in range(WARM_UP):
         _job(parts, watcher)
     pids = {path.stem.rpartition("-")[0]: int(path.stem.rpartition("-")[2]) for path in folder.glob("*.trace")}
-    pids["redis"] = stand.valkey.process.pid
-    server = stand.valkey.client
+    pids["redis"] = deployment.valkey.process.pid
+    server = deployment.valkey.client
     before = _switches(pids), _commands(server)
     time.sleep(JOBS * PAUSE_S)
     idle = _switches(pids) - before[0], _commands(server) - before[1]

@@ -29,9 +29,11 @@ from app.joint_inference.worker.options import EdgeOptions
 from app.joint_inference.worker.outcome import Outcome
 from app.joint_inference.worker.work import VARIABLE, Work
 from app.vision.predictor import Predictor, open_predictor
-from ops.benchmarks.joint_sets import CASES, SHARED, Case, Side
-from ops.benchmarks.link import Line, Link
-from ops.stand import free_port, percentile
+from tests.harness.deployment import percentile
+from tests.harness.joint.data_sets import CASES, Case, Side
+from tests.harness.link import Line, Link
+from tests.harness.paths import SHARED_DATA
+from tests.harness.ports import free_port
 
 LINE = Line(rtt_s=0.04, bits_per_s=5e6, seed=7)
 SECRET, SERVICE = "benchmark", "bench"
@@ -62,8 +64,8 @@ def main(options: Sequence[str] = ()) -> None:
     parser.add_argument("--set", choices=sorted(CASES), action="append")
     parser.add_argument("--pictures", type=int, help="only so many of each set")
     asked = parser.parse_args(options)
-    if not SHARED.is_dir():
-        print(f"There are no pictures at {SHARED}: nothing to measure.", file=sys.stderr)
+    if not SHARED_DATA.is_dir():
+        print(f"There are no pictures at {SHARED_DATA}: nothing to measure.", file=sys.stderr)
         return
     for name in asked.set or CASES:
         whole = CASES[name]()

@@ -18,39 +18,39 @@ import redis
 
 from app.wiring import Parts, assemble
 from ops.benchmarks.load import Watcher, submit
-from ops.processes import cpu_s, with_descendants
-from ops.stand import Stand, percentile
+from tests.harness.deployment import Deployment, percentile
+from tests.harness.processes import cpu_s, with_descendants
 
 ROUNDS, PER_ROUND, IDLE_S, QUEUED = 4, 25, 0.1, 500
 ROLES = ("onnx", "bie", "nef", "done")
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder, Stand(Path(folder)) as stand:
-        stand.workers("ops.benchmarks.noop_actors", onnx=1, bie=1, nef=1, done=1)
+    with tempfile.TemporaryDirectory() as folder, Deployment(Path(folder)) as deployment:
+        deployment.workers("ops.benchmarks.noop_actors", onnx=1, bie=1, nef=1, done=1)
         for role in ROLES:
-            stand.start([sys.executable, "-m", "ops.benchmarks.raw_hops", role, str(stand.redis_port)])
-        stand.until_quiet()
-        parts = assemble(stand.settings())
-        raw = redis.Redis(port=stand.redis_port, db=5)
+            deployment.start([sys.executable, "-m", "ops.benchmarks.raw_hops", role, str(deployment.redis_port)])
+        deployment.until_quiet()
+        parts = assemble(deployment.settings())
+        raw = redis.Redis(port=deployment.redis_port, db=5)
         watcher = Watcher(parts)
         sides = {"modelmill": lambda: watcher.wait(submit(parts)), "raw Redis lists": lambda: _raw_job(raw)}
         latency = _latency(sides)
         watcher.check()
-        before = _cpu_ms(stand)
+        before = _cpu_ms(deployment)
         rates = {"modelmill": _product_rate(parts)}
-        between = _cpu_ms(stand)
+        between = _cpu_ms(deployment)
         rates["raw Redis lists"] = _raw_rate(raw)
-        after = _cpu_ms(stand)
+        after = _cpu_ms(deployment)
     _print(latency, rates)
     _print_cpu("modelmill", before, between)
     _print_cpu("raw Redis lists", between, after)
 
 
-def _cpu_ms(stand: Stand) -> dict[str, float]:
+def _cpu_ms(deployment: Deployment) -> dict[str, float]:
     """CPU time that each process has used; a worker's with that of its master."""
-    started = dict(zip((*ROLES, *(f"raw {role}" for role in ROLES)), stand.processes, strict=True))
-    pids = {"client": {os.getpid()}, "Redis": {stand.valkey.process.pid}}
+    started = dict(zip((*ROLES, *(f"raw {role}" for role in ROLES)), deployment.processes, strict=True))
+    pids = {"client": {os.getpid()}, "Redis": {deployment.valkey.process.pid}}
     pids |= {role: with_descendants([process.pid]) for role, process in started.items()}
     return {role: cpu_s(found) * 1000 for role, found in pids.items()}
 

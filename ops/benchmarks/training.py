@@ -20,9 +20,9 @@ from app.kit.clock import from_text
 from app.training.gateway import RayJob, RayStatus, Submission
 from app.training.gateway.ray_gateway import RayGateway
 from ops.benchmarks import training_decisions
-from ops.ray_stand import RayCluster, running_cluster
-from ops.stand import percentile
-from ops.training_stand import ENDED, TASKS, Task, TrainingStand
+from tests.harness.deployment import percentile
+from tests.harness.ray_cluster import RayCluster, running_cluster
+from tests.harness.training.deployment import ENDED, TASKS, Task, TrainingDeployment
 
 GPUS = 8
 TOGETHER = 100
@@ -36,20 +36,20 @@ def main() -> None:
     rows = training_decisions.measure()
     with tempfile.TemporaryDirectory() as name, running_cluster(((GPUS, 26),)) as cluster:
         folder = Path(name)
-        with _training(folder, cluster) as (stand, code_path), _gateway(cluster) as gateway:
-            rows += _layer(stand, code_path, gateway)
-            rows += _submitting(stand, code_path)
-            rows += _cancelling(stand, code_path)
-            rows += _freed(stand, code_path)
-            rows += _at_once(stand, code_path, gateway)
+        with _training(folder, cluster) as (deployment, code_path), _gateway(cluster) as gateway:
+            rows += _layer(deployment, code_path, gateway)
+            rows += _submitting(deployment, code_path)
+            rows += _cancelling(deployment, code_path)
+            rows += _freed(deployment, code_path)
+            rows += _at_once(deployment, code_path, gateway)
     print(f"\n{'':72} {'measured':>20} {'aim':>12}")
     for what, measured, aim in rows:
         print(f"{what:72} {measured:>20} {aim:>12}")
 
 
-def _layer(stand: TrainingStand, code_path: str, gateway: RayGateway) -> list[Row]:
+def _layer(deployment: TrainingDeployment, code_path: str, gateway: RayGateway) -> list[Row]:
     """One job on an idle cluster, in turn straight to Ray and through the queue."""
-    program = stand.common / "code" / "sleeper" / "train.py"
+    program = deployment.common / "code" / "sleeper" / "train.py"
     straight: list[tuple[float, float]] = []
     queued: list[tuple[float, float]] = []
     for number in range(ROUNDS):
@@ -60,7 +60,7 @@ def _layer(stand: TrainingStand, code_path: str, gateway: RayGateway) -> list[Ro
         job = _ended(gateway, f"straight-{number}--a01")
         straight.append(((job.started_ms or 0) / 1000 - began, time.time() - began))
         began = time.time()
-        task = _reaches(stand, stand.send(_spec(code_path, 0)), *ENDED)
+        task = _reaches(deployment, deployment.send(_spec(code_path, 0)), *ENDED)
         assert task["state"] == "SUCCEEDED", task
         queued.append((from_text(task["attempts"][0]["start_time"]).timestamp() - began, time.time() - began))
     rows = []
@@ -71,33 +71,33 @@ def _layer(stand: TrainingStand, code_path: str, gateway: RayGateway) -> list[Ro
     return rows
 
 
-def _submitting(stand: TrainingStand, code_path: str) -> list[Row]:
+def _submitting(deployment: TrainingDeployment, code_path: str) -> list[Row]:
     """One client, one task after the other, while the cluster is full."""
-    holder = stand.send(_spec(code_path, 600, gpus=GPUS))
-    _reaches(stand, holder, "RUNNING")
+    holder = deployment.send(_spec(code_path, 600, gpus=GPUS))
+    _reaches(deployment, holder, "RUNNING")
     took_s, sent = [], [holder]
     for _ in range(TOGETHER):
         began = time.perf_counter()
-        sent.append(stand.send(_spec(code_path, 0)))
+        sent.append(deployment.send(_spec(code_path, 0)))
         took_s.append(time.perf_counter() - began)
-    stand.cancel(*reversed(sent))
+    deployment.cancel(*reversed(sent))
     return [
         (f"submission of {TOGETHER} tasks, one by one, p95", f"{percentile(took_s, 0.95) * 1000:.0f} ms", "< 50 ms")
     ]
 
 
-def _cancelling(stand: TrainingStand, code_path: str) -> list[Row]:
+def _cancelling(deployment: TrainingDeployment, code_path: str) -> list[Row]:
     waiting_s, running_s = [], []
     for _ in range(ROUNDS):
-        holder = stand.send(_spec(code_path, 600, gpus=GPUS))
-        _reaches(stand, holder, "RUNNING")
-        queued = stand.send(_spec(code_path, 0))
+        holder = deployment.send(_spec(code_path, 600, gpus=GPUS))
+        _reaches(deployment, holder, "RUNNING")
+        queued = deployment.send(_spec(code_path, 0))
         began = time.perf_counter()
-        assert stand.http.post(f"{TASKS}/{queued}/cancel").json()["state"] == "CANCELED"
+        assert deployment.http.post(f"{TASKS}/{queued}/cancel").json()["state"] == "CANCELED"
         waiting_s.append(time.perf_counter() - began)
         began = time.perf_counter()
-        stand.http.post(f"{TASKS}/{holder}/cancel")
-        _reaches(stand, holder, "CANCELED")
+        deployment.http.post(f"{TASKS}/{holder}/cancel")
+        _reaches(deployment, holder, "CANCELED")
         running_s.append(time.perf_counter() - began)
     return [
         ("cancel of one that waits, slowest", f"{max(waiting_s) * 1000:.0f} ms", "< 100 ms"),
@@ -105,19 +105,19 @@ def _cancelling(stand: TrainingStand, code_path: str) -> list[Row]:
     ]
 
 
-def _freed(stand: TrainingStand, code_path: str) -> list[Row]:
+def _freed(deployment: TrainingDeployment, code_path: str) -> list[Row]:
     """From the end of what held the GPUs to the start of what waited for them, by Ray's clock for both."""
     by_itself, woken = [], []
     for _ in range(ROUNDS):
         for gaps, is_woken in ((by_itself, False), (woken, True)):
-            holder = stand.send(_spec(code_path, 600 if is_woken else 6, gpus=GPUS))
-            _reaches(stand, holder, "RUNNING")
-            following = stand.send(_spec(code_path, 0, gpus=GPUS))
-            _reaches(stand, following, "PENDING_RESOURCES")
+            holder = deployment.send(_spec(code_path, 600 if is_woken else 6, gpus=GPUS))
+            _reaches(deployment, holder, "RUNNING")
+            following = deployment.send(_spec(code_path, 0, gpus=GPUS))
+            _reaches(deployment, following, "PENDING_RESOURCES")
             if is_woken:
-                stand.http.post(f"{TASKS}/{holder}/cancel")
-            ends = _reaches(stand, holder, *ENDED)["attempts"][0]["end_time"]
-            starts = _reaches(stand, following, *ENDED)["attempts"][0]["start_time"]
+                deployment.http.post(f"{TASKS}/{holder}/cancel")
+            ends = _reaches(deployment, holder, *ENDED)["attempts"][0]["end_time"]
+            starts = _reaches(deployment, following, *ENDED)["attempts"][0]["start_time"]
             gaps.append((from_text(starts) - from_text(ends)).total_seconds())
     return [
         ("GPUs freed by an end → the next begins, median (tick 5 s)", f"{statistics.median(by_itself):.1f} s", "< 7 s"),
@@ -125,25 +125,25 @@ def _freed(stand: TrainingStand, code_path: str) -> list[Row]:
     ]
 
 
-def _at_once(stand: TrainingStand, code_path: str, gateway: RayGateway) -> list[Row]:
+def _at_once(deployment: TrainingDeployment, code_path: str, gateway: RayGateway) -> list[Row]:
     """Many are sent at the same time, and the cluster is looked at while they go through it."""
     took_s: list[float] = []
 
     def send(_: int) -> str:
         began = time.perf_counter()
-        task_id = stand.send(_spec(code_path, 0.5))
+        task_id = deployment.send(_spec(code_path, 0.5))
         took_s.append(time.perf_counter() - began)
         return task_id
 
     with ThreadPoolExecutor(8) as pool:
         sent = list(pool.map(send, range(TOGETHER)))
     most = 0
-    while any(task["state"] not in ENDED for task in _listed(stand)):
-        active = [task for task in _listed(stand) if task["state"] in ("SUBMITTING", "SUBMITTED", "RUNNING")]
+    while any(task["state"] not in ENDED for task in _listed(deployment)):
+        active = [task for task in _listed(deployment) if task["state"] in ("SUBMITTING", "SUBMITTED", "RUNNING")]
         most = max(most, sum(task["demand"]["gpus"] for task in active))
         assert all(node.free_gpus >= 0 for node in gateway.nodes())
         time.sleep(0.2)
-    in_line = [stand.task(task["task_id"]) for task in reversed(_listed(stand)) if task["task_id"] in sent]
+    in_line = [deployment.task(task["task_id"]) for task in reversed(_listed(deployment)) if task["task_id"] in sent]
     assert [task["state"] for task in in_line] == ["SUCCEEDED"] * TOGETHER
     given = [task["attempts"][0]["created_at"] for task in in_line]
     overtaken = sum(later < earlier for earlier, later in pairwise(given))
@@ -160,13 +160,13 @@ def _spec(code_path: str, seconds: float, *, gpus: int = 1) -> Task:
     }  # fmt: skip
 
 
-def _listed(stand: TrainingStand) -> list[Task]:
-    found: list[Task] = stand.http.get(TASKS, params={"limit": 200}).json()["tasks"]
+def _listed(deployment: TrainingDeployment) -> list[Task]:
+    found: list[Task] = deployment.http.get(TASKS, params={"limit": 200}).json()["tasks"]
     return found
 
 
-def _reaches(stand: TrainingStand, task_id: str, *states: str) -> Task:
-    while (task := stand.task(task_id))["state"] not in states:
+def _reaches(deployment: TrainingDeployment, task_id: str, *states: str) -> Task:
+    while (task := deployment.task(task_id))["state"] not in states:
         time.sleep(POLL_S)
     return task
 
@@ -179,13 +179,13 @@ def _ended(gateway: RayGateway, submission_id: str) -> RayJob:
 
 
 @contextmanager
-def _training(folder: Path, cluster: RayCluster) -> Iterator[tuple[TrainingStand, str]]:
-    stand = TrainingStand(folder, cluster)
+def _training(folder: Path, cluster: RayCluster) -> Iterator[tuple[TrainingDeployment, str]]:
+    deployment = TrainingDeployment(folder, cluster)
     try:
-        stand.start()
-        yield stand, stand.add_program("sleeper", PROGRAM)
+        deployment.start()
+        yield deployment, deployment.add_program("sleeper", PROGRAM)
     finally:
-        stand.close()
+        deployment.close()
 
 
 @contextmanager

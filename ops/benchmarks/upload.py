@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from app.kit.objects import ObjectStore
 from app.kit.objects.base import CHUNK_BYTES
 from app.wiring import assemble
-from ops.stand import Stand
+from tests.harness.deployment import Deployment
 
 MIB = 1 << 20
 SIZE_MIB = int(os.environ.get("MODELMILL_BENCH_MB", "1024"))
@@ -54,13 +54,13 @@ def main() -> None:
 def _measure(what: str, base: Path | None) -> None:
     with tempfile.TemporaryDirectory(dir=base) as folder:
         model = _random_file(Path(folder) / "model.onnx")
-        with Stand(Path(folder), max_model_bytes=str(2 * model.stat().st_size)) as stand:
-            web = stand.web().pid
-            store = assemble(stand.settings()).objects
+        with Deployment(Path(folder), max_model_bytes=str(2 * model.stat().st_size)) as deployment:
+            web = deployment.web().pid
+            store = assemble(deployment.settings()).objects
             sides: dict[str, Callable[[], float]] = {
                 DIRECT: lambda: _direct(store, model),
-                MULTIPART: lambda: _multipart(stand.web_port, model),
-                LINK: lambda: _signed_put(stand.web_port, model),
+                MULTIPART: lambda: _multipart(deployment.web_port, model),
+                LINK: lambda: _signed_put(deployment.web_port, model),
             }
             idle = _memory(web, "VmRSS")
             passes: list[dict[str, Pass]] = []

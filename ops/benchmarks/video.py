@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.video.model.plan import Encoder, Plan, VideoConf
-from ops.benchmarks.link import Line
 from ops.benchmarks.video_case import ALIGNMENT, DETECTION, FPS, SHARED, Case, prepared, rows_for
 from ops.benchmarks.video_loop import runner_and_loop
+from ops.benchmarks.video_nodes import CLOUD, EDGE, Deployment, NotMeasured, busy
 from ops.benchmarks.video_rows import Row, best_fixed, lines, row_of, titled
-from ops.benchmarks.video_stand import CLOUD, EDGE, NotMeasured, Stand, busy
+from tests.harness.link import Line
 
 HI_S = 0.3
 LINE = Line(rtt_s=0.02, bits_per_s=20e6)
@@ -147,14 +147,14 @@ def _run(case: Case, folder: Path, scenario: Scenario, name: str) -> tuple[Row, 
         seconds = min(seconds, LINK_FREE_S)
     with ExitStack() as stack:
         rows = rows_for(case, (EDGE, CLOUD))
-        stand = stack.enter_context(Stand(case, folder, rows, line=scenario.steps[0], hi_s=HI_S))
+        deployment = stack.enter_context(Deployment(case, folder, rows, line=scenario.steps[0], hi_s=HI_S))
         if scenario.is_busy:
-            stack.callback(busy(stand.cores[EDGE]))
-        plan = _fixed(stand, name)
-        jobs = stand.run_jobs(stack, scenario.jobs, None if plan else name, plan)
+            stack.callback(busy(deployment.cores[EDGE]))
+        plan = _fixed(deployment, name)
+        jobs = deployment.run_jobs(stack, scenario.jobs, None if plan else name, plan)
         time.sleep(SETTLED_S)
         began = time.monotonic()
-        _walk(stand.link.become, scenario.steps, seconds)
+        _walk(deployment.link.become, scenario.steps, seconds)
         seconds = time.monotonic() - began
         time.sleep(REPORTED_S)
         row = row_of(name, jobs, case, began, seconds, HI_S, is_fixed=name in FIXED)
@@ -167,11 +167,11 @@ def _walk(become: Callable[[Line], None], steps: Sequence[Line], seconds: float)
         time.sleep(seconds / len(steps))
 
 
-def _fixed(stand: Stand, name: str) -> Plan | None:
+def _fixed(deployment: Deployment, name: str) -> Plan | None:
     if name not in FIXED:
         return None
     places, conf = FIXED[name]
-    return stand.plan(places, conf)
+    return deployment.plan(places, conf)
 
 
 if __name__ == "__main__":

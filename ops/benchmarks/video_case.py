@@ -24,8 +24,8 @@ from app.video.stages.base import ModelFile
 from app.video.stages.registry import kinds, stage_class
 from app.vision.encoding import encode
 from app.vision.model import Format, ModelCard, Picture
+from tests.harness.paths import SHARED_DATA
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
 CLIP = "faces-walking-270p.mp4"
 FPS, SIZE = 24, (1280, 720)
 DETECTION, ALIGNMENT = "face_detection", "face_alignment"
@@ -93,7 +93,7 @@ def held_f1(golden: Sequence[Boxes], found: Sequence[Boxes], nskip: int) -> floa
 
 def prepared(folder: Path) -> Case:
     """Writes the clip, faster and larger than its source, looks at it in each way, and takes the times."""
-    frames = _frames(SHARED / "video" / CLIP)
+    frames = _frames(SHARED_DATA / "video" / CLIP)
     clip = folder / "clip.mp4"
     _write(clip, frames)
     stages, files = [], {}
@@ -155,7 +155,7 @@ def _graded(case: Case, row: Measured) -> float:
 
 
 def _card(model: str, files: dict[str, Path]) -> ModelCard:
-    path = SHARED / "models" / f"{model}.onnx"
+    path = SHARED_DATA / "models" / f"{model}.onnx"
     data = path.read_bytes()
     sha = hashlib.sha256(data).hexdigest()
     files[sha] = path

@@ -12,9 +12,9 @@ import numpy as np
 
 from app.video.model.plan import VideoConf
 from app.vision.model import Picture
-from ops.benchmarks.link import Line
 from ops.benchmarks.video_case import ALIGNMENT, DETECTION, FPS, Case, fitted, opened
-from ops.benchmarks.video_stand import EDGE, Job, NotMeasured, Stand
+from ops.benchmarks.video_nodes import EDGE, Deployment, Job, NotMeasured
+from tests.harness.link import Line
 
 SIZE = "480p"
 WARM_S = 1.5
@@ -33,9 +33,9 @@ def runner_and_loop(case: Case, folder: Path, seconds: float) -> list[tuple[str,
 
 
 def _runner(case: Case, folder: Path, seconds: float, *, pins: bool) -> float:
-    with Stand(case, folder, [], line=Line(0.0, 0.0), hi_s=10.0, pins=pins) as stand:
-        plan = stand.plan({DETECTION: EDGE, ALIGNMENT: EDGE}, VideoConf(SIZE, FPS))
-        with stand.job(None, plan, realtime=False) as job:
+    with Deployment(case, folder, [], line=Line(0.0, 0.0), hi_s=10.0, pins=pins) as deployment:
+        plan = deployment.plan({DETECTION: EDGE, ALIGNMENT: EDGE}, VideoConf(SIZE, FPS))
+        with deployment.job(None, plan, realtime=False) as job:
             time.sleep(WARM_S + seconds)
             return rate(job, WARM_S)
 

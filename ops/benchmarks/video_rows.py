@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from app.video.model.plan import Plan
-from ops.stand import percentile
+from tests.harness.deployment import percentile
 
 WIDTH = 18
 LATE_REPORT_S = 1.2
@@ -16,7 +16,7 @@ IN_TIME = 0.05
 
 
 class Ran(Protocol):
-    """See ops.benchmarks.video_stand.Job."""
+    """See ops.benchmarks.video_nodes.Job."""
 
     @property
     def plans(self) -> Sequence[tuple[float, Plan]]: ...

@@ -21,7 +21,7 @@ from app.conversion.store import Beat
 from app.kit.clock import now, to_text
 from app.wiring import Parts, assemble
 from ops.benchmarks.load import submit
-from ops.stand import Stand, percentile
+from tests.harness.deployment import Deployment, percentile
 
 FEW, MANY, CHANGES, PAGES = 200, int(os.environ.get("MODELMILL_BENCH_VIEWERS", "1000")), 20, 200
 GAP_S = 0.5
@@ -29,21 +29,21 @@ GAP_S = 0.5
 
 def main() -> None:
     _allow_many_files()
-    with tempfile.TemporaryDirectory() as folder, Stand(Path(folder)) as stand:
-        web = stand.web()
-        parts = assemble(stand.settings())
-        asyncio.run(_measure(stand, web.pid, parts))
+    with tempfile.TemporaryDirectory() as folder, Deployment(Path(folder)) as deployment:
+        web = deployment.web()
+        parts = assemble(deployment.settings())
+        asyncio.run(_measure(deployment, web.pid, parts))
 
 
-async def _measure(stand: Stand, web_pid: int, parts: Parts) -> None:
+async def _measure(deployment: Deployment, web_pid: int, parts: Parts) -> None:
     job_id = submit(parts, owner="local")
     parts.store.claim(job_id, model.claimed(Stage.ONNX, worker="bench"))
     before = _memory(web_pid)
-    viewers = [await Viewer.open(stand.web_port, job_id) for _ in range(FEW)]
-    firsts = [await _first_byte(stand.url, job_id) for _ in range(PAGES)]
+    viewers = [await Viewer.open(deployment.web_port, job_id) for _ in range(FEW)]
+    firsts = [await _first_byte(deployment.url, job_id) for _ in range(PAGES)]
     print(f"\njob page with {FEW} viewers: first byte p50 {percentile(firsts, 0.5):.1f} ms, ", end="")
     print(f"p95 {percentile(firsts, 0.95):.1f} ms")
-    viewers += [await Viewer.open(stand.web_port, job_id) for _ in range(MANY - FEW)]
+    viewers += [await Viewer.open(deployment.web_port, job_id) for _ in range(MANY - FEW)]
     await asyncio.sleep(2)
     grown = (_memory(web_pid) - before) / MANY
     delays: list[float] = []

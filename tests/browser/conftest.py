@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from ops.stand import Stand
-from tests.browser.watching import Watch
-from tests.integration.api import Api, has_ended, pngs, small_model
+from tests.harness.api import Api, has_ended, pngs, small_model
+from tests.harness.browser.complaints import Watch
+from tests.harness.deployment import Deployment
 from tests.integration.test_bad_input import not_a_number_model
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -52,16 +52,16 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="package")
-def own_stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+def own_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """A service that the other tests do not use, for those that break one."""
-    with Stand(tmp_path_factory.mktemp("own")) as stand:
-        stand.workers("actors", onnx=1, bie=1, nef=1, done=1)
-        stand.web()
-        yield stand
+    with Deployment(tmp_path_factory.mktemp("own")) as deployment:
+        deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
+        deployment.web()
+        yield deployment
 
 
 @pytest.fixture
-def address(service: Stand) -> str:
+def address(service: Deployment) -> str:
     """Of the service that the pages are asked of; a module with a service of its own overrides it."""
     return service.url
 
@@ -107,7 +107,7 @@ def api(address: str) -> Iterator[Api]:
 
 
 @pytest.fixture(scope="package")
-def finished(service: Stand) -> str:
+def finished(service: Deployment) -> str:
     """The id of a job that was converted."""
     with Api(service.url) as client:
         job = client.convert(small_model(), pngs(4), name="A finished one", tags=["camera", "night"])
@@ -116,7 +116,7 @@ def finished(service: Stand) -> str:
 
 
 @pytest.fixture(scope="package")
-def another(service: Stand) -> str:
+def another(service: Deployment) -> str:
     """The id of a job like `finished` with another calibration."""
     options = {"quantization": {"method": "percentile"}}
     with Api(service.url) as client:
@@ -126,7 +126,7 @@ def another(service: Stand) -> str:
 
 
 @pytest.fixture(scope="package")
-def failed(service: Stand) -> str:
+def failed(service: Deployment) -> str:
     """The id of a job whose model yields numbers that are none."""
     with Api(service.url) as client:
         job = client.wait(client.start(not_a_number_model(), pngs(3), name="A failed one"), has_ended)

@@ -9,30 +9,30 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from app.accounts.model import Role
-from ops.stand import Stand
 from tests.browser.conftest import OpenContext
-from tests.browser.looks import PHONE, assert_fits_a_phone, assert_sound
-from tests.browser.watching import Watch
-from tests.integration.people import Person, person
+from tests.harness.browser.complaints import Watch
+from tests.harness.browser.page_rules import PHONE, assert_fits_a_phone, assert_sound
+from tests.harness.deployment import Deployment
+from tests.harness.users import Person, person
 
 PAGES = ["/ui/login", "/ui/account", "/ui/admin/users", "/ui/admin/users/alice", "/ui/admin/users/alice/delete"]
 SignedIn = Callable[..., Page]
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    with Stand(tmp_path_factory.mktemp("guarded"), accounts="true") as stand:
-        stand.web()
-        yield stand
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    with Deployment(tmp_path_factory.mktemp("guarded"), accounts="true") as deployment:
+        deployment.web()
+        yield deployment
 
 
 @pytest.fixture
-def address(guarded: Stand) -> str:
+def address(guarded: Deployment) -> str:
     return guarded.url
 
 
 @pytest.fixture(scope="module")
-def boss(guarded: Stand) -> Person:
+def boss(guarded: Deployment) -> Person:
     person(guarded, "alice", label="a laptop")
     return person(guarded, "root-admin", Role.ADMIN, label="mine")
 

@@ -10,13 +10,13 @@ from playwright.sync_api import Page, expect
 from app.kit.clock import now
 from app.vision.model import Format
 from app.wiring import assemble
-from ops.stand import Stand
 from tests.browser.conftest import OpenContext
-from tests.browser.joint_scene import set_scene
-from tests.browser.looks import PHONE, assert_fits_a_phone, assert_sound, serious_issues
-from tests.browser.video_scene import VideoScene, set_video_scene
-from tests.browser.watching import Watch
-from tests.integration.api import Api, png, small_model
+from tests.harness.api import Api, png, small_model
+from tests.harness.browser.complaints import Watch
+from tests.harness.browser.joint_records import set_scene
+from tests.harness.browser.page_rules import PHONE, assert_fits_a_phone, assert_sound, serious_issues
+from tests.harness.browser.video_records import VideoScene, set_video_scene
+from tests.harness.deployment import Deployment
 
 PAGES = {
     "list": "/ui/jobs",
@@ -81,7 +81,7 @@ Visit = Callable[[Page, str], None]
 
 
 @pytest.fixture(scope="module")
-def filled_home(service: Stand) -> None:
+def filled_home(service: Deployment) -> None:
     """What the pages of data show."""
     with Api(service.url) as api:
         files = [("datasets/a.csv", b"a,b"), ("datasets/0.png", png(0)), ("models/net.onnx", small_model())]
@@ -94,7 +94,7 @@ def filled_home(service: Stand) -> None:
 
 
 @pytest.fixture(scope="module")
-def joint(service: Stand, finished: str) -> None:
+def joint(service: Deployment, finished: str) -> None:
     """What the pages of joint inference show."""
     parts = assemble(service.settings())
     set_scene(parts)
@@ -103,7 +103,7 @@ def joint(service: Stand, finished: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def video(service: Stand, joint: None) -> VideoScene:
+def video(service: Deployment, joint: None) -> VideoScene:
     """What the pages of video show. After joint: both have nodes of the same names."""
     parts = assemble(service.settings())
     scene = set_video_scene(parts)

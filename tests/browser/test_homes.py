@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from ops.stand import Stand
 from tests.browser.conftest import OpenContext
-from tests.browser.dragging import drop
-from tests.browser.watching import Watch
-from tests.integration.api import pngs, small_model
+from tests.harness.api import pngs, small_model
+from tests.harness.browser.complaints import Watch
+from tests.harness.browser.drag_and_drop import drop
+from tests.harness.deployment import Deployment
 
 FOLDER = "/ui/data/files/datasets"
 
 
 @pytest.fixture
-def home(service: Stand) -> Path:
+def home(service: Deployment) -> Path:
     return service.settings().homes / "users" / "local"
 
 

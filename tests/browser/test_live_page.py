@@ -10,32 +10,32 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from ops.stand import Stand
-from tests.browser.watching import Watch
-from tests.integration.api import Api, pngs, small_model
+from tests.harness.api import Api, pngs, small_model
+from tests.harness.browser.complaints import Watch
+from tests.harness.deployment import Deployment
 from tests.integration.test_jobs_api import paused
 
 EVENTS = re.compile(r"/jobs/[0-9a-f-]{36}/events")
 NEF_WORKER, WEB = 2, -1
-"""Places among the processes of the stand; a web process that is started again is the last again."""
+"""Places among the processes of the deployment; a web process that is started again is the last again."""
 
 
 @pytest.fixture
-def address(own_stand: Stand) -> str:
-    return own_stand.url
+def address(own_deployment: Deployment) -> str:
+    return own_deployment.url
 
 
 @pytest.fixture
-def waiting_job(own_stand: Stand, api: Api) -> Iterator[str]:
+def waiting_job(own_deployment: Deployment, api: Api) -> Iterator[str]:
     """A job that has its BIE and stays there until the worker of stage NEF is woken."""
-    with paused(own_stand.processes[NEF_WORKER]):
+    with paused(own_deployment.processes[NEF_WORKER]):
         job_id = api.start(small_model(), pngs(3))
         api.wait(job_id, lambda job: job["status"] == "NEF")
         yield job_id
 
 
-def wake(stand: Stand) -> None:
-    os.killpg(stand.processes[NEF_WORKER].pid, signal.SIGCONT)
+def wake(deployment: Deployment) -> None:
+    os.killpg(deployment.processes[NEF_WORKER].pid, signal.SIGCONT)
 
 
 def badge(page: Page, text: str) -> None:
@@ -43,7 +43,7 @@ def badge(page: Page, text: str) -> None:
 
 
 def test_polling_finishes_the_page_when_the_event_stream_was_killed_in_mid_job(
-    page: Page, watch: Watch, waiting_job: str, own_stand: Stand
+    page: Page, watch: Watch, waiting_job: str, own_deployment: Deployment
 ) -> None:
     with page.expect_response(EVENTS) as stream:
         page.goto(f"/ui/jobs/{waiting_job}")
@@ -51,22 +51,22 @@ def test_polling_finishes_the_page_when_the_event_stream_was_killed_in_mid_job(
     badge(page, "Waiting for NEF")
     page.route(EVENTS, lambda route: route.abort())
     with page.expect_event("requestfailed", lambda request: EVENTS.search(request.url) is not None):
-        own_stand.processes[WEB].kill()
-        own_stand.processes[WEB].wait()
-    own_stand.web()
-    wake(own_stand)
+        own_deployment.processes[WEB].kill()
+        own_deployment.processes[WEB].wait()
+    own_deployment.web()
+    wake(own_deployment)
     badge(page, "Completed")
     expect(page.get_by_role("link", name="out.nef", exact=True).first).to_be_visible()
     watch.forgive(r"net::ERR_|Failed to fetch|network error")
 
 
 def test_polling_alone_takes_a_job_to_its_end_and_then_stops_by_itself(
-    page: Page, watch: Watch, waiting_job: str, own_stand: Stand
+    page: Page, watch: Watch, waiting_job: str, own_deployment: Deployment
 ) -> None:
     page.route(EVENTS, lambda route: route.abort())
     page.goto(f"/ui/jobs/{waiting_job}")
     badge(page, "Waiting for NEF")
-    wake(own_stand)
+    wake(own_deployment)
     badge(page, "Completed")
     expect(page.locator(f"#job-poll-{waiting_job}")).to_have_count(1)
     expect(page.locator("[hx-trigger*=every]")).to_have_count(0)

@@ -7,26 +7,26 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from ops.stand import Stand
 from tests.browser.conftest import OpenContext
-from tests.browser.watching import Watch
-from tests.integration.api import Api, pngs, small_model
+from tests.harness.api import Api, pngs, small_model
+from tests.harness.browser.complaints import Watch
+from tests.harness.deployment import Deployment
 from tests.integration.test_jobs_api import paused
 
 ENGLISH, CHINESE = "The system was restarted, please submit again", "系統已重啟,請重新送出"
 
 
 @pytest.fixture
-def address(own_stand: Stand) -> str:
-    return own_stand.url
+def address(own_deployment: Deployment) -> str:
+    return own_deployment.url
 
 
 @pytest.fixture
-def forgotten(own_stand: Stand, api: Api) -> str:
+def forgotten(own_deployment: Deployment, api: Api) -> str:
     """The id of a job that was converted before the reset."""
     job = api.convert(small_model(), pngs(3), name="survivor", tags=["kept"])
     assert job["status"] == "COMPLETED", job["error"]
-    own_stand.redis.flushall()
+    own_deployment.redis.flushall()
     return str(job["job_id"])
 
 
@@ -57,12 +57,12 @@ def test_a_reader_of_chinese_is_told_in_chinese_first(
 
 
 def test_a_page_that_is_open_during_the_reset_says_so_by_itself(
-    page: Page, watch: Watch, own_stand: Stand, api: Api
+    page: Page, watch: Watch, own_deployment: Deployment, api: Api
 ) -> None:
-    with paused(own_stand.processes[2]):
+    with paused(own_deployment.processes[2]):
         job_id = api.start(small_model(), pngs(3))
         page.goto(f"/ui/jobs/{job_id}")
         expect(page.locator(".title-line")).to_contain_text("Waiting for NEF")
-        own_stand.redis.flushall()
+        own_deployment.redis.flushall()
         expect(page.get_by_role("heading", level=1)).to_have_text(ENGLISH)
     watch.forgive("404")

@@ -9,13 +9,13 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from app.training.model import Event
-from ops.stand import Stand
 from tests.browser.conftest import OpenContext
-from tests.browser.looks import PHONE, assert_fits_a_phone, assert_sound
-from tests.browser.watching import Watch
-from tests.integration import task_scenes
-from tests.integration.api import Api
-from tests.integration.task_scenes import begin, database_of, every_state, show_cluster
+from tests.harness.api import Api
+from tests.harness.browser.complaints import Watch
+from tests.harness.browser.page_rules import PHONE, assert_fits_a_phone, assert_sound
+from tests.harness.deployment import Deployment
+from tests.harness.training import tasks as task_scenes
+from tests.harness.training.tasks import begin, database_of, every_state, show_cluster
 
 SCENES = (
     "succeeded", "converted", "failed", "retried", "placement", "canceling", "canceled", "waiting", "behind", "too big",
@@ -37,25 +37,25 @@ PAGES = {
 
 
 @pytest.fixture(scope="module")
-def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """With a cluster by name only: the database and the picture are what a scheduler would have left."""
-    with Stand(tmp_path_factory.mktemp("tasks"), ray_address="http://127.0.0.1:9") as stand:
-        stand.web()
-        yield stand
+    with Deployment(tmp_path_factory.mktemp("tasks"), ray_address="http://127.0.0.1:9") as deployment:
+        deployment.web()
+        yield deployment
 
 
 @pytest.fixture
-def address(stand: Stand) -> str:
-    return stand.url
+def address(deployment: Deployment) -> str:
+    return deployment.url
 
 
 @pytest.fixture(scope="module")
-def ids(stand: Stand) -> dict[str, str]:
-    with Api(stand.url) as api:
+def ids(deployment: Deployment) -> dict[str, str]:
+    with Api(deployment.url) as api:
         file = "/private/users/local/datasets/train.parquet"
         api.http.put("/api/v2/files/content", params={"path": file}, content=b"rows").raise_for_status()
-    made = every_state(stand, "local")
-    show_cluster(stand, task_scenes.cluster("local", made))
+    made = every_state(deployment, "local")
+    show_cluster(deployment, task_scenes.cluster("local", made))
     return made
 
 
@@ -82,10 +82,10 @@ def test_a_page_fits_a_phone_in_chinese(open_context: OpenContext, ids: dict[str
 
 
 def test_the_page_of_a_task_follows_it_to_its_end_and_asks_no_more(
-    page: Page, stand: Stand, ids: dict[str, str]
+    page: Page, deployment: Deployment, ids: dict[str, str]
 ) -> None:
-    with database_of(stand) as database:
-        scene = begin(stand, database, "local", "followed", ago_s=30)
+    with database_of(deployment) as database:
+        scene = begin(deployment, database, "local", "followed", ago_s=30)
         page.goto(f"/ui/tasks/{scene.task.task_id}")
         badge = page.locator(".title-line .badge")
         expect(badge).to_have_text("Queued")
@@ -104,9 +104,11 @@ def test_the_page_of_a_task_follows_it_to_its_end_and_asks_no_more(
     expect(page.locator("[hx-trigger^=every]")).to_have_count(0)
 
 
-def test_a_row_of_the_list_changes_by_itself_and_the_focus_stays(page: Page, stand: Stand, ids: dict[str, str]) -> None:
-    with database_of(stand) as database:
-        scene = begin(stand, database, "local", "in the list", ago_s=30)
+def test_a_row_of_the_list_changes_by_itself_and_the_focus_stays(
+    page: Page, deployment: Deployment, ids: dict[str, str]
+) -> None:
+    with database_of(deployment) as database:
+        scene = begin(deployment, database, "local", "in the list", ago_s=30)
         page.goto("/ui/tasks?q=in+the+list")
         row = page.locator(f"#task-row-{scene.task.task_id}")
         expect(row).to_contain_text("Queued")
@@ -119,10 +121,10 @@ def test_a_row_of_the_list_changes_by_itself_and_the_focus_stays(page: Page, sta
 
 @pytest.mark.parametrize("has_script", [True, False])
 def test_a_task_is_cancelled_after_a_question(
-    open_context: OpenContext, stand: Stand, ids: dict[str, str], has_script: bool
+    open_context: OpenContext, deployment: Deployment, ids: dict[str, str], has_script: bool
 ) -> None:
-    with database_of(stand) as database:
-        task_id = begin(stand, database, "local", f"unwanted {has_script}", ago_s=30).task.task_id
+    with database_of(deployment) as database:
+        task_id = begin(deployment, database, "local", f"unwanted {has_script}", ago_s=30).task.task_id
     page = open_context(java_script_enabled=has_script).new_page()
     page.goto(f"/ui/tasks?q=unwanted+{has_script}")
     page.get_by_role("link", name=f"Cancel unwanted {has_script}").click()
@@ -176,9 +178,9 @@ def test_enter_in_a_field_submits_nothing(page: Page, ids: dict[str, str]) -> No
     expect(page).to_have_url(re.compile(r"/ui/tasks/new$"))
 
 
-def test_the_log_opens_at_its_end_and_stays_there(page: Page, stand: Stand, ids: dict[str, str]) -> None:
-    with database_of(stand) as database:
-        scene = begin(stand, database, "local", "talks", ago_s=30).run()
+def test_the_log_opens_at_its_end_and_stays_there(page: Page, deployment: Deployment, ids: dict[str, str]) -> None:
+    with database_of(deployment) as database:
+        scene = begin(deployment, database, "local", "talks", ago_s=30).run()
         text = "".join(f"line {n}\n" for n in range(1, 301))
         scene.log(text)
         page.goto(f"/ui/tasks/{scene.task.task_id}/logs")

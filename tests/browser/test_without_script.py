@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from app.conversion.pages.new import SAMPLE_IMAGES, SAMPLE_MODEL
 from tests.browser.conftest import OpenContext
-from tests.integration.api import Api, has_ended
+from tests.harness.api import Api, has_ended
 
 
 def test_a_plain_form_submits_and_a_reload_shows_the_result(open_context: OpenContext, api: Api) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.invariants import ONCE, assert_recovered
-from tests.chaos.stand import until
-from tests.chaos.supervised import SCHEDULER, SupervisedStand
+from tests.harness.faults.deployment import until
+from tests.harness.faults.invariants import ONCE, assert_recovered
+from tests.harness.faults.supervised_deployment import SCHEDULER, SupervisedDeployment
 
 pytestmark = pytest.mark.slow
 HOUR_S = 3600
@@ -18,7 +18,7 @@ SWEEPS = 3
 
 @pytest.mark.parametrize("seconds", [HOUR_S, -HOUR_S], ids=["forward", "back"])
 @pytest.mark.parametrize("part", ["bie-0", SCHEDULER])
-def test_a_clock_jumps_in_mid_stage(supervised: SupervisedStand, part: str, seconds: int) -> None:
+def test_a_clock_jumps_in_mid_stage(supervised: SupervisedDeployment, part: str, seconds: int) -> None:
     running = supervised.submit(bie="wait:gate")
     until(lambda: supervised.runs(running), "a stage runs")
     waiting = supervised.submit()
@@ -44,7 +44,9 @@ def test_a_clock_jumps_in_mid_stage(supervised: SupervisedStand, part: str, seco
 
 
 @pytest.mark.parametrize("seconds", [HOUR_S, -HOUR_S], ids=["ahead", "behind"])
-def test_a_lost_host_is_found_though_the_schedulers_clock_is_wrong(supervised: SupervisedStand, seconds: int) -> None:
+def test_a_lost_host_is_found_though_the_schedulers_clock_is_wrong(
+    supervised: SupervisedDeployment, seconds: int
+) -> None:
     """And nothing that lives is taken for lost."""
     running = supervised.submit(bie="wait:gate")
     until(lambda: supervised.runs(running), "a stage runs")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.faulty_stand import FaultyStand, small_disk
-from tests.chaos.stand import Job, until
+from tests.harness.faults.deployment import Job, until
+from tests.harness.faults.failing_deployment import FailingDeployment, small_disk
 
 pytestmark = pytest.mark.slow
 MIB = 1 << 20
@@ -16,11 +16,11 @@ DISK_MIB = 8
 
 
 @pytest.fixture(scope="module")
-def shared_stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyStand]:
+def shared_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailingDeployment]:
     """The work folders are on a disk of 8 MiB; those of the store and of the slots are on another."""
     folder = tmp_path_factory.mktemp("disk")
     work = folder / "data" / "work"
-    with small_disk(work, f"{DISK_MIB}m"), FaultyStand(folder, work_dir=str(work)) as made:
+    with small_disk(work, f"{DISK_MIB}m"), FailingDeployment(folder, work_dir=str(work)) as made:
         yield made
 
 
@@ -32,31 +32,33 @@ def shared_stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultySta
         pytest.param(f"talk:{2 * DISK_MIB * MIB}", "No space left on device", id="its log does it"),
     ],
 )
-def test_a_stage_that_fills_the_disk_fails_with_that_reason(stand: FaultyStand, word: str, cause: str) -> None:
-    worker = stand.worker("bie")
-    error = failed(stand, stand.submit(bie=word))
+def test_a_stage_that_fills_the_disk_fails_with_that_reason(
+    deployment: FailingDeployment, word: str, cause: str
+) -> None:
+    worker = deployment.worker("bie")
+    error = failed(deployment, deployment.submit(bie=word))
     assert cause in error["detail"]["cause"]
     assert worker.is_alive()
 
 
-def test_inputs_that_do_not_fit_on_the_disk_fail_the_job_with_that_reason(stand: FaultyStand) -> None:
-    worker = stand.worker("bie")
-    stand.hold("after-take.bie")
-    job = stand.submit(padding="x" * MIB)
-    until(lambda: stand.runs(job), "the stage is about to take its inputs")
-    ballast = Path(stand.given["work_dir"]) / "of somebody else"
+def test_inputs_that_do_not_fit_on_the_disk_fail_the_job_with_that_reason(deployment: FailingDeployment) -> None:
+    worker = deployment.worker("bie")
+    deployment.hold("after-take.bie")
+    job = deployment.submit(padding="x" * MIB)
+    until(lambda: deployment.runs(job), "the stage is about to take its inputs")
+    ballast = Path(deployment.given["work_dir"]) / "of somebody else"
     ballast.write_bytes(bytes((DISK_MIB - 1) * MIB))
-    stand.release("after-take.bie")
-    until(lambda: stand.record(job).is_terminal, "the stage failed")
+    deployment.release("after-take.bie")
+    until(lambda: deployment.record(job).is_terminal, "the stage failed")
     ballast.unlink()
-    failed(stand, job)
+    failed(deployment, job)
     assert job.starts() == {"onnx": 1}
     assert worker.is_alive()
 
 
-def failed(stand: FaultyStand, job: Job) -> dict[str, object]:
+def failed(deployment: FailingDeployment, job: Job) -> dict[str, object]:
     """The error that the API shows, which is that of a full disk."""
-    (error,) = stand.failed(job)
+    (error,) = deployment.failed(job)
     assert error["code"] == "WORK_DISK_FULL", error
     assert error["reason"] == "no space left on the work disk of worker here/bie/0"
     assert "MODELMILL_WORK_DIR" in error["hint"]

@@ -20,9 +20,9 @@ import httpx
 import pytest
 
 from app.conversion.model import Stage
-from tests.chaos.invariants import assert_recovered
-from tests.chaos.stand import Job
-from tests.chaos.supervised import SCHEDULER, SupervisedStand
+from tests.harness.faults.deployment import Job
+from tests.harness.faults.invariants import assert_recovered
+from tests.harness.faults.supervised_deployment import SCHEDULER, SupervisedDeployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 JOBS = 200
@@ -48,8 +48,8 @@ class Fault:
 
 
 class Soak:
-    def __init__(self, stand: SupervisedStand, seed: int, census: Path) -> None:
-        self.stand = stand
+    def __init__(self, deployment: SupervisedDeployment, seed: int, census: Path) -> None:
+        self.deployment = deployment
         chance = random.Random(seed)
         self.plans = [_plan(chance) for _ in range(JOBS)]
         for number, step in zip(chance.sample(range(JOBS), 3), ["onnx", "bie", "bie"], strict=True):
@@ -67,7 +67,7 @@ class Soak:
         fault = next(self.faults)
         while (under_way := self._under_way()) or len(self.jobs) < JOBS:
             for plan in [plan for _, plan in zip(range(UNDER_WAY - len(under_way)), plans, strict=False)]:
-                job = self.stand.submit(census=str(self.census), **plan)
+                job = self.deployment.submit(census=str(self.census), **plan)
                 self.jobs.append(job)
                 self.planned[job.job_id] = plan
             if time.monotonic() >= due:
@@ -76,30 +76,30 @@ class Soak:
             time.sleep(0.05)
 
     def _under_way(self) -> list[str]:
-        return [record.job_id for record in self.stand.parts.store.active()]
+        return [record.job_id for record in self.deployment.parts.store.active()]
 
     def _do(self, fault: Fault, under_way: list[str]) -> None:
         if fault.kind == "cancel":
             if under_way:
                 self._cancel(under_way[int(fault.choice * len(under_way))])
         elif fault.kind == "stall":
-            self.stand.valkey.process.send_signal(signal.SIGSTOP)
+            self.deployment.valkey.process.send_signal(signal.SIGSTOP)
             time.sleep(fault.stall_s)
-            self.stand.valkey.process.send_signal(signal.SIGCONT)
+            self.deployment.valkey.process.send_signal(signal.SIGCONT)
         else:
             self._kill(SCHEDULER if "scheduler" in fault.kind else fault.part, is_master="master" in fault.kind)
 
     def _cancel(self, job_id: str) -> None:
-        answer = httpx.post(f"{self.stand.url}/jobs/{job_id}/cancel", timeout=30)
+        answer = httpx.post(f"{self.deployment.url}/jobs/{job_id}/cancel", timeout=30)
         assert answer.status_code in {200, 409}, answer.text
         if answer.status_code == 200:
             self.cancelled.add(job_id)
 
     def _kill(self, part: str, *, is_master: bool) -> None:
         """Whatever it is doing, starting included; a worker process that is not there yet cannot be killed."""
-        self.stand.has_settled(part)
-        leash = self.stand.supervisor.pids().get(part)
-        found = [self.stand.child_of(leash)] if leash and is_master else self.stand.below(part)[1:]
+        self.deployment.has_settled(part)
+        leash = self.deployment.supervisor.pids().get(part)
+        found = [self.deployment.child_of(leash)] if leash and is_master else self.deployment.below(part)[1:]
         with contextlib.suppress(ProcessLookupError, FileNotFoundError):
             for pid in filter(None, found):
                 os.kill(pid, signal.SIGKILL)
@@ -107,7 +107,7 @@ class Soak:
 
     # --- what must hold ---------------------------------------------------------------------------
     def assert_all_is_well(self) -> None:
-        shown = assert_recovered(self.stand, self.jobs)
+        shown = assert_recovered(self.deployment, self.jobs)
         for job_id, answer in shown.items():
             assert answer["status"] in self._expected_status(job_id), (job_id, self.planned[job_id], answer)
             if answer["error"]:
@@ -147,15 +147,15 @@ def _faults(chance: random.Random) -> Iterator[Fault]:
 
 
 @pytest.fixture
-def wide(tmp_path: Path) -> Iterator[SupervisedStand]:
+def wide(tmp_path: Path) -> Iterator[SupervisedDeployment]:
     limits = dict.fromkeys((f"{step}_time_s" for step in STEPS), str(LIMIT_S))
-    with SupervisedStand(tmp_path, bie=BIE, worker_ttl_s="6", **limits) as made:
+    with SupervisedDeployment(tmp_path, bie=BIE, worker_ttl_s="6", **limits) as made:
         yield made
         made.valkey.process.send_signal(signal.SIGCONT)
 
 
 def test_two_hundred_jobs_under_random_faults(
-    wide: SupervisedStand, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+    wide: SupervisedDeployment, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seed = int(os.environ.get("MODELMILL_SOAK_SEED") or random.SystemRandom().randrange(1 << 32))
     with capsys.disabled():
@@ -173,6 +173,6 @@ def test_two_hundred_jobs_under_random_faults(
 
 
 def _summary(soak: Soak, took_s: float) -> str:
-    records: list[Any] = soak.stand.parts.store.several(job.job_id for job in soak.jobs)
+    records: list[Any] = soak.deployment.parts.store.several(job.job_id for job in soak.jobs)
     ends = Counter(record.error.reason if record.error else record.status.value for record in records)
     return f"{took_s:.0f} s; killed {dict(soak.killed)}; {dict(ends)}"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pytest
 
 from app.conversion.model import Stage
-from tests.chaos.invariants import ONCE, assert_recovered
-from tests.chaos.stand import Job, until
-from tests.chaos.supervised import SupervisedStand
+from tests.harness.faults.deployment import Job, until
+from tests.harness.faults.invariants import ONCE, assert_recovered
+from tests.harness.faults.supervised_deployment import SupervisedDeployment
 
 pytestmark = pytest.mark.slow
 
@@ -21,17 +21,17 @@ class Moment:
 
     name: str
     hold: str
-    is_there: Callable[[SupervisedStand, Job, Stage], object]
+    is_there: Callable[[SupervisedDeployment, Job, Stage], object]
     is_begun: bool
     reason: str | None
 
 
-def _reached(name: str) -> Callable[[SupervisedStand, Job, Stage], object]:
-    return lambda stand, job, stage: stand.reached(f"{name}.{stage.step}")
+def _reached(name: str) -> Callable[[SupervisedDeployment, Job, Stage], object]:
+    return lambda deployment, job, stage: deployment.reached(f"{name}.{stage.step}")
 
 
-def _runs(stand: SupervisedStand, job: Job, stage: Stage) -> object:
-    return job.starts()[stage.step] and stand.runs(job, stage)
+def _runs(deployment: SupervisedDeployment, job: Job, stage: Stage) -> object:
+    return job.starts()[stage.step] and deployment.runs(job, stage)
 
 
 MOMENTS = [
@@ -44,7 +44,7 @@ MOMENTS = [
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.name)
 @pytest.mark.parametrize("stage", list(Stage), ids=lambda stage: stage.step)
-def test_a_worker_is_killed_when(supervised: SupervisedStand, stage: Stage, moment: Moment) -> None:
+def test_a_worker_is_killed_when(supervised: SupervisedDeployment, stage: Stage, moment: Moment) -> None:
     """Each stage's master is killed once as well: where the toolchain runs."""
     plan = {} if moment.hold else {stage.step: "wait:gate"}
     point = f"{moment.hold}.{stage.step}"

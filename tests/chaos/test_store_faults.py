@@ -14,11 +14,11 @@ from minio import Minio
 
 from app.conversion import keys
 from app.conversion.model import Stage
-from tests.chaos.faulty_stand import FaultyStand, small_disk
-from tests.chaos.invariants import assert_recovered
-from tests.chaos.stand import Job, WorkerProcess, until
-from tests.chaos.tcp_proxy import TcpProxy
-from tests.s3_server import ACCESS_KEY, SECRET_KEY, S3Server, s3_server
+from tests.harness.faults.deployment import Job, WorkerProcess, until
+from tests.harness.faults.failing_deployment import FailingDeployment, small_disk
+from tests.harness.faults.invariants import assert_recovered
+from tests.harness.s3_server import ACCESS_KEY, SECRET_KEY, S3Server, s3_server
+from tests.harness.tcp_proxy import TcpProxy
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 MIB = 1 << 20
@@ -35,13 +35,13 @@ def s3() -> Iterator[S3Server]:
 
 
 @pytest.fixture(scope="module")
-def shared_stand(s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyStand]:
+def shared_deployment(s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailingDeployment]:
     """The web talks to the store directly; so do the workers, unless they are told to go by a proxy."""
     settings = {
         "store": "s3", "s3_endpoint": urlsplit(s3.endpoint).netloc, "s3_access_key": ACCESS_KEY,
         "s3_secret_key": SECRET_KEY, "s3_bucket": f"chaos-{uuid4().hex[:12]}",
     }  # fmt: skip
-    with FaultyStand(tmp_path_factory.mktemp("store"), **settings) as made:
+    with FailingDeployment(tmp_path_factory.mktemp("store"), **settings) as made:
         made.env["CHAOS_S3_READ_TIMEOUT_S"] = "2"
         yield made
 
@@ -53,10 +53,10 @@ def proxies(s3: S3Server) -> Iterator[list[TcpProxy]]:
         yield [first, second, third]
 
 
-def worker_behind(stand: FaultyStand, proxy: TcpProxy) -> WorkerProcess:
-    stand.set_for_workers(s3_endpoint=proxy.address)
-    worker = stand.worker("bie")
-    stand.set_for_workers(s3_endpoint=stand.given["s3_endpoint"])
+def worker_behind(deployment: FailingDeployment, proxy: TcpProxy) -> WorkerProcess:
+    deployment.set_for_workers(s3_endpoint=proxy.address)
+    worker = deployment.worker("bie")
+    deployment.set_for_workers(s3_endpoint=deployment.given["s3_endpoint"])
     return worker
 
 
@@ -69,139 +69,143 @@ class Behind:
     downloading: Job
     workers: tuple[WorkerProcess, WorkerProcess]
 
-    def is_told(self, stand: FaultyStand) -> bool:
+    def is_told(self, deployment: FailingDeployment) -> bool:
         """Have both noticed that the store is away?"""
-        return all("The object store: " in stand.log(worker) for worker in self.workers)
+        return all("The object store: " in deployment.log(worker) for worker in self.workers)
 
 
-def prepare(stand: FaultyStand, proxies: list[TcpProxy]) -> list[Behind]:
+def prepare(deployment: FailingDeployment, proxies: list[TcpProxy]) -> list[Behind]:
     """One worker after the other gets its job, so that it is known which is behind which proxy."""
     uploaders, uploading = [], []
     for proxy in proxies:
-        uploaders.append(worker_behind(stand, proxy))
-        job = stand.submit(bie="grow:100000")
+        uploaders.append(worker_behind(deployment, proxy))
+        job = deployment.submit(bie="grow:100000")
         until((job.notes / "grown").exists, "the stage is about to upload")
         uploading.append(job)
-    stand.hold("after-take.bie")
+    deployment.hold("after-take.bie")
     made = []
     for proxy, uploader, upload in zip(proxies, uploaders, uploading, strict=True):
-        downloader = worker_behind(stand, proxy)
-        job = stand.submit()
-        until(lambda job=job: stand.runs(job), "the stage is about to download")  # type: ignore[misc]
+        downloader = worker_behind(deployment, proxy)
+        job = deployment.submit()
+        until(lambda job=job: deployment.runs(job), "the stage is about to download")  # type: ignore[misc]
         made.append(Behind(proxy, upload, job, (uploader, downloader)))
     return made
 
 
 @pytest.mark.s3
 def test_an_outage_of_twenty_seconds_is_survived_and_one_of_more_than_half_a_minute_fails_the_job(
-    stand: FaultyStand, proxies: list[TcpProxy]
+    deployment: FailingDeployment, proxies: list[TcpProxy]
 ) -> None:
     """Three outages at the same time, each of its own workers: a short one, a long one, and one without a word."""
-    short, long, silent = groups = prepare(stand, proxies)
+    short, long, silent = groups = prepare(deployment, proxies)
     short.proxy.refuse()
     long.proxy.refuse()
     silent.proxy.fall_silent()
     begun = time.monotonic()
-    stand.release("after-take.bie")
+    deployment.release("after-take.bie")
     for group in groups:
         group.uploading.release()
-    until(lambda: short.is_told(stand), "the workers noticed")
+    until(lambda: short.is_told(deployment), "the workers noticed")
     time.sleep(max(0.0, begun + OUTAGE_S - time.monotonic()))
     survivors = [short.uploading, short.downloading]
-    assert not any(stand.record(job).is_terminal for group in groups for job in (group.uploading, group.downloading))
+    assert not any(
+        deployment.record(job).is_terminal for group in groups for job in (group.uploading, group.downloading)
+    )
     short.proxy.open()
     for job in survivors:
-        until(lambda job=job: stand.record(job).is_terminal, "the outage is survived", PATIENCE_S)  # type: ignore[misc]
+        until(lambda job=job: deployment.record(job).is_terminal, "the outage is survived", PATIENCE_S)  # type: ignore[misc]
     lost = [long.uploading, long.downloading, silent.uploading, silent.downloading]
     for job in lost:
-        until(lambda job=job: stand.record(job).is_terminal, "the worker gives up", PATIENCE_S)  # type: ignore[misc]
+        until(lambda job=job: deployment.record(job).is_terminal, "the worker gives up", PATIENCE_S)  # type: ignore[misc]
     assert time.monotonic() - begun >= HALF_A_MINUTE_S
     for group in (long, silent):
         group.proxy.open()
     assert all(worker.is_alive() for group in groups for worker in group.workers)
-    for error in stand.failed(*lost):
+    for error in deployment.failed(*lost):
         assert error["code"] == "STORE_UNAVAILABLE"
         assert error["reason"].startswith(AWAY)
         assert "Check that it runs" in error["hint"]
-    shown = assert_recovered(stand, survivors)
+    shown = assert_recovered(deployment, survivors)
     assert {job["status"] for job in shown.values()} == {"COMPLETED"}, shown
 
 
 @pytest.mark.s3
 def test_a_store_from_which_bytes_trickle_makes_a_stage_slow_and_nothing_worse(
-    stand: FaultyStand, proxies: list[TcpProxy]
+    deployment: FailingDeployment, proxies: list[TcpProxy]
 ) -> None:
     """Each transfer takes longer than a worker may be silent, but it is not."""
     proxy = proxies[0]
-    stand.env["CHAOS_S3_READ_TIMEOUT_S"] = "30"
-    worker = worker_behind(stand, proxy)
-    stand.env["CHAOS_S3_READ_TIMEOUT_S"] = "2"
+    deployment.env["CHAOS_S3_READ_TIMEOUT_S"] = "30"
+    worker = worker_behind(deployment, proxy)
+    deployment.env["CHAOS_S3_READ_TIMEOUT_S"] = "2"
     proxy.open(bytes_per_s=50_000)
-    job = stand.submit(bie="grow:300000", padding="x" * 200_000)
+    job = deployment.submit(bie="grow:300000", padding="x" * 200_000)
     job.release()
-    while not stand.record(job).is_terminal:
-        stand.parts.conversion.dispatch.sweep()
+    while not deployment.record(job).is_terminal:
+        deployment.parts.conversion.dispatch.sweep()
         time.sleep(0.2)
-    shown = assert_recovered(stand, [job])
+    shown = assert_recovered(deployment, [job])
     assert shown[job.job_id]["status"] == "COMPLETED", shown[job.job_id]["error"]
     assert worker.is_alive()
-    assert "The object store: " not in stand.log(worker)
+    assert "The object store: " not in deployment.log(worker)
 
 
 # --- full -------------------------------------------------------------------------------------------
 @pytest.mark.s3
 def test_an_s3_server_over_its_quota_fails_the_job_at_once_and_keeps_no_piece_of_the_result(
-    stand: FaultyStand, s3: S3Server
+    deployment: FailingDeployment, s3: S3Server
 ) -> None:
-    worker = stand.worker("bie")
-    bucket = stand.given["s3_bucket"]
+    worker = deployment.worker("bie")
+    bucket = deployment.given["s3_bucket"]
     scope = ["--quota-scope=bucket", f"--bucket={bucket}", "--uid=modelmill"]
-    stand.works_on()
+    deployment.works_on()
     s3.administer("quota", "set", *scope, f"--max-size={4 * MIB}")
     s3.administer("quota", "enable", *scope)
-    small, large = (stand.submit(bie=f"grow:{size}") for size in (6 * MIB, 20 * MIB))  # in one piece, and in several
+    small, large = (
+        deployment.submit(bie=f"grow:{size}") for size in (6 * MIB, 20 * MIB)
+    )  # in one piece, and in several
     for job in (small, large):
         job.release()
     try:
-        errors = stand.failed(small, large)
+        errors = deployment.failed(small, large)
     finally:
         s3.administer("quota", "disable", *scope)
     for error, job in zip(errors, (small, large), strict=True):
         assert error["code"] == "STORE_FULL"
         assert "The object store is full" in error["reason"]
         assert "quota" in error["hint"]
-        assert results(stand, job) == set()
+        assert results(deployment, job) == set()
     assert worker.is_alive()
-    assert "The object store: " not in stand.log(worker), "waiting does not empty a store"
-    client = Minio(stand.given["s3_endpoint"], ACCESS_KEY, SECRET_KEY, secure=False)
+    assert "The object store: " not in deployment.log(worker), "waiting does not empty a store"
+    client = Minio(deployment.given["s3_endpoint"], ACCESS_KEY, SECRET_KEY, secure=False)
     assert not client._list_multipart_uploads(bucket).uploads
 
 
 @pytest.fixture
-def full_stand(tmp_path: Path) -> Iterator[FaultyStand]:
+def full_stand(tmp_path: Path) -> Iterator[FailingDeployment]:
     """Its store has a disk of 6 MiB."""
-    with small_disk(tmp_path / "disk", "6m") as disk, FaultyStand(tmp_path, store_root=str(disk)) as made:
+    with small_disk(tmp_path / "disk", "6m") as disk, FailingDeployment(tmp_path, store_root=str(disk)) as made:
         made.line()
         yield made
 
 
 def test_a_store_whose_disk_is_full_fails_the_job_at_once_and_keeps_no_piece_of_the_result(
-    full_stand: FaultyStand,
+    full_stand: FailingDeployment,
 ) -> None:
-    stand = full_stand
-    worker = stand.worker("bie")
-    job = stand.submit(bie=f"grow:{8 * MIB}")
+    deployment = full_stand
+    worker = deployment.worker("bie")
+    job = deployment.submit(bie=f"grow:{8 * MIB}")
     job.release()
-    (error,) = stand.failed(job)
+    (error,) = deployment.failed(job)
     assert error["code"] == "STORE_FULL"
     assert "The object store is full" in error["reason"] and "No space left on device" in error["reason"]
     assert "enlarge the disk" in error["hint"]
-    assert results(stand, job) == set()
-    assert not list((Path(stand.given["store_root"]) / "drafts").iterdir())
+    assert results(deployment, job) == set()
+    assert not list((Path(deployment.given["store_root"]) / "drafts").iterdir())
     assert worker.is_alive()
 
 
-def results(stand: FaultyStand, job: Job) -> set[str]:
+def results(deployment: FailingDeployment, job: Job) -> set[str]:
     """The objects that the failed stage has left, but for its log."""
-    found = {info.key for info in stand.parts.objects.list(keys.job(job.job_id))}
+    found = {info.key for info in deployment.parts.objects.list(keys.job(job.job_id))}
     return {key for key in found if "bie" in key} - {keys.log(job.job_id, Stage.BIE)}

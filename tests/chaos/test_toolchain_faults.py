@@ -10,9 +10,9 @@ import pytest
 
 from app.conversion import keys
 from app.conversion.model import Stage
-from tests.chaos.faulty_stand import FaultyStand
-from tests.chaos.invariants import assert_recovered
-from tests.chaos.stand import OWNER, WorkerProcess, are_gone, until
+from tests.harness.faults.deployment import OWNER, WorkerProcess, are_gone, until
+from tests.harness.faults.failing_deployment import FailingDeployment
+from tests.harness.faults.invariants import assert_recovered
 
 pytestmark = pytest.mark.slow
 MIB = 1 << 20
@@ -21,49 +21,49 @@ GROWTH_BYTES = 24 * MIB
 
 
 @pytest.fixture(scope="module")
-def shared_stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyStand]:
+def shared_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailingDeployment]:
     limits = {
         "stage_memory_bytes": 400 * MIB, "bie_time_s": 20, "log_bytes": LOG_BYTES, "live_log_bytes": LIVE_LOG_BYTES,
         "max_artifact_bytes": 4 * MIB,
     }  # fmt: skip
-    with FaultyStand(tmp_path_factory.mktemp("toolchain"), **{k: str(v) for k, v in limits.items()}) as made:
+    with FailingDeployment(tmp_path_factory.mktemp("toolchain"), **{k: str(v) for k, v in limits.items()}) as made:
         yield made
 
 
-def test_a_toolchain_that_crashes_costs_its_job_and_nothing_else(stand: FaultyStand) -> None:
-    worker = stand.worker("bie")
-    (error,) = stand.failed(stand.submit(bie="segfault"))
+def test_a_toolchain_that_crashes_costs_its_job_and_nothing_else(deployment: FailingDeployment) -> None:
+    worker = deployment.worker("bie")
+    (error,) = deployment.failed(deployment.submit(bie="segfault"))
     assert error["code"] == "STAGE_CRASHED"
     assert error["reason"] == "crashed: SIGSEGV"
     assert worker.is_alive()
 
 
-def test_a_toolchain_that_eats_memory_is_stopped_at_its_limit(stand: FaultyStand) -> None:
-    worker = stand.worker("bie")
-    (error,) = stand.failed(stand.submit(bie="eat"))
+def test_a_toolchain_that_eats_memory_is_stopped_at_its_limit(deployment: FailingDeployment) -> None:
+    worker = deployment.worker("bie")
+    (error,) = deployment.failed(deployment.submit(bie="eat"))
     assert error["code"] == "STAGE_OUT_OF_MEMORY"
     assert "out of memory: it needs more than the 0.4 GiB a stage may use" in error["reason"]
     assert "fewer or smaller reference images" in error["hint"]
     assert worker.is_alive()
 
 
-def test_children_that_a_toolchain_leaves_behind_end_with_its_stage(stand: FaultyStand) -> None:
+def test_children_that_a_toolchain_leaves_behind_end_with_its_stage(deployment: FailingDeployment) -> None:
     """They ignore SIGTERM and have sessions of their own; the stage itself did its work."""
-    worker = stand.worker("bie")
-    job = stand.submit(bie="brood")
-    shown = assert_recovered(stand, [job])
+    worker = deployment.worker("bie")
+    job = deployment.submit(bie="brood")
+    shown = assert_recovered(deployment, [job])
     assert shown[job.job_id]["status"] == "COMPLETED"
     assert len(job.processes()) == 3
     assert are_gone(job.processes())
     assert worker.is_alive()
 
 
-def test_a_toolchain_that_hangs_and_obeys_no_signal_is_ended_at_its_time_limit(stand: FaultyStand) -> None:
-    stand.set_for_workers(bie_time_s="2")
-    worker = stand.worker("bie")
-    stand.set_for_workers(bie_time_s="20")
-    job = stand.submit(bie="hang")
-    (error,) = stand.failed(job)
+def test_a_toolchain_that_hangs_and_obeys_no_signal_is_ended_at_its_time_limit(deployment: FailingDeployment) -> None:
+    deployment.set_for_workers(bie_time_s="2")
+    worker = deployment.worker("bie")
+    deployment.set_for_workers(bie_time_s="20")
+    job = deployment.submit(bie="hang")
+    (error,) = deployment.failed(job)
     assert error["code"] == "STAGE_TIMED_OUT"
     assert error["reason"] == "timed out after 2 s"
     assert job.hangs(), "it was at it when it was ended"
@@ -72,37 +72,42 @@ def test_a_toolchain_that_hangs_and_obeys_no_signal_is_ended_at_its_time_limit(s
     assert worker.is_alive()
 
 
-def test_a_gigabyte_of_log_is_cut_and_neither_stops_the_stage_nor_fills_any_memory(stand: FaultyStand) -> None:
-    worker = stand.worker("bie")
-    stand.works_on()
+def test_a_gigabyte_of_log_is_cut_and_neither_stops_the_stage_nor_fills_any_memory(
+    deployment: FailingDeployment,
+) -> None:
+    worker = deployment.worker("bie")
+    deployment.works_on()
     before = peak_bytes(worker)
-    redis_before = stand.redis.info("memory")["used_memory"]
-    job = stand.submit(bie=f"talk:{1 << 30}")
+    redis_before = deployment.redis.info("memory")["used_memory"]
+    job = deployment.submit(bie=f"talk:{1 << 30}")
     until((job.notes / "talked").exists, "it has all been said")
     key = f"job:{job.job_id}:log:bie"
-    until(lambda: stand.redis.strlen(key) == LIVE_LOG_BYTES, lambda: f"live log: {stand.redis.strlen(key)} bytes")
-    assert stand.redis.info("memory")["used_memory"] - redis_before < 4 * MIB
+    until(
+        lambda: deployment.redis.strlen(key) == LIVE_LOG_BYTES,
+        lambda: f"live log: {deployment.redis.strlen(key)} bytes",
+    )
+    assert deployment.redis.info("memory")["used_memory"] - redis_before < 4 * MIB
     job.release()
-    shown = assert_recovered(stand, [job])
+    shown = assert_recovered(deployment, [job])
     assert shown[job.job_id]["status"] == "COMPLETED", shown
     assert peak_bytes(worker) - before < GROWTH_BYTES
     log = keys.log(job.job_id, Stage.BIE)
-    end = b"".join(stand.parts.objects.read(log, start=LOG_BYTES))
+    end = b"".join(deployment.parts.objects.read(log, start=LOG_BYTES))
     found = re.fullmatch(rb"\n\[log limit of (\d+) bytes reached: (\d+) more bytes were dropped\]\n", end)
     assert found, end
     assert int(found[1]) == LOG_BYTES
     assert int(found[1]) + int(found[2]) >= 1 << 30
-    portion = stand.parts.conversion.jobs.log(job.job_id, Stage.BIE, LOG_BYTES, OWNER)
+    portion = deployment.parts.conversion.jobs.log(job.job_id, Stage.BIE, LOG_BYTES, OWNER)
     assert portion.text == end and portion.is_complete
 
 
-def test_an_output_larger_than_an_artifact_may_be_is_refused_and_not_kept(stand: FaultyStand) -> None:
-    stand.worker("bie")
-    job = stand.submit(bie=f"grow:{5 * MIB}")
+def test_an_output_larger_than_an_artifact_may_be_is_refused_and_not_kept(deployment: FailingDeployment) -> None:
+    deployment.worker("bie")
+    job = deployment.submit(bie=f"grow:{5 * MIB}")
     job.release()
-    (error,) = stand.failed(job)
+    (error,) = deployment.failed(job)
     assert error["reason"] == f"out.bie is larger than the {4 * MIB} bytes that an artifact may have"
-    stored = {info.key for info in stand.parts.objects.list(keys.job(job.job_id))}
+    stored = {info.key for info in deployment.parts.objects.list(keys.job(job.job_id))}
     assert keys.log(job.job_id, Stage.BIE) in stored
     assert not {keys.result(job.job_id, Stage.BIE), keys.report(job.job_id, Stage.BIE)} & stored
 

@@ -7,17 +7,17 @@ import signal
 import pytest
 
 from app.conversion.model import Stage
-from ops.stand import free_port
-from tests.chaos.invariants import assert_recovered
-from tests.chaos.stand import until
-from tests.chaos.supervised import WEB, SupervisedStand
-from tests.chaos.viewers import Viewers
+from tests.harness.faults.deployment import until
+from tests.harness.faults.invariants import assert_recovered
+from tests.harness.faults.supervised_deployment import WEB, SupervisedDeployment
+from tests.harness.faults.viewers import Viewers
+from tests.harness.ports import free_port
 
 pytestmark = pytest.mark.slow
 VIEWERS = 100
 
 
-def test_viewers_of_a_killed_web_come_back_to_the_current_state(supervised: SupervisedStand) -> None:
+def test_viewers_of_a_killed_web_come_back_to_the_current_state(supervised: SupervisedDeployment) -> None:
     job = supervised.submit(onnx="wait:gate", bie="wait:next")
     until(lambda: supervised.runs(job, Stage.ONNX), "the first stage runs")
     with Viewers(supervised.url, job.job_id, VIEWERS) as viewers:
@@ -39,7 +39,7 @@ def test_viewers_of_a_killed_web_come_back_to_the_current_state(supervised: Supe
     assert {answer["status"] for answer in shown.values()} == {"COMPLETED"}
 
 
-def test_a_web_told_to_end_lets_its_viewers_go_and_ends_by_itself(supervised: SupervisedStand) -> None:
+def test_a_web_told_to_end_lets_its_viewers_go_and_ends_by_itself(supervised: SupervisedDeployment) -> None:
     """Each stream ends as a whole answer, so that a viewer comes back at once; none is cut off."""
     job = supervised.submit(onnx="wait:gate")
     until(lambda: supervised.runs(job, Stage.ONNX), "the first stage runs")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from app.kit.objects.s3 import S3Store
-from tests import s3_server
+from tests.harness import s3_server
 
 ACCESS_KEY = os.environ.get("MODELMILL_TEST_S3_ACCESS_KEY", s3_server.ACCESS_KEY)
 SECRET_KEY = os.environ.get("MODELMILL_TEST_S3_SECRET_KEY", s3_server.SECRET_KEY)

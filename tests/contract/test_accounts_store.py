@@ -13,7 +13,7 @@ from app.accounts.service import Accounts, Work
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
 from app.kit.sql import Database, metadata
-from tests.contract.databases import accounts, database, empty, own, postgres, together, url
+from tests.harness.databases import accounts, database, empty, own, postgres, together, url
 
 __all__ = ["accounts", "database", "empty", "postgres", "url"]
 

@@ -19,7 +19,7 @@ from app.homes.beneath import Beneath, Usage
 from app.homes.errors import LeadsOut
 from app.homes.model import Kind
 from app.homes.openers import KernelOpener, Opener, StepOpener, best_opener
-from tests.swapping import outcomes, swapping
+from tests.harness.name_swap import outcomes, swapping
 
 SECRET = b"of somebody else"
 

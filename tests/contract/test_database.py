@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -23,11 +22,11 @@ from app.accounts.service import Accounts
 from app.accounts_wiring import MIGRATIONS
 from app.kit.sql import Database, metadata, migrating
 from app.kit.sql.errors import DatabaseUnavailable, WrongDatabaseVersion
-from ops.stand import free_port
-from tests.contract.databases import accounts, database, empty, own, postgres, together, url
+from tests.harness.databases import accounts, database, empty, own, postgres, together, url
+from tests.harness.paths import REPOSITORY
+from tests.harness.ports import free_port
 
 __all__ = ["accounts", "database", "empty", "postgres", "url"]
-REPOSITORY = Path(__file__).parents[2]
 WRITERS = 8
 EACH = 10
 WRITING = """

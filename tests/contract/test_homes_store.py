@@ -19,7 +19,7 @@ from app.homes.service import Homes, listener
 from app.kit.clock import now
 from app.kit.sql import Database
 from app.kit.sql.migrating import move, upgrade
-from tests.contract.databases import database, empty, postgres, url
+from tests.harness.databases import database, empty, postgres, url
 
 __all__ = ["database", "empty", "postgres", "url"]
 END = datetime(2026, 11, 1, 12, tzinfo=UTC)

@@ -30,8 +30,8 @@ from app.models.service import Models
 from app.nodes.model import Node, NodeReport, Operation, Side, WorkerReport, WorkerState
 from app.nodes.service import Nodes
 from app.vision.model import Format, ModelCard, Prediction
-from ops.joint_stand import resource
-from tests.contract.databases import database, empty, postgres, url
+from tests.harness.databases import database, empty, postgres, url
+from tests.harness.joint.deployment import resource
 
 __all__ = ["database", "empty", "postgres", "url"]
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)

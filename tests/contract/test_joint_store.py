@@ -20,8 +20,8 @@ from app.kit.errors import BadInput
 from app.kit.sql import Database
 from app.nodes.service import Nodes
 from app.vision.model import Prediction
-from ops.joint_stand import resource
-from tests.contract.databases import database, empty, postgres, together, url
+from tests.harness.databases import database, empty, postgres, together, url
+from tests.harness.joint.deployment import resource
 
 __all__ = ["database", "empty", "postgres", "url"]
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)

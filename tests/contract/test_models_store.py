@@ -20,7 +20,7 @@ from app.models.errors import FilesBusy, ModelExists, ModelNotFound
 from app.models.keeping import Keeping, files_of
 from app.models.model import Model
 from app.vision.model import Decoder, Format, ModelCard
-from tests.contract.databases import database, empty, postgres, together, url
+from tests.harness.databases import database, empty, postgres, together, url
 
 __all__ = ["database", "empty", "postgres", "url"]
 AT = "2026-11-01T12:00:00.{:03}Z"

@@ -14,9 +14,9 @@ import pytest
 from app.training.errors import RayUnreachable
 from app.training.gateway import Gateway, RayJob, RayStatus, Submission
 from app.training.gateway.ray_gateway import RayGateway, RayOptions
-from ops.ray_stand import TWO_NODES, RayCluster, running_cluster
-from tests.integration.api import until
-from tests.ray_jobs import ended, new_id, reaching, submitted
+from tests.harness.api import until
+from tests.harness.ray_cluster import TWO_NODES, RayCluster, running_cluster
+from tests.harness.training.ray_jobs import ended, new_id, reaching, submitted
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 SHORT_S = 2.0

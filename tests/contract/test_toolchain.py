@@ -17,8 +17,8 @@ from app.conversion.options import Options, ToolchainName
 from app.conversion.toolchains.base import OUTPUTS, StageRequest, StageResult, Toolchain
 from app.conversion.toolchains.host import HostToolchain
 from app.kit.errors import ModelmillError
+from tests.harness.models.host import convolutional, pictures, work_folder
 from tests.standins import kneron
-from tests.unit.host_models import convolutional, pictures, work_folder
 
 
 @dataclass(frozen=True)

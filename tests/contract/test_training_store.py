@@ -32,7 +32,7 @@ from app.training.model import (
 )
 from app.training.service import Tasks, TrainingOptions
 from app.training.store import Filter, NewTask, Place, TaskIdTaken
-from tests.contract.databases import database, empty, postgres, together, url
+from tests.harness.databases import database, empty, postgres, together, url
 
 __all__ = ["database", "empty", "postgres", "url"]
 AT, LATER = "2026-11-01T12:00:00.000Z", "2026-11-01T13:00:00.000Z"

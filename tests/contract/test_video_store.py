@@ -15,8 +15,8 @@ from app.video.model.dag import read_dag
 from app.video.model.job import Ending, JobState, Mode, RestartPolicy, VideoJob
 from app.video.model.kinds import StageSpec
 from app.video.model.profile import Measurement
-from tests.contract.databases import database, empty, postgres, together, url
-from tests.finished_videos import BEGAN, MODELS, dag, measured, plan, plan_result, result, stage
+from tests.harness.databases import database, empty, postgres, together, url
+from tests.harness.video.records import BEGAN, MODELS, dag, measured, plan, plan_result, result, stage
 
 __all__ = ["database", "empty", "postgres", "url"]
 

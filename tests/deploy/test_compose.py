@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.deployments import COMPOSE, DEPLOY, STAGES, command, compose
+from tests.harness.deployment_files import COMPOSE, DEPLOY, STAGES, command, compose
 
 OURS = ("web", "sftp", "scheduler", "controller", "pulse", *STAGES)
 FOR_KUBERNETES = {"redis_password", "postgres_password", "modelmill_database_url"}

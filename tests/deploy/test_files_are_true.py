@@ -11,7 +11,7 @@ import pytest
 
 from app.conversion.service.dispatch import DONE, QUEUES
 from app.settings import GIB, Settings
-from tests.deploy.deployments import (
+from tests.harness.deployment_files import (
     DOCKERFILES,
     FILES,
     STAGES,

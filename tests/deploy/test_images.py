@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.deployments import DOCKERFILES, REPOSITORY, command
+from tests.harness.deployment_files import DOCKERFILES, command
+from tests.harness.paths import REPOSITORY
 
 
 def instructions(path: Path, name: str) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from app.wiring import Parts
-from tests.deploy.deployments import (
+from tests.harness.deployment_files import (
     DEPLOY,
     KUBERNETES,
     STAGES,

@@ -8,7 +8,7 @@ import kubernetes_validate
 import yaml
 
 from app.joint_inference.model.resource import GROUP, PLURAL
-from tests.deploy.deployments import KUBERNETES, kubernetes_sources, named, pods
+from tests.harness.deployment_files import KUBERNETES, kubernetes_sources, named, pods
 
 VERSION = "1.37"
 OPERATOR: list[dict[str, Any]] = list(yaml.safe_load_all((KUBERNETES / "operator" / "operator.yaml").read_text()))

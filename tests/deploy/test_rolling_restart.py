@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from app.conversion.model import StageState
-from tests.chaos.stand import FaultStand, Job, until
+from tests.harness.faults.deployment import FaultDeployment, Job, until
 
 pytestmark = pytest.mark.slow
 ONCE = {"onnx": 1, "bie": 1, "nef": 1}
@@ -22,91 +22,95 @@ VIEWERS = 20
 
 
 @pytest.fixture
-def stand(tmp_path: Path) -> Iterator[FaultStand]:
-    with FaultStand(tmp_path) as made:
+def deployment(tmp_path: Path) -> Iterator[FaultDeployment]:
+    with FaultDeployment(tmp_path) as made:
         made.line()
         yield made
 
 
-def in_bie(stand: FaultStand) -> Job:
-    job = stand.submit(bie="wait:gate")
-    until(lambda: stand.runs(job) and job.starts()["bie"], "the stage runs")
+def in_bie(deployment: FaultDeployment) -> Job:
+    job = deployment.submit(bie="wait:gate")
+    until(lambda: deployment.runs(job) and job.starts()["bie"], "the stage runs")
     return job
 
 
-def in_hand(stand: FaultStand, job: Job) -> bool:
-    return stand.parts.broker.holds("bie", job.job_id) and stand.parts.broker.position("bie", job.job_id) is None
+def in_hand(deployment: FaultDeployment, job: Job) -> bool:
+    return (
+        deployment.parts.broker.holds("bie", job.job_id) and deployment.parts.broker.position("bie", job.job_id) is None
+    )
 
 
-def test_a_worker_told_to_end_finishes_the_job_in_hand_and_takes_no_other(stand: FaultStand) -> None:
-    stand.env["MODELMILL_SHUTDOWN_GRACE_S"] = LONG_S
-    worker = stand.worker("bie")
-    job = in_bie(stand)
-    waiting = [stand.submit() for _ in range(3)]
-    until(lambda: stand.parts.broker.waiting("bie") == 3, "three more wait")
+def test_a_worker_told_to_end_finishes_the_job_in_hand_and_takes_no_other(deployment: FaultDeployment) -> None:
+    deployment.env["MODELMILL_SHUTDOWN_GRACE_S"] = LONG_S
+    worker = deployment.worker("bie")
+    job = in_bie(deployment)
+    waiting = [deployment.submit() for _ in range(3)]
+    until(lambda: deployment.parts.broker.waiting("bie") == 3, "three more wait")
     worker.master.terminate()
-    until(lambda: "Taking no more work" in stand.log(worker), "it was told")
+    until(lambda: "Taking no more work" in deployment.log(worker), "it was told")
     job.release()
     assert worker.master.wait(60) == 0
-    assert stand.ended(job).status == "COMPLETED"
+    assert deployment.ended(job).status == "COMPLETED"
     assert job.starts() == ONCE
-    assert not any(in_hand(stand, other) for other in waiting)
-    assert [stand.parts.broker.position("bie", other.job_id) for other in waiting] == [0, 1, 2]
-    stand.worker("bie")
-    assert [stand.ended(other).status for other in waiting] == ["COMPLETED"] * 3
+    assert not any(in_hand(deployment, other) for other in waiting)
+    assert [deployment.parts.broker.position("bie", other.job_id) for other in waiting] == [0, 1, 2]
+    deployment.worker("bie")
+    assert [deployment.ended(other).status for other in waiting] == ["COMPLETED"] * 3
     assert [other.starts() for other in waiting] == [ONCE] * 3
 
 
-def test_a_job_that_outlasts_the_grace_fails_with_the_reason(stand: FaultStand) -> None:
-    stand.env["MODELMILL_SHUTDOWN_GRACE_S"] = "2"
-    worker = stand.worker("bie")
-    job = in_bie(stand)
+def test_a_job_that_outlasts_the_grace_fails_with_the_reason(deployment: FaultDeployment) -> None:
+    deployment.env["MODELMILL_SHUTDOWN_GRACE_S"] = "2"
+    worker = deployment.worker("bie")
+    job = in_bie(deployment)
     worker.master.terminate()
     assert worker.master.wait(60) == 0
-    record = stand.ended(job)
+    record = deployment.ended(job)
     assert record.status == "FAILED"
     assert record.error is not None
     assert (record.error.step, record.error.reason) == ("bie", "the worker was shut down")
-    assert not stand.work_folder(job).exists()
+    assert not deployment.work_folder(job).exists()
     assert job.starts()["bie"] == 1
 
 
-def test_replacing_every_worker_one_by_one_under_a_queue_of_jobs_loses_none(stand: FaultStand) -> None:
-    stand.env["MODELMILL_SHUTDOWN_GRACE_S"] = LONG_S
-    for worker in stand.running:  # these were started without it
+def test_replacing_every_worker_one_by_one_under_a_queue_of_jobs_loses_none(deployment: FaultDeployment) -> None:
+    deployment.env["MODELMILL_SHUTDOWN_GRACE_S"] = LONG_S
+    for worker in deployment.running:  # these were started without it
         worker.master.terminate()
-    assert [worker.master.wait(60) for worker in stand.running] == [0, 0, 0]
-    stand.running.clear()
-    stand.line()
+    assert [worker.master.wait(60) for worker in deployment.running] == [0, 0, 0]
+    deployment.running.clear()
+    deployment.line()
     for _ in range(2):
-        stand.worker("bie")
+        deployment.worker("bie")
     jobs = []
-    for old in list(stand.running):
-        jobs += [stand.submit(onnx="sleep:0.2", bie="sleep:0.8", nef="sleep:0.2") for _ in range(4)]
+    for old in list(deployment.running):
+        jobs += [deployment.submit(onnx="sleep:0.2", bie="sleep:0.8", nef="sleep:0.2") for _ in range(4)]
         if old.queue != "done":
-            until(lambda queue=old.queue: any_in_hand(stand, queue), "somebody works on the queue")  # type: ignore[misc]
-        stand.worker(old.queue)
+            until(lambda queue=old.queue: any_in_hand(deployment, queue), "somebody works on the queue")  # type: ignore[misc]
+        deployment.worker(old.queue)
         old.master.terminate()
         assert old.master.wait(60) == 0
-    assert {stand.ended(job).status for job in jobs} == {"COMPLETED"}
+    assert {deployment.ended(job).status for job in jobs} == {"COMPLETED"}
     assert [job.starts() for job in jobs] == [ONCE] * 20
 
 
-def any_in_hand(stand: FaultStand, queue: str) -> bool:
-    running = [record.stage.step for record in stand.parts.store.active() if record.current.state is StageState.RUNNING]
+def any_in_hand(deployment: FaultDeployment, queue: str) -> bool:
+    running = [
+        record.stage.step for record in deployment.parts.store.active() if record.current.state is StageState.RUNNING
+    ]
     return queue in running
 
 
-def web(stand: FaultStand) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "uvicorn", "app.main:create_app", "--factory", "--port", str(stand.web_port)]
-    process = stand.start([*command, "--timeout-graceful-shutdown", "5"])
-    until(lambda: _is_ready(stand), "the web answers")
+def web(deployment: FaultDeployment) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "uvicorn", "app.main:create_app", "--factory", "--port", str(deployment.web_port)]
+    process = deployment.start([*command, "--timeout-graceful-shutdown", "5"])
+    until(lambda: _is_ready(deployment), "the web answers")
     return process
 
 
-def _is_ready(stand: FaultStand) -> bool:
+def _is_ready(deployment: FaultDeployment) -> bool:
     try:
-        return httpx.get(f"{stand.url}/readyz").status_code == 200
+        return httpx.get(f"{deployment.url}/readyz").status_code == 200
     except httpx.TransportError:
         return False
 
@@ -115,11 +119,13 @@ def _next_event(lines: Iterator[str]) -> str:
     return next(line.removeprefix("event: ") for line in lines if line.startswith("event: "))
 
 
-def test_a_web_told_to_end_closes_its_streams_so_that_viewers_come_back_to_the_next_one(stand: FaultStand) -> None:
-    stand.worker("bie")
-    job = in_bie(stand)
-    first = web(stand)
-    events = f"{stand.url}/jobs/{job.job_id}/events"
+def test_a_web_told_to_end_closes_its_streams_so_that_viewers_come_back_to_the_next_one(
+    deployment: FaultDeployment,
+) -> None:
+    deployment.worker("bie")
+    job = in_bie(deployment)
+    first = web(deployment)
+    events = f"{deployment.url}/jobs/{job.job_id}/events"
     with httpx.Client(timeout=60, limits=httpx.Limits(max_connections=None)) as client, ExitStack() as streams:
         viewers = []
         for _ in range(VIEWERS):
@@ -131,7 +137,7 @@ def test_a_web_told_to_end_closes_its_streams_so_that_viewers_come_back_to_the_n
     assert first.wait(30) == -signal.SIGTERM  # uvicorn ends in order, then by the signal it was sent
     # `done` or `gone` would tell a browser not to come back.
     assert not [line for lines in rest for line in lines if line in {"event: done", "event: gone"}]
-    web(stand)
+    web(deployment)
     with httpx.stream("GET", events, timeout=60) as response:
         lines = response.iter_lines()
         assert _next_event(lines) == "status"

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.deployments import REPOSITORY, command
+from tests.harness.deployment_files import command
+from tests.harness.paths import REPOSITORY
 
 
 def is_shell(path: Path) -> bool:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.deployments import DEPLOY, REPOSITORY, STAGES, SYSTEMD, unit
+from tests.harness.deployment_files import DEPLOY, STAGES, SYSTEMD, unit
+from tests.harness.paths import REPOSITORY
 
 INSTALLER = DEPLOY / "install-systemd"
 COMMANDS = ("dramatiq", "modelmill", "periodiq", "uvicorn")

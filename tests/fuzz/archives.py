@@ -12,7 +12,7 @@ from random import Random
 import numpy as np
 
 from tests.fuzz import corpus
-from tests.integration.api import npy, zipped
+from tests.harness.api import npy, zipped
 
 LOCAL, CENTRAL, END = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
 Trick = Callable[[Random], bytes]

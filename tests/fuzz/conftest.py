@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from ops.stand import Stand
+from tests.harness.deployment import Deployment
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    with Stand(
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    with Deployment(
         tmp_path_factory.mktemp("fuzz"),
         stage_memory_bytes=str(1 << 30),
         intake_memory_bytes=str(1 << 30),
         intake_time_s="30",
         bie_time_s="60",
-    ) as stand:
-        stand.workers("actors", onnx=1, bie=1, nef=1, done=1)
-        stand.web()
-        yield stand
+    ) as deployment:
+        deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
+        deployment.web()
+        yield deployment

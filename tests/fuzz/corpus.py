@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tests.integration.api import npy, npz, png, pngs, small_model, two_input_model, vector_model, zipped
+from tests.harness.api import npy, npz, png, pngs, small_model, two_input_model, vector_model, zipped
+from tests.harness.paths import REPOSITORY
 
-REPOSITORY = Path(__file__).parents[2]
 DIGITS = REPOSITORY / "ops/samples/digits"
 REAL = REPOSITORY.parent / "shared/data"
 REAL_BYTES_MAX = 400_000

@@ -8,16 +8,16 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from app.conversion.schemas import NewJob, NewLinks
-from ops.stand import Stand
 from tests.fuzz.documents import documents
 from tests.fuzz.test_submissions import COUNT, SEED, unclear
+from tests.harness.deployment import Deployment
 
 pytestmark = pytest.mark.slow
 BODIES = st.tuples(st.just("/jobs"), documents(NewJob)) | st.tuples(st.just("/uploads/presign"), documents(NewLinks))
 
 
 @pytest.mark.timeout(60 + COUNT)
-def test_every_document_gets_a_clear_answer(service: Stand) -> None:
+def test_every_document_gets_a_clear_answer(service: Deployment) -> None:
     print(f"seed {SEED}; hypothesis prints the body that failed")
     with httpx.Client(base_url=service.url, timeout=60, trust_env=False) as client:
 

@@ -21,10 +21,10 @@ from typing import Any
 import httpx
 import pytest
 
-from ops.stand import Stand
 from tests.fuzz.cases import case
 from tests.fuzz.corpus import Case
-from tests.integration.api import Api, has_ended, pngs, small_model, until
+from tests.harness.api import Api, has_ended, pngs, small_model, until
+from tests.harness.deployment import Deployment
 
 COUNT = int(os.environ.get("MODELMILL_FUZZ_COUNT", "2000"))
 SEED = int(os.environ.get("MODELMILL_FUZZ_SEED", "1"))
@@ -120,7 +120,9 @@ def watched_memory(pids: list[int]) -> Iterator[list[int]]:
 
 
 @pytest.mark.timeout(60 + COUNT)
-def test_every_hostile_submission_gets_a_clear_answer_and_the_service_lives_on(service: Stand, tmp_path: Path) -> None:
+def test_every_hostile_submission_gets_a_clear_answer_and_the_service_lives_on(
+    service: Deployment, tmp_path: Path
+) -> None:
     print(f"seed {SEED}, {COUNT} cases")
     began = time.monotonic()
     pids = [process.pid for process in service.processes]

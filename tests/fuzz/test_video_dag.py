@@ -20,7 +20,7 @@ from app.video.errors import BadConstraint, BadDag, BadPlan
 from app.video.model.constraint import read_constraint
 from app.video.model.dag import Dag, check_types, read_dag
 from app.video.model.plan import read_flow_mapping, read_video_conf
-from tests.unit.video.sample_dags import KINDS, a_dag, a_graph
+from tests.harness.video.dags import KINDS, a_dag, a_graph
 
 COUNT = max(int(os.environ.get("MODELMILL_FUZZ_COUNT", "2000")) // 10, 100)
 MANY = settings(max_examples=COUNT, deadline=None, suppress_health_check=list(HealthCheck), database=None)

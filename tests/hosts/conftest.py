@@ -17,10 +17,11 @@ import pytest
 
 from app.settings import Settings
 from app.wiring import Parts, assemble
-from ops.stand import DRAMATIQ, Valkey
 from tests.contract.conftest import ACCESS_KEY, SECRET_KEY, s3_endpoint
-from tests.hosts.forwarding import Forwarding
-from tests.hosts.network import Host, Network, NotPermitted
+from tests.harness.deployment import DRAMATIQ
+from tests.harness.hosts.network import Host, Network, NotPermitted
+from tests.harness.hosts.port_forward import Forwarding
+from tests.harness.valkey import Valkey
 
 __all__ = ["s3_endpoint"]
 QUEUES = {"onnx-a": "onnx", "bie-a": "bie", "bie-b": "bie", "nef-a": "nef"}

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.fuzz.corpus import digits
+from tests.harness.api import Api, has_ended, pngs, slow_model, until
+from tests.harness.hosts.network import Host
 from tests.hosts.conftest import Site
-from tests.hosts.network import Host
-from tests.integration.api import Api, has_ended, pngs, slow_model, until
 
 pytestmark = [pytest.mark.s3, pytest.mark.slow, pytest.mark.timeout(400)]
 

@@ -11,45 +11,45 @@ import pytest
 
 from app.accounts.model import Role
 from app.vision.encoding import encode
-from ops.stand import Stand
-from tests.integration.api import Api
-from tests.integration.people import ADDRESSES, Person, person
-from tests.integration.training import RAY, make_common
+from tests.harness.api import Api
+from tests.harness.deployment import Deployment
+from tests.harness.training.scheduler import RAY, make_common
+from tests.harness.users import ADDRESSES, Person, person
 
 
 @pytest.fixture
-def api(service: Stand) -> Iterator[Api]:
+def api(service: Deployment) -> Iterator[Api]:
     with Api(service.url) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """The whole product where accounts are demanded."""
-    with Stand(tmp_path_factory.mktemp("shared"), accounts="true", ray_address=RAY) as stand:
-        stand.workers("actors", onnx=1, bie=1, nef=1, done=1)
-        stand.web()
-        make_common(stand.settings().homes)
-        yield stand
+    with Deployment(tmp_path_factory.mktemp("shared"), accounts="true", ray_address=RAY) as deployment:
+        deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
+        deployment.web()
+        make_common(deployment.settings().homes)
+        yield deployment
 
 
 @pytest.fixture(scope="session")
-def admin(shared: Stand) -> Person:
+def admin(shared: Deployment) -> Person:
     return person(shared, "root-admin", Role.ADMIN)
 
 
 @pytest.fixture(scope="session")
-def alice(shared: Stand) -> Person:
+def alice(shared: Deployment) -> Person:
     return person(shared, "alice")
 
 
 @pytest.fixture(scope="session")
-def mallory(shared: Stand) -> Person:
+def mallory(shared: Deployment) -> Person:
     return person(shared, "mallory")
 
 
 @pytest.fixture
-def stranger(shared: Stand) -> Iterator[httpx.Client]:
+def stranger(shared: Deployment) -> Iterator[httpx.Client]:
     """A client at an address of its own, so that what fails here counts for nobody else."""
     transport = httpx.HTTPTransport(local_address=next(ADDRESSES))
     with httpx.Client(base_url=shared.url, transport=transport, timeout=60, trust_env=False) as client:

@@ -18,9 +18,10 @@ from app.accounts.cli import seconds_of, size_of
 from app.accounts.model import Role, is_name
 from app.kit.command import Exit
 from app.kit.errors import BadInput
-from ops.stand import REPOSITORY, Stand
-from tests.integration.api import Api, pngs, small_model
-from tests.integration.people import OURS, Person, person
+from tests.harness.api import Api, pngs, small_model
+from tests.harness.deployment import Deployment
+from tests.harness.paths import REPOSITORY
+from tests.harness.users import OURS, Person, person
 
 MODELMILL = str(Path(sys.executable).with_name("modelmill"))
 TOKEN = re.compile(r"mm_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
@@ -33,7 +34,7 @@ def office(admin: Person) -> Iterator[httpx.Client]:
 
 
 # --- the API ------------------------------------------------------------------------------------------
-def test_a_user_lives_from_creation_to_deletion_in_the_api(office: httpx.Client, shared: Stand) -> None:
+def test_a_user_lives_from_creation_to_deletion_in_the_api(office: httpx.Client, shared: Deployment) -> None:
     created = office.post("/api/v2/users", json={"name": "carol", "quota_bytes": 5})
     assert (created.status_code, created.headers["location"]) == (201, "/api/v2/users/carol")
     assert office.get("/api/v2/users/carol").json() == created.json()
@@ -60,7 +61,7 @@ def test_a_user_lives_from_creation_to_deletion_in_the_api(office: httpx.Client,
     assert sorted(actions[1:-2]) == ["user.disabled", "user.quota_bytes"]
 
 
-def test_ones_own_tokens_are_issued_listed_and_revoked(shared: Stand) -> None:
+def test_ones_own_tokens_are_issued_listed_and_revoked(shared: Deployment) -> None:
     dave = person(shared, "dave")
     with dave.api() as api:
         made = api.http.post("/api/v2/me/tokens", json={"scopes": ["read"]}).json()
@@ -72,7 +73,7 @@ def test_ones_own_tokens_are_issued_listed_and_revoked(shared: Stand) -> None:
         assert api.http.get("/api/v2/me", headers=bearer).status_code == 401
 
 
-def test_an_administrators_token_without_the_scope_manages_nobody(shared: Stand, admin: Person) -> None:
+def test_an_administrators_token_without_the_scope_manages_nobody(shared: Deployment, admin: Person) -> None:
     with admin.api() as api:
         weak = api.http.post("/api/v2/me/tokens", json={"scopes": ["write"]}).json()["token"]
         bearer = {"Authorization": f"Bearer {weak}"}
@@ -80,7 +81,7 @@ def test_an_administrators_token_without_the_scope_manages_nobody(shared: Stand,
         assert api.http.post("/api/v2/me/tokens", json={"scopes": ["admin"]}, headers=bearer).status_code == 422
 
 
-def test_pages_of_users_follow_each_other(office: httpx.Client, shared: Stand) -> None:
+def test_pages_of_users_follow_each_other(office: httpx.Client, shared: Deployment) -> None:
     for name in ("page-a", "page-b", "page-c"):
         person(shared, name)
     first = office.get("/api/v2/users?q=page-&limit=2").json()
@@ -90,9 +91,9 @@ def test_pages_of_users_follow_each_other(office: httpx.Client, shared: Stand) -
 
 
 def test_a_user_with_jobs_under_way_is_deleted_only_with_them(tmp_path: Path) -> None:
-    with Stand(tmp_path, accounts="true") as stand:
-        stand.web()  # and no worker: the job waits
-        boss, eve = person(stand, "boss", Role.ADMIN), person(stand, "eve")
+    with Deployment(tmp_path, accounts="true") as deployment:
+        deployment.web()  # and no worker: the job waits
+        boss, eve = person(deployment, "boss", Role.ADMIN), person(deployment, "eve")
         with eve.api() as api:
             api.start(small_model(), pngs(2))
         with boss.api() as api:
@@ -103,12 +104,12 @@ def test_a_user_with_jobs_under_way_is_deleted_only_with_them(tmp_path: Path) ->
             with boss.browser() as browser:
                 assert "1 job that is under way is cancelled" in browser.get("/ui/admin/users/eve/delete").text
             assert api.http.delete("/api/v2/users/eve?cancel=true").status_code == 204
-        [key] = stand.redis.keys("job:*-*")
-        assert stand.redis.hget(key, "status") == b"FAILED"
+        [key] = deployment.redis.keys("job:*-*")
+        assert deployment.redis.hget(key, "status") == b"FAILED"
 
 
 # --- the pages ----------------------------------------------------------------------------------------
-def test_an_administrator_manages_a_user_on_the_pages(admin: Person, shared: Stand) -> None:
+def test_an_administrator_manages_a_user_on_the_pages(admin: Person, shared: Deployment) -> None:
     with admin.browser() as office:
         office.headers.update(OURS)
         made = office.post("/ui/admin/users", data={"name": "frank", "role": "user"})
@@ -133,7 +134,7 @@ def test_an_administrator_manages_a_user_on_the_pages(admin: Person, shared: Sta
         assert "No user matches" in office.get("/ui/admin/users?q=frank").text
 
 
-def test_a_user_issues_and_revokes_tokens_on_the_account_page(shared: Stand) -> None:
+def test_a_user_issues_and_revokes_tokens_on_the_account_page(shared: Deployment) -> None:
     with person(shared, "grace").browser() as browser:
         browser.headers.update(OURS)
         issued = browser.post("/ui/account/tokens", data={"label": "build", "scope": "read", "days": ""})
@@ -171,14 +172,14 @@ def test_the_first_administrator_is_made_on_the_command_line(tmp_path: Path) -> 
 
 
 def test_a_token_of_the_command_line_signs_in_at_the_running_web(tmp_path: Path) -> None:
-    with Stand(tmp_path, accounts="true") as stand:
-        stand.web()
-        place = {"MODELMILL_DATA_DIR": stand.env["MODELMILL_DATA_DIR"], "MODELMILL_SECRET_KEY": "bench"}
+    with Deployment(tmp_path, accounts="true") as deployment:
+        deployment.web()
+        place = {"MODELMILL_DATA_DIR": deployment.env["MODELMILL_DATA_DIR"], "MODELMILL_SECRET_KEY": "bench"}
         modelmill("users", "create", "boss", "--admin", **place)
         token = modelmill("users", "token", "boss", **place).stdout.strip()
-        refused = modelmill("--url", stand.url, "jobs", "list")
+        refused = modelmill("--url", deployment.url, "jobs", "list")
         assert refused.returncode == Exit.BAD_INPUT and "MODELMILL_TOKEN" in refused.stderr
-        listed = modelmill("--url", stand.url, "jobs", "list", MODELMILL_TOKEN=token)
+        listed = modelmill("--url", deployment.url, "jobs", "list", MODELMILL_TOKEN=token)
         assert (listed.returncode, listed.stdout.strip()) == (Exit.OK, "There are no jobs.")
 
 

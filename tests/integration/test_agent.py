@@ -17,9 +17,10 @@ import psutil
 import pytest
 
 from app.nodes.model import WorkerState
-from ops.stand import REPOSITORY, free_port
-from tests.integration.agent_web import TOKEN, ScriptedWeb, scripted_web
-from tests.integration.api import until
+from tests.harness.agent.web import TOKEN, ScriptedWeb, scripted_web
+from tests.harness.api import until
+from tests.harness.paths import REPOSITORY
+from tests.harness.ports import free_port
 
 SERVES = """
 import http.server, os
@@ -52,7 +53,7 @@ RUNNING, BACKOFF, FAILED = WorkerState.RUNNING, WorkerState.BACKOFF, WorkerState
 class Node:
     """The agent edge0 in a folder of its own."""
 
-    module = "tests.integration.agent_process"
+    module = "tests.harness.agent.program"
 
     def __init__(self, folder: Path, url: str) -> None:
         self.data, self.url = folder / "edge0", url

@@ -20,25 +20,25 @@ from app.nodes.model import WorkerReport, WorkerState, WorkKey
 from app.nodes.service import Nodes
 from app.nodes_wiring import open_nodes
 from app.settings import Settings
-from ops.stand import Stand
-from tests.integration.agent_process import KIND
-from tests.integration.api import until
+from tests.harness.agent.program import KIND
+from tests.harness.api import until
+from tests.harness.deployment import Deployment
 from tests.integration.test_agent import SERVES, SLEEPS, Node, is_alive
 
 KEY = WorkKey(KIND, "6f1c", "edge")
 
 
 @pytest.fixture(scope="module")
-def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    with Stand(tmp_path_factory.mktemp("web")) as made:
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    with Deployment(tmp_path_factory.mktemp("web")) as made:
         made.web()
         yield made
 
 
 @pytest.fixture
-def nodes(stand: Stand) -> Iterator[Nodes]:
+def nodes(deployment: Deployment) -> Iterator[Nodes]:
     """The verbs of the web's own nodes, as its controllers have them."""
-    given = stand.settings()
+    given = deployment.settings()
     settings = Settings(data_dir=given.data_dir, redis_url=given.redis_url, secret_key=SecretStr("bench"))
     database, client = Database(settings.database), Redis.from_url(settings.redis_url)
     yield open_nodes(settings, database, client)
@@ -47,8 +47,8 @@ def nodes(stand: Stand) -> Iterator[Nodes]:
 
 
 @pytest.fixture
-def node(tmp_path: Path, stand: Stand) -> Iterator[Node]:
-    made = Node(tmp_path, stand.url)
+def node(tmp_path: Path, deployment: Deployment) -> Iterator[Node]:
+    made = Node(tmp_path, deployment.url)
     yield made
     if made.process is not None and made.process.poll() is None:
         made.end(signal.SIGINT)
@@ -69,7 +69,7 @@ def seen(nodes: Nodes, is_enough: Callable[[WorkerReport], bool]) -> WorkerRepor
 
 
 def test_a_service_comes_changes_and_goes_on_a_node_that_registered_itself(
-    stand: Stand, nodes: Nodes, node: Node
+    deployment: Deployment, nodes: Nodes, node: Node
 ) -> None:
     node.start("--replace")
     until(lambda: nodes.find("edge0") and nodes.get("edge0").version)
@@ -92,12 +92,14 @@ def test_a_service_comes_changes_and_goes_on_a_node_that_registered_itself(
     until(lambda: nodes.get("edge0").worker(KEY) is None)
 
 
-def test_a_file_that_an_order_names_is_fetched_from_the_object_store(stand: Stand, nodes: Nodes, node: Node) -> None:
+def test_a_file_that_an_order_names_is_fetched_from_the_object_store(
+    deployment: Deployment, nodes: Nodes, node: Node
+) -> None:
     data = os.urandom(3 << 20)
     digest = sha256(data).hexdigest()
     source = node.data.parent / "weights"
     source.write_bytes(data)
-    FilesystemStore(stand.settings().objects).put_file(blob_key(digest), source)
+    FilesystemStore(deployment.settings().objects).put_file(blob_key(digest), source)
     node.start("--replace")
     order(nodes, 1, program=SLEEPS, files=[[digest, len(data)]], model={"sha256": digest})
     seen(nodes, lambda worker: worker.state is WorkerState.RUNNING)
@@ -109,7 +111,7 @@ def test_a_file_that_an_order_names_is_fetched_from_the_object_store(stand: Stan
 
 
 @pytest.mark.slow
-def test_what_was_forgotten_on_the_node_is_told_again(stand: Stand, nodes: Nodes, node: Node) -> None:
+def test_what_was_forgotten_on_the_node_is_told_again(deployment: Deployment, nodes: Nodes, node: Node) -> None:
     node.start("--replace")
     order(nodes, 1, program=SLEEPS)
     seen(nodes, lambda worker: worker.state is WorkerState.RUNNING)

@@ -23,8 +23,7 @@ import pytest
 from onnx import TensorProto, helper
 from PIL import Image
 
-from ops.stand import Stand
-from tests.integration.api import (
+from tests.harness.api import (
     Api,
     Named,
     has_ended,
@@ -38,8 +37,9 @@ from tests.integration.api import (
     vector_model,
     zipped,
 )
-from tests.unit import host_models
-from tests.unit import small_models as small
+from tests.harness.deployment import Deployment
+from tests.harness.models import host as host_models
+from tests.harness.models import small
 
 LFS_POINTER = (
     b"version https://git-lfs.github.com/spec/v1\n"
@@ -56,7 +56,7 @@ class Footprint:
     checks: frozenset[str]
 
 
-def footprint(service: Stand, api: Api) -> Footprint:
+def footprint(service: Deployment, api: Api) -> Footprint:
     checks = {path.name for path in service.settings().work.glob("intake-*")}
     return Footprint(frozenset(api.job_ids()), frozenset(keys(service, "jobs/")), frozenset(checks))
 
@@ -71,7 +71,7 @@ def assert_error(answer: httpx.Response, status: int, code: str, *words: str, hi
 
 
 @pytest.fixture
-def untouched(service: Stand, api: Api) -> Iterator[None]:
+def untouched(service: Deployment, api: Api) -> Iterator[None]:
     """Whatever the test does, no job and no object of a job comes of it."""
     before = footprint(service, api)
     yield
@@ -79,16 +79,16 @@ def untouched(service: Stand, api: Api) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """A second service with low limits and no workers."""
     limits = {"max_model_bytes": "20000", "max_images_bytes": "20000", "intake_time_s": "0.001"}
-    with Stand(tmp_path_factory.mktemp("narrow"), **limits) as stand:
-        stand.web()
-        yield stand
+    with Deployment(tmp_path_factory.mktemp("narrow"), **limits) as deployment:
+        deployment.web()
+        yield deployment
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _still_works(service: Stand) -> Iterator[None]:
+def _still_works(service: Deployment) -> Iterator[None]:
     """After all of it the same processes convert a good model."""
     yield
     with Api(service.url) as api:
@@ -271,7 +271,7 @@ def test_bad_reference_samples_are_refused_naming_the_cause(
     assert_error(api.submit(model, [images]), status, code, *words)
 
 
-def test_a_damaged_image_is_named_and_left_out_only_if_the_user_allows_it(service: Stand, api: Api) -> None:
+def test_a_damaged_image_is_named_and_left_out_only_if_the_user_allows_it(service: Deployment, api: Api) -> None:
     images: Named = [("pictures.zip", zipped([*pngs(3), ("broken.png", png(9)[:60])]))]
     before = footprint(service, api)
     error = assert_error(api.submit(small_model(), images), 422, "IMAGES_DAMAGED", "broken.png")
@@ -296,26 +296,26 @@ def big_model() -> bytes:
     return bytes(host_models.model_of(nodes, {"x": [1, 6]}, {"y": [1, 5000]}, weights).SerializeToString())
 
 
-def test_a_model_over_the_limit_is_refused_and_not_kept(narrow: Stand) -> None:
+def test_a_model_over_the_limit_is_refused_and_not_kept(narrow: Deployment) -> None:
     answer = httpx.post(f"{narrow.url}/uploads", files={"model": ("model.onnx", big_model())})
     assert_error(answer, 413, "MODEL_TOO_LARGE", "20000 bytes")
     assert keys(narrow, "") == set()
 
 
-def test_images_over_the_limit_are_refused_and_the_model_beside_them_not_kept(narrow: Stand) -> None:
+def test_images_over_the_limit_are_refused_and_the_model_beside_them_not_kept(narrow: Deployment) -> None:
     files: list[Any] = [("model", ("model.onnx", small_model()))]
     files += [("images", (name, data)) for name, data in pngs(40)]
     assert_error(httpx.post(f"{narrow.url}/uploads", files=files), 413, "IMAGES_TOO_LARGE", "20000 bytes")
     assert keys(narrow, "") == set()
 
 
-def test_a_put_over_the_limit_is_refused_and_not_kept(narrow: Stand) -> None:
+def test_a_put_over_the_limit_is_refused_and_not_kept(narrow: Deployment) -> None:
     link = httpx.post(f"{narrow.url}/uploads/presign", json={}).json()["model"]
     assert_error(httpx.put(link["url"], content=big_model()), 413, "TOO_LARGE", "20000 bytes")
     assert link["key"] not in keys(narrow, "")
 
 
-def test_inputs_that_cannot_be_checked_in_time_are_refused(narrow: Stand) -> None:
+def test_inputs_that_cannot_be_checked_in_time_are_refused(narrow: Deployment) -> None:
     picture = io.BytesIO()
     Image.new("L", (9000, 9000)).save(picture, "PNG", optimize=True)
     images = [("pictures.zip", zipped([(f"{index}.png", picture.getvalue()) for index in range(8)]))]
@@ -437,7 +437,7 @@ def test_of_two_cancels_the_second_is_refused(api: Api) -> None:
 
 # --- uploads ------------------------------------------------------------------------------------------
 @pytest.fixture
-def nothing_kept(service: Stand) -> Iterator[None]:
+def nothing_kept(service: Deployment) -> Iterator[None]:
     """The uploads folder is the same before and after."""
     before = keys(service, "uploads/")
     yield
@@ -516,7 +516,7 @@ def test_a_body_that_is_no_multipart_or_ends_early_is_refused(api: Api, nothing_
 
 
 @pytest.mark.parametrize("path", ["/uploads", "a link"])
-def test_an_upload_that_breaks_off_in_the_middle_leaves_nothing(service: Stand, api: Api, path: str) -> None:
+def test_an_upload_that_breaks_off_in_the_middle_leaves_nothing(service: Deployment, api: Api, path: str) -> None:
     headers = {"Host": "localhost", "Content-Length": str(64 << 20)}
     body = b"x" * (3 << 20)
     if path == "/uploads":
@@ -535,7 +535,7 @@ def test_an_upload_that_breaks_off_in_the_middle_leaves_nothing(service: Stand, 
     until(lambda: not drafts(service) and keys(service, "uploads/") == before)
 
 
-def drafts(service: Stand) -> list[str]:
+def drafts(service: Deployment) -> list[str]:
     """Files of the store that are no objects yet."""
     return [path.name for path in (service.settings().objects / "drafts").iterdir()]
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from ops.stand import REPOSITORY
+from tests.harness.paths import REPOSITORY
 
 pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 

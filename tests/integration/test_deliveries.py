@@ -24,8 +24,8 @@ from app.training.service.waking import RESULTS, convert_by
 from app.video_wiring import PLANS
 from app.video_wiring import QUEUE as VIDEO
 from app.wiring import Parts
-from tests.chaos.stand import FaultStand, Job, until
-from tests.conftest import REPOSITORY
+from tests.harness.faults.deployment import FaultDeployment, Job, until
+from tests.harness.paths import REPOSITORY
 
 ONCE = {"onnx": 1, "bie": 1, "nef": 1}
 DECLARED = """
@@ -37,46 +37,46 @@ print(json.dumps({name: [broker.get_actor(name).queue_name, broker.get_actor(nam
 
 
 @pytest.fixture(scope="module")
-def shared_stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultStand]:
-    with FaultStand(tmp_path_factory.mktemp("deliveries")) as made:
+def shared_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultDeployment]:
+    with FaultDeployment(tmp_path_factory.mktemp("deliveries")) as made:
         yield made
 
 
 @pytest.fixture
-def stand(shared_stand: FaultStand) -> Iterator[FaultStand]:
-    with shared_stand.for_a_test() as ready:
+def deployment(shared_deployment: FaultDeployment) -> Iterator[FaultDeployment]:
+    with shared_deployment.for_a_test() as ready:
         yield ready
 
 
 # --- one job per worker -----------------------------------------------------------------------------
 @pytest.mark.slow
-def test_a_busy_worker_holds_no_second_job_while_its_sibling_idles(stand: FaultStand) -> None:
-    assert not [name for name in stand.env if name.lower().startswith("dramatiq_")]
+def test_a_busy_worker_holds_no_second_job_while_its_sibling_idles(deployment: FaultDeployment) -> None:
+    assert not [name for name in deployment.env if name.lower().startswith("dramatiq_")]
     for _ in range(2):
-        stand.worker("bie")
+        deployment.worker("bie")
     jobs = []
     for _ in range(2):
-        jobs.append(stand.submit(bie="wait:gate"))
-        until(lambda: stand.runs(jobs[-1]), "an idle worker took it")
-    third = stand.submit(bie="wait:gate")
-    until(lambda: stand.parts.broker.position("bie", third.job_id) == 0, "the third job waits")
+        jobs.append(deployment.submit(bie="wait:gate"))
+        until(lambda: deployment.runs(jobs[-1]), "an idle worker took it")
+    third = deployment.submit(bie="wait:gate")
+    until(lambda: deployment.parts.broker.position("bie", third.job_id) == 0, "the third job waits")
     time.sleep(2.5)  # time enough for both to look again, and to take what they must not
-    assert stand.parts.broker.waiting("bie") == 1
+    assert deployment.parts.broker.waiting("bie") == 1
     jobs[1].release()
-    until(lambda: stand.runs(third), "the worker that became free took it")
-    workers = [stand.record(job).stages["bie"].worker for job in (*jobs, third)]
+    until(lambda: deployment.runs(third), "the worker that became free took it")
+    workers = [deployment.record(job).stages["bie"].worker for job in (*jobs, third)]
     assert workers[0] != workers[1] == workers[2]
     for job in (jobs[0], third):
         job.release()
-        assert stand.ended(job).status == "COMPLETED"
+        assert deployment.ended(job).status == "COMPLETED"
 
 
 @pytest.mark.slow
-def test_three_workers_never_have_more_than_three_jobs_in_bie(stand: FaultStand) -> None:
+def test_three_workers_never_have_more_than_three_jobs_in_bie(deployment: FaultDeployment) -> None:
     for _ in range(3):
-        stand.worker("bie")
-    jobs = [stand.submit(bie="sleep:0.3") for _ in range(10)]
-    records = [stand.ended(job) for job in jobs]
+        deployment.worker("bie")
+    jobs = [deployment.submit(bie="sleep:0.3") for _ in range(10)]
+    records = [deployment.ended(job) for job in jobs]
     assert {record.status for record in records} == {"COMPLETED"}
     by_worker = _spans_by_worker(records)
     assert len(by_worker) == 3
@@ -99,40 +99,42 @@ def _spans_by_worker(records: list[JobRecord]) -> dict[str, list[tuple[str, str]
 # --- the same message twice -------------------------------------------------------------------------
 @pytest.mark.slow
 @pytest.mark.parametrize("step", ["onnx", "bie", "nef"])
-def test_a_stage_whose_message_comes_twice_runs_once(stand: FaultStand, step: str) -> None:
+def test_a_stage_whose_message_comes_twice_runs_once(deployment: FaultDeployment, step: str) -> None:
     """Once beside the first, on another worker; once after it."""
     for queue in ("bie", step):
-        stand.worker(queue)
-    job = stand.submit(**{step: "wait:gate"})
-    until(lambda: stand.runs(job, Stage(step.upper())), "the stage runs")
-    _send_again(stand, step, job)
+        deployment.worker(queue)
+    job = deployment.submit(**{step: "wait:gate"})
+    until(lambda: deployment.runs(job, Stage(step.upper())), "the stage runs")
+    _send_again(deployment, step, job)
     job.release()
-    assert stand.ended(job).status == "COMPLETED"
-    _send_again(stand, step, job)
-    assert stand.record(job).status == "COMPLETED"
+    assert deployment.ended(job).status == "COMPLETED"
+    _send_again(deployment, step, job)
+    assert deployment.record(job).status == "COMPLETED"
     assert job.starts() == ONCE
 
 
-def _send_again(stand: FaultStand, step: str, job: Job) -> None:
-    stand.parts.broker.send(step, f"run_{step}", message_id="again", job_id=job.job_id)
-    until(lambda: not stand.parts.broker.holds(step, "again"), "the doubled message was dealt with")
+def _send_again(deployment: FaultDeployment, step: str, job: Job) -> None:
+    deployment.parts.broker.send(step, f"run_{step}", message_id="again", job_id=job.job_id)
+    until(lambda: not deployment.parts.broker.holds(step, "again"), "the doubled message was dealt with")
 
 
 @pytest.mark.slow
-def test_done_and_sweep_may_come_twice(stand: FaultStand) -> None:
-    stand.worker("bie")
-    sweeper = stand.start(stand.command("periodic"))
-    job = stand.submit(bie="wait:gate")
-    until(lambda: stand.runs(job), "the stage runs")
+def test_done_and_sweep_may_come_twice(deployment: FaultDeployment) -> None:
+    deployment.worker("bie")
+    sweeper = deployment.start(deployment.command("periodic"))
+    job = deployment.submit(bie="wait:gate")
+    until(lambda: deployment.runs(job), "the stage runs")
     for number in range(2):
-        stand.parts.broker.send("done", "done", message_id=f"d{number}", job_id=job.job_id, step="onnx", result="ok")
-        stand.parts.broker.send("periodic", "sweep", message_id=f"s{number}")
+        deployment.parts.broker.send(
+            "done", "done", message_id=f"d{number}", job_id=job.job_id, step="onnx", result="ok"
+        )
+        deployment.parts.broker.send("periodic", "sweep", message_id=f"s{number}")
     for number in range(2):
-        until(lambda: not stand.parts.broker.holds("done", f"d{number}"), "done was dealt with")  # noqa: B023
-        until(lambda: not stand.parts.broker.holds("periodic", f"s{number}"), "sweep was dealt with")  # noqa: B023
-    assert stand.runs(job)
+        until(lambda: not deployment.parts.broker.holds("done", f"d{number}"), "done was dealt with")  # noqa: B023
+        until(lambda: not deployment.parts.broker.holds("periodic", f"s{number}"), "sweep was dealt with")  # noqa: B023
+    assert deployment.runs(job)
     job.release()
-    assert stand.ended(job).status == "COMPLETED"
+    assert deployment.ended(job).status == "COMPLETED"
     assert job.starts() == ONCE
     sweeper.terminate()
     sweeper.wait(30)

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from app.conversion.toolchains.host.runtime import HostModel
-from ops.ray_stand import RayCluster
-from ops.stand import DRAMATIQ, Stand
-from tests.conftest import REPOSITORY
-from tests.integration.api import Api
+from tests.harness.api import Api
+from tests.harness.deployment import DRAMATIQ, Deployment
+from tests.harness.paths import REPOSITORY
+from tests.harness.ray_cluster import RayCluster
 
 SAMPLE = REPOSITORY / "ops/samples/digits"
 PERIODIQ = str(Path(sys.executable).with_name("periodiq"))
@@ -31,25 +31,25 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def trainer(tmp_path_factory: pytest.TempPathFactory, ray_cluster: RayCluster) -> Iterator[Stand]:
+def trainer(tmp_path_factory: pytest.TempPathFactory, ray_cluster: RayCluster) -> Iterator[Deployment]:
     """The whole product on a cluster, with the example in its common folder as ops/ray-local puts it there."""
     pytest.importorskip("torch")
     folder = tmp_path_factory.mktemp("trainer")
-    with Stand(folder, **ray_cluster.settings, ray_python=sys.executable, training_tick_s="1") as stand:
+    with Deployment(folder, **ray_cluster.settings, ray_python=sys.executable, training_tick_s="1") as deployment:
         code = folder / "data/homes/common/code/digits"
         code.mkdir(parents=True)
         for program in SAMPLE.glob("*.py"):
             shutil.copy(program, code)
-        stand.workers("actors", onnx=1, bie=1, nef=1, done=1)
-        stand.web()
+        deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
+        deployment.web()
         for queue in ("training", "training_results", "periodic"):
-            stand.start([DRAMATIQ, "actors", "--queues", queue, "--processes", "1", "--threads", "1"])
-        stand.start([PERIODIQ, "actors"])
-        yield stand
+            deployment.start([DRAMATIQ, "actors", "--queues", queue, "--processes", "1", "--threads", "1"])
+        deployment.start([PERIODIQ, "actors"])
+        yield deployment
 
 
-def submit(stand: Stand, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    env = {**stand.env, "MODELMILL_URL": stand.url, "COLUMNS": "200"}
+def submit(deployment: Deployment, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    env = {**deployment.env, "MODELMILL_URL": deployment.url, "COLUMNS": "200"}
     command = [sys.executable, "-m", "app.cli", "train", "submit", *map(str, arguments)]
     return subprocess.run(command, env=env, cwd=REPOSITORY, capture_output=True, text=True, check=False)
 
@@ -62,7 +62,7 @@ def right(nef: Path) -> float:
 
 
 @pytest.mark.timeout(300)
-def test_the_example_trains_and_ends_with_a_model_that_tells_digits(trainer: Stand, tmp_path: Path) -> None:
+def test_the_example_trains_and_ends_with_a_model_that_tells_digits(trainer: Deployment, tmp_path: Path) -> None:
     ended = submit(trainer, SAMPLE / "train.yaml", "--out", tmp_path)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "epoch 12/12" in ended.stdout and "accuracy of the exported model" in ended.stdout

@@ -16,10 +16,12 @@ import psycopg
 import pytest
 
 from app.health import NO_ANSWER
-from ops.stand import REPOSITORY, Stand, free_port
-from tests.chaos.stand import parent
-from tests.integration.api import until
-from tests.postgres import PostgresServer, postgres_server
+from tests.harness.api import until
+from tests.harness.deployment import Deployment
+from tests.harness.faults.deployment import parent
+from tests.harness.paths import REPOSITORY
+from tests.harness.ports import free_port
+from tests.harness.postgres import PostgresServer, postgres_server
 
 pytestmark = pytest.mark.slow
 MODELMILL = str(Path(sys.executable).with_name("modelmill"))
@@ -28,16 +30,16 @@ HANGING = 100  # more than twice as many as the web has threads
 
 
 @pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    with Stand(tmp_path_factory.mktemp("web")) as stand:
-        stand.web()
-        yield stand
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    with Deployment(tmp_path_factory.mktemp("web")) as deployment:
+        deployment.web()
+        yield deployment
 
 
 @contextmanager
-def stalled(stand: Stand) -> Iterator[None]:
+def stalled(deployment: Deployment) -> Iterator[None]:
     """Redis takes what it is sent and answers nothing."""
-    pid = stand.valkey.process.pid
+    pid = deployment.valkey.process.pid
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -45,15 +47,15 @@ def stalled(stand: Stand) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-def probe(stand: Stand, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    env = {**stand.env, **env}
+def probe(deployment: Deployment, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    env = {**deployment.env, **env}
     return subprocess.run(
         [MODELMILL, "health", *words], check=False, env=env, cwd=REPOSITORY, capture_output=True, text=True
     )
 
 
 # --- the endpoints ----------------------------------------------------------------------------------
-def test_while_redis_stalls_and_every_thread_waits_for_it_the_probes_answer(web: Stand) -> None:
+def test_while_redis_stalls_and_every_thread_waits_for_it_the_probes_answer(web: Deployment) -> None:
     no_limit = httpx.Limits(max_connections=None)
     with httpx.Client(base_url=web.url, timeout=60, limits=no_limit) as client, stalled(web):
         hanging = [threading.Thread(target=client.get, args=("/jobs",), daemon=True) for _ in range(HANGING)]
@@ -71,14 +73,14 @@ def test_while_redis_stalls_and_every_thread_waits_for_it_the_probes_answer(web:
     assert httpx.get(f"{web.url}/readyz", timeout=30).status_code == 200
 
 
-def _connections(stand: Stand) -> int:
+def _connections(deployment: Deployment) -> int:
     """How many clients the web is connected to."""
-    local = f"0100007F:{stand.web_port:04X}"
+    local = f"0100007F:{deployment.web_port:04X}"
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(row[1] == local and row[3] == ESTABLISHED for row in rows)
 
 
-def test_readiness_names_the_store_when_it_is_away_and_redis_too(web: Stand) -> None:
+def test_readiness_names_the_store_when_it_is_away_and_redis_too(web: Deployment) -> None:
     objects = web.folder / "data" / "objects"
     aside = objects.with_name("aside")
     objects.rename(aside)
@@ -115,22 +117,22 @@ def halted(server: PostgresServer) -> Iterator[None]:
 def test_readiness_names_the_database_when_it_stalls_and_when_it_is_away(tmp_path: Path) -> None:
     with ExitStack() as running:
         server = running.enter_context(postgres_server())
-        with Stand(tmp_path, database_url=server.new_database(), ray_address="http://127.0.0.1:1") as stand:
-            stand.web()
+        with Deployment(tmp_path, database_url=server.new_database(), ray_address="http://127.0.0.1:1") as deployment:
+            deployment.web()
             with halted(server):
-                answer = httpx.get(f"{stand.url}/readyz", timeout=30)
+                answer = httpx.get(f"{deployment.url}/readyz", timeout=30)
                 assert (answer.status_code, answer.json()["error"]["detail"]) == (503, {"database": NO_ANSWER})
-                figures = httpx.get(f"{stand.url}/metrics", timeout=5).text
+                figures = httpx.get(f"{deployment.url}/metrics", timeout=5).text
                 assert "modelmill_training_scheduler_up 0.0" in figures
                 assert "modelmill_training_tasks" not in figures
-            until(lambda: httpx.get(f"{stand.url}/readyz", timeout=30).status_code == 200)
+            until(lambda: httpx.get(f"{deployment.url}/readyz", timeout=30).status_code == 200)
             running.close()
-            detail = httpx.get(f"{stand.url}/readyz", timeout=30).json()["error"]["detail"]
+            detail = httpx.get(f"{deployment.url}/readyz", timeout=30).json()["error"]["detail"]
             assert detail == {"database": "The database does not answer."}
 
 
 # --- the commands -----------------------------------------------------------------------------------
-def test_the_probe_of_the_web_tells_alive_from_ready(web: Stand) -> None:
+def test_the_probe_of_the_web_tells_alive_from_ready(web: Deployment) -> None:
     assert probe(web, "web").returncode == 0
     assert probe(web, "web", "--ready").returncode == 0
     with stalled(web):
@@ -140,30 +142,30 @@ def test_the_probe_of_the_web_tells_alive_from_ready(web: Stand) -> None:
     assert "redis" in away.stderr
 
 
-def test_the_probe_of_the_web_fails_where_none_listens(web: Stand) -> None:
+def test_the_probe_of_the_web_fails_where_none_listens(web: Deployment) -> None:
     nobody = probe(web, "web", MODELMILL_PORT=str(free_port()))
     assert nobody.returncode == 1
     assert "does not answer" in nobody.stderr
 
 
 def test_the_probe_of_a_worker_looks_for_one_of_its_queue_and_host(tmp_path: Path) -> None:
-    with Stand(tmp_path, node_name="here", worker_ttl_s="2") as stand:
-        assert probe(stand, "worker", "--queue", "bie").returncode == 1
-        stand.workers("actors", bie=1)
-        assert probe(stand, "worker", "--queue", "bie").returncode == 0
+    with Deployment(tmp_path, node_name="here", worker_ttl_s="2") as deployment:
+        assert probe(deployment, "worker", "--queue", "bie").returncode == 1
+        deployment.workers("actors", bie=1)
+        assert probe(deployment, "worker", "--queue", "bie").returncode == 0
         for words, env in ((("--queue", "nef"), {}), (("--queue", "bie"), {"MODELMILL_NODE_NAME": "there"})):
-            missing = probe(stand, "worker", *words, **env)
+            missing = probe(deployment, "worker", *words, **env)
             assert missing.returncode == 1
             assert "sign of life" in missing.stderr
-        os.killpg(stand.processes[0].pid, signal.SIGSTOP)  # it hangs
-        until(lambda: not list(stand.redis.scan_iter("worker:*")))
-        assert probe(stand, "worker", "--queue", "bie").returncode == 1
-        os.killpg(stand.processes[0].pid, signal.SIGCONT)
-        until(lambda: list(stand.redis.scan_iter("worker:*")))
-        assert probe(stand, "worker", "--queue", "bie").returncode == 0
+        os.killpg(deployment.processes[0].pid, signal.SIGSTOP)  # it hangs
+        until(lambda: not list(deployment.redis.scan_iter("worker:*")))
+        assert probe(deployment, "worker", "--queue", "bie").returncode == 1
+        os.killpg(deployment.processes[0].pid, signal.SIGCONT)
+        until(lambda: list(deployment.redis.scan_iter("worker:*")))
+        assert probe(deployment, "worker", "--queue", "bie").returncode == 0
 
 
-def test_a_worker_is_not_called_ill_because_redis_is_away(web: Stand) -> None:
+def test_a_worker_is_not_called_ill_because_redis_is_away(web: Deployment) -> None:
     with stalled(web):
         answer = probe(web, "worker", "--queue", "bie")
     assert answer.returncode == 0

@@ -16,25 +16,25 @@ from app.homes.model import HomesOptions
 from app.homes.retention import Folders
 from app.kit.clock import now
 from app.kit.sql import Database
-from ops.stand import Stand
-from tests.integration.api import keys, png, pngs, small_model, store_of, zipped
-from tests.integration.people import OURS, Person, make_users, person
+from tests.harness.api import keys, png, pngs, small_model, store_of, zipped
+from tests.harness.deployment import Deployment
+from tests.harness.users import OURS, Person, make_users, person
 
 QUOTA = 4 << 20
 
 
 @pytest.fixture(scope="module")
-def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     settings = {"home_quota_bytes": str(QUOTA), "jobs_trash_after_days": "5", "jobs_purge_after_days": "9"}
-    with Stand(tmp_path_factory.mktemp("pages"), accounts="true", **settings) as stand:
-        stand.web()
-        make_users(stand, "alice", "bob")
-        yield stand
+    with Deployment(tmp_path_factory.mktemp("pages"), accounts="true", **settings) as deployment:
+        deployment.web()
+        make_users(deployment, "alice", "bob")
+        yield deployment
 
 
 @pytest.fixture(scope="module")
-def alice_here(stand: Stand) -> Person:
-    return person(stand, "alice")
+def alice_here(deployment: Deployment) -> Person:
+    return person(deployment, "alice")
 
 
 @pytest.fixture
@@ -45,25 +45,25 @@ def web(alice_here: Person) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def home(stand: Stand, web: httpx.Client) -> Path:
+def home(deployment: Deployment, web: httpx.Client) -> Path:
     assert web.get("/ui/data/files").status_code == 200
-    return stand.settings().homes / "users" / "alice"
+    return deployment.settings().homes / "users" / "alice"
 
 
 def text_of(answer: httpx.Response) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", answer.text)).split())
 
 
-def test_the_data_page_says_what_the_settings_say(web: httpx.Client, stand: Stand) -> None:
+def test_the_data_page_says_what_the_settings_say(web: httpx.Client, deployment: Deployment) -> None:
     page = text_of(web.get("/ui/data"))
-    assert f"sftp -P {stand.settings().sftp_port} alice@127.0.0.1" in page
+    assert f"sftp -P {deployment.settings().sftp_port} alice@127.0.0.1" in page
     assert "/private/users/alice" in page and "of 4.0 MiB are used" in page
     assert "goes to the trash 5 days after the job has ended, and is deleted for good 9 days later" in page
 
 
-def test_the_data_page_shows_when_the_folder_of_a_job_goes(web: httpx.Client, stand: Stand) -> None:
-    database = Database(stand.settings().database)
-    folders = Folders(database, HomesOptions(stand.settings().homes))
+def test_the_data_page_shows_when_the_folder_of_a_job_goes(web: httpx.Client, deployment: Deployment) -> None:
+    database = Database(deployment.settings().database)
+    folders = Folders(database, HomesOptions(deployment.settings().homes))
     folders.begun("alice", "job-1", now=now() - timedelta(days=3))
     folders.ended("alice", "job-1", now() - timedelta(days=2))
     folders.begun("bob", "job-of-bob", now=now())
@@ -185,7 +185,7 @@ def test_a_picture_is_shown_small_and_what_is_none_is_told(web: httpx.Client, ho
 
 @pytest.mark.parametrize("kind", ["folder", "zip", "model alone"])
 def test_a_model_goes_with_its_pictures_to_the_form_of_a_new_conversion(
-    web: httpx.Client, home: Path, stand: Stand, kind: str
+    web: httpx.Client, home: Path, deployment: Deployment, kind: str
 ) -> None:
     (home / "models/net.onnx").write_bytes(small_model())
     samples = home / "datasets/samples"
@@ -205,21 +205,21 @@ def test_a_model_goes_with_its_pictures_to_the_form_of_a_new_conversion(
     count = {"folder": 4, "zip": 4, "model alone": 0}[kind]
     assert "net.onnx" in page.text and (f"{count} samples" in text_of(page)) is bool(count)
     given = parse_qs(urlsplit(sent.headers["location"]).query)
-    assert b"".join(store_of(stand).read(given["model_key"][0])) == small_model()
+    assert b"".join(store_of(deployment).read(given["model_key"][0])) == small_model()
     assert (home / "models/net.onnx").read_bytes() == small_model()
 
 
 def test_a_folder_without_samples_and_a_model_of_another_are_refused(
-    web: httpx.Client, home: Path, stand: Stand
+    web: httpx.Client, home: Path, deployment: Deployment
 ) -> None:
     (home / "models/net.onnx").write_bytes(small_model())
     (home / "datasets/empty").mkdir(exist_ok=True)
-    before = keys(stand, "uploads/")
+    before = keys(deployment, "uploads/")
     none = web.post("/ui/jobs/from-data", data={"model": "models/net.onnx", "images": "datasets/empty"})
     assert none.status_code == 422 and "no reference sample" in text_of(none)
     for data in ({"model": "/private/users/bob/models/x.onnx"}, {"model": "models/net.onnx", "images": "/etc"}):
         assert web.post("/ui/jobs/from-data", data=data).status_code == 422
-    assert keys(stand, "uploads/") == before
+    assert keys(deployment, "uploads/") == before
 
 
 def test_the_one_time_password_is_asked_for_shown_once_and_never_stored_by_a_browser(web: httpx.Client) -> None:
@@ -246,8 +246,8 @@ def test_an_own_password_and_keys_are_set_and_what_is_wrong_is_told_beside_them(
     assert "SHA256:" not in web.get("/ui/data").text
 
 
-def test_another_users_files_are_on_no_page(web: httpx.Client, stand: Stand) -> None:
-    with person(stand, "bob").api() as api:
+def test_another_users_files_are_on_no_page(web: httpx.Client, deployment: Deployment) -> None:
+    with person(deployment, "bob").api() as api:
         put = api.http.put("/api/v2/files/content", params={"path": "datasets/bobs-secret"}, content=b"of bob")
         assert put.status_code == 201
     for path in (

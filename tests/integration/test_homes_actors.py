@@ -11,16 +11,16 @@ from app.accounts.model import Role
 from app.accounts_wiring import MIGRATIONS
 from app.kit.sql.migrating import upgrade
 from app.wiring import assemble
-from ops.sftp_stand import SftpStand, has_client, until
-from ops.stand import DRAMATIQ, Stand
+from tests.harness.deployment import DRAMATIQ, Deployment
+from tests.harness.sftp import SftpServer, has_client, until
 
 
 @pytest.mark.slow
 def test_a_new_user_has_a_home_a_moment_later(tmp_path: Path) -> None:
-    with Stand(tmp_path) as stand:
-        parts = assemble(stand.settings())
+    with Deployment(tmp_path) as deployment:
+        parts = assemble(deployment.settings())
         upgrade(parts.database, MIGRATIONS)
-        stand.start([DRAMATIQ, "actors", "--queues", "periodic", "--processes", "1", "--threads", "1"])
+        deployment.start([DRAMATIQ, "actors", "--queues", "periodic", "--processes", "1", "--threads", "1"])
         parts.accounts.users.create("alice", Role.USER, by="test")
         home = tmp_path / "data" / "homes" / "users" / "alice"
         until((home / "datasets").is_dir, "the home is there")
@@ -29,10 +29,10 @@ def test_a_new_user_has_a_home_a_moment_later(tmp_path: Path) -> None:
 
 
 def test_redis_being_away_keeps_nobody_from_making_users(tmp_path: Path) -> None:
-    with Stand(tmp_path) as stand:
-        parts = assemble(stand.settings())
+    with Deployment(tmp_path) as deployment:
+        parts = assemble(deployment.settings())
         upgrade(parts.database, MIGRATIONS)
-        stand.valkey.process.kill()
+        deployment.valkey.process.kill()
         parts.accounts.users.create("alice", Role.USER, by="test")
         assert parts.homes.outbox.state("alice").waiting == 1
         parts.close()
@@ -42,12 +42,12 @@ def test_redis_being_away_keeps_nobody_from_making_users(tmp_path: Path) -> None
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("setpriv") is None or not has_client(), reason="needs setpriv and OpenSSH's client")
 def test_the_door_needs_no_rights_but_those_of_who_owns_the_files(tmp_path: Path) -> None:
-    stand = SftpStand(tmp_path, before=("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"))
+    deployment = SftpServer(tmp_path, before=("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"))
     try:
-        status = Path(f"/proc/{stand.process.pid}/status").read_text()
+        status = Path(f"/proc/{deployment.process.pid}/status").read_text()
         assert "CapEff:\t0000000000000000" in status
-        home = stand.user("alice")
-        stand.batch("alice", f"put {stand.key}.pub datasets/key", "rename datasets/key models/key")
+        home = deployment.user("alice")
+        deployment.batch("alice", f"put {deployment.key}.pub datasets/key", "rename datasets/key models/key")
         assert (home / "models" / "key").is_file()
     finally:
-        stand.close()
+        deployment.close()

@@ -12,30 +12,30 @@ import httpx
 import pytest
 
 from app.accounts.model import Scope
-from ops.stand import Stand
-from tests.integration.api import until
-from tests.integration.people import Person, make_users, person
+from tests.harness.api import until
+from tests.harness.deployment import Deployment
+from tests.harness.users import Person, make_users, person
 
 QUOTA = 3 << 20
 CONTENT, FILES = "/api/v2/files/content", "/api/v2/files"
 
 
 @pytest.fixture(scope="module")
-def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    with Stand(tmp_path_factory.mktemp("homes"), accounts="true", home_quota_bytes=str(QUOTA)) as stand:
-        stand.web()
-        make_users(stand, "alice", "bob")
-        yield stand
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    with Deployment(tmp_path_factory.mktemp("homes"), accounts="true", home_quota_bytes=str(QUOTA)) as deployment:
+        deployment.web()
+        make_users(deployment, "alice", "bob")
+        yield deployment
 
 
 @pytest.fixture(scope="module")
-def bob(stand: Stand) -> Person:
-    return person(stand, "bob")
+def bob(deployment: Deployment) -> Person:
+    return person(deployment, "bob")
 
 
 @pytest.fixture(scope="module")
-def alice_here(stand: Stand) -> Person:
-    return person(stand, "alice")
+def alice_here(deployment: Deployment) -> Person:
+    return person(deployment, "alice")
 
 
 @pytest.fixture
@@ -47,10 +47,10 @@ def web(alice_here: Person, bob: Person) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def root(stand: Stand, web: httpx.Client) -> Path:
+def root(deployment: Deployment, web: httpx.Client) -> Path:
     """Of the storage, with alice's home in it."""
     assert web.get(FILES).status_code == 200
-    return stand.settings().homes
+    return deployment.settings().homes
 
 
 @pytest.fixture
@@ -66,9 +66,9 @@ def names(web: httpx.Client, path: str, **more: str) -> list[str]:
     return [entry["name"] for entry in web.get(FILES, params={"path": path, **more}).json()["entries"]]
 
 
-def test_me_says_where_the_data_is_as_the_settings_do(web: httpx.Client, stand: Stand) -> None:
+def test_me_says_where_the_data_is_as_the_settings_do(web: httpx.Client, deployment: Deployment) -> None:
     me = web.get("/api/v2/me").json()
-    settings = stand.settings()
+    settings = deployment.settings()
     assert me["user_id"] == "alice" and me["data"]["home"] == "/private/users/alice"
     assert me["data"]["folders"]["datasets"] == "/private/users/alice/datasets"
     assert me["data"]["sftp"] == {
@@ -304,8 +304,8 @@ def test_a_one_time_password_is_told_once_and_keys_are_kept_in_one_form(web: htt
     assert web.get("/api/v2/me/ssh-keys").json() == {"keys": [key]}
 
 
-def test_a_token_that_may_only_read_changes_nothing(stand: Stand, home: Path) -> None:
-    with person(stand, "alice", scopes=[Scope.READ]).api() as api:
+def test_a_token_that_may_only_read_changes_nothing(deployment: Deployment, home: Path) -> None:
+    with person(deployment, "alice", scopes=[Scope.READ]).api() as api:
         assert api.http.get(FILES).status_code == 200
         for answer in (put(api.http, "datasets/forbidden"), api.http.post("/api/v2/me/sftp-password")):
             assert answer.status_code == 403

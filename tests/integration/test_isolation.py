@@ -19,12 +19,12 @@ from app.kit.clock import now
 from app.main import create_app
 from app.settings import Settings
 from app.wiring import assemble
-from ops.joint_stand import resource
-from ops.stand import Stand
-from tests.finished_videos import running_video
-from tests.integration.api import has_ended, npz, pngs, small_model
-from tests.integration.people import OURS, Person
-from tests.integration.training import SCRIPT
+from tests.harness.api import has_ended, npz, pngs, small_model
+from tests.harness.deployment import Deployment
+from tests.harness.joint.deployment import resource
+from tests.harness.training.scheduler import SCRIPT
+from tests.harness.users import OURS, Person
+from tests.harness.video.records import running_video
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 UNKNOWN_VIDEO = "GLOBAL_ID_999.SUB_ID_1"
@@ -155,7 +155,7 @@ SENDING = {
 
 
 @pytest.fixture(scope="module")
-def hers(shared: Stand, alice: Person) -> dict[str, str]:
+def hers(shared: Deployment, alice: Person) -> dict[str, str]:
     """What alice has: a finished job, an upload, a token, a training task, a service, a video job."""
     parts = assemble(shared.settings())
     video = running_video(parts.video, "alice", now=now()).uid

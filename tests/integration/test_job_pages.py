@@ -19,8 +19,8 @@ from app.conversion.pages.jobs import MAX_READ, PAGE_JOBS
 from app.conversion.store import CHUNK, Filter, JobStore
 from app.kit.clock import now, to_text
 from app.wiring import Parts
-from ops.stand import Stand
-from tests.integration.api import FINISHED, Api, pngs, small_model
+from tests.harness.api import FINISHED, Api, pngs, small_model
+from tests.harness.deployment import Deployment
 
 OURS = {"Sec-Fetch-Site": "same-origin"}
 HTMX = {"HX-Request": "true"}
@@ -31,18 +31,18 @@ def has_ended(job: dict[str, Any]) -> bool:
 
 
 @pytest.fixture(scope="module")
-def finished(service: Stand) -> dict[str, Any]:
+def finished(service: Deployment) -> dict[str, Any]:
     with Api(service.url) as api:
         return api.wait(api.start(small_model(), pngs(3), name="first <b>light</b>", tags=["alpha"]), has_ended)
 
 
 @pytest.fixture
-def web(service: Stand) -> Iterator[httpx.Client]:
+def web(service: Deployment) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=service.url, timeout=60, trust_env=False, headers={"Accept": "text/html"}) as client:
         yield client
 
 
-def put_job(service: Stand, name: str, *, options: Options | None = None) -> tuple[JobStore, JobRecord]:
+def put_job(service: Deployment, name: str, *, options: Options | None = None) -> tuple[JobStore, JobRecord]:
     """A job that is known but on no queue, so that it stays where the test puts it."""
     store = JobStore(service.redis, record_ttl_s=3600, live_log_bytes=1 << 20)
     moment = now()
@@ -73,7 +73,7 @@ def test_filters_are_a_plain_form(web: httpx.Client, finished: dict[str, Any]) -
     assert wrong.status_code == 422 and "<html" in wrong.text
 
 
-def test_paging_survives_new_jobs(web: httpx.Client, service: Stand) -> None:
+def test_paging_survives_new_jobs(web: httpx.Client, service: Deployment) -> None:
     names = [f"page {index:02d}" for index in range(PAGE_JOBS + 2)]
     for name in names:
         put_job(service, name)
@@ -85,7 +85,9 @@ def test_paging_survives_new_jobs(web: httpx.Client, service: Stand) -> None:
     assert [name for name in names if f">{name}<" in second] == names[:2]
 
 
-def test_the_list_asks_for_its_unfinished_rows_in_one_and_stops_by_itself(web: httpx.Client, service: Stand) -> None:
+def test_the_list_asks_for_its_unfinished_rows_in_one_and_stops_by_itself(
+    web: httpx.Client, service: Deployment
+) -> None:
     store, record = put_job(service, "moving")
     page = web.get("/ui/jobs?q=moving").text
     asked = re.search(r'id="jobs-live" hx-get="([^"]+)" hx-trigger="every 4s"', page)
@@ -99,7 +101,7 @@ def test_the_list_asks_for_its_unfinished_rows_in_one_and_stops_by_itself(web: h
     assert "Cancelled" in ended and "hx-trigger" not in ended
 
 
-def test_several_jobs_are_cancelled_and_deleted_after_a_question(web: httpx.Client, service: Stand) -> None:
+def test_several_jobs_are_cancelled_and_deleted_after_a_question(web: httpx.Client, service: Deployment) -> None:
     ids = [put_job(service, f"bulk {index}")[1].job_id for index in range(2)]
     asked = web.post("/ui/jobs/selected", data={"id": ids, "action": "cancel"}, headers=OURS)
     assert asked.status_code == 200 and "Cancel 2 jobs?" in asked.text
@@ -133,7 +135,9 @@ def test_the_page_of_a_finished_job_offers_everything_and_asks_for_nothing(
     assert "every 4s" not in page and "hx-sse:connect" not in page and "http-equiv" not in page
 
 
-def test_the_page_of_an_active_job_listens_polls_and_without_script_reloads(web: httpx.Client, service: Stand) -> None:
+def test_the_page_of_an_active_job_listens_polls_and_without_script_reloads(
+    web: httpx.Client, service: Deployment
+) -> None:
     store, record = put_job(service, "live")
     store.apply(record.job_id, model.claimed(Stage.ONNX, worker="w/onnx/0"))
     store.log_append(record.job_id, "onnx", b"one\ntwo <three>\n")
@@ -151,7 +155,7 @@ def test_the_page_of_an_active_job_listens_polls_and_without_script_reloads(web:
     assert "Cancelled in stage ONNX" in ended.text
 
 
-def test_a_queue_that_nobody_works_on_is_said_in_words(web: httpx.Client, service: Stand) -> None:
+def test_a_queue_that_nobody_works_on_is_said_in_words(web: httpx.Client, service: Deployment) -> None:
     kneron = Options(toolchain=ToolchainName.KNERON, platform=Chip.KL720)
     _, record = put_job(service, "stuck", options=kneron)
     page = web.get(f"/ui/jobs/{record.job_id}").text
@@ -161,7 +165,7 @@ def test_a_queue_that_nobody_works_on_is_said_in_words(web: httpx.Client, servic
     assert "Nobody works" not in page and "1 worker serves this queue" in page
 
 
-def test_a_failure_says_what_where_why_and_what_to_try(web: httpx.Client, service: Stand) -> None:
+def test_a_failure_says_what_where_why_and_what_to_try(web: httpx.Client, service: Deployment) -> None:
     store, record = put_job(service, "breaks")
     store.apply(record.job_id, model.claimed(Stage.ONNX, worker="w/onnx/0"))
     error = JobError(
@@ -177,7 +181,7 @@ def test_a_failure_says_what_where_why_and_what_to_try(web: httpx.Client, servic
     assert page.count("btn-primary") - page.count("btn-primary btn-danger") == 1
 
 
-def test_a_job_is_cancelled_and_deleted_without_script(web: httpx.Client, service: Stand) -> None:
+def test_a_job_is_cancelled_and_deleted_without_script(web: httpx.Client, service: Deployment) -> None:
     _, record = put_job(service, "short")
     path = f"/ui/jobs/{record.job_id}"
     assert web.post(f"{path}/cancel").status_code == 403
@@ -198,7 +202,7 @@ def test_all_files_come_as_one_zip(web: httpx.Client, finished: dict[str, Any]) 
     assert sizes == {name: artifact["size_bytes"] for name, artifact in finished["artifacts"].items()}
 
 
-def test_after_a_reset_the_page_says_so_and_one_click_submits_again(web: httpx.Client, service: Stand) -> None:
+def test_after_a_reset_the_page_says_so_and_one_click_submits_again(web: httpx.Client, service: Deployment) -> None:
     with Api(service.url) as api:
         job_id = api.convert(small_model(), pngs(3), name="survivor", tags=["kept"])["job_id"]
         service.redis.delete(f"job:{job_id}")

@@ -22,8 +22,7 @@ import pytest
 
 from app.conversion.toolchains.host.runtime import HostModel
 from app.kit.objects.signing import signed_url
-from ops.stand import Stand
-from tests.integration.api import (
+from tests.harness.api import (
     Api,
     events,
     has_ended,
@@ -38,6 +37,7 @@ from tests.integration.api import (
     vector_model,
     zipped,
 )
+from tests.harness.deployment import Deployment
 
 ARTIFACTS = {
     "model.onnx", "quant.zip", "out.onnx", "out.bie", "out.nef", "onnx.json", "bie.json", "nef.json", "onnx.log",
@@ -47,7 +47,7 @@ NOBODY = "11111111-2222-4333-8444-555555555555"
 
 
 @pytest.fixture(scope="module")
-def finished(service: Stand) -> dict[str, Any]:
+def finished(service: Deployment) -> dict[str, Any]:
     """A completed job that no test changes."""
     with Api(service.url) as api:
         return api.convert(small_model(), pngs(4), name="Finished", tags=["kept"])
@@ -63,14 +63,14 @@ def paused(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 @pytest.fixture
-def no_onnx_worker(service: Stand) -> Iterator[None]:
+def no_onnx_worker(service: Deployment) -> Iterator[None]:
     """What is submitted stays queued."""
     with paused(service.processes[0]):
         yield
 
 
 @pytest.fixture
-def running(service: Stand, api: Api) -> Iterator[str]:
+def running(service: Deployment, api: Api) -> Iterator[str]:
     """A job whose BIE stage has begun and would take minutes."""
     job_id = api.start(slow_model(), pngs(300, side=32))
     until(lambda: api.job(job_id), lambda job: job["stages"]["bie"]["state"] == "RUNNING" or has_ended(job))
@@ -125,7 +125,7 @@ def test_what_is_uploaded_becomes_a_nef_that_runs(
     assert np.isfinite(outputs["y"]).all()
 
 
-def test_an_upload_tells_the_keys_sizes_and_digests_of_what_was_kept(api: Api, service: Stand) -> None:
+def test_an_upload_tells_the_keys_sizes_and_digests_of_what_was_kept(api: Api, service: Deployment) -> None:
     model, images = small_model(), zipped(pngs(2))
     stored = api.upload(model, [("pictures.zip", images)])
     assert stored["model_key"] == f"uploads/{stored['upload_id']}/model.onnx"
@@ -185,7 +185,9 @@ def test_a_finished_job_has_every_required_field(api: Api, finished: dict[str, A
         assert stage["worker"]
 
 
-def test_the_objects_of_a_job_lie_where_the_requirement_puts_them(service: Stand, finished: dict[str, Any]) -> None:
+def test_the_objects_of_a_job_lie_where_the_requirement_puts_them(
+    service: Deployment, finished: dict[str, Any]
+) -> None:
     prefix = f"jobs/{finished['job_id']}/"
     required = {
         "input/model.onnx", "input/quant.zip", "output/result.bie", "output/result.nef", "logs/onnx.log",
@@ -239,7 +241,7 @@ def test_the_first_frame_is_the_state_as_it_is_and_the_last_the_end(api: Api, no
     assert rest[-1][1]["error"]["reason"] == "CANCELLED"
 
 
-def test_two_clients_can_watch_the_same_job_to_its_end(service: Stand, api: Api) -> None:
+def test_two_clients_can_watch_the_same_job_to_its_end(service: Deployment, api: Api) -> None:
     with paused(service.processes[0]):
         job_id = api.start(small_model(), pngs(3))
         seen: list[list[tuple[str, dict[str, Any]]]] = [[], []]
@@ -268,7 +270,7 @@ def test_two_clients_can_watch_the_same_job_to_its_end(service: Stand, api: Api)
         assert places == sorted(places)
 
 
-def test_a_stream_whose_job_is_forgotten_says_so_and_ends(service: Stand, api: Api, no_onnx_worker: None) -> None:
+def test_a_stream_whose_job_is_forgotten_says_so_and_ends(service: Deployment, api: Api, no_onnx_worker: None) -> None:
     job_id = api.start(small_model(), pngs(2))
     with api.http.stream("GET", f"/jobs/{job_id}/events") as answer:
         frames = events(answer.iter_lines())
@@ -350,7 +352,7 @@ def test_a_queued_job_can_be_cancelled_once(api: Api, no_onnx_worker: None) -> N
     api.http.post(f"/jobs/{first}/cancel")
 
 
-def toolchain_groups(service: Stand, job_id: str) -> set[int]:
+def toolchain_groups(service: Deployment, job_id: str) -> set[int]:
     """Process groups at work in the job's folder."""
     folder, found = service.settings().work / job_id, set()
     for entry in Path("/proc").glob("[0-9]*"):
@@ -369,7 +371,9 @@ def is_alive(group: int) -> bool:
 
 
 @pytest.mark.slow
-def test_cancelling_a_running_job_ends_its_toolchain_and_not_its_worker(service: Stand, api: Api, running: str) -> None:
+def test_cancelling_a_running_job_ends_its_toolchain_and_not_its_worker(
+    service: Deployment, api: Api, running: str
+) -> None:
     groups = until(lambda: toolchain_groups(service, running))
     answer = api.http.post(f"/jobs/{running}/cancel")
     assert answer.status_code == 200
@@ -397,7 +401,7 @@ def test_a_log_can_be_followed_while_its_stage_runs(api: Api, running: str) -> N
     assert ended.content.startswith(live.content)
 
 
-def test_an_active_job_cannot_be_deleted_and_a_finished_one_leaves_nothing(service: Stand, api: Api) -> None:
+def test_an_active_job_cannot_be_deleted_and_a_finished_one_leaves_nothing(service: Deployment, api: Api) -> None:
     with paused(service.processes[0]):
         job_id = api.start(small_model(), pngs(2))
         assert assert_error(api.http.delete(f"/jobs/{job_id}"), 409, "JOB_ACTIVE")["hint"]
@@ -552,17 +556,17 @@ def test_a_link_that_was_tampered_with_is_refused(api: Api, finished: dict[str, 
     assert_error(httpx.put(url, content=b"mine now"), 403, "BAD_SIGNATURE")
 
 
-def link_of_yesterday(service: Stand, method: str, key: str) -> str:
+def link_of_yesterday(service: Deployment, method: str, key: str) -> str:
     expires = int(time.time()) - 86400
     return signed_url(service.url, service.env["MODELMILL_SECRET_KEY"], method, key, expires)
 
 
-def test_a_link_expires(service: Stand, finished: dict[str, Any]) -> None:
+def test_a_link_expires(service: Deployment, finished: dict[str, Any]) -> None:
     url = link_of_yesterday(service, "GET", finished["artifacts"]["out.nef"]["key"])
     assert assert_error(httpx.get(url), 403, "URL_EXPIRED")["hint"]
 
 
-def test_a_link_to_what_was_deleted_is_not_found(service: Stand) -> None:
+def test_a_link_to_what_was_deleted_is_not_found(service: Deployment) -> None:
     url = signed_url(
         service.url, service.env["MODELMILL_SECRET_KEY"], "GET", "jobs/nothing", int(time.time()) + 60
     )  # fmt: skip
@@ -590,7 +594,7 @@ def test_only_the_links_that_are_wanted_are_made(api: Api) -> None:
     assert links["model"]["key"] == f"uploads/{links['upload_id']}/model.onnx"
 
 
-def test_a_put_with_a_wrong_method_key_or_time_is_refused_and_keeps_nothing(service: Stand, api: Api) -> None:
+def test_a_put_with_a_wrong_method_key_or_time_is_refused_and_keeps_nothing(service: Deployment, api: Api) -> None:
     links = api.http.post("/uploads/presign", json={}).json()
     url, prefix = links["model"]["url"], f"uploads/{links['upload_id']}/"
     before = keys(service, "")

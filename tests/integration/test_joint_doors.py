@@ -17,9 +17,9 @@ from app.joint_inference.service.controller import HEARTBEAT_S
 from app.kit.clock import from_text, now
 from app.settings import Settings
 from app.wiring import Parts
-from tests.integration.joint_scenes import Scene, helmet
-from tests.integration.kubernetes import SAMPLE, path
-from tests.integration.people import OURS, Within, within
+from tests.harness.joint.nodes import Scene, helmet
+from tests.harness.kubernetes import SAMPLE, path
+from tests.harness.users import OURS, Within, within
 
 REQUIRED = """\
 apiVersion: neptune.io/v1alpha1

@@ -29,9 +29,9 @@ from app.joint_inference.service.task_info import read_status
 from app.kit.command import Exit
 from app.settings import Settings
 from app.wiring import Parts
-from tests.integration.joint_scenes import USER, Scene, helmet
-from tests.integration.kubernetes import SAMPLE
-from tests.integration.people import Within, within
+from tests.harness.joint.nodes import USER, Scene, helmet
+from tests.harness.kubernetes import SAMPLE
+from tests.harness.users import Within, within
 
 pytestmark = pytest.mark.asyncio
 RESOURCE = f"neptune.io/v1alpha1/{PLURAL}"

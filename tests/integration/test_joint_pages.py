@@ -32,13 +32,14 @@ from app.settings import Settings
 from app.vision.encoding import encode
 from app.vision.model import Box, Prediction
 from app.wiring import Parts
-from ops.stand import DRAMATIQ, Stand
-from tests.integration.api import until
-from tests.integration.people import OURS, Within, within
-from tests.integration.task_pages.reading import polled, text_of
+from tests.harness.api import until
+from tests.harness.deployment import DRAMATIQ, Deployment
+from tests.harness.paths import SAMPLES
+from tests.harness.training.page_text import polled, text_of
+from tests.harness.users import OURS, Within, within
 
 USER = "local"
-SAMPLE = Path(__file__).parents[2] / "ops/samples/helmet/service.yaml"
+SAMPLE = SAMPLES / "helmet" / "service.yaml"
 FORM = {
     "mode": "form", "action": "submit", "name": "faces", "namespace": "default", "edge_node": "edge0",
     "edge_model": "small", "cloud_node": "cloud0", "cloud_model": "big", "algorithm": "IBT", "IBT.threshold_img": "0.9",
@@ -718,10 +719,10 @@ def test_anothers_service_and_calibration_do_not_exist(browser: Browser, desk: C
 @pytest.mark.slow
 def test_calibrations_that_are_begun_at_once_are_all_done(tmp_path: Path, shared_data: Path) -> None:
     """By an actor with several threads, one after the other: the rest wait in the queue again."""
-    with Stand(tmp_path, secret_key="bench") as stand:
-        stand.web()
-        stand.start([DRAMATIQ, "actors", "--queues", "joint_calibration", "--processes", "1", "--threads", "3"])
-        with httpx.Client(base_url=stand.url, headers=OURS, timeout=60, trust_env=False) as client:
+    with Deployment(tmp_path, secret_key="bench") as deployment:
+        deployment.web()
+        deployment.start([DRAMATIQ, "actors", "--queues", "joint_calibration", "--processes", "1", "--threads", "3"])
+        with httpx.Client(base_url=deployment.url, headers=OURS, timeout=60, trust_env=False) as client:
             for name, file in (("small", "digits_small"), ("big", "digits_big")):
                 sent = {"model": (f"{name}.onnx", (shared_data / f"models/{file}.onnx").read_bytes())}
                 assert client.post("/api/v2/models", data={"name": name}, files=sent).status_code < 300, name

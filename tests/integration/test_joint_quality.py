@@ -14,10 +14,10 @@ import pytest
 from app.joint_inference.hard_examples import make
 from app.vision.model import Prediction
 from app.vision.predictor import open_predictor
-from ops.benchmarks.joint_sets import SHARED, Case, Side, digits, mixed
-from ops.stand import REPOSITORY
+from tests.harness.joint.data_sets import Case, Side, digits, mixed
+from tests.harness.paths import REPOSITORY, SHARED_DATA
 
-pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason=f"real models and pictures are needed: {SHARED}")
+pytestmark = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason=f"real models and pictures are needed: {SHARED_DATA}")
 MARGIN = 0.02
 """More than so much better than chance at the same share."""
 

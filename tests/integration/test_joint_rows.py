@@ -24,12 +24,13 @@ import yaml
 
 from app.conversion.options import Chip, Options, ToolchainName
 from app.wiring import assemble
-from ops.joint_stand import JointStand, current, metrics, resource, worker
-from ops.stand import DRAMATIQ, REPOSITORY
-from tests.finished_jobs import finished_job
-from tests.integration.api import Api
-from tests.integration.kubernetes import SAMPLE, changes, path
-from tests.integration.task_pages.reading import text_of
+from tests.harness.api import Api
+from tests.harness.conversion_jobs import finished_job
+from tests.harness.deployment import DRAMATIQ
+from tests.harness.joint.deployment import JointDeployment, current, metrics, resource, worker
+from tests.harness.kubernetes import SAMPLE, changes, path
+from tests.harness.paths import REPOSITORY
+from tests.harness.training.page_text import text_of
 
 pytestmark = pytest.mark.slow
 EDGE, CLOUD, NPU = "edge0", "solar-corona-cloud", "npu0"
@@ -113,14 +114,14 @@ def vendors_runtime(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def stand(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Iterator[JointStand]:
-    found = JointStand(tmp_path_factory.mktemp("rows"))
-    environment, folder = found.stand.env, found.stand.folder
+def deployment(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Iterator[JointDeployment]:
+    found = JointDeployment(tmp_path_factory.mktemp("rows"))
+    environment, folder = found.deployment.env, found.deployment.folder
     try:
         environment["PYTHONPATH"] = f"{REPOSITORY}:{installed(folder / 'site')}"
         found.start()
         queues = ["--queues", "onnx", "bie", "nef", "done", "--processes", "1", "--threads", "1"]
-        found.stand.start([DRAMATIQ, "actors", *queues])
+        found.deployment.start([DRAMATIQ, "actors", *queues])
         code = folder / "scripts" / "code"
         code.mkdir(parents=True)
         (code / "edge_inference.py").write_text(EDGE_SCRIPT.format(said=folder / "said.json"))
@@ -143,33 +144,33 @@ def service(name: str, **fields: Any) -> Any:
     return resource(name, **{**usual, **fields})
 
 
-def predict(stand: JointStand, name: str, data: bytes) -> httpx.Response:
-    url = f"http://{worker(stand.service(name), 'edge')['address']}/{name}/predict"
+def predict(deployment: JointDeployment, name: str, data: bytes) -> httpx.Response:
+    url = f"http://{worker(deployment.service(name), 'edge')['address']}/{name}/predict"
     return httpx.post(url, files={"picture": ("d.png", data, "image/png")})
 
 
-def ask(stand: JointStand, name: str, pictures: list[bytes]) -> list[dict[str, Any]]:
-    answers = [predict(stand, name, picture) for picture in pictures]
+def ask(deployment: JointDeployment, name: str, pictures: list[bytes]) -> list[dict[str, Any]]:
+    answers = [predict(deployment, name, picture) for picture in pictures]
     assert {answer.status_code for answer in answers} == {200}, answers[0].text
     return [answer.json() for answer in answers]
 
 
-def remove(stand: JointStand, *names: str) -> None:
+def remove(deployment: JointDeployment, *names: str) -> None:
     for name in names:
-        stand.delete(name)
+        deployment.delete(name)
     for name in names:
-        stand.until(lambda name=name: stand.is_gone(name))
+        deployment.until(lambda name=name: deployment.is_gone(name))
 
 
-def page(stand: JointStand, name: str) -> httpx.Response:
-    answer = stand.http.get(f"/ui/services/default/{name}/live")
+def page(deployment: JointDeployment, name: str) -> httpx.Response:
+    answer = deployment.http.get(f"/ui/services/default/{name}/live")
     assert answer.status_code == 200
     return answer
 
 
-def rows(stand: JointStand, node: str, table: str) -> list[tuple[Any, ...]]:
+def rows(deployment: JointDeployment, node: str, table: str) -> list[tuple[Any, ...]]:
     """Of an agent's own file."""
-    (file,) = stand.agents[node].folder.rglob("*.db")
+    (file,) = deployment.agents[node].folder.rglob("*.db")
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as on:
         return on.execute(f"SELECT * FROM {table}").fetchall()
 
@@ -181,20 +182,20 @@ def is_free(address: str) -> bool:
 
 
 # --- the sample -------------------------------------------------------------------------------------------
-def test_the_requirements_sample_runs_its_two_scripts_unchanged(stand: JointStand) -> None:
+def test_the_requirements_sample_runs_its_two_scripts_unchanged(deployment: JointDeployment) -> None:
     name, sample = "helmet-detection-demo", yaml.safe_load(SAMPLE.read_text())
-    stand.apply(sample)
-    found = stand.reaches(name, "Running")
+    deployment.apply(sample)
+    found = deployment.reaches(name, "Running")
     assert found["resource"]["spec"] == sample["spec"]
-    said = json.loads(stand.until(lambda: _read(stand.stand.folder / "said.json")))
+    said = json.loads(deployment.until(lambda: _read(deployment.deployment.folder / "said.json")))
     environment = said["environment"]
     assert (environment["NMS_THRESHOLD"], environment["HEM_NAME"]) == ("0.6", "IBT")
     big = f"{environment['BIG_MODEL_IP']}:{environment['BIG_MODEL_PORT']}"
     assert big == worker(found, "cloud")["address"]
     assert np.argmax(said["outcome"]["final"]["probabilities"]) == 4, "the big model's answer"
-    counted = stand.when(name, lambda found: metrics(found).get("uploadNumber") == "1")
+    counted = deployment.when(name, lambda found: metrics(found).get("uploadNumber") == "1")
     assert counted["resource"]["status"]["active"] == 2
-    remove(stand, name)
+    remove(deployment, name)
 
 
 def _read(file: Path) -> str:
@@ -203,14 +204,14 @@ def _read(file: Path) -> str:
 
 # --- a life -----------------------------------------------------------------------------------------------
 @contextmanager
-def watched(stand: JointStand, name: str) -> Iterator[list[dict[str, Any]]]:
+def watched(deployment: JointDeployment, name: str) -> Iterator[list[dict[str, Any]]]:
     """Each status that a watcher is told of until the service is to go. The block ends it."""
     seen: list[dict[str, Any]] = []
     ready = threading.Event()
 
     def look() -> None:
         with (
-            httpx.Client(base_url=stand.stand.url, timeout=120, trust_env=False) as http,
+            httpx.Client(base_url=deployment.deployment.url, timeout=120, trust_env=False) as http,
             changes(http, path(), fieldSelector=f"metadata.name={name}") as lines,
         ):
             ready.set()
@@ -229,20 +230,20 @@ def watched(stand: JointStand, name: str) -> Iterator[list[dict[str, Any]]]:
 
 
 def test_it_is_pending_until_both_serve_then_running_and_leaves_nothing_when_it_goes(
-    stand: JointStand, digits: list[bytes]
+    deployment: JointDeployment, digits: list[bytes]
 ) -> None:
-    with watched(stand, "life") as seen:
-        stand.apply(service("life"))
-        found = stand.reaches("life", "Running")
+    with watched(deployment, "life") as seen:
+        deployment.apply(service("life"))
+        found = deployment.reaches("life", "Running")
         addresses = [worker(found, role)["address"] for role in ("edge", "cloud")]
         assert not any(map(is_free, addresses))
-        ask(stand, "life", digits[:5])
-        stand.when("life", lambda found: metrics(found).get("inferenceNumber") == "5")
+        ask(deployment, "life", digits[:5])
+        deployment.when("life", lambda found: metrics(found).get("inferenceNumber") == "5")
         uid = found["resource"]["metadata"]["uid"]
-        remove(stand, "life")
-    stand.until(lambda: all(map(is_free, addresses)))
+        remove(deployment, "life")
+    deployment.until(lambda: all(map(is_free, addresses)))
     kept = [(node, table) for node in (EDGE, CLOUD) for table in ("orders", "workers")]
-    stand.until(lambda: [place for place in kept if uid in str(rows(stand, *place))], lambda left: not left)
+    deployment.until(lambda: [place for place in kept if uid in str(rows(deployment, *place))], lambda left: not left)
     alive = [status for status in seen if status.get("conditions")]
     states = [(status["conditions"][-1]["type"], status.get("active", 0)) for status in alive]
     running = states.index(("Running", 2))
@@ -258,20 +259,20 @@ def test_it_is_pending_until_both_serve_then_running_and_leaves_nothing_when_it_
 
 
 def test_the_page_tells_what_the_worker_itself_counted_with_both_answers_side_by_side(
-    stand: JointStand, digits: list[bytes]
+    deployment: JointDeployment, digits: list[bytes]
 ) -> None:
-    stand.apply(service("shown"))
-    stand.reaches("shown", "Running")
-    answers = ask(stand, "shown", digits[:12])
+    deployment.apply(service("shown"))
+    deployment.reaches("shown", "Running")
+    answers = ask(deployment, "shown", digits[:12])
     hard = [answer for answer in answers if answer["is_hard"]]
     assert 0 < len(hard) < 12
-    found = stand.when("shown", lambda found: metrics(found).get("inferenceNumber") == "12")
+    found = deployment.when("shown", lambda found: metrics(found).get("inferenceNumber") == "12")
     assert metrics(found)["hardExampleNumber"] == metrics(found)["uploadNumber"] == str(len(hard))
-    listed = stand.until(
-        lambda: stand.http.get("/api/v2/services/default/shown/samples").json()["samples"],
+    listed = deployment.until(
+        lambda: deployment.http.get("/api/v2/services/default/shown/samples").json()["samples"],
         lambda samples: len(samples) == len(hard),
     )
-    live = page(stand, "shown")
+    live = page(deployment, "shown")
     said = text_of(live)
     for what in (
         "Pictures 12", f"By the edge {12 - len(hard)}", f"By the cloud {len(hard)}", "By the edge as fallback 0",
@@ -285,45 +286,45 @@ def test_the_page_tells_what_the_worker_itself_counted_with_both_answers_side_by
         pictures = re.findall(r'<img src="([^"]+)"', card)
         assert pictures == [f"/ui/services/default/shown/samples/{name}"] * 2
         assert card.count("tag-final") == 1
-    answer = stand.http.get(f"/ui/services/default/shown/samples/{cards[0][0]}")
+    answer = deployment.http.get(f"/ui/services/default/shown/samples/{cards[0][0]}")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
-    remove(stand, "shown")
+    remove(deployment, "shown")
 
 
 def test_hard_samples_of_the_time_without_a_web_come_afterwards_and_in_order(
-    stand: JointStand, digits: list[bytes]
+    deployment: JointDeployment, digits: list[bytes]
 ) -> None:
-    stand.apply(service("away", algorithm="CloudOnly"))
-    url = f"http://{worker(stand.reaches('away', 'Serving'), 'edge')['address']}/away/predict"
-    stand.kill_web()
+    deployment.apply(service("away", algorithm="CloudOnly"))
+    url = f"http://{worker(deployment.reaches('away', 'Serving'), 'edge')['address']}/away/predict"
+    deployment.kill_web()
     for number in range(4):
         answer = httpx.post(url, files={"picture": ("d.png", digits[number], "image/png")}, data={"id": f"n{number}"})
         assert answer.json()["source"] == "cloud"
-        stand.until(lambda number=number: kept_samples(stand) == number + 1)
-    stand.web()
-    listed = stand.until(
-        lambda: stand.http.get("/api/v2/services/default/away/samples").json()["samples"],
+        deployment.until(lambda number=number: kept_samples(deployment) == number + 1)
+    deployment.web()
+    listed = deployment.until(
+        lambda: deployment.http.get("/api/v2/services/default/away/samples").json()["samples"],
         lambda samples: len(samples) == 4,
     )
     assert [sample["id"] for sample in listed] == ["n3", "n2", "n1", "n0"], "newest first"
-    found = stand.when("away", lambda found: metrics(found).get("inferenceNumber") == "4")
+    found = deployment.when("away", lambda found: metrics(found).get("inferenceNumber") == "4")
     assert metrics(found)["hardExampleNumber"] == "4"
-    remove(stand, "away")
+    remove(deployment, "away")
 
 
-def kept_samples(stand: JointStand) -> int:
+def kept_samples(deployment: JointDeployment) -> int:
     """How many the agent has not yet handed in."""
-    return sum("/samples" in str(row) for row in rows(stand, EDGE, "outbox"))
+    return sum("/samples" in str(row) for row in rows(deployment, EDGE, "outbox"))
 
 
 # --- what a node is told by hand --------------------------------------------------------------------------
-def test_an_order_by_hand_is_one_row_that_changes_and_goes(stand: JointStand) -> None:
+def test_an_order_by_hand_is_one_row_that_changes_and_goes(deployment: JointDeployment) -> None:
     by_hand = service("by-hand")
     by_hand["metadata"]["uid"] = "by-hand-1"
-    place = f"{stand.agents[EDGE].url}/default/neptune/downstream/jointinferenceservices/by-hand"
+    place = f"{deployment.agents[EDGE].url}/default/neptune/downstream/jointinferenceservices/by-hand"
 
     def mine() -> list[str]:
-        return [str(row) for row in rows(stand, EDGE, "orders") if "by-hand-1" in str(row)]
+        return [str(row) for row in rows(deployment, EDGE, "orders") if "by-hand-1" in str(row)]
 
     for _ in range(2):
         assert httpx.post(f"{place}/insert", json=by_hand).json() == {"Status": 200, "Message": "OK"}
@@ -339,106 +340,108 @@ def test_an_order_by_hand_is_one_row_that_changes_and_goes(stand: JointStand) ->
         assert httpx.post(f"{place}/{operation}", json=elsewhere).status_code == 400
     assert len(mine()) == 1
     assert httpx.post(f"{place}/delete", json=changed).status_code == 200
-    stand.until(lambda: not mine())
+    deployment.until(lambda: not mine())
 
 
 # --- bad input and faults ---------------------------------------------------------------------------------
 def test_a_big_model_that_answers_garbage_leaves_every_answer_to_the_edge(
-    stand: JointStand, digits: list[bytes]
+    deployment: JointDeployment, digits: list[bytes]
 ) -> None:
     garbage = service("garbage", algorithm="CloudOnly")
     script = {"scriptDir": "/code", "scriptBootFile": "cloud_inference.py"}
     garbage["spec"]["cloudWorker"]["workerSpec"] |= script
-    stand.apply(garbage)
-    stand.reaches("garbage", "Serving")
-    answers = ask(stand, "garbage", digits[:6])
+    deployment.apply(garbage)
+    deployment.reaches("garbage", "Serving")
+    answers = ask(deployment, "garbage", digits[:6])
     assert {answer["source"] for answer in answers} == {"edge_fallback"}
     assert all(answer["final"] == answer["edge"] and answer["cloud"] is None for answer in answers)
-    found = stand.reaches("garbage", "Degraded")
+    found = deployment.reaches("garbage", "Degraded")
     assert current(found)[0] == "Running"
-    counted = metrics(stand.when("garbage", lambda found: metrics(found).get("fallbackNumber") == "6"))
+    counted = metrics(deployment.when("garbage", lambda found: metrics(found).get("fallbackNumber") == "6"))
     assert (counted["uploadNumber"], counted["uploadFailedNumber"], counted["uploadCloudRatio"]) == ("0", "3", "0")
-    said = text_of(page(stand, "garbage"))
+    said = text_of(page(deployment, "garbage"))
     assert "By the edge as fallback 6" in said
     assert "paused after errors" in said
-    remove(stand, "garbage")
+    remove(deployment, "garbage")
 
 
 def test_damaged_pictures_are_refused_and_damaged_frames_left_out_and_counted(
-    stand: JointStand, digits: list[bytes]
+    deployment: JointDeployment, digits: list[bytes]
 ) -> None:
-    frames = stand.stand.folder / "frames"
+    frames = deployment.deployment.folder / "frames"
     frames.mkdir()
     for number, picture in enumerate(digits[:6]):
         (frames / f"{number}.png").write_bytes(picture[:60] if number == 3 else picture)
-    stand.apply(service("frames", parameters={"source": str(frames)}))
-    found = stand.when("frames", lambda found: metrics(found).get("inferenceNumber") == "5")
-    assert "Damaged frames 1" in stand.until(lambda: text_of(page(stand, "frames")), lambda said: "Damaged" in said)
+    deployment.apply(service("frames", parameters={"source": str(frames)}))
+    found = deployment.when("frames", lambda found: metrics(found).get("inferenceNumber") == "5")
+    assert "Damaged frames 1" in deployment.until(
+        lambda: text_of(page(deployment, "frames")), lambda said: "Damaged" in said
+    )
     for data in (b"", b"no picture", digits[0][:60], digits[0][:-30]):
-        assert predict(stand, "frames", data).status_code == 400
-    assert predict(stand, "frames", digits[0]).status_code == 200
-    after = stand.when("frames", lambda found: metrics(found).get("inferenceNumber") == "6")
+        assert predict(deployment, "frames", data).status_code == 400
+    assert predict(deployment, "frames", digits[0]).status_code == 200
+    after = deployment.when("frames", lambda found: metrics(found).get("inferenceNumber") == "6")
     assert worker(after, "edge")["pid"] == worker(found, "edge")["pid"]
-    remove(stand, "frames")
+    remove(deployment, "frames")
 
 
 @pytest.mark.parametrize("script", ["/etc/passwd", "/code/../../secret.py"])
-def test_a_script_outside_of_what_was_opened_is_refused_and_told(stand: JointStand, script: str) -> None:
-    (stand.stand.folder / "secret.py").write_text("import time\ntime.sleep(600)\n")
-    stand.apply(service("outside", script=script))
-    failed = stand.reaches("outside", "WorkerFailed")
+def test_a_script_outside_of_what_was_opened_is_refused_and_told(deployment: JointDeployment, script: str) -> None:
+    (deployment.deployment.folder / "secret.py").write_text("import time\ntime.sleep(600)\n")
+    deployment.apply(service("outside", script=script))
+    failed = deployment.reaches("outside", "WorkerFailed")
     assert "outside of the folders for scripts" in current(failed)[2]
     assert worker(failed, "edge")["reason"] == "ScriptRefused"
     assert not worker(failed, "edge")["pid"]
-    remove(stand, "outside")
+    remove(deployment, "outside")
 
 
 # --- what decides -----------------------------------------------------------------------------------------
-def test_an_algorithm_of_ones_own_decides_in_the_worker(stand: JointStand, digits: list[bytes]) -> None:
-    stand.apply(service("own", algorithm="Wanted", parameters={"digit": "5"}))
-    stand.reaches("own", "Serving")
-    answers = ask(stand, "own", digits[:40])
+def test_an_algorithm_of_ones_own_decides_in_the_worker(deployment: JointDeployment, digits: list[bytes]) -> None:
+    deployment.apply(service("own", algorithm="Wanted", parameters={"digit": "5"}))
+    deployment.reaches("own", "Serving")
+    answers = ask(deployment, "own", digits[:40])
     hard = [answer for answer in answers if answer["is_hard"]]
     fives = [answer for answer in answers if np.argmax(answer["edge"]["probabilities"]) == 5]
     assert hard == fives
     assert 0 < len(hard) < 40
     assert {answer["why"] for answer in hard} == {"it is wanted: 5"}
-    remove(stand, "own")
-    stand.apply(service("own", algorithm="Wanted", parameters={"digit": "five"}))
-    assert "five" in current(stand.reaches("own", "BadParameters"))[2]
-    remove(stand, "own")
+    remove(deployment, "own")
+    deployment.apply(service("own", algorithm="Wanted", parameters={"digit": "five"}))
+    assert "five" in current(deployment.reaches("own", "BadParameters"))[2]
+    remove(deployment, "own")
 
 
-def test_no_more_goes_up_than_the_budget_allows(stand: JointStand, digits: list[bytes]) -> None:
-    frames = stand.stand.folder / "budget"
+def test_no_more_goes_up_than_the_budget_allows(deployment: JointDeployment, digits: list[bytes]) -> None:
+    frames = deployment.deployment.folder / "budget"
     frames.mkdir()
     for number, picture in enumerate(digits[:100]):
         (frames / f"{number:03}.png").write_bytes(picture)
     parameters = {"source": str(frames), "max_upload_ratio": "0.2", "deadline_ms": "60000", "queue_size": "200"}
-    stand.apply(service("budget", algorithm="CloudOnly", parameters=parameters))
+    deployment.apply(service("budget", algorithm="CloudOnly", parameters=parameters))
 
     def is_over(found: Any) -> bool:
         known = metrics(found)
         ended = ("uploadNumber", "keptNumber", "fallbackNumber")
         return known.get("inferenceNumber") == "100" == str(sum(int(known[name]) for name in ended))
 
-    counted = metrics(stand.when("budget", is_over))
+    counted = metrics(deployment.when("budget", is_over))
     assert counted["hardExampleNumber"] == "100"
     assert 0 < int(counted["uploadNumber"]) <= 20
     assert int(counted["keptNumber"]) >= 80
-    assert f"Hard, but kept {counted['keptNumber']}" in text_of(page(stand, "budget"))
-    remove(stand, "budget")
+    assert f"Hard, but kept {counted['keptNumber']}" in text_of(page(deployment, "budget"))
+    remove(deployment, "budget")
 
 
 # --- models of this product at the edge -------------------------------------------------------------------
-def kneron_job(stand: JointStand, name: str, onnx: bytes) -> None:
+def kneron_job(deployment: JointDeployment, name: str, onnx: bytes) -> None:
     """A job as it is after the vendor's toolchain: the NEF is one that the stand-in of the vendor's runtime reads."""
     facts = {"chip": "KL720", "layout": "16W1C8B", "radix": 7, "scale": 1.0}
     nef = io.BytesIO()
     with zipfile.ZipFile(nef, "w") as archive:
         archive.writestr("model.onnx", onnx)
         archive.writestr("node.json", json.dumps(facts))
-    parts = assemble(stand.stand.settings())
+    parts = assemble(deployment.deployment.settings())
     try:
         options = Options(toolchain=ToolchainName.KNERON, platform=Chip.KL720)
         files = {"out.onnx": onnx, "out.nef": nef.getvalue()}
@@ -448,16 +451,16 @@ def kneron_job(stand: JointStand, name: str, onnx: bytes) -> None:
 
 
 def test_what_this_product_converted_runs_at_the_edge_and_the_page_says_on_what(
-    stand: JointStand, digits: list[bytes], shared_data: Path
+    deployment: JointDeployment, digits: list[bytes], shared_data: Path
 ) -> None:
     onnx = (shared_data / "models" / "digits_small.onnx").read_bytes()
     shapes = {"input_shapes": {"input": [1, 1, 8, 8]}}
-    with Api(stand.stand.url) as api:
+    with Api(deployment.deployment.url) as api:
         samples = [(f"{number}.png", picture) for number, picture in enumerate(digits[:20])]
         done = api.convert(onnx, samples, name="little digits", options=shapes)
         assert done["status"] == "COMPLETED", done
         made = api.http.get(f"/jobs/{done['job_id']}/artifacts/out.onnx").content
-    kneron_job(stand, "for the chip", made)
+    kneron_job(deployment, "for the chip", made)
     wanted = {
         "of-nef": ("little digits", EDGE, f"{ORT} · host NEF", "Process"),
         "of-bie": ("little digits/out.bie", EDGE, f"{ORT} · bie", "Process"),
@@ -472,23 +475,23 @@ def test_what_this_product_converted_runs_at_the_edge_and_the_page_says_on_what(
         ),
     }
     for name, (model, node, _, _) in wanted.items():
-        stand.apply(service(name, small=model, edge=node, algorithm="EdgeOnly"))
+        deployment.apply(service(name, small=model, edge=node, algorithm="EdgeOnly"))
     labels = {}
     for name, (model, _, runtime, why) in wanted.items():
-        stand.reaches(name, "Serving")
-        answers = ask(stand, name, digits[:20])
+        deployment.reaches(name, "Serving")
+        answers = ask(deployment, name, digits[:20])
         assert {answer["edge"]["runtime"] for answer in answers} == {runtime}, name
         labels[name] = np.array([np.argmax(answer["edge"]["probabilities"]) for answer in answers])
-        told = stand.until(lambda name=name: edge_card(stand, name), lambda told: "Runs on –" not in told)
+        told = deployment.until(lambda name=name: edge_card(deployment, name), lambda told: "Runs on –" not in told)
         assert f"Model {model} Runs on {runtime} {why}" in told
     for name, found in labels.items():
         assert np.sum(found != labels["of-onnx"]) <= 2, f"{name} sees something else"
-    remove(stand, *wanted)
+    remove(deployment, *wanted)
 
 
-def edge_card(stand: JointStand, name: str) -> str:
+def edge_card(deployment: JointDeployment, name: str) -> str:
     """What the page says of the edge worker."""
-    whole = page(stand, name)
+    whole = page(deployment, name)
     found = re.search(r'<article class="worker" id="worker-edge".*?</article>', whole.text, re.DOTALL)
     assert found
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", found[0])).split())

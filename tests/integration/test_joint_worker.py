@@ -31,19 +31,19 @@ from app.nodes.agent.carrier import Place
 from app.nodes.model import Operation, Order, WorkKey
 from app.vision.model import Format, ModelCard, PredictorOptions
 from app.vision.predictor import open_predictor
-from ops.stand import free_port
-from tests.chaos.tcp_proxy import TcpProxy
-from tests.http_server import served
+from tests.harness.http_server import served
+from tests.harness.paths import SHARED_DATA
+from tests.harness.ports import free_port
+from tests.harness.tcp_proxy import TcpProxy
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data"
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="there is no folder of test models")
+pytestmark = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="there is no folder of test models")
 LONG_S = 60.0
 SERVICE = "digits"
 SECRET = "the service's secret"
 
 
 def card(name: str) -> ModelCard:
-    data = (DATA / "models" / f"{name}.onnx").read_bytes()
+    data = (SHARED_DATA / "models" / f"{name}.onnx").read_bytes()
     return ModelCard(name, Format.ONNX, hashlib.sha256(data).hexdigest(), len(data))
 
 
@@ -118,7 +118,7 @@ class Site:
         folder.mkdir(exist_ok=True)
         place = Place(
             node="n", host="127.0.0.1", port=self.edge_port if role is Role.EDGE else self.cloud_port, folder=folder,
-            blobs={model.sha256: DATA / "models" / f"{model.name}.onnx"}, agent_url=self.agent_url,
+            blobs={model.sha256: SHARED_DATA / "models" / f"{model.name}.onnx"}, agent_url=self.agent_url,
             scripts=[self.folder / "scripts"],
         )  # fmt: skip
         program = JointCarrier().program(order, place)
@@ -182,10 +182,10 @@ def here(tmp_path: Path, agent: FakeAgent) -> Iterator[Site]:
 @pytest.fixture(scope="module")
 def digits() -> tuple[list[np.ndarray[Any, Any]], list[np.ndarray[Any, Any]]]:
     """Easy ones and hard ones, as the small model finds them."""
-    with np.load(DATA / "images" / "digits_test.npz") as found:
+    with np.load(SHARED_DATA / "images" / "digits_test.npz") as found:
         pictures = np.round(found["x"][:, 0] * 255).astype(np.uint8)
     algorithm = make("CrossEntropy", {})
-    small = open_predictor(card("digits_small"), DATA / "models" / "digits_small.onnx", None, PredictorOptions())
+    small = open_predictor(card("digits_small"), SHARED_DATA / "models" / "digits_small.onnx", None, PredictorOptions())
     easy: list[np.ndarray[Any, Any]] = []
     hard: list[np.ndarray[Any, Any]] = []
     for picture in pictures:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from app.conversion.toolchains.kneron import nef
-from ops.stand import Stand
-from tests.integration.api import Api, npz
+from tests.harness.api import Api, npz
+from tests.harness.deployment import Deployment
 from tests.standins import kneron
 
 pytestmark = pytest.mark.slow
@@ -22,10 +22,10 @@ def vendor_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     python = folder / "python"
     python.write_text(f'#!/bin/sh\nPYTHONPATH="{kneron.PACKAGE}" exec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
-    with Stand(folder, toolchains='["host", "kneron"]', kneron_python=str(python)) as stand:
-        stand.workers("actors", onnx=1, bie=1, nef=1, done=1)
-        stand.web()
-        api = Api(stand.url)
+    with Deployment(folder, toolchains='["host", "kneron"]', kneron_python=str(python)) as deployment:
+        deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
+        deployment.web()
+        api = Api(deployment.url)
         yield api
         api.http.close()
 

@@ -15,9 +15,9 @@ import pytest
 import yaml
 
 from app.accounts.model import Scope
-from ops.stand import Stand
-from tests.integration.kubernetes import SAMPLE, further_web, joint_stand, kubeconfig, sample, without_resources
-from tests.integration.people import person
+from tests.harness.deployment import Deployment
+from tests.harness.kubernetes import SAMPLE, further_web, joint_deployment, kubeconfig, sample, without_resources
+from tests.harness.users import person
 
 NEWEST_THAT_VALIDATES_HERSELF = (1, 26)
 """Later ones leave the check of fields to the server; earlier ones want OpenAPI 2, which is not served."""
@@ -41,16 +41,16 @@ def program() -> str:
 
 
 @pytest.fixture(scope="module")
-def stand(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    with joint_stand(tmp_path_factory.mktemp("joint")) as made:
+def deployment(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    with joint_deployment(tmp_path_factory.mktemp("joint")) as made:
         yield made
 
 
 @pytest.fixture
-def kubectl(program: str, stand: Stand, tmp_path: Path) -> Kubectl:
-    with httpx.Client(base_url=stand.url, timeout=PATIENCE_S, trust_env=False) as client:
+def kubectl(program: str, deployment: Deployment, tmp_path: Path) -> Kubectl:
+    with httpx.Client(base_url=deployment.url, timeout=PATIENCE_S, trust_env=False) as client:
         without_resources(client)
-    return _kubectl(program, tmp_path, kubeconfig(tmp_path, stand.url))
+    return _kubectl(program, tmp_path, kubeconfig(tmp_path, deployment.url))
 
 
 def test_the_sample_is_created_with_its_fields_checked_and_read_back(kubectl: Kubectl) -> None:
@@ -149,8 +149,8 @@ def test_delete_waits_until_it_is_gone(kubectl: Kubectl) -> None:
     assert "NotFound" in kubectl("get", "jis", NAME, fails=True).stderr
 
 
-def test_changes_are_seen_as_they_come(kubectl: Kubectl, stand: Stand, program: str, tmp_path: Path) -> None:
-    config = kubeconfig(tmp_path, stand.url)
+def test_changes_are_seen_as_they_come(kubectl: Kubectl, deployment: Deployment, program: str, tmp_path: Path) -> None:
+    config = kubeconfig(tmp_path, deployment.url)
     command = [program, "--kubeconfig", str(config), "get", "jis", "--watch", "--output-watch-events"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_env(tmp_path))
     timer = threading.Timer(PATIENCE_S, process.kill)
@@ -169,7 +169,7 @@ def test_changes_are_seen_as_they_come(kubectl: Kubectl, stand: Stand, program: 
 
 
 @pytest.fixture(scope="module")
-def secure(program: str, shared: Stand, tmp_path_factory: pytest.TempPathFactory) -> str:
+def secure(program: str, shared: Deployment, tmp_path_factory: pytest.TempPathFactory) -> str:
     """URL of the service by TLS: over plain HTTP kubectl sends no token."""
     folder = tmp_path_factory.mktemp("certificate")
     key, certificate = folder / "key.pem", folder / "certificate.pem"
@@ -182,7 +182,7 @@ def secure(program: str, shared: Stand, tmp_path_factory: pytest.TempPathFactory
     return f"https://127.0.0.1:{port}"
 
 
-def test_each_user_has_services_of_their_own(program: str, shared: Stand, secure: str, tmp_path: Path) -> None:
+def test_each_user_has_services_of_their_own(program: str, shared: Deployment, secure: str, tmp_path: Path) -> None:
     users = {}
     for name in ("nora", "omar"):
         folder = tmp_path / name
@@ -195,7 +195,9 @@ def test_each_user_has_services_of_their_own(program: str, shared: Stand, secure
     assert NAME in nora("get", "jis", "-A").stdout
 
 
-def test_a_token_that_may_only_read_creates_nothing(program: str, shared: Stand, secure: str, tmp_path: Path) -> None:
+def test_a_token_that_may_only_read_creates_nothing(
+    program: str, shared: Deployment, secure: str, tmp_path: Path
+) -> None:
     token = person(shared, "reader", scopes=[Scope.READ]).token
     reader = _kubectl(program, tmp_path, kubeconfig(tmp_path, secure, token=token))
     assert "Forbidden" in reader("create", "-f", SAMPLE, fails=True).stderr

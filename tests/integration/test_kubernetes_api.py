@@ -10,20 +10,20 @@ import httpx
 import pytest
 
 from app.accounts.model import Scope
-from ops.stand import Stand
-from tests.integration.api import until
-from tests.integration.kubernetes import (
+from tests.harness.api import until
+from tests.harness.deployment import Deployment
+from tests.harness.kubernetes import (
     APPLY,
     GROUP,
     MERGE,
     changes,
     further_web,
-    joint_stand,
+    joint_deployment,
     path,
     sample,
     without_resources,
 )
-from tests.integration.people import person
+from tests.harness.users import person
 
 EVERYWHERE = f"{GROUP}/jointinferenceservices"
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
@@ -31,14 +31,14 @@ PATIENCE_S = 60
 
 
 @pytest.fixture(scope="module")
-def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    with joint_stand(tmp_path_factory.mktemp("joint")) as made:
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    with joint_deployment(tmp_path_factory.mktemp("joint")) as made:
         yield made
 
 
 @pytest.fixture
-def client(stand: Stand) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=stand.url, timeout=PATIENCE_S, trust_env=False) as made:
+def client(deployment: Deployment) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=deployment.url, timeout=PATIENCE_S, trust_env=False) as made:
         without_resources(made)
         yield made
 
@@ -424,8 +424,8 @@ def test_a_watch_of_a_version_that_never_was_is_told_to_read_anew(client: httpx.
 
 
 @pytest.mark.slow
-def test_a_watch_ends_when_the_server_does(stand: Stand) -> None:
-    process, port = further_web(stand)
+def test_a_watch_ends_when_the_server_does(deployment: Deployment) -> None:
+    process, port = further_web(deployment)
     with (
         httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S, trust_env=False) as client,
         changes(client, path(), sendInitialEvents="true") as lines,
@@ -439,7 +439,7 @@ def test_a_watch_ends_when_the_server_does(stand: Stand) -> None:
 # --- whose services ---
 
 
-def test_anothers_service_is_as_if_there_were_none(shared: Stand) -> None:
+def test_anothers_service_is_as_if_there_were_none(shared: Deployment) -> None:
     with person(shared, "kate").api() as hers, person(shared, "liam").api() as his:
         put(hers.http, sample("secret"), "shop")
         for answer in (
@@ -459,19 +459,19 @@ def test_anothers_service_is_as_if_there_were_none(shared: Stand) -> None:
         assert len(hers.http.get(path(namespace="shop")).json()["items"]) == 1
 
 
-def test_without_a_token_there_is_nothing(shared: Stand, stranger: httpx.Client) -> None:
+def test_without_a_token_there_is_nothing(shared: Deployment, stranger: httpx.Client) -> None:
     assert stranger.get(EVERYWHERE).status_code == 401
     assert stranger.get("/apis").status_code == 401
 
 
-def test_a_token_that_may_only_read_cannot_write(shared: Stand) -> None:
+def test_a_token_that_may_only_read_cannot_write(shared: Deployment) -> None:
     with person(shared, "reader", scopes=[Scope.READ]).api() as reader:
         assert reader.http.post(path(), json=sample("one")).status_code == 403
         assert reader.http.get(EVERYWHERE).status_code == 200
 
 
 @pytest.mark.slow
-def test_a_watch_ends_when_its_token_is_revoked(shared: Stand) -> None:
+def test_a_watch_ends_when_its_token_is_revoked(shared: Deployment) -> None:
     with person(shared, "watcher").api() as watcher:
         tokens = watcher.http.get("/api/v2/me/tokens").json()["tokens"]
         with changes(watcher.http, EVERYWHERE, sendInitialEvents="true") as lines:

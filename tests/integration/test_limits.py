@@ -23,8 +23,8 @@ from app.kit.clock import now, to_text
 from app.kit.command import Exit
 from app.settings import Settings
 from app.wiring import Parts
-from ops.stand import Stand
-from tests.integration.api import Api, keys, pngs, small_model
+from tests.harness.api import Api, keys, pngs, small_model
+from tests.harness.deployment import Deployment
 
 PLACES, OWN_PLACES = 5, 3
 NEW = "/ui/jobs/new"
@@ -127,16 +127,16 @@ def test_the_next_place_is_expected_when_the_narrowest_stage_lets_a_job_through(
 
 # --- the service --------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
-def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """A service with few places and no workers, so that jobs stay where they are."""
     limits = {"max_active_jobs": str(PLACES), "max_active_jobs_per_user": str(OWN_PLACES)}
-    with Stand(tmp_path_factory.mktemp("crowded"), **limits) as stand:
-        stand.web()
-        yield stand
+    with Deployment(tmp_path_factory.mktemp("crowded"), **limits) as deployment:
+        deployment.web()
+        yield deployment
 
 
 @pytest.fixture
-def api(crowded: Stand) -> Iterator[Api]:
+def api(crowded: Deployment) -> Iterator[Api]:
     """A client of the crowded service, with no job there yet."""
     with Api(crowded.url) as client:
         for job_id in client.job_ids():
@@ -156,13 +156,13 @@ def asked(api: Api) -> dict[str, str]:
     return {"model_key": stored["model_key"], "quant_key": stored["quant_key"]}
 
 
-def page_of(service: Stand, language: str = "en") -> httpx.Client:
+def page_of(service: Deployment, language: str = "en") -> httpx.Client:
     headers = {"Origin": service.url, "Accept": "text/html", "Accept-Language": language}
     return httpx.Client(base_url=service.url, headers=headers, timeout=120, trust_env=False)
 
 
 def test_of_forty_submissions_sent_at_once_three_become_jobs_and_the_others_leave_nothing(
-    crowded: Stand, api: Api
+    crowded: Deployment, api: Api
 ) -> None:
     body = asked(api)
     before = {key.split("/")[1] for key in keys(crowded, "jobs/")}
@@ -194,7 +194,7 @@ def test_a_refused_submission_succeeds_unchanged_once_a_job_has_ended(api: Api, 
 
 @pytest.mark.parametrize(("language", "words"), [("en", ENGLISH), ("zh-TW", CHINESE)])
 def test_the_form_says_so_and_keeps_all_that_was_typed_and_uploaded(
-    crowded: Stand, api: Api, full: list[str], language: str, words: str
+    crowded: Deployment, api: Api, full: list[str], language: str, words: str
 ) -> None:
     files = [("model", ("mine.onnx", small_model())), *(("images", file) for file in pngs(3))]
     typed = {"name": "kept name", "tags": "kept tag", "pre": "custom", "pre_was": "custom", "preprocess.mean": "7"}
@@ -216,7 +216,7 @@ def test_the_form_says_so_and_keeps_all_that_was_typed_and_uploaded(
 
 
 @pytest.mark.usefixtures("full")
-def test_the_sample_is_refused_on_the_page_where_it_was_asked_for(crowded: Stand) -> None:
+def test_the_sample_is_refused_on_the_page_where_it_was_asked_for(crowded: Deployment) -> None:
     with page_of(crowded) as page:
         answer = page.post(f"{NEW}/sample")
     assert answer.status_code == 429
@@ -225,7 +225,7 @@ def test_the_sample_is_refused_on_the_page_where_it_was_asked_for(crowded: Stand
 
 @pytest.mark.parametrize(("language", "words"), [("en", ENGLISH), ("zh-TW", CHINESE)])
 def test_a_job_that_a_reset_forgot_can_still_be_submitted_later_when_there_is_no_room_now(
-    crowded: Stand, api: Api, full: list[str], language: str, words: str
+    crowded: Deployment, api: Api, full: list[str], language: str, words: str
 ) -> None:
     forgotten, other, *_ = full
     crowded.redis.delete(f"job:{forgotten}")
@@ -246,7 +246,7 @@ def test_the_document_of_the_api_lists_the_refusal(api: Api) -> None:
 
 @pytest.mark.usefixtures("full")
 def test_the_command_line_says_when_to_try_again_and_exits_as_busy(
-    crowded: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    crowded: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mine.onnx").write_bytes(small_model())
     (tmp_path / "one.png").write_bytes(pngs(1)[0][1])

@@ -9,12 +9,15 @@ import pytest
 from pydantic import SecretStr
 
 from app.settings import Settings
-from ops.stand import Stand, free_port
-from tests.integration.people import ADDRESSES, OURS, Person, changed, person, within
+from tests.harness.deployment import Deployment
+from tests.harness.ports import free_port
+from tests.harness.users import ADDRESSES, OURS, Person, changed, person, within
 
 
 # --- too many attempts --------------------------------------------------------------------------------
-def test_log_ins_that_fail_are_slowed_down_by_address(shared: Stand, stranger: httpx.Client, alice: Person) -> None:
+def test_log_ins_that_fail_are_slowed_down_by_address(
+    shared: Deployment, stranger: httpx.Client, alice: Person
+) -> None:
     tries = [stranger.post("/ui/login", data={"token": "nonsense"}, headers=OURS) for _ in range(6)]
     assert [answer.status_code for answer in tries] == [401] * 5 + [429]
     assert 0 < int(tries[-1].headers["retry-after"]) <= 61
@@ -24,7 +27,7 @@ def test_log_ins_that_fail_are_slowed_down_by_address(shared: Stand, stranger: h
         assert elsewhere.get("/ui/jobs").status_code == 200
 
 
-def test_a_token_is_guessed_at_ten_times_a_minute_from_however_many_addresses(shared: Stand) -> None:
+def test_a_token_is_guessed_at_ten_times_a_minute_from_however_many_addresses(shared: Deployment) -> None:
     ann = person(shared, "ann")
     wrong = {"Authorization": f"Bearer {changed(ann.token)}"}
     seen = []

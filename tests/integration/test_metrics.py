@@ -10,34 +10,34 @@ import pytest
 
 from app.conversion.metrics.collector import QUEUES
 from app.wiring import Parts
-from ops.stand import Stand
-from tests.exposition import Figures, of_parts
-from tests.integration.api import Api, pngs, slow_model, small_model, until
-from tests.integration.observed import figures, reaches, submit
+from tests.harness.api import Api, pngs, slow_model, small_model, until
+from tests.harness.deployment import Deployment
+from tests.harness.exposition import Figures, of_parts
+from tests.harness.operations import figures, reaches, submit
 
 pytestmark = pytest.mark.slow
 SECONDS = "modelmill_stage_duration_seconds"
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """Of our own: what others do at the same time would be in the figures."""
-    with Stand(tmp_path_factory.mktemp("counted")) as stand:
-        stand.workers("actors", onnx=1, bie=1, nef=1, done=1)
-        stand.web()
-        yield stand
+    with Deployment(tmp_path_factory.mktemp("counted")) as deployment:
+        deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
+        deployment.web()
+        yield deployment
 
 
 @pytest.fixture(scope="module")
-def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """A web and nobody who works."""
-    with Stand(tmp_path_factory.mktemp("idle")) as stand:
-        stand.web()
-        yield stand
+    with Deployment(tmp_path_factory.mktemp("idle")) as deployment:
+        deployment.web()
+        yield deployment
 
 
 @pytest.fixture
-def idle_api(idle: Stand) -> Iterator[Api]:
+def idle_api(idle: Deployment) -> Iterator[Api]:
     with Api(idle.url) as client:
         yield client
         for job_id in client.job_ids():
@@ -69,7 +69,7 @@ def test_the_age_of_the_schedulers_queue_is_told_by_its_message(parts: Parts) ->
     until(lambda: of_parts(parts).value("modelmill_queue_oldest_age_seconds", queue="done") > 0)
 
 
-def test_workers_are_idle_or_busy_and_a_busy_one_is_a_running_job(api: Api, service: Stand) -> None:
+def test_workers_are_idle_or_busy_and_a_busy_one_is_a_running_job(api: Api, service: Deployment) -> None:
     assert [figures(api).value("modelmill_workers", queue=queue) for queue in QUEUES] == [1] * len(QUEUES)
     reaches(api, 1, "modelmill_workers", queue="bie", state="idle")
     job_id = api.start(slow_model(), pngs(200, side=192))
@@ -116,11 +116,11 @@ def test_a_scrape_asks_as_little_of_redis_for_ten_thousand_jobs_as_for_one(parts
 
 
 def test_without_redis_the_scrape_says_so_and_what_the_web_knows_by_itself(tmp_path: Path) -> None:
-    with Stand(tmp_path) as stand:
-        stand.web()
-        with Api(stand.url) as api:
+    with Deployment(tmp_path) as deployment:
+        deployment.web()
+        with Api(deployment.url) as api:
             assert figures(api).value("modelmill_redis_up") == 1
-            stand.valkey.kill()
+            deployment.valkey.kill()
             away = figures(api)
     assert away.value("modelmill_redis_up") == 0
     assert away.value("modelmill_http_requests_total", method="GET", route="/metrics", status="200") == 1
@@ -129,7 +129,7 @@ def test_without_redis_the_scrape_says_so_and_what_the_web_knows_by_itself(tmp_p
 
 
 # --- what workers and the scheduler counted ---------------------------------------------------------
-def test_a_conversion_is_counted_and_each_of_its_stages_timed(api: Api, service: Stand) -> None:
+def test_a_conversion_is_counted_and_each_of_its_stages_timed(api: Api, service: Deployment) -> None:
     names = ("modelmill_jobs_submitted_total", "modelmill_jobs_finished_total", "modelmill_stage_failures_total")
     job = api.convert(small_model(), pngs(3))
     assert job["status"] == "COMPLETED"
@@ -163,10 +163,10 @@ def _settled(api: Api) -> Figures:
 
 
 def test_a_failed_stage_is_counted_by_its_cause(tmp_path: Path) -> None:
-    with Stand(tmp_path, bie_time_s="0.001") as stand:
-        stand.workers("actors", onnx=1, bie=1, done=1)
-        stand.web()
-        with Api(stand.url) as api:
+    with Deployment(tmp_path, bie_time_s="0.001") as deployment:
+        deployment.workers("actors", onnx=1, bie=1, done=1)
+        deployment.web()
+        with Api(deployment.url) as api:
             job = api.convert(slow_model(), pngs(200, side=192))
             assert job["error"]["code"] == "STAGE_TIMED_OUT"
             reaches(api, 1, "modelmill_stage_failures_total", stage="bie", code="STAGE_TIMED_OUT")
@@ -219,13 +219,13 @@ def test_requests_are_counted_by_the_template_of_their_route(idle_api: Api) -> N
 
 
 def test_with_a_token_only_its_bearers_read_the_figures(tmp_path: Path) -> None:
-    with Stand(tmp_path, metrics_token="t0ken") as stand:
-        stand.web()
+    with Deployment(tmp_path, metrics_token="t0ken") as deployment:
+        deployment.web()
         for header in ("", "Bearer wrong", "Basic t0ken", "Bearer"):
-            answer = httpx.get(f"{stand.url}/metrics", headers={"Authorization": header})
+            answer = httpx.get(f"{deployment.url}/metrics", headers={"Authorization": header})
             assert answer.status_code == 401
             assert answer.headers["WWW-Authenticate"] == "Bearer"
             assert "modelmill_redis_up" not in answer.text
-        answer = httpx.get(f"{stand.url}/metrics", headers={"Authorization": "Bearer t0ken"})
+        answer = httpx.get(f"{deployment.url}/metrics", headers={"Authorization": "Bearer t0ken"})
         assert "modelmill_redis_up" in answer.text
-        assert httpx.get(f"{stand.url}/healthz").status_code == 200
+        assert httpx.get(f"{deployment.url}/healthz").status_code == 200

@@ -15,10 +15,10 @@ from app.conversion.model import JobRecord, Status
 from app.kit.openapi import Operation
 from app.models.api import OPERATIONS
 from app.wiring import assemble
-from ops.stand import Stand
-from tests.finished_jobs import finished_job
-from tests.integration.api import Api, pngs, small_model, store_of
-from tests.integration.people import make_users, person
+from tests.harness.api import Api, pngs, small_model, store_of
+from tests.harness.conversion_jobs import finished_job
+from tests.harness.deployment import Deployment
+from tests.harness.users import make_users, person
 from tests.integration.test_openapi import CHECKS, EXAMPLES
 
 MODELS, NAMED, FILE = "/api/v2/models", "/api/v2/models/named", "/api/v2/models/file"
@@ -27,33 +27,33 @@ Job = Callable[..., JobRecord]
 
 
 @pytest.fixture(scope="module")
-def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    with Stand(tmp_path_factory.mktemp("models"), accounts="true", max_model_bytes=str(MOST_BYTES)) as stand:
-        stand.web()
-        make_users(stand, "alice", "bob")
-        yield stand
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    with Deployment(tmp_path_factory.mktemp("models"), accounts="true", max_model_bytes=str(MOST_BYTES)) as deployment:
+        deployment.web()
+        make_users(deployment, "alice", "bob")
+        yield deployment
 
 
 @pytest.fixture(scope="module")
-def job(stand: Stand) -> Iterator[Job]:
+def job(deployment: Deployment) -> Iterator[Job]:
     """Makes a job that has completed, of alice's unless another is named."""
-    parts = assemble(stand.settings())
+    parts = assemble(deployment.settings())
     yield lambda owner="alice", *given, **fields: finished_job(parts, owner, *given, **fields)
     parts.close()
 
 
 @pytest.fixture
-def web(stand: Stand) -> Iterator[httpx.Client]:
+def web(deployment: Deployment) -> Iterator[httpx.Client]:
     """As alice, who has no models."""
-    with person(stand, "alice").api() as api:
+    with person(deployment, "alice").api() as api:
         for model in api.http.get(MODELS).json()["models"]:
             assert api.http.delete(NAMED, params={"name": model["name"]}).status_code == 204
         yield api.http
 
 
 @pytest.fixture
-def other(stand: Stand) -> Iterator[httpx.Client]:
-    with person(stand, "bob").api() as api:
+def other(deployment: Deployment) -> Iterator[httpx.Client]:
+    with person(deployment, "bob").api() as api:
         yield api.http
 
 
@@ -67,7 +67,7 @@ def code_of(answer: httpx.Response) -> tuple[int, str]:
 
 
 def test_a_model_of_a_job_is_added_shown_listed_downloaded_and_removed(
-    stand: Stand, web: httpx.Client, job: Job
+    deployment: Deployment, web: httpx.Client, job: Job
 ) -> None:
     record = job()
     asked = {"name": "faces v2", "job_id": record.job_id, "artifact": "bie", "decoder": "yunet", "labels": ["臉"]}
@@ -88,7 +88,7 @@ def test_a_model_of_a_job_is_added_shown_listed_downloaded_and_removed(
     assert web.delete(NAMED, params={"name": "faces v2"}).status_code == 204
     assert code_of(web.get(NAMED, params={"name": "faces v2"})) == (404, "MODEL_NOT_FOUND")
     assert code_of(web.delete(NAMED, params={"name": "faces v2"})) == (404, "MODEL_NOT_FOUND")
-    assert not list(store_of(stand).list("blobs/"))
+    assert not list(store_of(deployment).list("blobs/"))
 
 
 def test_a_part_of_a_file_can_be_had(web: httpx.Client) -> None:
@@ -136,7 +136,7 @@ def test_what_is_wrong_with_a_job_is_said(web: httpx.Client, job: Job) -> None:
     assert len(web.get(MODELS).json()["models"]) == 1
 
 
-def test_what_is_wrong_with_a_file_is_said_and_nothing_is_kept(stand: Stand, web: httpx.Client) -> None:
+def test_what_is_wrong_with_a_file_is_said_and_nothing_is_kept(deployment: Deployment, web: httpx.Client) -> None:
     assert code_of(bring(web, b"GIF89a")) == (422, "MODEL_NOT_ONNX")
     assert code_of(bring(web, b"x" * (MOST_BYTES + 1))) == (413, "MODEL_TOO_LARGE")
     assert code_of(bring(web, name="a/b")) == (422, "MODEL_NAME_INVALID")
@@ -153,7 +153,7 @@ def test_what_is_wrong_with_a_file_is_said_and_nothing_is_kept(stand: Stand, web
     broken = {"Content-Type": "multipart/form-data; boundary=x"}
     assert code_of(web.post(MODELS, content=b"--x\r\nContent-Disp", headers=broken)) == (400, "BAD_REQUEST")
     assert code_of(web.post(MODELS, content=b"{", headers={"Content-Type": "application/json"})) == (400, "BAD_REQUEST")
-    store = store_of(stand)
+    store = store_of(deployment)
     assert not list(store.list("uploads/")) and not list(store.list("blobs/"))
     assert web.get(MODELS).json()["models"] == []
 
@@ -204,10 +204,10 @@ MODES = schemathesis.GenerationMode
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: str(mode.value))
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: f"{operation.method} {operation.path}")
 def test_whatever_is_sent_the_answer_is_as_described(
-    stand: Stand, web: httpx.Client, operation: Operation, mode: schemathesis.GenerationMode
+    deployment: Deployment, web: httpx.Client, operation: Operation, mode: schemathesis.GenerationMode
 ) -> None:
     bearer = {"Authorization": web.headers["authorization"]}
-    described = schemathesis.openapi.from_url(f"{stand.url}/openapi.json")
+    described = schemathesis.openapi.from_url(f"{deployment.url}/openapi.json")
     strategy = described[operation.path][operation.method].as_strategy(generation_mode=mode)
 
     @given(case=strategy)

@@ -11,10 +11,10 @@ import pytest
 from app.conversion.model import JobRecord, Status
 from app.conversion.options import Chip, Options, ToolchainName
 from app.wiring import assemble
-from ops.stand import Stand
-from tests.finished_jobs import finished_job
-from tests.integration.api import small_model
-from tests.integration.people import OURS, make_users, person
+from tests.harness.api import small_model
+from tests.harness.conversion_jobs import finished_job
+from tests.harness.deployment import Deployment
+from tests.harness.users import OURS, make_users, person
 
 LIST, NEW, NAMED, DELETE = "/ui/models", "/ui/models/new", "/ui/models/named", "/ui/models/delete"
 API = "/api/v2/models"
@@ -22,23 +22,23 @@ Job = Callable[..., JobRecord]
 
 
 @pytest.fixture(scope="module")
-def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    with Stand(tmp_path_factory.mktemp("models"), accounts="true", max_model_bytes="100000") as stand:
-        stand.web()
-        make_users(stand, "alice", "bob")
-        yield stand
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    with Deployment(tmp_path_factory.mktemp("models"), accounts="true", max_model_bytes="100000") as deployment:
+        deployment.web()
+        make_users(deployment, "alice", "bob")
+        yield deployment
 
 
 @pytest.fixture(scope="module")
-def job(stand: Stand) -> Iterator[Job]:
-    parts = assemble(stand.settings())
+def job(deployment: Deployment) -> Iterator[Job]:
+    parts = assemble(deployment.settings())
     yield lambda owner="alice", *given, **fields: finished_job(parts, owner, *given, **fields)
     parts.close()
 
 
 @pytest.fixture(scope="module")
-def signed_in(stand: Stand) -> Iterator[httpx.Client]:
-    with person(stand, "alice").browser() as client:
+def signed_in(deployment: Deployment) -> Iterator[httpx.Client]:
+    with person(deployment, "alice").browser() as client:
         client.headers.update(OURS)
         yield client
 
@@ -52,8 +52,8 @@ def web(signed_in: httpx.Client) -> httpx.Client:
 
 
 @pytest.fixture
-def other(stand: Stand) -> Iterator[httpx.Client]:
-    with person(stand, "bob").browser() as client:
+def other(deployment: Deployment) -> Iterator[httpx.Client]:
+    with person(deployment, "bob").browser() as client:
         client.headers.update(OURS)
         yield client
 

@@ -14,16 +14,16 @@ import onnx
 import pytest
 from PIL import Image
 
-from ops.stand import Stand
-from tests.integration.api import Api, Named, has_ended, npy, png, pngs, small_model, store_of, two_input_model, zipped
-from tests.unit import small_models
+from tests.harness.api import Api, Named, has_ended, npy, png, pngs, small_model, store_of, two_input_model, zipped
+from tests.harness.deployment import Deployment
+from tests.harness.models import small as small_models
 
 NEW = "/ui/jobs/new"
 PNGS = pngs(4)
 
 
 @pytest.fixture
-def page(service: Stand) -> Iterator[httpx.Client]:
+def page(service: Deployment) -> Iterator[httpx.Client]:
     headers = {"Origin": service.url, "Accept": "text/html", "Accept-Language": "en"}
     with httpx.Client(base_url=service.url, headers=headers, timeout=120, trust_env=False) as client:
         yield client
@@ -160,7 +160,7 @@ def test_a_job_whose_inputs_are_gone_opens_an_empty_form_that_says_so(page: http
         assert "no longer stored" in said(page.get(NEW, params={"from": earlier}))
 
 
-def test_another_user_s_files_are_not_there(page: httpx.Client, api: Api, service: Stand) -> None:
+def test_another_user_s_files_are_not_there(page: httpx.Client, api: Api, service: Deployment) -> None:
     stored = api.upload(small_model(), PNGS)
     page.post(f"{NEW}/images", data=stored | {"files": ""})
     thumb = f"/ui/inputs/upload/{stored['upload_id']}/thumbs/0.jpg"
@@ -244,7 +244,7 @@ def test_the_sample_converts_at_one_click(page: httpx.Client, api: Api) -> None:
     assert (job["status"], job["tags"]) == ("COMPLETED", ["sample"])
 
 
-def test_another_site_cannot_submit(service: Stand) -> None:
+def test_another_site_cannot_submit(service: Deployment) -> None:
     answer = httpx.post(f"{service.url}{NEW}/sample", headers={"Sec-Fetch-Site": "cross-site"})
     assert answer.status_code == 403
 

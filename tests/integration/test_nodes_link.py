@@ -28,9 +28,10 @@ from app.nodes.model import NodeReport, Operation, Order, Side, WorkerReport, Wo
 from app.nodes.service import Nodes
 from app.nodes.wire import MAX_UP_BYTES, SignOfLife, acknowledge_frame, order_of, report_frame, written
 from app.wiring import Parts, assemble
-from ops.stand import REPOSITORY, Stand
-from tests.integration.api import until
-from tests.integration.people import OURS, Person, person
+from tests.harness.api import until
+from tests.harness.deployment import Deployment
+from tests.harness.paths import REPOSITORY
+from tests.harness.users import OURS, Person, person
 
 KEY = WorkKey("jointinferenceservices", "11111111-2222-3333-4444-555555555555", "edge")
 ANSWER_S = 60
@@ -38,27 +39,27 @@ REPEAT_S = 5.0
 
 
 @pytest.fixture(scope="module")
-def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """A web of its own, where accounts are demanded: its nodes are nobody else's."""
-    with Stand(tmp_path_factory.mktemp("nodes"), accounts="true") as made:
+    with Deployment(tmp_path_factory.mktemp("nodes"), accounts="true") as made:
         made.web()
         yield made
 
 
 @pytest.fixture(scope="module")
-def root(stand: Stand) -> Person:
-    return person(stand, "root-admin", Role.ADMIN)
+def root(deployment: Deployment) -> Person:
+    return person(deployment, "root-admin", Role.ADMIN)
 
 
 @pytest.fixture(scope="module")
-def bob(stand: Stand) -> Person:
-    return person(stand, "bob")
+def bob(deployment: Deployment) -> Person:
+    return person(deployment, "bob")
 
 
 @pytest.fixture(scope="module")
-def parts(stand: Stand) -> Iterator[Parts]:
+def parts(deployment: Deployment) -> Iterator[Parts]:
     """As another process of the same installation has it: the one that gives orders."""
-    made = assemble(stand.settings())
+    made = assemble(deployment.settings())
     yield made
     made.close()
 
@@ -115,14 +116,14 @@ Register = Callable[..., Machine]
 
 
 @pytest.fixture
-def register(stand: Stand, root: Person) -> Iterator[Register]:
+def register(deployment: Deployment, root: Person) -> Iterator[Register]:
     made: list[Machine] = []
 
     def make(name: str, side: str = "edge", **more: Any) -> Machine:
         body = {"name": name, "side": side, **more}
-        answer = httpx.post(f"{stand.url}/neptune/nodes", json=body, headers=root.bearer, trust_env=False)
+        answer = httpx.post(f"{deployment.url}/neptune/nodes", json=body, headers=root.bearer, trust_env=False)
         assert answer.status_code == 201, answer.text
-        made.append(Machine(stand.url, name, answer.json()["token"]))
+        made.append(Machine(deployment.url, name, answer.json()["token"]))
         return made[-1]
 
     yield make
@@ -161,7 +162,7 @@ def kind(answer: httpx.Response) -> tuple[int, str]:
 
 # --- who they are ---------------------------------------------------------------------------------
 def test_an_administrator_registers_a_node_and_is_told_its_token_and_the_command_once(
-    stand: Stand, root: Person
+    deployment: Deployment, root: Person
 ) -> None:
     with root.api().http as http:
         made = http.post("/neptune/nodes", json={"name": "reg0", "side": "edge"})
@@ -170,7 +171,7 @@ def test_an_administrator_registers_a_node_and_is_told_its_token_and_the_command
         assert made.json() == {
             "name": "reg0", "side": "edge", "token": token,
             "command": f"MODELMILL_NODE_TOKEN={token} modelmill node --name reg0 --side edge "
-            f"--cloud ws{stand.url.removeprefix('http')}",
+            f"--cloud ws{deployment.url.removeprefix('http')}",
         }  # fmt: skip
         assert made.headers["Location"] == "/neptune/nodes/reg0"
         assert made.headers["Cache-Control"] == "no-store"
@@ -208,20 +209,20 @@ def test_only_a_nodes_own_token_opens_its_socket(register: Register, bob: Person
 
 
 def test_only_a_nodes_own_token_opens_its_paths_and_opens_nothing_else(
-    stand: Stand, register: Register, bob: Person, root: Person
+    deployment: Deployment, register: Register, bob: Person, root: Person
 ) -> None:
     machine, other = register("path0"), register("path1")
     paths = [("GET", "/messages?wait=0"), ("POST", "/acknowledge"), ("POST", "/report"), ("GET", f"/blobs/{'0' * 64}")]
     for method, path in paths:
         where = f"/neptune/link/path0{path}"
-        assert kind(other.http.request(method, f"{stand.url}{where}", json={})) == (403, "FORBIDDEN")
+        assert kind(other.http.request(method, f"{deployment.url}{where}", json={})) == (403, "FORBIDDEN")
         for user in (bob, root):
             with user.api().http as http:
                 assert kind(http.request(method, where, json={})) == (401, "UNAUTHORIZED")
         wrong = {"Authorization": f"Bearer {machine.token[:-1]}"}
-        assert httpx.request(method, f"{stand.url}{where}", headers=wrong, trust_env=False).status_code == 401
+        assert httpx.request(method, f"{deployment.url}{where}", headers=wrong, trust_env=False).status_code == 401
     for path in ("/jobs", "/neptune/nodes", "/api/v2/me", "/ui/nodes"):
-        answer = machine.http.get(f"{stand.url}{path}", headers={"Accept": "application/json"})
+        answer = machine.http.get(f"{deployment.url}{path}", headers={"Accept": "application/json"})
         assert answer.status_code == 401, path
 
 
@@ -237,7 +238,7 @@ def test_a_new_token_ends_the_connection_of_the_old_one(register: Register) -> N
 
 
 def test_a_node_that_is_removed_is_disconnected_and_unknown(
-    stand: Stand, register: Register, nodes: Nodes, root: Person
+    deployment: Deployment, register: Register, nodes: Nodes, root: Person
 ) -> None:
     machine = register("gone0")
     seq = tell(nodes, machine)
@@ -521,10 +522,12 @@ def test_a_nodes_videos_are_on_its_pages_with_a_way_to_a_job_on_each(
 
 
 def test_a_web_that_ends_lets_go_of_its_nodes_and_does_not_wait_for_their_polls(tmp_path: Path) -> None:
-    with Stand(tmp_path) as stand:
-        web = stand.web()
-        made = [httpx.post(f"{stand.url}/neptune/nodes", json={"name": name}, trust_env=False).json() for name in "ab"]
-        dialling, polling = (Machine(stand.url, each["name"], each["token"]) for each in made)
+    with Deployment(tmp_path) as deployment:
+        web = deployment.web()
+        made = [
+            httpx.post(f"{deployment.url}/neptune/nodes", json={"name": name}, trust_env=False).json() for name in "ab"
+        ]
+        dialling, polling = (Machine(deployment.url, each["name"], each["token"]) for each in made)
         answers: list[list[Order]] = []
         with dialling.connected() as socket:
             poll = threading.Thread(target=lambda: answers.append(polling.orders(wait=50)))

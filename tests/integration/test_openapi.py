@@ -29,8 +29,8 @@ from app.models.api import OPERATIONS as MODELS_OPERATIONS
 from app.nodes.api import OPERATIONS as NODES_OPERATIONS
 from app.settings import Settings
 from app.video.api import OPERATIONS as VIDEO_OPERATIONS
-from ops.stand import Stand
-from tests.integration.api import Api, pngs, small_model
+from tests.harness.api import Api, pngs, small_model
+from tests.harness.deployment import Deployment
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 UNDESCRIBED = {
@@ -50,13 +50,13 @@ EXAMPLES = 25
 
 
 @pytest.fixture(scope="session")
-def described(service: Stand) -> Any:
+def described(service: Deployment) -> Any:
     """The document of the running service, ready to be tested against it."""
     return schemathesis.openapi.from_url(f"{service.url}/openapi.json")
 
 
 @pytest.fixture(scope="module")
-def finished(service: Stand) -> Iterator[dict[str, Any]]:
+def finished(service: Deployment) -> Iterator[dict[str, Any]]:
     with Api(service.url) as api:
         yield api.convert(small_model(), pngs(3))
 

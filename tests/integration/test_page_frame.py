@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from ops.stand import Stand
+from tests.harness.deployment import Deployment
 
 OURS = {"Sec-Fetch-Site": "same-origin"}
 HTMX = {"HX-Request": "true"}
 
 
 @pytest.fixture
-def web(service: Stand) -> Iterator[httpx.Client]:
+def web(service: Deployment) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=service.url, timeout=60, trust_env=False, headers={"Accept": "text/html"}) as client:
         yield client
 
@@ -57,7 +57,7 @@ def test_files_are_cached_by_their_hash(web: httpx.Client) -> None:
     ],
 )
 def test_changes_are_taken_from_our_own_pages_only(
-    web: httpx.Client, service: Stand, headers: dict[str, str], is_allowed: bool
+    web: httpx.Client, service: Deployment, headers: dict[str, str], is_allowed: bool
 ) -> None:
     sent = {name: service.url if value == "own" else value for name, value in headers.items()}
     answer = web.post("/ui/lang", data={"lang": "en", "next": "/ui/system"}, headers=sent)

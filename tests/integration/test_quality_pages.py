@@ -20,14 +20,14 @@ from app.conversion.pages import graph
 from app.kit.clock import now, to_text
 from app.kit.objects import ObjectMissing, open_store
 from app.kit.objects.opening import FilesystemOptions
-from ops.stand import Stand
-from tests.integration.api import Api, npz, pngs, slow_model, small_model, vector_model
+from tests.harness.api import Api, npz, pngs, slow_model, small_model, vector_model
+from tests.harness.deployment import Deployment
 
 FRAGMENT = {"HX-Request": "true"}
 
 
 @pytest.fixture(scope="module")
-def jobs(service: Stand) -> Iterator[Api]:
+def jobs(service: Deployment) -> Iterator[Api]:
     made = Api(service.url)
     yield made
     made.http.close()
@@ -108,7 +108,7 @@ def test_the_table_on_the_page_holds_the_numbers_of_the_json(http: httpx.Client,
             assert f"{row['snr_db_mean']:.1f}" in text or f"{row['snr_db_mean'] - 0.05:.1f}" in text
 
 
-def test_a_worst_picture_is_small_and_is_made_once(http: httpx.Client, service: Stand, job_id: str) -> None:
+def test_a_worst_picture_is_small_and_is_made_once(http: httpx.Client, service: Deployment, job_id: str) -> None:
     first = get(http, f"/ui/jobs/{job_id}/samples/0")
     assert first.headers["content-type"] == "image/webp"
     assert max(Image.open(io.BytesIO(first.content)).size) <= 128

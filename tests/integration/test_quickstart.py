@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 import redis
 
-REPOSITORY = Path(__file__).parents[2]
+from tests.harness.paths import REPOSITORY
+
 MODELMILL = Path(sys.executable).parent / "modelmill"
 SAMPLE = REPOSITORY / "ops" / "samples" / "digits"
 pytestmark = pytest.mark.slow

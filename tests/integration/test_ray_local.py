@@ -17,13 +17,14 @@ import pytest
 
 from app.training.gateway import RayStatus, Submission
 from app.training.gateway.ray_gateway import RayGateway, RayOptions
-from ops.processes import with_descendants
 from ops.ray_run import RunFolder, began
-from ops.ray_stand import RayCluster, free_ports, is_raylet
-from tests.integration.api import until
-from tests.ray_jobs import ON_WORKER, reaching
+from tests.harness.api import until
+from tests.harness.paths import REPOSITORY
+from tests.harness.ports import free_ports
+from tests.harness.processes import with_descendants
+from tests.harness.ray_cluster import RayCluster, is_raylet
+from tests.harness.training.ray_jobs import ON_WORKER, reaching
 
-REPOSITORY = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 

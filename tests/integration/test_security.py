@@ -20,11 +20,11 @@ from app.kit.objects.filesystem import FilesystemStore
 from app.kit.objects.signing import signed_url
 from app.main import create_app
 from app.settings import Settings
-from ops.stand import Stand
-from tests.integration.api import Api, png, pngs, small_model, until
+from tests.harness.api import Api, png, pngs, small_model, until
+from tests.harness.deployment import Deployment
 
 SECRET_KEY = "bench"
-"""As the stand sets it."""
+"""As the deployment sets it."""
 ALWAYS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "same-origin",
@@ -36,7 +36,7 @@ SCRIPT = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(document.domain
 
 
 @pytest.fixture(scope="module")
-def job(service: Stand) -> dict[str, Any]:
+def job(service: Deployment) -> dict[str, Any]:
     with Api(service.url) as api:
         return api.convert(small_model(), pngs(3))
 
@@ -67,7 +67,7 @@ def paths(settings: Settings, job_id: str) -> Iterator[str]:
 
 
 def test_every_route_answers_every_method_with_the_guarding_headers(
-    service: Stand, job: dict[str, Any], settings: Settings
+    service: Deployment, job: dict[str, Any], settings: Settings
 ) -> None:
     with httpx.Client(base_url=service.url, timeout=60, trust_env=False) as client:
         tried = sorted(set(paths(settings, job["job_id"])))
@@ -90,7 +90,7 @@ def test_every_route_answers_every_method_with_the_guarding_headers(
         ("/jobs", {"Host": "evil.example"}, 421),
     ],
 )
-def test_errors_carry_them_too(service: Stand, path: str, headers: dict[str, str], status: int) -> None:
+def test_errors_carry_them_too(service: Deployment, path: str, headers: dict[str, str], status: int) -> None:
     answer = httpx.get(f"{service.url}{path}", headers=headers, trust_env=False)
     assert answer.status_code == status
     assert_guarded(answer)
@@ -113,7 +113,7 @@ def test_a_fault_of_ours_carries_them_too(settings: Settings) -> None:
 
 
 # --- what a user brought ------------------------------------------------------------------------------
-def test_a_file_that_a_user_brought_can_run_no_script_on_our_origin(service: Stand) -> None:
+def test_a_file_that_a_user_brought_can_run_no_script_on_our_origin(service: Deployment) -> None:
     for name in ("x.svg", "x.html"):
         with Api(service.url) as api:
             link = api.http.post("/uploads/presign", json={}).json()["images"]
@@ -124,7 +124,7 @@ def test_a_file_that_a_user_brought_can_run_no_script_on_our_origin(service: Sta
         assert_inert(answer)
 
 
-def test_what_came_of_a_job_is_downloaded_and_never_shown(service: Stand, job: dict[str, Any]) -> None:
+def test_what_came_of_a_job_is_downloaded_and_never_shown(service: Deployment, job: dict[str, Any]) -> None:
     with Api(service.url) as api:
         for name in job["artifacts"]:
             assert_inert(api.http.get(f"/jobs/{job['job_id']}/artifacts/{name}"))
@@ -154,7 +154,7 @@ def assert_inert(answer: httpx.Response) -> None:
         "%00.png",
     ],
 )
-def test_a_hostile_name_makes_no_file_of_its_own(service: Stand, name: str) -> None:
+def test_a_hostile_name_makes_no_file_of_its_own(service: Deployment, name: str) -> None:
     with Api(service.url) as api:
         answer = api.submit(small_model(), [(name, png(1)), ("b.png", png(2))])
         assert answer.status_code == 201, answer.text
@@ -179,13 +179,13 @@ def test_a_hostile_name_makes_no_file_of_its_own(service: Stand, name: str) -> N
     ],
 )
 def test_on_loopback_only_names_that_nobody_can_point_at_us_are_taken(
-    service: Stand, host: str, is_known: bool
+    service: Deployment, host: str, is_known: bool
 ) -> None:
     answer = httpx.get(f"{service.url}/ui/jobs", headers={"Host": host}, trust_env=False)
     assert answer.status_code == (200 if is_known else 421)
 
 
-def test_a_redirect_stays_here(service: Stand) -> None:
+def test_a_redirect_stays_here(service: Deployment) -> None:
     for target in (
         "//evil.example",
         "/\\evil.example",
@@ -203,14 +203,14 @@ def test_a_redirect_stays_here(service: Stand) -> None:
     assert "location" not in away.headers
 
 
-def test_a_head_of_megabytes_is_survived(service: Stand) -> None:
+def test_a_head_of_megabytes_is_survived(service: Deployment) -> None:
     with contextlib.suppress(httpx.TransportError):  # cut off: as good
         httpx.get(f"{service.url}/healthz", headers={"X-Long": "x" * (8 << 20)}, trust_env=False)
     assert httpx.get(f"{service.url}/healthz", trust_env=False).status_code == 200
 
 
 # --- links --------------------------------------------------------------------------------------------
-def test_a_link_to_our_own_store_expires_and_is_for_one_method_and_key(service: Stand) -> None:
+def test_a_link_to_our_own_store_expires_and_is_for_one_method_and_key(service: Deployment) -> None:
     store = FilesystemStore(service.settings().objects, public_url=service.url, secret=SECRET_KEY)
     for name in ("a", "b"):
         store.put(f"links/{name}", [b"x"])
@@ -235,20 +235,20 @@ MARK = "7f3a9c"
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """A service whose every secret has a mark in it, as has the password of its Redis."""
-    with Stand(tmp_path_factory.mktemp("guarded"), **SECRETS) as stand:
-        stand.redis.config_set("requirepass", PASSWORD)
-        stand.env["MODELMILL_REDIS_URL"] = f"redis://:{PASSWORD}@127.0.0.1:{stand.redis_port}/0"
-        stand.redis = stand.valkey.client = redis.Redis(port=stand.redis_port, password=PASSWORD)
-        stand.workers("actors", onnx=1, bie=1, nef=1, done=1)
-        stand.web()
-        yield stand
-        stand.redis.config_set("requirepass", "")
+    with Deployment(tmp_path_factory.mktemp("guarded"), **SECRETS) as deployment:
+        deployment.redis.config_set("requirepass", PASSWORD)
+        deployment.env["MODELMILL_REDIS_URL"] = f"redis://:{PASSWORD}@127.0.0.1:{deployment.redis_port}/0"
+        deployment.redis = deployment.valkey.client = redis.Redis(port=deployment.redis_port, password=PASSWORD)
+        deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
+        deployment.web()
+        yield deployment
+        deployment.redis.config_set("requirepass", "")
 
 
 @pytest.mark.slow
-def test_no_secret_is_in_logs_records_answers_or_command_lines(guarded: Stand) -> None:
+def test_no_secret_is_in_logs_records_answers_or_command_lines(guarded: Deployment) -> None:
     with Api(guarded.url) as api:
         job = api.convert(small_model(), pngs(3))
         assert job["status"] == "COMPLETED", job["error"]
@@ -271,22 +271,22 @@ def test_no_secret_is_in_logs_records_answers_or_command_lines(guarded: Stand) -
         assert not [where for where, text in found.items() if MARK in (text if isinstance(text, str) else str(text))]
 
 
-def _dump(stand: Stand, number: int) -> Iterator[tuple[bytes, bytes]]:
-    with redis.Redis(port=stand.redis_port, password=PASSWORD, db=number) as client:
+def _dump(deployment: Deployment, number: int) -> Iterator[tuple[bytes, bytes]]:
+    with redis.Redis(port=deployment.redis_port, password=PASSWORD, db=number) as client:
         for key in client.scan_iter("*"):
             reads = {b"hash": client.hgetall, b"string": client.get, b"list": lambda k: client.lrange(k, 0, -1),
                      b"set": client.smembers, b"zset": lambda k: client.zrange(k, 0, -1)}  # fmt: skip
             yield key, str(reads.get(client.type(key), client.xrange)(key)).encode()
 
 
-def _all_of(stand: Stand) -> list[int]:
+def _all_of(deployment: Deployment) -> list[int]:
     from app.conversion.toolchains import forkserver
 
-    return [pid for process in stand.processes for pid in (process.pid, *forkserver._tree(process.pid))]
+    return [pid for process in deployment.processes for pid in (process.pid, *forkserver._tree(process.pid))]
 
 
 @pytest.mark.slow
-def test_other_users_of_the_machine_can_read_nothing_of_it(guarded: Stand) -> None:
+def test_other_users_of_the_machine_can_read_nothing_of_it(guarded: Deployment) -> None:
     data = guarded.folder / "data"
     paths = list(data.rglob("*"))
     assert len(paths) > 10

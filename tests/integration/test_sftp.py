@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.sftp_stand import SftpStand, has_client, kill, until
+from tests.harness.sftp import SftpServer, has_client, kill, until
 
 pytestmark = [pytest.mark.sftp, pytest.mark.skipif(not has_client(), reason="OpenSSH's client is not installed")]
 MIB = 1 << 20
@@ -22,10 +22,10 @@ _NUMBERS = count(1)
 
 
 @pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SftpStand]:
-    stand = SftpStand(tmp_path_factory.mktemp("sftp"))
-    yield stand
-    stand.close()
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SftpServer]:
+    deployment = SftpServer(tmp_path_factory.mktemp("sftp"))
+    yield deployment
+    deployment.close()
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def name() -> str:
 
 
 @pytest.fixture
-def home(door: SftpStand, name: str) -> Path:
+def home(door: SftpServer, name: str) -> Path:
     return door.user(name)
 
 
@@ -49,7 +49,7 @@ def random_file(path: Path, size_bytes: int) -> Path:
 
 # --- files ------------------------------------------------------------------------------------------
 def test_an_uploaded_file_comes_back_the_same_and_jobs_can_read_it(
-    door: SftpStand, name: str, home: Path, tmp_path: Path
+    door: SftpServer, name: str, home: Path, tmp_path: Path
 ) -> None:
     local = random_file(tmp_path / "data.bin", 3 * MIB + 17)
     back = tmp_path / "back.bin"
@@ -59,7 +59,7 @@ def test_an_uploaded_file_comes_back_the_same_and_jobs_can_read_it(
 
 
 def test_folders_go_up_whole_and_are_listed_made_and_removed(
-    door: SftpStand, name: str, home: Path, tmp_path: Path
+    door: SftpServer, name: str, home: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "set" / "inner").mkdir(parents=True)
     (tmp_path / "set" / "inner" / "圖 1.txt").write_text("x")
@@ -75,7 +75,7 @@ def test_folders_go_up_whole_and_are_listed_made_and_removed(
         assert folder in said
 
 
-def test_times_are_kept_and_the_mode_is_ours(door: SftpStand, name: str, home: Path, tmp_path: Path) -> None:
+def test_times_are_kept_and_the_mode_is_ours(door: SftpServer, name: str, home: Path, tmp_path: Path) -> None:
     local = random_file(tmp_path / "old", 10)
     os.utime(local, (1_500_000_000, 1_500_000_000))
     local.chmod(0o777)
@@ -87,7 +87,7 @@ def test_times_are_kept_and_the_mode_is_ours(door: SftpStand, name: str, home: P
 
 @pytest.mark.slow
 def test_an_upload_whose_client_was_killed_goes_on_where_it_was(
-    door: SftpStand, name: str, home: Path, tmp_path: Path
+    door: SftpServer, name: str, home: Path, tmp_path: Path
 ) -> None:
     local, remote = random_file(tmp_path / "big", 24 * MIB), home / "datasets" / "big"
     client = door.begin(name, f"put {local} datasets/big", *SLOW)
@@ -102,7 +102,7 @@ def test_an_upload_whose_client_was_killed_goes_on_where_it_was(
 
 @pytest.mark.slow
 def test_a_download_whose_client_was_killed_goes_on_where_it_was(
-    door: SftpStand, name: str, home: Path, tmp_path: Path
+    door: SftpServer, name: str, home: Path, tmp_path: Path
 ) -> None:
     remote, local = random_file(home / "models" / "big", 24 * MIB), tmp_path / "big"
     client = door.begin(name, f"get models/big {local}", *SLOW)
@@ -113,7 +113,7 @@ def test_a_download_whose_client_was_killed_goes_on_where_it_was(
     assert sha(local) == sha(remote)
 
 
-def test_a_result_is_kept_by_renaming_it_from_jobs_to_models(door: SftpStand, name: str, home: Path) -> None:
+def test_a_result_is_kept_by_renaming_it_from_jobs_to_models(door: SftpServer, name: str, home: Path) -> None:
     (home / "jobs" / "run-1").mkdir()
     (home / "jobs" / "run-1" / "weights.onnx").write_bytes(b"w")
     door.batch(name, "rename jobs/run-1/weights.onnx models/kept.onnx")
@@ -121,7 +121,7 @@ def test_a_result_is_kept_by_renaming_it_from_jobs_to_models(door: SftpStand, na
 
 
 @pytest.mark.parametrize("top", ["datasets", "models", "code", "jobs", "trash", "trash/jobs", "tmp"])
-def test_the_folders_of_a_home_stay(door: SftpStand, name: str, home: Path, top: str) -> None:
+def test_the_folders_of_a_home_stay(door: SftpServer, name: str, home: Path, top: str) -> None:
     said = door.batch(
         name, f"-rename {top} models/away", f"-rmdir {top}", "mkdir models/empty", f"-rename models/empty {top}"
     )
@@ -131,7 +131,7 @@ def test_the_folders_of_a_home_stay(door: SftpStand, name: str, home: Path, top:
 
 
 # --- logging in -------------------------------------------------------------------------------------
-def test_a_one_time_password_is_changed_at_the_first_log_in(door: SftpStand, name: str) -> None:
+def test_a_one_time_password_is_changed_at_the_first_log_in(door: SftpServer, name: str) -> None:
     door.user(name, has_key=False)
     one_time = door.homes.door.reset_password(name, by="admin")
     assert door.homes.door.facts(name).needs_new_password
@@ -154,7 +154,7 @@ def test_a_one_time_password_is_changed_at_the_first_log_in(door: SftpStand, nam
     assert door.with_password(name, one_time, "ls").returncode != 0
 
 
-def test_a_one_time_password_opens_nothing_before_it_is_changed(door: SftpStand, name: str) -> None:
+def test_a_one_time_password_opens_nothing_before_it_is_changed(door: SftpServer, name: str) -> None:
     door.user(name, has_key=False)
     one_time = door.homes.door.reset_password(name, by="admin")
     done = door.with_password(name, one_time, "ls")
@@ -162,7 +162,7 @@ def test_a_one_time_password_opens_nothing_before_it_is_changed(door: SftpStand,
     assert "datasets" not in done.stdout
 
 
-def test_a_password_set_on_the_page_works_and_the_one_before_does_not(door: SftpStand, name: str) -> None:
+def test_a_password_set_on_the_page_works_and_the_one_before_does_not(door: SftpServer, name: str) -> None:
     door.user(name, has_key=False)
     for password in ("first password", "second password"):
         door.homes.door.set_password(name, password, by=name)
@@ -170,7 +170,7 @@ def test_a_password_set_on_the_page_works_and_the_one_before_does_not(door: Sftp
     assert door.with_password(name, "first password", "ls").returncode != 0
 
 
-def test_the_fingerprint_is_that_of_the_host_key(door: SftpStand, name: str, home: Path) -> None:
+def test_the_fingerprint_is_that_of_the_host_key(door: SftpServer, name: str, home: Path) -> None:
     door.batch(name, "ls")
     told = subprocess.run(
         ["ssh-keygen", "-lf", str(door.folder / "known_hosts")], capture_output=True, text=True, check=True
@@ -181,7 +181,7 @@ def test_the_fingerprint_is_that_of_the_host_key(door: SftpStand, name: str, hom
     assert (door.settings.data_dir / "sftp" / "host_key").stat().st_mode & 0o777 == 0o600
 
 
-def test_there_is_no_shell_and_no_forwarding(door: SftpStand, name: str, home: Path) -> None:
+def test_there_is_no_shell_and_no_forwarding(door: SftpServer, name: str, home: Path) -> None:
     options = [part for part in door.command(name)[1:-1] if part != "-P" and part != str(door.port)]
     ssh = ["ssh", "-p", str(door.port), *options, "-i", str(door.key), f"{name}@127.0.0.1"]
     assert subprocess.run([*ssh, "id"], capture_output=True, timeout=20, check=False).stdout == b""
@@ -191,7 +191,7 @@ def test_there_is_no_shell_and_no_forwarding(door: SftpStand, name: str, home: P
     assert b"SSH-2.0" not in done.stdout
 
 
-def test_whoever_is_disabled_is_out_within_two_seconds_and_stays_out(door: SftpStand, name: str, home: Path) -> None:
+def test_whoever_is_disabled_is_out_within_two_seconds_and_stays_out(door: SftpServer, name: str, home: Path) -> None:
     client = door.terminal(name, "-i", str(door.key))
     client.expect("sftp>")
     door.accounts.users.change(name, by="admin", is_enabled=False)
@@ -205,35 +205,35 @@ def test_whoever_is_disabled_is_out_within_two_seconds_and_stays_out(door: SftpS
     assert "datasets" in door.batch(name, "ls")
 
 
-def test_whoever_is_deleted_cannot_come_in(door: SftpStand, name: str, home: Path) -> None:
+def test_whoever_is_deleted_cannot_come_in(door: SftpServer, name: str, home: Path) -> None:
     door.accounts.users.delete(name, by="admin")
     assert "denied" in door.batch(name, "ls", fails=True).lower()
 
 
 @pytest.mark.slow
 def test_guessing_is_cut_off_and_the_right_user_comes_in_all_the_same(tmp_path: Path) -> None:
-    stand = SftpStand(tmp_path)
+    deployment = SftpServer(tmp_path)
     try:
-        stand.user("alice")
-        stand.homes.door.set_password("alice", "the right one", by="alice")
+        deployment.user("alice")
+        deployment.homes.door.set_password("alice", "the right one", by="alice")
         options = ("-o", "PubkeyAuthentication=no", "-o", "NumberOfPasswordPrompts=20")
-        client = stand.terminal("alice", *options)
+        client = deployment.terminal("alice", *options)
         tries = 0
         while client.expect(["password:", "(?i)too many|closed|disconnect"]) == 0:
             client.sendline("a wrong one")
             tries += 1
             assert tries < 20
         client.close(force=True)
-        assert "datasets" in stand.batch("alice", "ls")  # by key, at once
-        assert stand.with_password("alice", "the right one", "ls").returncode == 0
+        assert "datasets" in deployment.batch("alice", "ls")  # by key, at once
+        assert deployment.with_password("alice", "the right one", "ls").returncode == 0
         assert b"a wrong one" not in (tmp_path / "door.log").read_bytes()
         assert (tmp_path / "door.log").read_bytes().count(b"failed") >= 6
     finally:
-        stand.close()
+        deployment.close()
 
 
 # --- the quota --------------------------------------------------------------------------------------
-def test_an_upload_over_the_quota_stops_and_says_why(door: SftpStand, name: str, tmp_path: Path) -> None:
+def test_an_upload_over_the_quota_stops_and_says_why(door: SftpServer, name: str, tmp_path: Path) -> None:
     home = door.user(name, quota_bytes=2 * MIB)
     local = random_file(tmp_path / "big", 5 * MIB)
     said = door.batch(name, f"put {local} datasets/big", fails=True)
@@ -247,13 +247,13 @@ def test_an_upload_over_the_quota_stops_and_says_why(door: SftpStand, name: str,
 @pytest.mark.parametrize(
     "path", ["/etc/passwd", "../../../../../../etc/passwd", "datasets/../../../../etc/passwd", "/proc/self/environ"]
 )
-def test_no_path_leads_out(door: SftpStand, name: str, home: Path, tmp_path: Path, path: str) -> None:
+def test_no_path_leads_out(door: SftpServer, name: str, home: Path, tmp_path: Path, path: str) -> None:
     door.batch(name, f"get {path} {tmp_path / 'stolen'}", fails=True)
     assert not (tmp_path / "stolen").exists()
 
 
 def test_the_link_that_escapes_a_chroot_by_being_renamed_is_not_made(
-    door: SftpStand, name: str, home: Path, tmp_path: Path
+    door: SftpServer, name: str, home: Path, tmp_path: Path
 ) -> None:
     """The way out of a chroot that looks at paths: literally as it works there."""
     target = "../../../../../../../../etc/passwd"
@@ -267,7 +267,7 @@ def test_the_link_that_escapes_a_chroot_by_being_renamed_is_not_made(
 
 
 def test_a_planted_link_is_not_followed_out_and_can_be_removed(
-    door: SftpStand, name: str, home: Path, tmp_path: Path
+    door: SftpServer, name: str, home: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret").write_text("secret")
@@ -289,7 +289,7 @@ def test_a_planted_link_is_not_followed_out_and_can_be_removed(
     assert list((home / "datasets").iterdir()) == []
 
 
-def test_two_users_never_see_each_other(door: SftpStand, name: str, home: Path, tmp_path: Path) -> None:
+def test_two_users_never_see_each_other(door: SftpServer, name: str, home: Path, tmp_path: Path) -> None:
     other = door.user(f"{name}-other")
     (other / "datasets" / "private").write_text("private")
     (home / "datasets" / "link").symlink_to(other / "datasets")
@@ -302,12 +302,12 @@ def test_two_users_never_see_each_other(door: SftpStand, name: str, home: Path, 
 
 
 def test_a_client_that_does_nothing_is_shown_out(tmp_path: Path) -> None:
-    stand = SftpStand(tmp_path, sftp_idle_s="1")
+    deployment = SftpServer(tmp_path, sftp_idle_s="1")
     try:
-        stand.user("alice")
-        client = stand.terminal("alice", "-i", str(stand.key))
+        deployment.user("alice")
+        client = deployment.terminal("alice", "-i", str(deployment.key))
         client.expect("sftp>")
         client.expect(["Nothing was asked", "closed", "(?i)disconnect"])
         client.close(force=True)
     finally:
-        stand.close()
+        deployment.close()

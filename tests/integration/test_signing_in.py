@@ -15,15 +15,15 @@ from app.accounts.model import Role, Scope
 from app.kit.command import Exit
 from app.main import create_app
 from app.settings import Settings
-from ops.stand import Stand
-from tests.integration.api import events, pngs, small_model, until
-from tests.integration.people import ADDRESSES, OURS, Person, Within, accounts_of, changed, person, within
+from tests.harness.api import events, pngs, small_model, until
+from tests.harness.deployment import Deployment
+from tests.harness.users import ADDRESSES, OURS, Person, Within, accounts_of, changed, person, within
 
 COOKIE = "modelmill_session"
 
 
 # --- tokens -------------------------------------------------------------------------------------------
-def refused(shared: Stand) -> dict[str, dict[str, str]]:
+def refused(shared: Deployment) -> dict[str, dict[str, str]]:
     """Every way to be refused, and the headers for it."""
     alice, disabled = person(shared, "alice"), person(shared, "disabled-one")
     revoked, expired = person(shared, "alice"), person(shared, "alice", ttl_s=1)
@@ -41,7 +41,7 @@ def refused(shared: Stand) -> dict[str, dict[str, str]]:
     return {"no header": {}, **headers}  # type: ignore[dict-item]
 
 
-def test_every_refusal_is_the_same_byte_for_byte(shared: Stand) -> None:
+def test_every_refusal_is_the_same_byte_for_byte(shared: Deployment) -> None:
     bodies, heads = set(), set()
     for name, headers in refused(shared).items():
         transport = httpx.HTTPTransport(local_address=next(ADDRESSES))
@@ -56,7 +56,7 @@ def test_every_refusal_is_the_same_byte_for_byte(shared: Stand) -> None:
     assert dict(heads.pop())["www-authenticate"] == "Bearer"
 
 
-def test_two_authorization_headers_are_refused_though_both_are_right(shared: Stand, alice: Person) -> None:
+def test_two_authorization_headers_are_refused_though_both_are_right(shared: Deployment, alice: Person) -> None:
     address = ("127.0.0.1", shared.web_port)
     line = f"Authorization: Bearer {alice.token}\r\n"
     with socket.create_connection(address) as connection:
@@ -64,7 +64,7 @@ def test_two_authorization_headers_are_refused_though_both_are_right(shared: Sta
         assert b" 401 " in connection.recv(100)
 
 
-def test_a_token_that_may_only_read_changes_nothing(shared: Stand) -> None:
+def test_a_token_that_may_only_read_changes_nothing(shared: Deployment) -> None:
     reader = person(shared, "alice", scopes=[Scope.READ])
     with reader.api() as api:
         assert api.http.get("/jobs").status_code == 200
@@ -182,7 +182,7 @@ def test_signing_in_again_and_signing_out_end_the_session(alice: Person) -> None
             assert answer.headers.get("location", "").startswith("/ui/login"), ended
 
 
-def test_a_revoked_token_leads_to_the_log_in_at_the_next_click(shared: Stand) -> None:
+def test_a_revoked_token_leads_to_the_log_in_at_the_next_click(shared: Deployment) -> None:
     ann = person(shared, "ann")
     with ann.browser() as browser:
         assert browser.get("/ui/jobs").status_code == 200
@@ -208,15 +208,15 @@ def test_while_nobody_can_sign_in_the_page_says_what_to_do(settings: Settings) -
 
 # --- streams ------------------------------------------------------------------------------------------
 def test_the_stream_of_a_disabled_user_ends(tmp_path: Path) -> None:
-    with Stand(tmp_path, accounts="true") as stand:
-        stand.web()  # and no worker: the job never ends
-        ann = person(stand, "ann")
+    with Deployment(tmp_path, accounts="true") as deployment:
+        deployment.web()  # and no worker: the job never ends
+        ann = person(deployment, "ann")
         with ann.api() as api:
             job_id = api.start(small_model(), pngs(2))
             with api.http.stream("GET", f"/jobs/{job_id}/events") as stream:
                 frames = events(stream.iter_lines())
                 assert next(frames)[0] == "status"
-                with accounts_of(stand) as accounts:
+                with accounts_of(deployment) as accounts:
                     accounts.users.change("ann", by="test", is_enabled=False)
                 assert list(frames) == []  # it has come to an end, and a whole one
             assert api.http.get(f"/jobs/{job_id}").status_code == 401
@@ -224,25 +224,25 @@ def test_the_stream_of_a_disabled_user_ends(tmp_path: Path) -> None:
 
 # --- starting -----------------------------------------------------------------------------------------
 def test_a_web_that_demands_accounts_does_not_start_without_a_lasting_key(tmp_path: Path) -> None:
-    with Stand(tmp_path, accounts="true") as stand:
-        del stand.env["MODELMILL_SECRET_KEY"]
-        assert started(stand) == Exit.BAD_INPUT
+    with Deployment(tmp_path, accounts="true") as deployment:
+        del deployment.env["MODELMILL_SECRET_KEY"]
+        assert started(deployment) == Exit.BAD_INPUT
         said = (tmp_path / "0.log").read_text()
     assert "MODELMILL_SECRET_KEY" in said and "openssl rand" in said and "Traceback" not in said
 
 
 def test_a_web_does_not_start_on_a_database_from_the_future(tmp_path: Path) -> None:
-    with Stand(tmp_path) as stand:
-        app = create_app(stand.settings())
+    with Deployment(tmp_path) as deployment:
+        app = create_app(deployment.settings())
         app.state.parts.prepare()
         with app.state.parts.database.write() as on:
             on.execute(text("UPDATE alembic_version SET version_num = '9999'"))
         app.state.parts.close()
-        assert started(stand) == Exit.FAILED
+        assert started(deployment) == Exit.FAILED
         said = (tmp_path / "0.log").read_text()
     assert "9999" in said and "newer" in said and "Traceback" not in said
 
 
-def started(stand: Stand) -> int:
-    command = [sys.executable, "-m", "uvicorn", "app.main:create_app", "--factory", "--port", str(stand.web_port)]
-    return stand.start(command).wait(60)
+def started(deployment: Deployment) -> int:
+    command = [sys.executable, "-m", "uvicorn", "app.main:create_app", "--factory", "--port", str(deployment.web_port)]
+    return deployment.start(command).wait(60)

@@ -23,11 +23,11 @@ from app.settings import Settings
 from app.training.api import OPERATIONS
 from app.training.model import FailureKind, Node, State, Waiting, WaitingCode
 from app.training.service import ClusterPicture, ClusterView, Holder
-from ops.stand import Stand
-from tests.integration.api import pngs, small_model
-from tests.integration.people import Person, make_users, person, within
+from tests.harness.api import pngs, small_model
+from tests.harness.deployment import Deployment
+from tests.harness.training.scheduler import RAY, SCRIPT, TASKS, Scheduler, make_common, scheduler_of
+from tests.harness.users import Person, make_users, person, within
 from tests.integration.test_openapi import CHECKS, EXAMPLES
-from tests.integration.training import RAY, SCRIPT, TASKS, Scheduler, make_common, scheduler_of
 
 ID = re.compile(r"mvp2-alice-(ppo|grpo|sft|script)-\d{8}-\d{6}-[0-9a-f]{4}")
 RL = """\
@@ -44,20 +44,20 @@ SFT = RL.format("sft")
 
 
 @pytest.fixture(scope="module")
-def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    with Stand(tmp_path_factory.mktemp("training"), accounts="true", ray_address=RAY) as stand:
-        stand.web()
-        make_users(stand, "alice", "bob")
-        make_common(stand.settings().homes)
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    with Deployment(tmp_path_factory.mktemp("training"), accounts="true", ray_address=RAY) as deployment:
+        deployment.web()
+        make_users(deployment, "alice", "bob")
+        make_common(deployment.settings().homes)
         for name in ("alice", "bob"):
-            with person(stand, name).api() as api:
+            with person(deployment, name).api() as api:
                 assert api.http.get("/api/v2/files").status_code == 200  # which makes the home
-        yield stand
+        yield deployment
 
 
 @pytest.fixture(scope="module")
-def alice_here(stand: Stand) -> Person:
-    return person(stand, "alice")
+def alice_here(deployment: Deployment) -> Person:
+    return person(deployment, "alice")
 
 
 @pytest.fixture
@@ -67,20 +67,20 @@ def web(alice_here: Person) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def other(stand: Stand) -> Iterator[httpx.Client]:
-    with person(stand, "bob").api() as api:
+def other(deployment: Deployment) -> Iterator[httpx.Client]:
+    with person(deployment, "bob").api() as api:
         yield api.http
 
 
 @pytest.fixture(scope="module")
-def scheduler(stand: Stand) -> Iterator[Scheduler]:
-    with scheduler_of(stand) as made:
+def scheduler(deployment: Deployment) -> Iterator[Scheduler]:
+    with scheduler_of(deployment) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def described(stand: Stand) -> Any:
-    return schemathesis.openapi.from_url(f"{stand.url}/openapi.json")
+def described(deployment: Deployment) -> Any:
+    return schemathesis.openapi.from_url(f"{deployment.url}/openapi.json")
 
 
 def submit(web: httpx.Client, spec: str | bytes = SCRIPT, **headers: str) -> httpx.Response:
@@ -185,8 +185,8 @@ def test_what_is_wrong_with_a_task_is_said_and_nothing_is_queued(
     assert web.get(TASKS).json()["tasks"][:1] == before
 
 
-def test_another_s_file_is_refused_as_one_that_does_not_exist(web: httpx.Client, stand: Stand) -> None:
-    theirs = stand.settings().homes / "users/bob/datasets/secret.parquet"
+def test_another_s_file_is_refused_as_one_that_does_not_exist(web: httpx.Client, deployment: Deployment) -> None:
+    theirs = deployment.settings().homes / "users/bob/datasets/secret.parquet"
     theirs.touch()
     name = "/private/common/datasets/train.parquet"
     seen = [
@@ -196,10 +196,10 @@ def test_another_s_file_is_refused_as_one_that_does_not_exist(web: httpx.Client,
     assert seen[0] == seen[1]
 
 
-def test_whoever_may_only_read_submits_nothing(stand: Stand) -> None:
+def test_whoever_may_only_read_submits_nothing(deployment: Deployment) -> None:
     from app.accounts.model import Scope
 
-    with person(stand, "alice", scopes=(Scope.READ,)).api() as api:
+    with person(deployment, "alice", scopes=(Scope.READ,)).api() as api:
         assert submit(api.http).status_code == 403
 
 
@@ -353,14 +353,14 @@ def test_what_has_ended_cannot_be_cancelled(web: httpx.Client, scheduler: Schedu
     assert code_of(web.post(f"{TASKS}/{task_id}/cancel")) == (409, "TASK_FINISHED")
 
 
-def test_a_user_with_tasks_is_deleted_when_they_are_to_be_cancelled(stand: Stand) -> None:
-    make_users(stand, "carol")
-    with person(stand, "carol").api() as api, person(stand, "root-admin").api() as admin:
+def test_a_user_with_tasks_is_deleted_when_they_are_to_be_cancelled(deployment: Deployment) -> None:
+    make_users(deployment, "carol")
+    with person(deployment, "carol").api() as api, person(deployment, "root-admin").api() as admin:
         task_id = new(api.http)
         refused = admin.http.delete("/api/v2/users/carol")
         assert refused.status_code == 409 and "1 training tasks" in refused.json()["error"]["message"]
         assert admin.http.delete("/api/v2/users/carol", params={"cancel": "true"}).status_code == 204
-    with scheduler_of(stand) as scheduler, scheduler.database.read() as on:
+    with scheduler_of(deployment) as scheduler, scheduler.database.read() as on:
         from app.training import store
 
         task = store.get_task(on, task_id)
@@ -388,11 +388,13 @@ def test_the_last_lines_of_each_attempt_are_told_with_what_they_are(web: httpx.C
         assert web.get(url, params=bad).status_code == 422
 
 
-def test_a_link_in_place_of_the_log_shows_nothing(web: httpx.Client, scheduler: Scheduler, stand: Stand) -> None:
+def test_a_link_in_place_of_the_log_shows_nothing(
+    web: httpx.Client, scheduler: Scheduler, deployment: Deployment
+) -> None:
     task_id = new(web)
     folder = scheduler.attempt(task_id)
-    (stand.settings().homes / "users/bob/jobs/secret").write_text("bob's")
-    (folder / "driver.log").symlink_to(stand.settings().homes / "users/bob/jobs/secret")
+    (deployment.settings().homes / "users/bob/jobs/secret").write_text("bob's")
+    (folder / "driver.log").symlink_to(deployment.settings().homes / "users/bob/jobs/secret")
     answer = web.get(f"{TASKS}/{task_id}/logs")
     assert answer.status_code == 404 and "bob's" not in answer.text
 
@@ -455,12 +457,12 @@ ASKED = [
 
 @pytest.mark.parametrize(("method", "rest"), ASKED)
 def test_another_s_task_is_answered_like_one_that_does_not_exist_even_to_administrators(
-    web: httpx.Client, other: httpx.Client, stand: Stand, scheduler: Scheduler, method: str, rest: str
+    web: httpx.Client, other: httpx.Client, deployment: Deployment, scheduler: Scheduler, method: str, rest: str
 ) -> None:
     task_id = new(web)
     scheduler.attempt(task_id, log="secret")
     unknown = task_id[:-4] + "zzzz"
-    with person(stand, "root-admin").api() as admin:
+    with person(deployment, "root-admin").api() as admin:
         for client in (other, admin.http):
             seen = []
             for name in (task_id, unknown):
@@ -478,9 +480,9 @@ def test_what_is_no_id_is_not_found(web: httpx.Client, name: str) -> None:
 
 
 def test_the_cluster_shows_who_holds_what_and_no_other_s_tasks(
-    web: httpx.Client, other: httpx.Client, stand: Stand
+    web: httpx.Client, other: httpx.Client, deployment: Deployment
 ) -> None:
-    stand.redis.flushdb()
+    deployment.redis.flushdb()
     empty = web.get("/api/v2/cluster").json()
     assert (empty["is_on"], empty["seen_at"], empty["nodes"]) == (True, None, [])
     node = Node("n1", "10.0.0.1", 8, 2, 26, 8)
@@ -489,7 +491,7 @@ def test_the_cluster_shows_who_holds_what_and_no_other_s_tasks(
         Holder("bobs-task", "bob", "sft", "SUBMITTED", 2, {}),
     )
     view = ClusterView("2026-11-01T12:00:00.000Z", (node,), holders, queued=3, unreachable_since="2026")
-    ClusterPicture(stand.redis).put(view)
+    ClusterPicture(deployment.redis).put(view)
     seen = web.get("/api/v2/cluster")
     assert "bobs-task" not in seen.text
     cluster = seen.json()
@@ -503,7 +505,7 @@ def test_the_cluster_shows_who_holds_what_and_no_other_s_tasks(
 
 # --- true to the document, and to what was taken ------------------------------------------------------
 def test_what_is_answered_is_as_described(
-    web: httpx.Client, described: Any, scheduler: Scheduler, stand: Stand
+    web: httpx.Client, described: Any, scheduler: Scheduler, deployment: Deployment
 ) -> None:
     task_id = new(web)
     scheduler.attempt(task_id, log="x\n")
@@ -547,16 +549,16 @@ def test_whatever_is_asked_is_answered_as_described(
 
 
 def test_a_web_that_is_killed_loses_no_task_that_it_has_taken(tmp_path: Path) -> None:
-    with Stand(tmp_path, ray_address=RAY) as stand:
-        process = stand.web()
-        make_common(stand.settings().homes)
-        with httpx.Client(base_url=stand.url, timeout=60, trust_env=False) as client:
+    with Deployment(tmp_path, ray_address=RAY) as deployment:
+        process = deployment.web()
+        make_common(deployment.settings().homes)
+        with httpx.Client(base_url=deployment.url, timeout=60, trust_env=False) as client:
             ids = [new(client) for _ in range(20)]
             positions = [client.get(f"{TASKS}/{task_id}").json()["position"] for task_id in ids]
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(10)
-        stand.web()
-        with httpx.Client(base_url=stand.url, timeout=60, trust_env=False) as client:
+        deployment.web()
+        with httpx.Client(base_url=deployment.url, timeout=60, trust_env=False) as client:
             listed = [task["task_id"] for task in client.get(TASKS).json()["tasks"]]
             assert listed[::-1] == ids
             assert [client.get(f"{TASKS}/{task_id}").json()["position"] for task_id in ids] == positions

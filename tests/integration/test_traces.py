@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ops.stand import REPOSITORY, Stand
-from tests.integration.api import Api, pngs, small_model, until
-from tests.integration.observed import logged
+from tests.harness.api import Api, pngs, small_model, until
+from tests.harness.deployment import Deployment
+from tests.harness.operations import logged
+from tests.harness.paths import REPOSITORY
 
 pytestmark = pytest.mark.slow
 STAGES = ("onnx", "bie", "nef")
@@ -89,15 +90,15 @@ def collector() -> Iterator[Collector]:
 
 
 @pytest.fixture(scope="module")
-def traced(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Iterator[Stand]:
-    with Stand(tmp_path_factory.mktemp("traced"), log_format="json") as stand:
-        stand.env |= {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "200"}
-        stand.workers("actors", onnx=1, bie=1, nef=1, done=1)
-        stand.web()
-        yield stand
+def traced(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Iterator[Deployment]:
+    with Deployment(tmp_path_factory.mktemp("traced"), log_format="json") as deployment:
+        deployment.env |= {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "200"}
+        deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
+        deployment.web()
+        yield deployment
 
 
-def test_a_job_is_one_trace_from_its_submission_to_its_end(traced: Stand, collector: Collector) -> None:
+def test_a_job_is_one_trace_from_its_submission_to_its_end(traced: Deployment, collector: Collector) -> None:
     with Api(traced.url) as api:
         stored = api.upload(small_model(), pngs(3))
         body = {key: stored[key] for key in ("model_key", "quant_key")}
@@ -138,7 +139,9 @@ def _is_whole(spans: list[Span]) -> bool:
     return names["done"] == len(STAGES) and all(names[name] for name in ("POST /jobs", *stages))
 
 
-def test_a_request_without_a_trace_begins_its_own_and_the_logs_name_it(traced: Stand, collector: Collector) -> None:
+def test_a_request_without_a_trace_begins_its_own_and_the_logs_name_it(
+    traced: Deployment, collector: Collector
+) -> None:
     with Api(traced.url) as api:
         for path in ("/healthz", "/readyz", "/metrics", "/jobs/no-such-job"):
             api.http.get(path)

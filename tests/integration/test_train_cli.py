@@ -14,23 +14,24 @@ import httpx
 import pytest
 
 from app.training.model import State
-from ops.stand import REPOSITORY, Stand
-from tests.integration.api import until
-from tests.integration.people import Person, person
-from tests.integration.training import RAY, SCRIPT, TASKS, Scheduler, make_common, scheduler_of
+from tests.harness.api import until
+from tests.harness.deployment import Deployment
+from tests.harness.paths import REPOSITORY
+from tests.harness.training.scheduler import RAY, SCRIPT, TASKS, Scheduler, make_common, scheduler_of
+from tests.harness.users import Person, person
 
 
 @pytest.fixture(scope="module")
-def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    with Stand(tmp_path_factory.mktemp("train-cli"), accounts="true", ray_address=RAY) as stand:
-        stand.web()
-        make_common(stand.settings().homes)
-        yield stand
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    with Deployment(tmp_path_factory.mktemp("train-cli"), accounts="true", ray_address=RAY) as deployment:
+        deployment.web()
+        make_common(deployment.settings().homes)
+        yield deployment
 
 
 @pytest.fixture(scope="module")
-def alice_here(stand: Stand) -> Person:
-    return person(stand, "alice")
+def alice_here(deployment: Deployment) -> Person:
+    return person(deployment, "alice")
 
 
 @pytest.fixture
@@ -40,8 +41,8 @@ def web(alice_here: Person) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture(scope="module")
-def scheduler(stand: Stand) -> Iterator[Scheduler]:
-    with scheduler_of(stand) as made:
+def scheduler(deployment: Deployment) -> Iterator[Scheduler]:
+    with scheduler_of(deployment) as made:
         yield made
 
 

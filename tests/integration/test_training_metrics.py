@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ops.stand import DRAMATIQ, REPOSITORY, Stand
-from tests.integration.api import Api, until
-from tests.integration.observed import figures, reaches
-from tests.integration.training import RAY, SCRIPT, TASKS, make_common
+from tests.harness.api import Api, until
+from tests.harness.deployment import DRAMATIQ, Deployment
+from tests.harness.operations import figures, reaches
+from tests.harness.paths import REPOSITORY
+from tests.harness.training.scheduler import RAY, SCRIPT, TASKS, make_common
 
 pytestmark = pytest.mark.slow
 MODELMILL = str(Path(sys.executable).with_name("modelmill"))
@@ -20,25 +21,27 @@ SAME_HOST = "http://127.0.0.1:8265"  # of which the stand-in for Ray is told
 
 
 @pytest.fixture
-def stand(tmp_path: Path) -> Iterator[Stand]:
+def deployment(tmp_path: Path) -> Iterator[Deployment]:
     """Training is on, and nobody schedules yet."""
-    with Stand(tmp_path, ray_address=SAME_HOST, training_tick_s="1") as made:
+    with Deployment(tmp_path, ray_address=SAME_HOST, training_tick_s="1") as made:
         make_common(tmp_path / "data" / "homes")
         made.web()
         yield made
 
 
 @pytest.fixture
-def api(stand: Stand) -> Iterator[Api]:
-    with Api(stand.url) as client:
+def api(deployment: Deployment) -> Iterator[Api]:
+    with Api(deployment.url) as client:
         yield client
 
 
-def schedule(stand: Stand) -> None:
+def schedule(deployment: Deployment) -> None:
     """With a pulse, for a turn ends with its minute."""
-    stand.start([str(Path(DRAMATIQ).with_name("periodiq")), "actors"])
+    deployment.start([str(Path(DRAMATIQ).with_name("periodiq")), "actors"])
     queues = ("training", "training_results")
-    stand.start([DRAMATIQ, "tests.standins.training_actors", "--queues", *queues, "--processes", "1", "--threads", "2"])
+    deployment.start(
+        [DRAMATIQ, "tests.standins.training_actors", "--queues", *queues, "--processes", "1", "--threads", "2"]
+    )
 
 
 def send(api: Api, gpus: int) -> str:
@@ -48,15 +51,19 @@ def send(api: Api, gpus: int) -> str:
     return task_id
 
 
-def probe(stand: Stand, **env: str) -> subprocess.CompletedProcess[str]:
+def probe(deployment: Deployment, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [MODELMILL, "health", "training"], check=False, env={**stand.env, **env}, cwd=REPOSITORY, capture_output=True,
+        [MODELMILL, "health", "training"],
+        check=False,
+        env={**deployment.env, **env},
+        cwd=REPOSITORY,
+        capture_output=True,
         text=True,
-    )  # fmt: skip
+    )
 
 
-def test_a_task_that_runs_one_that_waits_and_the_end_of_the_first(stand: Stand, api: Api) -> None:
-    schedule(stand)
+def test_a_task_that_runs_one_that_waits_and_the_end_of_the_first(deployment: Deployment, api: Api) -> None:
+    schedule(deployment)
     first = send(api, 6)
     reaches(api, 1, "modelmill_training_tasks", state="RUNNING")
     reaches(api, 6, "modelmill_training_gpus", state="held")
@@ -68,7 +75,7 @@ def test_a_task_that_runs_one_that_waits_and_the_end_of_the_first(stand: Stand, 
     assert (now.value("modelmill_training_scheduler_up"), now.value("modelmill_training_ray_up")) == (1, 1)
     age_s = now.value("modelmill_training_oldest_waiting_age_seconds")
     until(lambda: figures(api).value("modelmill_training_oldest_waiting_age_seconds") > age_s)
-    (stand.folder / "data" / "ray" / f"{first}--a01.end").touch()
+    (deployment.folder / "data" / "ray" / f"{first}--a01.end").touch()
     reaches(api, 1, "modelmill_training_attempts_ended_total", result="SUCCEEDED")
     reaches(api, 2, "modelmill_training_wait_seconds_count")
     reaches(api, 8, "modelmill_training_gpus", state="held")
@@ -78,41 +85,41 @@ def test_a_task_that_runs_one_that_waits_and_the_end_of_the_first(stand: Stand, 
     assert now.value("modelmill_training_oldest_waiting_age_seconds") == 0
 
 
-def test_while_nobody_schedules_that_is_told_and_tasks_are_counted(stand: Stand, api: Api) -> None:
+def test_while_nobody_schedules_that_is_told_and_tasks_are_counted(deployment: Deployment, api: Api) -> None:
     send(api, 0)
     now = figures(api)
     assert now.value("modelmill_training_scheduler_up") == 0
     assert "modelmill_training_scheduler_up" in now.families
     assert "modelmill_training_ray_up" not in now.families
     assert now.value("modelmill_training_tasks", state="QUEUED") == 1
-    assert probe(stand).returncode == 1
-    assert "nobody has looked at the cluster" in probe(stand).stderr
+    assert probe(deployment).returncode == 1
+    assert "nobody has looked at the cluster" in probe(deployment).stderr
 
 
 @pytest.mark.ray
 def test_a_scheduler_is_well_also_when_ray_does_not_answer_it(tmp_path: Path) -> None:
-    with Stand(tmp_path, ray_address=RAY, training_tick_s="1") as stand:
-        stand.web()
-        stand.start([DRAMATIQ, "actors", "--queues", "training", "--processes", "1", "--threads", "1"])
-        said = until(lambda: probe(stand), lambda answer: answer.returncode == 0)
+    with Deployment(tmp_path, ray_address=RAY, training_tick_s="1") as deployment:
+        deployment.web()
+        deployment.start([DRAMATIQ, "actors", "--queues", "training", "--processes", "1", "--threads", "1"])
+        said = until(lambda: probe(deployment), lambda answer: answer.returncode == 0)
         assert "Ray does not answer" in said.stderr
-        with Api(stand.url) as api:
+        with Api(deployment.url) as api:
             now = figures(api)
         assert "modelmill_training_ray_up" in now.families
         assert now.value("modelmill_training_ray_up") == 0
-        stand.valkey.kill()
-        said = probe(stand)
+        deployment.valkey.kill()
+        said = probe(deployment)
         assert said.returncode == 0
         assert "cannot tell" in said.stderr
 
 
 def test_where_training_is_off_nothing_is_told_of_it(tmp_path: Path) -> None:
-    with Stand(tmp_path) as stand:
-        stand.web()
-        with Api(stand.url) as api:
+    with Deployment(tmp_path) as deployment:
+        deployment.web()
+        with Api(deployment.url) as api:
             told = [s.name for family in figures(api).families.values() for s in family.samples]
         assert "modelmill_jobs_active" in told
         assert not [name for name in told if "training" in name]
-        said = probe(stand)
+        said = probe(deployment)
         assert said.returncode == 1
         assert "MODELMILL_RAY_ADDRESS" in said.stderr

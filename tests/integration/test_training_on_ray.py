@@ -14,10 +14,10 @@ import pytest
 
 from app.training.gateway import RayStatus, Submission
 from app.training.gateway.ray_gateway import RayGateway
-from ops.ray_stand import RayCluster, running_cluster
-from ops.training_stand import ENDED, TASKS, VERL, TrainingStand
-from tests.integration.api import until
-from tests.ray_jobs import ON_WORKER, new_id
+from tests.harness.api import until
+from tests.harness.ray_cluster import RayCluster, running_cluster
+from tests.harness.training.deployment import ENDED, TASKS, VERL, TrainingDeployment
+from tests.harness.training.ray_jobs import ON_WORKER, new_id
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 NODES = ((4, 20), (4, 20))
@@ -40,7 +40,7 @@ def gateway(cluster: RayCluster) -> Iterator[RayGateway]:
     made.close()
 
 
-class Trainer(TrainingStand):
+class Trainer(TrainingDeployment):
     def __init__(self, folder: Path, cluster: RayCluster) -> None:
         super().__init__(folder, cluster, training_tick_s="1", training_retry_interval_s="2")
 
@@ -94,7 +94,7 @@ def test_a_task_runs_on_a_worker_and_is_followed_to_its_end(trainer: Trainer, ga
     assert attempt["start_time"] <= attempt["end_time"]
     assert attempt["driver_node_id"] in {node.node_id for node in gateway.nodes() if node.may_train}
     assert any("training on 2 x 2 GPUs" in line for line in trainer.logs(task_id))
-    folder = trainer.stand.folder / "data/homes/users/local/jobs" / attempt["ray_submission_id"]
+    folder = trainer.deployment.folder / "data/homes/users/local/jobs" / attempt["ray_submission_id"]
     assert {"jobspec.yaml", "submit.json", "driver.log"} <= {path.name for path in folder.iterdir()}
     assert (folder / "jobspec.yaml").read_bytes() == trainer.http.get(f"{TASKS}/{task_id}/spec").content
     assert "PYTHONPATH" not in (folder / "submit.json").read_text()

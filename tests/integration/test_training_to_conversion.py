@@ -18,11 +18,11 @@ from app.conversion.toolchains.host.runtime import HostModel
 from app.homes.service import Homes
 from app.kit.clock import now
 from app.wiring import Parts, assemble
-from ops.stand import DRAMATIQ, Stand
-from tests.conftest import REPOSITORY
-from tests.finished_tasks import finished_task, folder_of
-from tests.integration.api import Api, has_ended, until
-from tests.integration.people import OURS
+from tests.harness.api import Api, has_ended, until
+from tests.harness.deployment import DRAMATIQ, Deployment
+from tests.harness.paths import REPOSITORY
+from tests.harness.training.finished_tasks import finished_task, folder_of
+from tests.harness.users import OURS
 
 SAMPLE = REPOSITORY / "ops/samples/digits"
 PLAIN = "workload: script\ncode_path: /private/common/code/digits\n"
@@ -32,9 +32,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """A service that trains, only that no Ray answers."""
-    with Stand(tmp_path_factory.mktemp("results"), ray_address="http://127.0.0.1:1") as made:
+    with Deployment(tmp_path_factory.mktemp("results"), ray_address="http://127.0.0.1:1") as made:
         made.workers("actors", onnx=1, bie=1, nef=1, done=1)
         queues = ("training_results", "periodic")
         made.start([DRAMATIQ, "actors", "--queues", *queues, "--processes", "1", "--threads", "2"])
@@ -43,15 +43,15 @@ def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
 
 
 @pytest.fixture(scope="module")
-def parts(stand: Stand) -> Iterator[Parts]:
-    made = assemble(stand.settings())
+def parts(deployment: Deployment) -> Iterator[Parts]:
+    made = assemble(deployment.settings())
     yield made
     made.close()
 
 
 @pytest.fixture
-def api(stand: Stand) -> Iterator[Api]:
-    with Api(stand.url) as client:
+def api(deployment: Deployment) -> Iterator[Api]:
+    with Api(deployment.url) as client:
         yield client
 
 
@@ -88,7 +88,9 @@ def conversion(api: Api, task_id: str) -> dict[str, Any]:
     return dict(seen[0])
 
 
-def test_what_a_task_left_becomes_a_model_that_runs(stand: Stand, parts: Parts, api: Api, tmp_path: Path) -> None:
+def test_what_a_task_left_becomes_a_model_that_runs(
+    deployment: Deployment, parts: Parts, api: Api, tmp_path: Path
+) -> None:
     task_id = left_by_a_task(parts)
     for _ in range(3):  # a message may come twice
         tell(parts, task_id)
@@ -103,7 +105,7 @@ def test_what_a_task_left_becomes_a_model_that_runs(stand: Stand, parts: Parts, 
     assert (np.array(guesses) == test["y"]).mean() > 0.95
 
 
-def test_task_and_job_lead_to_each_other(stand: Stand, parts: Parts, api: Api) -> None:
+def test_task_and_job_lead_to_each_other(deployment: Deployment, parts: Parts, api: Api) -> None:
     task_id = left_by_a_task(parts)
     tell(parts, task_id)
     made = conversion(api, task_id)
@@ -112,7 +114,7 @@ def test_task_and_job_lead_to_each_other(stand: Stand, parts: Parts, api: Api) -
     assert f'href="/ui/tasks/{task_id}"' in page and "Trained by" in page
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MODELMILL_")}
     shown = subprocess.run(
-        [Path(sys.executable).parent / "modelmill", "jobs", "show", made["job_id"], "--url", stand.url],
+        [Path(sys.executable).parent / "modelmill", "jobs", "show", made["job_id"], "--url", deployment.url],
         capture_output=True, text=True, env=kept, check=True,
     )  # fmt: skip
     assert f"origin   task:{task_id}\n" in shown.stdout

@@ -10,23 +10,23 @@ from app.kit.clock import now
 from app.nodes.model import Operation
 from app.video.model.job import JOBS, JobState
 from app.wiring import assemble
-from ops.stand import DRAMATIQ, Stand
-from tests.finished_videos import EDGE, running_video, waiting_video
-from tests.integration.api import until
+from tests.harness.api import until
+from tests.harness.deployment import DRAMATIQ, Deployment
+from tests.harness.video.records import EDGE, running_video, waiting_video
 
 pytestmark = pytest.mark.slow
 
 
 def test_demands_and_looks_are_done_by_workers_and_what_came_too_early_a_little_later(tmp_path: Path) -> None:
-    with Stand(tmp_path) as stand:
-        parts = assemble(stand.settings())
+    with Deployment(tmp_path) as deployment:
+        parts = assemble(deployment.settings())
         parts.prepare()
         video, user = parts.video, parts.settings.local_user
         running, waiting = running_video(video, user, now=now()), waiting_video(video, user, now=now())
         for why in ("one", "two", "three"):
             video.planning.send(waiting.uid, why)
         video.jobs.kick(running.uid)
-        worker = stand.start(
+        worker = deployment.start(
             [DRAMATIQ, "actors", "--queues", "video", "video_plans", "--processes", "1", "--threads", "2"]
         )
         decided = until(lambda: video.jobs.decisions(user, waiting.uid), lambda found: len(found) == 2)

@@ -16,9 +16,10 @@ import pytest
 from app.nodes.model import WorkerState, WorkKey
 from app.video.model.job import JOBS, PART, SERVICES, SERVICES_PART
 from app.vision.model import Format, ModelCard
-from ops.stand import REPOSITORY, free_port
-from tests.integration.agent_web import ScriptedWeb, scripted_web
-from tests.integration.api import until
+from tests.harness.agent.web import ScriptedWeb, scripted_web
+from tests.harness.api import until
+from tests.harness.paths import REPOSITORY
+from tests.harness.ports import free_port
 from tests.integration.test_agent import Node
 from tests.unit.video.test_carrier import HOST, PLAN, UID, job_order, services_order, stage
 
@@ -27,7 +28,7 @@ RUNNING, FAILED = WorkerState.RUNNING, WorkerState.FAILED
 
 
 class VideoNode(Node):
-    module = "tests.integration.video_agent_process"
+    module = "tests.harness.video.agent_program"
 
     def start(self, *arguments: str, wait: bool = True, **environment: str) -> None:
         super().start(*arguments, wait=wait, PYTHONPATH=str(REPOSITORY), **environment)

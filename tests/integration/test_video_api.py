@@ -12,9 +12,9 @@ from app.accounts.model import Role
 from app.kit.clock import now
 from app.settings import Settings
 from app.video.model.job import JobState, Mode
-from tests.finished_videos import ADDRESSES, CLOUD, EDGE, dag
-from tests.integration.api import events, small_model
-from tests.integration.video_web import VideoWeb, bearer, video_web
+from tests.harness.api import events, small_model
+from tests.harness.video.records import ADDRESSES, CLOUD, EDGE, dag
+from tests.harness.video.web import VideoWeb, bearer, video_web
 
 VIDEO = "/api/v2/video"
 JOBS = f"{VIDEO}/jobs"

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ops.stand import REPOSITORY
+from tests.harness.paths import REPOSITORY
 
 
 @pytest.mark.exhaustive

@@ -12,9 +12,9 @@ from app.video.errors import BadDag, BadStage, StageInUse, StageNotFound
 from app.video.model.dag import read_dag
 from app.video.model.kinds import StageSpec
 from app.wiring import Parts
-from tests.finished_videos import MODELS, dag
-from tests.integration.api import vector_model
-from tests.integration.video_nodes import USER, Scene
+from tests.harness.api import vector_model
+from tests.harness.video.nodes import USER, Scene
+from tests.harness.video.records import MODELS, dag
 
 SPEC = StageSpec("faces", "face_detection", (("face_rfb_640",), ("face_slim_320",)))
 

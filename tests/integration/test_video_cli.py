@@ -16,9 +16,9 @@ from app.kit.command import Exit
 from app.settings import Settings
 from app.video.cli import following
 from app.video.model.job import Ending, JobState
-from tests.finished_videos import ADDRESSES, AGENT_PORT, EDGE, dag, ended_video
-from tests.integration.api import small_model
-from tests.integration.video_web import VideoWeb, video_web
+from tests.harness.api import small_model
+from tests.harness.video.records import ADDRESSES, AGENT_PORT, EDGE, dag, ended_video
+from tests.harness.video.web import VideoWeb, video_web
 
 NOBODYS = "GLOBAL_ID_999.SUB_ID_1"
 NOBODY = "http://127.0.0.1:1"

@@ -14,9 +14,9 @@ from app.video.metrics import VideoCollector
 from app.video.model.job import JOBS, PART, SERVICES, SERVICES_PART, JobContent, JobState, ServicesContent
 from app.video.service.resources import key_of
 from app.wiring import Parts, assemble
-from tests.finished_videos import dag, plan_result, result
-from tests.integration.api import vector_model
-from tests.integration.video_nodes import USER, Scene, a_plan
+from tests.harness.api import vector_model
+from tests.harness.video.nodes import USER, Scene, a_plan
+from tests.harness.video.records import dag, plan_result, result
 
 HOSTS = {name: WorkKey(SERVICES, name, SERVICES_PART) for name in ("edge0", "cloud0")}
 

@@ -20,8 +20,8 @@ from app.kit.clock import now
 from app.settings import Settings
 from app.video.model.job import JobState
 from app.video.requirement import services, serving
-from tests.finished_videos import ADDRESSES, AGENT_PORT, CLOUD, EDGE, dag
-from tests.integration.video_web import VideoWeb, bearer, served, video_web
+from tests.harness.video.records import ADDRESSES, AGENT_PORT, CLOUD, EDGE, dag
+from tests.harness.video.web import VideoWeb, bearer, served, video_web
 
 ADDRESS = f"{ADDRESSES[EDGE]}:{AGENT_PORT}"
 NOBODYS = "GLOBAL_ID_999.SUB_ID_1"

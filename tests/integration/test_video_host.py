@@ -30,11 +30,11 @@ from app.video.services.calls import KEPT, RAW, Call, Encoded
 from app.vision.encoding import decode, encode
 from app.vision.model import Format, Picture
 from app.vision.sources.opening import open_source
-from tests.integration.api import until
-from tests.integration.video_host import SECRET, VideoHost, card_of, sha256_of, stage_of
-from tests.unit.host_models import run_all, work_folder
+from tests.harness.api import until
+from tests.harness.models.host import run_all, work_folder
+from tests.harness.paths import REPOSITORY
+from tests.harness.video.stage_host import SECRET, VideoHost, card_of, sha256_of, stage_of
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 DATA = REPOSITORY.parent / "shared" / "data"
 MODELS = DATA / "models"
 OWN = '''

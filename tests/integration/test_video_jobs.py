@@ -23,8 +23,8 @@ from app.video.errors import (
 from app.video.model.job import JOBS, Ending, JobState, Mode
 from app.video.service import Submission
 from app.wiring import Parts
-from tests.finished_videos import dag, ended_video, running_video, waiting_video
-from tests.integration.video_nodes import USER, Scene
+from tests.harness.video.nodes import USER, Scene
+from tests.harness.video.records import dag, ended_video, running_video, waiting_video
 
 
 @pytest.fixture

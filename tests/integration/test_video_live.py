@@ -24,8 +24,8 @@ from app.video import live
 from app.video.model.job import VideoJob
 from app.video.parts import CONTENT_TYPE, FIRST, PartReader, part_of
 from app.video.service.pictures import Live
-from tests.integration.api import until
-from tests.integration.video_web import VideoWeb, served, video_web
+from tests.harness.api import until
+from tests.harness.video.web import VideoWeb, served, video_web
 
 SECRET = "the runner's"
 SIDE = 16

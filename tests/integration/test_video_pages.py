@@ -24,8 +24,8 @@ from app.video.model.job import JobState, Mode, RestartPolicy, VideoJob
 from app.video.pages.watching import frames
 from app.video.scheduling.registry import policies
 from app.wiring import Parts
-from tests.finished_videos import EDGE, dag, ended_video, running_video, video_nodes, waiting_video
-from tests.integration.people import OURS, Within, within
+from tests.harness.users import OURS, Within, within
+from tests.harness.video.records import EDGE, dag, ended_video, running_video, video_nodes, waiting_video
 
 USER = "local"
 HTMX = {**OURS, "HX-Request": "true"}
@@ -603,7 +603,7 @@ def test_the_form_begins_with_an_example_and_says_what_is_missing(browser: Brows
 
 
 def test_a_video_without_a_choice_is_chosen(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.finished_videos.VIDEOS", {"7": {"type": "hall", "name": "hall.mp4"}})
+    monkeypatch.setattr("tests.harness.video.records.VIDEOS", {"7": {"type": "hall", "name": "hall.mp4"}})
     video_nodes(browser.video.resources.nodes, now=now())
     assert values_of(browser.get("/ui/video/new").text)["video"] == "edge0/7"
     assert body_of(browser.get("/ui/video/new").text)["realtime"] is True

@@ -18,8 +18,8 @@ from app.video.model.profile import Measurement
 from app.video.scheduling.asking import Decision
 from app.video.scheduling.desk import Desk
 from app.wiring import Parts
-from tests.finished_videos import dag, measured
-from tests.integration.video_nodes import USER, Scene, a_plan
+from tests.harness.video.nodes import USER, Scene, a_plan
+from tests.harness.video.records import dag, measured
 
 
 @pytest.fixture

@@ -18,8 +18,9 @@ import pytest
 
 from app.video.cli.pseudo.show import job
 from app.video.cli.pseudo.stand import Ports
-from ops.stand import REPOSITORY, free_port
-from tests.integration.api import until
+from tests.harness.api import until
+from tests.harness.paths import REPOSITORY
+from tests.harness.ports import free_port
 
 FACES_IN_CLASSROOM = 4
 NUMBERED = "GLOBAL_ID_77.SUB_ID_1"

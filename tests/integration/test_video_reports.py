@@ -13,8 +13,8 @@ from app.video.errors import VideoJobNotFound
 from app.video.model.job import JOBS, Ending, JobState
 from app.video.service.reports import SERIES
 from app.wiring import Parts
-from tests.finished_videos import measured, plan_result, result
-from tests.integration.video_nodes import USER, Scene
+from tests.harness.video.nodes import USER, Scene
+from tests.harness.video.records import measured, plan_result, result
 
 
 @pytest.fixture

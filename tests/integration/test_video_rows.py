@@ -23,9 +23,10 @@ from PIL import Image
 from app.conversion.options import Options
 from app.video.parts import PartReader
 from app.wiring import assemble
-from tests.finished_jobs import finished_job
-from tests.integration.api import until
-from tests.integration.video_world import (
+from tests.harness.api import until
+from tests.harness.conversion_jobs import finished_job
+from tests.harness.models.host import run_all, work_folder
+from tests.harness.video.cluster import (
     ADDRESSES,
     CLOUD,
     EDGE,
@@ -35,11 +36,10 @@ from tests.integration.video_world import (
     GENERATOR,
     OTHER,
     VIDEO,
-    World,
+    VideoCluster,
     dag,
     one_stage,
 )
-from tests.unit.host_models import run_all, work_folder
 
 pytestmark = pytest.mark.slow
 AWAY_S = 30
@@ -53,8 +53,8 @@ SEEN = dag(
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Iterator[World]:
-    found = World(tmp_path_factory.mktemp("world"))
+def started(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Iterator[VideoCluster]:
+    found = VideoCluster(tmp_path_factory.mktemp("cluster"))
     try:
         found.begin(shared_data)
         yield found
@@ -63,116 +63,118 @@ def started(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Iter
 
 
 @pytest.fixture
-def world(started: World) -> Iterator[World]:
+def cluster(started: VideoCluster) -> Iterator[VideoCluster]:
     yield started
     started.end_jobs()
 
 
 # --- nodes and their jobs ---------------------------------------------------------------------------------
-def test_a_node_that_was_there_before_the_web_runs_the_requirements_job_with_the_cloud(world: World) -> None:
-    assert "again" in world.early
-    uid = world.submit(FACES, policy="cloud_only")
-    frames = until(lambda: world.frames(uid), lambda found: len(found) == 10)
+def test_a_node_that_was_there_before_the_web_runs_the_requirements_job_with_the_cloud(cluster: VideoCluster) -> None:
+    assert "again" in cluster.early
+    uid = cluster.submit(FACES, policy="cloud_only")
+    frames = until(lambda: cluster.frames(uid), lambda found: len(found) == 10)
     assert {frame["total"] for frame in frames} <= {3, 4}
     loops = [frame["n_loop"] for frame in frames]
     assert loops == sorted(set(loops))
-    assert {call["stage"] for call in world.calls(CLOUD, uid)} == {"face_detection", "face_alignment"}
-    assert not world.calls(EDGE, uid)
-    assert len(world.runners(EDGE)) == 1
-    assert not world.runners(CLOUD)
-    status = world.http.get("/user/get_all_status").json()["data"]
-    assert status[f"{ADDRESSES[EDGE]}:{world.agents[EDGE].port}"]["job_uid_list"] == [uid]
+    assert {call["stage"] for call in cluster.calls(CLOUD, uid)} == {"face_detection", "face_alignment"}
+    assert not cluster.calls(EDGE, uid)
+    assert len(cluster.runners(EDGE)) == 1
+    assert not cluster.runners(CLOUD)
+    status = cluster.http.get("/user/get_all_status").json()["data"]
+    assert status[f"{ADDRESSES[EDGE]}:{cluster.agents[EDGE].port}"]["job_uid_list"] == [uid]
 
 
-def test_siblings_get_the_same_bytes_at_the_same_time_and_the_merge_waits_for_both(world: World) -> None:
-    uid = world.submit(FORKED, policy="fixed")
-    until(lambda: world.frames(uid))
+def test_siblings_get_the_same_bytes_at_the_same_time_and_the_merge_waits_for_both(cluster: VideoCluster) -> None:
+    uid = cluster.submit(FORKED, policy="fixed")
+    until(lambda: cluster.frames(uid))
     both = {"left": (0, CLOUD), "right": (0, CLOUD), "compared": (0, EDGE)}
     for places in ({**both, "left": (0, EDGE), "right": (0, EDGE)}, both):
-        world.measured(uid, {"fps": 4}, places)
-        rows = [{name: row[name] for name in ("same", "after")} for row in world.advances(uid, 5)[-5:]]
+        cluster.measured(uid, {"fps": 4}, places)
+        rows = [{name: row[name] for name in ("same", "after")} for row in cluster.advances(uid, 5)[-5:]]
         assert rows == [{"same": 1, "after": 1}] * 5
-    world.measured(uid, {"fps": 4}, {**both, "left": (0, EDGE)})
-    rows = [{name: row[name] for name in ("beside", "after")} for row in world.advances(uid, 5)[-5:]]
+    cluster.measured(uid, {"fps": 4}, {**both, "left": (0, EDGE)})
+    rows = [{name: row[name] for name in ("beside", "after")} for row in cluster.advances(uid, 5)[-5:]]
     assert rows == [{"beside": 1, "after": 1}] * 5
 
 
-def test_three_jobs_share_one_process_evenly_and_a_fourth_whose_stage_raises_ends_alone(world: World) -> None:
-    (process,) = world.workers(EDGE, "app.video.services.host")
-    uids = [world.submit(one_stage("pausing"), **FAST) for _ in range(3)]
-    failing = world.submit(one_stage("failing"), **{**FAST, "restart_policy": "never"})
+def test_three_jobs_share_one_process_evenly_and_a_fourth_whose_stage_raises_ends_alone(cluster: VideoCluster) -> None:
+    (process,) = cluster.workers(EDGE, "app.video.services.host")
+    uids = [cluster.submit(one_stage("pausing"), **FAST) for _ in range(3)]
+    failing = cluster.submit(one_stage("failing"), **{**FAST, "restart_policy": "never"})
     for uid in uids:
-        until(lambda uid=uid: world.frames(uid))
-    begun = [world.job(uid)["n_loop"] for uid in uids]
-    ended = until(lambda: world.job(failing), lambda job: job["state"] == "DONE")
+        until(lambda uid=uid: cluster.frames(uid))
+    begun = [cluster.job(uid)["n_loop"] for uid in uids]
+    ended = until(lambda: cluster.job(failing), lambda job: job["state"] == "DONE")
     assert ended["ending"] == "error"
     assert "the lens is dirty" in ended["reason"]
-    world.advances(uids[0], 15)
-    steps = [world.job(uid)["n_loop"] - first for uid, first in zip(uids, begun, strict=True)]
+    cluster.advances(uids[0], 15)
+    steps = [cluster.job(uid)["n_loop"] - first for uid, first in zip(uids, begun, strict=True)]
     assert 0 < max(steps) <= 2 * min(steps)
-    assert world.workers(EDGE, "app.video.services.host") == [process]
+    assert cluster.workers(EDGE, "app.video.services.host") == [process]
 
 
-def test_the_delay_that_is_told_is_what_the_stage_takes(world: World) -> None:
-    uid = world.submit(one_stage("pausing"), policy="fixed")
-    until(lambda: world.frames(uid))
-    world.measured(uid, {"fps": 4, "nskip": 1}, {"pausing": (0, EDGE)})
+def test_the_delay_that_is_told_is_what_the_stage_takes(cluster: VideoCluster) -> None:
+    uid = cluster.submit(one_stage("pausing"), policy="fixed")
+    until(lambda: cluster.frames(uid))
+    cluster.measured(uid, {"fps": 4, "nskip": 1}, {"pausing": (0, EDGE)})
     found = until(
-        lambda: world.plan_result(uid),
+        lambda: cluster.plan_result(uid),
         lambda found: found["frames"] >= 5 and found["delay"]["pausing"] == pytest.approx(0.1, rel=0.2),
     )
     assert found["skipped"] > 0
 
 
 # --- who decides ------------------------------------------------------------------------------------------
-def test_a_demand_is_in_the_next_decision(world: World) -> None:
-    uid = world.submit(one_stage("sizes"), policy="tells")
-    until(lambda: world.frames(uid))
+def test_a_demand_is_in_the_next_decision(cluster: VideoCluster) -> None:
+    uid = cluster.submit(one_stage("sizes"), policy="tells")
+    until(lambda: cluster.frames(uid))
     wanted = {"job_uid": uid, "user_constraint": {"delay": [0.1, 0.25], "acc_level": 4}}
-    answer = world.http.post("/user/submit_job_user_constraint", json=wanted)
+    answer = cluster.http.post("/user/submit_job_user_constraint", json=wanted)
     assert answer.status_code == 200
-    found = until(lambda: [one for one in world.decisions(uid) if one["why"] == "constraint"])
+    found = until(lambda: [one for one in cluster.decisions(uid) if one["why"] == "constraint"])
     assert "Demanded: [0.1, 0.25], 0.9." in found[0]["reason"].replace("(", "[").replace(")", "]")
-    later = [one for one in world.decisions(uid) if one["at"] > found[0]["at"]]
+    later = [one for one in cluster.decisions(uid) if one["at"] > found[0]["at"]]
     assert all("0.25" in one["reason"] for one in later)
     wrong = {"job_uid": uid, "user_constraint": {"delay": "soon"}}
-    assert world.http.post("/user/submit_job_user_constraint", json=wrong).status_code == 400
+    assert cluster.http.post("/user/submit_job_user_constraint", json=wrong).status_code == 400
 
 
-def test_a_policy_that_raises_sleeps_or_answers_nonsense_changes_nothing_and_another_takes_over(world: World) -> None:
-    uid = world.submit(one_stage("sizes"), policy="edge_only")
-    until(lambda: world.frames(uid))
+def test_a_policy_that_raises_sleeps_or_answers_nonsense_changes_nothing_and_another_takes_over(
+    cluster: VideoCluster,
+) -> None:
+    uid = cluster.submit(one_stage("sizes"), policy="edge_only")
+    until(lambda: cluster.frames(uid))
     for policy, outcome in (("raises", "raised"), ("sleeps", "late"), ("nonsense", "invalid")):
-        plan = world.job(uid)["plan"]
-        world.choose(uid, policy)
-        (found, *_) = until(lambda policy=policy: [one for one in world.decisions(uid) if one["policy"] == policy])
+        plan = cluster.job(uid)["plan"]
+        cluster.choose(uid, policy)
+        (found, *_) = until(lambda policy=policy: [one for one in cluster.decisions(uid) if one["policy"] == policy])
         assert (found["outcome"], found["plan"]) == (outcome, None)
         assert found["reason"]
-        world.advances(uid)
-        assert (world.job(uid)["plan"], world.job(uid)["state"]) == (plan, "EXEC")
-    world.choose(uid, "tells")
-    until(lambda: world.job(uid)["plan"]["policy"] == "tells")
-    assert world.job(uid)["plan"]["video_conf"]["fps"] == 5
-    assert "Scheduled by tells, and no longer by nonsense." in world.said(uid)
+        cluster.advances(uid)
+        assert (cluster.job(uid)["plan"], cluster.job(uid)["state"]) == (plan, "EXEC")
+    cluster.choose(uid, "tells")
+    until(lambda: cluster.job(uid)["plan"]["policy"] == "tells")
+    assert cluster.job(uid)["plan"]["video_conf"]["fps"] == 5
+    assert "Scheduled by tells, and no longer by nonsense." in cluster.said(uid)
 
 
-def test_each_knob_of_a_plan_by_hand_moves_what_it_should(world: World) -> None:
-    uid = world.submit(SEEN, policy="fixed")
-    until(lambda: world.frames(uid))
+def test_each_knob_of_a_plan_by_hand_moves_what_it_should(cluster: VideoCluster) -> None:
+    uid = cluster.submit(SEEN, policy="fixed")
+    until(lambda: cluster.frames(uid))
     here, there = ({"face_detection": (2, node), "sizes": (0, node)} for node in (EDGE, CLOUD))
 
     def reached(conf: dict[str, Any], is_so: Any, places: Any = here) -> Any:
-        world.measured(uid, conf, places)
-        return until(lambda: world.plan_result(uid), is_so)
+        cluster.measured(uid, conf, places)
+        return until(lambda: cluster.plan_result(uid), is_so)
 
     reached({}, lambda found: abs(found["fps"] - 12) <= 1.2 and of_each_frame(found) == (0, 0))
-    assert world.advances(uid)[-1]["width"] == 320
-    world.measured(uid, {"resolution": "360p"}, here)
-    assert world.advances(uid)[-1]["width"] == 480
+    assert cluster.advances(uid)[-1]["width"] == 320
+    cluster.measured(uid, {"resolution": "360p"}, here)
+    assert cluster.advances(uid)[-1]["width"] == 480
     reached({"fps": 5}, lambda found: abs(found["fps"] - 5) <= 0.5)
     reached({"nskip": 3}, lambda found: of_each_frame(found) == (3, 0))
     reached({"ntracking": 3}, lambda found: of_each_frame(found) == (0, 3))
-    assert {row["tracked"] for row in world.advances(uid)} == {True, False}
+    assert {row["tracked"] for row in cluster.advances(uid)} == {True, False}
     jpeg, h264 = (
         reached({"encoder": encoder}, lambda found: found["frames"] >= 8, there)["bytes_up"]
         for encoder in ("JPEG", "H264")
@@ -187,27 +189,27 @@ def of_each_frame(found: dict[str, Any]) -> tuple[int, int] | None:
     return round(found["skipped"] / found["frames"]), round(found["tracked"] / found["frames"])
 
 
-def test_big_middle_and_small_run_where_the_plan_says(world: World) -> None:
-    uid = world.submit(SEEN, policy="fixed")
-    until(lambda: world.frames(uid))
+def test_big_middle_and_small_run_where_the_plan_says(cluster: VideoCluster) -> None:
+    uid = cluster.submit(SEEN, policy="fixed")
+    until(lambda: cluster.frames(uid))
     times = dict[str, float]()
     for model_id, model in enumerate(("face_rfb_640", "face_rfb_320", "face_slim_320")):
-        world.measured(uid, {}, {"face_detection": (model_id, EDGE), "sizes": (0, EDGE)})
-        until(lambda: world.plan_result(uid), lambda found: found["frames"] >= 5)
-        times[model] = world.plan_result(uid)["server"]["face_detection"]
-        calls = [call for call in world.calls(EDGE, uid) if call["stage"] == "face_detection"]
+        cluster.measured(uid, {}, {"face_detection": (model_id, EDGE), "sizes": (0, EDGE)})
+        until(lambda: cluster.plan_result(uid), lambda found: found["frames"] >= 5)
+        times[model] = cluster.plan_result(uid)["server"]["face_detection"]
+        calls = [call for call in cluster.calls(EDGE, uid) if call["stage"] == "face_detection"]
         assert (calls[-1]["model_id"], calls[-1]["model"]) == (model_id, model)
     assert times["face_rfb_640"] > times["face_rfb_320"]
     assert times["face_rfb_640"] > times["face_slim_320"]
 
     def seen(node: str) -> int:
-        return len([call for call in world.calls(node, uid) if call["stage"] == "face_detection"])
+        return len([call for call in cluster.calls(node, uid) if call["stage"] == "face_detection"])
 
     for node in (OTHER, CLOUD, EDGE):
         others = {other: seen(other) for other in (EDGE, OTHER, CLOUD) if other != node}
-        world.measured(uid, {}, {"face_detection": (2, node), "sizes": (0, EDGE)})
+        cluster.measured(uid, {}, {"face_detection": (2, node), "sizes": (0, EDGE)})
         begun = {other: seen(other) for other in others}
-        world.advances(uid)
+        cluster.advances(uid)
         assert seen(node) >= 10
         assert begun == {other: seen(other) for other in others}
 
@@ -216,24 +218,24 @@ def test_big_middle_and_small_run_where_the_plan_says(world: World) -> None:
     ("role", "ip"), [("cloud", ADDRESSES[EDGE]), ("host", ADDRESSES[CLOUD]), ("edge", ADDRESSES[CLOUD]),
                      ("cloud", "10.9.9.9")],
 )  # fmt: skip
-def test_a_place_whose_role_and_address_do_not_agree_is_refused(world: World, role: str, ip: str) -> None:
-    uid = world.submit(one_stage("sizes"), policy="fixed")
-    plan = until(lambda: world.job(uid)["plan"])
+def test_a_place_whose_role_and_address_do_not_agree_is_refused(cluster: VideoCluster, role: str, ip: str) -> None:
+    uid = cluster.submit(one_stage("sizes"), policy="fixed")
+    plan = until(lambda: cluster.job(uid)["plan"])
     mapping = {"sizes": {"model_id": 0, "node_role": role, "node_ip": ip}}
     body = {"job_uid": uid, "video_conf": {"fps": 3}, "flow_mapping": mapping}
-    answer = world.http.post("/node/update_plan", json=body)
+    answer = cluster.http.post("/node/update_plan", json=body)
     assert answer.status_code == 400
     assert answer.json()["status"] == 1
     assert ip in answer.json()["error"]
-    assert world.job(uid)["plan"] == plan
+    assert cluster.job(uid)["plan"] == plan
 
 
 # --- pictures ---------------------------------------------------------------------------------------------
 @contextmanager
-def watched(world: World, uid: str) -> Iterator[Iterator[bytes]]:
+def watched(cluster: VideoCluster, uid: str) -> Iterator[Iterator[bytes]]:
     """Its pictures as they come through the web."""
     with (
-        httpx.Client(base_url=world.stand.url, timeout=60, trust_env=False) as http,
+        httpx.Client(base_url=cluster.deployment.url, timeout=60, trust_env=False) as http,
         http.stream("GET", f"/user/video/{uid}") as answer,
     ):
         assert answer.status_code == 200
@@ -241,43 +243,43 @@ def watched(world: World, uid: str) -> Iterator[Iterator[bytes]]:
         yield (picture for chunk in chunks for picture in reader.feed(chunk))
 
 
-def test_viewers_see_the_same_pictures_a_slow_one_slows_nobody_and_who_leaves_is_gone(world: World) -> None:
-    uid = world.submit(FACES, policy="edge_only")
-    until(lambda: world.frames(uid))
+def test_viewers_see_the_same_pictures_a_slow_one_slows_nobody_and_who_leaves_is_gone(cluster: VideoCluster) -> None:
+    uid = cluster.submit(FACES, policy="edge_only")
+    until(lambda: cluster.frames(uid))
     seen: list[list[bytes]] = [[], []]
 
     def look(mine: list[bytes]) -> None:
-        with watched(world, uid) as pictures:
+        with watched(cluster, uid) as pictures:
             while len(set(seen[0]) & set(seen[1])) < SAME_FRAMES:
                 mine.append(next(pictures))
 
-    with watched(world, uid) as slow:
+    with watched(cluster, uid) as slow:
         next(slow)
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(look, seen))
-        world.advances(uid)
+        cluster.advances(uid)
     for picture in set(seen[0]) & set(seen[1]):
         assert Image.open(io.BytesIO(picture)).convert("RGB").size == (480, 270)
-    (runner,) = world.runners(EDGE)
+    (runner,) = cluster.runners(EDGE)
     ports = {one.laddr.port for one in runner.net_connections() if one.status == "LISTEN"}
     health = f"http://{ADDRESSES[EDGE]}:{ports.pop()}/healthz"
     until(lambda: httpx.get(health, trust_env=False).json()["viewers"] == 0)
 
 
-def test_a_job_whose_node_has_not_begun_it_has_no_picture_yet(world: World) -> None:
-    with world.silent(OTHER):
-        uid = world.submit(one_stage("sizes"), node=OTHER, policy="edge_only")
-        answer = world.http.get(f"/user/video/{uid}")
+def test_a_job_whose_node_has_not_begun_it_has_no_picture_yet(cluster: VideoCluster) -> None:
+    with cluster.silent(OTHER):
+        uid = cluster.submit(one_stage("sizes"), node=OTHER, policy="edge_only")
+        answer = cluster.http.get(f"/user/video/{uid}")
         assert (answer.status_code, answer.json()["status"]) == (503, 1)
 
 
 # --- what there is left -----------------------------------------------------------------------------------
-def test_a_busy_machine_shows_in_the_resource_picture_which_is_never_old(world: World) -> None:
-    uid = world.submit(one_stage("sizes"), policy="tells")
-    until(lambda: world.frames(uid))
+def test_a_busy_machine_shows_in_the_resource_picture_which_is_never_old(cluster: VideoCluster) -> None:
+    uid = cluster.submit(one_stage("sizes"), policy="tells")
+    until(lambda: cluster.frames(uid))
 
     def figures() -> list[float]:
-        found = world.http.get(f"{VIDEO}/jobs/{uid}/resources").json()["resources"]
+        found = cluster.http.get(f"{VIDEO}/jobs/{uid}/resources").json()["resources"]
         assert set(found) == set(ADDRESSES.values())
         assert all(node["age_s"] <= 15 for node in found.values())
         services = [node["service"]["sizes"] for node in found.values()]
@@ -297,40 +299,40 @@ def test_a_busy_machine_shows_in_the_resource_picture_which_is_never_old(world: 
             process.kill()
             process.wait()
     until(lambda: max(abs(each - psutil.cpu_percent(0.5) / 100) for each in figures()), lambda off: off < 0.25)
-    ways = world.http.get(f"{VIDEO}/jobs/{uid}/resources").json()["resources"][ADDRESSES[CLOUD]]
+    ways = cluster.http.get(f"{VIDEO}/jobs/{uid}/resources").json()["resources"][ADDRESSES[CLOUD]]
     assert ways["up_mbps"] > 0
     assert ways["down_mbps"] > 0
 
 
-def test_fifty_jobs_at_once_are_taken_and_the_web_answers_meanwhile(world: World) -> None:
+def test_fifty_jobs_at_once_are_taken_and_the_web_answers_meanwhile(cluster: VideoCluster) -> None:
     """On a node whose agent is silent for a moment, so that they are planned and not run."""
     answers: list[tuple[float, int]] = []
     is_over = threading.Event()
 
     def ask() -> None:
-        with httpx.Client(base_url=world.stand.url, timeout=60, trust_env=False) as http:
+        with httpx.Client(base_url=cluster.deployment.url, timeout=60, trust_env=False) as http:
             while not is_over.is_set():
                 status = http.get("/healthz").status_code
                 answers.append((time.time(), status))
 
     def submit(_: int) -> tuple[str, int]:
-        body = world.body(one_stage("sizes"), node=OTHER, policy="edge_only")
-        answer = httpx.post(f"{world.stand.url}/user/submit_job", json=body, timeout=60, trust_env=False)
+        body = cluster.body(one_stage("sizes"), node=OTHER, policy="edge_only")
+        answer = httpx.post(f"{cluster.deployment.url}/user/submit_job", json=body, timeout=60, trust_env=False)
         return str(answer.json()["job_uid"]), answer.status_code
 
     asking = threading.Thread(target=ask)
-    with world.silent(OTHER), ThreadPoolExecutor(AT_ONCE) as pool:
+    with cluster.silent(OTHER), ThreadPoolExecutor(AT_ONCE) as pool:
         begun = time.time()
         asking.start()
         submitted = list(pool.map(submit, range(AT_ONCE)))
-        listed = world.http.get(f"{VIDEO}/jobs", params={"limit": 200})
+        listed = cluster.http.get(f"{VIDEO}/jobs", params={"limit": 200})
         assert listed.status_code == 200
         uids = [uid for uid, _ in submitted]
-        until(lambda: all(world.job(uid)["plan"] for uid in uids))
+        until(lambda: all(cluster.job(uid)["plan"] for uid in uids))
         planned = time.time()
         is_over.set()
         asking.join()
-        world.end_jobs()
+        cluster.end_jobs()
     assert {status for _, status in submitted} == {200}
     assert len(set(uids)) == AT_ONCE
     assert {status for _, status in answers} == {200}
@@ -339,7 +341,7 @@ def test_fifty_jobs_at_once_are_taken_and_the_web_answers_meanwhile(world: World
 
 # --- converted models -------------------------------------------------------------------------------------
 def test_a_converted_model_finds_on_edge_and_cloud_what_the_original_finds(
-    world: World, tmp_path: Path, shared_data: Path
+    cluster: VideoCluster, tmp_path: Path, shared_data: Path
 ) -> None:
     def samples(folder: Path) -> None:
         for path in sorted((shared_data / "images").glob("face_*.jpg")):
@@ -348,14 +350,14 @@ def test_a_converted_model_finds_on_edge_and_cloud_what_the_original_finds(
     folder = work_folder(tmp_path / "work", shared_data / "models" / "face_rfb_320.onnx", samples)
     options = Options.model_validate({"preprocess": {"scale": 1, "mean": [127], "std": [128]}})
     run_all(folder, options)
-    parts = assemble(world.stand.settings())
+    parts = assemble(cluster.deployment.settings())
     try:
         files = {name: (folder / name).read_bytes() for name in ("out.onnx", "out.bie", "out.nef")}
         job = finished_job(parts, parts.settings.local_user, "faces", options=options, files=files)
     finally:
         parts.close()
     body = {"name": "faces-nef", "job_id": job.job_id, "artifact": "nef", "decoder": "ultraface"}
-    assert world.http.post("/api/v2/models", json=body).status_code == 201
+    assert cluster.http.post("/api/v2/models", json=body).status_code == 201
     graph = dag(
         {"original": [GENERATOR], "converted": [GENERATOR], "agreed": ["original", "converted"]},
         {
@@ -371,69 +373,69 @@ def test_a_converted_model_finds_on_edge_and_cloud_what_the_original_finds(
         }
     }  # fmt: skip
     for node, policy in ((EDGE, "edge_only"), (CLOUD, "cloud_only")):
-        uid = world.submit(graph, video_id=1, policy=policy, realtime=False, restart_policy="never")
-        ended = until(lambda uid=uid: world.job(uid), lambda job: job["state"] == "DONE")
+        uid = cluster.submit(graph, video_id=1, policy=policy, realtime=False, restart_policy="never")
+        ended = until(lambda uid=uid: cluster.job(uid), lambda job: job["state"] == "DONE")
         assert ended["ending"] == "finished", ended["reason"]
-        last = world.frames(uid)[-1]
+        last = cluster.frames(uid)[-1]
         assert last["boxes"] > 100
         assert last["hits"] / last["boxes"] >= 0.95
-        assert {call["model"] for call in world.calls(node, uid) if call["stage"].endswith("/converted")} == {
+        assert {call["model"] for call in cluster.calls(node, uid) if call["stage"].endswith("/converted")} == {
             "faces-nef"
         }
 
 
 # --- what goes away and comes back ------------------------------------------------------------------------
-def test_a_lost_cloud_is_stood_in_for_and_gets_its_stages_back(world: World) -> None:
-    uid = world.submit(SEEN, policy="cloud_only")
-    until(lambda: len(world.calls(CLOUD, uid)) > 10)
-    assert not world.calls(EDGE, uid)
-    (host,) = world.workers(CLOUD, "app.video.services.host")
-    world.agents[CLOUD].kill()
+def test_a_lost_cloud_is_stood_in_for_and_gets_its_stages_back(cluster: VideoCluster) -> None:
+    uid = cluster.submit(SEEN, policy="cloud_only")
+    until(lambda: len(cluster.calls(CLOUD, uid)) > 10)
+    assert not cluster.calls(EDGE, uid)
+    (host,) = cluster.workers(CLOUD, "app.video.services.host")
+    cluster.agents[CLOUD].kill()
     host.kill()
-    until(lambda: "degraded" in world.job(uid)["flags"])
-    world.advances(uid)
-    assert len(world.calls(EDGE, uid)) >= 10
-    seen = len(world.calls(CLOUD, uid))
-    world.agents[CLOUD].start()
-    until(lambda: len(world.calls(CLOUD, uid)) > seen + 10)
-    until(lambda: not world.job(uid)["flags"])
-    assert {place["node"] for place in world.job(uid)["plan"]["flow_mapping"].values()} == {CLOUD}
-    assert world.job(uid)["state"] == "EXEC"
-    assert "can be reached again" in world.said(uid)
+    until(lambda: "degraded" in cluster.job(uid)["flags"])
+    cluster.advances(uid)
+    assert len(cluster.calls(EDGE, uid)) >= 10
+    seen = len(cluster.calls(CLOUD, uid))
+    cluster.agents[CLOUD].start()
+    until(lambda: len(cluster.calls(CLOUD, uid)) > seen + 10)
+    until(lambda: not cluster.job(uid)["flags"])
+    assert {place["node"] for place in cluster.job(uid)["plan"]["flow_mapping"].values()} == {CLOUD}
+    assert cluster.job(uid)["state"] == "EXEC"
+    assert "can be reached again" in cluster.said(uid)
 
 
-def test_without_the_web_the_edge_goes_on_and_no_result_is_lost_or_doubled(world: World) -> None:
+def test_without_the_web_the_edge_goes_on_and_no_result_is_lost_or_doubled(cluster: VideoCluster) -> None:
     """A silent agent at the same time: its node is offline and its jobs are flagged until it is heard again."""
-    uid = world.submit(one_stage("pausing"), **FAST)
-    quiet = world.submit(one_stage("pausing"), node=OTHER, **FAST)
+    uid = cluster.submit(one_stage("pausing"), **FAST)
+    quiet = cluster.submit(one_stage("pausing"), node=OTHER, **FAST)
     for each in (uid, quiet):
-        until(lambda each=each: world.frames(each))
-    plan, (runner,) = world.job(uid)["plan"], world.runners(EDGE)
-    with world.silent(OTHER):
-        world.kill_web()
+        until(lambda each=each: cluster.frames(each))
+    plan, (runner,) = cluster.job(uid)["plan"], cluster.runners(EDGE)
+    with cluster.silent(OTHER):
+        cluster.kill_web()
         away = time.monotonic()
-        parts = assemble(world.stand.settings())
+        parts = assemble(cluster.deployment.settings())
         try:
             known = parts.video.jobs.get(parts.settings.local_user, uid).n_loop
             of_quiet = parts.video.jobs.get(parts.settings.local_user, quiet).n_loop
         finally:
             parts.close()
-        calls, heard = len(world.calls(EDGE, uid)), world.frames_heard()
+        calls, heard = len(cluster.calls(EDGE, uid)), cluster.frames_heard()
         until(lambda: time.monotonic() - away >= AWAY_S)
-        assert len(world.calls(EDGE, uid)) > calls + 50
-        assert world.waiting(EDGE) > 10
-        world.web()
-        until(lambda: world.job(uid)["n_loop"] > known + 100)
-        until(lambda: world.frames_heard() - heard == world.job(uid)["n_loop"] - known)
-        until(lambda: world.job(uid)["plan"]["flow_mapping"] == plan["flow_mapping"])
-        assert world.runners(EDGE) == [runner]
-        until(lambda: "offline" in world.job(quiet)["flags"])
-        assert world.job(quiet)["state"] == "EXEC"
-        assert world.job(quiet)["n_loop"] == of_quiet
-        until(lambda: "offline" not in world.job(uid)["flags"])
-        status = world.http.get("/user/get_all_status").json()["data"]
+        assert len(cluster.calls(EDGE, uid)) > calls + 50
+        assert cluster.waiting(EDGE) > 10
+        cluster.web()
+        until(lambda: cluster.job(uid)["n_loop"] > known + 100)
+        until(lambda: cluster.frames_heard() - heard == cluster.job(uid)["n_loop"] - known)
+        until(lambda: cluster.job(uid)["plan"]["flow_mapping"] == plan["flow_mapping"])
+        assert cluster.runners(EDGE) == [runner]
+        until(lambda: "offline" in cluster.job(quiet)["flags"])
+        assert cluster.job(quiet)["state"] == "EXEC"
+        assert cluster.job(quiet)["n_loop"] == of_quiet
+        until(lambda: "offline" not in cluster.job(uid)["flags"])
+        status = cluster.http.get("/user/get_all_status").json()["data"]
         assert {node["node"]: node["online"] for node in status.values()} == {EDGE: True, OTHER: False}
-    until(lambda: "offline" not in world.job(quiet)["flags"])
-    until(lambda: world.job(quiet)["n_loop"] > of_quiet + 100)
+    until(lambda: "offline" not in cluster.job(quiet)["flags"])
+    until(lambda: cluster.job(quiet)["n_loop"] > of_quiet + 100)
     begun = known + of_quiet
-    until(lambda: world.frames_heard() - heard == sum(world.job(each)["n_loop"] for each in (uid, quiet)) - begun)
+    until(lambda: cluster.frames_heard() - heard == sum(cluster.job(each)["n_loop"] for each in (uid, quiet)) - begun)

@@ -26,16 +26,16 @@ from app.video.runner.calling import Client
 from app.video.runner.work import VARIABLE, RunnerWork
 from app.video.services.calls import RAW, Call, Encoded
 from app.video.services.fair import MOST_WAITING
-from tests.integration.api import until
-from tests.integration.video_stand import DAG, SECRET, UID, Stand, StubHost, plan_of, read_dag, stand, video
+from tests.harness.api import until
+from tests.harness.video.runner import DAG, SECRET, UID, Deployment, StubHost, deployment, plan_of, read_dag, video
 
 GRAPH = read_dag(DAG)
 EDGE = "edge-1"
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Iterator[Stand]:
-    with stand(tmp_path) as found:
+def made(tmp_path: Path) -> Iterator[Deployment]:
+    with deployment(tmp_path) as found:
         yield found
 
 
@@ -44,14 +44,14 @@ def clip(tmp_path: Path) -> Path:
     return video(tmp_path / "clip.mp4")
 
 
-def finished(made: Stand, ending: str = "finished") -> str:
+def finished(made: Deployment, ending: str = "finished") -> str:
     """Waits for it; why it ended."""
     said = until(lambda: made.agent.ending)
     assert said[0] == ending, said
     return str(said[1])
 
 
-def run(made: Stand, clip: Path, **conf: Any) -> None:
+def run(made: Deployment, clip: Path, **conf: Any) -> None:
     more = {name: conf.pop(name) for name in ("realtime", "restart_policy", "constraint", "dag") if name in conf}
     model_id = conf.pop("model_id", 0)
     graph = read_dag(more.get("dag", DAG))
@@ -59,7 +59,7 @@ def run(made: Stand, clip: Path, **conf: Any) -> None:
     finished(made)
 
 
-def test_a_video_is_processed_frame_by_frame_to_its_end(made: Stand, clip: Path) -> None:
+def test_a_video_is_processed_frame_by_frame_to_its_end(made: Deployment, clip: Path) -> None:
     run(made, clip)
     rows = made.agent.results
     assert [row["n_loop"] for row in rows] == list(range(1, 51))
@@ -68,7 +68,7 @@ def test_a_video_is_processed_frame_by_frame_to_its_end(made: Stand, clip: Path)
     assert [report["seq"] for report in made.agent.reports] == list(range(1, len(made.agent.reports) + 1))
 
 
-def test_both_stages_get_the_same_picture_which_is_sent_once(made: Stand, clip: Path) -> None:
+def test_both_stages_get_the_same_picture_which_is_sent_once(made: Deployment, clip: Path) -> None:
     run(made, clip)
     first, second = (made.hosts[0].of(stage) for stage in ("face_detection", "face_alignment"))
     assert {call.frame: call.digest for call in first} == {call.frame: call.digest for call in second}
@@ -76,12 +76,12 @@ def test_both_stages_get_the_same_picture_which_is_sent_once(made: Stand, clip: 
     assert {call.kind for call in second} == {"application/x-kept"}
 
 
-def test_the_drawn_picture_is_never_fetched(made: Stand, clip: Path) -> None:
+def test_the_drawn_picture_is_never_fetched(made: Deployment, clip: Path) -> None:
     run(made, clip)
     assert all("image" not in call.want and call.want for call in made.hosts[0].of("face_alignment"))
 
 
-def test_a_host_that_has_forgotten_the_picture_is_sent_it_again(made: Stand, clip: Path) -> None:
+def test_a_host_that_has_forgotten_the_picture_is_sent_it_again(made: Deployment, clip: Path) -> None:
     made.hosts[0].forget_kept = True
     run(made, clip)
     assert {call.kind for call in made.hosts[0].of("face_alignment")} == {"application/x-rgb"}
@@ -90,7 +90,7 @@ def test_a_host_that_has_forgotten_the_picture_is_sent_it_again(made: Stand, cli
 
 @pytest.mark.parametrize(("resolution", "size"), [("240p", (320, 180)), ("1080p", (640, 360)), ("360p", (480, 270))])
 def test_resolution_sets_the_size_and_never_enlarges(
-    made: Stand, tmp_path: Path, resolution: str, size: tuple[int, int]
+    made: Deployment, tmp_path: Path, resolution: str, size: tuple[int, int]
 ) -> None:
     run(made, video(tmp_path / "large.mp4", frames=5, size=(640, 360)), resolution=resolution)
     assert {call.size for call in made.hosts[0].of("face_detection")} == {size}
@@ -99,19 +99,19 @@ def test_resolution_sets_the_size_and_never_enlarges(
 
 
 @pytest.mark.parametrize(("fps", "count"), [(5.0, 10), (12.5, 25), (25.0, 50), (60.0, 50)])
-def test_fps_thins_out_by_the_videos_own_time(made: Stand, clip: Path, fps: float, count: int) -> None:
+def test_fps_thins_out_by_the_videos_own_time(made: Deployment, clip: Path, fps: float, count: int) -> None:
     run(made, clip, fps=fps)
     assert abs(len(made.agent.processed) - count) <= count * 0.1
 
 
-def test_nskip_leaves_frames_out_and_counts_them(made: Stand, clip: Path) -> None:
+def test_nskip_leaves_frames_out_and_counts_them(made: Deployment, clip: Path) -> None:
     run(made, clip, nskip=4)
     assert [row["n_loop"] for row in made.agent.results] == list(range(1, 51, 5))
     result = made.agent.plan_result(1)
     assert (result["frames"], result["skipped"], result["tracked"]) == (10, 40, 0)
 
 
-def test_ntracking_carries_the_boxes_on(made: Stand, clip: Path) -> None:
+def test_ntracking_carries_the_boxes_on(made: Deployment, clip: Path) -> None:
     """The square moves two pixels a frame; its stage is asked for each fifth frame only."""
     made.hosts[0].answers["face_detection"] = lambda _: {"bbox": [[20, 60, 60, 100]], "prob": [0.9]}
     run(made, video(clip.with_name("short.mp4"), frames=5), ntracking=4)
@@ -123,7 +123,7 @@ def test_ntracking_carries_the_boxes_on(made: Stand, clip: Path) -> None:
     assert made.agent.plan_result(1)["tracked"] == 4
 
 
-def test_model_id_is_the_one_that_is_called(made: Stand, clip: Path) -> None:
+def test_model_id_is_the_one_that_is_called(made: Deployment, clip: Path) -> None:
     run(made, clip, model_id=2)
     assert {call.model_id for call in made.hosts[0].of("face_detection")} == {2}
 
@@ -132,7 +132,7 @@ def sent_to_cloud(tmp_path: Path, encoder: Encoder, lose: int = 0) -> tuple[floa
     """Bytes a frame, and the kinds of pictures."""
     edge, cloud = StubHost(EDGE), StubHost("cloud-1", role="cloud")
     cloud.lose_packets = lose
-    with stand(tmp_path / encoder, edge, cloud) as made:
+    with deployment(tmp_path / encoder, edge, cloud) as made:
         plan = plan_of(GRAPH, "cloud-1", encoder=encoder)
         made.start(made.content(plan), video(tmp_path / f"{encoder}.mp4"))
         finished(made)
@@ -158,7 +158,7 @@ def test_a_lost_packet_is_answered_by_a_keyframe(tmp_path: Path) -> None:
 def test_a_packet_follows_before_the_one_before_it_is_answered(tmp_path: Path, clip: Path) -> None:
     edge, cloud = StubHost(EDGE), StubHost("cloud-1", role="cloud")
     cloud.delays["face_detection"] = 0.1
-    with stand(tmp_path, edge, cloud) as made:
+    with deployment(tmp_path, edge, cloud) as made:
         made.start(made.content(plan_of(GRAPH, "cloud-1", encoder=Encoder.H264)), clip)
         finished(made)
     calls = sorted(cloud.of("face_detection"), key=lambda each: each.began)
@@ -182,7 +182,7 @@ def test_to_a_host_go_no_more_calls_at_once_than_it_lets_wait() -> None:
     assert all(answer.delay_s >= answer.queue_s + answer.server_s for answer in answers)
 
 
-def test_the_delay_of_a_stage_is_its_mean_without_frames_left_out(made: Stand, clip: Path) -> None:
+def test_the_delay_of_a_stage_is_its_mean_without_frames_left_out(made: Deployment, clip: Path) -> None:
     made.hosts[0].delays = {"face_detection": 0.05}
     run(made, clip, nskip=1, ntracking=2)
     delay = made.agent.plan_result(1)["delay"]
@@ -205,7 +205,7 @@ FORKED = {
 }  # fmt: skip
 
 
-def test_siblings_run_beside_each_other_and_a_merge_waits_for_all(made: Stand, clip: Path) -> None:
+def test_siblings_run_beside_each_other_and_a_merge_waits_for_all(made: Deployment, clip: Path) -> None:
     host = made.hosts[0]
     together = threading.Barrier(2, timeout=10)
 
@@ -224,7 +224,7 @@ def test_siblings_run_beside_each_other_and_a_merge_waits_for_all(made: Stand, c
         assert all(call.ended <= rows[call.frame].began for call in host.of(stage))
 
 
-def test_a_stale_plan_is_ignored_and_a_newer_one_taken(made: Stand, clip: Path) -> None:
+def test_a_stale_plan_is_ignored_and_a_newer_one_taken(made: Deployment, clip: Path) -> None:
     content = made.content(plan_of(GRAPH, EDGE, seq=5), realtime=True, restart_policy=RestartPolicy.EOS)
     runner = made.start(content, clip)
     until(lambda: made.agent.results)
@@ -239,7 +239,7 @@ def test_a_stale_plan_is_ignored_and_a_newer_one_taken(made: Stand, clip: Path) 
                       for demand in made.agent.demands))  # fmt: skip
 
 
-def test_without_a_plan_one_is_asked_for_and_that_is_said(made: Stand, clip: Path) -> None:
+def test_without_a_plan_one_is_asked_for_and_that_is_said(made: Deployment, clip: Path) -> None:
     made.start(made.content(None), clip)
     until(lambda: made.agent.demands and "no plan" in made.agent.notes)
     assert made.agent.demands[0]["why"] == "start"
@@ -250,7 +250,7 @@ def test_without_a_plan_one_is_asked_for_and_that_is_said(made: Stand, clip: Pat
     assert len(made.agent.results) == 50
 
 
-def test_plans_are_asked_for_while_it_runs(made: Stand, clip: Path) -> None:
+def test_plans_are_asked_for_while_it_runs(made: Deployment, clip: Path) -> None:
     made.start(made.content(plan_of(GRAPH, EDGE), realtime=True, restart_policy=RestartPolicy.EOS), clip)
     until(lambda: len(made.agent.demands) >= 2)
     demand = made.agent.demands[1]
@@ -261,7 +261,7 @@ def test_plans_are_asked_for_while_it_runs(made: Stand, clip: Path) -> None:
 
 
 @pytest.mark.slow
-def test_late_frames_are_violations_and_lead_to_a_demand(made: Stand, clip: Path) -> None:
+def test_late_frames_are_violations_and_lead_to_a_demand(made: Deployment, clip: Path) -> None:
     made.hosts[0].delays = {"face_detection": 0.3}
     given = {"realtime": True, "restart_policy": RestartPolicy.EOS, "constraint": Constraint(hi=0.1)}
     made.start(made.content(plan_of(GRAPH, EDGE), **given), clip)
@@ -275,7 +275,7 @@ def test_late_frames_are_violations_and_lead_to_a_demand(made: Stand, clip: Path
 
 def test_a_lost_cloud_is_stood_in_for_until_it_is_back(tmp_path: Path, clip: Path) -> None:
     edge, cloud = StubHost(EDGE), StubHost("cloud-1", role="cloud")
-    with stand(tmp_path, edge, cloud) as made:
+    with deployment(tmp_path, edge, cloud) as made:
         given = {"realtime": True, "restart_policy": RestartPolicy.EOS}
         made.start(made.content(plan_of(GRAPH, "cloud-1"), **given), clip)
         until(lambda: cloud.of("face_alignment"))
@@ -294,7 +294,7 @@ def test_a_lost_cloud_is_stood_in_for_until_it_is_back(tmp_path: Path, clip: Pat
 def test_frames_wait_for_the_nodes_own_host(tmp_path: Path, clip: Path) -> None:
     """Of a job that processes each frame, none is lost while the host is started anew."""
     edge = StubHost(EDGE)
-    with stand(tmp_path, edge) as made:
+    with deployment(tmp_path, edge) as made:
         edge.delays = {"face_detection": 0.02}
         made.start(made.content(plan_of(GRAPH, EDGE)), clip)
         until(lambda: edge.of("face_alignment"))
@@ -306,7 +306,7 @@ def test_frames_wait_for_the_nodes_own_host(tmp_path: Path, clip: Path) -> None:
 
 
 @pytest.mark.parametrize(("policy", "again"), [("never", False), ("error", False), ("eos", True), ("always", True)])
-def test_the_end_of_a_file(made: Stand, clip: Path, policy: str, again: bool) -> None:
+def test_the_end_of_a_file(made: Deployment, clip: Path, policy: str, again: bool) -> None:
     made.start(made.content(plan_of(GRAPH, EDGE), restart_policy=RestartPolicy(policy)), clip)
     if again:
         until(lambda: len(made.agent.results) > 120)
@@ -318,7 +318,7 @@ def test_the_end_of_a_file(made: Stand, clip: Path, policy: str, again: bool) ->
 
 
 @pytest.mark.parametrize(("policy", "again"), [("never", False), ("eos", False), ("error", True), ("always", True)])
-def test_a_video_that_is_none(made: Stand, tmp_path: Path, policy: str, again: bool) -> None:
+def test_a_video_that_is_none(made: Deployment, tmp_path: Path, policy: str, again: bool) -> None:
     path = tmp_path / "damaged.mp4"
     path.write_bytes(b"this is no video" * 100)
     made.start(made.content(plan_of(GRAPH, EDGE), restart_policy=RestartPolicy(policy)), path)
@@ -330,7 +330,7 @@ def test_a_video_that_is_none(made: Stand, tmp_path: Path, policy: str, again: b
     until(lambda: len(made.agent.results) >= 50)
 
 
-def test_damaged_frames_in_a_video_are_left_out(made: Stand, clip: Path) -> None:
+def test_damaged_frames_in_a_video_are_left_out(made: Deployment, clip: Path) -> None:
     data = bytearray(clip.read_bytes())
     middle = len(data) // 2
     data[middle : middle + 3000] = b"\x00" * 3000
@@ -340,14 +340,14 @@ def test_damaged_frames_in_a_video_are_left_out(made: Stand, clip: Path) -> None
     assert 20 <= len(made.agent.results) <= 50
 
 
-def test_a_stage_that_fails_again_and_again_ends_the_job(made: Stand, clip: Path) -> None:
+def test_a_stage_that_fails_again_and_again_ends_the_job(made: Deployment, clip: Path) -> None:
     made.hosts[0].problems = {"face_alignment": (500, "STAGE_FAILED")}
     made.start(made.content(plan_of(GRAPH, EDGE)), clip)
     assert "face_alignment" in finished(made, "error")
     assert "Frames are dropped: face_alignment" in made.agent.notes
 
 
-def test_a_stage_that_fails_now_and_then_costs_its_frames_only(made: Stand, clip: Path) -> None:
+def test_a_stage_that_fails_now_and_then_costs_its_frames_only(made: Deployment, clip: Path) -> None:
     count = iter(range(1000))
     good = made.hosts[0].answers["face_detection"]
     made.hosts[0].answers["face_detection"] = lambda given: {} if next(count) % 5 == 4 else good(given)
@@ -356,7 +356,7 @@ def test_a_stage_that_fails_now_and_then_costs_its_frames_only(made: Stand, clip
     assert 38 <= len(made.agent.results) <= 42
 
 
-def test_a_stage_that_fails_with_a_restart_policy_goes_on(made: Stand, clip: Path) -> None:
+def test_a_stage_that_fails_with_a_restart_policy_goes_on(made: Deployment, clip: Path) -> None:
     made.hosts[0].problems = {"face_detection": (504, "STAGE_HUNG")}
     made.start(made.content(plan_of(GRAPH, EDGE), restart_policy=RestartPolicy.ALWAYS), clip)
     until(lambda: "It goes on although" in made.agent.notes)
@@ -364,14 +364,14 @@ def test_a_stage_that_fails_with_a_restart_policy_goes_on(made: Stand, clip: Pat
     until(lambda: made.agent.results)
 
 
-def test_a_result_that_cannot_be_shown_ends_nothing(made: Stand, clip: Path) -> None:
+def test_a_result_that_cannot_be_shown_ends_nothing(made: Deployment, clip: Path) -> None:
     """Render's number is none, and what is drawn is no pose."""
     made.hosts[0].answers["face_alignment"] = lambda _: {"head_pose": [["x"]], "count_result": 7}
     run(made, clip)
     assert [row["n_loop"] for row in made.agent.results] == list(range(1, 51))
 
 
-def test_an_agent_that_is_away_is_told_all_later_and_nothing_twice(made: Stand, clip: Path) -> None:
+def test_an_agent_that_is_away_is_told_all_later_and_nothing_twice(made: Deployment, clip: Path) -> None:
     made.agent.away = True
     made.start(made.content(plan_of(GRAPH, EDGE)), clip)
     until(lambda: made.runner and made.runner.measuring.processed_in_all == 50)
@@ -384,7 +384,7 @@ def test_an_agent_that_is_away_is_told_all_later_and_nothing_twice(made: Stand, 
 def test_numbers_rise_over_a_restart(tmp_path: Path, clip: Path) -> None:
     seen = []
     for _ in range(2):
-        with stand(tmp_path) as made:
+        with deployment(tmp_path) as made:
             given = {"realtime": True, "restart_policy": RestartPolicy.EOS}
             made.start(made.content(plan_of(GRAPH, EDGE), **given), clip)
             until(lambda made=made: len(made.agent.reports) >= 2 and made.agent.demands)
@@ -399,9 +399,9 @@ def test_numbers_rise_over_a_restart(tmp_path: Path, clip: Path) -> None:
 
 
 def test_a_job_that_was_over_says_so_again_and_does_nothing(tmp_path: Path, clip: Path) -> None:
-    with stand(tmp_path) as made:
+    with deployment(tmp_path) as made:
         run(made, clip)
-    with stand(tmp_path) as made:
+    with deployment(tmp_path) as made:
         made.start(made.content(plan_of(GRAPH, EDGE)), clip)
         finished(made)
         assert not made.hosts[0].calls
@@ -430,7 +430,7 @@ def cut(data: bytes) -> tuple[bytes, bytes] | None:
     return rest[:length], rest[length + 2 :]
 
 
-def test_two_viewers_see_the_same_frames_and_a_leaver_frees_its_place(made: Stand, clip: Path) -> None:
+def test_two_viewers_see_the_same_frames_and_a_leaver_frees_its_place(made: Deployment, clip: Path) -> None:
     given = {"realtime": True, "restart_policy": RestartPolicy.EOS}
     runner = made.start(made.content(plan_of(GRAPH, EDGE, fps=10), **given), clip)
     url = f"{made.serve()}/user/video/{UID}"
@@ -446,7 +446,7 @@ def test_two_viewers_see_the_same_frames_and_a_leaver_frees_its_place(made: Stan
     until(lambda: runner.live.viewers == 0)
 
 
-def test_a_slow_viewer_misses_pictures_and_slows_nobody(made: Stand, clip: Path) -> None:
+def test_a_slow_viewer_misses_pictures_and_slows_nobody(made: Deployment, clip: Path) -> None:
     given = {"realtime": True, "restart_policy": RestartPolicy.EOS}
     runner = made.start(made.content(plan_of(GRAPH, EDGE), **given), clip)
     url = f"{made.serve()}/user/video/{UID}"
@@ -462,7 +462,7 @@ def test_a_slow_viewer_misses_pictures_and_slows_nobody(made: Stand, clip: Path)
     until(lambda: runner.live.viewers == 0)
 
 
-def test_the_picture_is_for_those_who_know_the_secret_and_when_there_is_one(made: Stand, clip: Path) -> None:
+def test_the_picture_is_for_those_who_know_the_secret_and_when_there_is_one(made: Deployment, clip: Path) -> None:
     made.start(made.content(None), clip)
     url = made.serve()
     assert httpx.get(f"{url}/user/video/{UID}").status_code == 401
@@ -473,14 +473,14 @@ def test_the_picture_is_for_those_who_know_the_secret_and_when_there_is_one(made
     assert httpx.get(f"{url}/healthz").json()["job_uid"] == UID
 
 
-def test_when_it_is_over_its_last_picture_stays(made: Stand, clip: Path) -> None:
+def test_when_it_is_over_its_last_picture_stays(made: Deployment, clip: Path) -> None:
     run(made, clip)
     seen: list[bytes] = []
     viewed(f"{made.serve()}/user/video/{UID}", 1, seen)
     assert Image.open(io.BytesIO(seen[0])).size == (320, 180)
 
 
-def test_snapshots_are_at_most_640_wide(made: Stand, tmp_path: Path) -> None:
+def test_snapshots_are_at_most_640_wide(made: Deployment, tmp_path: Path) -> None:
     run(made, video(tmp_path / "wide.mp4", frames=5, size=(1280, 720)))
     until(lambda: made.agent.snapshots)
     assert Image.open(io.BytesIO(made.agent.snapshots[0])).size == (640, 360)
@@ -494,7 +494,7 @@ def test_quality_is_that_of_golden_frames_on_the_cloud(tmp_path: Path, clip: Pat
     edge.answers["face_alignment"] = lambda given: {
         "head_pose": [[4.0, 5.0, 6.0]] * len(given["bbox"]), "count_result": {"up": 0, "total": 2},
     }  # fmt: skip
-    with stand(tmp_path, edge, cloud) as made:
+    with deployment(tmp_path, edge, cloud) as made:
         given = {"realtime": True, "restart_policy": RestartPolicy.EOS}
         made.start(made.content(plan_of(GRAPH, EDGE, model_id=2), **given), clip)
         until(lambda: made.agent.plan_result(1).get("iou"))
@@ -504,7 +504,7 @@ def test_quality_is_that_of_golden_frames_on_the_cloud(tmp_path: Path, clip: Pat
         assert {call.model_id for call in cloud.calls} == {0}
 
 
-def test_clips_hold_the_frames_of_their_cycle(made: Stand, clip: Path) -> None:
+def test_clips_hold_the_frames_of_their_cycle(made: Deployment, clip: Path) -> None:
     dag = {
         "generator": "ClipGenerator", "flow": ["ClipGenerator", "motion"], "input": {
             "motion": {"clip": "ClipGenerator.clip"},
@@ -520,7 +520,7 @@ def test_clips_hold_the_frames_of_their_cycle(made: Stand, clip: Path) -> None:
 def test_profiling_measures_each_stage_model_and_size(tmp_path: Path, clip: Path) -> None:
     edge, cloud = StubHost(EDGE), StubHost("cloud-1", role="cloud")
     edge.delays = {"face_detection": 0.01}
-    with stand(tmp_path, edge, cloud) as made:
+    with deployment(tmp_path, edge, cloud) as made:
         large = video(tmp_path / "large.mp4", frames=30, size=(640, 360))
         made.start(made.content(None, mode=Mode.PROFILE), large)
         finished(made)
@@ -535,7 +535,7 @@ def test_profiling_measures_each_stage_model_and_size(tmp_path: Path, clip: Path
 
 
 @pytest.mark.slow
-def test_the_process_runs_and_ends_by_a_signal(made: Stand, clip: Path, tmp_path: Path) -> None:
+def test_the_process_runs_and_ends_by_a_signal(made: Deployment, clip: Path, tmp_path: Path) -> None:
     content = made.content(plan_of(GRAPH, EDGE), realtime=True, restart_policy=RestartPolicy.EOS)
     path = tmp_path / "work.json"
     RunnerWork(content, str(clip), "127.0.0.1", 0, tmp_path / "own", made.agent.url, EDGE).write(path)
@@ -550,7 +550,7 @@ def test_the_process_runs_and_ends_by_a_signal(made: Stand, clip: Path, tmp_path
         process.wait()
 
 
-def test_a_plan_that_names_no_host_is_carried_out_here(made: Stand, clip: Path) -> None:
+def test_a_plan_that_names_no_host_is_carried_out_here(made: Deployment, clip: Path) -> None:
     places = {stage: StagePlace(0, Role.CLOUD, "10.0.0.9", "gone") for stage in GRAPH.stages}
     plan: Plan = replace(plan_of(GRAPH, EDGE), flow_mapping=places)
     made.start(made.content(plan), clip)

@@ -18,11 +18,12 @@ from app.vision.errors import ModelUnusable
 from app.vision.model import Box, Decoder, Format, ModelCard, Prediction, PredictorOptions
 from app.vision.predictor import Predictor, open_predictor
 from app.vision.sources import Frame, open_source
-from tests.unit.host_models import DATA, run_all, work_folder
+from tests.harness.models.host import run_all, work_folder
+from tests.harness.paths import SHARED_DATA
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not (DATA / "models").is_dir(), reason="the real test models are not on this machine"),
+    pytest.mark.skipif(not (SHARED_DATA / "models").is_dir(), reason="the real test models are not on this machine"),
 ]
 
 CLASSROOM, HEADPOSE = "classroom-270p", "headpose-female-270p"
@@ -32,12 +33,15 @@ EVERY = 6
 
 def opened(name: str, **options: Any) -> Predictor:
     return open_predictor(
-        ModelCard(name, Format.ONNX, "0" * 64, 1), DATA / "models" / f"{name}.onnx", None, PredictorOptions(**options)
+        ModelCard(name, Format.ONNX, "0" * 64, 1),
+        SHARED_DATA / "models" / f"{name}.onnx",
+        None,
+        PredictorOptions(**options),
     )
 
 
 def clip(name: str) -> list[Frame]:
-    return [frame for frame in open_source(str(DATA / "video" / f"{name}.mp4")) if frame.index % EVERY == 0]
+    return [frame for frame in open_source(str(SHARED_DATA / "video" / f"{name}.mp4")) if frame.index % EVERY == 0]
 
 
 def exact(predictor: Predictor, frames: list[Frame], faces: int) -> float:
@@ -47,7 +51,7 @@ def exact(predictor: Predictor, frames: list[Frame], faces: int) -> float:
 
 @pytest.mark.parametrize("name", FACES)
 def test_a_clip_is_whole(name: str) -> None:
-    source = open_source(str(DATA / "video" / f"{name}.mp4"))
+    source = open_source(str(SHARED_DATA / "video" / f"{name}.mp4"))
     assert Counter(frame.picture.shape for frame in source) == {(270, 480, 3): 120 if name == CLASSROOM else 111}
     assert source.damaged == 0
 
@@ -80,7 +84,7 @@ def test_yunet_finds_the_four_faces_where_the_big_one_finds_them() -> None:
 
 def test_the_export_without_post_processing_finds_the_same_faces() -> None:
     for path in ("face_1.jpg", "face_3.jpg", "face_11.jpg"):
-        picture = decode((DATA / "images" / path).read_bytes())
+        picture = decode((SHARED_DATA / "images" / path).read_bytes())
         whole, bare = (opened(name).predict(picture) for name in ("face_rfb_320", "face_rfb_320_nopost"))
         assert len(whole.boxes) == len(bare.boxes) >= 1
         assert matched(whole, bare, at=0.98) == len(whole.boxes)
@@ -107,7 +111,7 @@ def _overlap(one: Box, other: Box) -> float:
 )
 def test_object_detectors_name_what_is_to_be_seen(name: str, picture: str, seen: set[str]) -> None:
     predictor = opened(name, score_threshold=0.4)
-    pixels = decode((DATA / "images" / picture).read_bytes())
+    pixels = decode((SHARED_DATA / "images" / picture).read_bytes())
     boxes = predictor.predict(pixels).boxes
     assert len(predictor.labels) == 80
     assert seen <= {predictor.labels[box.label] for box in boxes}
@@ -118,7 +122,7 @@ def test_object_detectors_name_what_is_to_be_seen(name: str, picture: str, seen:
 
 def test_two_object_detectors_agree_where_the_people_are() -> None:
     """One is fed stretched, the other letterboxed: their boxes lie on each other only if both come back right."""
-    picture = decode((DATA / "images" / "street_2.jpg").read_bytes())
+    picture = decode((SHARED_DATA / "images" / "street_2.jpg").read_bytes())
     one, other = (
         opened(name, score_threshold=0.5).predict(picture) for name in ("det_fastestdet_352", "det_yolox_nano_416")
     )
@@ -128,7 +132,7 @@ def test_two_object_detectors_agree_where_the_people_are() -> None:
 @pytest.mark.parametrize(("name", "accuracy"), [("digits_small", 0.8387), ("digits_big", 0.9733)])
 def test_digits_are_told_as_well_as_from_the_floats_they_were_made_of(name: str, accuracy: float) -> None:
     predictor = opened(name)
-    frames = list(open_source(str(DATA / "images" / "digits_test.npz")))
+    frames = list(open_source(str(SHARED_DATA / "images" / "digits_test.npz")))
     assert len(frames) == 899
     right = [predictor.predict(decode(encode(frame.picture)[0])).label == frame.truth for frame in frames]
     assert np.mean(right) == pytest.approx(accuracy, abs=0.01)
@@ -145,10 +149,10 @@ def test_the_converted_small_detector_finds_what_the_original_finds(tmp_path: Pa
     """ONNX → BIE → NEF of the host toolchain, each with the preprocessing that it was converted with."""
 
     def samples(folder: Path) -> None:
-        for path in sorted((DATA / "images").glob("face_*.jpg")):
+        for path in sorted((SHARED_DATA / "images").glob("face_*.jpg")):
             shutil.copy(path, folder)
 
-    folder = work_folder(tmp_path, DATA / "models" / "face_rfb_320.onnx", samples)
+    folder = work_folder(tmp_path, SHARED_DATA / "models" / "face_rfb_320.onnx", samples)
     options = Options.model_validate({"preprocess": {"scale": 1, "mean": [127], "std": [128]}})
     run_all(folder, options)
     frames = clip(HEADPOSE)

@@ -23,9 +23,9 @@ from app.training import store
 from app.training.service import Results, Tasks, TrainingOptions, Wanted
 from app.training.service.results import job_id_of
 from app.wiring import Parts, assemble
-from ops.stand import Valkey
-from tests.conftest import REPOSITORY
-from tests.finished_tasks import BEGAN, TASK, finished_task, folder_of
+from tests.harness.paths import REPOSITORY
+from tests.harness.training.finished_tasks import BEGAN, TASK, finished_task, folder_of
+from tests.harness.valkey import Valkey
 
 SAMPLE = REPOSITORY / "ops/samples/digits"
 HOME, COMMON = "/private/users/alice", "/private/common"

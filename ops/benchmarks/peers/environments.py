@@ -9,7 +9,7 @@ import venv
 from pathlib import Path
 
 from ops.benchmarks.peers.systems import OWN, REQUIREMENTS
-from ops.stand import REPOSITORY
+from tests.harness.paths import REPOSITORY
 
 FOLDER = REPOSITORY / ".venv-peers"
 INSTALL_S = 600

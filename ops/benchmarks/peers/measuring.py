@@ -13,10 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ops import processes
 from ops.benchmarks.peers.environments import programs_of
 from ops.benchmarks.peers.systems import APPS, OWN, System
-from ops.stand import REPOSITORY, Stand
+from tests.harness import processes
+from tests.harness.deployment import Deployment
+from tests.harness.paths import REPOSITORY
 
 PAUSE_S, WARM_UP, START_S, ANSWER_S = 0.1, 10, 60, 120
 SETTLE_S = 1.0
@@ -40,23 +41,23 @@ class Round:
 def measure(system: System, *, jobs: int, idle_s: float) -> Round:
     """jobs: how many one by one. Raises RuntimeError, which says why, when the system does not work."""
     programs = programs_of(system.environment)
-    with tempfile.TemporaryDirectory() as folder, Stand(Path(folder)) as stand:
-        stand.env |= _environment(system, stand)
+    with tempfile.TemporaryDirectory() as folder, Deployment(Path(folder)) as deployment:
+        deployment.env |= _environment(system, deployment)
         try:
-            system.start(stand, programs)
-            with Driver(system, programs, stand) as driver:
-                return _ask(driver, system, stand, jobs=jobs, idle_s=idle_s)
+            system.start(deployment, programs)
+            with Driver(system, programs, deployment) as driver:
+                return _ask(driver, system, deployment, jobs=jobs, idle_s=idle_s)
         except (RuntimeError, SystemExit) as error:
             if isinstance(error, SystemExit) and isinstance(error.code, int):
-                raise  # the order to end, not the stand's word that something did not come up
-            raise RuntimeError(f"{error}{_last_words(stand)}") from None
+                raise  # the order to end, not its word that something did not come up
+            raise RuntimeError(f"{error}{_last_words(deployment)}") from None
 
 
-def _ask(driver: Driver, system: System, stand: Stand, *, jobs: int, idle_s: float) -> Round:
+def _ask(driver: Driver, system: System, deployment: Deployment, *, jobs: int, idle_s: float) -> Round:
     driver.ask({"one_by_one": 1, "pause_s": 0}, timeout_s=START_S)  # until all its processes are up
     driver.ask({"one_by_one": min(WARM_UP, jobs), "pause_s": 0})
-    pids = processes.with_descendants(process.pid for process in stand.processes)
-    watched = pids | {stand.valkey.process.pid}
+    pids = processes.with_descendants(process.pid for process in deployment.processes)
+    watched = pids | {deployment.valkey.process.pid}
     processes.until_quiet(watched)
     latencies, alone_s = processes.with_cpu_s(watched, lambda: driver.ask({"one_by_one": jobs, "pause_s": PAUSE_S}))
     time.sleep(SETTLE_S)
@@ -74,12 +75,17 @@ def _ask(driver: Driver, system: System, stand: Stand, *, jobs: int, idle_s: flo
 class Driver:
     """The client process, apps/driver.py in the system's environment."""
 
-    def __init__(self, system: System, programs: Path, stand: Stand) -> None:
-        self.log = (stand.folder / "driver.log").open("wb")
+    def __init__(self, system: System, programs: Path, deployment: Deployment) -> None:
+        self.log = (deployment.folder / "driver.log").open("wb")
         self.process = subprocess.Popen(
             [str(programs / "python"), str(APPS / "driver.py"), system.app],
-            env=stand.env, cwd=stand.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True,
-        )  # fmt: skip
+            env=deployment.env,
+            cwd=deployment.folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+        )
 
     def __enter__(self) -> Driver:
         return self
@@ -105,18 +111,20 @@ class Driver:
         return json.loads(answer)
 
 
-def _environment(system: System, stand: Stand) -> dict[str, str]:
+def _environment(system: System, deployment: Deployment) -> dict[str, str]:
     """A peer must not find the product on its path, nor the product's settings."""
     database = 5 if system.app == "raw_app" else 0  # raw_hops.py has its own
     path = [APPS, REPOSITORY] if system.environment == OWN else [APPS]
     return {
-        "BENCH_REDIS_URL": stand.valkey.url(database),
+        "BENCH_REDIS_URL": deployment.valkey.url(database),
         "PYTHONPATH": os.pathsep.join(str(folder) for folder in path),
     }
 
 
-def _last_words(stand: Stand) -> str:
+def _last_words(deployment: Deployment) -> str:
     """The last lines of what its processes wrote."""
-    words = [path.read_text(errors="replace").strip().splitlines()[-2:] for path in sorted(stand.folder.glob("*.log"))]
+    words = [
+        path.read_text(errors="replace").strip().splitlines()[-2:] for path in sorted(deployment.folder.glob("*.log"))
+    ]
     said = dict.fromkeys(line.strip()[:200] for lines in words for line in lines)
     return "".join(f"\n    {line}" for line in said)

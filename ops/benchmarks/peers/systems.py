@@ -12,7 +12,8 @@ from pathlib import Path
 
 import httpx
 
-from ops.stand import Stand, free_port
+from tests.harness.deployment import Deployment
+from tests.harness.ports import free_port
 
 STAGES = ("onnx", "bie", "nef")
 APPS = Path(__file__).parent / "apps"
@@ -30,8 +31,8 @@ REQUIREMENTS = {
         "hiredis==3.5.0",
     ),  # it fails with a newer fastapi
 }
-Start = Callable[[Stand, Path], None]
-"""start(stand, bin folder of the environment)"""
+Start = Callable[[Deployment, Path], None]
+"""start(deployment, bin folder of the environment)"""
 
 
 @dataclass(frozen=True)
@@ -48,38 +49,38 @@ class System:
     is_default: bool = True
 
 
-def _modelmill(stand: Stand, _: Path) -> None:
-    stand.workers("ops.benchmarks.noop_actors", onnx=1, bie=1, nef=1, done=1)
+def _modelmill(deployment: Deployment, _: Path) -> None:
+    deployment.workers("ops.benchmarks.noop_actors", onnx=1, bie=1, nef=1, done=1)
 
 
-def _raw(stand: Stand, _: Path) -> None:
+def _raw(deployment: Deployment, _: Path) -> None:
     for role in (*STAGES, "done"):
-        stand.start([sys.executable, "-m", "ops.benchmarks.raw_hops", role, str(stand.redis_port)])
+        deployment.start([sys.executable, "-m", "ops.benchmarks.raw_hops", role, str(deployment.redis_port)])
 
 
-def _celery(stand: Stand, programs: Path, *, pool: str, prefetch: int) -> None:
+def _celery(deployment: Deployment, programs: Path, *, pool: str, prefetch: int) -> None:
     quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING")
     for stage in STAGES:
         own = ("--hostname", f"{stage}@%h", "--queues", stage)
         how = ("--pool", pool, "--concurrency", "1", "--prefetch-multiplier", str(prefetch))
-        stand.start([str(programs / "celery"), "--app", "celery_app", "worker", *own, *how, *quiet])
+        deployment.start([str(programs / "celery"), "--app", "celery_app", "worker", *own, *how, *quiet])
 
 
-def _rq(stand: Stand, programs: Path, *, worker: str) -> None:
+def _rq(deployment: Deployment, programs: Path, *, worker: str) -> None:
     for stage in STAGES:
-        url = ("--url", stand.env["BENCH_REDIS_URL"])
-        stand.start([str(programs / "rq"), "worker", stage, *url, "--worker-class", worker, "--quiet"])
+        url = ("--url", deployment.env["BENCH_REDIS_URL"])
+        deployment.start([str(programs / "rq"), "worker", stage, *url, "--worker-class", worker, "--quiet"])
 
 
-def _saq(stand: Stand, programs: Path) -> None:
+def _saq(deployment: Deployment, programs: Path) -> None:
     for stage in STAGES:
-        stand.start([str(programs / "saq"), f"saq_app.{stage}", "--quiet"])
+        deployment.start([str(programs / "saq"), f"saq_app.{stage}", "--quiet"])
 
 
-def _prefect(stand: Stand, programs: Path) -> None:
+def _prefect(deployment: Deployment, programs: Path) -> None:
     port = free_port()
-    stand.env |= {
-        "PREFECT_HOME": str(stand.folder / "prefect"),
+    deployment.env |= {
+        "PREFECT_HOME": str(deployment.folder / "prefect"),
         "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_UI_ENABLED": "false",
@@ -88,10 +89,10 @@ def _prefect(stand: Stand, programs: Path) -> None:
         "DO_NOT_TRACK": "1",
     }
     prefect = str(programs / "prefect")
-    server = stand.start([prefect, "server", "start", "--host", "127.0.0.1", "--port", str(port)])
+    server = deployment.start([prefect, "server", "start", "--host", "127.0.0.1", "--port", str(port)])
     _until_healthy(f"http://127.0.0.1:{port}/api/health", server)
     for stage in STAGES:
-        stand.start([prefect, "task", "serve", f"{APPS / 'prefect_app.py'}:{stage}", "--limit", "1"])
+        deployment.start([prefect, "task", "serve", f"{APPS / 'prefect_app.py'}:{stage}", "--limit", "1"])
 
 
 def _until_healthy(url: str, server: subprocess.Popen[bytes], timeout_s: float = 60) -> None:

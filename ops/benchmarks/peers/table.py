@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ops.benchmarks.peers.measuring import Round
 from ops.benchmarks.peers.systems import MODELMILL, RAW
-from ops.stand import percentile
+from tests.harness.deployment import percentile
 
 AIM_LATENCY, AIM_RATE = 2.0, 0.5
 MIB = 1024 * 1024

@@ -8,10 +8,10 @@ from pathlib import Path
 import httpx
 
 from app.accounts.model import Role
-from ops.stand import Stand
-from tests.integration.people import OURS, person
-from tests.integration.task_pages.reading import polled, text_of
-from tests.integration.task_scenes import show_cluster
+from tests.harness.deployment import Deployment
+from tests.harness.training.page_text import polled, text_of
+from tests.harness.training.tasks import show_cluster
+from tests.harness.users import OURS, person
 
 
 def test_the_cluster_says_whose_each_gpu_is(web: httpx.Client, ids: dict[str, str]) -> None:
@@ -28,18 +28,21 @@ def test_of_anothers_task_the_cluster_says_no_id(web: httpx.Client, bob: httpx.C
     assert "alice" in seen and ids["retried"] not in seen and ids["placement"] not in seen
 
 
-def test_the_picture_is_renewed_and_its_absence_told(web: httpx.Client, stand: Stand) -> None:
+def test_the_picture_is_renewed_and_its_absence_told(web: httpx.Client, deployment: Deployment) -> None:
     (again,) = polled(web.get("/ui/cluster"))
     assert "10.0.0.11" in web.get(again).text
-    show_cluster(stand, None)
+    show_cluster(deployment, None)
     gone = web.get(again)
     assert "The cluster cannot be seen" in text_of(gone) and polled(gone)  # it may come
 
 
 def test_where_training_is_off_an_administrator_is_told_how_to_switch_it_on(tmp_path: Path) -> None:
-    with Stand(tmp_path, accounts="true") as stand:
-        stand.web()
-        for who, is_told in ((person(stand, "root-admin", Role.ADMIN), True), (person(stand, "alice"), False)):
+    with Deployment(tmp_path, accounts="true") as deployment:
+        deployment.web()
+        for who, is_told in (
+            (person(deployment, "root-admin", Role.ADMIN), True),
+            (person(deployment, "alice"), False),
+        ):
             with who.browser() as client:
                 page = client.get("/ui/tasks")
                 assert "Training is off" in text_of(page) and ("MODELMILL_RAY_ADDRESS" in page.text) is is_told

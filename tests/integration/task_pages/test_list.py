@@ -11,11 +11,11 @@ import pytest
 
 from app.kit.clock import now, to_text
 from app.training import store
-from ops.stand import Stand
-from tests.integration import task_scenes
-from tests.integration.people import person
-from tests.integration.task_pages.reading import polled, rows, text_of
-from tests.integration.task_scenes import begin, database_of, show_cluster
+from tests.harness.deployment import Deployment
+from tests.harness.training import tasks as task_scenes
+from tests.harness.training.page_text import polled, rows, text_of
+from tests.harness.training.tasks import begin, database_of, show_cluster
+from tests.harness.users import person
 
 
 def test_the_list_is_newest_first_and_says_why_tasks_wait(web: httpx.Client, ids: dict[str, str]) -> None:
@@ -54,12 +54,12 @@ def test_both_days_of_a_time_range_are_included(web: httpx.Client, ids: dict[str
 
 
 def test_the_list_is_asked_for_again_only_while_something_in_it_goes_on(
-    web: httpx.Client, stand: Stand, ids: dict[str, str]
+    web: httpx.Client, deployment: Deployment, ids: dict[str, str]
 ) -> None:
     assert polled(web.get("/ui/tasks?state=FAILED")) == []
     (again,) = polled(web.get("/ui/tasks?q=being+stopped"))
     assert web.get(again).status_code == 204
-    with database_of(stand) as database, database.write() as on:
+    with database_of(deployment) as database, database.write() as on:
         task = store.get_task(on, ids["canceling"])
         assert task is not None
         store.change(on, task, to_text(now()), error_summary="it changed")
@@ -67,9 +67,9 @@ def test_the_list_is_asked_for_again_only_while_something_in_it_goes_on(
     assert renewed.status_code == 200 and rows(renewed) == [ids["canceling"]] and polled(renewed)
 
 
-def test_a_long_list_is_gone_through_by_links_and_keeps_its_filters(bob: httpx.Client, stand: Stand) -> None:
-    with database_of(stand) as database:
-        made = [begin(stand, database, "bob", f"bobs {n}", ago_s=9000 - n).task.task_id for n in range(103)]
+def test_a_long_list_is_gone_through_by_links_and_keeps_its_filters(bob: httpx.Client, deployment: Deployment) -> None:
+    with database_of(deployment) as database:
+        made = [begin(deployment, database, "bob", f"bobs {n}", ago_s=9000 - n).task.task_id for n in range(103)]
     url, seen, pages = "/ui/tasks?q=bobs", [], 0
     while url:
         page = bob.get(url)
@@ -80,19 +80,19 @@ def test_a_long_list_is_gone_through_by_links_and_keeps_its_filters(bob: httpx.C
     assert pages == 3 and seen == made[::-1]
 
 
-def test_who_has_no_task_is_told_what_to_do(stand: Stand) -> None:
-    with person(stand, "newcomer").browser() as client:
+def test_who_has_no_task_is_told_what_to_do(deployment: Deployment) -> None:
+    with person(deployment, "newcomer").browser() as client:
         page = client.get("/ui/tasks")
     assert "Nothing has been trained yet" in text_of(page) and 'href="/ui/tasks/new"' in page.text
 
 
 def test_a_cluster_that_does_not_answer_is_told_on_every_page(
-    web: httpx.Client, stand: Stand, ids: dict[str, str]
+    web: httpx.Client, deployment: Deployment, ids: dict[str, str]
 ) -> None:
-    show_cluster(stand, task_scenes.cluster("alice", ids, unreachable_since="2026-11-20T10:20:30.000Z"))
+    show_cluster(deployment, task_scenes.cluster("alice", ids, unreachable_since="2026-11-20T10:20:30.000Z"))
     for path in ("/ui/tasks", f"/ui/tasks/{ids['waiting']}", "/ui/cluster"):
         assert "Ray is unreachable since 2026-11-20 10:20:30 UTC" in text_of(web.get(path)), path
     assert "unreachable" not in text_of(web.get(f"/ui/tasks/{ids['failed']}"))
-    show_cluster(stand, None)
+    show_cluster(deployment, None)
     for path in ("/ui/tasks", f"/ui/tasks/{ids['waiting']}", "/ui/cluster"):
         assert "Nothing schedules right now" in text_of(web.get(path)), path

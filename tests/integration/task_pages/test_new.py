@@ -14,9 +14,9 @@ from app.training.model import Workload
 from app.training.pages import new_form
 from app.training.pages.examples import example
 from app.training.spec import read_spec
-from ops.stand import Stand
-from tests.integration.task_pages.reading import rows, text_of
-from tests.integration.task_scenes import database_of
+from tests.harness.deployment import Deployment
+from tests.harness.training.page_text import rows, text_of
+from tests.harness.training.tasks import database_of
 
 FORM = {
     "mode": "form", "action": "submit", "workload": "grpo", "name": "by form", "model_id": "Qwen/Qwen2.5-0.5B-Instruct",
@@ -27,10 +27,10 @@ FORM = {
 }  # fmt: skip
 
 
-def stored(stand: Stand, answer: httpx.Response) -> str:
+def stored(deployment: Deployment, answer: httpx.Response) -> str:
     """The text of the task to which the answer leads."""
     assert answer.status_code == 303, text_of(answer)
-    with database_of(stand) as database, database.read() as on:
+    with database_of(deployment) as database, database.read() as on:
         task = store.get_task(on, answer.headers["location"].rpartition("/")[2].partition("?")[0])
     assert task is not None
     return task.spec_text
@@ -42,11 +42,11 @@ def previewed(answer: httpx.Response) -> str:
     return html.unescape(found[1])
 
 
-def test_form_and_yaml_store_the_same_text(web: httpx.Client, stand: Stand, files: Path) -> None:
-    by_form = stored(stand, web.post("/ui/tasks/new", data=FORM))
+def test_form_and_yaml_store_the_same_text(web: httpx.Client, deployment: Deployment, files: Path) -> None:
+    by_form = stored(deployment, web.post("/ui/tasks/new", data=FORM))
     assert previewed(web.post("/ui/tasks/new", data={**FORM, "action": "preview"})) == by_form
     yaml = {"mode": "yaml", "action": "submit", "text": by_form.replace("\n", "\r\n")}  # as browsers send it
-    assert stored(stand, web.post("/ui/tasks/new", data=yaml)) == by_form
+    assert stored(deployment, web.post("/ui/tasks/new", data=yaml)) == by_form
     spec, _ = read_spec(by_form.encode())
     assert (spec.workload, spec.nnodes, spec.n_gpus_per_node) == (Workload.GRPO, 2, 4)
     assert spec.overrides == {"actor_rollout_ref.rollout.n": 5, "trainer.balance_batch": True}
@@ -54,12 +54,12 @@ def test_form_and_yaml_store_the_same_text(web: httpx.Client, stand: Stand, file
 
 
 def test_a_yaml_file_stands_for_the_text_and_is_stored_byte_for_byte(
-    web: httpx.Client, stand: Stand, files: Path
+    web: httpx.Client, deployment: Deployment, files: Path
 ) -> None:
-    text = "# mine\n" + stored(stand, web.post("/ui/tasks/new", data=FORM))
+    text = "# mine\n" + stored(deployment, web.post("/ui/tasks/new", data=FORM))
     parts = {"mode": (None, "yaml"), "action": (None, "submit"), "text": (None, "workload: never"),
              "file": ("task.yaml", text.encode())}  # fmt: skip
-    assert stored(stand, web.post("/ui/tasks/new", files=parts)) == text
+    assert stored(deployment, web.post("/ui/tasks/new", files=parts)) == text
 
 
 @pytest.mark.parametrize(
@@ -127,14 +127,14 @@ def test_another_workload_keeps_what_was_typed_for_this_one(web: httpx.Client) -
 
 
 def test_a_task_is_submitted_once_however_often_the_button_is_pressed(
-    web: httpx.Client, stand: Stand, files: Path
+    web: httpx.Client, deployment: Deployment, files: Path
 ) -> None:
     key = re.search(r'name="key" value="([^"]+)"', web.get("/ui/tasks/new").text)
     assert key is not None
     first, second = (web.post("/ui/tasks/new", data={**FORM, "key": key[1]}) for _ in range(2))
     assert first.headers["location"] == second.headers["location"]
     changed = web.post("/ui/tasks/new", data={**FORM, "key": key[1], "name": "another"})
-    assert "name: another" in stored(stand, changed)
+    assert "name: another" in stored(deployment, changed)
 
 
 def test_submitting_again_begins_with_the_same_text(web: httpx.Client, ids: dict[str, str]) -> None:

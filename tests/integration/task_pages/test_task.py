@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from app.training.model import Event, FailureKind, WaitingCode
-from ops.stand import Stand
-from tests.integration.task_pages.reading import polled, text_of
-from tests.integration.task_scenes import begin, database_of, waits
+from tests.harness.deployment import Deployment
+from tests.harness.training.page_text import polled, text_of
+from tests.harness.training.tasks import begin, database_of, waits
 
 
 def test_the_page_of_a_task_that_waits_says_why_and_how_many_are_ahead(web: httpx.Client, ids: dict[str, str]) -> None:
@@ -20,9 +20,9 @@ def test_the_page_of_a_task_that_waits_says_why_and_how_many_are_ahead(web: http
     assert "Cancel it and ask for less" in text_of(web.get(f"/ui/tasks/{ids['too big']}"))
 
 
-def test_the_page_asks_for_itself_until_the_task_has_ended(web: httpx.Client, stand: Stand) -> None:
-    with database_of(stand) as database:
-        scene = begin(stand, database, "alice", "soon over", ago_s=60).after(5).run()
+def test_the_page_asks_for_itself_until_the_task_has_ended(web: httpx.Client, deployment: Deployment) -> None:
+    with database_of(deployment) as database:
+        scene = begin(deployment, database, "alice", "soon over", ago_s=60).after(5).run()
         page = web.get(f"/ui/tasks/{scene.task.task_id}")
         (again,) = polled(page)
         assert 'http-equiv="refresh"' in page.text
@@ -32,11 +32,13 @@ def test_the_page_asks_for_itself_until_the_task_has_ended(web: httpx.Client, st
         assert 'http-equiv="refresh"' not in web.get(f"/ui/tasks/{scene.task.task_id}").text
 
 
-def test_a_conversion_that_is_on_its_way_is_waited_for_but_not_for_ever(web: httpx.Client, stand: Stand) -> None:
-    with database_of(stand) as database:
-        fresh = begin(stand, database, "alice", "fresh", ago_s=40).run().leave("model.onnx").after(5)
+def test_a_conversion_that_is_on_its_way_is_waited_for_but_not_for_ever(
+    web: httpx.Client, deployment: Deployment
+) -> None:
+    with database_of(deployment) as database:
+        fresh = begin(deployment, database, "alice", "fresh", ago_s=40).run().leave("model.onnx").after(5)
         fresh.end(Event.SUCCEED, "SUCCEEDED").converted()
-        old = begin(stand, database, "alice", "old", ago_s=4000).run().leave("model.onnx").after(5)
+        old = begin(deployment, database, "alice", "old", ago_s=4000).run().leave("model.onnx").after(5)
         old.end(Event.SUCCEED, "SUCCEEDED").converted()
     assert polled(web.get(f"/ui/tasks/{fresh.task.task_id}")) != []
     assert polled(web.get(f"/ui/tasks/{old.task.task_id}")) == []
@@ -52,9 +54,9 @@ def test_every_attempt_is_shown_with_what_became_of_it(web: httpx.Client, ids: d
     assert len(re.findall(r'class="time-bar', page.text)) == 3
 
 
-def test_of_very_many_attempts_the_last_are_shown(web: httpx.Client, stand: Stand) -> None:
-    with database_of(stand) as database:
-        scene = begin(stand, database, "alice", "tried all day", ago_s=9000)
+def test_of_very_many_attempts_the_last_are_shown(web: httpx.Client, deployment: Deployment) -> None:
+    with database_of(deployment) as database:
+        scene = begin(deployment, database, "alice", "tried all day", ago_s=9000)
         for _ in range(180):  # more events than are read at once
             scene.run().after(3).end(Event.RETRY, "FAILED", FailureKind.INSUFFICIENT_RESOURCES, "no").after(9)
     page = web.get(f"/ui/tasks/{scene.task.task_id}")
@@ -74,9 +76,11 @@ def test_of_very_many_attempts_the_last_are_shown(web: httpx.Client, stand: Stan
         (FailureKind.INSUFFICIENT_RESOURCES, "Ask for fewer GPUs"),
     ],
 )
-def test_a_failure_says_what_to_do_next(web: httpx.Client, stand: Stand, kind: FailureKind, advice: str) -> None:
-    with database_of(stand) as database:
-        scene = begin(stand, database, "alice", kind.value, ago_s=60).run().after(5)
+def test_a_failure_says_what_to_do_next(
+    web: httpx.Client, deployment: Deployment, kind: FailureKind, advice: str
+) -> None:
+    with database_of(deployment) as database:
+        scene = begin(deployment, database, "alice", kind.value, ago_s=60).run().after(5)
         scene.end(Event.FAIL, "FAILED", kind, "it went wrong")
     page = text_of(web.get(f"/ui/tasks/{scene.task.task_id}"))
     assert advice in page and kind.value in page and "it went wrong" in page
@@ -87,25 +91,29 @@ def test_a_job_that_waits_inside_for_placement_is_told(web: httpx.Client, ids: d
     assert "waits for placement since" in page and "waiting for placement" in page
 
 
-def test_what_users_and_programs_wrote_is_escaped(web: httpx.Client, stand: Stand) -> None:
-    with database_of(stand) as database:
-        scene = begin(stand, database, "alice", "<b>bold</b>", ago_s=60, spec="workload: <script>").run()
+def test_what_users_and_programs_wrote_is_escaped(web: httpx.Client, deployment: Deployment) -> None:
+    with database_of(deployment) as database:
+        scene = begin(deployment, database, "alice", "<b>bold</b>", ago_s=60, spec="workload: <script>").run()
         scene.log("<img src=x>\n").after(2).end(Event.FAIL, "FAILED", FailureKind.RUNTIME_ERROR, "<i>bad</i>")
     for path in ("", "/logs"):
         page = web.get(f"/ui/tasks/{scene.task.task_id}{path}").text
         assert "<b>bold" not in page and "<script>\n" not in page and "<img src=x>" not in page and "<i>bad" not in page
 
 
-def test_cancelling_asks_first_and_a_second_time_says_that_it_is_too_late(web: httpx.Client, stand: Stand) -> None:
-    with database_of(stand) as database:
-        task_id = waits(begin(stand, database, "alice", "unwanted", ago_s=9), WaitingCode.BEHIND, ahead=1).task.task_id
+def test_cancelling_asks_first_and_a_second_time_says_that_it_is_too_late(
+    web: httpx.Client, deployment: Deployment
+) -> None:
+    with database_of(deployment) as database:
+        task_id = waits(
+            begin(deployment, database, "alice", "unwanted", ago_s=9), WaitingCode.BEHIND, ahead=1
+        ).task.task_id
     assert f'href="/ui/tasks/{task_id}/cancel"' in web.get("/ui/tasks?q=unwanted").text
     question = web.get(f"/ui/tasks/{task_id}/cancel")
     assert "It leaves the line at once" in text_of(question)
     done = web.post(f"/ui/tasks/{task_id}/cancel")
     assert done.status_code == 303 and "The task was cancelled." in text_of(web.get(done.headers["location"]))
-    with database_of(stand) as database:
-        ended = begin(stand, database, "alice", "over", ago_s=60).run().after(2).end(Event.SUCCEED, "SUCCEEDED")
+    with database_of(deployment) as database:
+        ended = begin(deployment, database, "alice", "over", ago_s=60).run().after(2).end(Event.SUCCEED, "SUCCEEDED")
     late = web.post(f"/ui/tasks/{ended.task.task_id}/cancel")
     assert "nothing to cancel" in text_of(web.get(late.headers["location"]))
     asked = web.get(f"/ui/tasks/{ended.task.task_id}/cancel")

@@ -7,7 +7,7 @@ import pytest
 from app.video.errors import BadDag
 from app.video.model.kinds import StageKind, Type
 from app.video.wires import chained, rendered
-from tests.finished_videos import dag
+from tests.harness.video.records import dag
 
 DETECTION = StageKind("face_detection", {"image": Type.IMAGE}, {"bbox": Type.BOXES, "prob": Type.SCORES})
 ALIGNMENT = StageKind(

@@ -1,0 +1,85 @@
+"""The agent as its command starts it, with a carrier of the tests: an order's content is the text of a Python program.
+
+Run as `python -m tests.harness.agent.program --name … `, with the arguments of `modelmill node`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from app import node_cli, node_wiring
+from app.kit.command import complain, exit_code
+from app.kit.errors import ModelmillError
+from app.nodes.agent.carrier import Agent, Blob, Place, Program, WorkRefused
+from app.nodes.model import Order
+
+KIND = "programs"
+
+
+class ProgramCarrier:
+    """content: {"program": text, "files": [[sha256, bytes]], "is_served": bool, "listens": bool, "restarts": bool}"""
+
+    kind = KIND
+
+    def blobs(self, order: Order) -> list[Blob]:
+        return [Blob(sha256, size) for sha256, size in order.content.get("files", [])]
+
+    def worker_name(self, order: Order) -> str:
+        return f"{order.name}-{order.key.part}-worker"
+
+    def program(self, order: Order, place: Place) -> Program:
+        content: Mapping[str, Any] = order.content
+        if "bug" in content:
+            raise RuntimeError(content["bug"])
+        if "refused" in content:
+            raise WorkRefused(content["refused"], reason="NotHere", hint="Elsewhere.")
+        file = place.folder / "program.py"
+        file.write_text(content["program"])
+        return Program(
+            content.get("command") or [sys.executable, "-u", str(file)],
+            {"PORT": str(place.port), "AGENT": place.agent_url, "FILES": " ".join(map(str, place.blobs.values()))},
+            health_url=f"http://{place.host}:{place.port}/" if content.get("is_served") else "",
+            listens=content.get("listens", False),
+            restarts=content.get("restarts", True),
+        )
+
+    def offers(self, agent: Agent) -> Mapping[str, Any]:
+        return {}
+
+    def routes(self, agent: Agent) -> list[BaseRoute]:
+        async def say(request: Request) -> Response:
+            order = agent.owner_of(KIND, request.path_params["worker"])
+            if order is None:
+                return JSONResponse({}, status_code=404)
+            agent.heard(order.key, is_running=True, detail=await request.json())
+            return JSONResponse({"name": order.name})
+
+        async def send(request: Request) -> Response:
+            asked = request.query_params
+            agent.send(asked["path"], await request.body(), "text/plain", replaces=asked.get("replaces", ""))
+            return JSONResponse({})
+
+        return [Route("/workers/{worker}", say, methods=["POST"]), Route("/send", send, methods=["POST"])]
+
+
+def main() -> int:
+    node_wiring.carriers = lambda _: (ProgramCarrier(),)
+    command = typer.Typer(pretty_exceptions_enable=False)
+    command.command()(node_cli.node)
+    try:
+        command(standalone_mode=False)
+    except ModelmillError as error:
+        complain(error)
+        return exit_code(error)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

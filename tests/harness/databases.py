@@ -1,0 +1,82 @@
+"""Both databases for the contract tests, empty or brought up, and what many do to one at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from app.accounts.model import Role
+from app.accounts.secrets import Keeper
+from app.accounts.service import Accounts
+from app.accounts_wiring import MIGRATIONS
+from app.kit.errors import ModelmillError
+from app.kit.sql import Database, migrating
+from tests.harness.postgres import PostgresServer, postgres_server
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'db' / 'modelmill.db'}"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.new_database()
+
+
+@pytest.fixture
+def empty(url: str) -> Iterator[Database]:
+    database = Database(url)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def database(empty: Database) -> Database:
+    migrating.upgrade(empty, MIGRATIONS)
+    return empty
+
+
+@pytest.fixture
+def accounts(database: Database) -> Accounts:
+    made = Accounts(database, Keeper("a key"))
+    made.users.create("root-admin", Role.ADMIN, by="test")
+    return made
+
+
+@contextmanager
+def own(url: str) -> Iterator[Accounts]:
+    """As another process has it."""
+    database = Database(url)
+    try:
+        yield Accounts(database, Keeper("a key"))
+    finally:
+        database.close()
+
+
+def together(work: Callable[[int], object], count: int) -> list[ModelmillError]:
+    """Do it so often at once. What was raised."""
+    problems: list[ModelmillError] = []
+    start = threading.Barrier(count)
+
+    def one(at: int) -> None:
+        start.wait()
+        try:
+            work(at)
+        except ModelmillError as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=one, args=(at,)) for at in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return problems

@@ -1,0 +1,108 @@
+"""The product's actors for the fault tests: stages do what the job's plan says (see stages), and a process can be
+held at the points where it hurts most to die, as long as a file of that name lies in the deployment's `holds` folder. A
+point that belongs to a stage may be named with it: `after-take` holds any, `after-take.bie` that one.
+
+What the environment says beyond the settings: CHAOS_PATIENT, whether Redis and silent workers are waited for as long as
+in production; CHAOS_SUSPECT_S, how long for silent workers otherwise; CHAOS_LIGHT, whether the fork server goes without
+the libraries of the real toolchains."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from datetime import datetime, tzinfo
+from functools import wraps
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from app.kit import broker, clock
+
+IS_PATIENT = "CHAOS_PATIENT" in os.environ
+if not IS_PATIENT:
+    broker.SOCKET_TIMEOUT_S = 2.0  # a stall of Redis is felt the sooner
+
+import actors  # noqa: E402
+from app.conversion.service import dispatch  # noqa: E402
+from app.conversion.stages import Claimant, runner  # noqa: E402
+from app.conversion.toolchains import sandbox  # noqa: E402
+
+HOLDS = actors.parts.settings.data_dir / "holds"
+CLOCKS = actors.parts.settings.data_dir / "clocks"
+FORKSERVER = "app.conversion.toolchains.forkserver"
+
+
+def held(name: str, call: Callable[..., Any], *, after: bool = False) -> Callable[..., Any]:
+    """The call, preceded (or followed) by a halt."""
+
+    @wraps(call)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if not after:
+            _halt(name, kwargs.get("step", ""))
+        found = call(*args, **kwargs)
+        if after:
+            _halt(name, kwargs.get("step", ""))
+        return found
+
+    return wrapper
+
+
+def _halt(name: str, step: str) -> None:
+    for point in (name, f"{name}.{step}"):
+        while (HOLDS / point).exists():
+            (HOLDS / f"{point}.reached").touch()
+            time.sleep(0.02)
+
+
+def _named(take: Callable[..., Any]) -> Callable[..., Any]:
+    """How a worker comes by a job, saying of which stage it is, as the other calls do."""
+    before = held("before-take", lambda **_: None)
+    after = held("after-take", lambda **_: None)
+
+    def wrapper(claimant: Claimant, job_id: str, work_dir: Path) -> Any:
+        before(step=claimant.stage.step)
+        found = take(claimant, job_id, work_dir)
+        after(step=claimant.stage.step)
+        return found
+
+    return wrapper
+
+
+# --- a wall clock that jumps --------------------------------------------------------------------------
+_time = time.time
+
+
+def _shifted() -> float:
+    try:
+        return _time() + float((CLOCKS / str(os.getpid())).read_text())
+    except FileNotFoundError:
+        return _time()
+
+
+class _Datetime(datetime):
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        return datetime.fromtimestamp(_shifted(), tz)
+
+
+def _light(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+    """The product's fork server without the libraries of the real toolchains: a worker that is started anew every
+    second needs none of them."""
+    end = command.index(FORKSERVER) + 2
+    return subprocess.Popen([*command[:end], "app.conversion.stages.child", "tests.harness.faults.stages"], **options)
+
+
+time.time = _shifted
+clock.datetime = _Datetime  # type: ignore[misc]
+if "CHAOS_LIGHT" in os.environ:
+    sandbox.subprocess = SimpleNamespace(Popen=_light)  # type: ignore[assignment]
+if not IS_PATIENT:
+    dispatch.SUSPECT_S = int(os.environ.get("CHAOS_SUSPECT_S", "1"))
+parts: Any = actors.parts
+runner.CHILD = "tests.harness.faults.stages:run_stage"
+Claimant.take = _named(Claimant.take)  # type: ignore[method-assign]
+parts.stages.send_done = held("before-report", held("after-report", parts.stages.send_done, after=True))
+advance = held("after-advance", parts.conversion.dispatch.advance, after=True)
+parts.conversion.dispatch.advance = held("before-advance", advance)

@@ -1,0 +1,60 @@
+"""The deployment for faults of what workers lean on: they run `failing_stages`, its settings are the test's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.settings import Settings
+from tests.harness.faults.deployment import FaultDeployment, Job, WorkerProcess
+from tests.harness.faults.invariants import assert_recovered
+
+ACTORS = "tests.harness.faults.failing_actors"
+
+
+class FailingDeployment(FaultDeployment):
+    """settings: of the whole product. worker_settings: other ones for its workers."""
+
+    def __init__(self, folder: Path, *, worker_settings: dict[str, str] | None = None, **settings: str) -> None:
+        self.given: dict[str, Any] = {**settings}
+        super().__init__(folder, **settings)
+        self.env["CHAOS_LIGHT"] = "1"
+        self.set_for_workers(**(worker_settings or {}))
+
+    def set_for_workers(self, **settings: str) -> None:
+        """For those that are started from now on."""
+        self.env.update({f"MODELMILL_{name.upper()}": value for name, value in settings.items()})
+
+    def settings(self) -> Settings:
+        return Settings(data_dir=self.folder / "data", redis_url=self.env["MODELMILL_REDIS_URL"], **self.given)
+
+    def worker(self, queue: str, *, module: str = ACTORS) -> WorkerProcess:
+        return super().worker(queue, module=module)
+
+    def failed(self, *jobs: Job) -> list[dict[str, Any]]:
+        """The errors that the API shows of these jobs: they failed in BIE, and nothing else came of it."""
+        shown = assert_recovered(self, jobs)
+        errors = [shown[job.job_id]["error"] for job in jobs]
+        assert [error and error["step"] for error in errors] == ["bie"] * len(jobs), errors
+        return errors
+
+
+@contextmanager
+def small_disk(path: Path, size: str) -> Iterator[Path]:
+    """A disk of this size at path. Only root can mount one: skips for others, but fails in CI."""
+    path.mkdir(parents=True, exist_ok=True)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(path)]
+    mounted = subprocess.run(command, check=False, capture_output=True, text=True)
+    if mounted.returncode:
+        reason = f"a small disk cannot be mounted here (that takes root): {mounted.stderr.strip()}"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "--lazy", str(path)], check=True)

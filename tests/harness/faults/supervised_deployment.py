@@ -1,0 +1,170 @@
+"""A deployment whose processes are kept running by the product's own supervisor, as `modelmill up` does it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import redis
+from dramatiq import Message
+
+from app.conversion.service.dispatch import PERIODIC
+from app.embedded.folder import DataFolder
+from app.embedded.process import Part
+from app.embedded.supervisor import Supervisor
+from app.kit.clock import now
+from tests.harness.deployment import DRAMATIQ
+from tests.harness.faults.deployment import ACTORS, FaultDeployment, Job, is_alive, parent, until
+from tests.harness.paths import REPOSITORY
+
+SCHEDULER = "scheduler"
+WEB = "web"
+PULSE_S = 0.5
+
+
+class SupervisedDeployment(FaultDeployment):
+    """One worker for each stage but `bie` of them for BIE, the scheduler and the web.
+
+    The sweep is pulsed more often than in production, where it would take a test a minute to see one.
+    """
+
+    def __init__(self, folder: Path, *, bie: int = 1, is_patient: bool = False, **settings: str) -> None:
+        super().__init__(folder, **settings)
+        self.env |= {"CHAOS_LIGHT": "1", "CHAOS_SUSPECT_S": "4", **({"CHAOS_PATIENT": "1"} if is_patient else {})}
+        data = DataFolder(self.folder / "data", self.folder / "data" / "run")
+        data.prepare()
+        self.notices: list[str] = []
+        self.supervisor = Supervisor(data, self.env, cwd=REPOSITORY, notice=self.notices.append)
+        self.expected = {"onnx": 1, "bie": bie, "nef": 1, "done": 1}
+        stages = {f"{queue}-{n}": queue for queue in ("onnx", "bie", "nef") for n in range(self.expected[queue])}
+        workers = [Part(name, tuple(self.command(queue))) for name, queue in stages.items()]
+        scheduler = (DRAMATIQ, ACTORS, "--queues", "done", "periodic", "--processes", "1", "--threads", "2")
+        self.line_parts = [*workers, Part(SCHEDULER, scheduler), Part(WEB, self.web_command())]
+        self.sweeps = 0
+        self._ended = threading.Event()
+        self._is_calm = threading.Event()
+        self._pulse = threading.Thread(target=self._sweep_on_and_on, daemon=True)
+
+    def __enter__(self) -> SupervisedDeployment:
+        self.supervisor.start(self.line_parts)
+        self._pulse.start()
+        try:
+            self.man()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._pulse.join()
+        self.supervisor.stop(grace_s=10)
+        super().__exit__(kind, error, trace)
+
+    def web_command(self, port: int | None = None) -> tuple[str, ...]:
+        return (
+            sys.executable, "-m", "uvicorn", "app.main:create_app", "--factory", "--no-access-log",
+            "--port", str(port or self.web_port), "--timeout-graceful-shutdown", "5",
+        )  # fmt: skip
+
+    def roots(self) -> list[int]:
+        return [*super().roots(), *self.supervisor.pids().values()]
+
+    def man(self) -> None:
+        """Nobody does anything: the workers must come back by themselves."""
+        until(self._is_manned, lambda: f"all workers are there again: {self.parts.store.workers()}")
+        until(self._web_answers, "the web answers")
+
+    @contextlib.contextmanager
+    def calm(self) -> Iterator[None]:
+        self._is_calm.set()
+        try:
+            yield
+        finally:
+            self._is_calm.clear()
+
+    def line(self) -> None:
+        self.man()
+
+    def clear(self) -> None:
+        for path in self.holds.iterdir():
+            path.unlink()
+        for record in self.parts.store.active():
+            self.parts.store.delete(record.job_id)
+
+    def shown(self, job: Job) -> tuple[int, dict[str, Any]]:
+        answer = httpx.get(f"{self.url}/jobs/{job.job_id}", timeout=30)
+        return answer.status_code, answer.json()
+
+    def below(self, part: str) -> list[int]:
+        """The command of a part and, of a worker, the process that works. Empty while it starts."""
+        leash = self.supervisor.pids().get(part, 0)
+        working = [int(str(worker["pid"])) for worker in self.parts.store.workers().values()]
+        found = [pid for pid in working if is_alive(pid) and parent(parent(pid)) == leash]
+        return [parent(found[0]), found[0]] if found else []
+
+    def pid(self, part: str) -> int:
+        """Of the process that works."""
+        until(lambda: self.below(part), f"{part} is there")
+        return self.below(part)[-1]
+
+    def kill(self, part: str, *, master: bool = False) -> None:
+        """kill -9 of a worker's process, or of the master process above it; it had run for long."""
+        until(lambda: self.below(part), f"{part} is there")
+        pid = self.below(part)[0 if master else 1]
+        self.has_settled(part)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: not is_alive(pid), "it is dead")
+
+    def kill_web(self) -> None:
+        self.has_settled(WEB)
+        leash = self.supervisor.pids()[WEB]
+        until(lambda: self.child_of(leash), "the web runs")
+        os.kill(self.child_of(leash), signal.SIGKILL)
+
+    def has_settled(self, part: str) -> None:
+        """So that the supervisor does not make it pause for having died so often."""
+        self.supervisor.watched[part].started_at = 0.0
+
+    @staticmethod
+    def child_of(pid: int) -> int:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return int(children[0]) if children else 0
+
+    def swept(self, times: int) -> None:
+        """Wait until so many sweeps have come and gone."""
+        goal = self.sweeps + times + 1  # one may have begun before
+        until(lambda: self.sweeps >= goal, "the sweeper swept")
+
+    def _is_manned(self) -> bool:
+        try:
+            workers = self.parts.store.workers().values()
+        except redis.RedisError:
+            return False
+        return Counter(str(worker["queue"]) for worker in workers if is_alive(int(str(worker["pid"])))) == self.expected
+
+    def _sweep_on_and_on(self) -> None:
+        while not self._ended.wait(PULSE_S):
+            with contextlib.suppress(redis.RedisError):
+                if not self._is_calm.is_set() and not self.parts.broker.waiting(PERIODIC):
+                    self.sweeps += 1
+                    self.parts.broker.enqueue(_pulse())
+
+
+def _pulse() -> Message[None]:
+    """As periodiq sends it."""
+    options = {"scheduled_at": str(now()), "redis_message_id": str(uuid4())}
+    return Message(queue_name=PERIODIC, actor_name="sweep", args=(), kwargs={}, options=options)

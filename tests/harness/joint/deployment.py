@@ -1,0 +1,182 @@
+"""The whole product with nodes of its own on this machine, as its users see it. For tests and measurements."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.harness.deployment import DRAMATIQ, Deployment
+from tests.harness.ports import free_port
+
+SERVICES, MODELS = "/api/v2/services", "/api/v2/models"
+PATIENCE_S = 120
+BUILTIN = {"scriptDir": "", "scriptBootFile": "", "frameworkType": "onnx", "frameworkVersion": "1"}
+Json = dict[str, Any]
+
+
+class Agent:
+    """`modelmill node` with a data folder that outlives it. url: of its own server."""
+
+    def __init__(self, deployment: Deployment, name: str, side: str, *arguments: str, host: str = "127.0.0.1") -> None:
+        self.deployment = deployment
+        self.name = name
+        self.folder = deployment.folder / f"node-{name}"
+        self.port = free_port()
+        self.url = f"http://{host}:{self.port}"
+        self.command = [
+            sys.executable, "-m", "app.cli", "node", "--name", name, "--side", side,
+            "--cloud", deployment.url.replace("http", "ws", 1), "--listen", f"{host}:{self.port}",
+            "--data-dir", str(self.folder), *arguments,
+        ]  # fmt: skip
+        self.process = self.start()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        self.process = self.deployment.start(self.command)
+        return self.process
+
+    def kill(self) -> None:
+        """The agent alone: what it has started lives in sessions of its own."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        """With all its workers."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            self.process.wait(60)
+
+
+class JointDeployment:
+    """settings: of the product."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self.deployment = Deployment(folder, **settings)
+        self.http = httpx.Client(base_url=self.deployment.url, timeout=60, trust_env=False)
+        self.agents: dict[str, Agent] = {}
+        self.controller: subprocess.Popen[bytes] | None = None
+        self.web_process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.web()
+        self.deployment.start([str(Path(DRAMATIQ).with_name("periodiq")), "actors"])
+        self.control()
+
+    def web(self) -> None:
+        self.web_process = self.deployment.web()
+
+    def kill_web(self) -> None:
+        assert self.web_process is not None
+        os.killpg(self.web_process.pid, signal.SIGKILL)
+        self.web_process.wait()
+
+    def control(self) -> None:
+        queues = ["--queues", "joint", "nodes", "joint_calibration", "periodic"]
+        self.controller = self.deployment.start([DRAMATIQ, "actors", *queues, "--processes", "1", "--threads", "4"])
+
+    def node(self, name: str, side: str, *arguments: str) -> Agent:
+        """Started, and seen by the web."""
+        self.agents[name] = Agent(self.deployment, name, side, *arguments)
+        self.until(lambda: self._is_online(name))
+        return self.agents[name]
+
+    def close(self) -> None:
+        for agent in self.agents.values():
+            if agent.process.poll() is not None:
+                agent.start()  # it left workers behind, which it knows
+            agent.stop()
+        self.http.close()
+        self.deployment.__exit__(None, None, None)
+
+    def add_model(self, name: str, onnx: bytes, **fields: str) -> None:
+        answer = self.http.post(MODELS, data={"name": name, **fields}, files={"model": (f"{name}.onnx", onnx)})
+        assert answer.status_code == 201, answer.text
+
+    def apply(self, resource: Json) -> Json:
+        answer = self.http.post(SERVICES, json=resource, params={"apply": True})
+        assert answer.status_code in (200, 201), answer.text
+        found: Json = answer.json()
+        return found
+
+    def service(self, name: str, namespace: str = "default") -> Json:
+        answer = self.http.get(f"{SERVICES}/{namespace}/{name}")
+        assert answer.status_code == 200, answer.text
+        found: Json = answer.json()
+        return found
+
+    def delete(self, name: str, namespace: str = "default") -> None:
+        assert self.http.delete(f"{SERVICES}/{namespace}/{name}").status_code == 202
+
+    def when(self, name: str, is_so: Callable[[Json], Any]) -> Json:
+        return self.until(lambda: self.service(name), is_so)
+
+    def reaches(self, name: str, *states: str) -> Json:
+        """states: types or reasons of the current condition."""
+        return self.when(name, lambda found: set(states) & set(current(found)[:2]))
+
+    def is_gone(self, name: str, namespace: str = "default") -> bool:
+        return self.http.get(f"{SERVICES}/{namespace}/{name}").status_code == 404
+
+    @staticmethod
+    def until(look: Callable[[], Any], is_so: Callable[[Any], Any] = bool) -> Any:
+        deadline = time.monotonic() + PATIENCE_S
+        while not is_so(found := look()):
+            assert time.monotonic() < deadline, f"it never came to that; at last: {json.dumps(found, indent=1)}"
+            time.sleep(0.05)
+        return found
+
+    def _is_online(self, name: str) -> bool:
+        answer = self.http.get(f"/neptune/nodes/{name}")
+        return answer.status_code == 200 and bool(answer.json()["is_online"])
+
+
+def current(found: Json) -> tuple[str, str, str]:
+    """Type, reason and message of the requirement's conditions[-1]."""
+    last = found["resource"]["status"]["conditions"][-1]
+    return last["type"], last["reason"], last["message"]
+
+
+def worker(found: Json, role: str) -> Json:
+    return next(seen for seen in found["workers"] if seen["role"] == role)
+
+
+def metrics(found: Json) -> dict[str, str]:
+    return {metric["key"]: metric["value"] for metric in found["resource"]["status"].get("metrics", ())}
+
+
+def resource(
+    name: str, *, edge: str, cloud: str, small: str, big: str, algorithm: str = "CrossEntropy",
+    parameters: dict[str, str] | None = None, cloud_parameters: dict[str, str] | None = None,
+    namespace: str = "default", script: str = "",
+) -> Json:  # fmt: skip
+    """A JointInferenceService with the bundled workers; script: folder/program of the edge worker instead."""
+    folder, _, program = script.rpartition("/")
+    return {
+        "apiVersion": "neptune.io/v1alpha1", "kind": "JointInferenceService",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "edgeWorker": {
+                "name": f"{name}-edge", "model": {"name": small}, "nodeName": edge,
+                "hardExampleAlgorithm": {"name": algorithm},
+                "workerSpec": {
+                    **BUILTIN, "scriptDir": folder, "scriptBootFile": program, "parameters": _pairs(parameters)
+                },
+            },
+            "cloudWorker": {
+                "name": f"{name}-cloud", "model": {"name": big}, "nodeName": cloud,
+                "workerSpec": {**BUILTIN, "parameters": _pairs(cloud_parameters)},
+            },
+        },
+    }  # fmt: skip
+
+
+def _pairs(parameters: dict[str, str] | None) -> list[dict[str, str]]:
+    return [{"key": key, "value": value} for key, value in (parameters or {}).items()]

@@ -1,0 +1,31 @@
+"""A service of its own for tests that look at it from the operator's side."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.harness.api import Api, pngs, small_model, until
+from tests.harness.deployment import Deployment
+from tests.harness.exposition import Figures
+
+
+def figures(api: Api) -> Figures:
+    answer = api.http.get("/metrics")
+    assert answer.status_code == 200
+    return Figures(answer.text)
+
+
+def reaches(api: Api, wanted: float, name: str, **labels: str) -> None:
+    """Workers pour their figures every few seconds; wait for them."""
+    until(lambda: figures(api).value(name, **labels), lambda value: value == wanted)
+
+
+def logged(deployment: Deployment) -> list[dict[str, Any]]:
+    """Every line of all processes that was written in our form."""
+    text = "\n".join(path.read_text() for path in sorted(deployment.folder.glob("*.log")))
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def submit(api: Api) -> str:
+    return api.start(small_model(), pngs(3))

@@ -1,0 +1,95 @@
+"""The whole product in front of a Ray cluster of our own, as its users see it. For tests and measurements."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.harness.deployment import DRAMATIQ, Deployment
+from tests.harness.ray_cluster import STAND_INS, RayCluster
+
+TASKS = "/api/v2/tasks"
+ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELED"})
+PATIENCE_S = 120
+VERL = {
+    "model_id": "Qwen/Qwen2.5-0.5B-Instruct", "train_file": "/private/common/datasets/train.parquet",
+    "val_file": "/private/common/datasets/train.parquet", "code_path": "/private/common/code/verl",
+}  # fmt: skip
+Task = dict[str, Any]
+
+
+class TrainingDeployment:
+    """settings: of the product, besides where its cluster is. verl is the stand-in in tests/standins/verl."""
+
+    def __init__(self, folder: Path, cluster: RayCluster, **settings: str) -> None:
+        self.deployment = Deployment(folder, **cluster.settings, ray_python=sys.executable, **settings)
+        self.http = httpx.Client(base_url=self.deployment.url, timeout=60)
+        self.scheduler: subprocess.Popen[bytes] | None = None
+        self.common = folder / "data" / "homes" / "common"
+        shutil.copytree(STAND_INS, self.common / "code" / "verl")
+        (self.common / "datasets").mkdir()
+        (self.common / "datasets" / "train.parquet").write_bytes(b"PAR1")
+
+    def start(self) -> None:
+        self.deployment.web()
+        self.deployment.start([str(Path(DRAMATIQ).with_name("periodiq")), "actors"])
+        self.schedule()
+
+    def schedule(self) -> None:
+        queues = ["--queues", "training", "training_results"]
+        self.scheduler = self.deployment.start([DRAMATIQ, "actors", *queues, "--processes", "1", "--threads", "2"])
+
+    def kill_scheduler(self) -> None:
+        assert self.scheduler is not None
+        os.killpg(self.scheduler.pid, signal.SIGKILL)
+        self.scheduler.wait()
+
+    def close(self) -> None:
+        self.http.close()
+        self.deployment.__exit__(None, None, None)
+
+    def add_program(self, name: str, source: str) -> str:
+        """For the workload script. Returns its code_path."""
+        folder = self.common / "code" / name
+        folder.mkdir()
+        (folder / "train.py").write_text(source)
+        return f"/private/common/code/{name}"
+
+    def send(self, spec: Task) -> str:
+        """Returns the id of the task."""
+        answer = self.http.post(TASKS, json=spec)
+        assert answer.status_code == 201, answer.text
+        task_id: str = answer.json()["task_id"]
+        return task_id
+
+    def task(self, task_id: str) -> Task:
+        answer = self.http.get(f"{TASKS}/{task_id}")
+        assert answer.status_code == 200, answer.text
+        found: Task = answer.json()
+        return found
+
+    def when(self, task_id: str, is_so: Callable[[Task], Any]) -> Task:
+        deadline = time.monotonic() + PATIENCE_S
+        while not is_so(task := self.task(task_id)):
+            assert time.monotonic() < deadline, f"it never came to that; at last: {task}"
+            time.sleep(0.05)
+        return task
+
+    def reaches(self, task_id: str, *states: str) -> Task:
+        return self.when(task_id, lambda task: task["state"] in states)
+
+    def cancel(self, *task_ids: str) -> None:
+        """And wait for their end; some may have ended."""
+        for task_id in task_ids:
+            assert self.http.post(f"{TASKS}/{task_id}/cancel").status_code in (202, 409)
+        for task_id in task_ids:
+            self.reaches(task_id, *ENDED)

@@ -1,0 +1,171 @@
+"""Nodes with videos that are only pretended: they store what they are told and report what a test says, at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from app.kit.clock import now as clock
+from app.kit.clock import to_text
+from app.nodes.model import NodeReport, Operation, Order, Side, WorkerReport, WorkerState, WorkKey
+from app.video.model.job import JOBS, SERVICES, VideoJob
+from app.video.model.kinds import StageSpec
+from app.video.model.plan import Plan
+from app.video.scheduling.asking import Decision, Question
+from app.video.service import Controller, Jobs, Planning, Reports, Submission, Video
+from app.wiring import Parts
+from tests.harness.api import small_model
+from tests.harness.video.records import ADDRESSES, AGENT_PORT, MODELS, VIDEOS, dag
+
+USER = "local"
+NODES = {"edge0": Side.EDGE, "edge1": Side.EDGE, "cloud0": Side.CLOUD}
+ADDRESS = {**ADDRESSES, "edge1": "192.168.56.103"}
+
+
+class FixedDesk:
+    """answers: what it decides, one after the other, the last for ever. asked: with what."""
+
+    def __init__(self, *answers: Decision | Plan | None) -> None:
+        self.answers = list(answers)
+        self.asked: list[Question] = []
+        self.meanwhile = lambda: None
+
+    def decide(self, question: Question) -> Decision:
+        self.asked.append(question)
+        self.meanwhile()
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Decision):
+            return answer
+        outcome = "new" if answer else "same"
+        return Decision(answer, outcome, "It is fixed.", 1.5, "hash", {"calls": len(self.asked)})
+
+
+class Scene:
+    """The catalogue with the requirement's stages, edge0 with two videos, edge1 with none, and the cloud. now: moves on
+    when a test says so. sent: what is asked of the scheduler; kicked: of the controller."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.now = clock().replace(microsecond=0)
+        parts.prepare()
+        for model in {model for variants in MODELS.values() for models in variants for model in models}:
+            parts.models.add_upload(USER, model, [small_model()], now=self.now)
+        self.video: Video = parts.video
+        self.kicked: list[str] = []
+        self.sent: list[tuple[str, str]] = []
+        self.video.jobs.kick = self.kicked.append
+        self.video.jobs.ask = self.video.planning.send = lambda uid, why: self.sent.append((uid, why))
+        self.known: dict[str, dict[WorkKey, Order]] = {name: {} for name in NODES}
+        self.away = set[str]()
+        self.detail: dict[str, dict[str, Any]] = {name: {} for name in NODES}
+        self.states: dict[WorkKey, WorkerState] = {}
+        for name, side in NODES.items():
+            parts.nodes.register(name, side, now=self.now)
+        for name, models in MODELS.items():
+            self.video.catalogue.put(USER, StageSpec(name, name, models), now=self.now)
+        self.report()
+
+    @property
+    def jobs(self) -> Jobs:
+        return self.video.jobs
+
+    @property
+    def planning(self) -> Planning:
+        return self.video.planning
+
+    @property
+    def reports(self) -> Reports:
+        return self.video.reports
+
+    @property
+    def controller(self) -> Controller:
+        return self.video.controller
+
+    def desk(self, *answers: Decision | Plan | None) -> FixedDesk:
+        desk = FixedDesk(*answers)
+        self.planning.desk = lambda: desk  # type: ignore[assignment, return-value]
+        return desk
+
+    def submit(self, **other: Any) -> VideoJob:
+        return self.jobs.submit(USER, replace(Submission("edge0", "1", dag()), **other), now=self.now)
+
+    def running(self, **other: Any) -> VideoJob:
+        """With plan 1, its nodes told."""
+        self.desk(a_plan())
+        job = self.submit(**other)
+        self.settle()
+        self.later(2)
+        assert self.planning.schedule(job.uid, "start", now=self.now) == 0
+        return self.job(job.uid)
+
+    def job(self, uid: str) -> VideoJob:
+        return self.jobs.get(USER, uid)
+
+    def later(self, seconds: float) -> datetime:
+        self.now += timedelta(seconds=seconds)
+        return self.now
+
+    def settle(self) -> None:
+        """Nodes and controller in turn, until nothing changes any more."""
+        for _ in range(3):
+            for uid in self.uids():
+                self.controller.reconcile(uid, now=self.now)
+            self.report()
+
+    def uids(self) -> list[str]:
+        found, _ = self.jobs.page(USER)
+        return ["", *(job.uid for job in found)]
+
+    def report(self) -> None:
+        for name in NODES:
+            if name not in self.away:
+                self._act(name)
+
+    def orders(self, kind: str, uid: str) -> list[Order]:
+        with self.parts.database.read() as on:
+            return self.parts.nodes.orders_of(on, kind, uid)
+
+    def content(self, uid: str) -> Mapping[str, Any]:
+        """Of the order that edge0 has of this job."""
+        (order,) = self.orders(JOBS, uid)
+        assert order.operation is not Operation.DELETE
+        return order.content
+
+    def _act(self, name: str) -> None:
+        nodes, known = self.parts.nodes, self.known[name]
+        for order in nodes.pending(name):
+            if order.operation is Operation.DELETE:
+                known.pop(order.key, None)
+            else:
+                known[order.key] = order
+            nodes.acknowledge(name, [order.seq])
+        offers = {JOBS: {"address": f"{ADDRESS[name]}:{AGENT_PORT}", "videos": VIDEOS}} if name == "edge0" else {}
+        workers = tuple(self._worker(name, order) for order in known.values())
+        report = NodeReport(cpu=0.25, memory=0.5, cores=4, accelerators=("KL720",), offers=offers, workers=workers)
+        nodes.report(name, report, address=ADDRESS[name], version="1", now=self.now)
+
+    def _worker(self, name: str, order: Order) -> WorkerReport:
+        is_host = order.key.kind == SERVICES
+        detail = {
+            "n_process": 2, "cpu_ratio": 0.1, "mem_ratio": 0.2, "queue": 3,
+            "stages": dict.fromkeys(order.content.get("stages", {}), "onnx"), **self.detail[name],
+        } if is_host else {}  # fmt: skip
+        return WorkerReport(
+            order.key, order.namespace, order.name, order.name, order.generation,
+            self.states.get(order.key, WorkerState.RUNNING), pid=1, started_at=to_text(self.now), detail=detail,
+            address=f"{ADDRESS[name]}:{5500 if is_host else 5101}",
+        )  # fmt: skip
+
+
+def a_plan(cloud: Sequence[str] = ("face_alignment",)) -> Plan:
+    """These stages in the cloud, the others at the host."""
+    from tests.harness.video.records import plan
+
+    made = plan(0)
+    places = {
+        stage: made.flow_mapping["face_alignment" if stage in cloud else "face_detection"]
+        for stage in made.flow_mapping
+    }
+    return replace(made, flow_mapping=places)

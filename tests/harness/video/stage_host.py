@@ -1,0 +1,91 @@
+"""A host of stages as a node's agent would start it, for tests."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from app.video.model.job import ServicesContent, StageHost
+from app.video.model.kinds import Stage
+from app.video.services.calls import Call, packed
+from app.video.services.work import VARIABLE, ServicesWork
+from app.vision.model import Format, ModelCard
+from tests.harness.api import until
+from tests.harness.ports import free_port
+
+SECRET = "s3cret-of-the-host"
+
+
+def sha256_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def card_of(path: Path, **more: Any) -> ModelCard:
+    return ModelCard(path.stem, more.pop("format", Format.ONNX), sha256_of(path), path.stat().st_size, **more)
+
+
+def stage_of(name: str, kind: str, *variants: Sequence[Path], **parameters: str) -> tuple[Stage, list[Path]]:
+    """The stage, and the files that its models are."""
+    cards = tuple(tuple(card_of(path) for path in paths) for paths in variants)
+    return Stage(name, kind, cards, parameters), [path for paths in variants for path in paths]
+
+
+@dataclass
+class VideoHost:
+    """stages: key → stage; files: of models."""
+
+    folder: Path
+    stages: dict[str, Stage]
+    files: list[Path]
+    processes: int = 1
+    agent_url: str = ""
+    peers: tuple[StageHost, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    node: str = "edge-1"
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.file = self.folder / "work.json"
+        self.log = self.folder / "host.log"
+        self.client = httpx.Client(base_url=self.url, timeout=60, trust_env=False)
+        self.write()
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "app.video.services.host"], stdout=log, stderr=log,
+                env={**os.environ, "MODELMILL_LOG_FORMAT": "json", VARIABLE: str(self.file), **self.environment},
+            )  # fmt: skip
+        until(self.is_up)
+
+    def write(self) -> None:
+        content = ServicesContent(self.stages, SECRET, self.peers, self.processes)
+        blobs = {sha256_of(path): path for path in self.files}
+        ServicesWork(content, blobs, "127.0.0.1", self.port, self.folder, self.agent_url, self.node).write(self.file)
+
+    def is_up(self) -> bool:
+        assert self.process.poll() is None, self.log.read_text()
+        try:
+            return self.client.get("/healthz").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def call(self, call: Call, **headers: str) -> httpx.Response:
+        body, own, query = packed(call)
+        return self.client.post(f"/service/{call.stage}", content=body, headers={**own, **headers}, params=query)
+
+    def post(self, name: str, body: Mapping[str, Any], **headers: str) -> httpx.Response:
+        return self.client.post(f"/service/{name}", json=body, headers=headers)
+
+    def close(self) -> None:
+        self.client.close()
+        self.process.terminate()
+        self.process.wait(20)

@@ -1,0 +1,102 @@
+"""The host toolchain on real models. They are not part of the repository, so without them these tests skip."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from app.conversion.errors import DynamicShape
+from app.conversion.model import Stage
+from app.conversion.options import Options
+from app.conversion.toolchains.host.runtime import HostModel
+from tests.harness.models.host import arrays, run_all, run_stage, work_folder
+from tests.harness.paths import SHARED_DATA
+
+pytestmark = pytest.mark.skipif(
+    not (SHARED_DATA / "models").is_dir(), reason="the real test models are not on this machine"
+)
+
+LINZAER = {"scale": 1, "mean": [127], "std": [128]}
+BGR = {"color": "BGR", "scale": 1}
+
+
+@dataclass(frozen=True)
+class Case:
+    """snr_db: the least the worst output may have on these pictures, well under what was measured."""
+
+    model: str
+    snr_db: float
+    preprocess: dict[str, Any] = field(default_factory=dict)
+    images: str = "face_*.jpg"
+    shapes: dict[str, list[int]] = field(default_factory=dict)
+    is_slow: bool = True
+
+
+CASES = [
+    Case("face_rfb_320", 38, LINZAER),
+    Case("face_rfb_320_nopost", 16, LINZAER),
+    Case("face_yunet_n_320_320", 12, BGR),
+    Case("face_yunet_n_dynamic", 12, BGR, shapes={"input": [1, 3, 320, 320]}),
+    Case("det_fastestdet_352", 13, {"color": "BGR"}, "street_*.jpg"),
+    Case("det_yolox_nano_416", 5, BGR | {"resize": "letterbox"}, "street_*.jpg"),
+    Case("headpose_fsanet_1x1", 10, {"scale": 1, "mean": [127.5], "std": [128]}),
+    Case("cls_accelerometer_rank2", 35, images="", is_slow=False),
+    Case("cls_mobilenet_v2_128_dynamic_batch", 35, {"scale": 1 / 127.5, "mean": [1]}),
+]
+
+
+def samples_of(case: Case) -> Callable[[Path], None]:
+    if not case.images:
+        return arrays(40, 1, 39, spread=5.0)
+
+    def copy(folder: Path) -> None:
+        for path in sorted((SHARED_DATA / "images").glob(case.images)):
+            shutil.copy(path, folder)
+
+    return copy
+
+
+def marked(case: Case) -> Any:
+    return pytest.param(case, id=case.model, marks=[pytest.mark.slow] if case.is_slow else [])
+
+
+@pytest.mark.parametrize("case", [marked(case) for case in CASES])
+def test_a_real_model_goes_through_all_stages_with_a_sensible_quality_table(case: Case, tmp_path: Path) -> None:
+    folder = work_folder(tmp_path, SHARED_DATA / "models" / f"{case.model}.onnx", samples_of(case))
+    options = Options.model_validate({"preprocess": case.preprocess, "input_shapes": case.shapes})
+    reports = {stage: result.report for stage, result in run_all(folder, options).items()}
+
+    equivalence = reports[Stage.ONNX]["equivalence"]
+    assert min(output["snr_db"]["min"] for output in equivalence["outputs"]) > 90
+
+    bie = reports[Stage.BIE]
+    onnx.checker.check_model(folder / "out.bie")
+    assert bie["verdict"]["snr_db"] > case.snr_db
+    assert bie["size"]["int8_bytes"] < bie["size"]["float_bytes"] or case.model == "cls_accelerometer_rank2"
+    layers = bie["quality"]["layers"]
+    weighted = [layer for layer in layers if layer["weight_snr_db"] is not None]
+    assert len(weighted) >= 3 and all(25 < layer["weight_snr_db"] < 70 for layer in weighted)
+    assert all(layer["snr_db"]["n"] > 0 for layer in layers if not layer.get("silent_samples"))
+    assert bie["quality"]["layers_left_out"] == 0
+
+    assert reports[Stage.NEF]["agreement"]["bit_true"]
+    model = HostModel(folder / "out.nef")
+    outputs = model.run({spec["name"]: np.zeros(spec["shape"], spec["dtype"]) for spec in model.inputs})
+    assert {name: list(value.shape) for name, value in outputs.items()} == {
+        spec["name"]: spec["shape"] for spec in model.outputs
+    }
+
+
+def test_a_dynamic_model_without_shapes_is_refused_with_an_example(tmp_path: Path) -> None:
+    case = CASES[3]
+    folder = work_folder(tmp_path, SHARED_DATA / "models" / f"{case.model}.onnx", samples_of(case))
+    with pytest.raises(DynamicShape) as caught:
+        run_stage(Stage.ONNX, folder)
+    assert "input_shapes" in caught.value.hint

@@ -1,0 +1,380 @@
+"""What is checked when a conversion is submitted."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+from PIL import Image
+
+from app.conversion.errors import (
+    BadArchive,
+    DamagedImage,
+    DynamicShape,
+    ExternalWeights,
+    ImagesTooLarge,
+    InvalidModel,
+    ModelTooLarge,
+    NoImages,
+    NotOnnx,
+    TooNewModel,
+    UnsupportedInput,
+    UnsupportedOperator,
+    WrongSampleShape,
+    WrongSampleType,
+)
+from app.conversion.intake.model import READS, CheckedModel, check_model
+from app.conversion.intake.submission import check_submission
+from app.conversion.options import Chip, Options, ToolchainName
+from app.kit.errors import ModelmillError
+from tests.harness.models import small
+
+HOST = Options()
+KNERON = Options(toolchain=ToolchainName.KNERON, platform=Chip.KL520)
+LIMITS = {"model_bytes": 1 << 30, "images_bytes": 1 << 30, "unpacked_bytes": 1 << 30, "max_images": 1000}
+
+
+def check(tmp_path: Path, model: onnx.ModelProto, options: Options = HOST) -> CheckedModel:
+    return check_model(small.write(tmp_path / "model.onnx", model), options, max_bytes=1 << 30)
+
+
+def pictures(path: Path, count: int = 3, **others: bytes) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for index in range(count):
+            with archive.open(f"pics/{index}.png", "w") as file:
+                Image.new("RGB", (16, 16), (index, 0, 0)).save(file, "PNG")
+        for name, data in others.items():
+            archive.writestr(name, data)
+    return path
+
+
+def submit(
+    tmp_path: Path, model: onnx.ModelProto, images: Path, options: dict[str, Any] | None = None, **limits: int
+) -> dict[str, Any]:
+    request = {
+        "model": str(small.write(tmp_path / "model.onnx", model)),
+        "images": str(images),
+        "unpack_to": str(tmp_path / "unpacked"),
+        "options": options or {},
+        "limits": {**LIMITS, **limits},
+    }
+    return check_submission(request, lambda fraction, message: None)
+
+
+# --- the model ------------------------------------------------------------------------------------
+def test_a_good_model_is_described_and_left_alone(tmp_path: Path) -> None:
+    before = small.conv(("N", 3, 8, 8))
+    found = check(tmp_path, before)
+    assert found.facts["inputs"] == [{"name": "x", "shape": [1, 3, 8, 8], "dtype": "float32"}]
+    assert found.facts["size_bytes"] == (tmp_path / "model.onnx").stat().st_size
+    assert found.inputs[0].shape == (1, 3, 8, 8)
+    assert found.changes == ["input 'x': shape [N, 3, 8, 8] fixed to [1, 3, 8, 8]"]
+    assert found.warnings == []
+    assert onnx.load(tmp_path / "model.onnx") == before
+
+
+def test_a_model_over_the_limit_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"x" * 101)
+    with pytest.raises(ModelTooLarge, match="101 bytes; 100 are allowed"):
+        check_model(path, HOST, max_bytes=100)
+
+
+def test_what_the_loader_refuses_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(b"no model")
+    with pytest.raises(NotOnnx):
+        check_model(tmp_path / "model.onnx", HOST, max_bytes=1000)
+
+
+def loads(opset: int, ir: int) -> bool:
+    onnxruntime.set_default_logger_severity(4)
+    with contextlib.suppress(Exception):
+        onnxruntime.InferenceSession(
+            small.relu(opset=opset, ir=ir).SerializeToString(), providers=["CPUExecutionProvider"]
+        )
+        return True
+    return False
+
+
+def test_the_host_limits_are_those_of_the_installed_runtime() -> None:
+    reads = READS[ToolchainName.HOST]
+    assert loads(reads.opset[-1], 8)
+    assert not loads(reads.opset.stop, 8)
+    assert loads(17, reads.ir_max)
+    assert not loads(17, reads.ir_max + 1)
+    assert f"onnxruntime {'.'.join(onnxruntime.__version__.split('.')[:2])}" in reads.label
+
+
+@pytest.mark.parametrize(("options", "opset"), [(HOST, 26), (HOST, 7), (KNERON, 18), (KNERON, 8)])
+def test_the_first_and_the_last_opset_are_taken(tmp_path: Path, options: Options, opset: int) -> None:
+    assert check(tmp_path, small.relu(opset=opset), options).facts["opset"] == opset
+
+
+@pytest.mark.parametrize(("options", "opset"), [(HOST, 27), (HOST, 99), (KNERON, 19)])
+def test_an_opset_that_is_too_new_is_refused(tmp_path: Path, options: Options, opset: int) -> None:
+    with pytest.raises(TooNewModel, match=f"opset {opset}; toolchain {options.toolchain.value}") as caught:
+        check(tmp_path, small.relu(opset=opset), options)
+    assert "opset_version=17" in caught.value.hint
+
+
+@pytest.mark.parametrize(("options", "opset"), [(HOST, 6), (KNERON, 7)])
+def test_an_opset_that_is_too_old_is_refused(tmp_path: Path, options: Options, opset: int) -> None:
+    with pytest.raises(InvalidModel, match=f"opset {opset}"):
+        check(tmp_path, small.relu(opset=opset), options)
+
+
+@pytest.mark.parametrize("options", [HOST, KNERON])
+def test_an_ir_version_that_is_too_new_is_refused(tmp_path: Path, options: Options) -> None:
+    assert check(tmp_path, small.relu(ir=13), options).facts["ir_version"] == 13
+    with pytest.raises(TooNewModel, match="IR version 14"):
+        check(tmp_path, small.relu(ir=14), options)
+
+
+def with_operator(operator: str, domain: str = "", opset: int = 13) -> onnx.ModelProto:
+    model = small.relu(opset=opset, domains=[(domain, 1)] if domain else [])
+    model.graph.node.append(helper.make_node(operator, ["x"], ["z"], name="strange", domain=domain))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("operator", "domain", "opset", "where"),
+    [
+        ("Frobnicate", "", 13, "in opset 13"),
+        ("Gelu", "", 13, "in opset 13"),  # came with opset 20
+        ("Upsample", "", 11, "in opset 11"),  # went with opset 10
+        ("NMS", "mmdeploy", 13, "of domain mmdeploy"),
+    ],
+)
+def test_an_unknown_operator_is_refused_naming_it_and_its_node(
+    tmp_path: Path, operator: str, domain: str, opset: int, where: str
+) -> None:
+    with pytest.raises(UnsupportedOperator, match=rf"operator {operator} {where} \(node 'strange'\)") as caught:
+        check(tmp_path, with_operator(operator, domain, opset))
+    assert caught.value.detail["operators"] == [
+        {"operator": operator, "domain": domain, "count": 1, "nodes": ["strange"]}
+    ]
+
+
+def test_operators_of_the_runtime_are_for_host_only(tmp_path: Path) -> None:
+    check(tmp_path, with_operator("Gelu", "com.microsoft"))
+    with pytest.raises(UnsupportedOperator, match=r"domain com\.microsoft"):
+        check(tmp_path, with_operator("Gelu", "com.microsoft"), KNERON)
+
+
+def test_operators_that_the_model_defines_itself_are_known(tmp_path: Path) -> None:
+    model = with_operator("Mine", "local")
+    model.functions.append(
+        helper.make_function(
+            "local", "Mine", ["a"], ["b"], [helper.make_node("Relu", ["a"], ["b"])], [helper.make_opsetid("", 13)]
+        )
+    )
+    check(tmp_path, model)
+
+
+def test_an_operator_set_that_is_not_imported_is_refused(tmp_path: Path) -> None:
+    model = small.relu()
+    model.graph.node.append(helper.make_node("Scaler", ["x"], ["z"], domain="ai.onnx.ml"))
+    with pytest.raises(InvalidModel, match=r"ai\.onnx\.ml, which the model does not import"):
+        check(tmp_path, model)
+
+
+def test_a_graph_that_breaks_the_rules_is_refused_with_the_reason(tmp_path: Path) -> None:
+    model = small.relu()
+    model.graph.node[0].input[0] = "nowhere"
+    with pytest.raises(InvalidModel, match=r"breaks the rules of ONNX: .*topologically"):
+        check(tmp_path, model)
+
+
+def test_an_output_whose_rank_nobody_wrote_down_is_no_broken_rule(tmp_path: Path) -> None:
+    model = small.relu()
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    assert check(tmp_path, model).facts["outputs"] == [{"name": "y", "shape": ["..."], "dtype": "float32"}]
+    model.graph.node[0].input[0] = "nowhere"
+    with pytest.raises(InvalidModel, match="topologically"):
+        check(tmp_path, model)
+
+
+def test_an_input_without_a_rank_gets_the_shape_the_user_gives(tmp_path: Path) -> None:
+    with pytest.raises(DynamicShape):
+        check(tmp_path, small.relu(None))
+    assert check(tmp_path, small.relu(None), Options(input_shapes={"x": (1, 5)})).inputs[0].shape == (1, 5)
+
+
+def test_inputs_of_other_types_are_for_host_only(tmp_path: Path) -> None:
+    check(tmp_path, small.relu(dtype=TensorProto.FLOAT16))
+    with pytest.raises(UnsupportedInput, match="'x' is float16"):
+        check(tmp_path, small.relu(dtype=TensorProto.FLOAT16), KNERON)
+
+
+def test_inputs_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+    node = helper.make_node("Identity", ["x"], ["y"])
+    text = [small.value(name, [1], TensorProto.STRING) for name in "xy"]
+    with pytest.raises(UnsupportedInput, match="'x' is string"):
+        check(tmp_path, small.model([node], text[:1], text[1:]))
+
+
+def test_a_model_without_inputs_is_refused(tmp_path: Path) -> None:
+    node = helper.make_node("Constant", [], ["y"], value_float=1.0)
+    with pytest.raises(UnsupportedInput, match="no inputs"):
+        check(tmp_path, small.model([node], [], [small.value("y", [])]))
+
+
+def test_dynamic_shapes_need_a_shape_from_the_user(tmp_path: Path) -> None:
+    model = small.conv(("N", 3, "H", "W"))
+    with pytest.raises(DynamicShape, match="'x'"):
+        check(tmp_path, model)
+    found = check(tmp_path, model, Options(input_shapes={"x": (1, 3, 8, 8)}))
+    assert found.facts["macs"] == 6912
+
+
+def test_kneron_takes_batches_of_one(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedInput, match=r"\[2, 3, 8, 8\]"):
+        check(tmp_path, small.conv((2, 3, 8, 8)), KNERON)
+    check(tmp_path, small.conv((2, 3, 8, 8)))
+
+
+def test_operators_that_the_chip_lacks_are_warned_of(tmp_path: Path) -> None:
+    model = small.conv()
+    model.graph.node.append(helper.make_node("Sigmoid", ["y"], ["z"], name="s"))
+    (warning,) = check(tmp_path, model, KNERON).warnings
+    assert warning["code"] == "OPERATOR_PROBABLY_NOT_ON_NPU"
+    assert warning["detail"]["nodes"] == ["s"]
+    assert check(tmp_path, model).warnings == []
+
+
+# --- the whole submission -------------------------------------------------------------------------
+def test_a_good_submission_is_described_in_plain_data(tmp_path: Path) -> None:
+    images = pictures(tmp_path / "quant.zip", **{"labels.csv": b"1"})
+    found = submit(tmp_path, small.conv(("N", 3, 8, 8)), images)
+    assert json.loads(json.dumps(found)) == found
+    assert found["samples"] == {"samples": 3, "skipped": [], "kinds": {"image": 3}, "ignored": ["labels.csv"]}
+    assert [warning["code"] for warning in found["warnings"]] == ["FEW_SAMPLES", "FILES_IGNORED"]
+    assert found["model"]["macs"] == 6912
+    assert len(found["changes"]) == 1
+    assert found["sha256"] == {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (tmp_path / "model.onnx", images)
+    }
+
+
+def test_progress_rises_to_one(tmp_path: Path) -> None:
+    steps: list[float] = []
+    request = {
+        "model": str(small.write(tmp_path / "model.onnx", small.conv())),
+        "images": str(pictures(tmp_path / "quant.zip")),
+        "unpack_to": str(tmp_path / "unpacked"),
+        "options": {},
+        "limits": LIMITS,
+    }
+    check_submission(request, lambda fraction, message: steps.append(fraction))
+    assert steps == sorted(steps)
+    assert (steps[0], steps[-1]) == (0.0, 1.0)
+
+
+def test_a_damaged_picture_refuses_the_job_unless_the_user_allows_it(tmp_path: Path) -> None:
+    images = pictures(tmp_path / "quant.zip", **{"bad.jpg": b"text"})
+    with pytest.raises(DamagedImage, match=r"bad\.jpg"):
+        submit(tmp_path, small.conv(), images)
+    for path in (tmp_path / "unpacked").iterdir():
+        path.unlink()
+    found = submit(tmp_path, small.conv(), images, {"allow_damaged_images": True})
+    assert found["samples"]["samples"] == 3
+    assert found["samples"]["skipped"][0]["name"] == "bad.jpg"
+    assert "SAMPLES_SKIPPED" in [warning["code"] for warning in found["warnings"]]
+
+
+def test_pictures_for_a_model_that_takes_none_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(WrongSampleShape, match="pictures do not fit"):
+        submit(tmp_path, small.relu(), pictures(tmp_path / "quant.zip"))
+
+
+def test_arrays_in_a_zip_or_bare_are_taken(tmp_path: Path) -> None:
+    with (tmp_path / "bare").open("wb") as file:
+        np.save(file, np.zeros((30, 39), np.float32))
+    found = submit(tmp_path, small.relu(), tmp_path / "bare")
+    assert found["samples"] == {"samples": 30, "skipped": [], "kinds": {"npy": 30}, "ignored": []}
+    assert found["warnings"] == []
+
+
+def test_a_float64_array_is_refused(tmp_path: Path) -> None:
+    with (tmp_path / "bare").open("wb") as file:
+        np.save(file, np.zeros((30, 39)))
+    with pytest.raises(WrongSampleType, match="float64"):
+        submit(tmp_path, small.relu(), tmp_path / "bare")
+
+
+def test_several_inputs_are_fed_from_a_npz(tmp_path: Path) -> None:
+    with (tmp_path / "bare").open("wb") as file:
+        np.savez(file, a=np.zeros((30, 4), np.float32), b=np.zeros((30, 4), np.float32))
+    assert submit(tmp_path, small.add((1, 4), (1, 4)), tmp_path / "bare")["samples"]["samples"] == 30
+
+
+def test_a_zip_of_no_samples_and_a_file_that_is_no_zip_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(NoImages):
+        submit(tmp_path, small.conv(), pictures(tmp_path / "quant.zip", 0, **{"a.txt": b"1"}))
+    (tmp_path / "text").write_text("text")
+    with pytest.raises(BadArchive):
+        submit(tmp_path, small.conv(), tmp_path / "text")
+
+
+@pytest.mark.parametrize(("limit", "value"), [("images_bytes", 100), ("unpacked_bytes", 100), ("max_images", 2)])
+def test_the_limits_on_samples_hold(tmp_path: Path, limit: str, value: int) -> None:
+    with pytest.raises(ImagesTooLarge):
+        submit(tmp_path, small.conv(), pictures(tmp_path / "quant.zip"), **{limit: value})
+
+
+def test_the_limit_on_the_model_holds(tmp_path: Path) -> None:
+    with pytest.raises(ModelTooLarge):
+        submit(tmp_path, small.conv(), pictures(tmp_path / "quant.zip"), model_bytes=100)
+
+
+def test_samples_in_a_stack_count_towards_the_limit(tmp_path: Path) -> None:
+    with (tmp_path / "bare").open("wb") as file:
+        np.save(file, np.zeros((30, 39), np.float32))
+    with pytest.raises(ImagesTooLarge, match="30 reference samples"):
+        submit(tmp_path, small.relu(), tmp_path / "bare", max_images=29)
+
+
+def test_external_weights_are_refused_at_the_door(tmp_path: Path) -> None:
+    model = small.conv()
+    model.graph.initializer[0].data_location = TensorProto.EXTERNAL
+    with pytest.raises(ExternalWeights):
+        submit(tmp_path, model, pictures(tmp_path / "quant.zip"))
+
+
+@pytest.mark.parametrize(
+    ("name", "macs"),
+    [("face_rfb_320", 100418560), ("det_fastestdet_352", 121491744), ("cls_mobilenet_v2_128_dynamic_batch", 18153504)],
+)
+def test_real_models_and_pictures_pass(tmp_path: Path, shared_data: Path, name: str, macs: int) -> None:
+    with zipfile.ZipFile(tmp_path / "quant.zip", "w") as archive:
+        for path in sorted((shared_data / "images").glob("face_*.jpg")):
+            archive.write(path, path.name)
+    model = onnx.load(shared_data / f"models/{name}.onnx")
+    found = submit(tmp_path, model, tmp_path / "quant.zip")
+    assert found["samples"]["kinds"] == {"image": 14}
+    assert found["model"]["macs"] == macs
+
+
+MODEL = small.conv().SerializeToString()
+
+
+@given(at=st.integers(0, len(MODEL) - 1), more=st.binary(min_size=1, max_size=4), chip=st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_a_mutated_model_is_taken_or_refused_with_our_errors(
+    tmp_path_factory: pytest.TempPathFactory, at: int, more: bytes, chip: bool
+) -> None:
+    path = tmp_path_factory.mktemp("mutated") / "model.onnx"
+    path.write_bytes(MODEL[:at] + more + MODEL[at + len(more) :])
+    with contextlib.suppress(ModelmillError):
+        json.dumps(check_model(path, KNERON if chip else HOST, max_bytes=1 << 20).facts)

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import json
+
+from app.conversion.service.system import look
+from app.conversion.system_schemas import SystemAnswer
+from app.kit.clock import now
+from app.settings import Settings
+from app.wiring import Parts, assemble
+from tests.harness.valkey import Valkey
+
+
+def test_without_workers_nothing_is_ready_and_each_queue_says_what_to_run(parts: Parts, settings: Settings) -> None:
+    system = look(parts.conversion, settings, "local", now())
+    assert not system.is_ready
+    assert [queue.command for queue in system.stages] == [
+        f"dramatiq actors --queues {queue} --processes 1 --threads 1" for queue in ("onnx", "bie", "nef")
+    ]
+    assert system.scheduler is not None
+    assert not system.scheduler.workers
+
+
+def test_a_job_of_another_user_is_counted_but_not_named(parts: Parts, settings: Settings) -> None:
+    said = {"queue": "bie", "host": "h", "pid": 1, "started_at": 1e9, "job_id": "someone's", "toolchains": ["host"]}
+    parts.store.announce("h/bie/0", json.dumps(said), 20)
+    (worker,) = look(parts.conversion, settings, "local", now()).stages[1].workers
+    assert (worker.is_busy, worker.job_id, worker.progress) == (True, "", None)
+
+
+def test_bie_capacity_is_the_number_of_living_bie_workers(parts: Parts, settings: Settings) -> None:
+    for number in range(3):
+        said = {"queue": "bie", "host": "h", "pid": number, "started_at": 1e9, "job_id": None, "toolchains": []}
+        parts.store.announce(f"h/bie/{number}", json.dumps(said), 20)
+    bie = look(parts.conversion, settings, "local", now()).bie
+    assert bie is not None
+    assert (len(bie.workers), bie.busy) == (3, 0)
+
+
+def test_a_redis_that_is_away_is_told_and_not_raised(own_valkey: Valkey, settings: Settings) -> None:
+    parts = assemble(settings.model_copy(update={"redis_url": own_valkey.url(0)}))
+    own_valkey.kill()
+    system = look(parts.conversion, settings, "local", now())
+    assert not system.redis.is_up
+    assert system.redis.problem
+    assert system.queues == ()
+    assert system.store.is_up
+    assert not SystemAnswer.model_validate(system).is_ready
+    parts.close()

@@ -1,0 +1,135 @@
+"""What `inspect` says of files."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.conversion.errors import GitLfsPointer, TruncatedModel
+from app.conversion.inspection import inspect_file
+from app.conversion.options import Chip
+from app.conversion.toolchains.host import provenance, runtime
+from app.kit.errors import ModelmillError, NotFound
+from tests.harness.models import small
+from tests.standins import nef_builder
+
+
+def host_nef(path: Path, content: bytes = b"ort model", **manifest: Any) -> Path:
+    entry = {"sha256": hashlib.sha256(b"ort model").hexdigest(), "size_bytes": len(b"ort model")}
+    whole = {"format": runtime.NEF_FORMAT, "version": runtime.NEF_VERSION, "files": {runtime.MODEL: entry}, **manifest}
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(runtime.MANIFEST, json.dumps(whole))
+        archive.writestr(runtime.MODEL, content)
+    return path
+
+
+def test_an_onnx_file_is_described(tmp_path: Path) -> None:
+    path = small.write(tmp_path / "m.bin", small.conv())
+    found = inspect_file(path)
+    assert (found["kind"], found["name"], found["size_bytes"]) == ("onnx", "m.bin", path.stat().st_size)
+    assert (found["operators"], found["macs"], found["metadata"]) == ({"Conv": 1, "Relu": 1}, 6912, {})
+    assert "operators_probably_missing" not in found
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_with_a_chip_the_operators_it_lacks_are_listed(shared_data: Path) -> None:
+    found = inspect_file(shared_data / "models/face_rfb_320.onnx", Chip.KL520)
+    assert found["chip"] == "520"
+    assert "Softmax" in [entry["operator"] for entry in found["operators_probably_missing"]]
+
+
+@pytest.mark.parametrize(("written", "kind"), [("bie", "host-bie"), ("onnx", "onnx")])
+def test_our_own_stages_are_told_apart_by_their_metadata(tmp_path: Path, written: str, kind: str) -> None:
+    model = small.conv()
+    provenance.write(model, {provenance.KIND: written, provenance.SOURCE_SHA256: "abc"})
+    found = inspect_file(small.write(tmp_path / "out.bie", model))
+    assert found["kind"] == kind
+    assert found["metadata"][provenance.SOURCE_SHA256] == "abc"
+
+
+def test_a_host_nef_shows_its_manifest_and_that_it_is_intact(tmp_path: Path) -> None:
+    found = inspect_file(host_nef(tmp_path / "out.nef"))
+    assert (found["kind"], found["is_intact"]) == ("host-nef", True)
+    assert found["manifest"]["format"] == runtime.NEF_FORMAT
+    assert found["files"][runtime.MODEL]["size_bytes"] == 9
+
+
+@pytest.mark.parametrize("content", [b"ort mOdel", b"another length"])
+def test_a_host_nef_with_another_content_is_not_intact(tmp_path: Path, content: bytes) -> None:
+    found = inspect_file(host_nef(tmp_path / "out.nef", content))
+    assert (found["kind"], found["is_intact"]) == ("host-nef", False)
+
+
+@pytest.mark.parametrize("files", [{}, {"gone.bin": {"sha256": "0", "size_bytes": 1}}, {"model.ort": {}}, [], "x"])
+def test_a_manifest_that_does_not_cover_the_model_is_not_intact(tmp_path: Path, files: Any) -> None:
+    found = inspect_file(host_nef(tmp_path / "out.nef", files=files))
+    assert (found["kind"], found["is_intact"]) == ("host-nef", False)
+
+
+def test_a_zip_with_a_strange_manifest_is_a_zip(tmp_path: Path) -> None:
+    found = inspect_file(host_nef(tmp_path / "out.nef", format="other"))
+    assert found["kind"] == "zip"
+    assert "manifest" in found["reason"]
+
+
+def test_a_kneron_nef_is_read_by_its_own_reader(tmp_path: Path) -> None:
+    (tmp_path / "models_520.nef").write_bytes(nef_builder.build())
+    found = inspect_file(tmp_path / "models_520.nef")
+    assert (found["kind"], found["chip"], found["crc_ok"]) == ("kneron-nef", "520", True)
+    json.dumps(found)
+
+
+def test_a_zip_of_samples_is_counted(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "q.zip", "w") as archive:
+        for name in ("a.jpg", "b.PNG", "c.npy", "d.txt"):
+            archive.writestr(name, b"1")
+    found = inspect_file(tmp_path / "q.zip")
+    assert (found["kind"], found["entries"], found["samples"]) == ("zip", 4, {"image": 2, "npy": 1})
+
+
+@pytest.mark.parametrize("data", [b"", b"text", b"PK\x03\x04 cut", b"\x7fELF"])
+def test_anything_else_is_unknown_with_a_reason(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "file").write_bytes(data)
+    found = inspect_file(tmp_path / "file")
+    assert found["kind"] == "unknown"
+    assert found["reason"]
+
+
+def test_broken_models_are_errors_not_unknown(tmp_path: Path) -> None:
+    (tmp_path / "lfs").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
+    with pytest.raises(GitLfsPointer):
+        inspect_file(tmp_path / "lfs")
+    (tmp_path / "cut").write_bytes(small.conv().SerializeToString()[:200])
+    with pytest.raises(TruncatedModel):
+        inspect_file(tmp_path / "cut")
+
+
+def test_a_missing_file_and_a_folder_are_not_found(tmp_path: Path) -> None:
+    for path in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(NotFound, match="there is no file"):
+            inspect_file(path)
+
+
+@given(kind=st.sampled_from(["nef", "host", "onnx"]), at=st.integers(0, 10**6), more=st.binary(max_size=5))
+@settings(max_examples=300, deadline=None)
+def test_mutated_files_are_described_or_refused_with_our_errors(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, at: int, more: bytes
+) -> None:
+    path = tmp_path_factory.mktemp("mutated") / "file"
+    if kind == "host":
+        host_nef(path)
+    else:
+        path.write_bytes(nef_builder.build() if kind == "nef" else small.conv().SerializeToString())
+    data = path.read_bytes()
+    at %= len(data)
+    path.write_bytes(data[:at] + more + data[at + 1 :])
+    with contextlib.suppress(ModelmillError):
+        json.dumps(inspect_file(path))

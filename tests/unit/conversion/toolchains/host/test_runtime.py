@@ -1,0 +1,96 @@
+"""A converted model gives the same numbers on every CPU: also on those that add up int8 products in 16 bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import helper
+
+from app.conversion.errors import StageFailed
+from app.conversion.model import Stage
+from app.conversion.toolchains.host import runtime
+from app.conversion.toolchains.host.runtime import EXACT, MODEL, open_session, read_nef, run, session_options
+from tests.harness.models.host import convolutional, model_of, pictures, random_weights, run_all, work_folder
+
+SHAPE = [1, 3, 16, 16]
+
+
+def sharing() -> onnx.ModelProto:
+    """Two convolutions with the same weights: onnxruntime cannot make these unsigned."""
+    nodes = [
+        helper.make_node("Conv", ["x", "first"], ["a"], "conv0", pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["a", "shared"], ["b"], "conv1"),
+        helper.make_node("Conv", ["b", "shared"], ["y"], "conv2"),
+    ]
+    weights = {"first": random_weights(8, 3, 3, 3), "shared": random_weights(8, 8, 1, 1)}
+    return model_of(nodes, {"x": SHAPE}, {"y": [1, 8, 16, 16]}, weights)
+
+
+@pytest.fixture
+def cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the kernel says of a CPU, for a test to write."""
+    file = tmp_path / "cpuinfo"
+    monkeypatch.setattr(runtime, "CPU_INFO", file)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("said", "lacks"),
+    [
+        ("processor : 0\nflags\t\t: fpu avx2 fma avx512f\n", True),
+        ("processor : 0\nflags\t\t: fpu avx2 avx512_vnni\n", False),
+        ("processor : 0\nflags\t\t: fpu avx2 avx_vnni\n", False),
+        ("processor : 0\nFeatures\t: fp asimd asimddp\n", False),
+        (None, False),
+    ],
+    ids=["x86", "x86 with AVX-512 VNNI", "x86 with AVX-VNNI", "ARM", "nothing said"],
+)
+def test_only_an_x86_cpu_without_vnni_needs_unsigned_weights(cpu: Path, said: str | None, lacks: bool) -> None:
+    if said:
+        cpu.write_text(said)
+    assert session_options(1).get_session_config_entry(EXACT) == ("1" if lacks else "0")
+
+
+def test_a_model_whose_nodes_share_weights_opens_as_it_is_where_they_cannot_be_unsigned(
+    cpu: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = work_folder(tmp_path / "job", sharing(), pictures(4))
+    run_all(folder)
+    x = {"x": np.random.default_rng(0).normal(size=SHAPE).astype(np.float32)}
+    expected = run(open_session(folder / "out.bie", 1), x)["y"]
+    cpu.write_text("flags : avx2\n")
+    with pytest.raises(Exception, match="replace the existing tensor"):
+        ort.InferenceSession(str(folder / "out.bie"), session_options(1), ["CPUExecutionProvider"])
+    capfd.readouterr()
+    assert np.array_equal(run(open_session(folder / "out.bie", 1), x)["y"], expected)
+    assert capfd.readouterr().err == ""
+
+
+def test_what_cannot_be_opened_either_way_is_refused_in_words(cpu: Path) -> None:
+    cpu.write_text("flags : avx2\n")
+    with pytest.raises(StageFailed, match="cannot run the model"):
+        open_session(b"no model", 1)
+
+
+def test_a_nef_keeps_unsigned_weights_for_it_may_run_on_another_cpu(cpu: Path, tmp_path: Path) -> None:
+    cpu.write_text("flags : avx2 avx512_vnni\n")
+    folder = work_folder(tmp_path / "job", convolutional(), pictures(4))
+    reports = run_all(folder)
+    assert reports[Stage.NEF].report["agreement"]["bit_true"]
+    assert weight_types(read_nef(folder / "out.nef")[1], tmp_path) == {onnx.TensorProto.UINT8}
+    assert weight_types(folder / "out.bie", tmp_path) == {onnx.TensorProto.INT8}
+
+
+def weight_types(model: Path | bytes, folder: Path) -> set[int]:
+    """Types of the weights of the convolutions, once onnxruntime has fused them."""
+    options = session_options(1)
+    options.optimized_model_filepath = str(folder / f"{MODEL}.onnx")
+    options.add_session_config_entry("session.save_model_format", "ONNX")
+    open_session(model, 1, options=options)
+    graph = onnx.load(options.optimized_model_filepath).graph
+    types = {tensor.name: tensor.data_type for tensor in graph.initializer}
+    return {types[node.input[3]] for node in graph.node if node.op_type == "QLinearConv"}

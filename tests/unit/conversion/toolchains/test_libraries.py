@@ -1,0 +1,44 @@
+"""A worker loads what it uses and no more; its fork server loads all that its stage will use."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.conversion.model import Stage
+from tests.harness.models.host import convolutional, pictures, work_folder
+from tests.harness.paths import REPOSITORY
+
+HEAVY = ("numpy", "onnx", "onnxruntime", "onnxslim", "sympy", "PIL", "sqlalchemy", "jinja2")
+"""Each is tens of megabytes, which every worker would hold, or a good part of a second of its start."""
+
+
+def printed(*command: str, **environment: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, *command], cwd=REPOSITORY, env={**os.environ, **environment}, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    return done.stdout.splitlines()
+
+
+def test_a_worker_that_only_converts_loads_no_heavy_library_itself(tmp_path: Path) -> None:
+    loaded = printed(
+        "-c", "import actors, sys; print(*sys.modules, sep='\\n')", MODELMILL_DATA_DIR=str(tmp_path),
+        MODELMILL_SECRET_KEY="x",
+    )  # fmt: skip
+    assert "actors.conversion" in loaded
+    assert not {name.partition(".")[0] for name in loaded} & set(HEAVY)
+
+
+@pytest.mark.slow
+def test_no_stage_loads_a_library_that_its_fork_server_could_have_loaded_before(tmp_path: Path) -> None:
+    folder = work_folder(tmp_path, convolutional(), pictures(4))
+    for stage in Stage:
+        said = printed("-m", "tests.harness.loaded_modules", stage, str(folder))
+        *_, loaded = said
+        packages = {name.partition(".")[0] for name in loaded.split(",")}
+        assert packages <= {"", *sys.stdlib_module_names}, stage

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.conversion.errors import (
+    NotFinite,
+    StageCancelled,
+    StageCrashed,
+    StageFailed,
+    StageOutOfMemory,
+    StageTimedOut,
+)
+from app.conversion.toolchains import sandbox as module
+from app.conversion.toolchains.sandbox import Finished, Hooks, Limits, Sandbox, SandboxBusy
+
+LIMITS = Limits(memory_bytes=1 << 30, time_s=30, threads=1)
+SMALL = Limits(memory_bytes=300 << 20, time_s=30, threads=1)
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    made = Sandbox()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def run(sandbox: Sandbox, tmp_path: Path) -> Callable[..., Finished]:
+    def call(name: str, request: dict[str, Any] | None = None, **options: Any) -> Finished:
+        limits = options.pop("limits", LIMITS)
+        target = f"tests.harness.sandbox_targets:{name}"
+        return sandbox.run(target, request or {}, work_dir=tmp_path, limits=limits, hooks=Hooks(**options))
+
+    return call
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in "ZX"
+
+
+def test_a_result_comes_back_with_log_and_progress(run: Callable[..., Finished], tmp_path: Path) -> None:
+    log: list[bytes] = []
+    progress: list[tuple[float, str]] = []
+    finished = run("answer", {"x": 1}, on_log=log.append, on_progress=lambda f, m: progress.append((f, m)))
+    assert finished.result == {"seen": {"x": 1}, "cwd": str(tmp_path), "group": True}
+    assert b"".join(log) == b"a line of the log\n"
+    assert progress == [(0.5, "half")]
+    assert finished.peak_bytes > 0
+
+
+def test_a_crash_names_its_signal(run: Callable[..., Finished]) -> None:
+    with pytest.raises(StageCrashed, match=r"^crashed: SIGSEGV$"):
+        run("crash")
+
+
+def test_after_a_crash_the_next_run_works(run: Callable[..., Finished]) -> None:
+    with pytest.raises(StageCrashed):
+        run("crash")
+    assert run("answer").result["group"]
+
+
+def test_too_much_memory_is_out_of_memory(run: Callable[..., Finished]) -> None:
+    with pytest.raises(StageOutOfMemory, match=r"0\.3 GiB"):
+        run("eat_memory", limits=SMALL)
+
+
+def test_the_memory_of_all_processes_counts(run: Callable[..., Finished]) -> None:
+    with pytest.raises(StageOutOfMemory):
+        run("eat_memory_in_children", limits=SMALL)
+
+
+def test_too_long_is_timed_out_and_nothing_is_left(run: Callable[..., Finished], tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    with pytest.raises(StageTimedOut, match=r"^timed out after 1 s$"):
+        run("hang", {"pids": str(pids)}, limits=Limits(1 << 30, 1, 1))
+    assert not any(is_alive(int(pid)) for pid in pids.read_text().split())
+
+
+def test_cancel_ends_the_whole_group_even_if_it_ignores_sigterm(run: Callable[..., Finished], tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    with pytest.raises(StageCancelled):
+        run("hang", {"pids": str(pids)}, should_stop=lambda: pids.exists() and len(pids.read_text().split()) == 2)
+    assert not any(is_alive(int(pid)) for pid in pids.read_text().split())
+
+
+def test_a_process_that_the_tool_left_behind_is_killed(run: Callable[..., Finished]) -> None:
+    assert not is_alive(run("leave_a_child").result["pid"])
+
+
+def test_an_error_of_ours_comes_back_as_itself(run: Callable[..., Finished]) -> None:
+    with pytest.raises(NotFinite, match="output x is NaN") as caught:
+        run("refuse")
+    assert caught.value.hint == "look at sample 3"
+    assert caught.value.detail == {"sample": 3}
+
+
+def test_an_unforeseen_exception_is_a_failed_stage_with_its_text(run: Callable[..., Finished]) -> None:
+    log: list[bytes] = []
+    with pytest.raises(StageFailed, match="ValueError: nobody foresaw this"):
+        run("stumble", on_log=log.append)
+    assert b"Traceback" in b"".join(log)
+
+
+def test_an_exit_without_a_result_is_told(run: Callable[..., Finished]) -> None:
+    with pytest.raises(StageCrashed, match="exit code 3"):
+        run("leave")
+
+
+def test_sys_exit_in_the_tool_is_a_failed_stage(run: Callable[..., Finished]) -> None:
+    with pytest.raises(StageFailed, match="SystemExit"):
+        run("exit_politely")
+
+
+def test_a_long_log_and_a_large_result_do_not_block_each_other(run: Callable[..., Finished]) -> None:
+    size = 0
+
+    def count(data: bytes) -> None:
+        nonlocal size
+        size += len(data)
+
+    finished = run("talk_much", on_log=count)
+    assert size == 1001 * 1000
+    assert len(finished.result["large"]) == 1000
+
+
+def test_runs_go_side_by_side(sandbox: Sandbox, tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    def one(number: int) -> int:
+        target = "tests.harness.sandbox_targets:answer"
+        return int(sandbox.run(target, {"n": number}, work_dir=tmp_path, limits=LIMITS).result["seen"]["n"])
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(one, range(12))) == list(range(12))
+
+
+def test_a_killed_fork_server_is_replaced(tmp_path: Path) -> None:
+    sandbox = Sandbox()
+    sandbox.start()
+    assert sandbox._server
+    sandbox._server.kill()
+    sandbox._server.wait()
+    finished = sandbox.run("tests.harness.sandbox_targets:answer", {}, work_dir=tmp_path, limits=LIMITS)
+    assert finished.result["group"]
+    sandbox.close()
+
+
+PARENT = """
+import sys
+from pathlib import Path
+from app.conversion.toolchains.sandbox import Limits, Sandbox
+folder = Path(sys.argv[1])
+Sandbox().run("tests.harness.sandbox_targets:hang", {"pids": str(folder / "pids")}, work_dir=folder,
+              limits=Limits(1 << 30, 60, 1))
+"""
+
+
+def test_when_the_worker_is_killed_its_stage_dies_with_it(tmp_path: Path) -> None:
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)])
+    pids = tmp_path / "pids"
+    while not (pids.exists() and len(pids.read_text().split()) == 2):
+        time.sleep(0.02)
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    deadline = time.monotonic() + 20
+    while any(is_alive(int(pid)) for pid in pids.read_text().split()):
+        assert time.monotonic() < deadline, "the stage outlived its worker"
+        time.sleep(0.05)
+
+
+def test_a_run_that_finds_no_room_in_time_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE_S", 0.1)
+    narrow = Sandbox(at_once=1)
+    begun, stop = threading.Event(), threading.Event()
+
+    def first() -> None:
+        hooks = Hooks(on_log=lambda _: begun.set(), should_stop=stop.is_set)
+        with pytest.raises(StageCancelled):
+            narrow.run("tests.harness.sandbox_targets:say_and_hang", {}, work_dir=tmp_path, limits=LIMITS, hooks=hooks)
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    begun.wait(30)
+    try:
+        with pytest.raises(SandboxBusy):
+            narrow.run("tests.harness.sandbox_targets:answer", {}, work_dir=tmp_path, limits=LIMITS)
+    finally:
+        stop.set()
+        thread.join()
+    assert narrow.run("tests.harness.sandbox_targets:answer", {}, work_dir=tmp_path, limits=LIMITS).result
+    narrow.close()

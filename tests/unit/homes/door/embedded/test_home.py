@@ -1,0 +1,195 @@
+"""What an SFTP session may do in a home, below SSH: confinement, quotas, descriptors."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import asyncssh
+import pytest
+
+from app.homes.door.embedded.files import open_flags
+from app.homes.door.embedded.home import OPEN_FILES, Quota, SftpHome, inner_path, shown_path
+from app.homes.errors import LeadsOut
+from app.homes.files import HomeFiles
+from app.homes.model import HomesOptions
+from app.homes.quota import Ledger
+from tests.harness.name_swap import outcomes, swapping
+
+SECRET = b"of somebody else"
+CREATE = os.O_WRONLY | os.O_CREAT
+LIMIT = 1000
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    files = HomeFiles(HomesOptions(tmp_path))
+    for user in ("alice", "bob"):
+        files.create(user)
+    (tmp_path / "users" / "bob" / "datasets" / "file").write_bytes(SECRET)
+    return tmp_path
+
+
+@pytest.fixture
+def home(root: Path) -> Iterator[SftpHome]:
+    made = SftpHome(root, "users/alice", Quota("alice", LIMIT, Ledger(60)))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def alice(root: Path) -> Path:
+    return root / "users" / "alice"
+
+
+@pytest.mark.parametrize(
+    ("path", "inner", "shown"),
+    [
+        (b"", "", b"/"),
+        (b".", "", b"/"),
+        (b"/", "", b"/"),
+        (b"/datasets/", "datasets", b"/datasets"),
+        (b"datasets/../models//x/.", "models/x", b"/models/x"),
+        (b"\xff/x", "\udcff/x", b"/\xff/x"),
+    ],
+)
+def test_a_path_is_read_as_inside_the_home(path: bytes, inner: str, shown: bytes) -> None:
+    assert inner_path(path) == inner
+    assert shown_path(path) == shown
+
+
+@pytest.mark.parametrize("path", [b"..", b"/..", b"datasets/../..", b"../bob/datasets/file", b"a/../../b"])
+def test_a_path_that_climbs_above_the_home_is_refused(path: bytes) -> None:
+    with pytest.raises(LeadsOut):
+        inner_path(path)
+    assert not shown_path(path).startswith(b"/..")
+
+
+def test_a_link_swapped_in_between_check_and_use_never_opens_what_is_outside(
+    home: SftpHome, alice: Path, root: Path
+) -> None:
+    (alice / "datasets" / "mine").mkdir()
+    (alice / "datasets" / "mine" / "file").write_bytes(b"mine")
+    (alice / "datasets" / "link").symlink_to(root / "users" / "bob" / "datasets")
+
+    def look() -> bytes:
+        try:
+            file = home.open(b"datasets/mine/file", os.O_RDONLY)
+        except OSError as error:
+            return errno.errorcode[error.errno or 0].encode()
+        try:
+            return os.pread(file.fd, 100, 0)
+        finally:
+            home.close_file(file)
+
+    with swapping(alice / "datasets" / "mine", alice / "datasets" / "link"):
+        seen = outcomes(look, at_least=2000, kinds=2)
+    assert b"mine" in seen
+    assert SECRET not in seen
+
+
+def test_a_link_swapped_in_never_has_anything_made_removed_or_renamed_outside(
+    home: SftpHome, alice: Path, root: Path
+) -> None:
+    (alice / "datasets" / "mine").mkdir()
+    (alice / "datasets" / "link").symlink_to(root / "users" / "bob" / "datasets")
+    with swapping(alice / "datasets" / "mine", alice / "datasets" / "link"):
+        for number in range(500):
+            for work in (
+                lambda n=number: home.make_folder(b"datasets/mine/made%d" % n),
+                lambda: home.remove(b"datasets/mine/file"),
+                lambda: home.rename(b"datasets/mine/file", b"models/file", replace=True),
+                lambda n=number: home.close_file(home.open(b"datasets/mine/new%d" % n, CREATE)),
+                lambda: home.set_times(b"datasets/mine/file", (1, 1)),
+            ):
+                with suppress(OSError):
+                    work()
+    there = root / "users" / "bob" / "datasets"
+    assert [path.name for path in there.iterdir()] == ["file"]
+    assert (there / "file").read_bytes() == SECRET
+    assert (there / "file").stat().st_mtime > 1
+
+
+@pytest.mark.parametrize("what", ["fifo", "folder"])
+def test_only_files_are_opened_and_none_is_waited_for(home: SftpHome, alice: Path, what: str) -> None:
+    os.mkfifo(alice / "datasets" / "fifo")
+    (alice / "datasets" / "folder").mkdir()
+    for flags in (os.O_RDONLY, os.O_RDWR):
+        with pytest.raises(OSError, match=r"directory|device"):
+            home.open(b"datasets/" + what.encode(), flags)
+    if what == "fifo":
+        with pytest.raises(PermissionError):
+            home.set_times(b"datasets/fifo", (1, 1))
+
+
+# --- the quota --------------------------------------------------------------------------------------
+def write(home: SftpHome, path: bytes, data: bytes, offset: int = 0, flags: int = CREATE) -> None:
+    file = home.open(path, flags)
+    try:
+        file.write(data, offset)
+    finally:
+        home.close_file(file)
+
+
+def is_full(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno == errno.EDQUOT
+
+
+def test_the_quota_counts_what_files_reach_and_not_what_is_written_twice(home: SftpHome) -> None:
+    for _ in range(5):
+        write(home, b"datasets/a", b"x" * 600)
+    with pytest.raises(OSError, check=is_full):
+        write(home, b"datasets/b", b"x" * 600)
+    write(home, b"datasets/c", b"x" * 400)
+
+
+def test_a_hole_counts_as_what_it_pretends_to_be(home: SftpHome) -> None:
+    with pytest.raises(OSError, check=is_full):
+        write(home, b"datasets/a", b"x", offset=10**12)
+    with pytest.raises(OSError, check=is_full):
+        home.resize(b"datasets/a", 10**12)
+
+
+def test_appending_counts(home: SftpHome) -> None:
+    write(home, b"datasets/a", b"x" * 600)
+    with pytest.raises(OSError, check=is_full):
+        write(home, b"datasets/a", b"x" * 600, flags=os.O_WRONLY | os.O_APPEND)
+
+
+@pytest.mark.parametrize("how", ["truncated", "removed"])
+def test_what_is_given_up_may_be_used_again(home: SftpHome, how: str) -> None:
+    write(home, b"datasets/a", b"x" * 900)
+    if how == "removed":
+        home.remove(b"datasets/a")
+    write(home, b"datasets/a", b"x" * 900, flags=CREATE | os.O_TRUNC)
+
+
+def test_the_space_is_the_quota_s(home: SftpHome) -> None:
+    write(home, b"datasets/a", b"x" * 600)
+    home.quota.ledger.forget("alice")
+    assert home.space() == (LIMIT, 600)
+
+
+# --- descriptors ------------------------------------------------------------------------------------
+def test_a_session_has_so_many_files_open_and_closes_them_all(home: SftpHome) -> None:
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    for number in range(OPEN_FILES):
+        home.open(b"datasets/%d" % number, CREATE)
+    with pytest.raises(OSError, match="files open"):
+        home.open(b"datasets/more", CREATE)
+    for file in list(home._files):
+        home.close_file(file)
+        home.close_file(file)
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    home.open(b"datasets/more", CREATE)
+
+
+def test_what_sftp_asks_for_is_what_the_kernel_is_told() -> None:
+    put = asyncssh.FXF_WRITE | asyncssh.FXF_CREAT | asyncssh.FXF_TRUNC
+    assert open_flags(put) == os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    assert open_flags(asyncssh.FXF_READ) == os.O_RDONLY
+    assert open_flags(asyncssh.FXF_READ | asyncssh.FXF_TRUNC | asyncssh.FXF_CREAT) == os.O_RDONLY
+    assert open_flags(asyncssh.FXF_READ | asyncssh.FXF_WRITE | asyncssh.FXF_EXCL) == os.O_RDWR | os.O_EXCL

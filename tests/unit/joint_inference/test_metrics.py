@@ -1,0 +1,53 @@
+"""What joint inference tells Prometheus."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from app.accounts.secrets import Keeper
+from app.joint_inference.metrics import JointCollector
+from app.joint_inference.service.services import Services
+from app.kit.clock import now
+from app.kit.sql import Database
+from app.nodes.model import NodeReport, Side, WorkKey
+from app.nodes.service import Nodes
+from tests.harness.joint.deployment import resource
+
+
+@pytest.fixture
+def nodes(database: Database) -> Nodes:
+    return Nodes(database, Keeper("a key"), lambda _: None)
+
+
+def value(database: Database, nodes: Nodes, name: str, at: datetime | None = None, **labels: str) -> float | None:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(JointCollector(database, nodes, now=lambda: at or now()))
+    return registry.get_sample_value(f"modelmill_{name}", labels)
+
+
+def test_nodes_are_online_until_they_are_silent(database: Database, nodes: Nodes) -> None:
+    for name, side in (("edge0", Side.EDGE), ("edge1", Side.EDGE), ("cloud0", Side.CLOUD)):
+        nodes.register(name, side, now=now())
+    nodes.report("edge0", NodeReport(), address="", version="", now=now())
+    assert value(database, nodes, "nodes", side="edge", state="online") == 1
+    assert value(database, nodes, "nodes", side="edge", state="offline") == 1
+    assert value(database, nodes, "nodes", side="host", state="offline") == 0
+    later = now() + timedelta(minutes=1)
+    assert value(database, nodes, "nodes", later, side="edge", state="offline") == 2
+
+
+def test_services_are_counted_by_state_and_orders_until_they_are_stored(database: Database, nodes: Nodes) -> None:
+    services = Services(database, nodes, lambda _: None, lambda: None)
+    service = services.create("alice", resource("a", edge="edge0", cloud="c", small="s", big="b"), now=now())
+    assert value(database, nodes, "joint_services", state="Pending") == 1
+    assert value(database, nodes, "joint_services", state="Failed") == 0
+    nodes.register("edge0", Side.EDGE, now=now())
+    key = WorkKey("jointinferenceservices", service.uid, "edge")
+    with database.write() as on:
+        nodes.order(on, "edge0", key, namespace="default", name="a", generation=1, content={})
+    assert value(database, nodes, "node_orders_pending") == 1
+    nodes.acknowledge("edge0", [order.seq for order in nodes.pending("edge0")])
+    assert value(database, nodes, "node_orders_pending") == 0

@@ -1,0 +1,117 @@
+"""The gateway without a cluster: who imports Ray, what is missing without it, and how its answers are read."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from app.kit.command import CannotStart
+from app.training.gateway import PlacementGroup, RayStatus, Submission, translating
+from app.training.gateway.ray_gateway import RayGateway, RayOptions
+from app.training.model import Node
+from tests.harness.paths import REPOSITORY
+
+GATEWAY = REPOSITORY / "app" / "training" / "gateway"
+SOURCES = [path for folder in ("app", "actors") for path in (REPOSITORY / folder).rglob("*.py")]
+HTTP_CLIENTS = {"requests", "httpx", "aiohttp", "urllib3", "http"}
+ALREADY = """Request failed with status code 500: Traceback (most recent call last):
+RuntimeError: Request failed with status code 400: Traceback (most recent call last):
+ValueError: Job with submission_id t--a01 already exists. Please use a different submission_id.
+.
+."""
+
+
+def imported(path: Path) -> set[str]:
+    """Top-level packages, wherever in the file."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module)
+    return {name.partition(".")[0] for name in found}
+
+
+def test_only_the_gateway_imports_ray():
+    assert [path for path in SOURCES if imported(path) & {"ray", "grpc"}] == [GATEWAY / "ray_gateway.py"]
+
+
+def test_the_gateway_sends_through_rays_own_client_only():
+    assert not [path for path in GATEWAY.rglob("*.py") if imported(path) & HTTP_CLIENTS]
+    assert "urllib.request" not in (GATEWAY / "ray_gateway.py").read_text()
+
+
+def test_the_web_does_not_load_ray():
+    program = "import sys, app.main, app.training_wiring; sys.exit('ray' in sys.modules or 'grpc' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("absent", ["grpc", "ray", "ray.job_submission"])
+def test_without_ray_the_gateway_says_how_to_install_it(monkeypatch, absent):
+    for loaded in [name for name in sys.modules if name.startswith(f"{absent}.")]:  # by other tests
+        monkeypatch.delitem(sys.modules, loaded)
+    monkeypatch.setitem(sys.modules, absent, None)
+    with pytest.raises(CannotStart) as caught:
+        RayGateway(RayOptions("http://127.0.0.1:1", "127.0.0.1:1"))
+    assert "pip install 'modelmill[train]'" in caught.value.hint
+
+
+def test_a_job_is_missing_only_if_the_job_server_says_so():
+    assert translating.is_missing(RuntimeError("Request failed with status code 404: Job t--a01 does not exist."))
+    assert not translating.is_missing(RuntimeError("Request failed with status code 404: <html>Not Found</html>."))
+    assert not translating.is_missing(RuntimeError("Request failed with status code 500: Job t--a01 does not exist."))
+
+
+def test_a_duplicate_is_told_from_a_refusal_and_from_another_ones_duplicate():
+    error = RuntimeError(ALREADY)
+    assert translating.is_duplicate(error, "t--a01")
+    assert not translating.is_duplicate(error, "t--a02")
+    assert translating.is_refusal(error)
+    assert not translating.is_refusal(RuntimeError("Request failed with status code 500: No available agent"))
+
+
+def test_of_a_traceback_the_last_line_is_told():
+    assert translating.refused(RuntimeError(ALREADY)).message.endswith("Please use a different submission_id.")
+    assert "Traceback" not in translating.unreachable("there", RuntimeError(ALREADY)).message
+
+
+def test_the_cause_of_silence_is_in_words():
+    class ReadTimeout(OSError): ...
+
+    class Timeout(ReadTimeout): ...
+
+    assert "no answer in time" in translating.unreachable("there", Timeout("HTTPConnectionPool(…)")).message
+    assert "takes a connection" in translating.unreachable("there", ConnectionError("HTTPConnectionPool(…)")).message
+
+
+def test_what_is_not_asked_for_is_not_sent():
+    sent = translating.to_arguments(Submission("t--a01", "true"))
+    assert (sent["runtime_env"], sent["entrypoint_resources"]) == ({}, None)
+
+
+def test_a_node_that_has_nothing_left_does_not_name_it():
+    living = [
+        SimpleNamespace(node_id=b"\xab", node_manager_address="h", resources_total={"GPU": 8.0, "CPU": 4.0, "w": 1.0})
+    ]
+    available = [SimpleNamespace(node_id=b"\xab", resources_available={"CPU": 1.0})]
+    assert translating.to_nodes(living, available, "w") == (Node("ab", "h", 8, 0, 4, 1, may_train=True),)
+    assert translating.to_nodes(living, [], "other") == (Node("ab", "h", 8, 0, 4, 0, may_train=False),)
+
+
+def test_a_group_that_waits_has_no_node_even_if_one_was_chosen():
+    bundle = SimpleNamespace(node_id=b"\xff", unit_resources={"GPU": 1.0, "CPU": 3.0})
+    group = SimpleNamespace(creator_job_id=b"\x02\x00", bundles=[bundle])
+    assert translating.to_group(group, is_placed=False) == PlacementGroup("0200", False, (("", 1, 3),))
+    assert translating.to_group(group, is_placed=True) == PlacementGroup("0200", True, (("ff", 1, 3),))
+
+
+def test_what_ray_leaves_open_is_empty_in_a_job():
+    names = ("message", "error_type", "driver_exit_code", "job_id", "driver_node_id", "start_time", "end_time")
+    details = SimpleNamespace(status=SimpleNamespace(value="PENDING"), **dict.fromkeys(names))
+    job = translating.to_job("t--a01", details)
+    assert (job.status, job.message, job.ray_job_id, job.started_ms) == (RayStatus.PENDING, "", "", None)

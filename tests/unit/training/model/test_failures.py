@@ -1,0 +1,111 @@
+"""Why an attempt failed, from texts as Ray, verl, Hydra and PyTorch write them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from app.training.model import FailureKind, failures, wreckage
+from app.training.model.failures import SUMMARY_CHARS, Failure, classify, is_retried
+from app.training.model.wreckage import MOST_CHARS, read
+from tests.harness.training.failed_programs import CASES, COMMAND, DIED, Case
+
+
+def judge(case: Case, status: str = "FAILED", *, was_stopped: bool = False) -> Failure:
+    return classify(status, case.error_type, case.exit_code, case.message, case.log, was_stopped=was_stopped)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_kind_of_a_failure_and_its_line(case: Case) -> None:
+    found = judge(case)
+    assert found.kind is case.kind, found
+    assert case.summary in found.summary
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.log], ids=lambda case: case.name)
+def test_line_ends_of_another_system_change_nothing(case: Case) -> None:
+    assert judge(replace(case, log=case.log.replace("\n", "\r\n"))) == judge(case)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_whatever_was_told_to_stop_was_canceled(case: Case) -> None:
+    assert judge(case, was_stopped=True).kind is FailureKind.CANCELED
+
+
+def test_stopped_by_somebody_else_is_said_to_be_so() -> None:
+    found = judge(CASES[0], "STOPPED")
+    assert found == Failure(FailureKind.CANCELED, "Stopped on Ray by somebody else")
+
+
+def test_what_ray_does_not_know_any_more_is_lost() -> None:
+    assert classify("", "", None, "", "", was_stopped=False).kind is FailureKind.LOST
+
+
+def test_a_summary_is_one_short_line_without_colours() -> None:
+    found = classify("FAILED", COMMAND, 1, "", "\x1b[31mValueError: a\tb \x07 \x1b[0m" + "x" * 5000, was_stopped=False)
+    assert found.summary.startswith("ValueError: a b x")
+    assert len(found.summary) == SUMMARY_CHARS and found.summary.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("kind", "retries", "tried_s", "again"),
+    [
+        (FailureKind.INSUFFICIENT_RESOURCES, 0, 86399, True),
+        (FailureKind.INSUFFICIENT_RESOURCES, 9, 86400, False),
+        (FailureKind.INFRA_ERROR, 1, 1e9, True),
+        (FailureKind.INFRA_ERROR, 0, 0, False),
+        (FailureKind.LOST, 1, 0, True),
+        (FailureKind.LOST, 0, 0, False),
+        (FailureKind.USER_ERROR, 9, 0, False),
+        (FailureKind.RUNTIME_ERROR, 9, 0, False),
+        (FailureKind.OUT_OF_MEMORY, 9, 0, False),
+        (FailureKind.CANCELED, 9, 0, False),
+        (FailureKind.UNKNOWN, 9, 0, False),
+    ],
+)
+def test_what_is_tried_again(kind: FailureKind, retries: int, tried_s: float, again: bool) -> None:
+    assert is_retried(kind, infra_retries=retries, tried_s=tried_s, most_s=86400) is again
+
+
+# --- any text -----------------------------------------------------------------------------------------
+PIECES = st.sampled_from([
+    "\x1b[", "\x1b]", "\x1b", "0" * 50, ";" * 50, " " * 50, "\n", "\r", "(", ")", "pid=", "(raylet) ", "a.", "a" * 50,
+    "Total available GPUs ", "is less than total desired GPUs", "Resource pool ", "x" * 100 + ":", "8*2", "In '", "': ",
+    "Override ", "Error", "Error: ", "Exception ignored in", "Cannot satisfy placement group requirement for pool '",
+    "CUDA out of memory", "Task failed due to the node ", "\x00", "\ud800", "訓練", "\u2028", "999999999.",
+])  # fmt: skip
+TEXTS = st.lists(PIECES, max_size=40).map("".join) | st.text(max_size=200)
+
+
+@given(
+    st.sampled_from(["FAILED", "STOPPED", "SUCCEEDED", "", "?"]), st.sampled_from([COMMAND, DIED, "", "?"]),
+    st.none() | st.integers(-(2**31), 2**31), TEXTS, TEXTS,
+)  # fmt: skip
+@example("FAILED", COMMAND, 1, "", "\x1b]0;" + "x" * 50)
+@settings(deadline=None)
+def test_no_text_is_too_odd(status: str, error_type: str, exit_code: int | None, message: str, log: str) -> None:
+    found = classify(status, error_type, exit_code, message, log, was_stopped=False)
+    assert 0 < len(found.summary) <= SUMMARY_CHARS
+    assert "\n" not in found.summary and "\x1b" not in found.summary
+
+
+PATTERNS = [
+    value for module in (failures, wreckage) for value in vars(module).values() if isinstance(value, re.Pattern)
+]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.pattern[:20])
+def test_no_pattern_repeats_without_bound(pattern: re.Pattern[str]) -> None:
+    """So no text takes it more than so many steps for each of its characters."""
+    syntax = re.sub(r"\[.*?\]", "", re.sub(r"\\.", "", pattern.pattern))
+    assert not re.search(r"[*+]|,\}", syntax)
+
+
+def test_of_a_long_text_the_end_is_read() -> None:
+    said = read("early\n" * 300_000 + "late")
+    assert said.lines[-1] == "late"
+    assert sum(len(line) + 1 for line in said.lines) <= MOST_CHARS + 1

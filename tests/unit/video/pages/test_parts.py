@@ -1,0 +1,138 @@
+"""What the pages of video compute before they draw: wires between stages, places in the picture, changes, plots."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from app.kit.clock import to_text
+from app.video.model.constraint import Constraint
+from app.video.model.dag import read_dag
+from app.video.model.job import RestartPolicy, VideoJob
+from app.video.model.kinds import StageKind
+from app.video.pages import lanes, plots, showing
+from app.video.pages.new_form import edited, example_of, fields_of
+from app.video.scheduling.contract import DEFAULT
+from app.video.service import Decided, Point
+from app.video.stages.registry import kinds
+from app.video.wires import dag_of, ordered, wired
+from tests.harness.video.records import BEGAN, dag, plan, plan_result
+
+FRAMES = "SingleFrameGenerator"
+KINDS: dict[str, StageKind] = {
+    "faces": kinds()["face_detection"], "poses": kinds()["face_alignment"], "things": kinds()["detection"],
+}  # fmt: skip
+
+
+def test_stages_that_need_each_other_are_a_list_and_others_a_graph() -> None:
+    line = ("faces", "poses")
+    assert dag_of(FRAMES, line, wired(FRAMES, line, KINDS, {}))["flow"] == [FRAMES, *line]
+    fork = ("faces", "things")
+    made = dag_of(FRAMES, fork, wired(FRAMES, fork, KINDS, {}))
+    assert made["flow"] == {"faces": [FRAMES], "things": [FRAMES]}
+    assert made["input"]["Render"] == {"image": "things.image", "count": "things.count_result"}
+    assert read_dag(made).before["things"] == frozenset()
+
+
+def test_stages_are_put_into_an_order_that_can_be_wired() -> None:
+    assert ordered(FRAMES, ["poses", "faces"], KINDS) == ("faces", "poses")
+    assert ordered(FRAMES, ["poses"], KINDS) == ("poses",)
+
+
+def test_rows_are_added_moved_and_taken_out() -> None:
+    rows = ("a", "b")
+    assert edited(rows, "add:c") == ("a", "b", "c") and edited(rows, "add:a") == rows
+    assert edited(rows, "down:a") == ("b", "a") and edited(rows, "up:a") == rows
+    assert edited(rows, "remove:a") == ("b",) and edited(rows, "remove:x") == rows
+
+
+def test_fields_of_what_a_form_cannot_say_are_none() -> None:
+    body = {"node_addr": "n", "video_id": 1, "dag": dag()}
+    found = fields_of(body)
+    assert found is not None and found["policy"] == DEFAULT and found["stages"] == "face_detection,face_alignment"
+    for wrong in ({"dag": {}}, {"user_constraint": {"delay": "x"}}, {"user_constraint": {"accuracy": 0.33}}):
+        assert fields_of({**body, **wrong}) is None
+
+
+def test_parts_stand_in_lanes_and_columns_without_lying_on_each_other() -> None:
+    fork = ("faces", "things")
+    made = read_dag(dag_of(FRAMES, fork, wired(FRAMES, fork, KINDS, {})))
+    drawn = lanes.draw(made, {"things": showing.CLOUD}, {})
+    boxes = {box.name: box for box in drawn.boxes}
+    assert boxes["faces"].x == boxes["things"].x < boxes["Render"].x
+    top = next(lane for lane in drawn.lanes if lane.name == showing.CLOUD).y
+    assert boxes["things"].y > top > boxes["faces"].y
+    assert sorted(is_far for _, is_far in drawn.arrows) == [False, True, True]
+    together = {box.name: box for box in lanes.draw(made, {}, {}).boxes}
+    assert together["things"].y >= together["faces"].y + lanes.BOX_HEIGHT
+
+
+def test_a_decision_says_what_it_changed() -> None:
+    first, second = plan(1).to_json(), plan(2).to_json()
+    second["video_conf"]["resolution"] = "360p"
+    second["flow_mapping"]["face_detection"] |= {"node": "cloud0", "node_ip": "1.2.3.4", "model_id": 1}
+
+    def row(seq: int, made: dict[str, object] | None) -> Decided:
+        return Decided("2026-01-01", seq, "profile", "period", "new", "", 1.0, "", made)
+
+    late, newer, oldest = showing.decisions_of([row(3, None), row(2, second), row(1, first)])
+    assert late.changes == () and oldest.is_first and not newer.is_first
+    assert [(one.what, one.before, one.after) for one in newer.changes] == [
+        ("resolution", "480p", "360p"), ("place", "edge0", "cloud0"), ("model", "0", "1"),
+    ]  # fmt: skip
+
+
+def test_that_all_stays_is_told_once_with_how_often() -> None:
+    def row(seq: int, outcome: str, policy: str = "profile") -> Decided:
+        return Decided(f"2026-01-0{seq}", seq, policy, "period", outcome, "", 1.0, "", plan(1).to_json())
+
+    log = [row(5, "same", "fixed"), row(4, "same"), row(3, "same"), row(2, "same"), row(1, "new")]
+    shown = showing.decisions_of(log)
+    assert [(one.decided.seq, one.times) for one in shown] == [(5, 1), (4, 3), (1, 1)]
+
+
+def test_only_what_can_be_read_at_a_glance_is_a_number_of_the_frame() -> None:
+    found = {"n_loop": 3, "e2e": 0.1, "up": 2, "plate": "AB", "bbox": [[1, 2, 3, 4]]}
+    job = VideoJob(
+        "u", "local", "edge0", "0", read_dag(dag()), (), Constraint(), "fixed", RestartPolicy.NEVER, to_text(BEGAN),
+        results=(found,),
+    )  # fmt: skip
+    assert showing.view_of(job).counts == {"up": 2, "plate": "AB"}
+
+
+def test_the_example_is_made_of_the_stages_that_there_are() -> None:
+    assert example_of(KINDS) == ("faces", "poses") and example_of({"poses": KINDS["poses"]}) == ()
+
+
+def test_the_time_of_a_stage_is_split_into_computing_waiting_and_way() -> None:
+    first, second = showing.bars_of(plan_result())
+    assert (first.stage, first.computing, first.queue, round(first.way, 6)) == ("face_detection", 0.11, 0.002, 0.008)
+    assert (round(sum(first.shares)), round(sum(second.shares))) == (100, 75)
+    (alone,) = showing.bars_of({"delay": {"a": 0.5, "b": None}})
+    assert alone.computing is None and alone.shares == (100.0, 0.0, 0.0)
+    assert showing.bars_of({"delay": "soon"}) == ()
+
+
+def test_a_plot_needs_two_points_that_say_something() -> None:
+    point = Point(to_text(BEGAN), plan_result(), plan().to_json(), 0.8)
+    assert plots.delay_plot([]) is None and plots.delay_plot([point]) is None
+    silent = Point(to_text(BEGAN), {}, None, 0.8)
+    assert all(plot([silent, silent]) is None for plot in (plots.delay_plot, plots.fps_plot, plots.quality_plot))
+    drawn = plots.delay_plot([point, silent, point])
+    assert drawn is not None and [kind for kind, _ in drawn.lines] == ["hi", "p50", "p95"] and not drawn.is_cut
+    assert dict(drawn.lines)["p50"].count("M") == 2
+
+
+def test_neither_a_peak_nor_a_far_limit_flattens_the_plot_of_delays() -> None:
+    def drawn(delays: list[float], hi: float) -> plots.Plot:
+        points = [
+            Point(to_text(BEGAN + timedelta(seconds=at)), {"e2e_p50": delay, "e2e_p95": delay}, None, hi)
+            for at, delay in enumerate(delays)
+        ]
+        found = plots.delay_plot(points)
+        assert found is not None
+        return found
+
+    far = drawn([0.02] * 20, 0.8)
+    assert [kind for kind, _ in far.lines] == ["p50", "p95"] and far.y_ticks[-1][1] == "20"
+    peak = drawn([0.7, *[0.02] * 20], 0.05)
+    assert peak.is_cut and float(peak.y_ticks[-1][1]) <= 100 and peak.lines[0][0] == "hi"
