@@ -27,6 +27,7 @@ UNKNOWN_S = 5.0
 class Durations:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
+        self._cache: Any = getattr(config, "cache", None)
         self._seconds: dict[str, float] = defaultdict(float)
 
     @pytest.hookimpl(tryfirst=True)
@@ -59,15 +60,15 @@ class Durations:
             return
         known = self._known() | {path: round(seconds, 1) for path, seconds in self._seconds.items()}
         known = {path: seconds for path, seconds in sorted(known.items()) if (REPOSITORY / path).exists()}
-        if self._config.cache is not None:
-            self._config.cache.set(CACHE_KEY, known)
+        if self._cache is not None:
+            self._cache.set(CACHE_KEY, known)
         if self._config.getoption("--keep-durations"):
             KEPT.write_text(json.dumps(known, indent=0) + "\n")
 
     def _known(self) -> dict[str, float]:
         kept: dict[str, float] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-        cached: Any = self._config.cache.get(CACHE_KEY, {}) if self._config.cache is not None else {}
-        return kept | dict(cached)
+        cached: dict[str, float] = self._cache.get(CACHE_KEY, {}) if self._cache is not None else {}
+        return kept | cached
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
