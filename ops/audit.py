@@ -1,39 +1,79 @@
 """Are known vulnerabilities in what is pinned? `python -m ops.audit`: exit code 1 when pip-audit finds one.
 
-Where the service that knows them cannot be asked, it says so and ends with 0: not asked is not the same as vulnerable.
-A mirror of the package index that leaves the service out counts as such; pip-audit would skip every package there and
-call it well.
+An audit that could ask nobody has found nothing out, and fails, too. A mirror of the package index that leaves the
+vulnerability service out counts as such: pip-audit would skip every package there and call it well.
+
+What was read and accepted is in audit-accepted.toml, each finding with its reason and its last day.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import httpx
 
 FOLDER = Path(__file__).parent
+ACCEPTED = FOLDER / "audit-accepted.toml"
 LOCKS = ("requirements.lock", "requirements-test.lock", "requirements-train.lock")
-ASKED_ABOUT = "jinja2"
-SERVICE = f"https://pypi.org/pypi/{ASKED_ABOUT}"
-PATIENCE_S = 15.0
+PROBE_PACKAGE = "jinja2"
+SERVICE = f"https://pypi.org/pypi/{PROBE_PACKAGE}"
+TIMEOUT_S = 15.0
+UNREACHABLE = "service-unreachable"
+"""Id of the finding that nobody could be asked."""
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """A finding that somebody has read. id: of the advisory, as pip-audit prints it; until: the last day it holds."""
+
+    id: str
+    reason: str
+    until: date
 
 
 def main() -> int:
-    problem = why_not(f"{SERVICE}/{pinned(ASKED_ABOUT)}/json")
+    accepted = {known.id: known for known in acceptances(ACCEPTED, datetime.now(UTC).date())}
+    problem = service_problem(f"{SERVICE}/{pinned(PROBE_PACKAGE)}/json")
     if problem:
-        print(f"NOT AUDITED: the vulnerability service at pypi.org cannot be asked from here: {problem}.")
-        return 0
+        return report_unreachable(problem, accepted.get(UNREACHABLE))
     files = [word for name in LOCKS for word in ("--requirement", str(FOLDER / name))]
-    command = [sys.executable, "-m", "pip_audit", "--no-deps", "--disable-pip", "--progress-spinner", "off", *files]
-    return subprocess.run(command, check=False).returncode
+    ignored = [word for id_ in accepted if id_ != UNREACHABLE for word in ("--ignore-vuln", id_)]
+    command = [sys.executable, "-m", "pip_audit", "--no-deps", "--disable-pip", "--progress-spinner", "off"]
+    return subprocess.run([*command, *ignored, *files], check=False).returncode
 
 
-def why_not(url: str) -> str:
+def acceptances(path: Path, today: date) -> list[Acceptance]:
+    """Those that still hold; the others are said.
+
+    Raises:
+        TypeError: An entry lacks a field, or has one that nobody knows.
+    """
+    entries = [Acceptance(**entry) for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("accepted", ())]
+    for entry in entries:
+        if entry.until < today:
+            print(f"No longer accepted since {entry.until}: {entry.id} ({entry.reason})")
+    return [entry for entry in entries if entry.until >= today]
+
+
+def report_unreachable(problem: str, acceptance: Acceptance | None) -> int:
+    """The exit code of an audit that could ask nobody."""
+    print(f"NOT AUDITED: the vulnerability service at pypi.org cannot be asked from here: {problem}.")
+    if acceptance is None:
+        print(f"To accept that for a while, with a reason: {UNREACHABLE} in {ACCEPTED.name}.")
+        return 1
+    print(f"Accepted until {acceptance.until}: {acceptance.reason}")
+    return 0
+
+
+def service_problem(url: str) -> str:
     """Why the service cannot be asked; empty when it answers about a package that exists."""
     try:
-        answer = httpx.get(url, timeout=PATIENCE_S, follow_redirects=True)
+        answer = httpx.get(url, timeout=TIMEOUT_S, follow_redirects=True)
     except httpx.TransportError as error:
         return str(error) or type(error).__name__
     if answer.status_code != httpx.codes.OK:
