@@ -32,6 +32,7 @@ from app.joint_inference.pages import ROUTES as JOINT_PAGES
 from app.joint_wiring import open_calibrations
 from app.kit import logs, tracing
 from app.kit.auth import Authentication
+from app.kit.body_limits import BodyLimits, UploadLimits
 from app.kit.command import complain, exit_code
 from app.kit.errors import ModelmillError
 from app.kit.events import NudgeHub
@@ -82,6 +83,7 @@ MIDDLEWARE = [
     Middleware(KnownHostsOnly),
     Middleware(SameOriginOnly),
     Middleware(Authentication),
+    Middleware(BodyLimits),
 ]
 
 
@@ -133,6 +135,9 @@ def create_app(settings: Settings | None = None) -> Starlette:
     app.state.video = parts.video
     app.state.features = frozenset({"training"} if parts.training.options.is_on else ())
     app.state.objects = parts.objects
+    app.state.upload_limits = UploadLimits(
+        settings.uploads_per_user, settings.uploads_at_once, settings.upload_idle_s, settings.upload_least_bytes_per_s
+    )
     app.state.hub = NudgeHub(settings.redis_url)
     app.state.collectors = collectors_of(parts, viewers=lambda: app.state.hub.viewers)
     app.state.scrape_limiter = CapacityLimiter(SCRAPES_TOGETHER)

@@ -156,6 +156,14 @@ class Settings(BaseSettings):
     kneron_python: Path = Path("/workspace/miniconda/envs/onnx1.13/bin/python")
     """The vendor's interpreter on the workers."""
 
+    uploads_per_user: int = Field(default=50, ge=1)
+    """How many uploads of one user a web process receives at a time; more are refused until one has ended."""
+    uploads_at_once: int = Field(default=200, ge=1, le=240)
+    """How many uploads a web process receives at a time, of all users."""
+    upload_idle_s: float = Field(default=30, gt=0)
+    """An upload of which nothing comes for this long is cut off."""
+    upload_least_bytes_per_s: int = Field(default=500, ge=0)
+    """An upload that comes more slowly than this, once it was waited for as long as above, is cut off."""
     max_model_bytes: int = Field(default=2 * GIB, gt=0)
     """Size of an uploaded model."""
     max_images_bytes: int = Field(default=4 * GIB, gt=0)

@@ -15,7 +15,7 @@ from app.conversion.errors import NoImages
 from app.conversion.schemas import StoredFile, UploadAnswer
 from app.conversion.service.uploads import File, Uploads
 from app.kit.errors import BadRequest
-from app.kit.handover import Abandoned, Handover
+from app.kit.handover import Abandoned, Handover, receive_in_thread
 from app.kit.objects import Stored
 from app.kit.parts import multipart_parts, plain_name
 
@@ -72,7 +72,7 @@ class _Receiver:
         self.handover = Handover()
         if field == "images":
             await self.handover.put(File(name), 1)
-        self.storing = asyncio.create_task(run_in_threadpool(self._store, field, self.handover))
+        self.storing = asyncio.create_task(receive_in_thread(self._store, field, self.handover))
 
     def _store(self, field: str, handover: Handover[Any]) -> Stored:
         store = cast(

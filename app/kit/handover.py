@@ -11,14 +11,19 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterable, Callable, Iterator
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from starlette.concurrency import run_in_threadpool
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
 
 T = TypeVar("T")
 R = TypeVar("R")
 BATCH_BYTES = 1 << 20
 MAX_BATCHES = 4
+RECEIVERS = 256
+"""Threads that receive uploads: a pool of their own, for each is held until its sender is done. More than
+MODELMILL_UPLOADS_AT_ONCE, so that small bodies, which hold no slot, find one too."""
+_receivers: RunVar[CapacityLimiter] = RunVar("receivers of uploads")
 
 
 class Abandoned(Exception):
@@ -84,13 +89,23 @@ class Handover(Generic[T]):
                 self._condition.notify()
 
 
+async def receive_in_thread(receive: Callable[..., R], *arguments: Any) -> R:
+    """Run what takes items from a Handover, in a thread that no page waits for."""
+    try:
+        limiter = _receivers.get()
+    except LookupError:
+        limiter = CapacityLimiter(RECEIVERS)
+        _receivers.set(limiter)
+    return await to_thread.run_sync(receive, *arguments, limiter=limiter)
+
+
 async def hand_over(chunks: AsyncIterable[bytes], receive: Callable[[Iterator[bytes]], R]) -> R:
     """What `receive` makes, in a thread, of the chunks as they come. Should it fail no more of them are asked for.
 
     When they end with an error `receive` gets Abandoned raised in place of the end, and the error is raised here.
     """
     handover: Handover[bytes] = Handover()
-    receiving = asyncio.create_task(run_in_threadpool(lambda: receive(iter(handover))))
+    receiving = asyncio.create_task(receive_in_thread(lambda: receive(iter(handover))))
     receiving.add_done_callback(lambda _: handover.close())
     try:
         async for chunk in chunks:
