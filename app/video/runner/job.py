@@ -68,12 +68,19 @@ class Runner:
         self.painter = Painter(self.needs, self.live, self.mouth.show)
         self.queue: FrameQueue[Taken] = FrameQueue(leaky=content.realtime)
         self.generator: Generator | None = None
+        self._reel: Reel | None = None
         self.lanes = Lanes(
             self.queue, self.executor, lambda: self.plan, self._take, realtime=content.realtime, on_over=self._is_over
         )
         self.golden = Golden(self.executor, self.measuring.compared, lambda: content.realtime and self.queue.is_full)
         self.results = Results(
-            self.needs, self.measuring, self.reporter, self.painter, self.golden, realtime=content.realtime
+            self.needs,
+            self.measuring,
+            self.reporter,
+            self.painter,
+            self.golden,
+            realtime=content.realtime,
+            source_fps=self._source_fps,
         )
         self.faults = Faults(self.reporter.note)
         self.asker = Asker(self._ask)
@@ -187,7 +194,11 @@ class Runner:
         self._stopping.wait(seconds)
 
     def _open(self) -> Reel:
-        return open_reel(self.work.source)[0]
+        self._reel = open_reel(self.work.source)[0]
+        return self._reel
+
+    def _source_fps(self) -> float:
+        return self._reel.fps if self._reel is not None else 0.0
 
     def _take(self, done: Done) -> None:
         """In the order of the frames, one at a time."""
@@ -212,7 +223,7 @@ class Runner:
     def _counted(self) -> Counted:
         generator = getattr(self, "generator", None)
         queue = getattr(self, "queue", None)
-        return Counted(generator.skipped if generator else 0, queue.dropped if queue else 0)
+        return Counted(generator.skipped if generator else 0, queue.dropped if queue is not None else 0)
 
     # its end
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,15 +21,23 @@ from app.video.runner.tracking import Tracker
 
 
 class Results:
-    """newest: {seq, bytes, objects} of the last frame. realtime: a frame's time begins when it is taken; else when work
-    on it begins. For one thread at a time."""
+    """What becomes of each frame. For one thread at a time.
+
+    Args:
+        realtime: A frame's time begins when it is taken; else when work on it begins.
+        source_fps: Frames a second of the source; 0 while it does not say.
+
+    Attributes:
+        newest: Of the last frame {seq, bytes, objects}, with width, height and fps of the source: what the policies are
+            told as generator_output.
+    """
 
     def __init__(
         self, needs: Needs, measuring: Measuring, reporter: Reporter, painter: Painter, golden: Golden, *,
-        realtime: bool,
+        realtime: bool, source_fps: Callable[[], float],
     ) -> None:  # fmt: skip
         self._needs, self._measuring, self._reporter = needs, measuring, reporter
-        self._painter, self._golden, self._realtime = painter, golden, realtime
+        self._painter, self._golden, self._realtime, self._source_fps = painter, golden, realtime, source_fps
         self.newest: dict[str, Any] = {}
         self._last: Outcome | None = None
         self._tracker = Tracker()
@@ -78,8 +87,20 @@ class Results:
         json.dumps(row)  # what cannot be said is nobody's result
         self._reporter.result(row)
         sent = sum(timing.sent for timing in outcome.timings.values())
-        self.newest = {"seq": frame.n_loop, "bytes": sent, "objects": len(boxes) if boxes is not None else 0}
+        width, height = size_of(frame.picture)
+        self.newest = {
+            "seq": frame.n_loop,
+            "bytes": sent,
+            "objects": len(boxes) if boxes is not None else 0,
+            "width": width,
+            "height": height,
+            **self._rate(),
+        }
         self._painter.show(Scene(frame.n_loop, frame.picture, outcome.values, outcome.size))
+
+    def _rate(self) -> dict[str, float]:
+        fps = self._source_fps()
+        return {"fps": round(fps, 3)} if fps else {}
 
     @property
     def _tracks(self) -> Reference:

@@ -40,6 +40,9 @@ class Shot:
 class Reel(Protocol):
     """What can be passed over, again and again."""
 
+    fps: float
+    """Frames a second of the source itself, from its first pass on; 0: it does not say."""
+
     def shots(self) -> Generator[Shot, None, None]:
         """One pass. Raises SourceUnusable. Closing the iterator gives back what it holds."""
 

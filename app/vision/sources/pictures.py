@@ -24,6 +24,8 @@ FILE_BYTES_MAX = 64 << 20
 class Pictures:
     """The files, one after the other. Read when their turn comes, so a folder may grow between two passes."""
 
+    fps = 0.0
+
     def __init__(self, path: Path) -> None:
         self._path = path
 
@@ -53,6 +55,8 @@ class Arrays:
 
     Raises SourceUnusable for another.
     """
+
+    fps = 0.0
 
     def __init__(self, path: Path) -> None:
         self._name = path.name

@@ -35,11 +35,13 @@ class Video:
         """Raises SourceUnusable without PyAV."""
         self._av = _av(name)
         self._place, self._name, self._live = place, name, live
+        self.fps = 0.0
 
     def shots(self) -> Generator[Shot, None, None]:
         with self._opened() as container:
             stream = container.streams.video[0]
             is_timed = not (self._live and container.format.flags & UNTIMED)
+            self.fps = float(stream.average_rate or 0) if is_timed else 0.0
             index = 0
             for packet in self._packets(container, stream):
                 if isinstance(packet, Shot):

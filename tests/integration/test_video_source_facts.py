@@ -1,0 +1,60 @@
+"""What a policy is told of the source, and how many frames were dropped: as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.video.model.dag import read_dag
+from app.vision.sources import open_reel
+from tests.harness.api import until
+from tests.harness.video.runner import DAG, Deployment, StubHost, deployment, plan_of, video
+
+EDGE = "edge-1"
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Deployment]:
+    host = StubHost(EDGE)
+    host.delays["face_detection"] = 0.05
+    with deployment(tmp_path, host) as found:
+        yield found
+
+
+@pytest.fixture
+def clip(tmp_path: Path) -> Path:
+    """12 frames a second, 20 s of them."""
+    return video(tmp_path / "clip.mp4", frames=240, fps=12)
+
+
+def start(made: Deployment, clip: Path, **more: object) -> None:
+    made.start(made.content(plan_of(read_dag(DAG), EDGE), realtime=True, **more), clip)
+
+
+def test_a_policy_is_told_the_rate_and_size_of_the_source(made: Deployment, clip: Path) -> None:
+    start(made, clip)
+    demand = until(lambda: [each for each in list(made.agent.demands) if each.get("generator_output")])[-1]
+    source = demand["generator_output"]
+    assert (source["fps"], source["width"], source["height"]) == (12.0, 320, 180)
+    assert source["seq"] >= 1
+
+
+def test_dropped_frames_are_counted_also_while_none_waits(made: Deployment, clip: Path) -> None:
+    start(made, clip)
+    runner = made.runner
+    assert runner is not None
+    until(lambda: made.agent.results)
+    runner.queue.dropped += 7
+    until(lambda: len(runner.queue) == 0)
+    assert runner._counted().dropped >= 7
+
+
+def test_a_source_that_has_not_been_opened_names_no_rate(clip: Path) -> None:
+    reel = open_reel(str(clip))[0]
+    assert reel.fps == 0
+    shots = reel.shots()
+    next(shots)
+    assert reel.fps == 12
+    shots.close()
