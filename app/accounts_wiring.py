@@ -50,6 +50,7 @@ def prepare_accounts(accounts: Accounts, settings: Settings) -> None:
             "MODELMILL_SECRET_KEY is not set: with a made-up one all tokens would end with this process.", hint=KEY_HINT
         )
     upgrade(accounts.database, MIGRATIONS)
+    accounts.key.remember()
     if not settings.demands_accounts:
         accounts.users.ensure(settings.local_user, Role.ADMIN)
 

@@ -98,11 +98,11 @@ def commands(open_accounts: Open) -> typer.Typer:  # one short command after ano
         ttl: Annotated[str | None, typer.Option(metavar="TIME", help="Until it ends, like 12h or 90d.")] = None,
         data_dir: DataDir = None,
     ) -> None:
-        """Issue a token and print it, this once."""
+        """Issue a token and print it, this once. It needs the web's secret key."""
         ttl_s = seconds_of(ttl) if ttl else None
-        made, text = open_accounts(data_dir).tokens.issue(
-            name, by=BY, label=label, scopes=_scopes(scope), ttl_s=ttl_s
-        )  # fmt: skip
+        accounts = open_accounts(data_dir)
+        accounts.key.check()
+        made, text = accounts.tokens.issue(name, by=BY, label=label, scopes=_scopes(scope), ttl_s=ttl_s)
         ends = f"until {made.expires_at}" if made.expires_at else "until it is revoked"
         _said(
             f"Token {made.token_id} of {name}, for {' and '.join(sorted(made.scopes))}, {ends}. It is shown this once:"

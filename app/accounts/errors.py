@@ -35,6 +35,12 @@ class BadToken(BadInput):
     code = "BAD_TOKEN"
 
 
+class WrongSecretKey(Conflict):
+    """Tokens would be made with a key that the web does not have."""
+
+    code = "WRONG_SECRET_KEY"
+
+
 class UserNotFound(NotFound):
     code = "USER_NOT_FOUND"
 

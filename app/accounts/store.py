@@ -56,6 +56,13 @@ audit = sa.Table(
     sa.Column("detail", sa.Text, nullable=False),
 )  # fmt: skip
 
+installation = sa.Table(
+    "installation",
+    metadata,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),
+)
+
 _IS_ADMIN = sa.and_(users.c.role == Role.ADMIN.value, users.c.is_enabled)
 _TOKEN_COLUMNS = [column for column in api_tokens.c if column is not api_tokens.c.secret_hash]
 _BY_TOKEN = (
@@ -238,3 +245,18 @@ def _token(row: Any) -> Token:
     scopes = frozenset(Scope(word) for word in row.scopes.split())
     token = Token(row.token_id, row.user_name, row.label, scopes, row.created_at)
     return replace(token, expires_at=row.expires_at, last_used_at=row.last_used_at, revoked_at=row.revoked_at)
+
+
+def fact(connection: Connection, name: str) -> str | None:
+    """What the installation knows under this name."""
+    found: str | None = connection.scalar(sa.select(installation.c.value).where(installation.c.name == name))
+    return found
+
+
+def remember_fact(connection: Connection, name: str, value: str) -> None:
+    connection.execute(sa.delete(installation).where(installation.c.name == name))
+    connection.execute(sa.insert(installation).values(name=name, value=value))
+
+
+def has_tokens(connection: Connection) -> bool:
+    return connection.scalar(sa.select(api_tokens.c.token_id).limit(1)) is not None

@@ -10,6 +10,7 @@ An administrator manages accounts, not what people made: jobs and files of other
 from __future__ import annotations
 
 from app.accounts.secrets import Keeper
+from app.accounts.service.key_check import KeyCheck
 from app.accounts.service.ledger import Ledger
 from app.accounts.service.tokens import Tokens
 from app.accounts.service.users import OnChange, Users, Work
@@ -25,6 +26,7 @@ class Accounts:
         self.works: list[Work] = []
         self.ledger = Ledger(database)
         self.users = Users(database, self.on_change, self.works)
+        self.key = KeyCheck(database, keeper)
         self.tokens = Tokens(database, keeper, session_s=session_s)
 
 

@@ -1,0 +1,32 @@
+"""`modelmill users` on a database that a web already works with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from app.accounts.cli import commands
+from app.accounts.errors import WrongSecretKey
+from app.accounts.model import Role
+from app.accounts.secrets import Keeper
+from app.accounts.service import Accounts
+from app.kit.sql import Database
+
+
+def test_a_token_that_the_web_would_never_accept_is_not_made(database: Database) -> None:
+    web = Accounts(database, Keeper("the web's"))
+    web.key.remember()
+    web.users.create("boss", Role.ADMIN, by="test")
+
+    def open_with(key: str) -> Accounts:
+        return Accounts(database, Keeper(key))
+
+    def without_the_key(_: Path | None) -> Accounts:
+        return open_with("another")
+
+    refused = CliRunner().invoke(commands(without_the_key), ["token", "boss"])
+    assert isinstance(refused.exception, WrongSecretKey)
+    assert web.tokens.of("boss") == []
+    made = CliRunner().invoke(commands(lambda _: open_with("the web's")), ["token", "boss"])
+    assert made.exit_code == 0 and len(web.tokens.of("boss")) == 1
