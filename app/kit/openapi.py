@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from starlette.routing import Route
 
 from app.kit.security import SESSION_COOKIE
@@ -22,6 +22,9 @@ SECURITY = {
     "session": {"type": "apiKey", "in": "cookie", "name": SESSION_COOKIE, "description": "Of who signed in at /ui"},
 }
 REF = "#/components/schemas/{model}"
+SENT: JsonSchemaMode = "validation"
+ANSWERED: JsonSchemaMode = "serialization"
+_SAME_NAME = re.compile(r"\bapp__(\w+?)__(?:\w+__)?(\w+)")
 
 
 class ErrorBody(BaseModel):
@@ -70,35 +73,78 @@ class Operation:
 
 def document(operations: Iterable[Operation], *, title: str, version: str) -> dict[str, Any]:
     operations = list(operations)
-    models = {ErrorAnswer} | {m for op in operations for m in _models(op)}
-    _, schemas = models_json_schema([(m, "serialization") for m in sorted(models, key=str)], ref_template=REF)
+    schemas = Schemas(operations)
     paths: dict[str, Any] = {}
     for operation in operations:
         path = _PARAMETER.sub(r"{\1}", operation.path)
-        paths.setdefault(path, {})[operation.method.lower()] = _described(operation)
+        paths.setdefault(path, {})[operation.method.lower()] = _described(operation, schemas)
     return {
         "openapi": "3.1.0",
         "info": {"title": title, "version": version},
         "paths": paths,
-        "components": {"schemas": schemas["$defs"], "securitySchemes": SECURITY},
+        "components": {"schemas": schemas.components(), "securitySchemes": SECURITY},
         "security": [{name: []} for name in SECURITY],
     }
 
 
-def _models(operation: Operation) -> list[type[BaseModel]]:
-    candidates = [operation.body, *operation.answers.values()]
-    return [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
+class Schemas:
+    """The schemas of all models of the operations, made together, so that two classes of one name stay apart."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        used: set[tuple[type[BaseModel], JsonSchemaMode]] = {(ErrorAnswer, ANSWERED)}
+        self._queries = set()
+        for operation in operations:
+            used |= {(answer, ANSWERED) for answer in operation.answers.values() if _is_model(answer)}
+            if _is_model(operation.body):
+                used.add((operation.body, SENT))
+            if operation.query is not None:
+                used.add((operation.query, SENT))
+                self._queries.add(operation.query)
+        refs, schemas = models_json_schema(sorted(used, key=str), ref_template=REF)
+        self._refs = {model: schema["$ref"] for model, schema in refs.items()}
+        self._defs: dict[str, Any] = schemas["$defs"]
+
+    def answered(self, model: type[BaseModel]) -> dict[str, Any]:
+        return {"$ref": _readable(self._refs[model, ANSWERED])}
+
+    def sent(self, model: type[BaseModel]) -> dict[str, Any]:
+        return {"$ref": _readable(self._refs[model, SENT])}
+
+    def whole(self, query: type[BaseModel]) -> dict[str, Any]:
+        """Not a reference: its properties are parameters."""
+        schema: dict[str, Any] = self._named(self._defs[self._refs[query, SENT].rpartition("/")[2]])
+        return schema
+
+    def components(self) -> dict[str, Any]:
+        of_queries = {self._refs[query, SENT].rpartition("/")[2] for query in self._queries}
+        return {_readable(name): self._named(schema) for name, schema in self._defs.items() if name not in of_queries}
+
+    def _named(self, schema: Any) -> Any:
+        if isinstance(schema, dict):
+            return {key: _readable(value) if key == "$ref" else self._named(value) for key, value in schema.items()}
+        return [self._named(each) for each in schema] if isinstance(schema, list) else schema
 
 
-def _described(operation: Operation) -> dict[str, Any]:
+def _readable(name: str) -> str:
+    """app__conversion__schemas__NewJob, of two NewJob in one document → ConversionNewJob."""
+    return _SAME_NAME.sub(lambda found: found[1].title().replace("_", "") + found[2], name)
+
+
+def _is_model(candidate: Any) -> TypeGuard[type[BaseModel]]:
+    return isinstance(candidate, type) and issubclass(candidate, BaseModel)
+
+
+def _described(operation: Operation, schemas: Schemas) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": operation.endpoint.__name__,
         "summary": operation.summary,
-        "responses": {str(status): _answer(status, answer, operation) for status, answer in operation.answers.items()},
+        "responses": {
+            str(status): _answer(status, answer, operation, schemas) for status, answer in operation.answers.items()
+        },
     }
     refusals = () if operation.is_open else REFUSALS if operation.method == "GET" else (*REFUSALS, 403)
     for status in sorted({*operation.errors, *refusals}):
-        described["responses"][str(status)] = _answer(status, ErrorAnswer, None)
+        described["responses"][str(status)] = _answer(status, ErrorAnswer, None, schemas)
     if operation.is_open:
         described["security"] = []
     parameters = (
@@ -106,7 +152,7 @@ def _described(operation: Operation) -> dict[str, Any]:
             {"name": name, "in": "path", "required": True, "schema": operation.parameters.get(name, {"type": "string"})}
             for name in _PARAMETER.findall(operation.path)
         ]
-        + _query_parameters(operation)
+        + _query_parameters(operation, schemas)
         + _header_parameters(operation)
     )
     if parameters:
@@ -114,14 +160,14 @@ def _described(operation: Operation) -> dict[str, Any]:
     if isinstance(operation.body, dict):
         described["requestBody"] = operation.body
     elif operation.body is not None:
-        described["requestBody"] = {"required": True, "content": _json_of(operation.body)}
+        described["requestBody"] = {"required": True, "content": _json_of(schemas.sent(operation.body))}
     return described
 
 
-def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
+def _query_parameters(operation: Operation, schemas: Schemas) -> list[dict[str, Any]]:
     if operation.query is None:
         return []
-    schema = operation.query.model_json_schema()
+    schema = schemas.whole(operation.query)
     required = schema.get("required", ())
     return [
         {"name": name, "in": "query", "required": name in required, "schema": part}
@@ -136,12 +182,12 @@ def _header_parameters(operation: Operation) -> list[dict[str, Any]]:
     ]
 
 
-def _answer(status: int, answer: Answer, operation: Operation | None) -> dict[str, Any]:
+def _answer(status: int, answer: Answer, operation: Operation | None, schemas: Schemas) -> dict[str, Any]:
     described: dict[str, Any] = {"description": HTTPStatus(status).phrase}
     if isinstance(answer, tuple):
         described["content"] = {kind: {"schema": {"type": "string"} if kind == "text/plain" else {}} for kind in answer}
     elif answer is not None:
-        described["content"] = _json_of(answer)
+        described["content"] = _json_of(schemas.answered(answer))
     if operation and operation.headers:
         described["headers"] = {
             name: {"description": text, "schema": {"type": "string"}} for name, text in operation.headers.items()
@@ -149,5 +195,5 @@ def _answer(status: int, answer: Answer, operation: Operation | None) -> dict[st
     return described
 
 
-def _json_of(model: type[BaseModel]) -> dict[str, Any]:
-    return {"application/json": {"schema": {"$ref": REF.format(model=model.__name__)}}}
+def _json_of(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}

@@ -1,0 +1,76 @@
+"""The OpenAPI document is one that client generators can read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from pydantic import BaseModel
+
+from app.kit.openapi import Operation, document
+from app.main import create_app
+from app.settings import Settings
+
+
+@pytest.fixture
+def served(settings: Settings) -> Iterator[dict[str, Any]]:
+    app = create_app(settings)
+    yield json.loads(json.dumps(app.state.openapi))
+    app.state.parts.sandbox.close()
+    app.state.parts.close()
+    app.state.parts.broker.close()
+
+
+def references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from (each for name, each in value.items() if name == "$ref")
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from references(each)
+
+
+def test_the_whole_document_is_valid(served: dict[str, Any]) -> None:
+    assert [error.message for error in OpenAPIV31SpecValidator(served).iter_errors()] == []
+
+
+def test_every_reference_leads_to_a_schema_and_every_schema_is_used(served: dict[str, Any]) -> None:
+    schemas = {f"#/components/schemas/{name}" for name in served["components"]["schemas"]}
+    assert set(references(served)) == schemas
+    assert not [name for name in schemas if "__" in name], "names are for people"
+
+
+def make(name: str, **fields: Any) -> type[BaseModel]:
+    return type(name, (BaseModel,), {"__annotations__": fields, "__module__": f"app.{fields.pop('of')}.schemas"})
+
+
+def operation(path: str, **more: Any) -> Operation:
+    def endpoint() -> None:
+        """Answers nothing."""
+
+    endpoint.__name__ = path.strip("/")
+    return Operation("POST", path, endpoint, "Try.", more.pop("answers", {200: None}), **more)
+
+
+def test_two_models_of_one_name_stay_apart() -> None:
+    left, right = make("Thing", of="left", a=int), make("Thing", of="right", b=str)
+    made = document([operation("/left", body=left), operation("/right", body=right)], title="Two", version="1")
+    schemas = [
+        made["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+        for path in ("/left", "/right")
+    ]
+    assert schemas == [{"$ref": "#/components/schemas/LeftThing"}, {"$ref": "#/components/schemas/RightThing"}]
+    assert set(made["components"]["schemas"]["LeftThing"]["properties"]) == {"a"}
+    assert set(made["components"]["schemas"]["RightThing"]["properties"]) == {"b"}
+
+
+def test_what_a_body_may_leave_out_is_not_required() -> None:
+    class WithDefault(BaseModel):
+        given: int
+        left_out: int = 7
+
+    made = document([operation("/try", body=WithDefault)], title="Defaults", version="1")
+    assert made["components"]["schemas"]["WithDefault"]["required"] == ["given"]
