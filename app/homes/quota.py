@@ -13,9 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from app.homes.errors import QuotaExceeded
+from app.homes.open_files import CountedFiles
 
 PATIENCE = 10
 """At most one part in so many of the time is spent on measuring one home."""
+HIDDEN = ""
+"""Where files are counted that have no name any more: with what lies beside the folders."""
 Measure = Callable[[], dict[str, int]]
 """Bytes per folder at the top of the home; "" for what lies beside them."""
 
@@ -43,13 +46,17 @@ class _Known:
 
 
 class Ledger:
-    """What is known of every home's usage in this process. Safe to share between threads."""
+    """What is known of every home's usage in this process. Safe to share between threads.
+
+    files: those that are open for writing here.
+    """
 
     def __init__(self, ttl_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._ttl_s = ttl_s
         self._clock = clock
         self._lock = threading.Lock()
         self._known: dict[str, _Known] = {}
+        self.files = CountedFiles()
 
     def usage(self, user: str, quota_bytes: int, measure: Measure) -> HomeUsage:
         known = self._measured(user, measure, anew=True)
@@ -90,6 +97,9 @@ class Ledger:
             begin = self._clock()
             if known.until == 0.0 or (anew and begin >= known.until):
                 folders = measure()
+                hidden = self.files.hidden_bytes(user)
+                if hidden:
+                    folders[HIDDEN] = folders.get(HIDDEN, 0) + hidden
                 took_s = self._clock() - begin
                 with self._lock:
                     known.folders = folders
@@ -126,6 +136,10 @@ class Allowance:
             if used is not None:
                 raise self._exceeded(used)
         self._taken += size_bytes
+
+    def free(self, size_bytes: int) -> None:
+        """So much of what was there is gone."""
+        self._ledger.add(self._user, self._folder, -size_bytes)
 
     def settle(self) -> None:
         """The file is there, and what it replaced is not."""

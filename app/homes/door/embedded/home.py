@@ -18,6 +18,7 @@ from pathlib import Path
 from app.homes.beneath import Beneath
 from app.homes.errors import LeadsOut, QuotaExceeded
 from app.homes.model import HOME_FOLDERS
+from app.homes.open_files import CountedFile
 from app.homes.quota import Allowance, Ledger
 
 OPEN_FILES = 64
@@ -37,35 +38,49 @@ class Quota:
 
 
 class OpenFile:
-    """size_bytes: up to where the file was known to reach, which is what the quota has counted."""
+    """A handle. counted: the file as the quota has it, shared by all handles; None of one that only reads."""
 
-    def __init__(self, fd: int, flags: int, allowance: Allowance | None, size_bytes: int) -> None:
+    def __init__(self, fd: int, flags: int, allowance: Allowance | None, counted: CountedFile | None) -> None:
         self.fd = fd
         self.is_append = bool(flags & os.O_APPEND)
         self.allowance = allowance
-        self.size_bytes = size_bytes
+        self.counted = counted
         self.is_told_full = False
 
-    def grow(self, end: int) -> None:
-        """Room for the file to reach there. Raises OSError EDQUOT."""
-        if self.allowance is None or end <= self.size_bytes:
-            return
-        with _quota_as_os_error():
-            self.allowance.take(end - self.size_bytes)
-        self.size_bytes = end
-
     def write(self, data: bytes, offset: int) -> None:
-        if self.is_append:
-            offset = os.fstat(self.fd).st_size
-        self.grow(offset + len(data))
-        view = memoryview(data)
-        while view:
-            done = os.pwrite(self.fd, view, offset)
-            view, offset = view[done:], offset + done
+        with self._counting() as counted:
+            if self.is_append:
+                offset = os.fstat(self.fd).st_size
+            self._grow(counted, offset + len(data))
+            view = memoryview(data)
+            while view:
+                done = os.pwrite(self.fd, view, offset)
+                view, offset = view[done:], offset + done
 
     def resize(self, size_bytes: int) -> None:
-        self.grow(size_bytes)
-        os.ftruncate(self.fd, size_bytes)
+        with self._counting() as counted:
+            self._grow(counted, size_bytes)
+            os.ftruncate(self.fd, size_bytes)
+            if counted is not None and self.allowance is not None and size_bytes < counted.size_bytes:
+                self.allowance.free(counted.size_bytes - size_bytes)
+                counted.size_bytes = size_bytes
+
+    def _grow(self, counted: CountedFile | None, end: int) -> None:
+        """Room for the file to reach there. Raises OSError EDQUOT."""
+        if counted is None or self.allowance is None or end <= counted.size_bytes:
+            return
+        with _quota_as_os_error():
+            self.allowance.take(end - counted.size_bytes)
+        counted.size_bytes = end
+
+    @contextmanager
+    def _counting(self) -> Iterator[CountedFile | None]:
+        """What is counted is what is written: nobody truncates the file in between."""
+        if self.counted is None:
+            yield None
+            return
+        with self.counted.lock:
+            yield self.counted
 
 
 class SftpHome:
@@ -87,18 +102,16 @@ class SftpHome:
         if len(self._files) >= OPEN_FILES:
             raise OSError(errno.EMFILE, f"a session may have {OPEN_FILES} files open")
         inner = inner_path(path)
-        is_writing = bool(flags & _WRITING)
-        freed = self._size(inner) if flags & os.O_TRUNC else 0
-        fd = self._home.open_file(inner, flags)
-        size_bytes = os.fstat(fd).st_size
+        fd = self._home.open_file(inner, flags & ~os.O_TRUNC)
         try:
-            allowance = self._allowance(freed) if is_writing else None
+            file = self._handle(fd, flags)
         except BaseException:
             os.close(fd)
             raise
-        file = OpenFile(fd, flags, allowance, size_bytes)
         with self._lock:
             self._files.add(file)
+        if flags & os.O_TRUNC and file.counted is not None:
+            file.resize(0)
         return file
 
     def close_file(self, file: OpenFile) -> None:
@@ -106,6 +119,8 @@ class SftpHome:
             if file not in self._files:
                 return
             self._files.discard(file)
+        if file.counted is not None:
+            self._free(self.quota.ledger.files.close(file.fd, file.counted))
         os.close(file.fd)
 
     def scan(self, path: bytes) -> list[tuple[bytes, os.stat_result]]:
@@ -143,8 +158,8 @@ class SftpHome:
         inner = _may_leave(inner_path(path))
         found = self._home.lstat(inner)
         self._home.remove(inner)
-        if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
-            self.quota.ledger.add(self.quota.user, WHOLE, -found.st_size)
+        if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and not self.quota.ledger.files.is_open(found):
+            self._free(found.st_size)
 
     def rename(self, source: bytes, target: bytes, *, replace: bool) -> None:
         """Neither away from nor over one of the folders that stay: an empty one would give way to a folder."""
@@ -182,10 +197,18 @@ class SftpHome:
         finally:
             os.close(fd)
 
-    def _allowance(self, freed: int) -> Allowance:
+    def _handle(self, fd: int, flags: int) -> OpenFile:
+        if not flags & _WRITING:
+            return OpenFile(fd, flags, None, None)
+        allowance = self._allowance()
+        return OpenFile(fd, flags, allowance, self.quota.ledger.files.open(self.quota.user, fd))
+
+    def _free(self, size_bytes: int) -> None:
+        if size_bytes:
+            self.quota.ledger.add(self.quota.user, WHOLE, -size_bytes)
+
+    def _allowance(self) -> Allowance:
         quota = self.quota
-        if freed:
-            quota.ledger.add(quota.user, WHOLE, -freed)
         allowance = quota.ledger.allowance(quota.user, WHOLE, quota.size_bytes, self._measure)
         if quota.size_bytes:
             quota.ledger.usage(quota.user, quota.size_bytes, self._measure)  # measured anew if that was long ago
@@ -193,13 +216,6 @@ class SftpHome:
 
     def _measure(self) -> dict[str, int]:
         return {WHOLE: self._home.usage().size_bytes}
-
-    def _size(self, inner: str) -> int:
-        try:
-            found = self._home.stat(inner)
-        except OSError:
-            return 0
-        return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
 def inner_path(path: bytes) -> str:

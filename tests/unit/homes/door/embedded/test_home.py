@@ -193,3 +193,63 @@ def test_what_sftp_asks_for_is_what_the_kernel_is_told() -> None:
     assert open_flags(asyncssh.FXF_READ) == os.O_RDONLY
     assert open_flags(asyncssh.FXF_READ | asyncssh.FXF_TRUNC | asyncssh.FXF_CREAT) == os.O_RDONLY
     assert open_flags(asyncssh.FXF_READ | asyncssh.FXF_WRITE | asyncssh.FXF_EXCL) == os.O_RDWR | os.O_EXCL
+
+
+def written(home: SftpHome, path: bytes, flags: int = CREATE) -> int:
+    """How much fits into it, in pieces of a tenth of the quota."""
+    file = home.open(path, flags)
+    size = 0
+    with suppress(OSError):
+        while size < 3 * LIMIT:
+            file.write(b"x" * (LIMIT // 10), size)
+            size += LIMIT // 10
+    home.close_file(file)
+    return size
+
+
+def on_disk(alice: Path) -> int:
+    return sum(path.stat().st_size for path in alice.rglob("*") if path.is_file())
+
+
+def test_a_quota_holds_against_truncation_through_another_handle(home: SftpHome, alice: Path) -> None:
+    """Each file is claimed, freed through a second handle, and written through the first."""
+    handles = []
+    for number in range(20):
+        path = b"datasets/%d" % number
+        file = home.open(path, CREATE)
+        with suppress(OSError):
+            file.resize(LIMIT * 9 // 10)
+        home.close_file(home.open(path, CREATE | os.O_TRUNC))
+        handles.append(file)
+    for file in handles:
+        with suppress(OSError):
+            file.write(b"x" * (LIMIT * 9 // 10), 0)
+    assert 0 < on_disk(alice) <= LIMIT
+
+
+def test_a_quota_holds_against_files_that_were_removed_and_are_still_written(home: SftpHome) -> None:
+    handles = []
+    for number in range(20):
+        path = b"datasets/%d" % number
+        handles.append(home.open(path, CREATE))
+        home.remove(path)
+        home.quota.ledger.forget("alice")
+    size = 0
+    for file in handles:
+        with suppress(OSError):
+            file.write(b"x" * (LIMIT * 9 // 10), 0)
+        home.quota.ledger.forget("alice")
+        size += os.fstat(file.fd).st_size
+    assert 0 < size <= LIMIT
+    for file in handles:
+        home.close_file(file)
+    assert written(home, b"datasets/after") == LIMIT, "with their last handle they are free"
+
+
+def test_what_was_truncated_or_removed_can_be_written_again(home: SftpHome) -> None:
+    assert written(home, b"datasets/a") == LIMIT
+    assert written(home, b"datasets/a", CREATE | os.O_TRUNC) == LIMIT
+    home.remove(b"datasets/a")
+    assert written(home, b"datasets/b") == LIMIT
+    home.resize(b"datasets/b", LIMIT // 2)
+    assert written(home, b"datasets/c") == LIMIT // 2
