@@ -33,6 +33,16 @@ def node(
         list[Path] | None,
         typer.Option(metavar="DIR", help="Folder with users' programs that may run here; repeatable."),
     ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATH|URL", help="What services may open: a folder with all below it, or a URL with *; repeatable."
+        ),
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A variable of this environment that workers get, too; repeatable."),
+    ] = None,
     video: Annotated[
         list[str] | None,
         typer.Option(
@@ -65,6 +75,7 @@ def node(
         token=_read(token_file) if token_file else token.strip(), admin_token=admin_token(), listen_host=host,
         listen_port=port, bind=bind, address=given.reachable_address(bind, address),
         scripts=tuple(folder.absolute() for folder in scripts or ()), cpus=given.cpu_numbers(cpus),
+        sources=tuple(map(given.source, source or ())), passed=tuple(env or ()),
         videos=tuple(map(given.video, video or ())), stops_workers=stop_workers, replace=replace,
     )  # fmt: skip
     logs.configure(settings.log_format, settings.log_level)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,15 +18,21 @@ from app.joint_inference.worker.script import script_of
 from app.joint_inference.worker.work import VARIABLE, Work
 from app.nodes.agent.carrier import Agent, Blob, Place, Program, WorkRefused
 from app.nodes.model import Order
+from app.vision.sources.offered import SourceNotOffered, resolved
 
 MODULES = {Role.EDGE: "app.joint_inference.worker.edge", Role.CLOUD: "app.joint_inference.worker.cloud"}
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-GUARDED = ("LD_", "DYLD_", "PYTHON", "MODELMILL_")
-"""A parameter decides what a script does, never which code its interpreter loads."""
+PARAMETER = "PARAM_"
+"""Before each name: a parameter decides what a script does, never which code its interpreter or a library loads."""
+SOURCE_NOT_OFFERED = "SourceNotOffered"
 
 
 class JointCarrier:
     kind = PLURAL
+
+    def __init__(self, sources: Sequence[str] = ()) -> None:
+        """sources: what services may open as a stream, see app.vision.sources.offered."""
+        self._sources = tuple(sources)
 
     def blobs(self, order: Order) -> list[Blob]:
         card = content_of(order).model
@@ -46,6 +51,7 @@ class JointCarrier:
         work = Work(
             content, model=place.blobs[content.model.sha256], twin=place.blobs.get(content.model.twin_sha256),
             host=place.host, port=place.port, folder=place.folder, agent_url=place.agent_url, node=place.node,
+            source=self._source(content),
         )  # fmt: skip
         file = place.folder / "work.json"
         worker = content.worker
@@ -64,6 +70,16 @@ class JointCarrier:
             [sys.executable, str(script)], environment, listens=content.role is Role.CLOUD, restarts=restarts,
             depends_on=_depends_on(content),
         )  # fmt: skip
+
+    def _source(self, content: Content) -> str:
+        """What the bundled worker may open. Raises WorkRefused."""
+        source = content.worker.parameters.get("source", "").strip()
+        if not source or content.role is not Role.EDGE or not content.worker.is_builtin:
+            return ""
+        try:
+            return resolved(source, self._sources)
+        except SourceNotOffered as error:
+            raise WorkRefused(error.message, reason=SOURCE_NOT_OFFERED, hint=error.hint) from None
 
     def routes(self, agent: Agent) -> list[BaseRoute]:
         return routes(agent, self.worker_name)
@@ -94,7 +110,7 @@ def _depends_on(content: Content) -> dict[str, Any]:
 
 
 def script_environment(work: Work) -> dict[str, str]:
-    """What a user's script finds: each parameter under its own upper-case name, and Sedna's names, which win."""
+    """What a user's script finds: each parameter as PARAM_ and its name in upper case, and Sedna's names."""
     content = work.content
     specification, worker = content.specification, content.worker
     address = urlsplit(content.big_model.url) if content.big_model else None
@@ -113,9 +129,12 @@ def script_environment(work: Work) -> dict[str, str]:
 
 
 def _parameters(parameters: Mapping[str, str]) -> dict[str, str]:
-    """Those whose names can be variables; none takes the place of what the agent's own environment has."""
-    named = {key.upper(): value for key, value in parameters.items() if KEY.fullmatch(key) and "\0" not in value}
-    return {key: value for key, value in named.items() if key not in os.environ and not key.startswith(GUARDED)}
+    """Those whose names can be variables."""
+    return {
+        f"{PARAMETER}{key.upper()}": value
+        for key, value in parameters.items()
+        if KEY.fullmatch(key) and "\0" not in value
+    }
 
 
 def _health_url(work: Work) -> str:

@@ -150,7 +150,7 @@ def test_a_program_of_the_users_is_the_worker_and_gets_its_parameters(deployment
     (scripts / "own.py").write_text(
         "import os, pathlib, time\n"
         f"pathlib.Path({str(said)!r}).write_text(' '.join(os.environ[n] for n in "
-        "('NMS_THRESHOLD', 'SERVICE_NAME', 'HEM_NAME')))\n"
+        "('PARAM_NMS_THRESHOLD', 'SERVICE_NAME', 'HEM_NAME')))\n"
         "time.sleep(600)\n"
     )
     deployment.apply(digits_service("own", script=f"{scripts}/own.py", parameters={"nms_threshold": "0.6"}))

@@ -189,7 +189,7 @@ def test_the_requirements_sample_runs_its_two_scripts_unchanged(deployment: Join
     assert found["resource"]["spec"] == sample["spec"]
     said = json.loads(deployment.until(lambda: _read(deployment.deployment.folder / "said.json")))
     environment = said["environment"]
-    assert (environment["NMS_THRESHOLD"], environment["HEM_NAME"]) == ("0.6", "IBT")
+    assert (environment["PARAM_NMS_THRESHOLD"], environment["HEM_NAME"]) == ("0.6", "IBT")
     big = f"{environment['BIG_MODEL_IP']}:{environment['BIG_MODEL_PORT']}"
     assert big == worker(found, "cloud")["address"]
     assert np.argmax(said["outcome"]["final"]["probabilities"]) == 4, "the big model's answer"

@@ -121,7 +121,7 @@ class Site:
             blobs={model.sha256: SHARED_DATA / "models" / f"{model.name}.onnx"}, agent_url=self.agent_url,
             scripts=[self.folder / "scripts"],
         )  # fmt: skip
-        program = JointCarrier().program(order, place)
+        program = JointCarrier(["/"]).program(order, place)
         process = subprocess.Popen(list(program.command), env={**os.environ, **program.environment})
         self.stack.callback(end, process)
         if program.health_url:
@@ -378,7 +378,7 @@ def test_a_users_script_runs_with_its_parameters_as_environment(here: Site, agen
     assert script.wait(LONG_S) == 0
     found = json.loads(out.read_text())
     environment = found["environment"]
-    assert (environment["NMS_THRESHOLD"], environment["MY_KEY"]) == ("0.6", "mine")
+    assert (environment["PARAM_NMS_THRESHOLD"], environment["PARAM_MY_KEY"]) == ("0.6", "mine")
     assert environment["PATH"] == os.environ["PATH"]
     assert "LD_PRELOAD" not in environment
     assert (environment["WORKER_NAME"], environment["SERVICE_NAME"], environment["NAMESPACE"]) == (

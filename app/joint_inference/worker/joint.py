@@ -78,7 +78,7 @@ class JointInference:
     def of(work: Work, predictor: Predicts | None = None, *, on_final: OnFinal | None = None) -> JointInference:
         """Reports to the agent until it is closed."""
         specification = work.content.specification
-        options = edge_options(specification.edge.parameters)
+        options = replace(edge_options(specification.edge.parameters), source=work.source)
         algorithm = algorithm_of(specification)
         if predictor is None:
             card = work.content.model

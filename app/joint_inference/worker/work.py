@@ -22,7 +22,10 @@ class NoWork(BadInput):
 
 @dataclass(frozen=True)
 class Work:
-    """model, twin: files; twin: None when there is none. folder: the worker's own, kept over restarts."""
+    """model, twin: files; twin: None when there is none. folder: the worker's own, kept over restarts.
+
+    source: what it may open as its stream, whatever its parameters say; empty: nothing.
+    """
 
     content: Content
     model: Path
@@ -32,6 +35,7 @@ class Work:
     folder: Path
     agent_url: str
     node: str
+    source: str = ""
 
     @property
     def namespace(self) -> str:
@@ -60,6 +64,7 @@ class Work:
             "role": self.content.role.value, "content": self.content.to_json(), "model": str(self.model),
             "twin": str(self.twin) if self.twin else "", "host": self.host, "port": self.port,
             "folder": str(self.folder), "agent_url": self.agent_url, "node": self.node,
+            "source": self.source,
         }  # fmt: skip
 
     @staticmethod
@@ -70,6 +75,7 @@ class Work:
             return Work(
                 Content.from_json(data["content"]), Path(data["model"]), Path(data["twin"]) if data["twin"] else None,
                 str(data["host"]), int(data["port"]), Path(data["folder"]), str(data["agent_url"]), str(data["node"]),
+                str(data["source"]),
             )  # fmt: skip
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise NoWork(f"{path} does not say what this worker is to do: {error}.") from None

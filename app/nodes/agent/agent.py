@@ -26,7 +26,7 @@ from app.nodes.agent.joining import join, token_of
 from app.nodes.agent.link import Link
 from app.nodes.agent.options import ANY_ADDRESS, AgentOptions
 from app.nodes.agent.outbox import Outbox
-from app.nodes.agent.plan import WORK, Ground
+from app.nodes.agent.plan import WORK, Ground, environment_for_workers
 from app.nodes.agent.processes import end_strays
 from app.nodes.agent.server import Server, application, listen
 from app.nodes.agent.store import Store
@@ -188,6 +188,7 @@ class NodeAgent:
             node=self.node, bind=self.options.bind, address=self.options.address, data=data, store=self.store,
             agent_url=self._agent_url(),
             blobs=Blobs(data / "blobs", self.web), scripts=self.options.scripts,
+            environment=environment_for_workers(os.environ, self.options.passed),
         )  # fmt: skip
 
 

@@ -36,6 +36,10 @@ class AgentOptions:
     scripts: tuple[Path, ...] = ()
     videos: tuple[tuple[str, str], ...] = ()
     """(type, path or URL), in the order of their ids."""
+    sources: tuple[str, ...] = ()
+    """Folders, files and URL patterns that services may open, see app.vision.sources.offered."""
+    passed: tuple[str, ...] = ()
+    """Names of further variables of the agent's environment that workers get."""
     cpus: frozenset[int] = frozenset()
     stops_workers: bool = False
     """SIGTERM ends the workers, too."""
@@ -74,6 +78,13 @@ def listening(text: str) -> tuple[str, int]:
     if not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise BadInput(f"{text!r} is nothing to listen on", hint=f"It should look like {DEFAULT_LISTEN}.")
     return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def source(text: str) -> str:
+    """A URL pattern, or an absolute path. Raises BadInput."""
+    if not text.strip():
+        raise BadInput("an empty text offers no source", hint="It should look like /cameras or rtsp://10.0.0.*/*.")
+    return text.strip() if "://" in text else str(Path(text.strip()).expanduser().absolute())
 
 
 def video(text: str) -> tuple[str, str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import re
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,12 @@ from app.nodes.agent.carrier import Carrier, Place, Program
 from app.nodes.agent.store import Store
 from app.nodes.model import Order, WorkKey
 
-OURS, LOGS = "MODELMILL_", "MODELMILL_LOG_"
+LOGS = "MODELMILL_LOG_"
+PASSED = re.compile(
+    rf"PATH|HOME|USER|LOGNAME|SHELL|TZ|TMPDIR|LANG|LANGUAGE|LC_\w+|VIRTUAL_ENV|PYTHON\w+|LD_LIBRARY_PATH|XDG_RUNTIME_DIR"
+    rf"|SSL_CERT_(FILE|DIR)|(CUDA|NVIDIA|LIBVA|OMP|OPENBLAS|MKL)_\w+|{LOGS}\w+"
+)
+"""Variables of the agent that programs need to run at all, to find libraries and devices, and to log."""
 WORK = "work"
 """The folder of the workers' folders."""
 
@@ -44,7 +49,7 @@ class Ground:
     store: Store
     blobs: Blobs
     scripts: Sequence[Path] = ()
-    environment: Mapping[str, str] = field(default_factory=lambda: environment_for_workers(os.environ))
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def folder(self, key: WorkKey) -> Path:
         return self.data / WORK / f"{key.part}-{key.uid}"
@@ -74,10 +79,13 @@ class Ground:
                 return port
 
 
-def environment_for_workers(ours: Mapping[str, str]) -> dict[str, str]:
-    """Without our own variables, among which are tokens: workers may run users' scripts. Their last lines are read by
-    people, unless another form of log is asked for."""
-    kept = {name: value for name, value in ours.items() if not name.startswith(OURS) or name.startswith(LOGS)}
+def environment_for_workers(ours: Mapping[str, str], passed: Collection[str] = ()) -> dict[str, str]:
+    """What workers get of the agent's variables: what programs need to run at all, and what is passed on by name.
+
+    Workers may run users' scripts, so tokens of ours and of others stay here. Their last lines are read by people,
+    unless another form of log is asked for.
+    """
+    kept = {name: value for name, value in ours.items() if name in passed or PASSED.fullmatch(name)}
     return {f"{LOGS}FORMAT": "console", **kept}
 
 

@@ -35,7 +35,7 @@ class Agent:
         self.command = [
             sys.executable, "-m", "app.cli", "node", "--name", name, "--side", side,
             "--cloud", deployment.url.replace("http", "ws", 1), "--listen", f"{host}:{self.port}",
-            "--data-dir", str(self.folder), *arguments,
+            "--data-dir", str(self.folder), "--source", str(deployment.folder), *arguments,
         ]  # fmt: skip
         self.process = self.start()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import stat
 import sys
 from collections.abc import Iterator, Mapping
@@ -135,7 +134,7 @@ def test_a_script_below_an_open_folder_is_run(root: Path, folder: str) -> None:
     assert list(program.command) == [sys.executable, str((root / "code" / "edge_inference.py").resolve())]
     assert (program.health_url, program.listens) == ("", False)
     assert program.environment["HEM_NAME"] == "IBT"
-    assert program.environment["NMS_THRESHOLD"] == "0.6"
+    assert program.environment["PARAM_NMS_THRESHOLD"] == "0.6"
     assert program.environment["BIG_MODEL_PORT"] == "9200"
 
 
@@ -382,14 +381,29 @@ def test_a_sample_of_nobody_is_not_found(client: Client) -> None:
     assert client.post("/neptune/workers/edgeworker/samples", files=sample_files()).status_code == 404
 
 
-def test_guarded_names_stay_the_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
-    monkeypatch.setenv("OWN_SETTING", "the agent's")
+def with_parameters(**parameters: str) -> Order:
     made = order()
-    pairs = [
-        {"key": key, "value": "evil"} for key in ("own_setting", "pythonpath", "modelmill_work", "a b", "hem_name")
-    ]
+    pairs = [{"key": key, "value": value} for key, value in parameters.items()]
     made.content["resource"]["spec"]["edgeWorker"]["workerSpec"]["parameters"] = pairs
+    return made
+
+
+def test_a_parameter_can_be_no_variable_but_its_own(tmp_path: Path, root: Path) -> None:
+    """Whatever a loader, a library or a proxy reads."""
+    names = ("openssl_conf", "gconv_path", "https_proxy", "ld_preload", "pythonpath", "modelmill_work", "hem_name")
+    made = with_parameters(**dict.fromkeys(names, "evil"), **{"a b": "no name"})
     environment = JointCarrier().program(made, place(tmp_path, scripts=(root,))).environment
-    assert "evil" not in environment.values()
-    assert os.environ["OWN_SETTING"] == "the agent's"
+    assert {name for name, value in environment.items() if value == "evil"} == {f"PARAM_{n.upper()}" for n in names}
+    assert "no name" not in environment.values()
     assert environment["HEM_NAME"] == "IBT"
+
+
+def test_a_source_that_the_node_does_not_offer_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    made = order(script=BUILTIN)
+    spec = made.content["resource"]["spec"]["edgeWorker"]["workerSpec"]
+    spec["parameters"] = [{"key": "source", "value": str(tmp_path / "homes" / "alice")}]
+    with pytest.raises(WorkRefused, match="does not offer this source") as caught:
+        JointCarrier([str(tmp_path / "cameras")]).program(made, place(tmp_path))
+    assert caught.value.reason == "SourceNotOffered" and str(tmp_path) not in caught.value.message
+    JointCarrier([str(tmp_path / "homes")]).program(made, place(tmp_path))
+    assert Work.read(place(tmp_path).folder / "work.json").source == str(tmp_path / "homes" / "alice")

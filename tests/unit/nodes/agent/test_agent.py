@@ -202,10 +202,11 @@ def test_an_end_is_told_in_words() -> None:
 
 # what workers get
 def test_workers_get_the_environment_without_our_secrets() -> None:
-    ours = {"PATH": "/bin", "MODELMILL_TOKEN": "x", "MODELMILL_SECRET_KEY": "x", "MODELMILL_LOG_LEVEL": "debug"}
-    assert environment_for_workers(ours) == {
-        "PATH": "/bin", "MODELMILL_LOG_LEVEL": "debug", "MODELMILL_LOG_FORMAT": "console"
-    }  # fmt: skip
+    secrets = ("MODELMILL_TOKEN", "MODELMILL_SECRET_KEY", "AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY", "PATHS", "XPATH")
+    ours = {**dict.fromkeys(secrets, "x"), "PATH": "/bin", "LC_ALL": "C", "MODELMILL_LOG_LEVEL": "debug"}
+    kept = {"PATH": "/bin", "LC_ALL": "C", "MODELMILL_LOG_LEVEL": "debug", "MODELMILL_LOG_FORMAT": "console"}
+    assert environment_for_workers(ours) == kept
+    assert environment_for_workers(ours, ["HTTPS_PROXY"]) == {**kept, "HTTPS_PROXY": "x"}
     assert environment_for_workers({"MODELMILL_LOG_FORMAT": "json"}) == {"MODELMILL_LOG_FORMAT": "json"}
 
 
