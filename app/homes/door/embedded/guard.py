@@ -27,6 +27,8 @@ class Guard(asyncssh.SSHServer):
     def __init__(self, hall: Hall) -> None:
         self.hall = hall
         self.account: DoorAccount | None = None
+        self._key: bytes | None = None
+        """With which it logged in; None: with the account's password."""
         self.is_in = False
         self.used_at = time.monotonic()
         self.sessions = 0
@@ -51,6 +53,18 @@ class Guard(asyncssh.SSHServer):
         if self._connection is not None:
             self._connection.disconnect(asyncssh.DISC_BY_APPLICATION, reason)
             asyncio.get_running_loop().call_later(0.5, self._connection.abort)
+
+    def why_out(self, account: DoorAccount | None) -> str:
+        """Why this connection may not go on, with the account as it is now (None: disabled); empty when it may.
+
+        Whoever came in with a password that was reset, or a key that was removed, goes: it may have been stolen.
+        """
+        if account is None:
+            return "This account was disabled."
+        if self._key is not None:
+            return "" if any(_public_data(text) == self._key for text in account.keys) else "This key was removed."
+        assert self.account is not None
+        return "" if account.password_hash == self.account.password_hash else "The password was changed."
 
     # --- log-in -------------------------------------------------------------------------------------
     def begin_auth(self, username: str) -> bool:  # noqa: ARG002
@@ -80,9 +94,9 @@ class Guard(asyncssh.SSHServer):
 
     async def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
         account = await self._ask(lambda: self.hall.book.find(username), None)
-        if account is None or not any(_is_same(key, text) for text in account.keys):
+        if account is None or not any(_public_data(text) == key.public_data for text in account.keys):
             return False
-        return self._admit(account)
+        return self._admit(account, key.public_data)
 
     def auth_completed(self) -> None:
         """account is set before a key's signature is looked at: it counts only for the name that has logged in."""
@@ -118,13 +132,15 @@ class Guard(asyncssh.SSHServer):
             logger.warning("Nobody can log in over SFTP: %s", error.message)
             return otherwise
 
-    def _admit(self, account: DoorAccount | None) -> bool:
-        self.account = account
+    def _admit(self, account: DoorAccount | None, key: bytes | None = None) -> bool:
+        self.account, self._key = account, key
         return account is not None
 
 
-def _is_same(key: asyncssh.SSHKey, text: str) -> bool:
+def _public_data(text: str) -> bytes | None:
+    """Of a key as OpenSSH writes it; None for what is none."""
     try:
-        return key.public_data == asyncssh.import_public_key(" ".join(text.split()[:2])).public_data
+        data: bytes = asyncssh.import_public_key(" ".join(text.split()[:2])).public_data
     except asyncssh.KeyImportError:
-        return False
+        return None
+    return data

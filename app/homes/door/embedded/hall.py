@@ -72,10 +72,12 @@ class Hall:
         if not users:
             return
         try:
-            welcome = await asyncio.get_running_loop().run_in_executor(self.files, self.book.may_stay, users)
+            accounts = await asyncio.get_running_loop().run_in_executor(self.files, self.book.accounts, users)
         except ModelmillError as error:
             logger.warning("It cannot be asked who may stay: %s", error.message)
             return
-        for user in users - welcome:
+        for user in users:
             for guard in self._of(user):
-                guard.show_out("This account was disabled.")
+                reason = guard.why_out(accounts.get(user))
+                if reason:
+                    guard.show_out(reason)

@@ -39,9 +39,9 @@ class Doorbook:
             return None
         return account
 
-    def may_stay(self, users: set[str]) -> set[str]:
-        """Those of them who may still be in."""
-        return {user for user in users if self.find(user) is not None}
+    def accounts(self, users: set[str]) -> dict[str, DoorAccount]:
+        """As they are now, of those of them who may still be in."""
+        return {account.user: account for account in map(self.find, users) if account is not None}
 
     def check(self, user: str, password: str) -> Verdict:
         account = self.find(user)
@@ -49,7 +49,7 @@ class Doorbook:
         return Verdict(account if is_right else None)
 
     def change(self, user: str, old: str, new: str) -> Verdict:
-        """From a one-time password, or any. With a reason and an account nothing was changed."""
+        """From a one-time password, or any; the account as it is then. With a reason nothing was changed."""
         verdict = self.check(user, old)
         if verdict.account is None:
             return verdict
@@ -59,6 +59,7 @@ class Doorbook:
             check_password(new)
         except BadDoorPassword as error:
             return replace(verdict, why=error.message)
+        password_hash = hash_password(new)
         with self.database.write() as on:
-            store.change_account(on, user, password_hash=hash_password(new), is_one_time=False)
-        return verdict
+            store.change_account(on, user, password_hash=password_hash, is_one_time=False)
+        return Verdict(replace(verdict.account, password_hash=password_hash, is_one_time=False))

@@ -292,4 +292,4 @@ def test_a_disabled_user_is_shut_out_before_the_door_was_told(
     assert book.check("alice", "my own password").account
     accounts.users.change("alice", by="admin", is_enabled=False)
     assert book.check("alice", "my own password").account is None
-    assert book.may_stay({"alice"}) == set()
+    assert book.accounts({"alice"}) == {}

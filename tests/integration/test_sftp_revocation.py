@@ -1,0 +1,79 @@
+"""What lets somebody in over SFTP lets them stay: with the key or password goes the session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pexpect
+import pytest
+
+from app.homes.door.embedded.hall import LOOK_S
+from tests.harness.sftp import SftpServer, has_client
+
+pytestmark = [pytest.mark.sftp, pytest.mark.skipif(not has_client(), reason="OpenSSH's client is not installed")]
+PROMPT = "sftp>"
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SftpServer]:
+    server = SftpServer(tmp_path_factory.mktemp("sftp"))
+    yield server
+    server.close()
+
+
+def by_password(door: SftpServer, name: str, password: str) -> pexpect.spawn:
+    client = door.terminal(name, "-o", "PubkeyAuthentication=no")
+    client.expect("(?i)password:")
+    client.sendline(password)
+    client.expect(PROMPT)
+    return client
+
+
+def by_key(door: SftpServer, name: str) -> pexpect.spawn:
+    client = door.terminal(name, "-i", str(door.key))
+    client.expect(PROMPT)
+    return client
+
+
+def is_out(client: pexpect.spawn) -> None:
+    client.expect(["changed", "removed", "closed", "(?i)disconnect", pexpect.EOF])
+    client.close(force=True)
+
+
+def is_in(client: pexpect.spawn) -> None:
+    client.sendline("ls")
+    client.expect("datasets")
+    client.expect(PROMPT)
+
+
+def test_a_password_that_is_reset_ends_the_sessions_it_began_and_no_others(door: SftpServer) -> None:
+    door.user("alice")
+    door.homes.door.set_password("alice", "first password", by="alice")
+    stolen, own = by_password(door, "alice", "first password"), by_key(door, "alice")
+    door.homes.door.reset_password("alice", by="alice")
+    is_out(stolen)
+    is_in(own)
+    own.close(force=True)
+
+
+def test_a_key_that_is_removed_ends_the_sessions_it_began_and_no_others(door: SftpServer) -> None:
+    door.user("bob")
+    door.homes.door.set_password("bob", "first password", by="bob")
+    stolen, own = by_key(door, "bob"), by_password(door, "bob", "first password")
+    door.homes.door.set_keys("bob", [], by="bob")
+    is_out(stolen)
+    is_in(own)
+    own.close(force=True)
+
+
+def test_who_changes_a_one_time_password_stays_in(door: SftpServer) -> None:
+    door.user("carol", has_key=False)
+    one_time = door.homes.door.reset_password("carol", by="carol")
+    client = door.terminal("carol", "-o", "PubkeyAuthentication=no")
+    for answer in (one_time, one_time, "a password of mine", "a password of mine"):
+        client.expect("(?i)password:")
+        client.sendline(answer)
+    client.expect(PROMPT)
+    client.expect(pexpect.TIMEOUT, timeout=3 * LOOK_S)
+    is_in(client)
+    client.close(force=True)
