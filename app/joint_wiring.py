@@ -55,6 +55,7 @@ def open_joint(parts: Parts) -> Joint:
     reports = Reports(services, parts.nodes, parts.objects, parts.redis, send)
     controller = Controller(services, reports, parts.nodes, parts.models, has_dataset)
     parts.nodes.on_change.append(controller.node_changed)
+    parts.nodes.on_replace.append(controller.node_replaced)
     return Joint(services, reports, controller)
 
 

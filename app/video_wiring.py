@@ -54,4 +54,5 @@ def open_video(parts: Parts) -> Video:
         keep_days=settings.video_keep_days,
     )  # fmt: skip
     nodes.on_change.append(controller.node_changed)
+    nodes.on_replace.append(controller.node_replaced)
     return Video(catalogue, jobs, resources, planning, reports, Pictures(jobs, nodes, parts.objects), controller)

@@ -94,6 +94,11 @@ class Controller:
         for uid in {key.uid for key in keys if key.kind == PLURAL}:
             self.services.kick(uid)
 
+    def node_replaced(self, _: str, keys: Collection[WorkKey]) -> None:
+        """Listens to nodes: the worker of the machine that was evicted goes on, and is not to be answered."""
+        for uid in {key.uid for key in keys if key.kind == PLURAL}:
+            self.services.renew_secret(uid)
+
     def _end(self, service: Service, now: datetime) -> None:
         """Withdraw what its nodes were told; once they have all stored that, it is gone."""
         with self.database.write() as on:

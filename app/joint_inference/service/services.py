@@ -167,10 +167,23 @@ class Services:
         for service in found:
             self.delete(user, service.namespace, service.name, now=now)
 
+    def renew_secret(self, uid: str) -> None:
+        """Both workers are told of another; who knows only the one before is refused."""
+        with self.database.write() as on:
+            service = store.lock(on, uid)
+            if service is None or service.gone_at is not None:
+                return
+            renewed = store.change_service(on, service, secret=new_secret()) or service
+        self._told(renewed)
+
     def _told(self, service: Service) -> Service:
         self.kick(service.uid)
         self.announce()
         return service
+
+
+def new_secret() -> str:
+    return secrets.token_urlsafe(32)
 
 
 def _view(service: Service, role: Role, nodes: Nodes, now: datetime) -> WorkerView:
@@ -205,7 +218,7 @@ def _new(user: str, fit: Mapping[str, Any], at: str) -> Service:
         version=0, created_at=at, spec=fit["spec"],
         status={"conditions": conditions_after((), accepted, None, at), "active": 0, "failed": 0},
         labels=metadata.get("labels") or {}, annotations=metadata.get("annotations") or {},
-        secret=secrets.token_urlsafe(32),
+        secret=new_secret(),
     )  # fmt: skip
 
 

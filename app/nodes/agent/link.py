@@ -12,6 +12,7 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -58,6 +59,7 @@ class Link:
         self._complaint = ""
         self._brief = 0
         self.is_connected = False
+        self._is_evicted = False
 
     def tell(self) -> None:
         """Something has changed: report it at once."""
@@ -76,11 +78,25 @@ class Link:
                 await self._connection()
             except (Unreachable, ApiError, CannotStart, OSError, WebSocketException) as error:
                 self._complain(error)
+                if isinstance(error, ApiError) and error.status == HTTPStatus.UNAUTHORIZED and self._web.token:
+                    await self._wait_as_evicted()
                 if isinstance(error, ConnectionClosed) and error.rcvd and error.rcvd.code == SUPERSEDED:
                     await asyncio.sleep(LONGEST_LINK_S)  # or two agents would take it from each other without end
             finally:
                 self.is_connected = False
             await asyncio.sleep(self._pauses.next_s())
+
+    async def _wait_as_evicted(self) -> None:
+        """Failed log-ins are counted by address: who goes on with a dead token locks out its own machine."""
+        if not self._is_evicted:
+            logger.error(
+                "%s takes the token of the node %s no more: it was registered anew elsewhere, or removed. To take the "
+                "name back, end this agent and start it with --replace.",
+                self._web.url,
+                self._node,
+            )
+        self._is_evicted = self._web.is_refused = True
+        await asyncio.sleep(LONGEST_LINK_S)
 
     async def _connection(self) -> None:
         try:
@@ -176,6 +192,7 @@ class Link:
     def _up(self) -> None:
         self._pauses.reset()
         self._complaint = ""
+        self._is_evicted = self._web.is_refused = False
         self.is_connected = True
         self._on_up()
         logger.info("Connected to %s.", self._web.url)

@@ -12,7 +12,8 @@ from app.nodes.agent.pausing import Pauses
 from app.nodes.agent.store import Store
 from app.nodes.agent.web import Web
 
-LATER = (401, 408, 429)
+UNAUTHORIZED = 401
+LATER = (UNAUTHORIZED, 408, 429)
 """Answers that may be others another time, though they are 4xx. A 500 may not: what the web stumbles over would keep
 all that lies behind it."""
 logger = logging.getLogger(__name__)
@@ -50,10 +51,11 @@ class Outbox:
 
     async def _send_all(self) -> None:
         """Raises Unreachable, ApiError for what is to be tried again."""
-        while self._web.token and (parcel := self._store.oldest()) is not None:
+        while self._web.token and not self._web.is_refused and (parcel := self._store.oldest()) is not None:
             try:
                 await self._web.post(parcel.path, parcel.body, parcel.content_type)
             except ApiError as error:
+                self._web.is_refused = error.status == UNAUTHORIZED
                 if error.status > 500 or error.status in LATER:
                     raise
                 logger.warning("The web refuses a report to %s, which is dropped: %s", parcel.path, error)

@@ -38,11 +38,12 @@ def agent_version() -> str:
 
 
 class Web:
-    """token: of the node; empty until it has one."""
+    """token: of the node; empty until it has one. is_refused: the web has said that it is nobody's any more."""
 
     def __init__(self, url: str, node: str, token: str = "") -> None:
         self.url = url
         self.token = token
+        self.is_refused = False
         self.is_local = is_loopback(urlsplit(url).hostname or "")
         self._link = f"/neptune/link/{quote(node)}"
         self._http = httpx.AsyncClient(

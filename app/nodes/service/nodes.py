@@ -29,6 +29,9 @@ class Hashing(Protocol):
 
 Nudge = Callable[[str], None]
 """Tell whoever watches the node of this name that there are orders for it."""
+OnReplace = Callable[[str, Collection[WorkKey]], None]
+"""The node of this name got a new token, for another machine perhaps; it keeps these orders. Called outside of any
+transaction."""
 OnChange = Callable[[Node, Collection[WorkKey]], None]
 """A node came, went, or reports other things of these workers, or offers others than before. Called outside of any
 transaction."""
@@ -40,12 +43,16 @@ class Nodes:
         self.keeper = keeper
         self.nudge = nudge
         self.on_change: list[OnChange] = []
+        self.on_replace: list[OnReplace] = []
         self._looked_at: datetime | None = None
 
     # who they are
     def register(self, name: str, side: Side, *, now: datetime, replace: bool = False) -> tuple[Node, str]:
         """The node and its token, which is shown only now. replace: a node of this name gets a new token and keeps its
-        orders. Raises BadNodeName, NodeExists."""
+        orders, with other secrets: who had the old token may still have the old ones.
+
+        Raises BadNodeName, NodeExists.
+        """
         if _NAME.fullmatch(name) is None or name in RESERVED:
             raise BadNodeName(
                 f"{name!r} is no name for a node.",
@@ -54,6 +61,7 @@ class Nodes:
             )
         secret = new_secret()
         node, token_hash = Node(name, side, to_text(now)), self.keeper.hash(secret)
+        kept: set[WorkKey] | None = None
         with self.database.write() as on:
             if not store.add_node(on, node, token_hash):
                 if not replace:
@@ -62,6 +70,10 @@ class Nodes:
                     )
                 store.change_node(on, name, side=side.value, token_hash=token_hash)
                 node = store.get_node(on, name) or node
+                kept = store.keys_on(on, name)
+        if kept is not None:
+            for listen in self.on_replace:
+                listen(name, kept)
         self.nudge(name)
         return node, token_text(name, secret)
 

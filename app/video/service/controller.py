@@ -69,6 +69,17 @@ class Controller:
         self._looked_at = now
         return ["", *uids]
 
+    def node_replaced(self, _: str, keys: Collection[WorkKey]) -> None:
+        """Listens to nodes: the machine that was evicted knows the secrets of all hosts that its jobs called."""
+        if not any(key.kind == JOBS for key in keys):
+            return
+        for node in self.serving.renew_secrets():
+            self.nodes.nudge(node)
+        with self.database.read() as on:
+            uids = store.open_uids(on)
+        for uid in ("", *uids):
+            self.jobs.kick(uid)
+
     def node_changed(self, node: Node, keys: Collection[WorkKey]) -> None:
         """Listens to nodes: jobs that have a part there are looked at soon, and asked for another plan when a host of
         theirs came or went.

@@ -37,6 +37,17 @@ class Serving:
         for name in told:
             self.resources.nodes.nudge(name)
 
+    def renew_secrets(self) -> set[str]:
+        """Another for each host: jobs are told with their next order. Returns the nodes to be nudged."""
+        told = set[str]()
+        for node in self.resources.nodes.all():
+            with self.database.write() as on:
+                orders = self._orders(on, node.name)
+                standing = [order for order in orders if order.operation is not Operation.DELETE]
+                for order in standing:
+                    told |= self._put(on, node.name, {**order.content, "secret": secrets.token_urlsafe(32)})
+        return told
+
     def _tell(
         self, node: Node, stages: Mapping[str, Stage], orders: list[Order], nodes: list[Node], now: datetime
     ) -> set[str]:  # fmt: skip

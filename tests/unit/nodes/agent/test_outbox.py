@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any, cast
 
+from app.kit.remote import ApiError
 from app.nodes.agent.outbox import Outbox
 from app.nodes.agent.store import Store
 from app.nodes.agent.web import Web
@@ -15,6 +16,7 @@ class Listener:
     """It takes everything."""
 
     token = "mn"
+    is_refused = False
 
     def __init__(self) -> None:
         self.heard: list[bytes] = []
@@ -46,4 +48,44 @@ def test_a_disk_without_room_ends_no_agent(tmp_path: Path) -> None:
     store, listener = Store(tmp_path / "agent.db", "edge0"), Listener()
     asyncio.run(_tell_with_a_full_disk(store, listener))
     assert set(listener.heard) == {b"x"}
+    store.close()
+
+
+class Evicting(Listener):
+    """It takes the node's token no more, until `is_back`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tries = 0
+        self.is_back = False
+
+    async def post(self, path: str, body: bytes, content_type: str) -> None:
+        self.tries += 1
+        if not self.is_back:
+            raise ApiError(401, {"code": "UNAUTHORIZED", "message": "This token is not valid."})
+        await super().post(path, body, content_type)
+
+
+async def _tell_after_an_eviction(store: Store, web: Evicting) -> None:
+    outbox = Outbox(store, cast(Web, web))
+    running = asyncio.create_task(outbox.run())
+    outbox.push("/a", b"first", "text/plain")
+    await until(lambda: web.tries == 1)
+    for number in range(20):
+        outbox.push("/a", b"%d" % number, "text/plain")
+        await asyncio.sleep(0)
+    for _ in range(20):
+        outbox.hurry()
+        await asyncio.sleep(0.01)
+    assert web.tries == 1, "failed log-ins are counted: it would lock its own machine out"
+    web.is_back, web.is_refused = True, False
+    outbox.hurry()
+    await until(lambda: store.oldest() is None)
+    running.cancel()
+
+
+def test_an_evicted_node_keeps_its_reports_and_tries_no_more(tmp_path: Path) -> None:
+    store, web = Store(tmp_path / "agent.db", "edge0"), Evicting()
+    asyncio.run(_tell_after_an_eviction(store, web))
+    assert web.heard == [b"first", *(b"%d" % number for number in range(20))]
     store.close()

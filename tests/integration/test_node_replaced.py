@@ -1,0 +1,72 @@
+"""A node that gets a new token, on another machine perhaps: what the evicted one still runs is not answered."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.joint_inference.model.content import Content
+from app.joint_inference.model.resource import PLURAL, Role
+from app.nodes.model import Operation, Order, Side
+from app.video.model.job import JOBS, SERVICES, JobContent, ServicesContent
+from app.wiring import Parts
+from tests.harness.joint import nodes as joint
+from tests.harness.video import nodes as video
+
+
+def contents(parts: Parts, uid: str) -> dict[Role, Content]:
+    with parts.database.read() as connection:
+        orders = parts.nodes.orders_of(connection, PLURAL, uid)
+    return {Role(order.key.part): Content.from_json(order.content) for order in orders}
+
+
+def test_both_workers_of_a_service_get_another_secret(parts: Parts) -> None:
+    scene = joint.Scene(parts)
+    service = parts.joint.services.apply(joint.USER, joint.helmet(), now=scene.now)[0]
+    scene.settle()
+    before = contents(parts, service.uid)
+    parts.nodes.register("edge0", Side.EDGE, now=scene.now, replace=True)
+    scene.settle()
+    after = contents(parts, service.uid)
+    assert after[Role.CLOUD].secret != before[Role.CLOUD].secret
+    assert after[Role.EDGE].big_model is not None
+    assert after[Role.EDGE].big_model.secret == after[Role.CLOUD].secret
+
+
+def test_a_service_elsewhere_keeps_its_secret(parts: Parts) -> None:
+    scene = joint.Scene(parts)
+    service = parts.joint.services.apply(joint.USER, joint.helmet(), now=scene.now)[0]
+    scene.settle()
+    before = contents(parts, service.uid)
+    parts.nodes.register("another", Side.EDGE, now=scene.now)
+    parts.nodes.register("another", Side.EDGE, now=scene.now, replace=True)
+    scene.settle()
+    assert contents(parts, service.uid) == before
+
+
+def standing(orders: list[Order]) -> list[Order]:
+    return [order for order in orders if order.operation is not Operation.DELETE]
+
+
+@pytest.fixture
+def scene(parts: Parts) -> video.Scene:
+    return video.Scene(parts)
+
+
+def test_the_hosts_of_a_video_job_get_other_secrets_and_the_job_hears_of_them(scene: video.Scene) -> None:
+    job = scene.running()
+
+    def secrets() -> dict[str, str]:
+        return {
+            node: ServicesContent.from_json(order.content).secret
+            for node in ("edge0", "cloud0")
+            for order in standing(scene.orders(SERVICES, node))
+        }
+
+    before = secrets()
+    scene.parts.nodes.register("edge0", Side.EDGE, now=scene.now, replace=True)
+    assert "" in scene.kicked and job.uid in scene.kicked
+    scene.settle()
+    after = secrets()
+    assert before.keys() == after.keys() and all(before[node] != after[node] for node in before)
+    (order,) = standing(scene.orders(JOBS, job.uid))
+    assert {host.node: host.secret for host in JobContent.from_json(order.content).hosts} == after
