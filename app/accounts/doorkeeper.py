@@ -17,7 +17,7 @@ from app.accounts.service import Accounts
 from app.accounts.throttle import Throttle
 from app.kit.addresses import is_loopback
 from app.kit.auth import Caller
-from app.kit.security import SESSION_COOKIE
+from app.kit.security import session_cookie
 from app.kit.sql.errors import DatabaseUnavailable
 
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
@@ -44,7 +44,7 @@ class Doorkeeper:
         given = request.headers.getlist("authorization")
         if given:
             return self._by_token(request, given)
-        session = request.cookies.get(SESSION_COOKIE)
+        session = request.cookies.get(session_cookie(request))
         local = self.local if is_local(request) else None
         if session:
             try:
@@ -62,7 +62,7 @@ class Doorkeeper:
             if text:
                 self.accounts.tokens.check(text)
             else:
-                self.accounts.tokens.session(request.cookies.get(SESSION_COOKIE, ""))
+                self.accounts.tokens.session(request.cookies.get(session_cookie(request), ""))
         except TokenRefused:
             return False
         except DatabaseUnavailable:
@@ -82,7 +82,7 @@ class Doorkeeper:
         return session
 
     def sign_out(self, request: Request) -> None:
-        session = request.cookies.get(SESSION_COOKIE)
+        session = request.cookies.get(session_cookie(request))
         if session:
             self.accounts.tokens.sign_out(session)
 

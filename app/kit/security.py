@@ -18,13 +18,25 @@ from app.kit.http import answer_error
 from app.kit.policy import FILE_POLICY, HEADERS, POLICY
 
 __all__ = [
-    "HEADERS", "POLICY", "SAFE_METHODS", "SESSION_COOKIE", "KnownHostsOnly", "SameOriginOnly", "SecurityHeaders",
+    "HEADERS",
+    "POLICY",
+    "SAFE_METHODS",
+    "SECURE_SESSION_COOKIE",
+    "SESSION_COOKIE",
+    "KnownHostsOnly",
+    "SameOriginOnly",
+    "SecurityHeaders",
+    "is_https",
     "is_page",
-]  # fmt: skip
+    "session_cookie",
+]
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 GUARDED = "/ui"
 SESSION_COOKIE = "modelmill_session"
 """What a browser sends along, whoever asks it to."""
+SECURE_SESSION_COOKIE = f"__Host-{SESSION_COOKIE}"
+"""Its name over HTTPS: browsers take it from this very host and over HTTPS alone, so no neighbour can plant one."""
+ONE_YEAR_S = 365 * 86400
 
 
 class SecurityHeaders:
@@ -45,6 +57,8 @@ class SecurityHeaders:
                     headers.setdefault("Content-Security-Policy", FILE_POLICY)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
+                if is_https(Request(scope)):
+                    headers.setdefault("Strict-Transport-Security", f"max-age={ONE_YEAR_S}")
             await send(message)
 
         await self.app(scope, receive, send_with_headers)
@@ -139,9 +153,20 @@ class SameOriginOnly:
             return site not in ("same-origin", "none")
         origin = headers.get("origin")
         if origin is None:
-            is_guarded = is_page(scope["path"]) or SESSION_COOKIE in cookie_parser(headers.get("cookie", ""))
+            cookies = cookie_parser(headers.get("cookie", ""))
+            is_guarded = is_page(scope["path"]) or SESSION_COOKIE in cookies or SECURE_SESSION_COOKIE in cookies
             return is_guarded and headers.get("hx-request") != "true"
         return urlsplit(origin).netloc != headers.get("host")
+
+
+def is_https(request: Request) -> bool:
+    """Did it come over HTTPS, to this server or to a proxy before it?"""
+    return request.url.scheme == "https" or request.app.state.settings.web_url.startswith("https://")
+
+
+def session_cookie(request: Request) -> str:
+    """Name of the cookie of those who have signed in."""
+    return SECURE_SESSION_COOKIE if is_https(request) else SESSION_COOKIE
 
 
 def is_page(path: str) -> bool:

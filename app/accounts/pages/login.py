@@ -14,7 +14,7 @@ from app.kit.auth import LOGIN, LOGOUT
 from app.kit.errors import ModelmillError
 from app.kit.http import form, retry_after
 from app.kit.pages import HOME, see_other
-from app.kit.security import SESSION_COOKIE
+from app.kit.security import is_https, session_cookie
 from app.kit.templates import render
 
 MAX_NEXT = 2000
@@ -38,9 +38,14 @@ async def sign_in(request: Request) -> Response:
         return await run_in_threadpool(_page, request, asked.next, error)
     response = see_other(asked.next or HOME)
     response.set_cookie(
-        SESSION_COOKIE, session, max_age=accounts_of(request).tokens.session_s, path="/", secure=_is_https(request),
-        httponly=True, samesite="lax",
-    )  # fmt: skip
+        session_cookie(request),
+        session,
+        max_age=accounts_of(request).tokens.session_s,
+        path="/",
+        secure=is_https(request),
+        httponly=True,
+        samesite="lax",
+    )
     response.headers["Cache-Control"] = "no-store"
     return response
 
@@ -48,7 +53,7 @@ async def sign_in(request: Request) -> Response:
 def sign_out(request: Request) -> Response:
     doorkeeper_of(request).sign_out(request)
     response = see_other(LOGIN)
-    response.delete_cookie(SESSION_COOKIE, path="/", secure=_is_https(request), httponly=True, samesite="lax")
+    response.delete_cookie(session_cookie(request), path="/", secure=is_https(request), httponly=True, samesite="lax")
     response.headers["Clear-Site-Data"] = '"cache"'
     return response
 
@@ -61,10 +66,6 @@ def _page(request: Request, target: str, error: ModelmillError | None = None) ->
     )  # fmt: skip
     response.headers.update(retry_after(error) if error else {})
     return response
-
-
-def _is_https(request: Request) -> bool:
-    return request.url.scheme == "https" or request.app.state.settings.web_url.startswith("https://")
 
 
 ROUTES = [
