@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import pkgutil
 import signal
+import sqlite3
 import subprocess
 import sys
+import threading
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -80,6 +84,19 @@ def test_of_several_that_bring_it_up_at_once_all_find_it_done(url: str, empty: D
     problems = together(bring_up, 4)
     assert problems == []
     assert migrating.current(empty) is not None
+
+
+def test_a_new_file_that_another_is_just_writing_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "new.db"
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        end = threading.Timer(0.3, other.rollback)
+        end.start()
+        try:
+            with contextlib.closing(Database(f"sqlite:///{path}")) as database:
+                database.check()
+        finally:
+            end.join()
 
 
 # --- under strain -------------------------------------------------------------------------------------

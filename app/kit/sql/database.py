@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from app.kit.private import make_private
 from app.kit.sql.errors import DatabaseUnavailable
 
 LOCK_WAIT_S = 30
+BUSY_AGAIN_S = 0.01
+PRIMARY_CODE = 0xFF  # the rest of an extended code of SQLite says why
 BEGIN = "modelmill_begin"
 CONNECT_S = 5
 POOL = 10
@@ -106,8 +109,24 @@ def _unavailable(error: Exception) -> DatabaseUnavailable:
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: Any) -> None:
     connection.isolation_level = None  # the driver begins nothing by itself: _begin_sqlite does
-    for setting in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON"):
+    _write_ahead(connection)
+    for setting in ("synchronous = NORMAL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {setting}")
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Switches a new file to the write-ahead log. SQLite waits for no lock while it does, whatever the time-out: of
+    several processes that open the file for the first time at once all but one would be told that it is locked."""
+    deadline = time.monotonic() + LOCK_WAIT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            is_busy = error.sqlite_errorcode & PRIMARY_CODE == sqlite3.SQLITE_BUSY
+            if not is_busy or time.monotonic() > deadline:
+                raise
+            time.sleep(BUSY_AGAIN_S)
 
 
 def _begin_sqlite(connection: Connection) -> None:
