@@ -20,6 +20,7 @@ from tests.harness.deployment import Deployment
 from tests.harness.durations import pytest_addoption, pytest_configure
 from tests.harness.paths import SHARED_DATA
 from tests.harness.ray_cluster import RayCluster, running_cluster
+from tests.harness.s3_server import S3Server, shared_s3_server
 from tests.harness.valkey import Valkey
 
 __all__ = ["pytest_addoption", "pytest_configure"]
@@ -100,6 +101,14 @@ def ray_cluster() -> Iterator[RayCluster]:
     """One worker of 8 GPUs. Who kills something of it, or leaves jobs behind, starts a running_cluster() of its own."""
     with running_cluster() as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """One for all processes of the run. Each test takes a bucket or a prefix of its own."""
+    own = tmp_path_factory.getbasetemp()
+    with shared_s3_server(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from app.conversion.model import Stage
 from tests.harness.faults.deployment import Job, WorkerProcess, until
 from tests.harness.faults.failing_deployment import FailingDeployment, small_disk
 from tests.harness.faults.invariants import assert_recovered
-from tests.harness.s3_server import ACCESS_KEY, SECRET_KEY, S3Server, s3_server
+from tests.harness.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 from tests.harness.tcp_proxy import TcpProxy
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -29,16 +29,10 @@ AWAY = "The S3 server cannot be reached"
 
 
 @pytest.fixture(scope="module")
-def s3() -> Iterator[S3Server]:
-    with s3_server() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def shared_deployment(s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailingDeployment]:
+def shared_deployment(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailingDeployment]:
     """The web talks to the store directly; so do the workers, unless they are told to go by a proxy."""
     settings = {
-        "store": "s3", "s3_endpoint": urlsplit(s3.endpoint).netloc, "s3_access_key": ACCESS_KEY,
+        "store": "s3", "s3_endpoint": urlsplit(s3_server.endpoint).netloc, "s3_access_key": ACCESS_KEY,
         "s3_secret_key": SECRET_KEY, "s3_bucket": f"chaos-{uuid4().hex[:12]}",
     }  # fmt: skip
     with FailingDeployment(tmp_path_factory.mktemp("store"), **settings) as made:
@@ -47,8 +41,8 @@ def shared_deployment(s3: S3Server, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture
-def proxies(s3: S3Server) -> Iterator[list[TcpProxy]]:
-    port = urlsplit(s3.endpoint).port or 0
+def proxies(s3_server: S3Server) -> Iterator[list[TcpProxy]]:
+    port = urlsplit(s3_server.endpoint).port or 0
     with TcpProxy(port) as first, TcpProxy(port) as second, TcpProxy(port) as third:
         yield [first, second, third]
 
@@ -153,14 +147,14 @@ def test_a_store_from_which_bytes_trickle_makes_a_stage_slow_and_nothing_worse(
 # --- full -------------------------------------------------------------------------------------------
 @pytest.mark.s3
 def test_an_s3_server_over_its_quota_fails_the_job_at_once_and_keeps_no_piece_of_the_result(
-    deployment: FailingDeployment, s3: S3Server
+    deployment: FailingDeployment, s3_server: S3Server
 ) -> None:
     worker = deployment.worker("bie")
     bucket = deployment.given["s3_bucket"]
     scope = ["--quota-scope=bucket", f"--bucket={bucket}", "--uid=modelmill"]
     deployment.works_on()
-    s3.administer("quota", "set", *scope, f"--max-size={4 * MIB}")
-    s3.administer("quota", "enable", *scope)
+    s3_server.administer("quota", "set", *scope, f"--max-size={4 * MIB}")
+    s3_server.administer("quota", "enable", *scope)
     small, large = (
         deployment.submit(bie=f"grow:{size}") for size in (6 * MIB, 20 * MIB)
     )  # in one piece, and in several
@@ -169,7 +163,7 @@ def test_an_s3_server_over_its_quota_fails_the_job_at_once_and_keeps_no_piece_of
     try:
         errors = deployment.failed(small, large)
     finally:
-        s3.administer("quota", "disable", *scope)
+        s3_server.administer("quota", "disable", *scope)
     for error, job in zip(errors, (small, large), strict=True):
         assert error["code"] == "STORE_FULL"
         assert "The object store is full" in error["reason"]

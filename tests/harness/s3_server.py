@@ -1,13 +1,18 @@
-"""A real S3 server for tests: Ceph RGW in a folder of its own, as ops/s3-server starts it."""
+"""A real S3 server for tests: Ceph RGW in a folder of its own, as ops/s3-server starts it.
+
+MODELMILL_TEST_S3_ENDPOINT names one that runs already (keys as ops/s3-server sets them, or from
+MODELMILL_TEST_S3_ACCESS_KEY and MODELMILL_TEST_S3_SECRET_KEY).
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,32 +22,70 @@ from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_ports
 
 SCRIPT = REPOSITORY / "ops" / "s3-server"
-ACCESS_KEY, SECRET_KEY = "modelmill", "modelmill-secret"
+GIVEN = os.environ.get("MODELMILL_TEST_S3_ENDPOINT", "")
+ACCESS_KEY = os.environ.get("MODELMILL_TEST_S3_ACCESS_KEY", "modelmill") if GIVEN else "modelmill"
+SECRET_KEY = os.environ.get("MODELMILL_TEST_S3_SECRET_KEY", "modelmill-secret") if GIVEN else "modelmill-secret"
 
 
 @dataclass(frozen=True)
 class S3Server:
+    """folder: of one that we have started."""
+
     endpoint: str
-    folder: Path
+    folder: Path | None = None
 
     def administer(self, *arguments: str) -> None:
-        """radosgw-admin, the operator's command."""
+        """radosgw-admin, the operator's command. Skips where the server is not ours."""
+        if self.folder is None:
+            pytest.skip("the S3 server that MODELMILL_TEST_S3_ENDPOINT names cannot be administered from here")
         command = ["radosgw-admin", "-c", str(self.folder / "ceph.conf"), *arguments]
         subprocess.run(command, check=True, capture_output=True, timeout=60)
 
 
 @contextmanager
-def s3_server() -> Iterator[S3Server]:
-    """Skips where Ceph is not installed, but fails in CI."""
-    folder = tempfile.mkdtemp(prefix="modelmill-s3-")  # short: it holds UNIX sockets
+def shared_s3_server(folder: Path) -> Iterator[S3Server]:
+    """The one of this run, whose processes all know the folder: the first of them that needs it starts it, the last
+    that has done with it ends it. Skips where Ceph is not installed, but fails in CI.
+
+    Whoever uses it holds a shared lock, which ends with its process, however that ends.
+    """
+    if GIVEN:
+        yield S3Server(GIVEN)
+        return
+    note = folder / "s3-server"
+    with (folder / "s3-server.change").open("a") as change, (folder / "s3-server.use").open("a") as use:
+        fcntl.flock(change, fcntl.LOCK_EX)  # one after another begins and ends
+        if not note.exists():
+            note.write_text("\n".join(_start()))
+        fcntl.flock(use, fcntl.LOCK_SH)
+        fcntl.flock(change, fcntl.LOCK_UN)
+        endpoint, home = note.read_text().splitlines()
+        try:
+            yield S3Server(endpoint, Path(home))
+        finally:
+            fcntl.flock(change, fcntl.LOCK_EX)
+            with suppress(BlockingIOError):  # somebody else uses it
+                fcntl.flock(use, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                note.unlink()
+                _stop(home)
+
+
+def _start() -> tuple[str, str]:
+    """Its endpoint and its folder."""
+    home = tempfile.mkdtemp(prefix="modelmill-s3-")  # short: it holds UNIX sockets
+    command = [SCRIPT, home, str(free_ports(3)[0])]
     try:
-        command = [SCRIPT, folder, str(free_ports(3)[0])]
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=150)
         if done.returncode == 3 and not os.environ.get("CI"):
             pytest.skip(done.stderr.strip())
         if done.returncode:
             pytest.fail(done.stderr.strip())
-        yield S3Server(done.stdout.strip(), Path(folder))
-    finally:
-        subprocess.run([SCRIPT, "--stop", folder], check=True, timeout=30)
-        shutil.rmtree(folder, ignore_errors=True)
+    except BaseException:
+        _stop(home)
+        raise
+    return done.stdout.strip(), home
+
+
+def _stop(home: str) -> None:
+    subprocess.run([SCRIPT, "--stop", home], check=True, timeout=30)
+    shutil.rmtree(home, ignore_errors=True)

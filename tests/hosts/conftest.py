@@ -17,13 +17,12 @@ import pytest
 
 from app.settings import Settings
 from app.wiring import Parts, assemble
-from tests.contract.conftest import ACCESS_KEY, SECRET_KEY, s3_endpoint
 from tests.harness.deployment import DRAMATIQ
 from tests.harness.hosts.network import Host, Network, NotPermitted
 from tests.harness.hosts.port_forward import Forwarding
+from tests.harness.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 from tests.harness.valkey import Valkey
 
-__all__ = ["s3_endpoint"]
 QUEUES = {"onnx-a": "onnx", "bie-a": "bie", "bie-b": "bie", "nef-a": "nef"}
 WORKER_TTL_S = 3
 UP_S = 90
@@ -43,7 +42,7 @@ class Site:
 
 
 @pytest.fixture(scope="session")
-def site(s3_endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with ExitStack() as stack:
         try:
             network = stack.enter_context(Network())
@@ -51,7 +50,7 @@ def site(s3_endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             if os.environ.get("CI"):
                 pytest.fail(f"no network namespaces: {error}")
             pytest.skip(f"no network namespaces: {error}")
-        yield _site(stack, network, s3_endpoint, tmp_path_factory.mktemp("valkey"))
+        yield _site(stack, network, s3_server.endpoint, tmp_path_factory.mktemp("valkey"))
 
 
 def _site(stack: ExitStack, network: Network, s3_endpoint: str, folder: Path) -> Site:
