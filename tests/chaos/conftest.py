@@ -1,7 +1,7 @@
 """The deployments of the chaos tests.
 
-`deployment`: one per module, its processes are started and killed one by one; light queues are manned before each test,
-leftovers killed after it. `supervised`: one for all tests, its processes come back by themselves.
+`deployment`: its processes are started and killed one by one; light queues are manned before each test, leftovers are
+killed after it. `supervised`: its processes come back by themselves. There is one of each for all who need no other.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.faults.deployment import FaultDeployment
+from tests.harness.faults.failing_deployment import FailingDeployment
 from tests.harness.faults.supervised_deployment import SupervisedDeployment
 
 
-@pytest.fixture(scope="module")
-def shared_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultDeployment]:
-    with FaultDeployment(tmp_path_factory.mktemp("chaos")) as made:
+@pytest.fixture(scope="package")
+def shared_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailingDeployment]:
+    with FailingDeployment(tmp_path_factory.mktemp("chaos")) as made:
         yield made
 
 
 @pytest.fixture
-def deployment(shared_deployment: FaultDeployment) -> Iterator[FaultDeployment]:
+def deployment(shared_deployment: FailingDeployment) -> Iterator[FailingDeployment]:
     with shared_deployment.for_a_test() as ready:
         yield ready
 

@@ -16,8 +16,15 @@ HOUR_S = 3600
 SWEEPS = 3
 
 
-@pytest.mark.parametrize("seconds", [HOUR_S, -HOUR_S], ids=["forward", "back"])
-@pytest.mark.parametrize("part", ["bie-0", SCHEDULER])
+@pytest.mark.parametrize(
+    ("part", "seconds"),
+    [
+        pytest.param("bie-0", HOUR_S, id="bie-0, forward", marks=pytest.mark.exhaustive),
+        pytest.param("bie-0", -HOUR_S, id="bie-0, back"),
+        pytest.param(SCHEDULER, HOUR_S, id="scheduler, forward"),
+        pytest.param(SCHEDULER, -HOUR_S, id="scheduler, back", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_a_clock_jumps_in_mid_stage(supervised: SupervisedDeployment, part: str, seconds: int) -> None:
     running = supervised.submit(bie="wait:gate")
     until(lambda: supervised.runs(running), "a stage runs")

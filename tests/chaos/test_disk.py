@@ -1,4 +1,4 @@
-"""The disk under the work folder is full: the job fails with that reason, however the stage came to notice it."""
+"""The disk under the work folder or the store is full: the job fails with that reason, however that was noticed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,18 @@ MIB = 1 << 20
 DISK_MIB = 8
 
 
-@pytest.fixture(scope="module")
-def shared_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailingDeployment]:
-    """The work folders are on a disk of 8 MiB; those of the store and of the slots are on another."""
-    folder = tmp_path_factory.mktemp("disk")
-    work = folder / "data" / "work"
-    with small_disk(work, f"{DISK_MIB}m"), FailingDeployment(folder, work_dir=str(work)) as made:
-        yield made
+@pytest.fixture
+def work_disk(deployment: FailingDeployment) -> Iterator[Path]:
+    """A disk of 8 MiB for the work folders; those of the store and of the slots are on another."""
+    with small_disk(deployment.settings().work, f"{DISK_MIB}m") as path:
+        yield path
+
+
+@pytest.fixture
+def store_disk(deployment: FailingDeployment) -> Iterator[Path]:
+    """A disk of 6 MiB for the store."""
+    with small_disk(deployment.settings().objects, "6m") as path:
+        yield path
 
 
 @pytest.mark.parametrize(
@@ -33,7 +38,7 @@ def shared_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fail
     ],
 )
 def test_a_stage_that_fills_the_disk_fails_with_that_reason(
-    deployment: FailingDeployment, word: str, cause: str
+    deployment: FailingDeployment, work_disk: Path, word: str, cause: str
 ) -> None:
     worker = deployment.worker("bie")
     error = failed(deployment, deployment.submit(bie=word))
@@ -41,18 +46,35 @@ def test_a_stage_that_fills_the_disk_fails_with_that_reason(
     assert worker.is_alive()
 
 
-def test_inputs_that_do_not_fit_on_the_disk_fail_the_job_with_that_reason(deployment: FailingDeployment) -> None:
+def test_inputs_that_do_not_fit_on_the_disk_fail_the_job_with_that_reason(
+    deployment: FailingDeployment, work_disk: Path
+) -> None:
     worker = deployment.worker("bie")
     deployment.hold("after-take.bie")
     job = deployment.submit(padding="x" * MIB)
     until(lambda: deployment.runs(job), "the stage is about to take its inputs")
-    ballast = Path(deployment.given["work_dir"]) / "of somebody else"
+    ballast = work_disk / "of somebody else"
     ballast.write_bytes(bytes((DISK_MIB - 1) * MIB))
     deployment.release("after-take.bie")
     until(lambda: deployment.record(job).is_terminal, "the stage failed")
     ballast.unlink()
     failed(deployment, job)
     assert job.starts() == {"onnx": 1}
+    assert worker.is_alive()
+
+
+def test_a_store_whose_disk_is_full_fails_the_job_at_once_and_keeps_no_piece_of_the_result(
+    deployment: FailingDeployment, store_disk: Path
+) -> None:
+    worker = deployment.worker("bie")
+    job = deployment.submit(bie=f"grow:{8 * MIB}")
+    job.release()
+    (error,) = deployment.failed(job)
+    assert error["code"] == "STORE_FULL"
+    assert "The object store is full" in error["reason"] and "No space left on device" in error["reason"]
+    assert "enlarge the disk" in error["hint"]
+    assert deployment.results(job) == set()
+    assert not list((store_disk / "drafts").iterdir())
     assert worker.is_alive()
 
 

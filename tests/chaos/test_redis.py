@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import httpx
 import pytest
@@ -17,6 +18,7 @@ from tests.harness.faults.viewers import Viewers
 
 pytestmark = pytest.mark.slow
 STALL_S = 20
+exhaustive = pytest.mark.exhaustive
 
 
 # --- killed, and back with nothing ------------------------------------------------------------------
@@ -40,8 +42,22 @@ def _with_done_messages_waiting(deployment: SupervisedDeployment) -> list[Job]:
     return jobs
 
 
-@pytest.mark.parametrize("down_s", [0, 3], ids=["at once", "after a while"])
-@pytest.mark.parametrize("prepare", [_in_mid_stage, _with_jobs_queued, _with_done_messages_waiting])
+AT_ONCE, AFTER_A_WHILE = 0, 3
+
+
+@pytest.mark.parametrize(
+    ("prepare", "down_s"),
+    [
+        pytest.param(_in_mid_stage, AT_ONCE, id="in mid stage, at once"),
+        pytest.param(_in_mid_stage, AFTER_A_WHILE, id="in mid stage, after a while", marks=exhaustive),
+        pytest.param(_with_jobs_queued, AT_ONCE, id="with jobs queued, at once", marks=exhaustive),
+        pytest.param(_with_jobs_queued, AFTER_A_WHILE, id="with jobs queued, after a while"),
+        pytest.param(_with_done_messages_waiting, AT_ONCE, id="with done messages waiting, at once"),
+        pytest.param(
+            _with_done_messages_waiting, AFTER_A_WHILE, id="with done messages waiting, after a while", marks=exhaustive
+        ),
+    ],
+)
 def test_redis_comes_back_empty(
     supervised: SupervisedDeployment, prepare: Callable[[SupervisedDeployment], list[Job]], down_s: float
 ) -> None:
@@ -81,40 +97,57 @@ def test_a_stage_that_ends_while_redis_stalls_is_counted_once(deployment: FaultD
     assert shown[job.job_id]["status"] == "COMPLETED"
 
 
-@pytest.fixture
-def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SupervisedDeployment]:
-    """With the time-outs of the product, but for a sweep that comes a hundred times as often."""
-    with SupervisedDeployment(tmp_path_factory.mktemp("patient"), bie=2, is_patient=True, worker_ttl_s="20") as made:
-        yield made
+@dataclass(frozen=True)
+class Line:
+    deployment: SupervisedDeployment
+    stall_s: float
+
+
+@pytest.fixture(
+    params=["patience cut", pytest.param("patience as in production", marks=exhaustive)], ids=lambda word: word
+)
+def line(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line]:
+    """A deployment, and for how long its Redis will stall: for more than three times the patience of a command."""
+    if request.param == "patience cut":
+        yield Line(request.getfixturevalue("supervised"), STALL_S / 3)
+        return
+    with SupervisedDeployment(tmp_path_factory.mktemp("patient"), is_patient=True, worker_ttl_s="20") as made:
+        yield Line(made, STALL_S)
         made.valkey.process.send_signal(signal.SIGCONT)
 
 
-def test_a_busy_line_outlasts_a_redis_that_stalls_for_twenty_seconds(patient: SupervisedDeployment) -> None:
-    ends_meanwhile, ends_after = (patient.submit(bie="wait:gate") for _ in range(2))
-    until(lambda: patient.runs(ends_meanwhile) and patient.runs(ends_after), "both workers of BIE are busy")
-    queued = patient.submit()
-    until(lambda: patient.parts.broker.position("bie", queued.job_id) == 0, "a job waits for them")
-    patient.hold("before-advance")
-    reported = patient.submit()
-    until(lambda: patient.reached("before-advance"), "the scheduler has a message in hand")
-    in_onnx = patient.submit(onnx="wait:gate")
-    until(lambda: patient.runs(in_onnx, Stage.ONNX), "the first stage is busy")
-    behind = patient.submit()
-    with Viewers(patient.url, ends_after.job_id, 3) as viewers:
+def test_a_busy_line_outlasts_a_redis_that_stalls_for_twenty_seconds(line: Line) -> None:
+    deployment = line.deployment
+    noticed = len(deployment.notices)
+    ends_meanwhile = deployment.submit(nef="wait:gate")
+    until(lambda: deployment.runs(ends_meanwhile, Stage.NEF), "the last stage is busy")
+    ends_after = deployment.submit(bie="wait:gate")
+    until(lambda: deployment.runs(ends_after), "the one before is, too")
+    queued = deployment.submit()
+    until(lambda: deployment.parts.broker.position("bie", queued.job_id) == 0, "a job waits for it")
+    deployment.hold("before-advance")
+    reported = deployment.submit()
+    until(lambda: deployment.reached("before-advance"), "the scheduler has a message in hand")
+    in_onnx = deployment.submit(onnx="wait:gate")
+    until(lambda: deployment.runs(in_onnx, Stage.ONNX), "the first stage is busy")
+    behind = deployment.submit()
+    with Viewers(deployment.url, ends_after.job_id, 3) as viewers:
         until(lambda: viewers.all_see(status="BIE"), "people watch")
-        _stall(patient, [ends_meanwhile, in_onnx])
+        _stall(line, [ends_meanwhile, in_onnx])
         ends_after.release()
-        shown = assert_recovered(patient, [ends_meanwhile, ends_after, queued, reported, in_onnx, behind])
+        shown = assert_recovered(deployment, [ends_meanwhile, ends_after, queued, reported, in_onnx, behind])
         until(viewers.are_gone, "all see the end")
         assert viewers.all_see(status="COMPLETED")
         assert [viewer.connections for viewer in viewers.crowd] == [1, 1, 1]
-    assert [(answer["error"], patient.notices) for answer in shown.values()] == [(None, [])] * len(shown)
-    assert patient.notices == []  # nobody had to be restarted
+    notices = deployment.notices[noticed:]
+    assert [(answer["error"], notices) for answer in shown.values()] == [(None, [])] * len(shown)
+    assert notices == []  # nobody had to be restarted
 
 
-def _stall(deployment: SupervisedDeployment, finish: list[Job]) -> None:
+def _stall(line: Line, finish: list[Job]) -> None:
     """While it lasts some jobs' stages end, the scheduler goes on, and whoever asks is told what is wrong."""
-    ends_at = time.monotonic() + STALL_S
+    deployment = line.deployment
+    ends_at = time.monotonic() + line.stall_s
     deployment.valkey.process.send_signal(signal.SIGSTOP)
     deployment.release("before-advance")
     for job in finish:

@@ -1,4 +1,4 @@
-"""Two hundred small jobs under random faults.
+"""Many small jobs under random faults.
 
 The seed names the jobs and the faults; where each falls is up to the machine. MODELMILL_SOAK_SEED repeats it.
 """
@@ -25,7 +25,7 @@ from tests.harness.faults.invariants import assert_recovered
 from tests.harness.faults.supervised_deployment import SCHEDULER, SupervisedDeployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-JOBS = 200
+JOBS = [60, pytest.param(200, marks=pytest.mark.exhaustive)]
 UNDER_WAY = 16
 """So many jobs are in the line at once, for the faults to find some in every place."""
 BIE = 2
@@ -48,11 +48,12 @@ class Fault:
 
 
 class Soak:
-    def __init__(self, deployment: SupervisedDeployment, seed: int, census: Path) -> None:
+    def __init__(self, deployment: SupervisedDeployment, seed: int, census: Path, jobs: int) -> None:
         self.deployment = deployment
         chance = random.Random(seed)
-        self.plans = [_plan(chance) for _ in range(JOBS)]
-        for number, step in zip(chance.sample(range(JOBS), 3), ["onnx", "bie", "bie"], strict=True):
+        self.plans = [_plan(chance) for _ in range(jobs)]
+        hung = ["onnx", "bie", "bie"][: 2 + jobs // 100]
+        for number, step in zip(chance.sample(range(jobs), len(hung)), hung, strict=True):
             self.plans[number] = {step: "hang"}
         self.faults = _faults(chance)
         self.census = census
@@ -65,7 +66,7 @@ class Soak:
         plans = iter(self.plans)
         due = time.monotonic()
         fault = next(self.faults)
-        while (under_way := self._under_way()) or len(self.jobs) < JOBS:
+        while (under_way := self._under_way()) or len(self.jobs) < len(self.plans):
             for plan in [plan for _, plan in zip(range(UNDER_WAY - len(under_way)), plans, strict=False)]:
                 job = self.deployment.submit(census=str(self.census), **plan)
                 self.jobs.append(job)
@@ -119,7 +120,7 @@ class Soak:
         assert max(counts) <= BIE, f"{max(counts)} stages of BIE ran at once"
         begun = sum(job.starts()["bie"] for job in self.jobs)
         assert begun - kills <= len(counts) <= begun, "each stage was counted, but for those killed before they could"
-        assert begun > JOBS / 2
+        assert begun > len(self.plans) / 2
 
     def _expected_status(self, job_id: str) -> set[str]:
         is_doomed = job_id in self.cancelled or set(self.planned[job_id].values()) & OF_PLAN.keys()
@@ -139,8 +140,10 @@ def _plan(chance: random.Random) -> dict[str, str]:
 
 
 def _faults(chance: random.Random) -> Iterator[Fault]:
+    """First one of each kind."""
+    kinds = chance.sample(list(FAULTS), len(FAULTS))
     while True:
-        [kind] = chance.choices(list(FAULTS), list(FAULTS.values()))
+        kind = kinds.pop() if kinds else chance.choices(list(FAULTS), list(FAULTS.values()))[0]
         yield Fault(
             kind, chance.choice(WORKERS), chance.uniform(0.5, 2), chance.uniform(0.2, 1.5), chance.random()
         )  # fmt: skip
@@ -154,13 +157,14 @@ def wide(tmp_path: Path) -> Iterator[SupervisedDeployment]:
         made.valkey.process.send_signal(signal.SIGCONT)
 
 
-def test_two_hundred_jobs_under_random_faults(
-    wide: SupervisedDeployment, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("jobs", JOBS)
+def test_many_jobs_under_random_faults(
+    wide: SupervisedDeployment, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str], jobs: int
 ) -> None:
     seed = int(os.environ.get("MODELMILL_SOAK_SEED") or random.SystemRandom().randrange(1 << 32))
     with capsys.disabled():
         print(f"\nMODELMILL_SOAK_SEED={seed}")
-    soak = Soak(wide, seed, tmp_path_factory.mktemp("census"))
+    soak = Soak(wide, seed, tmp_path_factory.mktemp("census"), jobs)
     begin = time.monotonic()
     try:
         soak.run()

@@ -42,8 +42,23 @@ MOMENTS = [
 ]
 
 
-@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.name)
-@pytest.mark.parametrize("stage", list(Stage), ids=lambda stage: stage.step)
+TAKEN, RUNNING, UPLOADED, SENT = MOMENTS
+CORNERS = {*((Stage.BIE, moment.name) for moment in MOMENTS), *((stage, RUNNING.name) for stage in Stage)}
+CORNERS |= {(Stage.ONNX, TAKEN.name), (Stage.NEF, SENT.name)}
+"""The line's first deed and its last, and all moments of the stage in between: every stage is run by the same code."""
+
+
+@pytest.mark.parametrize(
+    ("stage", "moment"),
+    [
+        pytest.param(
+            stage, moment, id=f"{stage.step}, {moment.name}",
+            marks=() if (stage, moment.name) in CORNERS else pytest.mark.exhaustive,
+        )
+        for stage in Stage
+        for moment in MOMENTS
+    ],
+)  # fmt: skip
 def test_a_worker_is_killed_when(supervised: SupervisedDeployment, stage: Stage, moment: Moment) -> None:
     """Each stage's master is killed once as well: where the toolchain runs."""
     plan = {} if moment.hold else {stage.step: "wait:gate"}

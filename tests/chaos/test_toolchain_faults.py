@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,18 +19,14 @@ LOG_BYTES, LIVE_LOG_BYTES = 48 * MIB, 64 << 10
 GROWTH_BYTES = 24 * MIB
 
 
-@pytest.fixture(scope="module")
-def shared_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailingDeployment]:
-    limits = {
-        "stage_memory_bytes": 400 * MIB, "bie_time_s": 20, "log_bytes": LOG_BYTES, "live_log_bytes": LIVE_LOG_BYTES,
-        "max_artifact_bytes": 4 * MIB,
-    }  # fmt: skip
-    with FailingDeployment(tmp_path_factory.mktemp("toolchain"), **{k: str(v) for k, v in limits.items()}) as made:
-        yield made
+LIMITS = {
+    "stage_memory_bytes": str(400 * MIB), "bie_time_s": "20", "log_bytes": str(LOG_BYTES),
+    "live_log_bytes": str(LIVE_LOG_BYTES), "max_artifact_bytes": str(4 * MIB),
+}  # fmt: skip
 
 
 def test_a_toolchain_that_crashes_costs_its_job_and_nothing_else(deployment: FailingDeployment) -> None:
-    worker = deployment.worker("bie")
+    worker = deployment.worker("bie", **LIMITS)
     (error,) = deployment.failed(deployment.submit(bie="segfault"))
     assert error["code"] == "STAGE_CRASHED"
     assert error["reason"] == "crashed: SIGSEGV"
@@ -39,7 +34,7 @@ def test_a_toolchain_that_crashes_costs_its_job_and_nothing_else(deployment: Fai
 
 
 def test_a_toolchain_that_eats_memory_is_stopped_at_its_limit(deployment: FailingDeployment) -> None:
-    worker = deployment.worker("bie")
+    worker = deployment.worker("bie", **LIMITS)
     (error,) = deployment.failed(deployment.submit(bie="eat"))
     assert error["code"] == "STAGE_OUT_OF_MEMORY"
     assert "out of memory: it needs more than the 0.4 GiB a stage may use" in error["reason"]
@@ -49,7 +44,7 @@ def test_a_toolchain_that_eats_memory_is_stopped_at_its_limit(deployment: Failin
 
 def test_children_that_a_toolchain_leaves_behind_end_with_its_stage(deployment: FailingDeployment) -> None:
     """They ignore SIGTERM and have sessions of their own; the stage itself did its work."""
-    worker = deployment.worker("bie")
+    worker = deployment.worker("bie", **LIMITS)
     job = deployment.submit(bie="brood")
     shown = assert_recovered(deployment, [job])
     assert shown[job.job_id]["status"] == "COMPLETED"
@@ -59,9 +54,7 @@ def test_children_that_a_toolchain_leaves_behind_end_with_its_stage(deployment: 
 
 
 def test_a_toolchain_that_hangs_and_obeys_no_signal_is_ended_at_its_time_limit(deployment: FailingDeployment) -> None:
-    deployment.set_for_workers(bie_time_s="2")
-    worker = deployment.worker("bie")
-    deployment.set_for_workers(bie_time_s="20")
+    worker = deployment.worker("bie", **{**LIMITS, "bie_time_s": "2"})
     job = deployment.submit(bie="hang")
     (error,) = deployment.failed(job)
     assert error["code"] == "STAGE_TIMED_OUT"
@@ -75,7 +68,7 @@ def test_a_toolchain_that_hangs_and_obeys_no_signal_is_ended_at_its_time_limit(d
 def test_a_gigabyte_of_log_is_cut_and_neither_stops_the_stage_nor_fills_any_memory(
     deployment: FailingDeployment,
 ) -> None:
-    worker = deployment.worker("bie")
+    worker = deployment.worker("bie", **LIMITS)
     deployment.works_on()
     before = peak_bytes(worker)
     redis_before = deployment.redis.info("memory")["used_memory"]
@@ -102,7 +95,7 @@ def test_a_gigabyte_of_log_is_cut_and_neither_stops_the_stage_nor_fills_any_memo
 
 
 def test_an_output_larger_than_an_artifact_may_be_is_refused_and_not_kept(deployment: FailingDeployment) -> None:
-    deployment.worker("bie")
+    deployment.worker("bie", **LIMITS)
     job = deployment.submit(bie=f"grow:{5 * MIB}")
     job.release()
     (error,) = deployment.failed(job)

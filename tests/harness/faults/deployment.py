@@ -79,10 +79,17 @@ class Job:
 
 
 class FaultDeployment(Deployment):
-    """settings: further MODELMILL_* variables without the prefix, or others than its impatient ones."""
+    """settings: further MODELMILL_* variables without the prefix, or others than its impatient ones.
+
+    Its fork servers go without the libraries of the real toolchains, which no stage here uses.
+    """
+
+    actors = ACTORS
 
     def __init__(self, folder: Path, **settings: str) -> None:
-        super().__init__(folder, **{"worker_ttl_s": "3", "node_name": "here", **settings})
+        impatient = {"worker_ttl_s": "3", "shutdown_grace_s": "1"}
+        super().__init__(folder, **{"node_name": "here", **impatient, **settings})
+        self.env["CHAOS_LIGHT"] = "1"
         self.temporary = self.folder / "tmp"
         self.temporary.mkdir()
         self.env["TMPDIR"] = str(self.temporary)  # marks each of our processes, for the sandbox passes it on
@@ -101,17 +108,37 @@ class FaultDeployment(Deployment):
         self.web_app.state.parts.close()
         super().__exit__(kind, error, trace)
 
-    def worker(self, queue: str, *, module: str = ACTORS) -> WorkerProcess:
-        """Start one, to the letter as an operator does, and wait until it has said that it lives."""
-        master = self.start(self.command(queue, module=module))
-        until(lambda: self._child_of(master) is not None, "the worker started")
-        made = WorkerProcess(queue, master, self._child_of(master) or 0)
-        self.running.append(made)
+    def worker(self, queue: str, **settings: str) -> WorkerProcess:
+        """Start one, to the letter as an operator does, and wait until it has said that it lives.
+
+        settings: MODELMILL_* variables, without the prefix, that are for this one only.
+        """
+        return self.living(self.launch(queue, **settings))[0]
+
+    def launch(self, queue: str, **settings: str) -> subprocess.Popen[bytes]:
+        """The same without the wait."""
+        usual = self.env
+        self.env = {**usual, **{f"MODELMILL_{name.upper()}": value for name, value in settings.items()}}
+        try:
+            return self.start(self.command(queue))
+        finally:
+            self.env = usual
+
+    def living(self, *masters: subprocess.Popen[bytes]) -> list[WorkerProcess]:
+        """Wait until these have said that they live."""
+        until(lambda: all(map(self._child_of, masters)), lambda: f"the workers started: {[*map(self._log, masters)]}")
+        made = [WorkerProcess(_queue_of(master), master, self._child_of(master) or 0) for master in masters]
+        self.running += made
         return made
 
-    @staticmethod
-    def command(queue: str, *, module: str = ACTORS) -> list[str]:
-        return [DRAMATIQ, module, "--queues", queue, "--processes", "1", "--threads", "1"]
+    def at_work(self, job: Job) -> WorkerProcess:
+        """The worker that has the job in hand."""
+        name = self.record(job).current.worker or ""
+        pid = self.parts.store.workers()[name]["pid"]
+        return next(worker for worker in self.running if worker.child == pid)
+
+    def command(self, queue: str) -> list[str]:
+        return [DRAMATIQ, self.actors, "--queues", queue, "--processes", "1", "--threads", "1"]
 
     def _child_of(self, master: subprocess.Popen[bytes]) -> int | None:
         living = [worker["pid"] for worker in self.parts.store.workers().values()]
@@ -119,9 +146,8 @@ class FaultDeployment(Deployment):
 
     def line(self) -> None:
         """See that each of the light queues has its one worker."""
-        for queue in ("onnx", "nef", "done"):
-            if not any(worker.queue == queue and worker.is_alive() for worker in self.running):
-                self.worker(queue)
+        manned = {worker.queue for worker in self.running if worker.is_alive()}
+        self.living(*(self.launch(queue) for queue in ("onnx", "nef", "done") if queue not in manned))
 
     @contextlib.contextmanager
     def for_a_test(self) -> Iterator[Self]:
@@ -226,7 +252,15 @@ class FaultDeployment(Deployment):
         return self.folder / "data" / "work" / job.job_id
 
     def log(self, worker: WorkerProcess) -> str:
-        return (self.folder / f"{self.processes.index(worker.master)}.log").read_text()
+        return self._log(worker.master)
+
+    def _log(self, master: subprocess.Popen[bytes]) -> str:
+        return (self.folder / f"{self.processes.index(master)}.log").read_text()
+
+
+def _queue_of(master: subprocess.Popen[bytes]) -> str:
+    assert isinstance(master.args, list)
+    return str(master.args[master.args.index("--queues") + 1])
 
 
 _EMPTY_ZIP = b"PK\x05\x06" + bytes(18)

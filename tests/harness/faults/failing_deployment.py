@@ -11,31 +11,24 @@ from typing import Any
 
 import pytest
 
+from app.conversion import keys
+from app.conversion.model import Stage
 from app.settings import Settings
-from tests.harness.faults.deployment import FaultDeployment, Job, WorkerProcess
+from tests.harness.faults.deployment import FaultDeployment, Job
 from tests.harness.faults.invariants import assert_recovered
-
-ACTORS = "tests.harness.faults.failing_actors"
 
 
 class FailingDeployment(FaultDeployment):
-    """settings: of the whole product. worker_settings: other ones for its workers."""
+    """settings: of the whole product."""
 
-    def __init__(self, folder: Path, *, worker_settings: dict[str, str] | None = None, **settings: str) -> None:
+    actors = "tests.harness.faults.failing_actors"
+
+    def __init__(self, folder: Path, **settings: str) -> None:
         self.given: dict[str, Any] = {**settings}
         super().__init__(folder, **settings)
-        self.env["CHAOS_LIGHT"] = "1"
-        self.set_for_workers(**(worker_settings or {}))
-
-    def set_for_workers(self, **settings: str) -> None:
-        """For those that are started from now on."""
-        self.env.update({f"MODELMILL_{name.upper()}": value for name, value in settings.items()})
 
     def settings(self) -> Settings:
         return Settings(data_dir=self.folder / "data", redis_url=self.env["MODELMILL_REDIS_URL"], **self.given)
-
-    def worker(self, queue: str, *, module: str = ACTORS) -> WorkerProcess:
-        return super().worker(queue, module=module)
 
     def failed(self, *jobs: Job) -> list[dict[str, Any]]:
         """The errors that the API shows of these jobs: they failed in BIE, and nothing else came of it."""
@@ -43,6 +36,11 @@ class FailingDeployment(FaultDeployment):
         errors = [shown[job.job_id]["error"] for job in jobs]
         assert [error and error["step"] for error in errors] == ["bie"] * len(jobs), errors
         return errors
+
+    def results(self, job: Job) -> set[str]:
+        """The objects that a stage that failed in BIE has left, but for its log."""
+        found = {info.key for info in self.parts.objects.list(keys.job(job.job_id))}
+        return {key for key in found if "bie" in key} - {keys.log(job.job_id, Stage.BIE)}
 
 
 @contextmanager

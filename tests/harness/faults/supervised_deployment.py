@@ -40,7 +40,7 @@ class SupervisedDeployment(FaultDeployment):
 
     def __init__(self, folder: Path, *, bie: int = 1, is_patient: bool = False, **settings: str) -> None:
         super().__init__(folder, **settings)
-        self.env |= {"CHAOS_LIGHT": "1", "CHAOS_SUSPECT_S": "4", **({"CHAOS_PATIENT": "1"} if is_patient else {})}
+        self.env |= {"CHAOS_SUSPECT_S": "4", **({"CHAOS_PATIENT": "1"} if is_patient else {})}
         data = DataFolder(self.folder / "data", self.folder / "data" / "run")
         data.prepare()
         self.notices: list[str] = []
