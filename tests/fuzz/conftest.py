@@ -9,14 +9,16 @@ import pytest
 from tests.harness.deployment import Deployment
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     with Deployment(
         tmp_path_factory.mktemp("fuzz"),
         stage_memory_bytes=str(1 << 30),
         intake_memory_bytes=str(1 << 30),
         intake_time_s="30",
-        bie_time_s="60",
+        onnx_time_s="25",
+        bie_time_s="25",
+        nef_time_s="25",
     ) as deployment:
         deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
         deployment.web()

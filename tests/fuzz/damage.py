@@ -54,12 +54,13 @@ def concatenate(rng: Random, data: bytes) -> bytes:
     return data * rng.choice((2, 3)) if rng.random() < 0.5 else data + rng.randbytes(rng.randrange(1, 100))
 
 
-KINDS: tuple[Callable[[Random, bytes], bytes], ...] = (
+Damage = Callable[[Random, bytes], bytes]
+KINDS: tuple[Damage, ...] = (
     flip_bits, truncate, repeat_chunk, drop_chunk, edit_length, overwrite, move_chunk, concatenate,
 )  # fmt: skip
 
 
-def damaged(rng: Random, data: bytes) -> tuple[str, bytes]:
-    """The name of the damage and the damaged bytes."""
-    kind = rng.choice(KINDS)
+def damaged(rng: Random, data: bytes, kind: Damage | None = None) -> tuple[str, bytes]:
+    """The name of the damage and the damaged bytes. kind: otherwise one by lot."""
+    kind = kind or rng.choice(KINDS)
     return kind.__name__, kind(rng, data)

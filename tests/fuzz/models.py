@@ -283,10 +283,13 @@ MUTATIONS: tuple[Mutation, ...] = (
 )  # fmt: skip
 
 
-def mutated(rng: Random) -> tuple[str, bytes]:
-    """Up to two lies in one model, and now and then bytes that are no text where text is expected."""
+def mutated(rng: Random, mutation: Mutation | None = None) -> tuple[str, bytes]:
+    """Up to two lies in one model, and now and then bytes that are no text where text is expected.
+
+    mutation: this lie alone.
+    """
     model = onnx.load_from_string(corpus.pictures_model())
-    chosen = [rng.choice(MUTATIONS) for _ in range(rng.choice((1, 1, 2)))]
+    chosen = [mutation] if mutation else [rng.choice(MUTATIONS) for _ in range(rng.choice((1, 1, 2)))]
     for mutation in chosen:
         try:
             mutation(rng, model)

@@ -9,22 +9,21 @@ from hypothesis import strategies as st
 
 from app.conversion.schemas import NewJob, NewLinks
 from tests.fuzz.documents import documents
-from tests.fuzz.test_submissions import COUNT, SEED, unclear
+from tests.fuzz.test_submissions import FLOOR, MANY, SEED, unclear
 from tests.harness.deployment import Deployment
 
 pytestmark = pytest.mark.slow
 BODIES = st.tuples(st.just("/jobs"), documents(NewJob)) | st.tuples(st.just("/uploads/presign"), documents(NewLinks))
 
 
-@pytest.mark.timeout(60 + COUNT)
-def test_every_document_gets_a_clear_answer(service: Deployment) -> None:
-    print(f"seed {SEED}; hypothesis prints the body that failed")
+@pytest.mark.timeout(60 + MANY)
+@pytest.mark.parametrize("count", [FLOOR, pytest.param(max(MANY // 5, 100), marks=pytest.mark.exhaustive)])
+def test_every_document_gets_a_clear_answer(service: Deployment, count: int) -> None:
+    print(f"MODELMILL_FUZZ_SEED={SEED}; hypothesis prints the body that failed")
     with httpx.Client(base_url=service.url, timeout=60, trust_env=False) as client:
 
         @seed(SEED)
-        @settings(
-            max_examples=max(COUNT // 5, 100), deadline=None, suppress_health_check=list(HealthCheck), database=None
-        )
+        @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck), database=None)
         @given(BODIES)
         def send(sent: tuple[str, bytes]) -> None:
             answer = client.post(sent[0], content=sent[1], headers={"Content-Type": "application/json"})
