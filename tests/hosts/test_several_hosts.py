@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,12 +32,28 @@ def test_who_asks_over_the_network_without_a_token_is_not_let_in(site: Site) -> 
         assert stranger.http.get("/jobs").status_code == 401
 
 
-def start_long_bie(site: Site, api: Api, pictures: int) -> tuple[str, Host]:
+def start_long_bie(site: Site, api: Api) -> tuple[str, Host]:
     """A job in whose BIE stage there is time to do something, and the host that runs it."""
-    job_id = api.start(slow_model(), pngs(pictures, 192))
+    job_id = api.start(slow_model(), pngs(24, 192))
     job = api.wait(job_id, lambda seen: seen["stages"].get("bie", {}).get("progress", 0) > 0 or has_ended(seen))
     assert job["stage"] == "BIE" and not has_ended(job), job["error"]
     return job_id, site.host_of(job["stages"]["bie"]["worker"])
+
+
+def toolchain(host: Host, job_id: str) -> list[int]:
+    """The processes of the job's stage; while they are stopped, it is neither over soon nor a burden."""
+    work, found = host.folder / "work" / job_id, []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            if (process / "cwd").readlink().is_relative_to(work):
+                found.append(int(process.name))
+    assert found, f"no process of {job_id}"
+    return found
+
+
+def tell(pids: list[int], signal_: signal.Signals) -> None:
+    for pid in pids:
+        os.kill(pid, signal_)
 
 
 def workers_of(job: dict[str, Any]) -> dict[str, str]:
@@ -65,7 +83,7 @@ def test_every_host_runs_as_a_user_of_its_own_that_is_not_root(site: Site) -> No
 
 
 def test_what_a_host_keeps_no_other_user_can_read(site: Site, api: Api) -> None:
-    job_id, busy = start_long_bie(site, api, 60)
+    job_id, busy = start_long_bie(site, api)
     kept = [name for _, _, names in os.walk(busy.folder / "work" / job_id) for name in names]
     assert kept, "the stage has files in its work folder"
     for host in site.network.hosts.values():
@@ -74,7 +92,8 @@ def test_what_a_host_keeps_no_other_user_can_read(site: Site, api: Api) -> None:
 
 
 def test_a_host_that_is_cut_off_loses_its_job_and_another_does_the_next(site: Site, api: Api) -> None:
-    job_id, lost = start_long_bie(site, api, 60)
+    job_id, lost = start_long_bie(site, api)
+    tell(toolchain(lost, job_id), signal.SIGSTOP)
     lost.unplug()
     try:
         ended = until(lambda: sweep(site) or api.job(job_id), has_ended)
@@ -92,13 +111,17 @@ def test_a_host_that_is_cut_off_loses_its_job_and_another_does_the_next(site: Si
 
 
 def test_a_host_that_is_back_in_time_goes_on_with_its_job(site: Site, api: Api) -> None:
-    job_id, host = start_long_bie(site, api, 60)
+    job_id, host = start_long_bie(site, api)
+    held = toolchain(host, job_id)
+    tell(held, signal.SIGSTOP)
     before = site.parts.store.require(job_id).updated_at
     host.unplug()
     worker = api.job(job_id)["stages"]["bie"]["worker"]
     until(lambda: worker not in site.parts.store.workers())
     sweep(site)
     host.plug_in()
+    until(lambda: worker in site.parts.store.workers())
+    tell(held, signal.SIGCONT)
     ended = until(lambda: sweep(site) or api.job(job_id), has_ended)
     assert ended["status"] == "COMPLETED", ended["error"]
     assert ended["stages"]["bie"]["worker"] == worker

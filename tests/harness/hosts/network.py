@@ -97,14 +97,16 @@ class Host:
     def plug_in(self) -> None:
         ip("link", "set", self.link, "up")
 
-    def stop(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            for process in self.processes:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, number)
-            for process in self.processes:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(10)
+    def tell(self, number: signal.Signals) -> None:
+        for process in self.processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+
+    def wait(self) -> None:
+        """For their end, but not for ever."""
+        for process in self.processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(10)
 
 
 class Network:
@@ -130,8 +132,11 @@ class Network:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for host in self.hosts.values():
-            host.stop()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for host in self.hosts.values():
+                host.tell(number)
+            for host in self.hosts.values():
+                host.wait()
         for host in self.hosts.values():
             with contextlib.suppress(NotPermitted):
                 ip("netns", "del", host.namespace)
