@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
 import httpx
 import pytest
@@ -21,11 +20,16 @@ LONG_S = "120"
 VIEWERS = 20
 
 
-@pytest.fixture
-def deployment(tmp_path: Path) -> Iterator[FaultDeployment]:
-    with FaultDeployment(tmp_path) as made:
-        made.line()
+@pytest.fixture(scope="module")
+def shared_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultDeployment]:
+    with FaultDeployment(tmp_path_factory.mktemp("rolling"), shutdown_grace_s=LONG_S) as made:
         yield made
+
+
+@pytest.fixture
+def deployment(shared_deployment: FaultDeployment) -> Iterator[FaultDeployment]:
+    with shared_deployment.for_a_test() as ready:
+        yield ready
 
 
 def in_bie(deployment: FaultDeployment) -> Job:
@@ -41,7 +45,6 @@ def in_hand(deployment: FaultDeployment, job: Job) -> bool:
 
 
 def test_a_worker_told_to_end_finishes_the_job_in_hand_and_takes_no_other(deployment: FaultDeployment) -> None:
-    deployment.env["MODELMILL_SHUTDOWN_GRACE_S"] = LONG_S
     worker = deployment.worker("bie")
     job = in_bie(deployment)
     waiting = [deployment.submit() for _ in range(3)]
@@ -60,8 +63,7 @@ def test_a_worker_told_to_end_finishes_the_job_in_hand_and_takes_no_other(deploy
 
 
 def test_a_job_that_outlasts_the_grace_fails_with_the_reason(deployment: FaultDeployment) -> None:
-    deployment.env["MODELMILL_SHUTDOWN_GRACE_S"] = "2"
-    worker = deployment.worker("bie")
+    worker = deployment.worker("bie", shutdown_grace_s="2")
     job = in_bie(deployment)
     worker.master.terminate()
     assert worker.master.wait(60) == 0
@@ -74,14 +76,7 @@ def test_a_job_that_outlasts_the_grace_fails_with_the_reason(deployment: FaultDe
 
 
 def test_replacing_every_worker_one_by_one_under_a_queue_of_jobs_loses_none(deployment: FaultDeployment) -> None:
-    deployment.env["MODELMILL_SHUTDOWN_GRACE_S"] = LONG_S
-    for worker in deployment.running:  # these were started without it
-        worker.master.terminate()
-    assert [worker.master.wait(60) for worker in deployment.running] == [0, 0, 0]
-    deployment.running.clear()
-    deployment.line()
-    for _ in range(2):
-        deployment.worker("bie")
+    deployment.living(*(deployment.launch("bie") for _ in range(2)))
     jobs = []
     for old in list(deployment.running):
         jobs += [deployment.submit(onnx="sleep:0.2", bie="sleep:0.8", nef="sleep:0.2") for _ in range(4)]
