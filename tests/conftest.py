@@ -25,6 +25,9 @@ from tests.harness.valkey import Valkey
 
 __all__ = ["pytest_addoption", "pytest_configure"]
 
+for name in [name for name in os.environ if name.lower() in {"http_proxy", "https_proxy", "all_proxy"}]:
+    del os.environ[name]  # whatever a test asks, and what it starts, is on this machine
+
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Without Ray its tests are skipped, but fail in CI."""

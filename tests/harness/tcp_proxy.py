@@ -75,6 +75,9 @@ class TcpProxy:
         await asyncio.gather(*self._connections, return_exceptions=True)
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:  # it was accepted while we were told to refuse
+            writer.transport.abort()
+            return
         own = asyncio.current_task()
         assert own is not None
         self._connections.add(own)

@@ -40,7 +40,8 @@ class Viewers:
         self.url = f"{url}/jobs/{job_id}/events"
         self.crowd = [Viewer() for _ in range(count)]
         self.reconnects = reconnects
-        self._loop = asyncio.new_event_loop()
+        self._runner = asyncio.Runner()
+        self._loop = self._runner.get_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Viewers:
@@ -66,9 +67,8 @@ class Viewers:
             task.cancel()
 
     def _run(self) -> None:
-        with contextlib.suppress(asyncio.CancelledError):
-            self._loop.run_until_complete(self._watch_all())
-        self._loop.close()
+        with self._runner, contextlib.suppress(asyncio.CancelledError):
+            self._runner.run(self._watch_all())
 
     async def _watch_all(self) -> None:
         limits = httpx.Limits(max_connections=None)
@@ -77,13 +77,15 @@ class Viewers:
 
     async def _watch(self, client: httpx.AsyncClient, viewer: Viewer) -> None:
         while not viewer.is_over:
+            has_begun = False
             try:
                 async with client.stream("GET", self.url) as answer:
                     if answer.status_code == 200:
+                        has_begun = True
                         viewer.connections += 1
                         await self._read(answer, viewer)
-            except httpx.TransportError as error:
-                viewer.cut_off += not isinstance(error, httpx.ConnectError)
+            except httpx.TransportError:  # before the answer began: it met a web on its way down, or up
+                viewer.cut_off += has_begun
             if not self.reconnects:
                 viewer.is_over = True
             elif not viewer.is_over:
