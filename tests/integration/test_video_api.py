@@ -10,9 +10,9 @@ import pytest
 
 from app.accounts.model import Role
 from app.kit.clock import now
-from app.settings import Settings
 from app.video.model.job import JobState, Mode
 from tests.harness.api import events, small_model
+from tests.harness.valkey import Valkey
 from tests.harness.video.records import ADDRESSES, CLOUD, EDGE, dag
 from tests.harness.video.web import VideoWeb, bearer, video_web
 
@@ -21,20 +21,21 @@ JOBS = f"{VIDEO}/jobs"
 NOBODYS = "GLOBAL_ID_999.SUB_ID_1"
 
 
-@pytest.fixture
-def web(settings: Settings) -> Iterator[tuple[VideoWeb, httpx.Client]]:
-    with video_web(settings) as (scene, client):
-        yield scene, client
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Iterator[VideoWeb]:
+    with video_web(tmp_path_factory.mktemp("web"), shared_valkey) as web:
+        yield web
 
 
 @pytest.fixture
-def scene(web: tuple[VideoWeb, httpx.Client]) -> VideoWeb:
-    return web[0]
+def scene(started: VideoWeb) -> VideoWeb:
+    started.empty()
+    return started
 
 
 @pytest.fixture
-def client(web: tuple[VideoWeb, httpx.Client]) -> httpx.Client:
-    return web[1]
+def client(scene: VideoWeb) -> httpx.Client:
+    return scene.client
 
 
 @pytest.fixture
@@ -142,24 +143,23 @@ def test_a_job_is_changed_cancelled_and_deleted(scene: VideoWeb, client: httpx.C
     assert refused(client.get(place), 404) == "VIDEO_JOB_NOT_FOUND"
 
 
-@pytest.mark.parametrize(
-    ("method", "rest"),
-    [("GET", ""), ("DELETE", ""), ("POST", "/cancel"), ("PUT", "/constraint"), ("PUT", "/policy"), ("PUT", "/plan"),
-     *(("GET", f"/{what}") for what in ("results", "events", "decisions", "series", "resources", "picture", "live",
-                                        "changes"))],
-)  # fmt: skip
 def test_anothers_job_is_as_one_that_does_not_exist(
-    scene: VideoWeb, client: httpx.Client, plain: dict[str, str], method: str, rest: str
+    scene: VideoWeb, client: httpx.Client, plain: dict[str, str]
 ) -> None:
-    body = {"/constraint": {"delay": 1}, "/policy": {"policy": "fixed"},
-            "/plan": {"video_conf": {}, "flow_mapping": {}}}.get(rest)  # fmt: skip
-    uid, seen = scene.running().uid, []
-    for one in (uid, NOBODYS):
-        answer = client.request(method, f"{JOBS}/{one}{rest}", json=body, headers=plain)
-        seen.append((answer.status_code, answer.text.replace(one, "")))
-    assert seen[0] == seen[1]
-    assert seen[0][0] == 404, seen
-    assert scene.video.jobs.get(scene.user, uid).state is JobState.EXEC
+    uid = scene.running().uid
+    bodies: dict[str, Any] = {
+        "/constraint": {"delay": 1}, "/policy": {"policy": "fixed"}, "/plan": {"video_conf": {}, "flow_mapping": {}},
+    }  # fmt: skip
+    asked = [("GET", ""), ("DELETE", ""), ("POST", "/cancel"), *(("PUT", rest) for rest in bodies)]
+    told = ("results", "events", "decisions", "series", "resources", "picture", "live", "changes")
+    for method, rest in (*asked, *(("GET", f"/{what}") for what in told)):
+        seen = []
+        for one in (uid, NOBODYS):
+            answer = client.request(method, f"{JOBS}/{one}{rest}", json=bodies.get(rest), headers=plain)
+            seen.append((answer.status_code, answer.text.replace(one, "")))
+        assert seen[0] == seen[1], (method, rest)
+        assert seen[0][0] == 404, (method, rest, seen)
+        assert scene.video.jobs.get(scene.user, uid).state is JobState.EXEC, (method, rest)
 
 
 # --- what would be, and what was measured -----------------------------------------------------------

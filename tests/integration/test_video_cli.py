@@ -13,10 +13,10 @@ import pytest
 from app import cli
 from app.kit.clock import now
 from app.kit.command import Exit
-from app.settings import Settings
 from app.video.cli import following
 from app.video.model.job import Ending, JobState
 from tests.harness.api import small_model
+from tests.harness.valkey import Valkey
 from tests.harness.video.records import ADDRESSES, AGENT_PORT, EDGE, dag, ended_video
 from tests.harness.video.web import VideoWeb, video_web
 
@@ -24,12 +24,18 @@ NOBODYS = "GLOBAL_ID_999.SUB_ID_1"
 NOBODY = "http://127.0.0.1:1"
 
 
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Iterator[VideoWeb]:
+    with video_web(tmp_path_factory.mktemp("web"), shared_valkey) as web:
+        yield web
+
+
 @pytest.fixture
-def scene(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[VideoWeb]:
+def scene(started: VideoWeb, monkeypatch: pytest.MonkeyPatch) -> VideoWeb:
     monkeypatch.setattr(following, "POLL_S", 0.02)
-    with video_web(settings) as (made, _):
-        monkeypatch.setenv("MODELMILL_URL", made.url)
-        yield made
+    monkeypatch.setenv("MODELMILL_URL", started.url)
+    started.empty()
+    return started
 
 
 def typed(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:

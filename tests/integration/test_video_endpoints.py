@@ -17,9 +17,9 @@ from starlette.routing import Route
 
 from app.accounts.model import Role
 from app.kit.clock import now
-from app.settings import Settings
 from app.video.model.job import JobState
 from app.video.requirement import services, serving
+from tests.harness.valkey import Valkey
 from tests.harness.video.records import ADDRESSES, AGENT_PORT, CLOUD, EDGE, dag
 from tests.harness.video.web import VideoWeb, bearer, served, video_web
 
@@ -107,20 +107,21 @@ PLAN = """
 JPEG = b"\xff\xd8\xff\xe0 a picture \xff\xd9"
 
 
-@pytest.fixture
-def web(settings: Settings) -> Iterator[tuple[VideoWeb, httpx.Client]]:
-    with video_web(settings) as (scene, client):
-        yield scene, client
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Iterator[VideoWeb]:
+    with video_web(tmp_path_factory.mktemp("web"), shared_valkey) as web:
+        yield web
 
 
 @pytest.fixture
-def scene(web: tuple[VideoWeb, httpx.Client]) -> VideoWeb:
-    return web[0]
+def scene(started: VideoWeb) -> VideoWeb:
+    started.empty()
+    return started
 
 
 @pytest.fixture
-def client(web: tuple[VideoWeb, httpx.Client]) -> httpx.Client:
-    return web[1]
+def client(scene: VideoWeb) -> httpx.Client:
+    return scene.client
 
 
 def body(**changed: Any) -> dict[str, Any]:
@@ -158,33 +159,32 @@ def test_a_job_is_submitted_with_the_requirements_body(scene: VideoWeb, client: 
     assert again != said["job_uid"]
 
 
-@pytest.mark.parametrize(
-    ("changed", "status", "word"),
-    [
-        ({"node_addr": "10.0.0.1:1"}, 404, "10.0.0.1:1"), ({"video_id": 7}, 404, "7"),
-        ({"video_id": True}, 400, "video_id"), ({"video_id": 1.5}, 400, "video_id"), ({"dag": []}, 400, "dag"),
-        ({"dag": {**dag(), "generator": "Magic"}}, 400, "Magic"),
-        ({"node_addr": 7}, 400, "node_addr"), ({"realtime": "perhaps"}, 400, "realtime"),
-        ({"user_constraint": {"delay": "soon"}}, 400, "delay"), ({"user_constraint": 3}, 400, "user_constraint"),
-        ({"policy": "unheard"}, 400, "unheard"), ({"restart_policy": "sometimes"}, 400, "restart_policy"),
-    ],
+NO_JOBS: tuple[tuple[dict[str, Any], int, str], ...] = (
+    ({"node_addr": "10.0.0.1:1"}, 404, "10.0.0.1:1"), ({"video_id": 7}, 404, "7"),
+    ({"video_id": True}, 400, "video_id"), ({"video_id": 1.5}, 400, "video_id"), ({"dag": []}, 400, "dag"),
+    ({"dag": {**dag(), "generator": "Magic"}}, 400, "Magic"),
+    ({"node_addr": 7}, 400, "node_addr"), ({"realtime": "perhaps"}, 400, "realtime"),
+    ({"user_constraint": {"delay": "soon"}}, 400, "delay"), ({"user_constraint": 3}, 400, "user_constraint"),
+    ({"policy": "unheard"}, 400, "unheard"), ({"restart_policy": "sometimes"}, 400, "restart_policy"),
 )  # fmt: skip
-def test_what_is_no_job_is_refused_and_nothing_is_stored(
-    scene: VideoWeb, client: httpx.Client, changed: dict[str, Any], status: int, word: str
-) -> None:
+"""What is other than in a job, the status and a word of the answer."""
+
+
+def test_what_is_no_job_is_refused_and_nothing_is_stored(scene: VideoWeb, client: httpx.Client) -> None:
     job = scene.running()
-    assert word in refused(client.post("/user/submit_job", json=body(**changed)), status)
-    assert [found.uid for found in scene.video.jobs.page(scene.user)[0]] == [job.uid]
+    for changed, status, word in NO_JOBS:
+        assert word in refused(client.post("/user/submit_job", json=body(**changed)), status), changed
+        assert [found.uid for found in scene.video.jobs.page(scene.user)[0]] == [job.uid], changed
 
 
-@pytest.mark.parametrize("content", [b"{", b"[]", b'"x"', b"", b"\xff", b'{"node_addr": NaN}'])
 @pytest.mark.parametrize(
     "path",
     ["/user/submit_job", "/user/submit_job_user_constraint", "/node/submit_job", "/node/get_plan", "/node/update_plan",
      "/node/update_status", "/node/sync_job_result"],
 )  # fmt: skip
-def test_what_is_no_json_object_is_refused(client: httpx.Client, path: str, content: bytes) -> None:
-    refused(client.post(path, content=content), 400)
+def test_what_is_no_json_object_is_refused(client: httpx.Client, path: str) -> None:
+    for content in (b"{", b"[]", b'"x"', b"", b"\xff", b'{"node_addr": NaN}'):
+        refused(client.post(path, content=content), 400)
 
 
 def test_a_body_that_is_too_large_is_refused(client: httpx.Client) -> None:
@@ -307,10 +307,12 @@ def test_what_was_measured_is_not_a_users_to_tell(scene: VideoWeb, client: httpx
     assert len(client.get("/api/v2/video/profile").json()["measurements"]) == len(before["measurements"]) + 1
 
 
-def test_a_runner_asks_for_a_plan_with_its_nodes_token(scene: VideoWeb, client: httpx.Client) -> None:
+def test_a_runner_asks_for_a_plan_with_its_nodes_token(
+    scene: VideoWeb, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job, asked = scene.running(), list[tuple[str, str]]()
-    scene.video.planning.send = lambda uid, why: asked.append((uid, why))
-    scene.video.jobs.ask = scene.video.planning.send
+    for part, name in ((scene.video.planning, "send"), (scene.video.jobs, "ask")):
+        monkeypatch.setattr(part, name, lambda uid, why: asked.append((uid, why)))
     demand = {"job_uid": job.uid, "dag": dag(), "last_plan_result": {"delay": {"face_detection": 0.1}},
               "user_constraint": None, "asked": 3, "why": "late"}  # fmt: skip
     answer = client.post("/node/get_plan", json=demand, headers=bearer(scene.token(EDGE)))
@@ -415,18 +417,17 @@ def _at(one: serving.Serving, url: str) -> serving.Serving:
     return replace(one, host=replace(one.host, url=url, secret="the host's secret"))
 
 
-@pytest.mark.parametrize("place", ["/service", "/execute_task"])
-def test_a_stage_is_called_on_a_node_of_the_cloud(
-    scene: VideoWeb, client: httpx.Client, host: Host, place: str
-) -> None:  # fmt: skip
+def test_a_stage_is_called_on_a_node_of_the_cloud(scene: VideoWeb, client: httpx.Client, host: Host) -> None:
     scene.running()
     sent = {"image": base64.b64encode(JPEG).decode()}
-    answer = client.post(f"{place}/face_detection?want=bbox", json=sent)
-    assert answer.json() == {"bbox": [[1, 2, 3, 4]], "prob": [0.9], "want": "bbox"}
-    ((path, secret, body_),) = host.calls
-    assert (path, secret) == ("/service/face_detection", "Bearer the host's secret")
-    assert sent["image"].encode() in body_
-    assert client.post(f"{place}/face_alignment", json=sent).status_code == 400
+    for place in ("/service", "/execute_task"):
+        host.calls.clear()
+        answer = client.post(f"{place}/face_detection?want=bbox", json=sent)
+        assert answer.json() == {"bbox": [[1, 2, 3, 4]], "prob": [0.9], "want": "bbox"}
+        ((path, secret, body_),) = host.calls
+        assert (path, secret) == ("/service/face_detection", "Bearer the host's secret")
+        assert sent["image"].encode() in body_
+        assert client.post(f"{place}/face_alignment", json=sent).status_code == 400
 
 
 def test_a_stage_that_nobody_serves_is_said_to_be_unregistered(

@@ -19,12 +19,12 @@ from starlette.routing import Route
 
 from app.accounts.model import Role
 from app.kit.clock import now
-from app.settings import Settings
 from app.video import live
 from app.video.model.job import VideoJob
 from app.video.parts import CONTENT_TYPE, FIRST, PartReader, part_of
 from app.video.service.pictures import Live
 from tests.harness.api import until
+from tests.harness.valkey import Valkey
 from tests.harness.video.web import VideoWeb, served, video_web
 
 SECRET = "the runner's"
@@ -84,16 +84,22 @@ def runner() -> Iterator[Runner]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Iterator[VideoWeb]:
+    with video_web(tmp_path_factory.mktemp("web"), shared_valkey) as web:
+        yield web
+
+
 @pytest.fixture
-def scene(settings: Settings, runner: Runner, monkeypatch: pytest.MonkeyPatch) -> Iterator[VideoWeb]:
+def scene(started: VideoWeb, runner: Runner, monkeypatch: pytest.MonkeyPatch) -> VideoWeb:
     monkeypatch.setattr(live, "RETRY_S", 0.05)
     monkeypatch.setattr(live, "SNAPSHOT_EVERY_S", 0.1)
     monkeypatch.setattr(live, "FIRST_WITHIN_S", 2.0)
-    with video_web(settings) as (made, _):
-        made.video.pictures.live = lambda _user, uid, *, now: Live(  # type: ignore[method-assign]
-            f"{runner.url}/user/video/{uid}", SECRET
-        )
-        yield made
+    monkeypatch.setattr(
+        started.video.pictures, "live", lambda _user, uid, *, now: Live(f"{runner.url}/user/video/{uid}", SECRET)
+    )
+    started.empty()
+    return started
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from app.kit.auth import Caller
 from app.kit.clock import now
 from app.kit.events import NudgeHub
 from app.kit.languages import catalogue
-from app.settings import Settings
 from app.video import store
 from app.video.errors import VideoJobNotFound
 from app.video.model.job import JobState, Mode, RestartPolicy, VideoJob
@@ -25,7 +24,9 @@ from app.video.pages.watching import frames
 from app.video.scheduling.registry import policies
 from app.wiring import Parts
 from tests.harness.users import OURS, Within, within
+from tests.harness.valkey import Valkey
 from tests.harness.video.records import EDGE, dag, ended_video, running_video, video_nodes, waiting_video
+from tests.harness.video.web import emptied, settings_in
 
 USER = "local"
 HTMX = {**OURS, "HX-Request": "true"}
@@ -56,14 +57,23 @@ class Browser:
         return waiting_video(self.video, USER, now=now())
 
     def become(self, user: str, *, is_admin: bool = False) -> None:
+        """Until the test is over."""
         caller = Caller(user, is_admin=is_admin)
         self.web.app.state.doorkeeper = SimpleNamespace(caller=lambda _: caller)
 
 
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Iterator[Within]:
+    with within(settings_in(tmp_path_factory.mktemp("web"), shared_valkey)) as made:
+        yield made
+
+
 @pytest.fixture
-def browser(settings: Settings) -> Iterator[Browser]:
-    with within(settings) as web:
-        yield Browser(web)
+def browser(web: Within) -> Iterator[Browser]:
+    emptied(web.app.state.parts)
+    doorkeeper = web.app.state.doorkeeper
+    yield Browser(web)
+    web.app.state.doorkeeper = doorkeeper
 
 
 def text_of(page: str) -> str:

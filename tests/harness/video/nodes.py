@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from app.kit.clock import now as clock
@@ -22,6 +26,8 @@ from tests.harness.video.records import ADDRESSES, AGENT_PORT, MODELS, VIDEOS, d
 USER = "local"
 NODES = {"edge0": Side.EDGE, "edge1": Side.EDGE, "cloud0": Side.CLOUD}
 ADDRESS = {**ADDRESSES, "edge1": "192.168.56.103"}
+_begun: list[Path] = []
+"""The data folder with which each scene begins, as the first scene of this process has made it."""
 
 
 class FixedDesk:
@@ -49,9 +55,7 @@ class Scene:
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.now = clock().replace(microsecond=0)
-        parts.prepare()
-        for model in {model for variants in MODELS.values() for models in variants for model in models}:
-            parts.models.add_upload(USER, model, [small_model()], now=self.now)
+        _begin(parts, self.now)
         self.video: Video = parts.video
         self.kicked: list[str] = []
         self.sent: list[tuple[str, str]] = []
@@ -157,6 +161,21 @@ class Scene:
             self.states.get(order.key, WorkerState.RUNNING), pid=1, started_at=to_text(self.now), detail=detail,
             address=f"{ADDRESS[name]}:{5500 if is_host else 5101}",
         )  # fmt: skip
+
+
+def _begin(parts: Parts, now: datetime) -> None:
+    """The database of this version with the user and the models of the stages: what a sandbox and migrations would make
+    anew for each test is made once and copied."""
+    if _begun:
+        shutil.copytree(_begun[0], parts.settings.data_dir, dirs_exist_ok=True)
+        return
+    parts.prepare()
+    for model in {model for variants in MODELS.values() for models in variants for model in models}:
+        parts.models.add_upload(USER, model, [small_model()], now=now)
+    folder = Path(tempfile.mkdtemp(prefix="modelmill-video-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    shutil.copytree(parts.settings.data_dir, folder, dirs_exist_ok=True)
+    _begun.append(folder)
 
 
 def a_plan(cloud: Sequence[str] = ("face_alignment",)) -> Plan:

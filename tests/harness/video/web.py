@@ -1,4 +1,5 @@
-"""A web with nodes, stages and jobs put into its database, and servers in the place of those that nodes run."""
+"""A web with nodes, stages and jobs put into its database, and servers in the place of those that nodes run. One serves
+all tests of a file: see VideoWeb.empty."""
 
 from __future__ import annotations
 
@@ -6,19 +7,24 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 import uvicorn
+from pydantic import SecretStr
 from starlette.applications import Starlette
 
 from app.kit.clock import now
+from app.kit.sql import metadata
 from app.main import create_app
 from app.nodes.model import Side
 from app.settings import Settings
 from app.video.model.job import VideoJob
 from app.video.service import Video
+from app.wiring import Parts
 from tests.harness.ports import free_port
+from tests.harness.valkey import Valkey
 from tests.harness.video.records import running_video, video_nodes
 
 
@@ -41,14 +47,23 @@ def served(app: Any) -> Iterator[str]:
 
 
 class VideoWeb:
-    """Nobody has to sign in. With `running` come edge0 with its two videos, cloud0, and the two stages of faces."""
+    """Nobody has to sign in. With `running` come edge0 with its two videos, cloud0, and the two stages of faces.
 
-    def __init__(self, app: Starlette, settings: Settings, url: str) -> None:
+    client: of the local user."""
+
+    def __init__(self, app: Starlette, settings: Settings, url: str, client: httpx.Client) -> None:
         self.app = app
+        self.settings = settings
         self.url = url
+        self.client = client
         self.user = settings.local_user
-        self.parts = app.state.parts
+        self.parts: Parts = app.state.parts
         self.video: Video = self.parts.video
+
+    def empty(self) -> None:
+        """As it was when it had been started."""
+        emptied(self.parts)
+        self.client.cookies.clear()
 
     def running(self, owner: str = "") -> VideoJob:
         job = running_video(self.video, owner or self.user, now=now())
@@ -67,11 +82,30 @@ class VideoWeb:
 
 
 @contextmanager
-def video_web(settings: Settings) -> Iterator[tuple[VideoWeb, httpx.Client]]:
+def video_web(folder: Path, valkey: Valkey) -> Iterator[VideoWeb]:
+    settings = settings_in(folder, valkey)
     app = create_app(settings)
     app.state.parts.prepare()
     with served(app) as url, httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
-        yield VideoWeb(app, settings, url), client
+        yield VideoWeb(app, settings, url, client)
+
+
+def settings_in(folder: Path, valkey: Valkey) -> Settings:
+    """Of a web that has its things in that folder, and in a Valkey that it shares with nobody at the same time."""
+    return Settings(
+        data_dir=folder / "data", redis_url=valkey.url(0), node_name="here", secret_key=SecretStr("a secret")
+    )
+
+
+def emptied(parts: Parts) -> None:
+    """No row but the local user, no object and nothing in its Valkey."""
+    with parts.database.write() as on:
+        for table in reversed(metadata.sorted_tables):
+            on.execute(table.delete())
+    for kept in list(parts.objects.list("")):
+        parts.objects.delete(kept.key)
+    parts.redis.flushall()
+    parts.prepare()
 
 
 def bearer(token: str) -> dict[str, str]:
