@@ -70,41 +70,40 @@ def test_a_number_that_somebody_brings_is_taken_as_it_is_and_given_to_nobody_els
     assert len({*made, "GLOBAL_ID_1.SUB_ID_1", "GLOBAL_ID_7.SUB_ID_1"}) == 5
 
 
-@pytest.mark.parametrize("uid", ["7", "GLOBAL_ID_0.SUB_ID_1", "GLOBAL_ID_1.SUB_ID", "GLOBAL_ID_1.SUB_ID_1\n", "../x"])
-def test_a_number_of_another_form_is_refused(scene: Scene, uid: str) -> None:
-    with pytest.raises(BadRequest, match="unique_job_id"):
-        scene.submit(uid=uid)
-    assert scene.jobs.count(USER) == 0
+def test_a_number_of_another_form_is_refused(scene: Scene) -> None:
+    for uid in ("7", "GLOBAL_ID_0.SUB_ID_1", "GLOBAL_ID_1.SUB_ID", "GLOBAL_ID_1.SUB_ID_1\n", "../x"):
+        with pytest.raises(BadRequest, match="unique_job_id"):
+            scene.submit(uid=uid)
+        assert scene.jobs.count(USER) == 0, uid
 
 
 def changed(**fields: Any) -> dict[str, Any]:
     return {**dag(), **fields}
 
 
-@pytest.mark.parametrize(
-    ("wanted", "error", "said"),
-    [
-        ({"node": "nowhere"}, VideoNotFound, "nowhere"),
-        ({"node": "edge1"}, VideoNotFound, "edge1"),
-        ({"video_id": "9"}, VideoNotFound, "9"),
-        ({"policy": "none such"}, UnknownPolicy, "none such"),
-        ({"constraint": {"delay": "fast"}}, BadConstraint, "delay"),
-        ({"dag": changed(generator="Nothing")}, BadDag, "Nothing"),
-        ({"dag": changed(flow=["SingleFrameGenerator", "face_detection", "nose"])}, BadDag, "nose|face_alignment"),
-        ({"dag": changed(stages={"face_detection": {"kind": "no kind", "models": [["m"]]}})}, BadRequest, "kind"),
-        (
-            {"dag": changed(stages={"face_detection": {"kind": "face_detection", "models": [["no model"]]}})},
-            BadStage, "no model",
-        ),
-    ],
+NO_JOBS: tuple[tuple[dict[str, Any], type[Exception], str], ...] = (
+    ({"node": "nowhere"}, VideoNotFound, "nowhere"),
+    ({"node": "edge1"}, VideoNotFound, "edge1"),
+    ({"video_id": "9"}, VideoNotFound, "9"),
+    ({"policy": "none such"}, UnknownPolicy, "none such"),
+    ({"constraint": {"delay": "fast"}}, BadConstraint, "delay"),
+    ({"dag": changed(generator="Nothing")}, BadDag, "Nothing"),
+    ({"dag": changed(flow=["SingleFrameGenerator", "face_detection", "nose"])}, BadDag, "nose|face_alignment"),
+    ({"dag": changed(stages={"face_detection": {"kind": "no kind", "models": [["m"]]}})}, BadRequest, "kind"),
+    (
+        {"dag": changed(stages={"face_detection": {"kind": "face_detection", "models": [["no model"]]}})},
+        BadStage, "no model",
+    ),
 )  # fmt: skip
-def test_what_cannot_run_is_refused_and_nothing_is_kept(
-    scene: Scene, wanted: dict[str, Any], error: type[Exception], said: str
-) -> None:
-    with pytest.raises(error, match=said):
-        scene.submit(**wanted)
-    assert scene.jobs.count(USER) == 0
-    assert scene.uids() == [""]
+"""What is other than in a job, the error and what it says."""
+
+
+def test_what_cannot_run_is_refused_and_nothing_is_kept(scene: Scene) -> None:
+    for wanted, error, said in NO_JOBS:
+        with pytest.raises(error, match=said):
+            scene.submit(**wanted)
+        assert scene.jobs.count(USER) == 0, wanted
+        assert scene.uids() == [""], wanted
 
 
 def test_inputs_of_another_type_are_refused(scene: Scene) -> None:
@@ -151,10 +150,10 @@ def test_a_job_of_another_user_is_none(scene: Scene, parts: Parts) -> None:
     assert jobs.get(USER, job.uid).state is JobState.UNSCHED
 
 
-@pytest.mark.parametrize("uid", ["", "GLOBAL_ID_99.SUB_ID_1", "a\0b", "x" * 500])
-def test_there_is_no_job_of_a_strange_name(scene: Scene, uid: str) -> None:
-    with pytest.raises(VideoJobNotFound):
-        scene.jobs.get(USER, uid)
+def test_there_is_no_job_of_a_strange_name(scene: Scene) -> None:
+    for uid in ("", "GLOBAL_ID_99.SUB_ID_1", "a\0b", "x" * 500):
+        with pytest.raises(VideoJobNotFound):
+            scene.jobs.get(USER, uid)
 
 
 def test_a_list_is_read_page_by_page_newest_first(scene: Scene) -> None:

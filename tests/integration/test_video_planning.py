@@ -258,24 +258,26 @@ def test_an_older_demand_is_ignored_and_a_new_runner_counts_anew(scene: Scene) -
     assert ask(9) == 0
 
 
-@pytest.mark.parametrize(
-    ("changes", "error"),
-    [
-        ({"job_uid": None}, BadRequest),
-        ({"job_uid": "GLOBAL_ID_99.SUB_ID_1"}, VideoJobNotFound),
-        ({"asked": "1"}, BadRequest),
-        ({"why": "__import__('os')"}, BadRequest),
-        ({"generator_output": []}, BadRequest),
-        ({"last_plan_result": {"delay": {"a": "b"}}}, BadRequest),
-        ({"last_plan_result": 4}, BadRequest),
-    ],
+NO_DEMANDS: tuple[tuple[dict[str, Any], type[Exception]], ...] = (
+    ({"job_uid": None}, BadRequest),
+    ({"job_uid": "GLOBAL_ID_99.SUB_ID_1"}, VideoJobNotFound),
+    ({"asked": "1"}, BadRequest),
+    ({"why": "__import__('os')"}, BadRequest),
+    ({"generator_output": []}, BadRequest),
+    ({"last_plan_result": {"delay": {"a": "b"}}}, BadRequest),
+    ({"last_plan_result": 4}, BadRequest),
 )
-def test_a_demand_that_is_none_is_refused(scene: Scene, changes: dict[str, Any], error: type[Exception]) -> None:
+"""What is other than in a demand."""
+
+
+def test_a_demand_that_is_none_is_refused(scene: Scene) -> None:
     job = scene.submit()
     scene.sent.clear()
-    request: Any = {"job_uid": job.uid, **changes}
-    with pytest.raises(error):
-        scene.planning.ask(request, node="edge0", now=scene.now)
+    for changes, error in NO_DEMANDS:
+        request: Any = {"job_uid": job.uid, **changes}
+        with pytest.raises(error):
+            scene.planning.ask(request, node="edge0", now=scene.now)
+        assert scene.sent == [], changes
     for other in ({"node": "cloud0"}, {"user": "mallory"}):
         with pytest.raises(VideoJobNotFound):
             scene.planning.ask({"job_uid": job.uid}, **other, now=scene.now)  # type: ignore[typeddict-item, arg-type]
@@ -391,28 +393,27 @@ def test_what_would_be_is_answered_without_changing_anything(scene: Scene) -> No
     assert scene.job(job.uid).plan == replace(a_plan(), seq=1, policy="profile")
 
 
-@pytest.mark.parametrize(
-    ("body", "error"),
-    [
-        ([], BadRequest),
-        ({}, BadRequest),
-        ({"job_uid": "GLOBAL_ID_99.SUB_ID_1"}, VideoJobNotFound),
-        ({"node": "nowhere", "video_id": "1", "dag": {}}, VideoNotFound),
-        ({"node": "edge0", "video_id": "1", "dag": {}}, BadDag),
-        ({"nodes": {"nowhere": {}}}, BadRequest),
-        ({"nodes": {"cloud0": {"up_mbps": -1}}}, BadRequest),
-        ({"nodes": {"cloud0": {"cpu_ratio": 2}}}, BadRequest),
-        ({"nodes": {"cloud0": {"online": 1}}}, BadRequest),
-        ({"nodes": {"cloud0": {"speed": 1}}}, BadRequest),
-        ({"video_conf": {"resolution": "8k"}}, BadRequest),
-        ({"model_id": 3}, BadRequest),
-        ({"what": 1}, BadRequest),
-    ],
+NO_QUESTIONS: tuple[tuple[Any, type[Exception]], ...] = (
+    ([], BadRequest),
+    ({}, BadRequest),
+    ({"job_uid": "GLOBAL_ID_99.SUB_ID_1"}, VideoJobNotFound),
+    ({"node": "nowhere", "video_id": "1", "dag": {}}, VideoNotFound),
+    ({"node": "edge0", "video_id": "1", "dag": {}}, BadDag),
+    ({"nodes": {"nowhere": {}}}, BadRequest),
+    ({"nodes": {"cloud0": {"up_mbps": -1}}}, BadRequest),
+    ({"nodes": {"cloud0": {"cpu_ratio": 2}}}, BadRequest),
+    ({"nodes": {"cloud0": {"online": 1}}}, BadRequest),
+    ({"nodes": {"cloud0": {"speed": 1}}}, BadRequest),
+    ({"video_conf": {"resolution": "8k"}}, BadRequest),
+    ({"model_id": 3}, BadRequest),
+    ({"what": 1}, BadRequest),
 )
-def test_a_question_that_is_none_is_refused(scene: Scene, body: Any, error: type[Exception]) -> None:
+
+
+def test_a_question_that_is_none_is_refused(scene: Scene) -> None:
     job = scene.submit()
     scene.settle()
-    if isinstance(body, dict) and body and not {"job_uid", "node"} & set(body):
-        body = {"job_uid": job.uid, **body}
-    with pytest.raises(error):
-        scene.planning.what_if(USER, body, now=scene.now)
+    for body, error in NO_QUESTIONS:
+        is_of_a_job = isinstance(body, dict) and body and not {"job_uid", "node"} & set(body)
+        with pytest.raises(error):
+            scene.planning.what_if(USER, {"job_uid": job.uid, **body} if is_of_a_job else body, now=scene.now)

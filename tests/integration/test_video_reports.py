@@ -127,22 +127,23 @@ def test_a_profile_is_kept_by_node_stage_model_and_size(scene: Scene) -> None:
     assert {row.stage for row in scene.reports.measurements(stage="face_alignment")} == {"face_alignment"}
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"job_uid": 4}, {"job_uid": "a\0b"}, {"seq": "1"}, {"seq": -1}, {"seq": None}, {"results": {}},
-        {"results": [4]}, {"results": [{"up": 1}]}, {"results": [{"n_loop": "7"}]}, {"plan_result": []},
-        {"plan_result": {"delay": {"face_detection": "fast"}}}, {"plan_result": {"fps": float("nan")}},
-        {"results": [{"n_loop": 1, "up": float("inf")}]}, {"flags": "degraded"}, {"flags": ["<b>"]},
-        {"ending": "exploded"}, {"progress": "half"}, {"note": ["x"]}, {"profile": [{}]}, {"profile": [4]},
-        {"results": [{"n_loop": 1, "text": "x" * 300_000}]},
-    ],
+NO_REPORTS: tuple[dict[str, Any], ...] = (
+    {"job_uid": 4}, {"job_uid": "a\0b"}, {"seq": "1"}, {"seq": -1}, {"seq": None}, {"results": {}},
+    {"results": [4]}, {"results": [{"up": 1}]}, {"results": [{"n_loop": "7"}]}, {"plan_result": []},
+    {"plan_result": {"delay": {"face_detection": "fast"}}}, {"plan_result": {"fps": float("nan")}},
+    {"results": [{"n_loop": 1, "up": float("inf")}]}, {"flags": "degraded"}, {"flags": ["<b>"]},
+    {"ending": "exploded"}, {"progress": "half"}, {"note": ["x"]}, {"profile": [{}]}, {"profile": [4]},
+    {"results": [{"n_loop": 1, "text": "x" * 300_000}]},
 )  # fmt: skip
-def test_a_report_that_is_none_is_refused_whole(scene: Scene, wrong: dict[str, Any]) -> None:
+"""What is other than in a report."""
+
+
+def test_a_report_that_is_none_is_refused_whole(scene: Scene) -> None:
     job = scene.running()
-    with pytest.raises((BadRequest, VideoJobNotFound)):
-        take(scene, **{"uid": job.uid, "seq": 1, "results": [result(1)], **_named(wrong)})
-    assert loops(scene, job.uid) == []
+    for wrong in NO_REPORTS:
+        with pytest.raises((BadRequest, VideoJobNotFound)):
+            take(scene, **{"uid": job.uid, "seq": 1, "results": [result(1)], **_named(wrong)})
+        assert loops(scene, job.uid) == [], wrong
 
 
 def _named(wrong: dict[str, Any]) -> dict[str, Any]:
