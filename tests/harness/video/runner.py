@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import io
 import json
@@ -16,6 +17,7 @@ from typing import Any
 
 import av
 import numpy as np
+import pytest
 import uvicorn
 from PIL import Image
 from starlette.applications import Starlette
@@ -28,8 +30,10 @@ from app.video.model.dag import Dag, read_dag
 from app.video.model.job import JobContent, Mode, RestartPolicy, StageHost
 from app.video.model.kinds import Stage
 from app.video.model.plan import Encoder, Plan, Role, StagePlace, VideoConf
+from app.video.runner import job
 from app.video.runner.job import Runner
 from app.video.runner.main import _application
+from app.video.runner.reporting import Asker
 from app.video.runner.work import RunnerWork
 from app.video.services.calls import H264, KEPT, RAW, KeyframeNeeded, unpacked
 from app.video.services.h264 import Stream
@@ -48,6 +52,12 @@ DAG = {
         "Render": {"image": "face_alignment.image", "count": "face_alignment.count_result"},
     },
 }  # fmt: skip
+PATIENCE = {
+    (job, "EVERY_S"): 0.1, (job, "LOOK_S"): 0.05, (job, "PROBE_S"): 0.1,
+    (Asker, "LEAST_S"): 0.3, (Asker, "LATE_S"): 0.3,
+}  # fmt: skip
+"""How often a runner of the tests reports, reads its work, asks after lost hosts and demands a plan."""
+NEVER = 10**6
 Answer = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
@@ -91,9 +101,14 @@ class Served:
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self.socket]}, daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
-        if self._server is not None and self._thread is not None:
+    def end(self) -> None:
+        """Soon; see stop."""
+        if self._server is not None:
             self._server.should_exit = self._server.force_exit = True
+
+    def stop(self) -> None:
+        self.end()
+        if self._thread is not None:
             self._thread.join(10)
         self.socket.close()
 
@@ -303,10 +318,14 @@ class Deployment:
         return JobContent(**given)
 
     def start(self, content: JobContent, source: Path | str) -> Runner:
+        """A job that processes each frame, as fast as it can be, asks for no other plan meanwhile, however slow the
+        machine is: what is counted is counted anew with each demand."""
         self.work = RunnerWork(content, str(source), "127.0.0.1", 0, self.folder, self.agent.url, "edge-1")
         path = self.folder / "work.json"
         self.work.write(path)
         self.runner = Runner(RunnerWork.read(path), path)
+        if not content.realtime:
+            self.runner.asker.FRAMES = self.runner.asker.LATE_S = NEVER
         self.runner.start()
         return self.runner
 
@@ -327,26 +346,39 @@ class Deployment:
     def close(self) -> None:
         if self.runner is not None:
             self.runner.close()
-        for served in (*self._live, self.agent, *self.hosts):
+        servers = (*self._live, self.agent, *self.hosts)
+        for served in servers:
+            served.end()
+        for served in servers:
             served.stop()
 
 
 @contextlib.contextmanager
 def deployment(folder: Path, *hosts: StubHost) -> Iterator[Deployment]:
     made = Deployment(folder, StubAgent(), list(hosts) or [StubHost("edge-1")])
-    try:
-        yield made
-    finally:
-        made.close()
+    with pytest.MonkeyPatch.context() as patched:
+        for (place, name), seconds in PATIENCE.items():
+            patched.setattr(place, name, seconds)
+        try:
+            yield made
+        finally:
+            made.close()
 
 
-def video(path: Path, frames: int = 50, fps: int = 25, size: tuple[int, int] = (320, 180), *, drop: int = 0) -> Path:
+def video(path: Path, frames: int = 50, fps: int = 25, size: tuple[int, int] = (320, 180)) -> Path:
     """A bright square that moves two pixels a frame to the right, on a grey ground with a pattern."""
+    path.write_bytes(_video(frames, fps, size))
+    return path
+
+
+@functools.cache
+def _video(frames: int, fps: int, size: tuple[int, int]) -> bytes:
     width, height = size
     rng = np.random.default_rng(1)
     ground = np.repeat(rng.integers(90, 130, (height, width, 1), np.uint8), 3, axis=2)
     square = np.repeat(rng.integers(120, 255, (40, 40, 1), np.uint8), 3, axis=2)
-    with av.open(str(path), "w") as container:
+    file = io.BytesIO()
+    with av.open(file, "w", format="mp4") as container:
         stream = container.add_stream("mpeg4", rate=fps)
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         stream.bit_rate = 4_000_000
@@ -358,6 +390,4 @@ def video(path: Path, frames: int = 50, fps: int = 25, size: tuple[int, int] = (
                 container.mux(packet)
         for packet in stream.encode():
             container.mux(packet)
-    if drop:
-        path.write_bytes(path.read_bytes()[:-drop])
-    return path
+    return file.getvalue()
