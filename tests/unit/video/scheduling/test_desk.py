@@ -17,7 +17,7 @@ from app.video.scheduling.contract import ENTRY_POINTS
 from app.video.scheduling.desk import Desk
 from tests.harness.video.scheduling_cases import CLOUD, HOST, a_node, a_question, an_answer, nodes
 
-LIMIT_S = 2.0
+LIMIT_S, SHORT_S = 10.0, 0.3
 PLACED = (
     "({'resolution': '360p', 'fps': 10}, {stage: {'model_id': 0, 'node_role': 'cloud', 'node_ip': '10.0.0.2'}"
     " for stage in dag['stages']})"
@@ -55,20 +55,22 @@ MODULE = "".join(
 )
 
 
-@pytest.fixture
-def others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A package of policies that misbehave, as pip would install it."""
-    (tmp_path / "odd_policies.py").write_text(MODULE)
-    info = tmp_path / "odd_policies-1.0.dist-info"
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "odd_policies.py").write_text(MODULE)
+    info = folder / "odd_policies-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd_policies\nVersion: 1.0\n")
     points = [f"{name} = odd_policies:{name}" for name in BODIES]
     points += ["gone = odd_policies:gone", "lost = no_such_module:it", "text = odd_policies:__name__"]
     points += ["fixed = odd_policies:raises"]
     (info / "entry_points.txt").write_text(f"[{ENTRY_POINTS}]\n" + "\n".join(points) + "\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    _forget()
-    yield
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(str(folder))
+        _forget()
+        yield
     _forget()
 
 
@@ -77,8 +79,9 @@ def _forget() -> None:
         cached.cache_clear()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def desk(others: None) -> Iterator[Desk]:
+    """One for all tests, as one is for all jobs: whatever a policy did, the next is served."""
     made = Desk(limit_s=LIMIT_S)
     yield made
     made.close()
@@ -146,9 +149,9 @@ def test_a_policys_words_are_made_fit_for_a_log(desk: Desk) -> None:
     ("policy", "outcomes", "said"),
     [
         ("raises", {"raised"}, "raises raised: KeyError: 'no such thing'. The last plan stays."),
-        ("sleeps", {"late"}, "sleeps took more than 2 s and was ended. The last plan stays."),
-        ("spins", {"late"}, "spins took more than 2 s"),
-        ("forks", {"late"}, "forks took more than 2 s"),
+        ("sleeps", {"late"}, "sleeps took more than 0.3 s and was ended. The last plan stays."),
+        ("spins", {"late"}, "spins took more than 0.3 s"),
+        ("forks", {"late"}, "forks took more than 0.3 s"),
         ("exits", {"raised"}, "exits ended the process that it ran in (status 3). The last plan stays."),
         ("dies", {"raised"}, "dies ended the process that it ran in (status 0)."),
         ("wants_memory", {"raised", "late"}, "wants_memory "),
@@ -166,9 +169,12 @@ def test_a_policys_words_are_made_fit_for_a_log(desk: Desk) -> None:
     ],
 )
 def test_after_a_failure_the_last_plan_stays_and_the_next_is_served(
-    desk: Desk, policy: str, outcomes: set[str], said: str
+    desk: Desk, policy: str, outcomes: set[str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decision = asked(desk, policy)
+    with monkeypatch.context() as patched:
+        if outcomes == {"late"}:
+            patched.setattr(desk, "limit_s", SHORT_S)
+        decision = asked(desk, policy)
     assert decision.plan is None and decision.outcome in outcomes
     assert said in decision.reason and decision.reason.endswith("The last plan stays.")
     assert decision.state == {"own": 1}
@@ -207,6 +213,7 @@ def test_one_child_serves_all_and_another_takes_its_place(desk: Desk) -> None:
 
 
 def test_a_policy_sees_no_secrets_of_the_environment(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.close()
     monkeypatch.setenv("MODELMILL_SIGNING_KEY", "secret")
     assert "MODELMILL" not in asked(desk, "shows_environment").reason
 
@@ -217,6 +224,7 @@ def test_a_policy_sees_no_secrets_of_the_environment(desk: Desk, monkeypatch: py
 def test_where_no_process_can_be_started_the_last_plan_stays(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, program: str, said: str
 ) -> None:
+    desk.close()
     with monkeypatch.context() as patched:
         patched.setattr("sys.executable", program)
         decision = asked(desk, "good")
