@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,10 @@ pytestmark = [
 
 CLASSROOM, HEADPOSE = "classroom-270p", "headpose-female-270p"
 FACES = {CLASSROOM: 4, HEADPOSE: 1}
-EVERY = 6
+EVERY = 12
 
 
+@cache
 def opened(name: str, **options: Any) -> Predictor:
     return open_predictor(
         ModelCard(name, Format.ONNX, "0" * 64, 1),
@@ -40,6 +42,7 @@ def opened(name: str, **options: Any) -> Predictor:
     )
 
 
+@cache
 def clip(name: str) -> list[Frame]:
     return [frame for frame in open_source(str(SHARED_DATA / "video" / f"{name}.mp4")) if frame.index % EVERY == 0]
 
