@@ -21,9 +21,11 @@ from tests.harness.durations import pytest_addoption, pytest_configure
 from tests.harness.paths import SHARED_DATA
 from tests.harness.ray_cluster import RayCluster, running_cluster
 from tests.harness.s3_server import S3Server, shared_s3_server
+from tests.harness.tls import share_authorities
 from tests.harness.valkey import Valkey
 
 __all__ = ["pytest_addoption", "pytest_configure"]
+share_authorities()
 
 for name in [name for name in os.environ if name.lower() in {"http_proxy", "https_proxy", "all_proxy"}]:
     del os.environ[name]  # whatever a test asks, and what it starts, is on this machine
