@@ -5,30 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
-import psutil
 import pytest
 
 from app.nodes.model import WorkerState
+from tests.harness.agent.node import SERVES, SLEEPS, Node, is_alive
 from tests.harness.agent.web import TOKEN, ScriptedWeb, scripted_web
 from tests.harness.api import until
-from tests.harness.paths import REPOSITORY
-from tests.harness.ports import free_port
 
-SERVES = """
-import http.server, os
-class Ok(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200); self.end_headers()
-http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Ok).serve_forever()
-"""
 LOADS = """
 import http.server, os
 class Loading(http.server.BaseHTTPRequestHandler):
@@ -45,70 +33,8 @@ with socket.create_server(("127.0.0.1", int(os.environ["PORT"]))) as found:
     while True:
         found.accept()
 """
-SLEEPS = "import time; time.sleep(600)"
 CRASHES = "import sys; print('the model is of wood'); sys.exit(3)"
 RUNNING, BACKOFF, FAILED = WorkerState.RUNNING, WorkerState.BACKOFF, WorkerState.FAILED
-
-
-class Node:
-    """The agent edge0 in a folder of its own."""
-
-    module = "tests.harness.agent.program"
-
-    def __init__(self, folder: Path, url: str) -> None:
-        self.data, self.url = folder / "edge0", url
-        self.port = free_port()
-        self.log = folder / "agent.log"
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self, *arguments: str, wait: bool = True, **environment: str) -> None:
-        command = [sys.executable, "-m", self.module, "--name", "edge0", "--side", "edge"]
-        where = ["--cloud", self.url, "--listen", f"127.0.0.1:{self.port}", "--data-dir", str(self.data)]
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*command, *where, *arguments], cwd=REPOSITORY, stdout=log, stderr=log,
-                env={**os.environ, "MODELMILL_TOKEN": "", **environment},
-            )  # fmt: skip
-        if wait:
-            until(self._is_up)
-
-    def end(self, number: int = signal.SIGTERM) -> int:
-        assert self.process is not None
-        self.process.send_signal(number)
-        return self.process.wait(30)
-
-    def refused(self, *arguments: str, **environment: str) -> str:
-        """What it says when it does not start."""
-        self.start(*arguments, wait=False, **environment)
-        assert self.process is not None
-        assert self.process.wait(30) != 0
-        return self.said()
-
-    def said(self) -> str:
-        return self.log.read_text()
-
-    def rows(self, table: str) -> int:
-        with sqlite3.connect(self.data / "agent.db") as database:
-            found = database.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
-        database.close()
-        return int(found)
-
-    def workers(self) -> list[psutil.Process]:
-        """All processes that run out of its folder, whoever started them."""
-        return [process for process in psutil.process_iter() if self._is_ours(process)]
-
-    def _is_ours(self, process: psutil.Process) -> bool:
-        try:
-            return process.status() != psutil.STATUS_ZOMBIE and str(self.data / "work") in " ".join(process.cmdline())
-        except psutil.Error:
-            return False
-
-    def _is_up(self) -> bool:
-        assert self.process is not None and self.process.poll() is None, self.said()
-        try:
-            return httpx.get(f"http://127.0.0.1:{self.port}/healthz", trust_env=False).status_code == 200
-        except httpx.TransportError:
-            return False
 
 
 @pytest.fixture
@@ -121,17 +47,12 @@ def web() -> Iterator[ScriptedWeb]:
 def node(tmp_path: Path, web: ScriptedWeb) -> Iterator[Node]:
     made = Node(tmp_path, web.url)
     yield made
-    if made.process is not None and made.process.poll() is None:
-        made.end(signal.SIGINT)
+    made.close()
     left = made.workers()
-    for process in left:
-        process.kill()
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
     tolerated = made.process is not None and made.process.returncode in (-signal.SIGKILL, 0)
     assert not left or tolerated
-
-
-def is_alive(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 def test_an_order_becomes_a_process_that_serves_and_is_reported_running(web: ScriptedWeb, node: Node) -> None:
@@ -141,7 +62,7 @@ def test_an_order_becomes_a_process_that_serves_and_is_reported_running(web: Scr
     assert (worker.name, worker.owner_name, worker.generation) == ("helmet-edge-worker", "helmet", 1)
     assert worker.address.startswith("127.0.0.1:")
     assert httpx.get(f"http://{worker.address}/", trust_env=False).status_code == 200
-    assert [process.pid for process in node.workers()] == [worker.pid]
+    assert node.workers() == [worker.pid]
     assert web.orders[key].is_acknowledged
     assert web.by == {"socket"}
     assert web.report.cores >= 1 and web.report.memory_bytes > 0 and web.report.free_disk_bytes > 0
@@ -304,9 +225,9 @@ def test_the_same_order_again_is_one_row_and_one_process(web: ScriptedWeb, node:
     before = web.until(key, state=RUNNING)
     web.repeat()
     until(lambda: web.orders[key].is_acknowledged)
-    time.sleep(0.5)
-    assert [process.pid for process in node.workers()] == [before.pid]
-    assert node.rows("orders") == 1
+    later = web.until(web.order("later", SERVES, is_served=True), state=RUNNING)
+    assert set(node.workers()) == {before.pid, later.pid}
+    assert node.rows("orders") == 2
 
 
 def test_another_program_takes_the_place_of_the_one_that_runs_and_a_mere_generation_does_not(
@@ -321,7 +242,7 @@ def test_another_program_takes_the_place_of_the_one_that_runs_and_a_mere_generat
     web.order("helmet", SERVES + "# other", is_served=True)
     after = web.until(key, generation=3, state=RUNNING)
     assert after.pid != before.pid and after.address == before.address
-    assert [process.pid for process in node.workers()] == [after.pid]
+    assert node.workers() == [after.pid]
 
 
 def test_a_damaged_file_is_refused_and_fetched_again_until_it_is_right(web: ScriptedWeb, node: Node) -> None:
@@ -346,29 +267,26 @@ def test_a_fetch_is_taken_up_where_it_broke_off(web: ScriptedWeb, node: Node) ->
     assert (node.data / "blobs" / digest).read_bytes() == b"0123456789" * 1000
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        ({"files": [["0" * 64, 10]]}, "FileMissing"),
-        ({"files": [["0" * 64, 1 << 60]]}, "DiskFull"),
-        ({"files": [["../../agent.db", 10]]}, "BadFile"),
-        ({"refused": "Not on this machine."}, "NotHere"),
-        ({"command": ["/nowhere/python"]}, "CannotStart"),
-        ({"bug": "a bug"}, "InternalError"),
-    ],
-    ids=["no such file", "no room", "no sha256", "refused", "no such program", "the carrier is broken"],
-)
-def test_what_cannot_be_run_has_failed_with_its_reason_and_disturbs_no_other(
-    web: ScriptedWeb, node: Node, content: dict[str, object], reason: str
-) -> None:
-    bad, good = web.order("bad", SLEEPS, **content), web.order("good", SLEEPS)
+def test_what_cannot_be_run_has_failed_with_its_reason_and_disturbs_no_other(web: ScriptedWeb, node: Node) -> None:
+    contents: dict[str, dict[str, object]] = {
+        "FileMissing": {"files": [["0" * 64, 10]]},
+        "DiskFull": {"files": [["1" * 64, 1 << 60]]},
+        "BadFile": {"files": [["../../agent.db", 10]]},
+        "NotHere": {"refused": "Not on this machine."},
+        "CannotStart": {"command": ["/nowhere/python"]},
+        "InternalError": {"bug": "a bug"},
+    }
+    bad = {reason: web.order(reason.lower(), SLEEPS, **content) for reason, content in contents.items()}
+    good = web.order("good", SLEEPS)
     node.start()
-    failed = web.until(bad, state=FAILED)
-    assert failed.reason == reason and failed.message
-    assert "refused" not in content or failed.message == f"{content['refused']} Elsewhere."
+    for reason, key in bad.items():
+        failed = web.until(key, state=FAILED)
+        assert failed.reason == reason and failed.message
+        assert reason != "NotHere" or failed.message == "Not on this machine. Elsewhere."
     web.until(good, state=RUNNING)
-    web.withdraw(bad)
-    until(lambda: web.worker(bad) is None)
+    for key in bad.values():
+        web.withdraw(key)
+    until(lambda: [worker.key for worker in web.report.workers] == [good])
 
 
 def test_a_file_that_was_damaged_on_the_disk_is_fetched_anew(web: ScriptedWeb, node: Node) -> None:
@@ -403,10 +321,9 @@ def test_reports_reach_the_web_in_order_after_it_was_away(web: ScriptedWeb, node
     node.start()
     until(lambda: web.signs)
     web.stop()
-    agent = f"http://127.0.0.1:{node.port}"
     for number in range(3):
-        httpx.post(f"{agent}/send", params={"path": "/told/a"}, content=f"{number}", trust_env=False)
-        httpx.post(f"{agent}/send", params={"path": "/told/b", "replaces": "b"}, content=f"b{number}", trust_env=False)
+        node.http.post("/send", params={"path": "/told/a"}, content=f"{number}")
+        node.http.post("/send", params={"path": "/told/b", "replaces": "b"}, content=f"b{number}")
     node.end(signal.SIGKILL)
     node.start()
     web.answers[b"1"] = 404
@@ -421,7 +338,7 @@ def test_a_report_that_the_web_stumbles_over_holds_no_other_up(web: ScriptedWeb,
     web.answers[b"x"] = 500
     node.start()
     for body in ("x", "y"):
-        httpx.post(f"http://127.0.0.1:{node.port}/send", params={"path": "/told/a"}, content=body, trust_env=False)
+        node.http.post("/send", params={"path": "/told/a"}, content=body)
     until(lambda: node.rows("outbox") == 0)
     assert [body for _, body in web.posts] == [b"x", b"y"]
 
@@ -429,7 +346,7 @@ def test_a_report_that_the_web_stumbles_over_holds_no_other_up(web: ScriptedWeb,
 def test_an_answer_that_may_change_is_waited_for(web: ScriptedWeb, node: Node) -> None:
     web.answers[b"x"] = 503
     node.start()
-    httpx.post(f"http://127.0.0.1:{node.port}/send", params={"path": "/told/a"}, content="x", trust_env=False)
+    node.http.post("/send", params={"path": "/told/a"}, content="x")
     until(lambda: len(web.posts) == 2)
     del web.answers[b"x"]
     until(lambda: node.rows("outbox") == 0)
@@ -476,7 +393,7 @@ def test_what_is_known_is_run_while_the_web_is_away(web: ScriptedWeb, node: Node
     web.stop()
     node.start()
     until(node.workers)
-    time.sleep(3)  # it has tried again meanwhile
+    time.sleep(1.5)  # it has tried again meanwhile
     assert node.said().count("Nothing answers at") == 1
 
 
@@ -484,11 +401,10 @@ def test_what_a_worker_says_of_itself_is_reported(web: ScriptedWeb, node: Node) 
     key = web.order("quiet", SLEEPS, is_served=True)
     node.start()
     web.until(key, state=WorkerState.STARTING)
-    agent = f"http://127.0.0.1:{node.port}/workers"
-    said = httpx.post(f"{agent}/quiet-edge-worker", json={"runtime": "onnx"}, trust_env=False)
+    said = node.http.post("/workers/quiet-edge-worker", json={"runtime": "onnx"})
     assert said.json() == {"name": "quiet"}
     assert web.until(key, state=RUNNING).detail == {"runtime": "onnx"}
-    assert httpx.post(f"{agent}/nobody", json={}, trust_env=False).status_code == 404
+    assert node.http.post("/workers/nobody", json={}).status_code == 404
 
 
 def test_workers_are_told_no_token_of_ours(web: ScriptedWeb, node: Node) -> None:
@@ -626,8 +542,5 @@ def test_a_port_that_is_in_use_is_said(web: ScriptedWeb, node: Node, tmp_path: P
 
 def test_the_agents_server_answers_no_browser(web: ScriptedWeb, node: Node) -> None:
     node.start()
-    answer = httpx.get(
-        f"http://127.0.0.1:{node.port}/healthz", headers={"Origin": "https://evil.example"}, trust_env=False
-    )
-    assert answer.status_code == 403
-    assert httpx.get(f"http://127.0.0.1:{node.port}/healthz", trust_env=False).json()["node"] == "edge0"
+    assert node.http.get("/healthz", headers={"Origin": "https://evil.example"}).status_code == 403
+    assert node.http.get("/healthz").json()["node"] == "edge0"

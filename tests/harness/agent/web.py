@@ -45,6 +45,7 @@ class ScriptedWeb:
         self.authorizations: list[str] = []
         self.answers: dict[bytes, int] = {}
         self.by: set[str] = set()
+        self._waited_for: dict[WorkKey, wire.SignOfLife] = {}
         self._seq = 0
         self._server: uvicorn.Server | None = None
 
@@ -83,14 +84,24 @@ class ScriptedWeb:
         return self.signs[-1].report if self.signs else NodeReport()
 
     def worker(self, key: WorkKey) -> WorkerReport | None:
-        return next((worker for worker in self.report.workers if worker.key == key), None)
+        return _of(self.signs[-1], key) if self.signs else None
 
     def until(self, key: WorkKey, **wanted: Any) -> WorkerReport:
-        """The report of this worker when it says that."""
-        worker = until(
-            lambda: self.worker(key),
-            lambda seen: seen is not None and all(getattr(seen, name) == value for name, value in wanted.items()),
-        )
+        """The first report of this worker that says that, among those since the one that was last waited for: what
+        it passed through in between is not missed."""
+
+        def look() -> WorkerReport | str:
+            signs = list(self.signs)
+            last = self._waited_for.get(key)
+            since = next((number for number, sign in enumerate(signs) if sign is last), 0)
+            for sign in signs[since:]:
+                worker = _of(sign, key)
+                if worker and all(getattr(worker, name) == value for name, value in wanted.items()):
+                    self._waited_for[key] = sign
+                    return worker
+            return f"{wanted}: {_of(signs[-1], key) if signs else None}"
+
+        worker = until(look, lambda seen: isinstance(seen, WorkerReport))
         assert isinstance(worker, WorkerReport)
         return worker
 
@@ -207,6 +218,10 @@ class ScriptedWeb:
 
     def _knows(self, request: Request | WebSocket) -> bool:
         return request.headers.get("authorization") == f"Bearer {self.token}"
+
+
+def _of(sign: wire.SignOfLife, key: WorkKey) -> WorkerReport | None:
+    return next((worker for worker in sign.report.workers if worker.key == key), None)
 
 
 async def _broken(data: bytes) -> AsyncIterator[bytes]:
