@@ -11,49 +11,51 @@ from pathlib import Path
 import httpx
 import pytest
 from pydantic import SecretStr
-from redis import Redis
 
 from app.kit.blobs import blob_key
 from app.kit.objects.filesystem import FilesystemStore
-from app.kit.sql import Database
+from app.main import create_app
 from app.nodes.model import WorkerReport, WorkerState, WorkKey
 from app.nodes.service import Nodes
-from app.nodes_wiring import open_nodes
 from app.settings import Settings
+from app.wiring import assemble
+from tests.harness.agent.node import SERVES, SLEEPS, Node, is_alive
 from tests.harness.agent.program import KIND
 from tests.harness.api import until
-from tests.harness.deployment import Deployment
-from tests.integration.test_agent import SERVES, SLEEPS, Node, is_alive
+from tests.harness.valkey import Valkey
+from tests.harness.web import served
 
 KEY = WorkKey(KIND, "6f1c", "edge")
 
 
 @pytest.fixture(scope="module")
-def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    with Deployment(tmp_path_factory.mktemp("web")) as made:
-        made.web()
-        yield made
+def settings(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Settings:
+    folder = tmp_path_factory.mktemp("web")
+    return Settings(data_dir=folder, redis_url=shared_valkey.url(0), secret_key=SecretStr("a secret"))
+
+
+@pytest.fixture(scope="module")
+def url(settings: Settings) -> Iterator[str]:
+    """Of the web."""
+    with served(create_app(settings)) as found:
+        yield found
 
 
 @pytest.fixture
-def nodes(deployment: Deployment) -> Iterator[Nodes]:
+def nodes(settings: Settings, url: str) -> Iterator[Nodes]:
     """The verbs of the web's own nodes, as its controllers have them."""
-    given = deployment.settings()
-    settings = Settings(data_dir=given.data_dir, redis_url=given.redis_url, secret_key=SecretStr("bench"))
-    database, client = Database(settings.database), Redis.from_url(settings.redis_url)
-    yield open_nodes(settings, database, client)
-    client.close()
-    database.close()
+    parts = assemble(settings)
+    yield parts.nodes
+    parts.close()
 
 
 @pytest.fixture
-def node(tmp_path: Path, deployment: Deployment) -> Iterator[Node]:
-    made = Node(tmp_path, deployment.url)
+def node(tmp_path: Path, url: str) -> Iterator[Node]:
+    made = Node(tmp_path, url)
     yield made
-    if made.process is not None and made.process.poll() is None:
-        made.end(signal.SIGINT)
-    for process in made.workers():
-        process.kill()
+    made.close()
+    for pid in made.workers():
+        os.kill(pid, signal.SIGKILL)
 
 
 def order(nodes: Nodes, generation: int, **content: object) -> None:
@@ -68,9 +70,7 @@ def seen(nodes: Nodes, is_enough: Callable[[WorkerReport], bool]) -> WorkerRepor
     return worker
 
 
-def test_a_service_comes_changes_and_goes_on_a_node_that_registered_itself(
-    deployment: Deployment, nodes: Nodes, node: Node
-) -> None:
+def test_a_service_comes_changes_and_goes_on_a_node_that_registered_itself(nodes: Nodes, node: Node) -> None:
     node.start("--replace")
     until(lambda: nodes.find("edge0") and nodes.get("edge0").version)
     assert nodes.get("edge0").address == "127.0.0.1"
@@ -93,13 +93,13 @@ def test_a_service_comes_changes_and_goes_on_a_node_that_registered_itself(
 
 
 def test_a_file_that_an_order_names_is_fetched_from_the_object_store(
-    deployment: Deployment, nodes: Nodes, node: Node
+    settings: Settings, nodes: Nodes, node: Node
 ) -> None:
     data = os.urandom(3 << 20)
     digest = sha256(data).hexdigest()
     source = node.data.parent / "weights"
     source.write_bytes(data)
-    FilesystemStore(deployment.settings().objects).put_file(blob_key(digest), source)
+    FilesystemStore(settings.objects).put_file(blob_key(digest), source)
     node.start("--replace")
     order(nodes, 1, program=SLEEPS, files=[[digest, len(data)]], model={"sha256": digest})
     seen(nodes, lambda worker: worker.state is WorkerState.RUNNING)
@@ -111,7 +111,7 @@ def test_a_file_that_an_order_names_is_fetched_from_the_object_store(
 
 
 @pytest.mark.slow
-def test_what_was_forgotten_on_the_node_is_told_again(deployment: Deployment, nodes: Nodes, node: Node) -> None:
+def test_what_was_forgotten_on_the_node_is_told_again(nodes: Nodes, node: Node) -> None:
     node.start("--replace")
     order(nodes, 1, program=SLEEPS)
     seen(nodes, lambda worker: worker.state is WorkerState.RUNNING)

@@ -6,10 +6,10 @@ import asyncio
 import base64
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,49 +17,58 @@ from typing import Any
 
 import httpx
 import pytest
+from pydantic import SecretStr
+from starlette.applications import Starlette
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from app import cli
 from app.accounts.model import Role
 from app.kit.blobs import blob_key
 from app.kit.clock import now
+from app.main import create_app
 from app.nodes.errors import NodeNotFound
 from app.nodes.model import NodeReport, Operation, Order, Side, WorkerReport, WorkerState, WorkKey
 from app.nodes.service import Nodes
 from app.nodes.wire import MAX_UP_BYTES, SignOfLife, acknowledge_frame, order_of, report_frame, written
+from app.settings import Settings
 from app.wiring import Parts, assemble
 from tests.harness.api import until
 from tests.harness.deployment import Deployment
 from tests.harness.paths import REPOSITORY
-from tests.harness.users import OURS, Person, person
+from tests.harness.ports import free_port
+from tests.harness.users import OURS, Person
+from tests.harness.valkey import Valkey
+from tests.harness.web import served
 
 KEY = WorkKey("jointinferenceservices", "11111111-2222-3333-4444-555555555555", "edge")
 ANSWER_S = 60
-REPEAT_S = 5.0
+REPEAT_S = "app.nodes.links.REPEAT_S"
 
 
 @pytest.fixture(scope="module")
-def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    """A web of its own, where accounts are demanded: its nodes are nobody else's."""
-    with Deployment(tmp_path_factory.mktemp("nodes"), accounts="true") as made:
-        made.web()
-        yield made
+def web(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Starlette:
+    """One of its own, where accounts are demanded: its nodes are nobody else's."""
+    settings = Settings(
+        data_dir=tmp_path_factory.mktemp("nodes"),
+        redis_url=shared_valkey.url(0),
+        accounts=True,
+        port=free_port(),
+        secret_key=SecretStr("a secret"),
+    )
+    return create_app(settings)
 
 
 @pytest.fixture(scope="module")
-def root(deployment: Deployment) -> Person:
-    return person(deployment, "root-admin", Role.ADMIN)
+def url(web: Starlette) -> Iterator[str]:
+    with served(web, web.state.parts.settings.port) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
-def bob(deployment: Deployment) -> Person:
-    return person(deployment, "bob")
-
-
-@pytest.fixture(scope="module")
-def parts(deployment: Deployment) -> Iterator[Parts]:
+def parts(web: Starlette, url: str) -> Iterator[Parts]:
     """As another process of the same installation has it: the one that gives orders."""
-    made = assemble(deployment.settings())
+    made = assemble(web.state.parts.settings)
     yield made
     made.close()
 
@@ -67,6 +76,21 @@ def parts(deployment: Deployment) -> Iterator[Parts]:
 @pytest.fixture
 def nodes(parts: Parts) -> Nodes:
     return parts.nodes
+
+
+@pytest.fixture(scope="module")
+def root(parts: Parts, url: str) -> Person:
+    return made_user(parts, url, "root-admin", Role.ADMIN)
+
+
+@pytest.fixture(scope="module")
+def bob(parts: Parts, url: str) -> Person:
+    return made_user(parts, url, "bob", Role.USER)
+
+
+def made_user(parts: Parts, url: str, name: str, role: Role) -> Person:
+    parts.accounts.users.create(name, role, by="test")
+    return Person(name, parts.accounts.tokens.issue(name, by="test")[1], url)
 
 
 class Machine:
@@ -116,14 +140,14 @@ Register = Callable[..., Machine]
 
 
 @pytest.fixture
-def register(deployment: Deployment, root: Person) -> Iterator[Register]:
+def register(url: str, root: Person) -> Iterator[Register]:
     made: list[Machine] = []
 
     def make(name: str, side: str = "edge", **more: Any) -> Machine:
         body = {"name": name, "side": side, **more}
-        answer = httpx.post(f"{deployment.url}/neptune/nodes", json=body, headers=root.bearer, trust_env=False)
+        answer = httpx.post(f"{url}/neptune/nodes", json=body, headers=root.bearer, trust_env=False)
         assert answer.status_code == 201, answer.text
-        made.append(Machine(deployment.url, name, answer.json()["token"]))
+        made.append(Machine(url, name, answer.json()["token"]))
         return made[-1]
 
     yield make
@@ -161,9 +185,7 @@ def kind(answer: httpx.Response) -> tuple[int, str]:
 
 
 # --- who they are ---------------------------------------------------------------------------------
-def test_an_administrator_registers_a_node_and_is_told_its_token_and_the_command_once(
-    deployment: Deployment, root: Person
-) -> None:
+def test_an_administrator_registers_a_node_and_is_told_its_token_and_the_command_once(url: str, root: Person) -> None:
     with root.api().http as http:
         made = http.post("/neptune/nodes", json={"name": "reg0", "side": "edge"})
         assert made.status_code == 201
@@ -171,7 +193,7 @@ def test_an_administrator_registers_a_node_and_is_told_its_token_and_the_command
         assert made.json() == {
             "name": "reg0", "side": "edge", "token": token,
             "command": f"MODELMILL_NODE_TOKEN={token} modelmill node --name reg0 --side edge "
-            f"--cloud ws{deployment.url.removeprefix('http')}",
+            f"--cloud ws{url.removeprefix('http')}",
         }  # fmt: skip
         assert made.headers["Location"] == "/neptune/nodes/reg0"
         assert made.headers["Cache-Control"] == "no-store"
@@ -209,20 +231,20 @@ def test_only_a_nodes_own_token_opens_its_socket(register: Register, bob: Person
 
 
 def test_only_a_nodes_own_token_opens_its_paths_and_opens_nothing_else(
-    deployment: Deployment, register: Register, bob: Person, root: Person
+    url: str, register: Register, bob: Person, root: Person
 ) -> None:
     machine, other = register("path0"), register("path1")
     paths = [("GET", "/messages?wait=0"), ("POST", "/acknowledge"), ("POST", "/report"), ("GET", f"/blobs/{'0' * 64}")]
     for method, path in paths:
         where = f"/neptune/link/path0{path}"
-        assert kind(other.http.request(method, f"{deployment.url}{where}", json={})) == (403, "FORBIDDEN")
+        assert kind(other.http.request(method, f"{url}{where}", json={})) == (403, "FORBIDDEN")
         for user in (bob, root):
             with user.api().http as http:
                 assert kind(http.request(method, where, json={})) == (401, "UNAUTHORIZED")
         wrong = {"Authorization": f"Bearer {machine.token[:-1]}"}
-        assert httpx.request(method, f"{deployment.url}{where}", headers=wrong, trust_env=False).status_code == 401
+        assert httpx.request(method, f"{url}{where}", headers=wrong, trust_env=False).status_code == 401
     for path in ("/jobs", "/neptune/nodes", "/api/v2/me", "/ui/nodes"):
-        answer = machine.http.get(f"{deployment.url}{path}", headers={"Accept": "application/json"})
+        answer = machine.http.get(f"{url}{path}", headers={"Accept": "application/json"})
         assert answer.status_code == 401, path
 
 
@@ -237,9 +259,7 @@ def test_a_new_token_ends_the_connection_of_the_old_one(register: Register) -> N
         pass
 
 
-def test_a_node_that_is_removed_is_disconnected_and_unknown(
-    deployment: Deployment, register: Register, nodes: Nodes, root: Person
-) -> None:
+def test_a_node_that_is_removed_is_disconnected_and_unknown(register: Register, nodes: Nodes, root: Person) -> None:
     machine = register("gone0")
     seq = tell(nodes, machine)
     with machine.connected() as socket, root.api().http as http:
@@ -274,13 +294,16 @@ def test_an_order_goes_down_as_a_frame_and_is_done_with_once_acknowledged(regist
 
 
 def test_what_is_not_acknowledged_is_said_again_and_what_is_acknowledged_never(
-    register: Register, nodes: Nodes
+    register: Register, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = register("sock1")
     heard, other = tell(nodes, machine), tell(nodes, machine, key=WorkKey(KEY.kind, "u2", "edge"))
     with machine.connected() as socket:
         assert [machine.received(socket).seq for _ in range(2)] == [heard, other]
         socket.send(written(acknowledge_frame([heard])))
+        until(lambda: [order.seq for order in nodes.pending("sock1")] == [other])
+        monkeypatch.setattr(REPEAT_S, 0.5)  # no sooner: before it was heard, both might be said again
+        nodes.nudge("sock1")
         assert [machine.received(socket).seq for _ in range(2)] == [other, other]
 
 
@@ -311,7 +334,10 @@ def test_a_node_that_lost_its_memory_is_told_anew_and_one_with_too_much_is_told_
     assert told == {KEY: Operation.INSERT, foreign: Operation.DELETE}
 
 
-def test_nothing_is_said_before_the_node_has_said_what_it_has(register: Register, nodes: Nodes) -> None:
+def test_nothing_is_said_before_the_node_has_said_what_it_has(
+    register: Register, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(REPEAT_S, 0.5)
     machine = register("sock4")
     tell(nodes, machine)
     with machine.dial() as socket:
@@ -319,7 +345,7 @@ def test_nothing_is_said_before_the_node_has_said_what_it_has(register: Register
         until(lambda: nodes.get("sock4").last_seen_at)
         nodes.nudge("sock4")
         with pytest.raises(TimeoutError):
-            socket.recv(timeout=REPEAT_S + 1)
+            socket.recv(timeout=1.5)
         socket.send(machine.sign({}))
         assert machine.received(socket).key == KEY
 
@@ -379,11 +405,14 @@ def test_a_poll_waits_for_an_order_and_answers_at_once_when_there_is_one(registe
     assert nodes.pending("poll0") == []
 
 
-def test_a_poll_is_told_again_what_it_does_not_acknowledge_but_not_at_once(register: Register, nodes: Nodes) -> None:
+def test_a_poll_is_told_again_what_it_does_not_acknowledge_but_not_at_once(
+    register: Register, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     machine = register("poll1")
     seq = tell(nodes, machine)
     assert [order.seq for order in machine.orders()] == [seq]
     assert machine.orders() == []
+    monkeypatch.setattr(REPEAT_S, 0.5)
     assert [order.seq for order in machine.orders(wait=50)] == [seq]
 
 
@@ -399,14 +428,15 @@ def test_a_node_that_polls_connects_by_its_first_report(register: Register, node
     assert nodes.get("poll2").version == "1.0"
 
 
-def test_a_second_poll_ends_the_first_which_is_told_so(register: Register) -> None:
+def test_a_second_poll_ends_the_first_which_is_told_so(register: Register, web: Starlette) -> None:
     machine = register("poll3")
 
     async def two() -> tuple[httpx.Response, httpx.Response]:
         bearer = {"Authorization": f"Bearer {machine.token}"}
         async with httpx.AsyncClient(base_url=str(machine.http.base_url), headers=bearer, trust_env=False) as http:
             first = asyncio.create_task(http.get("messages", params={"wait": 50}, timeout=60))
-            await asyncio.sleep(1)
+            while "poll3" not in web.state.node_links._taken:
+                await asyncio.sleep(0.02)
             second = await http.get("messages", params={"wait": 0})
             return await first, second
 
@@ -522,28 +552,27 @@ def test_a_nodes_videos_are_on_its_pages_with_a_way_to_a_job_on_each(
 
 
 def test_a_web_that_ends_lets_go_of_its_nodes_and_does_not_wait_for_their_polls(tmp_path: Path) -> None:
-    with Deployment(tmp_path) as deployment:
+    with Deployment(tmp_path) as deployment, httpx.Client(base_url=deployment.url, trust_env=False) as http:
         web = deployment.web()
-        made = [
-            httpx.post(f"{deployment.url}/neptune/nodes", json={"name": name}, trust_env=False).json() for name in "ab"
-        ]
+        made = [http.post("/neptune/nodes", json={"name": name}).json() for name in "ab"]
         dialling, polling = (Machine(deployment.url, each["name"], each["token"]) for each in made)
-        answers: list[list[Order]] = []
-        with dialling.connected() as socket:
-            poll = threading.Thread(target=lambda: answers.append(polling.orders(wait=50)))
-            poll.start()
-            time.sleep(1)  # until it waits
+        with dialling.connected() as node, socket.create_connection(("127.0.0.1", deployment.web_port)) as poll:
+            poll.sendall(
+                b"GET /neptune/link/b/messages?wait=50 HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                + f"Authorization: Bearer {polling.token}\r\n\r\n".encode()
+            )
+            assert http.get("/healthz").status_code == 200  # what came before this is being answered
             web.terminate()
-            assert closed(socket)[0] == 1012
-        poll.join(20)
-        assert answers == [[]]
+            assert closed(node)[0] == 1012
+            answer = poll.makefile("rb").read()
+        assert answer.startswith(b"HTTP/1.1 200") and answer.endswith(b'{"messages":[]}')
         assert web.wait(20) is not None
         for machine in (dialling, polling):
             machine.http.close()
 
 
 # --- the command line -----------------------------------------------------------------------------
-def typed(who: Person, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(who: Person, *arguments: str) -> subprocess.CompletedProcess[str]:
     """`modelmill nodes arguments`, its output into a pipe."""
     env = {**os.environ, "MODELMILL_URL": who.url, "MODELMILL_TOKEN": who.token}
     return subprocess.run(
@@ -553,21 +582,32 @@ def typed(who: Person, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_an_administrator_adds_lists_and_removes_nodes_on_the_command_line(
-    root: Person, bob: Person, nodes: Nodes
+    root: Person, bob: Person, nodes: Nodes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    added = typed(root, "add", "typed0", "--side", "cloud")
+    def typed(who: Person, *arguments: str) -> tuple[int, str]:
+        """Exit code and output of the same in this process."""
+        monkeypatch.setenv("MODELMILL_URL", who.url)
+        monkeypatch.setenv("MODELMILL_TOKEN", who.token)
+        monkeypatch.setattr(sys, "argv", ["modelmill", "nodes", *arguments])
+        try:
+            code = cli.main()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        return code, capsys.readouterr().out
+
+    added = run(root, "add", "typed0", "--side", "cloud")
     assert added.returncode == 0
     assert added.stdout.startswith("mn_typed0_")
     assert "modelmill node --name typed0 --side cloud --cloud ws://" in added.stderr
-    again = typed(root, "add", "typed0")
+    again = run(root, "add", "typed0")
     assert (again.returncode, again.stdout) == (2, "")
-    renewed = json.loads(typed(root, "add", "typed0", "--side", "cloud", "--replace", "--json").stdout)
+    renewed = json.loads(typed(root, "add", "typed0", "--side", "cloud", "--replace", "--json")[1])
     assert renewed["token"] != added.stdout.strip()
-    listed = next(line for line in typed(bob, "list").stdout.splitlines() if line.startswith("typed0"))
+    listed = next(line for line in typed(bob, "list")[1].splitlines() if line.startswith("typed0"))
     assert listed.split() == ["typed0", "cloud", "never", "seen", "0", "of", "0", "workers", "run"]
-    assert "typed0" in {node["name"] for node in json.loads(typed(bob, "list", "--json").stdout)}
-    assert typed(bob, "remove", "typed0").returncode == 2
-    assert typed(root, "add", "typed1", "--side", "moon").returncode == 2
-    assert typed(root, "remove", "typed0").returncode == 0
+    assert "typed0" in {node["name"] for node in json.loads(typed(bob, "list", "--json")[1])}
+    assert typed(bob, "remove", "typed0")[0] == 2
+    assert typed(root, "add", "typed1", "--side", "moon")[0] == 2
+    assert typed(root, "remove", "typed0")[0] == 0
     assert nodes.find("typed0") is None
-    assert typed(root, "remove", "typed0").returncode == 4
+    assert typed(root, "remove", "typed0")[0] == 4

@@ -1,0 +1,31 @@
+"""The web in a thread of the test's own process: for tests that need no other process of the product beside it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+from tests.harness.ports import free_port
+
+
+@contextmanager
+def served(app: Any, port: int = 0) -> Iterator[str]:
+    """Its address, as long as it serves. The server's thread ends with it. port: 0 for any that is free."""
+    port = port or free_port()
+    config = uvicorn.Config(app, port=port, log_config=None, ws="websockets-sansio", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive(), "the server did not start"
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()
