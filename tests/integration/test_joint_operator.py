@@ -70,7 +70,8 @@ def cluster(kmock: Cluster) -> Cluster:
 
 @asynccontextmanager
 async def operator(cluster: Cluster, scene: Scene) -> AsyncIterator[None]:
-    """It runs as long as the block."""
+    """It runs as long as the block, and is cancelled then: told to stop, kopf waits five seconds for all tasks of the
+    loop, among which are the cluster's. The command's own process is told."""
     registry = registry_of(Mirror(scene.parts.joint.services, scene.user), look_s=0.2)
 
     @kopf.on.login(registry=registry)
@@ -79,16 +80,17 @@ async def operator(cluster: Cluster, scene: Scene) -> AsyncIterator[None]:
 
     settings = settings_of()
     settings.process.ultimate_exiting_timeout = 1
-    stop, ready = asyncio.Event(), asyncio.Event()
-    running = asyncio.create_task(kopf.operator(
-        registry=registry, settings=settings, clusterwide=True, stop_flag=stop, ready_flag=ready,
-    ))  # fmt: skip
+    ready = asyncio.Event()
+    running = asyncio.create_task(
+        kopf.operator(registry=registry, settings=settings, clusterwide=True, ready_flag=ready)
+    )
     try:
         await asyncio.wait_for(ready.wait(), PATIENCE_S)
         yield
     finally:
-        stop.set()
-        await asyncio.wait_for(running, PATIENCE_S)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(running, PATIENCE_S)
 
 
 def created(resource: dict[str, Any], *, uid: str = "c0ffee") -> dict[str, Any]:
