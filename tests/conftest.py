@@ -10,18 +10,17 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from app.accounts_wiring import MIGRATIONS
 from app.homes.openers import KernelOpener, Opener, StepOpener, best_opener
 from app.kit.sql import Database
-from app.kit.sql.migrating import upgrade
 from app.settings import Settings
 from app.wiring import Parts, assemble
 from tests.harness.deployment import Deployment
 from tests.harness.durations import pytest_addoption, pytest_configure
+from tests.harness.migrated import migrated_file
 from tests.harness.paths import SHARED_DATA
 from tests.harness.ray_cluster import RayCluster, running_cluster
+from tests.harness.reuse import share_authorities
 from tests.harness.s3_server import S3Server, shared_s3_server
-from tests.harness.tls import share_authorities
 from tests.harness.valkey import Valkey
 
 __all__ = ["pytest_addoption", "pytest_configure"]
@@ -72,6 +71,8 @@ def own_valkey(tmp_path: Path) -> Iterator[Valkey]:
 
 @pytest.fixture
 def settings(valkey: Valkey, tmp_path: Path) -> Settings:
+    """With a database that is there already, and empty."""
+    migrated_file(tmp_path / "data" / "modelmill.db")
     return Settings(
         data_dir=tmp_path / "data", redis_url=valkey.url(0), node_name="here", secret_key=SecretStr("a secret")
     )
@@ -87,8 +88,8 @@ def parts(settings: Settings) -> Iterator[Parts]:
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     """An empty one of this version, on SQLite."""
+    migrated_file(tmp_path / "db")
     made = Database(f"sqlite:///{tmp_path / 'db'}")
-    upgrade(made, MIGRATIONS)
     yield made
     made.close()
 

@@ -13,8 +13,11 @@ from app.accounts.model import Role
 from app.vision.encoding import encode
 from tests.harness.api import Api
 from tests.harness.deployment import Deployment
+from tests.harness.reuse import describe_once
 from tests.harness.training.scheduler import RAY, make_common
 from tests.harness.users import ADDRESSES, Person, person
+
+describe_once()
 
 
 @pytest.fixture
