@@ -13,6 +13,9 @@ from app.accounts.model import Role
 from app.vision.encoding import encode
 from tests.harness.api import Api
 from tests.harness.deployment import Deployment
+from tests.harness.joint.deployment import JointDeployment
+from tests.harness.joint.own_algorithm import installed
+from tests.harness.paths import REPOSITORY
 from tests.harness.reuse import describe_once
 from tests.harness.training.scheduler import RAY, make_common
 from tests.harness.users import ADDRESSES, Person, person
@@ -34,6 +37,20 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
         deployment.web()
         make_common(deployment.settings().homes)
         yield deployment
+
+
+@pytest.fixture(scope="session")
+def joint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JointDeployment]:
+    """A web and the controllers of services, without accounts, workers of conversion, models and nodes: who adds some
+    removes them. An algorithm of somebody's own is installed."""
+    folder = tmp_path_factory.mktemp("joint")
+    made = JointDeployment(folder)
+    made.deployment.env["PYTHONPATH"] = f"{REPOSITORY}:{installed(folder / 'site')}"
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
 
 
 @pytest.fixture(scope="session")

@@ -32,8 +32,6 @@ from app.settings import Settings
 from app.vision.encoding import encode
 from app.vision.model import Box, Prediction
 from app.wiring import Parts
-from tests.harness.api import until
-from tests.harness.deployment import DRAMATIQ, Deployment
 from tests.harness.paths import SAMPLES
 from tests.harness.training.page_text import polled, text_of
 from tests.harness.users import OURS, Within, within
@@ -714,21 +712,3 @@ def test_anothers_service_and_calibration_do_not_exist(browser: Browser, desk: C
         assert browser.get(f"/ui/calibrations/{made.calibration_id}{path}").status_code == 404, path
     assert browser.send(f"/ui/calibrations/{made.calibration_id}/apply", {"setting": "0"}).status_code == 404
     assert "theirs" not in names_in(browser.get("/ui/services"))
-
-
-@pytest.mark.slow
-def test_calibrations_that_are_begun_at_once_are_all_done(tmp_path: Path, shared_data: Path) -> None:
-    """By an actor with several threads, one after the other: the rest wait in the queue again."""
-    with Deployment(tmp_path, secret_key="bench") as deployment:
-        deployment.web()
-        deployment.start([DRAMATIQ, "actors", "--queues", "joint_calibration", "--processes", "1", "--threads", "3"])
-        with httpx.Client(base_url=deployment.url, headers=OURS, timeout=60, trust_env=False) as client:
-            for name, file in (("small", "digits_small"), ("big", "digits_big")):
-                sent = {"model": (f"{name}.onnx", (shared_data / f"models/{file}.onnx").read_bytes())}
-                assert client.post("/api/v2/models", data={"name": name}, files=sent).status_code < 300, name
-            text = yaml.safe_dump(resource("digits"))
-            client.post("/ui/services/new", data={"mode": "yaml", "action": "submit", "text": text})
-            files = {"samples": ("set.npz", (shared_data / "images/digits_test.npz").read_bytes())}
-            begun = [client.post("/ui/services/default/digits/calibrate", files=files) for _ in range(3)]
-            pages = [answer.headers["location"] for answer in begun]
-            until(lambda: [client.get(page).text.count(">Ready<") for page in pages], all)

@@ -29,7 +29,6 @@ from tests.harness.conversion_jobs import finished_job
 from tests.harness.deployment import DRAMATIQ
 from tests.harness.joint.deployment import JointDeployment, current, metrics, resource, worker
 from tests.harness.kubernetes import SAMPLE, changes, path
-from tests.harness.paths import REPOSITORY
 from tests.harness.training.page_text import text_of
 
 pytestmark = pytest.mark.slow
@@ -37,21 +36,6 @@ EDGE, CLOUD, NPU = "edge0", "solar-corona-cloud", "npu0"
 """The first two as the requirement's sample names them."""
 ORT = f"onnxruntime {onnxruntime.__version__}"
 
-ALGORITHM = """
-from app.joint_inference.hard_examples import Verdict
-
-class Wanted:
-    name = "Wanted"
-
-    def __init__(self, parameters):
-        self.digit = int(parameters.get("digit", "3"))
-
-    def __call__(self, prediction):
-        return Verdict(prediction.label == self.digit, 1.0, f"it is wanted: {self.digit}")
-
-    def never(self, *, candidate_threshold):
-        return ""
-"""
 WITH_A_DEVICE = """
 import sys
 from tests.standins import kp
@@ -96,16 +80,6 @@ ThreadingHTTPServer(address, BigModel).serve_forever()
 """
 
 
-def installed(folder: Path) -> Path:
-    """A package with an algorithm of somebody's own, as pip would have put it there."""
-    about = folder / "own_hard-1.0.dist-info"
-    about.mkdir(parents=True)
-    (folder / "own_hard.py").write_text(ALGORITHM)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: own-hard\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[modelmill.hard_examples]\nWanted = own_hard:Wanted\n")
-    return folder
-
-
 def vendors_runtime(folder: Path) -> Path:
     """kp, with one device."""
     folder.mkdir()
@@ -114,52 +88,43 @@ def vendors_runtime(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def deployment(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Iterator[JointDeployment]:
-    found = JointDeployment(tmp_path_factory.mktemp("rows"))
-    environment, folder = found.deployment.env, found.deployment.folder
-    try:
-        environment["PYTHONPATH"] = f"{REPOSITORY}:{installed(folder / 'site')}"
-        found.start()
-        queues = ["--queues", "onnx", "bie", "nef", "done", "--processes", "1", "--threads", "1"]
-        found.deployment.start([DRAMATIQ, "actors", *queues])
-        code = folder / "scripts" / "code"
-        code.mkdir(parents=True)
-        (code / "edge_inference.py").write_text(EDGE_SCRIPT.format(said=folder / "said.json"))
-        (code / "cloud_inference.py").write_text(CLOUD_SCRIPT)
-        found.node(EDGE, "edge", "--scripts", str(code.parent))
-        found.node(CLOUD, "cloud", "--scripts", str(code.parent))
-        plain = environment["PYTHONPATH"]
-        environment["PYTHONPATH"] = f"{plain}:{vendors_runtime(folder / 'vendor')}"
-        found.node(NPU, "edge")
-        environment["PYTHONPATH"] = plain
-        for name in ("small", "big"):
-            found.add_model(f"{name}-model", (shared_data / "models" / f"digits_{name}.onnx").read_bytes())
-        yield found
-    finally:
-        found.close()
+def deployment(joint: JointDeployment, shared_data: Path) -> Iterator[JointDeployment]:
+    """With the models and nodes of the requirement's sample and its scripts, and a node with a device."""
+    environment, folder = joint.deployment.env, joint.deployment.folder
+    code = folder / "programs" / "code"
+    code.mkdir(parents=True)
+    (code / "edge_inference.py").write_text(EDGE_SCRIPT.format(said=folder / "said.json"))
+    (code / "cloud_inference.py").write_text(CLOUD_SCRIPT)
+    joint.node(EDGE, "edge", "--scripts", str(code.parent))
+    joint.node(CLOUD, "cloud", "--scripts", str(code.parent))
+    plain = environment["PYTHONPATH"]
+    environment["PYTHONPATH"] = f"{plain}:{vendors_runtime(folder / 'vendor')}"
+    joint.node(NPU, "edge")
+    environment["PYTHONPATH"] = plain
+    for name in ("small", "big"):
+        joint.add_model(f"{name}-model", (shared_data / "models" / f"digits_{name}.onnx").read_bytes())
+    yield joint
+    joint.remove_nodes(EDGE, CLOUD, NPU)
+    joint.remove_models("small-model", "big-model")
+
+
+@pytest.fixture
+def converting(deployment: JointDeployment) -> Iterator[None]:
+    """With a worker of conversion."""
+    queues = ["--queues", "onnx", "bie", "nef", "done", "--processes", "1", "--threads", "1"]
+    process = deployment.deployment.start([DRAMATIQ, "actors", *queues])
+    yield
+    process.terminate()
+    process.wait(60)
+
+
+SCRIPTED = "/code/cloud_inference.py"
+"""The cloud worker where nobody looks at what the big model answers."""
 
 
 def service(name: str, **fields: Any) -> Any:
     usual: dict[str, Any] = {"edge": EDGE, "cloud": CLOUD, "small": "small-model", "big": "big-model"}
     return resource(name, **{**usual, **fields})
-
-
-def predict(deployment: JointDeployment, name: str, data: bytes) -> httpx.Response:
-    url = f"http://{worker(deployment.service(name), 'edge')['address']}/{name}/predict"
-    return httpx.post(url, files={"picture": ("d.png", data, "image/png")})
-
-
-def ask(deployment: JointDeployment, name: str, pictures: list[bytes]) -> list[dict[str, Any]]:
-    answers = [predict(deployment, name, picture) for picture in pictures]
-    assert {answer.status_code for answer in answers} == {200}, answers[0].text
-    return [answer.json() for answer in answers]
-
-
-def remove(deployment: JointDeployment, *names: str) -> None:
-    for name in names:
-        deployment.delete(name)
-    for name in names:
-        deployment.until(lambda name=name: deployment.is_gone(name))
 
 
 def page(deployment: JointDeployment, name: str) -> httpx.Response:
@@ -195,7 +160,7 @@ def test_the_requirements_sample_runs_its_two_scripts_unchanged(deployment: Join
     assert np.argmax(said["outcome"]["final"]["probabilities"]) == 4, "the big model's answer"
     counted = deployment.when(name, lambda found: metrics(found).get("uploadNumber") == "1")
     assert counted["resource"]["status"]["active"] == 2
-    remove(deployment, name)
+    deployment.remove(name)
 
 
 def _read(file: Path) -> str:
@@ -237,10 +202,10 @@ def test_it_is_pending_until_both_serve_then_running_and_leaves_nothing_when_it_
         found = deployment.reaches("life", "Running")
         addresses = [worker(found, role)["address"] for role in ("edge", "cloud")]
         assert not any(map(is_free, addresses))
-        ask(deployment, "life", digits[:5])
+        deployment.ask("life", digits[:5])
         deployment.when("life", lambda found: metrics(found).get("inferenceNumber") == "5")
         uid = found["resource"]["metadata"]["uid"]
-        remove(deployment, "life")
+        deployment.remove("life")
     deployment.until(lambda: all(map(is_free, addresses)))
     kept = [(node, table) for node in (EDGE, CLOUD) for table in ("orders", "workers")]
     deployment.until(lambda: [place for place in kept if uid in str(rows(deployment, *place))], lambda left: not left)
@@ -263,7 +228,7 @@ def test_the_page_tells_what_the_worker_itself_counted_with_both_answers_side_by
 ) -> None:
     deployment.apply(service("shown"))
     deployment.reaches("shown", "Running")
-    answers = ask(deployment, "shown", digits[:12])
+    answers = deployment.ask("shown", digits[:12])
     hard = [answer for answer in answers if answer["is_hard"]]
     assert 0 < len(hard) < 12
     found = deployment.when("shown", lambda found: metrics(found).get("inferenceNumber") == "12")
@@ -288,7 +253,7 @@ def test_the_page_tells_what_the_worker_itself_counted_with_both_answers_side_by
         assert card.count("tag-final") == 1
     answer = deployment.http.get(f"/ui/services/default/shown/samples/{cards[0][0]}")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
-    remove(deployment, "shown")
+    deployment.remove("shown")
 
 
 def test_hard_samples_of_the_time_without_a_web_come_afterwards_and_in_order(
@@ -309,7 +274,7 @@ def test_hard_samples_of_the_time_without_a_web_come_afterwards_and_in_order(
     assert [sample["id"] for sample in listed] == ["n3", "n2", "n1", "n0"], "newest first"
     found = deployment.when("away", lambda found: metrics(found).get("inferenceNumber") == "4")
     assert metrics(found)["hardExampleNumber"] == "4"
-    remove(deployment, "away")
+    deployment.remove("away")
 
 
 def kept_samples(deployment: JointDeployment) -> int:
@@ -347,12 +312,9 @@ def test_an_order_by_hand_is_one_row_that_changes_and_goes(deployment: JointDepl
 def test_a_big_model_that_answers_garbage_leaves_every_answer_to_the_edge(
     deployment: JointDeployment, digits: list[bytes]
 ) -> None:
-    garbage = service("garbage", algorithm="CloudOnly")
-    script = {"scriptDir": "/code", "scriptBootFile": "cloud_inference.py"}
-    garbage["spec"]["cloudWorker"]["workerSpec"] |= script
-    deployment.apply(garbage)
+    deployment.apply(service("garbage", algorithm="CloudOnly", cloud_script=SCRIPTED))
     deployment.reaches("garbage", "Serving")
-    answers = ask(deployment, "garbage", digits[:6])
+    answers = deployment.ask("garbage", digits[:6])
     assert {answer["source"] for answer in answers} == {"edge_fallback"}
     assert all(answer["final"] == answer["edge"] and answer["cloud"] is None for answer in answers)
     found = deployment.reaches("garbage", "Degraded")
@@ -362,7 +324,7 @@ def test_a_big_model_that_answers_garbage_leaves_every_answer_to_the_edge(
     said = text_of(page(deployment, "garbage"))
     assert "By the edge as fallback 6" in said
     assert "paused after errors" in said
-    remove(deployment, "garbage")
+    deployment.remove("garbage")
 
 
 def test_damaged_pictures_are_refused_and_damaged_frames_left_out_and_counted(
@@ -372,44 +334,46 @@ def test_damaged_pictures_are_refused_and_damaged_frames_left_out_and_counted(
     frames.mkdir()
     for number, picture in enumerate(digits[:6]):
         (frames / f"{number}.png").write_bytes(picture[:60] if number == 3 else picture)
-    deployment.apply(service("frames", parameters={"source": str(frames)}))
+    deployment.apply(service("frames", parameters={"source": str(frames)}, cloud_script=SCRIPTED))
     found = deployment.when("frames", lambda found: metrics(found).get("inferenceNumber") == "5")
     assert "Damaged frames 1" in deployment.until(
         lambda: text_of(page(deployment, "frames")), lambda said: "Damaged" in said
     )
+    url = deployment.predict_url("frames")
     for data in (b"", b"no picture", digits[0][:60], digits[0][:-30]):
-        assert predict(deployment, "frames", data).status_code == 400
-    assert predict(deployment, "frames", digits[0]).status_code == 200
+        assert httpx.post(url, files={"picture": ("d.png", data, "image/png")}).status_code == 400
+    deployment.ask("frames", digits[:1])
     after = deployment.when("frames", lambda found: metrics(found).get("inferenceNumber") == "6")
     assert worker(after, "edge")["pid"] == worker(found, "edge")["pid"]
-    remove(deployment, "frames")
+    deployment.remove("frames")
 
 
-@pytest.mark.parametrize("script", ["/etc/passwd", "/code/../../secret.py"])
-def test_a_script_outside_of_what_was_opened_is_refused_and_told(deployment: JointDeployment, script: str) -> None:
+def test_a_script_outside_of_what_was_opened_is_refused_and_told(deployment: JointDeployment) -> None:
     (deployment.deployment.folder / "secret.py").write_text("import time\ntime.sleep(600)\n")
-    deployment.apply(service("outside", script=script))
-    failed = deployment.reaches("outside", "WorkerFailed")
-    assert "outside of the folders for scripts" in current(failed)[2]
-    assert worker(failed, "edge")["reason"] == "ScriptRefused"
-    assert not worker(failed, "edge")["pid"]
-    remove(deployment, "outside")
+    for generation, script in enumerate(("/etc/passwd", "/code/../../secret.py"), 1):
+        deployment.apply(service("outside", script=script, cloud_script=SCRIPTED))
+        deployment.when("outside", lambda found, wanted=generation: worker(found, "edge").get("generation") == wanted)
+        failed = deployment.reaches("outside", "WorkerFailed")
+        assert "outside of the folders for scripts" in current(failed)[2]
+        assert worker(failed, "edge")["reason"] == "ScriptRefused"
+        assert not worker(failed, "edge")["pid"]
+    deployment.remove("outside")
 
 
 # --- what decides -----------------------------------------------------------------------------------------
 def test_an_algorithm_of_ones_own_decides_in_the_worker(deployment: JointDeployment, digits: list[bytes]) -> None:
-    deployment.apply(service("own", algorithm="Wanted", parameters={"digit": "5"}))
+    deployment.apply(service("own", algorithm="Wanted", parameters={"digit": "5"}, cloud_script=SCRIPTED))
     deployment.reaches("own", "Serving")
-    answers = ask(deployment, "own", digits[:40])
+    answers = deployment.ask("own", digits[:40])
     hard = [answer for answer in answers if answer["is_hard"]]
     fives = [answer for answer in answers if np.argmax(answer["edge"]["probabilities"]) == 5]
     assert hard == fives
     assert 0 < len(hard) < 40
     assert {answer["why"] for answer in hard} == {"it is wanted: 5"}
-    remove(deployment, "own")
+    deployment.remove("own")
     deployment.apply(service("own", algorithm="Wanted", parameters={"digit": "five"}))
     assert "five" in current(deployment.reaches("own", "BadParameters"))[2]
-    remove(deployment, "own")
+    deployment.remove("own")
 
 
 def test_no_more_goes_up_than_the_budget_allows(deployment: JointDeployment, digits: list[bytes]) -> None:
@@ -418,7 +382,7 @@ def test_no_more_goes_up_than_the_budget_allows(deployment: JointDeployment, dig
     for number, picture in enumerate(digits[:100]):
         (frames / f"{number:03}.png").write_bytes(picture)
     parameters = {"source": str(frames), "max_upload_ratio": "0.2", "deadline_ms": "60000", "queue_size": "200"}
-    deployment.apply(service("budget", algorithm="CloudOnly", parameters=parameters))
+    deployment.apply(service("budget", algorithm="CloudOnly", parameters=parameters, cloud_script=SCRIPTED))
 
     def is_over(found: Any) -> bool:
         known = metrics(found)
@@ -430,7 +394,7 @@ def test_no_more_goes_up_than_the_budget_allows(deployment: JointDeployment, dig
     assert 0 < int(counted["uploadNumber"]) <= 20
     assert int(counted["keptNumber"]) >= 80
     assert f"Hard, but kept {counted['keptNumber']}" in text_of(page(deployment, "budget"))
-    remove(deployment, "budget")
+    deployment.remove("budget")
 
 
 # --- models of this product at the edge -------------------------------------------------------------------
@@ -451,7 +415,7 @@ def kneron_job(deployment: JointDeployment, name: str, onnx: bytes) -> None:
 
 
 def test_what_this_product_converted_runs_at_the_edge_and_the_page_says_on_what(
-    deployment: JointDeployment, digits: list[bytes], shared_data: Path
+    deployment: JointDeployment, converting: None, digits: list[bytes], shared_data: Path
 ) -> None:
     onnx = (shared_data / "models" / "digits_small.onnx").read_bytes()
     shapes = {"input_shapes": {"input": [1, 1, 8, 8]}}
@@ -475,18 +439,18 @@ def test_what_this_product_converted_runs_at_the_edge_and_the_page_says_on_what(
         ),
     }
     for name, (model, node, _, _) in wanted.items():
-        deployment.apply(service(name, small=model, edge=node, algorithm="EdgeOnly"))
+        deployment.apply(service(name, small=model, edge=node, algorithm="EdgeOnly", cloud_script=SCRIPTED))
     labels = {}
     for name, (model, _, runtime, why) in wanted.items():
         deployment.reaches(name, "Serving")
-        answers = ask(deployment, name, digits[:20])
+        answers = deployment.ask(name, digits[:20])
         assert {answer["edge"]["runtime"] for answer in answers} == {runtime}, name
         labels[name] = np.array([np.argmax(answer["edge"]["probabilities"]) for answer in answers])
         told = deployment.until(lambda name=name: edge_card(deployment, name), lambda told: "Runs on –" not in told)
         assert f"Model {model} Runs on {runtime} {why}" in told
     for name, found in labels.items():
         assert np.sum(found != labels["of-onnx"]) <= 2, f"{name} sees something else"
-    remove(deployment, *wanted)
+    deployment.remove(*wanted)
 
 
 def edge_card(deployment: JointDeployment, name: str) -> str:

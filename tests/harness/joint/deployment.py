@@ -8,23 +8,28 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from app.wiring import assemble
 from tests.harness.deployment import DRAMATIQ, Deployment
 from tests.harness.ports import free_port
 
 SERVICES, MODELS = "/api/v2/services", "/api/v2/models"
+ACTORS = "tests.harness.joint.hurried_actors"
+QUEUES = ("joint", "nodes", "joint_calibration", "periodic")
 PATIENCE_S = 120
 BUILTIN = {"scriptDir": "", "scriptBootFile": "", "frameworkType": "onnx", "frameworkVersion": "1"}
 Json = dict[str, Any]
 
 
 class Agent:
-    """`modelmill node` with a data folder that outlives it. url: of its own server."""
+    """`modelmill node` with a data folder that outlives it. url: of its own server. program: that, or one like it."""
+
+    program: Sequence[str] = ("app.cli", "node")
 
     def __init__(self, deployment: Deployment, name: str, side: str, *arguments: str, host: str = "127.0.0.1") -> None:
         self.deployment = deployment
@@ -33,7 +38,7 @@ class Agent:
         self.port = free_port()
         self.url = f"http://{host}:{self.port}"
         self.command = [
-            sys.executable, "-m", "app.cli", "node", "--name", name, "--side", side,
+            sys.executable, "-m", *self.program, "--name", name, "--side", side,
             "--cloud", deployment.url.replace("http", "ws", 1), "--listen", f"{host}:{self.port}",
             "--data-dir", str(self.folder), "--source", str(deployment.folder), *arguments,
         ]  # fmt: skip
@@ -55,6 +60,10 @@ class Agent:
             self.process.wait(60)
 
 
+class HurriedAgent(Agent):
+    program = ("tests.harness.joint.hurried_node",)
+
+
 class JointDeployment:
     """settings: of the product."""
 
@@ -69,9 +78,16 @@ class JointDeployment:
         self.web()
         self.deployment.start([str(Path(DRAMATIQ).with_name("periodiq")), "actors"])
         self.control()
+        self.watch_nodes()
 
     def web(self) -> None:
         self.web_process = self.deployment.web()
+
+    def watch_nodes(self) -> None:
+        """Now, and not in the next minute."""
+        parts = assemble(self.deployment.settings())
+        parts.broker.send("nodes", "watch_nodes")
+        parts.close()
 
     def kill_web(self) -> None:
         assert self.web_process is not None
@@ -79,14 +95,29 @@ class JointDeployment:
         self.web_process.wait()
 
     def control(self) -> None:
-        queues = ["--queues", "joint", "nodes", "joint_calibration", "periodic"]
-        self.controller = self.deployment.start([DRAMATIQ, "actors", *queues, "--processes", "1", "--threads", "4"])
+        command = [
+            DRAMATIQ,
+            "tests.harness.joint.hurried_actors",
+            "--queues",
+            *QUEUES,
+            "--processes",
+            "1",
+            "--threads",
+            "4",
+        ]
+        self.controller = self.deployment.start(command)
 
     def node(self, name: str, side: str, *arguments: str) -> Agent:
         """Started, and seen by the web."""
-        self.agents[name] = Agent(self.deployment, name, side, *arguments)
+        self.agents[name] = HurriedAgent(self.deployment, name, side, *arguments)
         self.until(lambda: self._is_online(name))
         return self.agents[name]
+
+    def remove_nodes(self, *names: str) -> None:
+        """When nothing runs there any more, and nothing is to."""
+        for name in names:
+            self.agents.pop(name).stop()
+            self.until(lambda name=name: self.http.delete(f"/neptune/nodes/{name}").status_code in (204, 404))
 
     def close(self) -> None:
         for agent in self.agents.values():
@@ -99,6 +130,10 @@ class JointDeployment:
     def add_model(self, name: str, onnx: bytes, **fields: str) -> None:
         answer = self.http.post(MODELS, data={"name": name, **fields}, files={"model": (f"{name}.onnx", onnx)})
         assert answer.status_code == 201, answer.text
+
+    def remove_models(self, *names: str) -> None:
+        for name in names:
+            assert self.http.delete(f"{MODELS}/named", params={"name": name}).status_code == 204
 
     def apply(self, resource: Json) -> Json:
         answer = self.http.post(SERVICES, json=resource, params={"apply": True})
@@ -114,6 +149,23 @@ class JointDeployment:
 
     def delete(self, name: str, namespace: str = "default") -> None:
         assert self.http.delete(f"{SERVICES}/{namespace}/{name}").status_code == 202
+
+    def remove(self, *names: str) -> None:
+        """Until they are gone."""
+        for name in names:
+            self.delete(name)
+        for name in names:
+            self.until(lambda name=name: self.is_gone(name))
+
+    def ask(self, name: str, pictures: Sequence[bytes]) -> list[Json]:
+        """The edge worker, as a program on its machine asks it."""
+        url = self.predict_url(name)
+        answers = [self.http.post(url, files={"picture": ("d.png", picture, "image/png")}) for picture in pictures]
+        assert {answer.status_code for answer in answers} == {200}, answers[0].text
+        return [answer.json() for answer in answers]
+
+    def predict_url(self, name: str) -> str:
+        return f"http://{worker(self.service(name), 'edge')['address']}/{name}/predict"
 
     def when(self, name: str, is_so: Callable[[Json], Any]) -> Json:
         return self.until(lambda: self.service(name), is_so)
@@ -155,10 +207,11 @@ def metrics(found: Json) -> dict[str, str]:
 def resource(
     name: str, *, edge: str, cloud: str, small: str, big: str, algorithm: str = "CrossEntropy",
     parameters: dict[str, str] | None = None, cloud_parameters: dict[str, str] | None = None,
-    namespace: str = "default", script: str = "",
+    namespace: str = "default", script: str = "", cloud_script: str = "",
 ) -> Json:  # fmt: skip
     """A JointInferenceService with the bundled workers; script: folder/program of the edge worker instead."""
     folder, _, program = script.rpartition("/")
+    cloud_folder, _, cloud_program = cloud_script.rpartition("/")
     return {
         "apiVersion": "neptune.io/v1alpha1", "kind": "JointInferenceService",
         "metadata": {"name": name, "namespace": namespace},
@@ -172,7 +225,10 @@ def resource(
             },
             "cloudWorker": {
                 "name": f"{name}-cloud", "model": {"name": big}, "nodeName": cloud,
-                "workerSpec": {**BUILTIN, "parameters": _pairs(cloud_parameters)},
+                "workerSpec": {
+                    **BUILTIN, "scriptDir": cloud_folder, "scriptBootFile": cloud_program,
+                    "parameters": _pairs(cloud_parameters),
+                },
             },
         },
     }  # fmt: skip
