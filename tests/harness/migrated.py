@@ -7,6 +7,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from sqlalchemy import event
+
 from app.accounts_wiring import MIGRATIONS
 from app.kit.sql import Database
 from app.kit.sql.migrating import upgrade
@@ -17,6 +19,19 @@ def migrated_file(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
         file.write(_migrated())
+
+
+def migrated_database(path: Path) -> Database:
+    """A new one there that never waits for the disk: what it commits outlasts its process, only not a loss of power."""
+    migrated_file(path)
+    return unsynced(path)
+
+
+def unsynced(path: Path) -> Database:
+    """One that is there, likewise."""
+    made = Database(f"sqlite:///{path}")
+    event.listen(made._engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous = OFF"))
+    return made
 
 
 @cache

@@ -1,34 +1,224 @@
-"""The scheduler dies between any two of its deeds, and the next one goes on: one Ray job for each attempt, whatever."""
+"""The scheduler dies between any two of its deeds, and the next one goes on: one Ray job for each attempt, whatever.
+
+A killed process leaves what was committed, the files and what Ray has, and nothing else. A story is told once; before
+and after each deed of the scheduler that is noted, and from everything that a kill may have left another scheduler
+tells the story to its end.
+"""
 
 from __future__ import annotations
 
+import copy
 import random
 import shutil
-from collections.abc import Callable, Iterator
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.accounts_wiring import MIGRATIONS
-from app.kit.sql import Database
-from app.kit.sql.migrating import upgrade
+from app.homes.retention import Folders
 from app.training import store
 from app.training.gateway import RayStatus
 from app.training.model import ACTIVE, FailureKind, State
 from app.training.service.scheduling import LogCopies, claiming, copying, ending, submitting
+from tests.harness.migrated import migrated_database, unsynced
+from tests.harness.searching import seeds
 from tests.harness.training.scripted_ray import TOO_FEW, Bench, ScriptedRay
 
-DEEDS = 200
-"""More than any of these stories has."""
+TICKS = 20
+"""More than any of these stories needs."""
+WALKS, WALKS_S = 4, 4
+"""So many walks at least; and more as long as they have not used so many seconds of the processor."""
 
 
+def replace_deeds(patch: pytest.MonkeyPatch, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """A deed: whatever is told to the store, the disk or Ray, and what Ray is asked."""
+    for name in ("apply", "change_attempt", "add_attempt", "add_event", "note_waiting"):
+        patch.setattr(store, name, around(getattr(store, name)))
+    for name in ("grow", "replace", "end"):
+        patch.setattr(LogCopies, name, around(getattr(LogCopies, name)))
+    patch.setattr(submitting, "write_papers", around(submitting.write_papers))
+    for name in ("submit", "stop", "job", "nodes", "placement_groups", "log", "log_tail"):
+        patch.setattr(ScriptedRay, name, around(getattr(ScriptedRay, name)))
+    for name in ("begun", "ended"):
+        patch.setattr(Folders, name, around(getattr(Folders, name)))
+
+
+def test_the_deeds_that_are_broken_off_are_those_that_the_steps_do() -> None:
+    """They are replaced by name: these modules reach the store by its name too."""
+    for module in (claiming, copying, ending, submitting):
+        assert vars(module)["store"] is store
+
+
+def new_bench(folder: Path) -> Bench:
+    return Bench(migrated_database(folder / "db"), folder / "homes", ScriptedRay(8), retry_interval_s=5)
+
+
+# --- a kill between any two deeds ---------------------------------------------------------------------
+@dataclass(frozen=True)
+class Remains:
+    """What a kill leaves of a bench. after: so many deeds were begun or done."""
+
+    after: int
+    now: datetime
+    folder: Path
+    ray: ScriptedRay
+
+    def bench(self) -> Bench:
+        """Another process goes on with them."""
+        made = Bench(unsynced(self.folder / "db"), self.folder / "homes", self.ray, retry_interval_s=5)
+        made.now = self.now
+        return made
+
+
+class Recorder:
+    """Notes what a kill would leave, before and after each deed, as often as it is something else."""
+
+    def __init__(self, folder: Path) -> None:
+        self.remains: list[Remains] = []
+        self.deeds = 0
+        self._folder = folder
+        self._bench: Bench | None = None
+        self._last: object = None
+
+    def around(self, deed: Callable[..., Any]) -> Callable[..., Any]:
+        def recorded(*arguments: Any, **named: Any) -> Any:
+            if self._bench is None:
+                return deed(*arguments, **named)
+            self.deeds += 1
+            self._note(2 * self.deeds)
+            done = deed(*arguments, **named)
+            self._note(2 * self.deeds + 1)
+            return done
+
+        return recorded
+
+    def record(self, bench: Bench, story: Callable[[Bench], None]) -> None:
+        self._bench = bench
+        with sqlite3.connect(bench.root.parent / "db") as self._committed:
+            story(bench)
+        self._committed.close()
+        self._bench = None
+
+    def _note(self, after: int) -> None:
+        assert self._bench is not None
+        [version] = self._committed.execute("PRAGMA data_version").fetchone()
+        root, ray = self._bench.root, self._bench.ray
+        files = [(path, path.lstat()) for path in sorted(root.rglob("*"))]
+        states = [(path, state.st_ino, state.st_size, state.st_mtime_ns, state.st_mode) for path, state in files]
+        left = (self._bench.now, version, states, repr(ray.jobs), repr(ray.submissions))
+        if left == self._last:
+            return
+        self._last = left
+        folder = self._folder / str(after)
+        shutil.copytree(root, folder / "homes", symlinks=True)
+        with sqlite3.connect(folder / "db") as database:
+            self._committed.backup(database)
+        database.close()
+        self.remains.append(Remains(after, self._bench.now, folder, copy.deepcopy(ray)))
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recorder:
+    made = Recorder(tmp_path)
+    replace_deeds(monkeypatch, made.around)
+    return made
+
+
+def tell(bench: Bench) -> None:
+    """Until all tasks have ended, and twice more."""
+    left = 2
+    for _ in range(TICKS):
+        bench.tick(5)
+        go_on(bench)
+        if all(bench.task(name).is_terminal for name in ("one", "next")):
+            left -= 1
+        if not left:
+            return
+    raise AssertionError("the story has no end")
+
+
+def go_on(bench: Bench) -> None:
+    """What a cluster does between two ticks: the first attempt finds too few GPUs, all others succeed."""
+    for submission_id, found in list(bench.ray.jobs.items()):
+        if found.job.status is RayStatus.PENDING:
+            bench.ray.run(submission_id, log=b"working\n")
+        elif found.job.status is RayStatus.RUNNING and submission_id == "one--a01":
+            bench.ray.write(submission_id, f"{TOO_FEW}\n".encode())
+            bench.ray.fail(submission_id, TOO_FEW)
+        elif found.job.status is RayStatus.RUNNING:
+            bench.ray.end(submission_id)
+
+
+def check(bench: Bench) -> None:
+    assert bench.submitted() == ["one--a01", "one--a02", "next--a01"]
+    assert [attempt.failure_kind for attempt in bench.attempts("one")] == [FailureKind.INSUFFICIENT_RESOURCES, None]
+    for name in ("one", "next"):
+        assert bench.state(name) is State.SUCCEEDED
+        moves = [detail["to"] for detail in bench.events(name, "STATE")]
+        assert moves.count("SUBMITTING") == len(bench.attempts(name))
+    assert b"less than total desired" in bench.log("one--a01")
+    assert not _folders_without_end(bench)
+
+
+@pytest.mark.slow
+def test_whenever_the_scheduler_dies_each_attempt_is_one_ray_job(recorder: Recorder, tmp_path: Path) -> None:
+    bench = new_bench(tmp_path / "whole")
+    for name in ("one", "next"):
+        bench.add(name)
+    recorder.record(bench, tell)
+    check(bench)
+    bench.database.close()
+    for left in recorder.remains:
+        bench = left.bench()
+        try:
+            go_on(bench)
+            tell(bench)
+            check(bench)
+        except AssertionError as error:
+            error.add_note(f"It died at {left.after} of {2 * recorder.deeds}.")
+            raise
+        finally:
+            bench.database.close()
+    assert recorder.deeds > 40
+    assert len(recorder.remains) > 20
+
+
+def _folders_without_end(bench: Bench) -> list[str]:
+    return [times.name for times in bench.homes.folders.times("alice") if times.ended_at is None]
+
+
+@pytest.mark.slow
+def test_whenever_the_scheduler_dies_a_cancel_is_carried_out(recorder: Recorder, tmp_path: Path) -> None:
+    def ticks(bench: Bench) -> None:
+        for _ in range(8):
+            bench.tick(5)
+
+    bench = new_bench(tmp_path / "whole")
+    bench.running("one")
+    bench.cancel("one")
+    recorder.record(bench, ticks)
+    bench.database.close()
+    for left in recorder.remains:
+        bench = left.bench()
+        ticks(bench)
+        assert bench.state("one") is State.CANCELED, left.after
+        assert bench.submitted() == ["one--a01"], left.after
+        bench.database.close()
+    assert recorder.deeds > 8
+    assert len(recorder.remains) > 5
+
+
+# --- a random walk ----------------------------------------------------------------------------------
 class Crash(BaseException):
     """As a kill: nothing catches it."""
 
 
 class Faults:
-    """Dies before or after the deed of this number. A deed: whatever is told to the store, the disk or Ray."""
+    """Dies before or after the deed of this number."""
 
     def __init__(self) -> None:
         self.left: int | None = None
@@ -52,128 +242,10 @@ class Faults:
 @pytest.fixture
 def faults(monkeypatch: pytest.MonkeyPatch) -> Faults:
     made = Faults()
-    for name in ("apply", "change_attempt", "add_attempt", "add_event", "note_waiting"):
-        monkeypatch.setattr(store, name, made.around(getattr(store, name)))
-    for name in ("grow", "replace", "end"):
-        monkeypatch.setattr(LogCopies, name, made.around(getattr(LogCopies, name)))
-    monkeypatch.setattr(submitting, "write_papers", made.around(submitting.write_papers))
-    for name in ("submit", "stop", "job", "nodes", "placement_groups", "log", "log_tail"):
-        monkeypatch.setattr(ScriptedRay, name, made.around(getattr(ScriptedRay, name)))
+    replace_deeds(monkeypatch, made.around)
     return made
 
 
-@pytest.fixture(scope="module")
-def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("empty") / "db"
-    database = Database(f"sqlite:///{path}")
-    upgrade(database, MIGRATIONS)
-    database.close()
-    return path
-
-
-@pytest.fixture
-def benches(empty_database: Path, tmp_path: Path, faults: Faults) -> Iterator[Callable[[], Bench]]:
-    """A new one for each call."""
-    made: list[Bench] = []
-
-    def make() -> Bench:
-        folder = tmp_path / str(len(made))
-        folder.mkdir()
-        shutil.copy(empty_database, folder / "db")
-        bench = Bench(Database(f"sqlite:///{folder / 'db'}"), folder / "homes", ScriptedRay(8), retry_interval_s=5)
-        for name in ("begun", "ended"):
-            folders: Any = bench.homes.folders
-            setattr(folders, name, faults.around(getattr(folders, name)))
-        made.append(bench)
-        return bench
-
-    yield make
-    for bench in made:
-        bench.database.close()
-
-
-def story_of_a_success(bench: Bench) -> None:
-    bench.add("one")
-    bench.add("next")
-
-
-def go_on(bench: Bench) -> None:
-    """What a cluster does between two ticks: the first attempt finds too few GPUs, all others succeed."""
-    for submission_id, found in list(bench.ray.jobs.items()):
-        if found.job.status is RayStatus.PENDING:
-            bench.ray.run(submission_id, log=b"working\n")
-        elif found.job.status is RayStatus.RUNNING and submission_id == "one--a01":
-            bench.ray.write(submission_id, f"{TOO_FEW}\n".encode())
-            bench.ray.fail(submission_id, TOO_FEW)
-        elif found.job.status is RayStatus.RUNNING:
-            bench.ray.end(submission_id)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("is_after", [False, True], ids=["before the deed", "after the deed"])
-def test_whenever_the_scheduler_dies_each_attempt_is_one_ray_job(
-    benches: Callable[[], Bench], faults: Faults, is_after: bool
-) -> None:
-    faults.is_after = is_after
-    crashes = 0
-    for deed in range(DEEDS):
-        bench = benches()
-        story_of_a_success(bench)
-        faults.left = deed
-        for _ in range(20):
-            try:
-                bench.tick(5)
-            except Crash:
-                crashes += 1
-                bench.restart()
-            go_on(bench)
-        has_crashed, faults.left = faults.left < 0, None
-        assert bench.submitted() == ["one--a01", "one--a02", "next--a01"], deed
-        assert [attempt.failure_kind for attempt in bench.attempts("one")] == [
-            FailureKind.INSUFFICIENT_RESOURCES, None,
-        ], deed  # fmt: skip
-        for name in ("one", "next"):
-            assert bench.state(name) is State.SUCCEEDED, deed
-            moves = [detail["to"] for detail in bench.events(name, "STATE")]
-            assert moves.count("SUBMITTING") == len(bench.attempts(name)), deed
-        assert b"less than total desired" in bench.log("one--a01"), deed
-        assert not _folders_without_end(bench), deed
-        if not has_crashed:
-            break
-    assert crashes == deed > 40
-
-
-def _folders_without_end(bench: Bench) -> list[str]:
-    return [times.name for times in bench.homes.folders.times("alice") if times.ended_at is None]
-
-
-@pytest.mark.slow
-def test_whenever_the_scheduler_dies_a_cancel_is_carried_out(benches: Callable[[], Bench], faults: Faults) -> None:
-    for deed in range(DEEDS):
-        bench = benches()
-        bench.running("one")
-        bench.cancel("one")
-        faults.left = deed
-        for _ in range(8):
-            try:
-                bench.tick(5)
-            except Crash:
-                bench.restart()
-        has_crashed, faults.left = faults.left < 0, None
-        assert bench.state("one") is State.CANCELED, deed
-        assert bench.submitted() == ["one--a01"], deed
-        if not has_crashed:
-            break
-    assert deed > 8
-
-
-def test_the_deeds_that_are_broken_off_are_those_that_the_steps_do() -> None:
-    """The faults are put in place by name: these modules reach the store by its name too."""
-    for module in (claiming, copying, ending, submitting):
-        assert vars(module)["store"] is store
-
-
-# --- a random walk ----------------------------------------------------------------------------------
 class Weather:
     """Random luck for every job, and for Ray as a whole."""
 
@@ -209,11 +281,17 @@ class Weather:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
 def test_through_any_weather_every_task_ends_and_the_cluster_is_never_overcommitted(
-    benches: Callable[[], Bench], faults: Faults, seed: int
+    tmp_path: Path, faults: Faults
 ) -> None:
-    bench, weather = benches(), Weather(seed)
+    for seed in seeds(WALKS_S, least=WALKS):
+        bench = new_bench(tmp_path / str(seed))
+        walk(bench, faults, seed)
+        bench.database.close()
+
+
+def walk(bench: Bench, faults: Faults, seed: int) -> None:
+    weather = Weather(seed)
     luck = weather.random
     names = [bench.add(f"t{number}", luck.randint(1, 8), backfill=luck.random() < 0.2) for number in range(25)]
     faults.is_after = seed % 2 == 0
