@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from app.kit.sql import Database
+from tests.harness.migrated import migrated_database
 from tests.harness.training.scripted_ray import Bench, ScriptedRay
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    made = migrated_database(tmp_path / "db")
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -1,18 +1,13 @@
-"""The gateway without a cluster: who imports Ray, what is missing without it, and how its answers are read."""
+"""The gateway without a cluster: who imports Ray, and how its answers are read."""
 
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
-import pytest
-
-from app.kit.command import CannotStart
 from app.training.gateway import PlacementGroup, RayStatus, Submission, translating
-from app.training.gateway.ray_gateway import RayGateway, RayOptions
 from app.training.model import Node
 from tests.harness.paths import REPOSITORY
 
@@ -38,27 +33,13 @@ def imported(path: Path) -> set[str]:
 
 
 def test_only_the_gateway_imports_ray():
-    assert [path for path in SOURCES if imported(path) & {"ray", "grpc"}] == [GATEWAY / "ray_gateway.py"]
+    named = [path for path in SOURCES if re.search(r"\b(ray|grpc)\b", path.read_text())]
+    assert [path for path in named if imported(path) & {"ray", "grpc"}] == [GATEWAY / "ray_gateway.py"]
 
 
 def test_the_gateway_sends_through_rays_own_client_only():
     assert not [path for path in GATEWAY.rglob("*.py") if imported(path) & HTTP_CLIENTS]
     assert "urllib.request" not in (GATEWAY / "ray_gateway.py").read_text()
-
-
-def test_the_web_does_not_load_ray():
-    program = "import sys, app.main, app.training_wiring; sys.exit('ray' in sys.modules or 'grpc' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, check=False).returncode == 0
-
-
-@pytest.mark.parametrize("absent", ["grpc", "ray", "ray.job_submission"])
-def test_without_ray_the_gateway_says_how_to_install_it(monkeypatch, absent):
-    for loaded in [name for name in sys.modules if name.startswith(f"{absent}.")]:  # by other tests
-        monkeypatch.delitem(sys.modules, loaded)
-    monkeypatch.setitem(sys.modules, absent, None)
-    with pytest.raises(CannotStart) as caught:
-        RayGateway(RayOptions("http://127.0.0.1:1", "127.0.0.1:1"))
-    assert "pip install 'modelmill[train]'" in caught.value.hint
 
 
 def test_a_job_is_missing_only_if_the_job_server_says_so():

@@ -6,13 +6,11 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from app.training.model import FailureKind, failures, wreckage
 from app.training.model.failures import SUMMARY_CHARS, Failure, classify, is_retried
 from app.training.model.wreckage import MOST_CHARS, read
-from tests.harness.training.failed_programs import CASES, COMMAND, DIED, Case
+from tests.harness.training.failed_programs import CASES, COMMAND, Case
 
 
 def judge(case: Case, status: str = "FAILED", *, was_stopped: bool = False) -> Failure:
@@ -72,27 +70,6 @@ def test_what_is_tried_again(kind: FailureKind, retries: int, tried_s: float, ag
 
 
 # --- any text -----------------------------------------------------------------------------------------
-PIECES = st.sampled_from([
-    "\x1b[", "\x1b]", "\x1b", "0" * 50, ";" * 50, " " * 50, "\n", "\r", "(", ")", "pid=", "(raylet) ", "a.", "a" * 50,
-    "Total available GPUs ", "is less than total desired GPUs", "Resource pool ", "x" * 100 + ":", "8*2", "In '", "': ",
-    "Override ", "Error", "Error: ", "Exception ignored in", "Cannot satisfy placement group requirement for pool '",
-    "CUDA out of memory", "Task failed due to the node ", "\x00", "\ud800", "訓練", "\u2028", "999999999.",
-])  # fmt: skip
-TEXTS = st.lists(PIECES, max_size=40).map("".join) | st.text(max_size=200)
-
-
-@given(
-    st.sampled_from(["FAILED", "STOPPED", "SUCCEEDED", "", "?"]), st.sampled_from([COMMAND, DIED, "", "?"]),
-    st.none() | st.integers(-(2**31), 2**31), TEXTS, TEXTS,
-)  # fmt: skip
-@example("FAILED", COMMAND, 1, "", "\x1b]0;" + "x" * 50)
-@settings(deadline=None)
-def test_no_text_is_too_odd(status: str, error_type: str, exit_code: int | None, message: str, log: str) -> None:
-    found = classify(status, error_type, exit_code, message, log, was_stopped=False)
-    assert 0 < len(found.summary) <= SUMMARY_CHARS
-    assert "\n" not in found.summary and "\x1b" not in found.summary
-
-
 PATTERNS = [
     value for module in (failures, wreckage) for value in vars(module).values() if isinstance(value, re.Pattern)
 ]

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from app.homes.errors import PathRefused
 from app.training.gateway import Submission
@@ -20,15 +14,14 @@ from app.training.service import TrainingOptions
 from app.training.spec import TaskSpec
 from app.training.spec.overrides import OURS
 from app.training.workloads import demand_of, submission_of
-from app.training.workloads.hydra import argument, written
+from app.training.workloads.hydra import written
 from app.training.workloads.programs import PROGRAMS
+from tests.harness.training.hydra import parsed
+from tests.harness.training.texts import NASTY
 
 ROOT = "/mnt/gpfs/homes"
 JOB = f"{ROOT}/users/alice/jobs/t--a01"
 VERL = [Workload.PPO, Workload.GRPO, Workload.SFT]
-NASTY = ["a b", "it's", 'say "hi"', "a,b", "[1,2]", "{a: 1}", "$(touch gone)", "`touch gone`", "a;b", "a=b c=d", "模型",
-         "back\\", 'back\\"', "\\\\", "null", "-1", "5", "é*?", "&& touch gone", "#", "!x", "%", "\\'",
-         "trainer.nnodes=9"]  # fmt: skip
 
 
 def verl(workload: Workload = Workload.PPO, **fields: Any) -> TaskSpec:
@@ -66,17 +59,6 @@ def settings_of(spec: TaskSpec, **more: Any) -> dict[str, str]:
     found = [parsed(word) for word in told]
     assert len(dict(found)) == len(found)
     return dict(found)
-
-
-def parsed(word: str) -> tuple[str, str]:
-    """By Hydra's rules: in quotes only a backslash before a quote is one; without them only harmless characters."""
-    key, _, value = word.partition("=")
-    if not value.startswith('"'):
-        assert re.fullmatch(r"[\w/.+-]+|\[console\]", value, re.ASCII), value
-        return key, value
-    inner = re.fullmatch(r'"((?:[^"\\]|\\+(?!["\\])|(?:\\\\)*\\"|(?:\\\\)+(?="))*)"', value)
-    assert inner is not None, f"{value} ends before its end"
-    return key, re.sub(r'(\\+)("|$)', lambda found: "\\" * (len(found[1]) // 2) + found[2], inner[1])
 
 
 # --- demands ----------------------------------------------------------------------------------------
@@ -230,16 +212,6 @@ def test_no_text_of_a_task_becomes_another_setting(workload: Workload, text: str
     assert shlex.split(submission(spec).entrypoint)[1] == f"{ROOT}/common/{text}"
 
 
-@settings(max_examples=400, deadline=None)
-@given(st.text("\\\"' ab,=[]{}$()#:;~", max_size=14) | st.text(max_size=20).filter(str.isprintable))
-def test_every_text_is_one_value_for_hydra(text: str) -> None:
-    if "${" in text:
-        with pytest.raises(ValueError, match="replace"):
-            written(text)
-    else:
-        assert parsed(argument("a.b", text)) == ("a.b", text)
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [(None, "null"), (True, "true"), (False, "false"), (3, "3"), (-1, "-1"), (1e-6, "1e-06"), (2.0, "2.0"),
@@ -248,33 +220,3 @@ def test_every_text_is_one_value_for_hydra(text: str) -> None:
 )  # fmt: skip
 def test_a_value_keeps_its_kind(value: Any, text: str) -> None:
     assert written(value) == text
-
-
-@pytest.mark.parametrize("text", NASTY)
-def test_a_real_shell_hands_every_word_to_the_program(tmp_path: Path, text: str) -> None:
-    """Where the folder, the program and the arguments all have that name."""
-    code = tmp_path / "common" / text
-    job = tmp_path / "users/alice/jobs/t--a01"
-    for folder in (code, job):
-        folder.mkdir(parents=True)
-    (code / "train.py").write_text("import sys, os; print(repr((sys.argv[1:], os.getcwd())))")
-    asked = submission_of(
-        script(code_path=f"/private/common/{text}", args=[text, "last"]), submission_id="t--a01", task_id="t",
-        user="alice",
-        options=TrainingOptions(is_on=True, homes_root=str(tmp_path), python=sys.executable), logical_root="/private",
-    )  # fmt: skip
-    done = subprocess.run(["/bin/sh", "-c", asked.entrypoint], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout == repr(([text, "last"], str(job.resolve()))) + "\n"
-    assert not list(tmp_path.rglob("gone"))
-
-
-def test_the_program_itself_gets_signals_and_gives_the_exit_code(tmp_path: Path) -> None:
-    code = tmp_path / "common/code"
-    code.mkdir(parents=True)
-    (tmp_path / "users/alice/jobs/t--a01").mkdir(parents=True)
-    (code / "train.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-    asked = submission_of(
-        script(code_path="/private/common/code"), submission_id="t--a01", task_id="t", user="alice",
-        options=TrainingOptions(is_on=True, homes_root=str(tmp_path), python=sys.executable), logical_root="/private",
-    )  # fmt: skip
-    assert subprocess.run(["/bin/sh", "-c", asked.entrypoint], check=False, timeout=60).returncode == -9

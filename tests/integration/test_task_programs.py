@@ -1,0 +1,50 @@
+"""The command line of a task, carried out by a real shell as Ray does it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.training.model import Workload
+from app.training.service import TrainingOptions
+from app.training.spec import TaskSpec
+from app.training.workloads import submission_of
+from tests.harness.training.texts import NASTY
+
+
+def script(code_path: str, **fields: Any) -> TaskSpec:
+    return TaskSpec(workload=Workload.SCRIPT, code_path=code_path, **fields)
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_a_real_shell_hands_every_word_to_the_program(tmp_path: Path, text: str) -> None:
+    """Where the folder, the program and the arguments all have that name."""
+    code = tmp_path / "common" / text
+    job = tmp_path / "users/alice/jobs/t--a01"
+    for folder in (code, job):
+        folder.mkdir(parents=True)
+    (code / "train.py").write_text("import sys, os; print(repr((sys.argv[1:], os.getcwd())))")
+    asked = submission_of(
+        script(f"/private/common/{text}", args=[text, "last"]), submission_id="t--a01", task_id="t",
+        user="alice",
+        options=TrainingOptions(is_on=True, homes_root=str(tmp_path), python=sys.executable), logical_root="/private",
+    )  # fmt: skip
+    done = subprocess.run(["/bin/sh", "-c", asked.entrypoint], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == repr(([text, "last"], str(job.resolve()))) + "\n"
+    assert not list(tmp_path.rglob("gone"))
+
+
+def test_the_program_itself_gets_signals_and_gives_the_exit_code(tmp_path: Path) -> None:
+    code = tmp_path / "common/code"
+    code.mkdir(parents=True)
+    (tmp_path / "users/alice/jobs/t--a01").mkdir(parents=True)
+    (code / "train.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    asked = submission_of(
+        script("/private/common/code"), submission_id="t--a01", task_id="t", user="alice",
+        options=TrainingOptions(is_on=True, homes_root=str(tmp_path), python=sys.executable), logical_root="/private",
+    )  # fmt: skip
+    assert subprocess.run(["/bin/sh", "-c", asked.entrypoint], check=False, timeout=60).returncode == -9
