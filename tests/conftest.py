@@ -18,7 +18,7 @@ from tests.harness.deployment import Deployment
 from tests.harness.durations import pytest_addoption, pytest_configure
 from tests.harness.migrated import migrated_file
 from tests.harness.paths import SHARED_DATA
-from tests.harness.ray_cluster import RayCluster, running_cluster
+from tests.harness.ray_cluster import TWO_OF_FOUR, RayCluster, running_cluster
 from tests.harness.reuse import share_authorities
 from tests.harness.s3_server import S3Server, shared_s3_server
 from tests.harness.valkey import Valkey
@@ -104,8 +104,8 @@ def opener(request: pytest.FixtureRequest) -> Opener:
 
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[RayCluster]:
-    """One worker of 8 GPUs. Who kills something of it, or leaves jobs behind, starts a running_cluster() of its own."""
-    with running_cluster() as cluster:
+    """Two workers of four GPUs. Who kills some of it, or leaves jobs behind, has a running_cluster() of its own."""
+    with running_cluster(TWO_OF_FOUR) as cluster:
         yield cluster
 
 

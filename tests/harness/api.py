@@ -138,12 +138,12 @@ def has_ended(job: Mapping[str, Any]) -> bool:
     return job["status"] in FINISHED
 
 
-def until(look: Callable[[], Any], is_enough: Callable[[Any], Any] = bool) -> Any:
+def until(look: Callable[[], Any], is_enough: Callable[[Any], Any] = bool, every_s: float = 0.05) -> Any:
     """Look again and again; what was seen last is returned when it is enough. After a long time that is an error."""
     deadline = time.monotonic() + PATIENCE_S
     while not is_enough(seen := look()):
         assert time.monotonic() < deadline, f"it never came to that; at last: {seen}"
-        time.sleep(0.05)
+        time.sleep(every_s)
     return seen
 
 

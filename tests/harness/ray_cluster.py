@@ -29,7 +29,7 @@ RESOURCE = "worker_node"
 STORE_BYTES = 80_000_000
 PATIENCE_S = 120
 EIGHT_GPUS = ((8, 26),)
-TWO_NODES = ((8, 26), (8, 26))
+TWO_OF_FOUR = ((4, 20), (4, 20))
 FASTER = {
     # A dead node is noticed after some 5 s, not after 20.
     "RAY_health_check_initial_delay_ms": "1000",

@@ -16,7 +16,9 @@ from tests.harness.deployment import Deployment
 from tests.harness.joint.deployment import JointDeployment
 from tests.harness.joint.own_algorithm import installed
 from tests.harness.paths import REPOSITORY
+from tests.harness.ray_cluster import RayCluster
 from tests.harness.reuse import describe_once
+from tests.harness.training.deployment import Trainer
 from tests.harness.training.scheduler import RAY, make_common
 from tests.harness.users import ADDRESSES, Person, person
 
@@ -46,6 +48,17 @@ def joint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JointDeployment]
     folder = tmp_path_factory.mktemp("joint")
     made = JointDeployment(folder)
     made.deployment.env["PYTHONPATH"] = f"{REPOSITORY}:{installed(folder / 'site')}"
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="session")
+def trainer(tmp_path_factory: pytest.TempPathFactory, ray_cluster: RayCluster) -> Iterator[Trainer]:
+    """The whole product in front of the cluster of this session."""
+    made = Trainer(tmp_path_factory.mktemp("trainer"), ray_cluster)
     try:
         made.start()
         yield made

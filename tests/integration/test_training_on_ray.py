@@ -7,8 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,11 +14,10 @@ from app.training.gateway import RayStatus, Submission
 from app.training.gateway.ray_gateway import RayGateway
 from tests.harness.api import until
 from tests.harness.ray_cluster import RayCluster, running_cluster
-from tests.harness.training.deployment import ENDED, TASKS, VERL, TrainingDeployment
+from tests.harness.training.deployment import ENDED, TASKS, Trainer
 from tests.harness.training.ray_jobs import ON_WORKER, new_id
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
-NODES = ((4, 20), (4, 20))
 READER = """
 import hashlib, os, pathlib
 print("sha256", hashlib.sha256(pathlib.Path(os.environ["MODELMILL_TRAIN_FILE"]).read_bytes()).hexdigest())
@@ -28,43 +25,10 @@ print("sha256", hashlib.sha256(pathlib.Path(os.environ["MODELMILL_TRAIN_FILE"]).
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[RayCluster]:
-    with running_cluster(NODES) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def gateway(cluster: RayCluster) -> Iterator[RayGateway]:
-    made = RayGateway(cluster.options())
+def gateway(ray_cluster: RayCluster) -> Iterator[RayGateway]:
+    made = RayGateway(ray_cluster.options())
     yield made
     made.close()
-
-
-class Trainer(TrainingDeployment):
-    def __init__(self, folder: Path, cluster: RayCluster) -> None:
-        super().__init__(folder, cluster, training_tick_s="1", training_retry_interval_s="2")
-
-    def submit(self, gpus: int = 1, nodes: int = 1, *, workload: str = "ppo", **standin: Any) -> str:
-        """standin: what the stand-in for verl is to do; other fields of the spec by their names."""
-        fields = {name: standin.pop(name) for name in list(standin) if name in ("backfill", "restart_on_infra")}
-        overrides = {f"+standin.{name}": value for name, value in standin.items()}
-        spec = {**VERL, "workload": workload, "nnodes": nodes, "n_gpus_per_node": gpus, "overrides": overrides}
-        return self.send({**spec, **fields})
-
-    def logs(self, task_id: str, tail: int = 200) -> list[str]:
-        answer = self.http.get(f"{TASKS}/{task_id}/logs", params={"tail": tail})
-        assert answer.status_code == 200, answer.text
-        return answer.text.splitlines()
-
-
-@pytest.fixture(scope="module")
-def trainer(tmp_path_factory: pytest.TempPathFactory, cluster: RayCluster) -> Iterator[Trainer]:
-    made = Trainer(tmp_path_factory.mktemp("trainer"), cluster)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture(autouse=True)
@@ -74,8 +38,7 @@ def leave_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
     if "trainer" not in request.fixturenames:
         return
     trainer: Trainer = request.getfixturevalue("trainer")
-    listed = trainer.http.get(TASKS, params={"limit": 200}).json()["tasks"]
-    trainer.cancel(*[task["task_id"] for task in listed if task["state"] not in ENDED])
+    trainer.cancel(*trainer.unended())
 
 
 def free_gpus(gateway: RayGateway) -> float:
@@ -106,24 +69,23 @@ def test_a_task_runs_on_a_worker_and_is_followed_to_its_end(trainer: Trainer, ga
     assert steps == ["SUBMITTING", "SUBMITTED", "RUNNING", "SUCCEEDED"]
 
 
-@pytest.mark.parametrize("workload", ["grpo", "sft"])
-def test_the_other_workloads_of_verl_run_too(trainer: Trainer, workload: str) -> None:
-    task_id = trainer.submit(gpus=1, workload=workload)
-    assert trainer.reaches(task_id, *ENDED)["state"] == "SUCCEEDED"
-
-
 def test_a_job_reads_what_its_user_uploaded(trainer: Trainer) -> None:
     data = os.urandom(200_000)
     path = "/private/users/local/datasets/mine.bin"
     assert trainer.http.put("/api/v2/files/content", params={"path": path}, content=data).is_success
     code_path = trainer.add_program("reader", READER)
-    task_id = trainer.send({"workload": "script", "code_path": code_path, "train_file": path})
+    task_id = trainer.run(code_path, train_file=path)
     assert trainer.reaches(task_id, *ENDED)["state"] == "SUCCEEDED"
     assert f"sha256 {hashlib.sha256(data).hexdigest()}" in trainer.logs(task_id)
 
 
 @pytest.mark.parametrize(
-    ("how", "kind"), [("user", "USER_ERROR"), ("runtime", "RUNTIME_ERROR"), ("oom", "OUT_OF_MEMORY")]
+    ("how", "kind"),
+    [
+        pytest.param("user", "USER_ERROR", marks=pytest.mark.exhaustive),
+        pytest.param("runtime", "RUNTIME_ERROR", marks=pytest.mark.exhaustive),
+        ("oom", "OUT_OF_MEMORY"),
+    ],
 )
 def test_a_failure_of_the_program_is_named_and_not_tried_again(trainer: Trainer, how: str, kind: str) -> None:
     task = trainer.reaches(trainer.submit(fail=how, hold_s=0), *ENDED)
@@ -133,34 +95,40 @@ def test_a_failure_of_the_program_is_named_and_not_tried_again(trainer: Trainer,
 
 
 # --- the line ---------------------------------------------------------------------------------------
-def test_a_busy_cluster_lets_a_task_wait_and_a_freed_one_runs_it_unasked(trainer: Trainer, gateway: RayGateway) -> None:
-    holder = trainer.submit(gpus=4, nodes=2, hold_s=300)
-    until(lambda: free_gpus(gateway), lambda free: free == 0)
-    task_id = trainer.submit(gpus=4, nodes=2)
-    task = trainer.reaches(task_id, "PENDING_RESOURCES")
-    assert task["waiting_reason"].startswith("waiting: 0 GPUs free")
-    assert (task["position"], task["attempts"]) == (1, [])
-    assert gateway.job(f"{task_id}--a01") is None
-    trainer.cancel(holder)
-    assert trainer.reaches(task_id, *ENDED)["state"] == "SUCCEEDED"
+def test_a_busy_cluster_lets_tasks_wait_in_their_order_and_what_is_cancelled_makes_room_for_them(
+    trainer: Trainer, gateway: RayGateway
+) -> None:
+    holder = trainer.submit(gpus=1, hold_s=300)
+    until(lambda: free_gpus(gateway), lambda free: free == 7)
+    big, small = trainer.submit(gpus=4, nodes=2), trainer.submit(gpus=1, workload="sft")
+    waiting = trainer.reaches(big, "PENDING_RESOURCES")
+    assert waiting["waiting_reason"].startswith("waiting: 7 GPUs free")
+    assert (waiting["position"], waiting["attempts"]) == (1, [])
+    trainer.when(small, lambda task: task["state"] == "PENDING_RESOURCES" and task["position"] == 2)
+    unwanted = trainer.submit(gpus=1)
+    answer = trainer.http.post(f"{TASKS}/{unwanted}/cancel")
+    assert (answer.status_code, answer.json()["state"]) == (202, "CANCELED")
+    assert [gateway.job(f"{task_id}--a01") for task_id in (big, small, unwanted)] == [None] * 3
+
+    assert trainer.http.post(f"{TASKS}/{holder}/cancel").json()["state"] in ("CANCELING", "CANCELED")
+    assert trainer.reaches(holder, *ENDED)["state"] == "CANCELED"
+    job = gateway.job(f"{holder}--a01")
+    assert job is not None and job.status is RayStatus.STOPPED
+
+    done = trainer.reaches(small, *ENDED)
+    first = trainer.reaches(big, *ENDED)
+    assert (first["state"], done["state"]) == ("SUCCEEDED", "SUCCEEDED")
+    assert first["attempts"][0]["start_time"] <= done["attempts"][0]["start_time"]
+    until(lambda: free_gpus(gateway), lambda free: free == 8)
+    assert gateway.job(f"{unwanted}--a01") is None
 
 
 def test_whole_slots_are_needed_and_not_just_enough_gpus_in_all(trainer: Trainer, gateway: RayGateway) -> None:
     apart = trainer.submit(gpus=8, nodes=1, backfill=True)
-    together = trainer.submit(gpus=4, nodes=2)
+    together = trainer.submit(gpus=4, nodes=2, workload="grpo")
     assert trainer.reaches(together, *ENDED)["state"] == "SUCCEEDED"
     assert trainer.task(apart)["state"] == "PENDING_RESOURCES"
     assert gateway.job(f"{apart}--a01") is None
-
-
-def test_the_head_of_the_line_is_not_overtaken(trainer: Trainer, gateway: RayGateway) -> None:
-    holder = trainer.submit(gpus=1, hold_s=300)
-    until(lambda: free_gpus(gateway), lambda free: free == 7)
-    big, small = trainer.submit(gpus=4, nodes=2), trainer.submit(gpus=1)
-    trainer.when(small, lambda task: task["state"] == "PENDING_RESOURCES" and task["position"] == 2)
-    trainer.cancel(holder)
-    done = trainer.reaches(small, *ENDED)
-    assert trainer.task(big)["attempts"][0]["start_time"] <= done["attempts"][0]["start_time"]
 
 
 @pytest.mark.exhaustive
@@ -191,26 +159,13 @@ def test_a_lost_race_for_gpus_is_tried_again(trainer: Trainer, gateway: RayGatew
     assert (task["state"], task["attempts"][-1]["ray_submission_id"]) == ("SUCCEEDED", f"{task_id}--a02")
 
 
-# --- ending -----------------------------------------------------------------------------------------
-def test_cancelling_stops_the_job_and_frees_its_gpus(trainer: Trainer, gateway: RayGateway) -> None:
-    running = trainer.submit(gpus=4, nodes=2, hold_s=300)
-    until(lambda: free_gpus(gateway), lambda free: free == 0)
-    queued = trainer.submit(gpus=1)
-    answer = trainer.http.post(f"{TASKS}/{queued}/cancel")
-    assert (answer.status_code, answer.json()["state"]) == (202, "CANCELED")
-    assert trainer.http.post(f"{TASKS}/{running}/cancel").json()["state"] in ("CANCELING", "CANCELED")
-    assert trainer.reaches(running, *ENDED)["state"] == "CANCELED"
-    job = gateway.job(f"{running}--a01")
-    assert job is not None and job.status is RayStatus.STOPPED
-    until(lambda: free_gpus(gateway), lambda free: free == 8)
-    assert gateway.job(f"{queued}--a01") is None
-
-
 # --- faults of ours ---------------------------------------------------------------------------------
 def test_a_killed_scheduler_takes_its_running_task_up_again(trainer: Trainer) -> None:
-    task_id = trainer.submit(gpus=1, hold_s=8)
+    """One GPU is left on each node while it runs: the others wait."""
+    code_path = trainer.add_program("short", "")
+    task_id = trainer.submit(gpus=3, nodes=2, hold_s=4)
     trainer.reaches(task_id, "RUNNING")
-    waiting = [trainer.submit(gpus=4, nodes=2) for _ in range(3)]
+    waiting = [trainer.run(code_path, n_gpus_per_node=4) for _ in range(2)]
     trainer.kill_scheduler()
     trainer.schedule()
     for each in [task_id, *waiting]:

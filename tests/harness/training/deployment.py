@@ -19,7 +19,7 @@ from tests.harness.ray_cluster import STAND_INS, RayCluster
 
 TASKS = "/api/v2/tasks"
 ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELED"})
-PATIENCE_S = 120
+PATIENCE_S, POLL_S = 120, 0.2
 VERL = {
     "model_id": "Qwen/Qwen2.5-0.5B-Instruct", "train_file": "/private/common/datasets/train.parquet",
     "val_file": "/private/common/datasets/train.parquet", "code_path": "/private/common/code/verl",
@@ -81,7 +81,7 @@ class TrainingDeployment:
         deadline = time.monotonic() + PATIENCE_S
         while not is_so(task := self.task(task_id)):
             assert time.monotonic() < deadline, f"it never came to that; at last: {task}"
-            time.sleep(0.05)
+            time.sleep(POLL_S)
         return task
 
     def reaches(self, task_id: str, *states: str) -> Task:
@@ -93,3 +93,33 @@ class TrainingDeployment:
             assert self.http.post(f"{TASKS}/{task_id}/cancel").status_code in (202, 409)
         for task_id in task_ids:
             self.reaches(task_id, *ENDED)
+
+
+class Trainer(TrainingDeployment):
+    """It looks at the cluster each second, and converts what was trained."""
+
+    def __init__(self, folder: Path, cluster: RayCluster) -> None:
+        super().__init__(folder, cluster, training_tick_s="1", training_retry_interval_s="2")
+
+    def start_converting(self) -> None:
+        self.deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
+
+    def submit(self, gpus: int = 1, nodes: int = 1, *, workload: str = "ppo", **standin: Any) -> str:
+        """standin: what the stand-in for verl is to do; other fields of the spec by their names."""
+        fields = {name: standin.pop(name) for name in list(standin) if name in ("backfill", "restart_on_infra")}
+        overrides = {f"+standin.{name}": value for name, value in standin.items()}
+        spec = {**VERL, "workload": workload, "nnodes": nodes, "n_gpus_per_node": gpus, "overrides": overrides}
+        return self.send({**spec, **fields})
+
+    def run(self, code_path: str, **fields: Any) -> str:
+        """Submit a program of add_program()."""
+        return self.send({"workload": "script", "code_path": code_path, **fields})
+
+    def logs(self, task_id: str, tail: int = 200) -> list[str]:
+        answer = self.http.get(f"{TASKS}/{task_id}/logs", params={"tail": tail})
+        assert answer.status_code == 200, answer.text
+        return answer.text.splitlines()
+
+    def unended(self) -> list[str]:
+        listed = self.http.get(TASKS, params={"limit": 200}).json()["tasks"]
+        return [task["task_id"] for task in listed if task["state"] not in ENDED]

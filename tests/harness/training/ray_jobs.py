@@ -10,6 +10,8 @@ from tests.harness.api import until
 from tests.harness.ray_cluster import RESOURCE
 
 ON_WORKER = {RESOURCE: 1.0}
+POLL_S = 0.2
+"""Each look costs Ray and us some milliseconds of the processor, and a job takes seconds."""
 
 
 def new_id() -> str:
@@ -27,11 +29,10 @@ def ended(gateway: Gateway, submission_id: str) -> RayJob:
 
 
 def reaching(gateway: Gateway, submission_id: str, *statuses: RayStatus) -> RayJob:
-    job = until(lambda: gateway.job(submission_id), lambda job: job is not None and job.status in statuses)
+    job = until(lambda: gateway.job(submission_id), lambda job: job is not None and job.status in statuses, POLL_S)
     assert job is not None
     return job
 
 
-def worker(gateway: Gateway) -> Node:
-    [node] = [node for node in gateway.nodes() if node.may_train]
-    return node
+def workers(gateway: Gateway) -> list[Node]:
+    return [node for node in gateway.nodes() if node.may_train]
