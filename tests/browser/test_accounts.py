@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from app.accounts.model import Role
-from tests.browser.conftest import OpenContext
+from tests.browser.conftest import PATIENCE_MS, OpenContext
 from tests.harness.browser.complaints import Watch
 from tests.harness.browser.page_rules import PHONE, assert_fits_a_phone, assert_sound
+from tests.harness.browser.phone import Phone, opened_phone
 from tests.harness.deployment import Deployment
 from tests.harness.users import Person, person
 
-PAGES = ["/ui/login", "/ui/account", "/ui/admin/users", "/ui/admin/users/alice", "/ui/admin/users/alice/delete"]
+PAGES = ["/ui/account", "/ui/admin/users", "/ui/admin/users/alice", "/ui/admin/users/alice/delete"]
 SignedIn = Callable[..., Page]
 
 
@@ -37,6 +38,14 @@ def boss(guarded: Deployment) -> Person:
     return person(guarded, "root-admin", Role.ADMIN, label="mine")
 
 
+def sign_in(page: Page, who: Person, path: str) -> None:
+    """By the log-in, which leads on to this address."""
+    page.goto(f"/ui/login?next={path}")
+    page.locator("#token").fill(who.token)
+    page.locator("#token").press("Enter")
+    page.wait_for_url(f"**{path}")
+
+
 @pytest.fixture
 def signed_in(open_context: OpenContext, boss: Person) -> SignedIn:
     """A page at this address, of the administrator's window."""
@@ -44,25 +53,51 @@ def signed_in(open_context: OpenContext, boss: Person) -> SignedIn:
     def opened(path: str, **options: Any) -> Page:
         context: BrowserContext = open_context(**options)
         page = context.new_page()
-        page.goto(f"/ui/login?next={path}")
-        if path != "/ui/login":
-            page.locator("#token").fill(boss.token)
-            page.locator("#token").press("Enter")
-            page.wait_for_url(f"**{path}")
+        sign_in(page, boss, path)
         return page
 
     return opened
 
 
+@pytest.fixture(scope="module")
+def phone(chromium: Browser, guarded: Deployment, boss: Person) -> Iterator[Phone]:
+    """The administrator's."""
+    with opened_phone(chromium, guarded.url, PATIENCE_MS) as phone:
+        sign_in(phone.page, boss, "/ui/account")
+        yield phone
+
+
+@pytest.fixture(scope="module")
+def chinese_phone(chromium: Browser, guarded: Deployment, boss: Person) -> Iterator[Phone]:
+    with opened_phone(chromium, guarded.url, PATIENCE_MS, locale="zh-TW") as phone:
+        sign_in(phone.page, boss, "/ui/account")
+        yield phone
+
+
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_fits_a_phone_and_reads_well_in_both_themes(signed_in: SignedIn, path: str) -> None:
-    assert_sound(signed_in(path, viewport=PHONE))
+def test_a_page_fits_a_phone_and_reads_well_in_both_themes(phone: Phone, path: str) -> None:
+    assert_sound(phone.visit(path))
+    assert phone.watch.complaints == []
+
+
+def test_the_log_in_fits_a_phone_and_reads_well_in_both_themes(open_context: OpenContext) -> None:
+    page = open_context(viewport=PHONE).new_page()
+    page.goto("/ui/login")
+    assert_sound(page)
+
+
+@pytest.mark.exhaustive
+def test_the_log_in_fits_a_phone_in_chinese(open_context: OpenContext) -> None:
+    page = open_context(viewport=PHONE, locale="zh-TW").new_page()
+    page.goto("/ui/login")
+    assert_fits_a_phone(page)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_fits_a_phone_in_chinese(signed_in: SignedIn, path: str) -> None:
-    assert_fits_a_phone(signed_in(path, viewport=PHONE, locale="zh-TW"))
+def test_a_page_fits_a_phone_in_chinese(chinese_phone: Phone, path: str) -> None:
+    assert_fits_a_phone(chinese_phone.visit(path))
+    assert chinese_phone.watch.complaints == []
 
 
 @pytest.mark.parametrize("has_script", [True, False])
@@ -92,7 +127,7 @@ def test_signing_out_in_one_window_leads_the_other_to_the_log_in(signed_in: Sign
     page = signed_in("/ui/system")
     other = page.context.new_page()
     other.goto("/ui/account")
+    for watch in watches:
+        watch.expect(r"status of 401")
     other.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/ui/login?next=/ui/system")  # by the fragment that the page asks for every five seconds
-    for watch in watches:
-        watch.forgive(r"status of 401")

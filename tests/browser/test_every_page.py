@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page
 
 from app.kit.clock import now
 from app.vision.model import Format
 from app.wiring import assemble
-from tests.browser.conftest import OpenContext
+from tests.browser.conftest import PATIENCE_MS
 from tests.harness.api import Api, png, small_model
 from tests.harness.browser.complaints import Watch
 from tests.harness.browser.joint_records import set_scene
-from tests.harness.browser.page_rules import PHONE, assert_fits_a_phone, assert_sound, serious_issues
+from tests.harness.browser.page_rules import assert_fits_a_phone, assert_sound, serious_issues
+from tests.harness.browser.phone import Phone, opened_phone
 from tests.harness.browser.video_records import VideoScene, set_video_scene
 from tests.harness.deployment import Deployment
 
@@ -75,9 +76,6 @@ PAGES = {
     "unknown page": "/ui/nothing",
 }
 UNKNOWN = ("unknown job", "unknown page")
-STREAMED = ("video jobs", "video jobs without a match", "video job", "video job that waits")
-"""They listen as long as they are open, so the network is never idle."""
-Visit = Callable[[Page, str], None]
 
 
 @pytest.fixture(scope="module")
@@ -111,41 +109,44 @@ def video(service: Deployment, joint: None) -> VideoScene:
     return scene
 
 
-@pytest.fixture
-def visit(
-    finished: str, another: str, failed: str, filled_home: None, video: VideoScene, watches: list[Watch]
-) -> Visit:
-    """Open a page by its name and wait until what it fetches afterwards is there."""
+@pytest.fixture(scope="module")
+def phone(chromium: Browser, service: Deployment) -> Iterator[Phone]:
+    with opened_phone(chromium, service.url, PATIENCE_MS) as phone:
+        yield phone
 
-    def visited(page: Page, name: str) -> None:
-        uids = {f"{state}_video": uid for state, uid in video._asdict().items()}
-        page.goto(PAGES[name].format(finished=finished, another=another, failed=failed, **uids))
-        page.wait_for_load_state("load" if name in STREAMED else "networkidle")
-        expect(page.locator("[hx-trigger=load]")).to_have_count(0)
-        if name in UNKNOWN:
-            for watch in watches:
-                watch.forgive(r"status of 404")
 
-    return visited
+@pytest.fixture(scope="module")
+def chinese_phone(chromium: Browser, service: Deployment) -> Iterator[Phone]:
+    with opened_phone(chromium, service.url, PATIENCE_MS, locale="zh-TW") as phone:
+        yield phone
+
+
+@pytest.fixture(scope="module")
+def addresses(finished: str, another: str, failed: str, filled_home: None, video: VideoScene) -> dict[str, str]:
+    """Of the pages, by their names."""
+    uids = {f"{state}_video": uid for state, uid in video._asdict().items()}
+    given = {"finished": finished, "another": another, "failed": failed, **uids}
+    return {name: path.format(**given) for name, path in PAGES.items()}
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_fits_a_phone_reads_well_in_both_themes_and_stumbles_over_nothing(
-    open_context: OpenContext, watches: list[Watch], visit: Visit, name: str
+    phone: Phone, addresses: dict[str, str], name: str
 ) -> None:
-    page = open_context(viewport=PHONE).new_page()
-    visit(page, name)
-    assert_sound(page)
-    assert any("/static/" in url for url in watches[0].requests)
-    assert watches[0].complaints == []
+    assert_sound(phone.visit(addresses[name]))
+    assert any("/static/" in url for url in phone.watch.requests)
+    if name in UNKNOWN:
+        phone.watch.forgive(r"status of 404")
+    assert phone.watch.complaints == []
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_fits_a_phone_in_chinese(open_context: OpenContext, visit: Visit, name: str) -> None:
-    page = open_context(viewport=PHONE, locale="zh-TW").new_page()
-    visit(page, name)
-    assert_fits_a_phone(page)
+def test_a_page_fits_a_phone_in_chinese(chinese_phone: Phone, addresses: dict[str, str], name: str) -> None:
+    assert_fits_a_phone(chinese_phone.visit(addresses[name]))
+    if name in UNKNOWN:
+        chinese_phone.watch.forgive(r"status of 404")
+    assert chinese_phone.watch.complaints == []
 
 
 def test_a_broken_policy_and_another_host_would_be_noticed(page: Page, watch: Watch) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 from collections.abc import Iterator
 
 import pytest
@@ -13,9 +11,10 @@ from playwright.sync_api import Page, expect
 from tests.harness.api import Api, pngs, small_model
 from tests.harness.browser.complaints import Watch
 from tests.harness.deployment import Deployment
-from tests.integration.test_jobs_api import paused
 
 EVENTS = re.compile(r"/jobs/[0-9a-f-]{36}/events")
+STREAM_LOST = r"net::ERR_|Failed to fetch|network error"
+"""What the console says of a stream that is killed and of each try to have it again, while the page is open."""
 NEF_WORKER, WEB = 2, -1
 """Places among the processes of the deployment; a web process that is started again is the last again."""
 
@@ -28,14 +27,14 @@ def address(own_deployment: Deployment) -> str:
 @pytest.fixture
 def waiting_job(own_deployment: Deployment, api: Api) -> Iterator[str]:
     """A job that has its BIE and stays there until the worker of stage NEF is woken."""
-    with paused(own_deployment.processes[NEF_WORKER]):
+    with own_deployment.paused(own_deployment.processes[NEF_WORKER]):
         job_id = api.start(small_model(), pngs(3))
         api.wait(job_id, lambda job: job["status"] == "NEF")
         yield job_id
 
 
 def wake(deployment: Deployment) -> None:
-    os.killpg(deployment.processes[NEF_WORKER].pid, signal.SIGCONT)
+    deployment.go_on(deployment.processes[NEF_WORKER])
 
 
 def badge(page: Page, text: str) -> None:
@@ -49,6 +48,7 @@ def test_polling_finishes_the_page_when_the_event_stream_was_killed_in_mid_job(
         page.goto(f"/ui/jobs/{waiting_job}")
     assert stream.value.ok
     badge(page, "Waiting for NEF")
+    watch.expect(STREAM_LOST)
     page.route(EVENTS, lambda route: route.abort())
     with page.expect_event("requestfailed", lambda request: EVENTS.search(request.url) is not None):
         own_deployment.processes[WEB].kill()
@@ -57,12 +57,12 @@ def test_polling_finishes_the_page_when_the_event_stream_was_killed_in_mid_job(
     wake(own_deployment)
     badge(page, "Completed")
     expect(page.get_by_role("link", name="out.nef", exact=True).first).to_be_visible()
-    watch.forgive(r"net::ERR_|Failed to fetch|network error")
 
 
 def test_polling_alone_takes_a_job_to_its_end_and_then_stops_by_itself(
     page: Page, watch: Watch, waiting_job: str, own_deployment: Deployment
 ) -> None:
+    watch.expect(STREAM_LOST)
     page.route(EVENTS, lambda route: route.abort())
     page.goto(f"/ui/jobs/{waiting_job}")
     badge(page, "Waiting for NEF")
@@ -70,4 +70,3 @@ def test_polling_alone_takes_a_job_to_its_end_and_then_stops_by_itself(
     badge(page, "Completed")
     expect(page.locator(f"#job-poll-{waiting_job}")).to_have_count(1)
     expect(page.locator("[hx-trigger*=every]")).to_have_count(0)
-    watch.forgive(r"net::ERR_|Failed to fetch")

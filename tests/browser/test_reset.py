@@ -11,7 +11,6 @@ from tests.browser.conftest import OpenContext
 from tests.harness.api import Api, pngs, small_model
 from tests.harness.browser.complaints import Watch
 from tests.harness.deployment import Deployment
-from tests.integration.test_jobs_api import paused
 
 ENGLISH, CHINESE = "The system was restarted, please submit again", "系統已重啟,請重新送出"
 
@@ -59,10 +58,10 @@ def test_a_reader_of_chinese_is_told_in_chinese_first(
 def test_a_page_that_is_open_during_the_reset_says_so_by_itself(
     page: Page, watch: Watch, own_deployment: Deployment, api: Api
 ) -> None:
-    with paused(own_deployment.processes[2]):
+    with own_deployment.paused(own_deployment.processes[2]):
         job_id = api.start(small_model(), pngs(3))
         page.goto(f"/ui/jobs/{job_id}")
         expect(page.locator(".title-line")).to_contain_text("Waiting for NEF")
+        watch.expect("404")
         own_deployment.redis.flushall()
         expect(page.get_by_role("heading", level=1)).to_have_text(ENGLISH)
-    watch.forgive("404")

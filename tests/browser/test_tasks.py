@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from app.training.model import Event
-from tests.browser.conftest import OpenContext
+from tests.browser.conftest import PATIENCE_MS, OpenContext
 from tests.harness.api import Api
 from tests.harness.browser.complaints import Watch
-from tests.harness.browser.page_rules import PHONE, assert_fits_a_phone, assert_sound
+from tests.harness.browser.page_rules import assert_fits_a_phone, assert_sound
+from tests.harness.browser.phone import Phone, opened_phone
 from tests.harness.deployment import Deployment
 from tests.harness.training import tasks as task_scenes
 from tests.harness.training.tasks import begin, database_of, every_state, show_cluster
@@ -59,26 +60,29 @@ def ids(deployment: Deployment) -> dict[str, str]:
     return made
 
 
-def visit(page: Page, ids: dict[str, str], name: str) -> None:
-    page.goto(PAGES[name].format(**ids))
-    page.wait_for_load_state("networkidle")
+@pytest.fixture(scope="module")
+def phone(chromium: Browser, deployment: Deployment) -> Iterator[Phone]:
+    with opened_phone(chromium, deployment.url, PATIENCE_MS) as phone:
+        yield phone
+
+
+@pytest.fixture(scope="module")
+def chinese_phone(chromium: Browser, deployment: Deployment) -> Iterator[Phone]:
+    with opened_phone(chromium, deployment.url, PATIENCE_MS, locale="zh-TW") as phone:
+        yield phone
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_fits_a_phone_and_reads_well_in_both_themes(
-    open_context: OpenContext, ids: dict[str, str], name: str
-) -> None:
-    page = open_context(viewport=PHONE).new_page()
-    visit(page, ids, name)
-    assert_sound(page)
+def test_a_page_fits_a_phone_and_reads_well_in_both_themes(phone: Phone, ids: dict[str, str], name: str) -> None:
+    assert_sound(phone.visit(PAGES[name].format(**ids)))
+    assert phone.watch.complaints == []
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_fits_a_phone_in_chinese(open_context: OpenContext, ids: dict[str, str], name: str) -> None:
-    page = open_context(viewport=PHONE, locale="zh-TW").new_page()
-    visit(page, ids, name)
-    assert_fits_a_phone(page)
+def test_a_page_fits_a_phone_in_chinese(chinese_phone: Phone, ids: dict[str, str], name: str) -> None:
+    assert_fits_a_phone(chinese_phone.visit(PAGES[name].format(**ids)))
+    assert chinese_phone.watch.complaints == []
 
 
 def test_the_page_of_a_task_follows_it_to_its_end_and_asks_no_more(

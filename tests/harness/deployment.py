@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -78,6 +80,28 @@ class Deployment:
             for _ in range(count):
                 self.start([DRAMATIQ, module, "--queues", queue, "--processes", "1", "--threads", "1"])
         _until(lambda: len(list(self.redis.scan_iter("worker:*"))) == sum(counts.values()))
+
+    @contextmanager
+    def paused(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
+        """This worker stands still, and what is sent to its queue stays there.
+
+        A worker that waits for messages has asked Redis to fetch the next one as soon as it comes, and Redis would do
+        so for one that is stopped: it is told that nothing came.
+        """
+        pids = processes.with_descendants([process.pid])
+        processes.stop(pids)
+        ports = processes.local_ports(pids)
+        for client in self.redis.client_list():
+            if int(client["addr"].rpartition(":")[2]) in ports and "b" in client["flags"]:
+                self.redis.client_unblock(int(client["id"]))
+        try:
+            yield
+        finally:
+            self.go_on(process)
+
+    @staticmethod
+    def go_on(process: subprocess.Popen[bytes]) -> None:
+        processes.send(processes.with_descendants([process.pid]), signal.SIGCONT)
 
     def until_quiet(self) -> None:
         """Until what was started does nothing any more: for measurements."""

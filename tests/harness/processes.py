@@ -1,8 +1,10 @@
-"""What the processes of a system use: their number, memory and CPU time, read from /proc."""
+"""What the processes of a system use: their number, memory, CPU time and connections, read from /proc."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -52,6 +54,42 @@ def until_quiet(pids: set[int]) -> None:
     deadline = time.monotonic() + START_S
     while with_cpu_s(pids, lambda: time.sleep(QUIET_S))[1] > QUIET_S / 10 and time.monotonic() < deadline:
         pass
+
+
+def send(pids: Iterable[int], number: int) -> set[int]:
+    """Those that were there to get it."""
+    reached = set()
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+            reached.add(pid)
+    return reached
+
+
+def stop(pids: Iterable[int]) -> None:
+    """SIGSTOP, and returns when every thread stands still."""
+    pids = send(pids, signal.SIGSTOP)
+    threads = [path for pid in pids for path in (PROC / str(pid) / "task").glob("*/stat")]
+    while not all(_state(path) in ("T", "Z", "") for path in threads):
+        time.sleep(0.001)
+
+
+def local_ports(pids: Iterable[int]) -> set[int]:
+    """Of the IPv4 connections that these processes have."""
+    found: set[int] = set()
+    for pid in pids:
+        links = [str(path.readlink()) for path in (PROC / str(pid) / "fd").iterdir()]
+        inodes = {link[8:-1] for link in links if link.startswith("socket:[")}
+        rows = [line.split() for line in (PROC / str(pid) / "net" / "tcp").read_text().splitlines()[1:]]
+        found |= {int(row[1].partition(":")[2], 16) for row in rows if row[9] in inodes}
+    return found
+
+
+def _state(stat: Path) -> str:
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
 
 
 def _own_cpu_s(pid: int) -> float:

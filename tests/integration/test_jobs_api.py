@@ -6,8 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -53,19 +51,10 @@ def finished(service: Deployment) -> dict[str, Any]:
         return api.convert(small_model(), pngs(4), name="Finished", tags=["kept"])
 
 
-@contextlib.contextmanager
-def paused(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    os.killpg(process.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.killpg(process.pid, signal.SIGCONT)
-
-
 @pytest.fixture
 def no_onnx_worker(service: Deployment) -> Iterator[None]:
     """What is submitted stays queued."""
-    with paused(service.processes[0]):
+    with service.paused(service.processes[0]):
         yield
 
 
@@ -242,7 +231,7 @@ def test_the_first_frame_is_the_state_as_it_is_and_the_last_the_end(api: Api, no
 
 
 def test_two_clients_can_watch_the_same_job_to_its_end(service: Deployment, api: Api) -> None:
-    with paused(service.processes[0]):
+    with service.paused(service.processes[0]):
         job_id = api.start(small_model(), pngs(3))
         seen: list[list[tuple[str, dict[str, Any]]]] = [[], []]
         has_begun = [threading.Event(), threading.Event()]
@@ -402,7 +391,7 @@ def test_a_log_can_be_followed_while_its_stage_runs(api: Api, running: str) -> N
 
 
 def test_an_active_job_cannot_be_deleted_and_a_finished_one_leaves_nothing(service: Deployment, api: Api) -> None:
-    with paused(service.processes[0]):
+    with service.paused(service.processes[0]):
         job_id = api.start(small_model(), pngs(2))
         assert assert_error(api.http.delete(f"/jobs/{job_id}"), 409, "JOB_ACTIVE")["hint"]
         assert keys(service, f"jobs/{job_id}/")

@@ -17,6 +17,7 @@ class Watch:
         self.host = host
         self.complaints: list[str] = []
         self.requests: list[str] = []
+        self._expected: list[str] = []
         context.on("console", self._console)
         context.on("weberror", self._script_error)
         context.on("request", self._request)
@@ -25,15 +26,28 @@ class Watch:
         """Forget the complaints that match: a test has caused them itself."""
         self.complaints = [complaint for complaint in self.complaints if not re.search(pattern, complaint)]
 
+    def expect(self, pattern: str) -> None:
+        """Hear no complaints that match, neither from before nor from now on: what causes them may go on."""
+        self._expected.append(pattern)
+        self.forgive(pattern)
+
+    def forget(self) -> None:
+        """Begin anew: another page is opened in the same window."""
+        self.complaints, self.requests = [], []
+
     def _console(self, message: ConsoleMessage) -> None:
         if message.type == "error":
-            self.complaints.append(f"{message.location.get('url', '')}: {message.text}")
+            self._complain(f"{message.location.get('url', '')}: {message.text}")
 
     def _script_error(self, error: WebError) -> None:
-        self.complaints.append(f"uncaught: {error.error}")
+        self._complain(f"uncaught: {error.error}")
 
     def _request(self, request: Request) -> None:
         self.requests.append(request.url)
         address = urlsplit(request.url)
         if address.scheme not in OWN_SCHEMES and address.netloc != self.host:
-            self.complaints.append(f"asked another host: {request.url}")
+            self._complain(f"asked another host: {request.url}")
+
+    def _complain(self, text: str) -> None:
+        if not any(re.search(pattern, text) for pattern in self._expected):
+            self.complaints.append(text)
