@@ -13,8 +13,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from onnx import TensorProto, helper
 from PIL import Image
 
@@ -37,7 +35,6 @@ from app.conversion.errors import (
 from app.conversion.intake.model import READS, CheckedModel, check_model
 from app.conversion.intake.submission import check_submission
 from app.conversion.options import Chip, Options, ToolchainName
-from app.kit.errors import ModelmillError
 from tests.harness.models import small
 
 HOST = Options()
@@ -364,17 +361,3 @@ def test_real_models_and_pictures_pass(tmp_path: Path, shared_data: Path, name: 
     found = submit(tmp_path, model, tmp_path / "quant.zip")
     assert found["samples"]["kinds"] == {"image": 14}
     assert found["model"]["macs"] == macs
-
-
-MODEL = small.conv().SerializeToString()
-
-
-@given(at=st.integers(0, len(MODEL) - 1), more=st.binary(min_size=1, max_size=4), chip=st.booleans())
-@settings(max_examples=200, deadline=None)
-def test_a_mutated_model_is_taken_or_refused_with_our_errors(
-    tmp_path_factory: pytest.TempPathFactory, at: int, more: bytes, chip: bool
-) -> None:
-    path = tmp_path_factory.mktemp("mutated") / "model.onnx"
-    path.write_bytes(MODEL[:at] + more + MODEL[at + len(more) :])
-    with contextlib.suppress(ModelmillError):
-        json.dumps(check_model(path, KNERON if chip else HOST, max_bytes=1 << 20).facts)

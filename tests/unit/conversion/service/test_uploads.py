@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from app.conversion.errors import ImagesTooLarge, ModelTooLarge, NoImages
 from app.conversion.intake.entries import is_npz
@@ -47,17 +45,6 @@ def test_many_files_become_a_zip_of_their_names_and_bytes(uploads: Uploads) -> N
         assert archive.testzip() is None
         assert {name: archive.read(name) for name in archive.namelist()} == files
         assert all(info.compress_type == zipfile.ZIP_STORED for info in archive.infolist())
-
-
-@given(st.dictionaries(st.text("abc.1", min_size=1, max_size=8), st.lists(st.binary(max_size=50)), min_size=1))
-def test_whatever_the_chunks_are_the_zip_unpacks_to_them(
-    tmp_path_factory: pytest.TempPathFactory, files: dict[str, list[bytes]]
-) -> None:
-    store = FilesystemStore(tmp_path_factory.mktemp("objects"))
-    uploads = Uploads(Settings(), store)
-    with packed(uploads, parts_of((f"x{name}.png", chunks) for name, chunks in files.items())) as archive:
-        found = {name: archive.read(name) for name in archive.namelist()}
-    assert found == {f"x{name}.png": b"".join(chunks) for name, chunks in files.items()}
 
 
 def test_the_same_files_make_the_same_zip(uploads: Uploads) -> None:

@@ -8,8 +8,6 @@ import zlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from app.conversion.toolchains.kneron.nef import NotNef, chip_of, describe, probe
 from app.kit.errors import BadInput
@@ -148,39 +146,6 @@ def test_the_builder_agrees_with_the_flatbuffers_library() -> None:
     payload = flatbuffers.table.Table(body, table.Indirect(table.Pos + table.Offset(10)))
     start, size = payload.Vector(payload.Offset(6)), payload.VectorLen(payload.Offset(6))
     assert zlib.crc32(body[start : start + size]) == header.Get(uint, header.Pos + header.Offset(8))
-
-
-SAMPLES = [build(Nef()), build(TWO), build_kne([1, 2])]
-
-
-@settings(max_examples=600, deadline=None)
-@given(
-    st.sampled_from(SAMPLES),
-    st.lists(st.tuples(st.integers(0, 1 << 16), st.binary(min_size=1, max_size=4)), max_size=6),
-    st.integers(0, 400),
-    st.booleans(),
-)
-def test_corrupted_bytes_are_read_or_refused_but_never_crash(
-    data: bytes, hits: list[tuple[int, bytes]], cut: int, is_resealed: bool
-) -> None:
-    broken = bytearray(data[: len(data) - cut])
-    for place, value in hits:
-        at = place % max(len(broken), 1)
-        broken[at : at + len(value)] = value
-    if is_resealed:
-        broken += struct.pack("<I", zlib.crc32(broken))
-    try:
-        found = read(bytes(broken))
-    except NotNef:
-        return
-    assert found["crc_ok"] in (True, False) and isinstance(found["models"], list)
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.binary(min_size=4, max_size=300))
-def test_random_bytes_are_refused_or_read_but_never_crash(data: bytes) -> None:
-    with contextlib.suppress(NotNef):
-        read(data)
 
 
 def test_reading_a_nef_loads_neither_onnx_nor_numpy() -> None:

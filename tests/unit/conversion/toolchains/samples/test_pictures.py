@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from PIL import Image
 
 from app.conversion.errors import DamagedImage, DynamicShape, WrongSampleShape
@@ -189,28 +186,3 @@ def test_integer_inputs_get_rounded_pixels_and_refuse_scales_of_float_inputs(tmp
     np.testing.assert_array_equal(found[0], values)
     with pytest.raises(BadInput, match="almost nothing"):
         pictures.ImageReader(spec(1, 8, 8, 3, dtype="uint8"), Preprocess())
-
-
-def picture_bytes(kind: str) -> bytes:
-    buffer = io.BytesIO()
-    Image.fromarray(pixels(16, 16)).save(buffer, kind)
-    return buffer.getvalue()
-
-
-PICTURES = {kind: picture_bytes(kind) for kind in ("JPEG", "PNG", "BMP", "WEBP", "PPM", "GIF", "TIFF")}
-
-
-@given(kind=st.sampled_from(sorted(PICTURES)), at=st.integers(0, 10**6), more=st.binary(min_size=1, max_size=6))
-@settings(max_examples=300, deadline=None)
-def test_a_mutated_picture_is_read_or_called_damaged(
-    tmp_path_factory: pytest.TempPathFactory, kind: str, at: int, more: bytes
-) -> None:
-    data = bytearray(PICTURES[kind])
-    at %= len(data)
-    data[at : at + len(more)] = more
-    path = tmp_path_factory.mktemp("mutated") / "a.jpg"
-    path.write_bytes(data)
-    try:
-        assert preprocess_image(path, RGB8, RAW).shape == (1, 3, 8, 8)
-    except DamagedImage as error:
-        assert "a.jpg" in error.message

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import struct
 import tracemalloc
 import zipfile
@@ -11,14 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from app.conversion.errors import DamagedImage, NoImages, WrongSampleShape, WrongSampleType
 from app.conversion.options import Preprocess
 from app.conversion.toolchains.graph import TensorSpec
 from app.conversion.toolchains.samples import SampleSet, arrays
-from app.kit.errors import ModelmillError
 from tests.harness.pictures import RGB8, pixels, png, spec
 
 ROW = TensorSpec("x", (1, 39), "float32")
@@ -304,31 +300,6 @@ def test_a_stack_is_read_one_sample_at_a_time(tmp_path: Path) -> None:
 
 
 # --- hostile bytes --------------------------------------------------------------------------------
-@given(ending=st.sampled_from(["png", "npy", "npz"]), data=st.binary(max_size=200))
-@settings(max_examples=100, deadline=None)
-def test_random_bytes_are_called_damaged(tmp_path_factory: pytest.TempPathFactory, ending: str, data: bytes) -> None:
-    folder = tmp_path_factory.mktemp("random")
-    (folder / f"a.{ending}").write_bytes(data)
-    with pytest.raises(DamagedImage):
-        samples(folder, RGB8).check()
-
-
-@given(ending=st.sampled_from(["npy", "npz"]), at=st.integers(0, 10**6), more=st.binary(min_size=1, max_size=6))
-@settings(max_examples=300, deadline=None)
-def test_a_mutated_array_is_read_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, ending: str, at: int, more: bytes
-) -> None:
-    path = tmp_path_factory.mktemp("mutated") / f"a.{ending}"
-    values = np.arange(78, dtype=np.float32).reshape(2, 39)
-    np.save(path, values) if ending == "npy" else np.savez_compressed(path, x=values)
-    data = bytearray(path.read_bytes())
-    at %= len(data)
-    data[at : at + len(more)] = more
-    path.write_bytes(data)
-    with contextlib.suppress(ModelmillError):
-        samples(path.parent, ROW).check()
-
-
 def test_a_zip_named_npy_is_damaged(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.npy", "w") as archive:
         archive.writestr("x.npy", b"")
