@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -18,8 +17,8 @@ from tests.harness.paths import REPOSITORY
 KEPT = REPOSITORY / "tests" / "durations.json"
 CACHE_KEY = "modelmill/durations"
 SLOWEST = 20
-SHARED_SERVERS: Mapping[str, str] = {}
-"""Fixture → name of the group of files that stay together."""
+SHARED_SERVERS = ("joint", "ray_cluster", "chromium")
+"""Fixtures of what is dear to start. Files that use the same one stay together."""
 UNKNOWN_S = 5.0
 """What a file is taken to need that has never run."""
 
@@ -80,13 +79,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _groups(items: list[pytest.Item]) -> dict[str, str]:
-    """File → the group in which it runs."""
+    """File → the group in which it runs: that of the first shared server that any of its tests uses, or its own."""
     groups: dict[str, str] = {}
     for item in items:
         path = _path(item.nodeid)
-        shared = [SHARED_SERVERS[name] for name in getattr(item, "fixturenames", ()) if name in SHARED_SERVERS]
-        if shared or path not in groups:
-            groups[path] = min(shared, default=path)
+        used = [name for name in SHARED_SERVERS if name in getattr(item, "fixturenames", ())]
+        if used or path not in groups:
+            groups[path] = used[0] if used else path
     return groups
 
 

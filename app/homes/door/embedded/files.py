@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import asyncssh
@@ -57,7 +58,6 @@ class SftpSession(asyncssh.SFTPServer):
 
     async def fsetstat(self, file_obj: object, attrs: SFTPAttrs) -> None:
         file = _file(file_obj)
-        _check_attrs(attrs)
         if attrs.size is not None:
             await self._do(file.resize, attrs.size)
         if (times := _times_ns(attrs)) is not None:
@@ -78,7 +78,7 @@ class SftpSession(asyncssh.SFTPServer):
         return attrs_of(await self._do(self._home.lstat, path))
 
     async def setstat(self, path: bytes, attrs: SFTPAttrs) -> None:
-        _check_attrs(attrs)
+        """Size and times. Owner and mode are ours and passed over: scp -r, tar, rsync and cp -p set them as they go."""
         if attrs.size is not None:
             await self._do(self._home.resize, path, attrs.size)
         if (times := _times_ns(attrs)) is not None:
@@ -130,7 +130,10 @@ class SftpSession(asyncssh.SFTPServer):
         return await self.statvfs(b"")
 
     async def exit(self) -> None:
+        """With an exit status, or scp would call a good copy a failure."""
         await asyncio.get_running_loop().run_in_executor(self._executor, self._home.close)
+        with suppress(OSError):  # the client is gone
+            self.channel.exit(0)
 
     def format_user(self, uid: int | None) -> str:  # noqa: ARG002
         """The names of this machine's accounts are nobody's business."""
@@ -179,10 +182,3 @@ def _times_ns(attrs: SFTPAttrs) -> tuple[int, int] | None:
         return None
     modified = int(attrs.mtime * 1e9) + (attrs.mtime_ns or 0)
     return (int(attrs.atime * 1e9) + (attrs.atime_ns or 0) if attrs.atime is not None else modified), modified
-
-
-def _check_attrs(attrs: SFTPAttrs) -> None:
-    """Owner and mode alone are refused; beside times or a size, as `put -p` sends them, they are passed over."""
-    is_alone = attrs.size is None and attrs.mtime is None
-    if is_alone and (attrs.permissions is not None or attrs.uid is not None or attrs.owner is not None):
-        raise asyncssh.SFTPPermissionDenied("owner and mode of files in a data home are fixed")

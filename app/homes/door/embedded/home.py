@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.homes.beneath import Beneath
-from app.homes.errors import LeadsOut, QuotaExceeded
+from app.homes.errors import QuotaExceeded
 from app.homes.model import HOME_FOLDERS
 from app.homes.open_files import CountedFile
 from app.homes.quota import Allowance, Ledger
@@ -219,15 +219,13 @@ class SftpHome:
 
 
 def inner_path(path: bytes) -> str:
-    """From the home: /datasets/../models is models. Raises LeadsOut where more is left than was entered."""
+    """From the home: /datasets/../models is models. Above the home there is the home, as above / there is /."""
     names: list[str] = []
     for name in os.fsdecode(path).split("/"):
         if "\0" in name:
             raise OSError(errno.EINVAL, "a name has a NUL byte")
         if name == "..":
-            if not names:
-                raise LeadsOut(os.fsdecode(path))
-            names.pop()
+            names = names[:-1]
         elif name not in ("", "."):
             names.append(name)
     return "/".join(names)

@@ -26,6 +26,13 @@ from app.kit.command import CannotStart
 from app.kit.sql import Database
 
 
+class Channel:
+    """A client that is gone."""
+
+    def exit(self, status: int) -> None:
+        raise OSError(status, "the channel is closed")
+
+
 def test_the_host_key_is_made_once_and_private(tmp_path: Path) -> None:
     folder = tmp_path / "data" / "sftp"
     fingerprint = host_key(folder).get_fingerprint()
@@ -63,7 +70,7 @@ def test_a_disk_that_hangs_for_one_session_keeps_no_other_waiting(
     HomeFiles(HomesOptions(tmp_path)).create("alice")
     executor, gate, used = ThreadPoolExecutor(2), threading.Event(), []
     homes = [SftpHome(tmp_path, "users/alice", Quota("alice", 0, Ledger(60))) for _ in range(2)]
-    stuck, well = (SftpSession(None, home, executor, lambda: used.append(1)) for home in homes)
+    stuck, well = (SftpSession(Channel(), home, executor, lambda: used.append(1)) for home in homes)
     monkeypatch.setattr(homes[0], "lstat", lambda path: gate.wait(30) and SftpHome.lstat(homes[0], path))
 
     async def both() -> None:
