@@ -18,11 +18,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.video.model.plan import Encoder, Plan, VideoConf
-from ops.benchmarks.video_case import ALIGNMENT, DETECTION, FPS, SHARED, Case, prepared, rows_for
+from ops.benchmarks.video_case import ALIGNMENT, DETECTION, FPS, Case, prepared, rows_for
 from ops.benchmarks.video_loop import runner_and_loop
 from ops.benchmarks.video_nodes import CLOUD, EDGE, Deployment, NotMeasured, busy
 from ops.benchmarks.video_rows import Row, best_fixed, lines, row_of, titled
 from tests.harness.link import Line
+from tests.harness.paths import SHARED_DATA
 
 HI_S = 0.3
 LINE = Line(rtt_s=0.02, bits_per_s=20e6)
@@ -85,8 +86,8 @@ def main(options: Sequence[str] = ()) -> None:
     parser.add_argument("--policy", action="append", choices=[*FIXED, *POLICIES])
     parser.add_argument("--reasons", action="store_true", help="print what the policies say")
     asked = parser.parse_args(options)
-    if not SHARED.is_dir():
-        print(f"There are no clips and models at {SHARED}: nothing to measure.", file=sys.stderr)
+    if not SHARED_DATA.is_dir():
+        print(f"There are no clips and models at {SHARED_DATA}: nothing to measure.", file=sys.stderr)
         return
     found: dict[str, list[Row]] = {}
     link_free: dict[str, Row] = {}
