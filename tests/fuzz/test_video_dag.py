@@ -1,18 +1,16 @@
 """What comes from outside of a video job: each document is read or refused in words, and what is read holds together.
 
-MODELMILL_FUZZ_COUNT raises the number of documents.
+As many documents as there is time for; MODELMILL_SEARCH_SEED repeats a search.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.kit.errors import BadRequest
@@ -20,10 +18,11 @@ from app.video.errors import BadConstraint, BadDag, BadPlan
 from app.video.model.constraint import read_constraint
 from app.video.model.dag import Dag, check_types, read_dag
 from app.video.model.plan import read_flow_mapping, read_video_conf
+from tests.harness.searching import searched
 from tests.harness.video.dags import KINDS, a_dag, a_graph
 
-COUNT = max(int(os.environ.get("MODELMILL_FUZZ_COUNT", "2000")) // 10, 100)
-MANY = settings(max_examples=COUNT, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+SECONDS = 0.4
+"""Of the processor, for each search."""
 LONGEST = 3000
 """Characters of an error: hints name up to 32 stages of 64 characters each."""
 GENERATOR = "SingleFrameGenerator"
@@ -93,16 +92,17 @@ def holds_together(dag: Dag) -> None:
     assert read_dag(json.loads(json.dumps(dag.to_json()))) == dag
 
 
-@MANY
-@given(ANYTHING | damaged(a_dag()) | damaged(a_graph({"a": [GENERATOR], "b": ["a"], "c": ["a"], "d": ["b", "c"]})))
+@searched(
+    ANYTHING | damaged(a_dag()) | damaged(a_graph({"a": [GENERATOR], "b": ["a"], "c": ["a"], "d": ["b", "c"]})),
+    seconds=SECONDS,
+)
 def test_any_document_is_a_dag_or_refused(data: object) -> None:
     dag = read_or_refused(read_dag, data, BadDag, "dag")
     if dag is not None:
         holds_together(dag)
 
 
-@MANY
-@given(damaged(a_dag()))
+@searched(damaged(a_dag()), seconds=SECONDS)
 def test_types_of_any_dag_fit_or_are_refused(data: object) -> None:
     dag = read_or_refused(read_dag, data, BadDag, "dag")
     if dag is not None and set(dag.stages) <= set(KINDS):
@@ -120,16 +120,14 @@ def graphs(draw: st.DrawFn) -> dict[str, list[str]]:
     return {name: flow[name] for name in draw(st.permutations(names))}
 
 
-@MANY
-@given(graphs())
+@searched(graphs(), seconds=SECONDS)
 def test_every_graph_without_a_cycle_is_read(flow: dict[str, list[str]]) -> None:
     dag = read_dag(a_graph(flow))
     holds_together(dag)
     assert {stage: set(names) - {GENERATOR} for stage, names in flow.items()} == dag.before
 
 
-@MANY
-@given(graphs(), st.data())
+@searched(graphs(), st.data(), seconds=SECONDS)
 def test_every_graph_with_a_cycle_is_refused_and_the_cycle_named(
     flow: dict[str, list[str]], data: st.DataObject
 ) -> None:
@@ -144,8 +142,7 @@ def test_every_graph_with_a_cycle_is_refused_and_the_cycle_named(
     assert all(before in flow[after] for before, after in zip(path, path[1:], strict=False))  # noqa: RUF007
 
 
-@MANY
-@given(ANYTHING | damaged({"delay": [0.1, 0.4], "accuracy": 0.9}))
+@searched(ANYTHING | damaged({"delay": [0.1, 0.4], "accuracy": 0.9}), seconds=SECONDS)
 def test_any_constraint_is_read_or_refused(data: object) -> None:
     constraint = read_or_refused(read_constraint, data, BadConstraint, "user_constraint")
     if constraint is not None:
@@ -158,8 +155,7 @@ CONF = {"resolution": "360p", "fps": 30, "nskip": 1, "ntracking": 5, "encoder": 
 PLACE = {"model_id": 0, "node_role": "host", "node_ip": "192.168.56.102"}
 
 
-@MANY
-@given(ANYTHING | damaged(CONF) | damaged({"a": CONF, "b": CONF}))
+@searched(ANYTHING | damaged(CONF) | damaged({"a": CONF, "b": CONF}), seconds=SECONDS)
 def test_any_video_conf_is_read_or_refused(data: object) -> None:
     conf = read_or_refused(read_video_conf, data, BadPlan, "video_conf")
     if conf is not None:
@@ -167,8 +163,7 @@ def test_any_video_conf_is_read_or_refused(data: object) -> None:
         assert read_video_conf(json.loads(json.dumps(conf.to_json()))) == conf
 
 
-@MANY
-@given(ANYTHING | damaged({"a": PLACE, "b": {**PLACE, "node": "edge0"}}))
+@searched(ANYTHING | damaged({"a": PLACE, "b": {**PLACE, "node": "edge0"}}), seconds=SECONDS)
 def test_any_flow_mapping_is_read_or_refused(data: object) -> None:
     places = read_or_refused(read_flow_mapping, data, BadPlan, "flow_mapping")
     if places is not None:
