@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import os
-import shutil
 import signal
 import threading
 from collections import Counter
@@ -22,7 +21,6 @@ import httpx
 import psutil
 import pytest
 
-from app.conversion.options import Options
 from app.video.model.job import StageHost
 from app.video.model.kinds import Stage
 from app.video.runner.uplink import Stream
@@ -31,7 +29,7 @@ from app.vision.encoding import decode, encode
 from app.vision.model import Format, Picture
 from app.vision.sources.opening import open_source
 from tests.harness.api import until
-from tests.harness.models.host import run_all, work_folder
+from tests.harness.models.converted import converted_faces
 from tests.harness.paths import REPOSITORY, SHARED_DATA
 from tests.harness.video.stage_host import SECRET, VideoHost, card_of, sha256_of, stage_of
 
@@ -607,19 +605,12 @@ def test_it_tells_its_agent_how_it_is_and_how_far_the_others_are(one_process: Vi
         agent.close()
 
 
-@pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_converted_model_finds_what_the_original_finds(tmp_path: Path, shared_data: Path) -> None:
+def test_a_converted_model_finds_what_the_original_finds(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, shared_data: Path
+) -> None:
     """The same stage with the ONNX and with the NEF that the host toolchain made of it."""
-
-    def samples(folder: Path) -> None:
-        for path in sorted((DATA / "images").glob("face_*.jpg")):
-            shutil.copy(path, folder)
-
-    original = MODELS / "face_rfb_320.onnx"
-    folder = work_folder(tmp_path, original, samples)
-    run_all(folder, Options.model_validate({"preprocess": {"scale": 1, "mean": [127], "std": [128]}}))
-    nef = folder / "out.nef"
+    original, nef = MODELS / "face_rfb_320.onnx", converted_faces(tmp_path_factory, DATA) / "out.nef"
     cards = (card_of(original), card_of(nef, format=Format.NEF, toolchain="host"))
     stages = {
         name: Stage(name, "face_detection", ((card,),)) for name, card in zip(("onnx", "nef"), cards, strict=True)
@@ -627,7 +618,7 @@ def test_a_converted_model_finds_what_the_original_finds(tmp_path: Path, shared_
     host = VideoHost(tmp_path / "host", stages, [original, nef])
     try:
         hits = total = 0
-        for frame in clip("headpose-female-270p")[::4]:
+        for frame in clip("headpose-female-270p")[::6]:
             one, other = (asked(host, Call(name, pictures={"image": raw(frame)}))["bbox"] for name in ("onnx", "nef"))
             total += len(one) + len(other)
             hits += 2 * sum(any(overlap(a, b) >= 0.5 for b in other) for a in one)

@@ -29,6 +29,7 @@ OPTIONS = ("--port", "--tracker-port", "--edge-port", "--picture-port", "--edge-
 
 class Pseudo:
     def __init__(self, folder: Path, *arguments: str) -> None:
+        self.folder = folder
         self.ports = Ports(*(free_port() for _ in OPTIONS))
         self.log = folder / "said"
         ports = [text for pair in zip(OPTIONS, map(str, astuple(self.ports)), strict=True) for text in pair]
@@ -60,14 +61,12 @@ class Pseudo:
         return self.process.wait(60)
 
 
-@pytest.fixture
-def clip(shared_data: Path) -> Path:
-    return shared_data / "video" / "classroom-270p.mp4"
-
-
-@pytest.fixture
-def pseudo(tmp_path: Path, shared_data: Path, clip: Path) -> Iterator[Pseudo]:
-    made = Pseudo(tmp_path, "--videos", f"people indoor={clip}", "--models", str(shared_data / "models"))
+@pytest.fixture(scope="module")
+def pseudo(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Iterator[Pseudo]:
+    """For all tests of this file; the last of them ends it."""
+    clip = shared_data / "video" / "classroom-270p.mp4"
+    arguments = ("--videos", f"people indoor={clip}", "--models", str(shared_data / "models"))
+    made = Pseudo(tmp_path_factory.mktemp("pseudo"), *arguments)
     yield made
     made.end()
 
@@ -80,9 +79,7 @@ def result_of(pseudo: Pseudo, uid: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_one_command_gives_the_requirements_ports_and_runs_its_job(
-    pseudo: Pseudo, tmp_path: Path, shared_data: Path
-) -> None:
+def test_one_command_gives_the_requirements_ports_and_runs_its_job(pseudo: Pseudo, shared_data: Path) -> None:
     ports = pseudo.ports
     until(pseudo.is_up)
     address = f"127.0.0.2:{ports.edge}"
@@ -108,12 +105,7 @@ def test_one_command_gives_the_requirements_ports_and_runs_its_job(
         with pseudo.http.stream("GET", pseudo.url(port, f"/user/video/{uid}")) as stream:
             assert stream.headers["content-type"].startswith("multipart/x-mixed-replace")
             assert b"\xff\xd8\xff" in next(stream.iter_bytes(8192))
-
-    children = psutil.Process(pseudo.process.pid).children(recursive=True)
-    assert pseudo.end() == 0
-    assert "Everything is stopped." in pseudo.log.read_text()
-    until(lambda: not any(child.is_running() for child in children))
-    assert not list(tmp_path.glob("modelmill-video-*")), "the folder goes, too"
+    assert pseudo.http.post(pseudo.url(ports.users, f"/api/v2/video/jobs/{uid}/cancel")).status_code == 200
 
 
 @pytest.mark.slow
@@ -143,6 +135,18 @@ def test_a_plan_by_hand_may_be_given_to_the_edge_node_and_is_in_force(pseudo: Ps
     )
 
 
+def test_what_cannot_be_started_is_said_before_anything_is(tmp_path: Path) -> None:
+    for arguments, words in (
+        (["--videos", "nowhere.mp4"], "no video"),
+        (["--models", "nowhere"], "no folder nowhere"),
+    ):
+        pseudo = Pseudo(tmp_path, *arguments)
+        assert pseudo.process.wait(60) == 2
+        pseudo.http.close()
+        assert words in pseudo.log.read_text()
+
+
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_without_models_and_videos_it_says_what_is_missing(tmp_path: Path) -> None:
     pseudo = Pseudo(tmp_path)
@@ -156,12 +160,13 @@ def test_without_models_and_videos_it_says_what_is_missing(tmp_path: Path) -> No
         assert pseudo.end() == 0
 
 
-def test_what_cannot_be_started_is_said_before_anything_is(tmp_path: Path) -> None:
-    for arguments, words in (
-        (["--videos", "nowhere.mp4"], "no video"),
-        (["--models", "nowhere"], "no folder nowhere"),
-    ):
-        pseudo = Pseudo(tmp_path, *arguments)
-        assert pseudo.process.wait(60) == 2
-        pseudo.http.close()
-        assert words in pseudo.log.read_text()
+@pytest.mark.slow
+def test_ctrl_c_ends_everything_and_its_folder_goes_too(pseudo: Pseudo) -> None:
+    until(lambda: "Ctrl-C ends everything" in pseudo.log.read_text())
+    children = psutil.Process(pseudo.process.pid).children(recursive=True)
+    assert children
+    assert list(pseudo.folder.glob("modelmill-video-*"))
+    assert pseudo.end() == 0
+    assert "Everything is stopped." in pseudo.log.read_text()
+    until(lambda: not any(child.is_running() for child in children))
+    assert not list(pseudo.folder.glob("modelmill-video-*")), "the folder goes, too"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -20,12 +19,11 @@ import psutil
 import pytest
 from PIL import Image
 
-from app.conversion.options import Options
 from app.video.parts import PartReader
 from app.wiring import assemble
 from tests.harness.api import until
 from tests.harness.conversion_jobs import finished_job
-from tests.harness.models.host import run_all, work_folder
+from tests.harness.models.converted import OPTIONS, converted_faces
 from tests.harness.video.cluster import (
     ADDRESSES,
     CLOUD,
@@ -63,9 +61,22 @@ def started(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Iter
 
 
 @pytest.fixture
-def cluster(started: VideoCluster) -> Iterator[VideoCluster]:
-    yield started
-    started.end_jobs()
+def cluster(started: VideoCluster, request: pytest.FixtureRequest) -> VideoCluster:
+    """Without the jobs of other tests, but for what this one shares with them."""
+    started.end_jobs(but=request.fixturenames)
+    return started
+
+
+@pytest.fixture
+def sizes(cluster: VideoCluster) -> str:
+    """A job that several tests share."""
+    return cluster.keep("sizes", one_stage("sizes"), policy="tells")
+
+
+@pytest.fixture
+def seen(cluster: VideoCluster) -> str:
+    """As sizes, with detection."""
+    return cluster.keep("seen", SEEN, policy="fixed")
 
 
 # --- nodes and their jobs ---------------------------------------------------------------------------------
@@ -125,9 +136,9 @@ def test_the_delay_that_is_told_is_what_the_stage_takes(cluster: VideoCluster) -
 
 
 # --- who decides ------------------------------------------------------------------------------------------
-def test_a_demand_is_in_the_next_decision(cluster: VideoCluster) -> None:
-    uid = cluster.submit(one_stage("sizes"), policy="tells")
-    until(lambda: cluster.frames(uid))
+def test_a_demand_is_in_the_next_decision(cluster: VideoCluster, sizes: str) -> None:
+    uid = sizes
+    cluster.choose(uid, "tells")
     wanted = {"job_uid": uid, "user_constraint": {"delay": [0.1, 0.25], "acc_level": 4}}
     answer = cluster.http.post("/user/submit_job_user_constraint", json=wanted)
     assert answer.status_code == 200
@@ -140,10 +151,11 @@ def test_a_demand_is_in_the_next_decision(cluster: VideoCluster) -> None:
 
 
 def test_a_policy_that_raises_sleeps_or_answers_nonsense_changes_nothing_and_another_takes_over(
-    cluster: VideoCluster,
+    cluster: VideoCluster, sizes: str
 ) -> None:
-    uid = cluster.submit(one_stage("sizes"), policy="edge_only")
-    until(lambda: cluster.frames(uid))
+    uid = sizes
+    cluster.choose(uid, "edge_only")
+    until(lambda: cluster.job(uid)["plan"]["policy"] == "edge_only")
     for policy, outcome in (("raises", "raised"), ("sleeps", "late"), ("nonsense", "invalid")):
         plan = cluster.job(uid)["plan"]
         cluster.choose(uid, policy)
@@ -158,9 +170,51 @@ def test_a_policy_that_raises_sleeps_or_answers_nonsense_changes_nothing_and_ano
     assert "Scheduled by tells, and no longer by nonsense." in cluster.said(uid)
 
 
-def test_each_knob_of_a_plan_by_hand_moves_what_it_should(cluster: VideoCluster) -> None:
-    uid = cluster.submit(SEEN, policy="fixed")
-    until(lambda: cluster.frames(uid))
+def test_a_place_whose_role_and_address_do_not_agree_is_refused(cluster: VideoCluster, sizes: str) -> None:
+    cluster.choose(sizes, "fixed")
+    plan = cluster.job(sizes)["plan"]
+    edge, cloud = ADDRESSES[EDGE], ADDRESSES[CLOUD]
+    for role, ip in (("cloud", edge), ("host", cloud), ("edge", cloud), ("cloud", "10.9.9.9")):
+        mapping = {"sizes": {"model_id": 0, "node_role": role, "node_ip": ip}}
+        body = {"job_uid": sizes, "video_conf": {"fps": 3}, "flow_mapping": mapping}
+        answer = cluster.http.post("/node/update_plan", json=body)
+        assert answer.status_code == 400
+        assert answer.json()["status"] == 1
+        assert ip in answer.json()["error"]
+        assert cluster.job(sizes)["plan"] == plan
+
+
+def test_a_busy_machine_shows_in_the_resource_picture_which_is_never_old(cluster: VideoCluster, sizes: str) -> None:
+    uid = sizes
+
+    def figures() -> list[float]:
+        found = cluster.http.get(f"{VIDEO}/jobs/{uid}/resources").json()["resources"]
+        assert set(found) == set(ADDRESSES.values())
+        assert all(node["age_s"] <= 15 for node in found.values())
+        services = [node["service"]["sizes"] for node in found.values()]
+        assert all(service["n_process"] == 1 for service in services)
+        assert all(0 < service["mem_ratio"] < 1 for service in services)
+        assert {service["url"].rpartition(":")[0] for service in services} == {
+            f"http://{address}" for address in ADDRESSES.values()
+        }
+        assert all(service["cpu_ratio"] < 0.9 for service in services), "of a busy machine the services have a part"
+        return [node["cpu_ratio"] for node in found.values()]
+
+    burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    try:
+        until(figures, lambda found: min(found) > 0.9)
+    finally:
+        for process in burning:
+            process.kill()
+            process.wait()
+    until(lambda: max(abs(each - psutil.cpu_percent(0.5) / 100) for each in figures()), lambda off: off < 0.25)
+    ways = cluster.http.get(f"{VIDEO}/jobs/{uid}/resources").json()["resources"][ADDRESSES[CLOUD]]
+    assert ways["up_mbps"] > 0
+    assert ways["down_mbps"] > 0
+
+
+def test_each_knob_of_a_plan_by_hand_moves_what_it_should(cluster: VideoCluster, seen: str) -> None:
+    uid = seen
     here, there = ({"face_detection": (2, node), "sizes": (0, node)} for node in (EDGE, CLOUD))
 
     def reached(conf: dict[str, Any], is_so: Any, places: Any = here) -> Any:
@@ -189,9 +243,8 @@ def of_each_frame(found: dict[str, Any]) -> tuple[int, int] | None:
     return round(found["skipped"] / found["frames"]), round(found["tracked"] / found["frames"])
 
 
-def test_big_middle_and_small_run_where_the_plan_says(cluster: VideoCluster) -> None:
-    uid = cluster.submit(SEEN, policy="fixed")
-    until(lambda: cluster.frames(uid))
+def test_big_middle_and_small_run_where_the_plan_says(cluster: VideoCluster, seen: str) -> None:
+    uid = seen
     times = dict[str, float]()
     for model_id, model in enumerate(("face_rfb_640", "face_rfb_320", "face_slim_320")):
         cluster.measured(uid, {}, {"face_detection": (model_id, EDGE), "sizes": (0, EDGE)})
@@ -202,32 +255,17 @@ def test_big_middle_and_small_run_where_the_plan_says(cluster: VideoCluster) -> 
     assert times["face_rfb_640"] > times["face_rfb_320"]
     assert times["face_rfb_640"] > times["face_slim_320"]
 
-    def seen(node: str) -> int:
+    def called(node: str) -> int:
         return len([call for call in cluster.calls(node, uid) if call["stage"] == "face_detection"])
 
     for node in (OTHER, CLOUD, EDGE):
-        others = {other: seen(other) for other in (EDGE, OTHER, CLOUD) if other != node}
+        others = [other for other in (EDGE, OTHER, CLOUD) if other != node]
+        before = called(node)
         cluster.measured(uid, {}, {"face_detection": (2, node), "sizes": (0, EDGE)})
-        begun = {other: seen(other) for other in others}
+        begun = {other: called(other) for other in others}
         cluster.advances(uid)
-        assert seen(node) >= 10
-        assert begun == {other: seen(other) for other in others}
-
-
-@pytest.mark.parametrize(
-    ("role", "ip"), [("cloud", ADDRESSES[EDGE]), ("host", ADDRESSES[CLOUD]), ("edge", ADDRESSES[CLOUD]),
-                     ("cloud", "10.9.9.9")],
-)  # fmt: skip
-def test_a_place_whose_role_and_address_do_not_agree_is_refused(cluster: VideoCluster, role: str, ip: str) -> None:
-    uid = cluster.submit(one_stage("sizes"), policy="fixed")
-    plan = until(lambda: cluster.job(uid)["plan"])
-    mapping = {"sizes": {"model_id": 0, "node_role": role, "node_ip": ip}}
-    body = {"job_uid": uid, "video_conf": {"fps": 3}, "flow_mapping": mapping}
-    answer = cluster.http.post("/node/update_plan", json=body)
-    assert answer.status_code == 400
-    assert answer.json()["status"] == 1
-    assert ip in answer.json()["error"]
-    assert cluster.job(uid)["plan"] == plan
+        assert called(node) >= before + 10
+        assert begun == {other: called(other) for other in others}
 
 
 # --- pictures ---------------------------------------------------------------------------------------------
@@ -273,37 +311,7 @@ def test_a_job_whose_node_has_not_begun_it_has_no_picture_yet(cluster: VideoClus
         assert (answer.status_code, answer.json()["status"]) == (503, 1)
 
 
-# --- what there is left -----------------------------------------------------------------------------------
-def test_a_busy_machine_shows_in_the_resource_picture_which_is_never_old(cluster: VideoCluster) -> None:
-    uid = cluster.submit(one_stage("sizes"), policy="tells")
-    until(lambda: cluster.frames(uid))
-
-    def figures() -> list[float]:
-        found = cluster.http.get(f"{VIDEO}/jobs/{uid}/resources").json()["resources"]
-        assert set(found) == set(ADDRESSES.values())
-        assert all(node["age_s"] <= 15 for node in found.values())
-        services = [node["service"]["sizes"] for node in found.values()]
-        assert all(service["n_process"] == 1 for service in services)
-        assert all(0 < service["mem_ratio"] < 1 for service in services)
-        assert {service["url"].rpartition(":")[0] for service in services} == {
-            f"http://{address}" for address in ADDRESSES.values()
-        }
-        assert all(service["cpu_ratio"] < 0.9 for service in services), "of a busy machine the services have a part"
-        return [node["cpu_ratio"] for node in found.values()]
-
-    burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
-    try:
-        until(figures, lambda found: min(found) > 0.9)
-    finally:
-        for process in burning:
-            process.kill()
-            process.wait()
-    until(lambda: max(abs(each - psutil.cpu_percent(0.5) / 100) for each in figures()), lambda off: off < 0.25)
-    ways = cluster.http.get(f"{VIDEO}/jobs/{uid}/resources").json()["resources"][ADDRESSES[CLOUD]]
-    assert ways["up_mbps"] > 0
-    assert ways["down_mbps"] > 0
-
-
+# --- many at once ---------------------------------------------------------------------------------------
 def test_fifty_jobs_at_once_are_taken_and_the_web_answers_meanwhile(cluster: VideoCluster) -> None:
     """On a node whose agent is silent for a moment, so that they are planned and not run."""
     answers: list[tuple[float, int]] = []
@@ -341,19 +349,13 @@ def test_fifty_jobs_at_once_are_taken_and_the_web_answers_meanwhile(cluster: Vid
 
 # --- converted models -------------------------------------------------------------------------------------
 def test_a_converted_model_finds_on_edge_and_cloud_what_the_original_finds(
-    cluster: VideoCluster, tmp_path: Path, shared_data: Path
+    cluster: VideoCluster, tmp_path_factory: pytest.TempPathFactory, shared_data: Path
 ) -> None:
-    def samples(folder: Path) -> None:
-        for path in sorted((shared_data / "images").glob("face_*.jpg")):
-            shutil.copy(path, folder)
-
-    folder = work_folder(tmp_path / "work", shared_data / "models" / "face_rfb_320.onnx", samples)
-    options = Options.model_validate({"preprocess": {"scale": 1, "mean": [127], "std": [128]}})
-    run_all(folder, options)
+    folder = converted_faces(tmp_path_factory, shared_data)
     parts = assemble(cluster.deployment.settings())
     try:
         files = {name: (folder / name).read_bytes() for name in ("out.onnx", "out.bie", "out.nef")}
-        job = finished_job(parts, parts.settings.local_user, "faces", options=options, files=files)
+        job = finished_job(parts, parts.settings.local_user, "faces", options=OPTIONS, files=files)
     finally:
         parts.close()
     body = {"name": "faces-nef", "job_id": job.job_id, "artifact": "nef", "decoder": "ultraface"}

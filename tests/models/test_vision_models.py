@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from app.conversion.options import Options
 from app.vision.decoders.suppression import overlap
 from app.vision.encoding import decode, encode
 from app.vision.errors import ModelUnusable
 from app.vision.model import Box, Decoder, Format, ModelCard, Prediction, PredictorOptions
 from app.vision.predictor import Predictor, open_predictor
 from app.vision.sources import Frame, open_source
-from tests.harness.models.host import run_all, work_folder
+from tests.harness.models.converted import converted_faces
 from tests.harness.paths import SHARED_DATA
 
 pytestmark = [
@@ -148,16 +145,11 @@ def test_a_prediction_of_a_real_picture_survives_the_network() -> None:
     assert again.runtime == prediction.runtime
 
 
-def test_the_converted_small_detector_finds_what_the_original_finds(tmp_path: Path) -> None:
+def test_the_converted_small_detector_finds_what_the_original_finds(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     """ONNX → BIE → NEF of the host toolchain, each with the preprocessing that it was converted with."""
-
-    def samples(folder: Path) -> None:
-        for path in sorted((SHARED_DATA / "images").glob("face_*.jpg")):
-            shutil.copy(path, folder)
-
-    folder = work_folder(tmp_path, SHARED_DATA / "models" / "face_rfb_320.onnx", samples)
-    options = Options.model_validate({"preprocess": {"scale": 1, "mean": [127], "std": [128]}})
-    run_all(folder, options)
+    folder = converted_faces(tmp_path_factory, SHARED_DATA)
     frames = clip(HEADPOSE)
     for format_, name in ((Format.BIE, "out.bie"), (Format.NEF, "out.nef")):
         card = ModelCard(name, format_, "0" * 64, 1, toolchain="host")

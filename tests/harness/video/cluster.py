@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import av
 import httpx
 import psutil
 
@@ -164,6 +166,8 @@ class VideoCluster(JointDeployment):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, log_format="json")
         self.folder = folder
+        self.kept: dict[str, str] = {}
+        """Jobs that several tests share, by the name of the fixture that each of them uses."""
         self.deployment.env["PYTHONPATH"] = f"{REPOSITORY}:{installed(folder / 'site')}"
         self.early = ""
 
@@ -173,7 +177,8 @@ class VideoCluster(JointDeployment):
 
     def begin(self, data: Path) -> None:
         """The edge first, which has to wait for the web."""
-        videos = [data / "video" / f"{name}-270p.mp4" for name in ("classroom", "headpose-female")]
+        clips = data / "video"
+        videos = [clips / "classroom-270p.mp4", begin_of(clips / "headpose-female-270p.mp4", self.folder / "head.mp4")]
         named = [argument for clip in videos for argument in ("--video", f"people indoor={clip}")]
         log = self.folder / f"{len(self.deployment.processes)}.log"
         self.agent(EDGE, "edge", *named)
@@ -266,13 +271,21 @@ class VideoCluster(JointDeployment):
         found: Json = self.result(uid)["latest_result"]["plan_result"]
         return found
 
-    def end_jobs(self) -> None:
-        """All of them, and their processes."""
+    def keep(self, name: str, dag: Json, **more: Any) -> str:
+        """A job that runs as long as tests follow each other that use it: see end_jobs."""
+        if name not in self.kept:
+            self.kept[name] = self.submit(dag, **more)
+            until(lambda: self.frames(self.kept[name]))
+        return self.kept[name]
+
+    def end_jobs(self, *, but: Collection[str] = ()) -> None:
+        """All of them, and their processes; but: names of kept ones that go on."""
+        self.kept = {name: uid for name, uid in self.kept.items() if name in but}
         listed = self.http.get(f"{VIDEO}/jobs", params={"limit": 200}).json()["jobs"]
         for job in listed:
-            if job["state"] != "DONE":
+            if job["state"] != "DONE" and job["uid"] not in self.kept.values():
                 assert self.http.post(f"{VIDEO}/jobs/{job['uid']}/cancel").status_code == 200
-        until(lambda: not any(self.runners(name) for name in self.agents))
+        until(lambda: sum(len(self.runners(name)) for name in self.agents), lambda seen: seen == len(self.kept))
 
     # --- nodes --------------------------------------------------------------------------------------------
     def calls(self, node: str, uid: str) -> list[Json]:
@@ -317,6 +330,17 @@ class VideoCluster(JointDeployment):
             yield
         finally:
             process.send_signal(signal.SIGCONT)
+
+
+def begin_of(clip: Path, file: Path, packets: int = 70) -> Path:
+    """The first frames of the clip, as they are."""
+    with av.open(str(clip)) as source, av.open(str(file), "w") as target:
+        video = source.streams.video[0]
+        stream = target.add_stream_from_template(video)
+        for packet in islice(source.demux(video), packets):
+            packet.stream = stream
+            target.mux(packet)
+    return file
 
 
 def dag(flow: Any, inputs: Mapping[str, Mapping[str, str]], count: str) -> Json:

@@ -17,8 +17,8 @@ from app.kit.command import CannotStart
 from app.kit.errors import BadInput
 from app.video.cli.pseudo.filling import RECIPES, files_in
 from app.video.cli.pseudo.relays import Relay, relaying
-from app.video.cli.pseudo.show import addresses, job
-from app.video.cli.pseudo.stand import Ports
+from app.video.cli.pseudo.show import _what_next, addresses, job
+from app.video.cli.pseudo.stand import Ports, Stand
 from app.video.cli.pseudo.videos import found_videos
 from app.video.model.dag import read_dag
 from app.vision.errors import SourceUnusable
@@ -144,6 +144,14 @@ def test_stages_are_made_of_the_models_that_are_there(tmp_path: Path) -> None:
     assert bodies["car_detection"] is bodies["person_detection"] is None
     with pytest.raises(BadInput, match="no folder"):
         files_in(tmp_path / "nowhere")
+
+
+def test_without_models_and_videos_it_says_what_is_missing(tmp_path: Path) -> None:
+    said = _what_next(PORTS, Stand("http://127.0.0.1:5000", tmp_path), (), ())
+    assert "The edge node has no video" in said
+    assert "Stages: none. With --models DIR" in said
+    assert "face_rfb_640.onnx" in said
+    assert said.splitlines()[-1] == "Ctrl-C ends everything."
 
 
 def test_the_job_that_is_shown_is_one_that_is_understood() -> None:
