@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,27 +49,52 @@ class VideoNode(Node):
         found: dict[str, Any] = json.loads((self.folder(key) / "work.json").read_bytes())
         return found
 
+    def forget(self, web: ScriptedWeb) -> None:
+        """What it was told to run ends, and what that left goes; all that came up is forgotten, too."""
+        keys = list(web.orders)
+        for key in keys:
+            web.withdraw(key)
+        until(lambda: not any(web.worker(key) for key in keys) and self.rows("outbox") == 0)
+        for key in keys:
+            shutil.rmtree(self.folder(key), ignore_errors=True)
+            del web.orders[key]
+        for heard in (web.posts, web.authorizations, web.answers):
+            heard.clear()
 
-@pytest.fixture
+
+@pytest.fixture(scope="module")
 def web() -> Iterator[ScriptedWeb]:
     with scripted_web() as made:
         yield made
 
 
 @pytest.fixture
-def clip(tmp_path: Path) -> Path:
-    file = tmp_path / "classroom.mp4"
+def own_web() -> Iterator[ScriptedWeb]:
+    with scripted_web() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("clips") / "classroom.mp4"
     file.write_bytes(b"a video")
     return file
 
 
-@pytest.fixture
-def node(tmp_path: Path, web: ScriptedWeb, clip: Path) -> Iterator[VideoNode]:
-    made = VideoNode(tmp_path, web.url)
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory, web: ScriptedWeb, clip: Path) -> Iterator[VideoNode]:
+    made = VideoNode(tmp_path_factory.mktemp("node"), web.url)
     made.start("--video", f"people indoor={clip}")
     yield made
     if made.process is not None and made.process.poll() is None:
         made.end(signal.SIGINT)
+
+
+@pytest.fixture
+def node(started: VideoNode, web: ScriptedWeb) -> Iterator[VideoNode]:
+    """One agent for all tests that do not need another: what one has it run ends with it."""
+    yield started
+    started.forget(web)
 
 
 def tell_job(web: ScriptedWeb, **changes: Any) -> None:
@@ -195,19 +221,19 @@ def test_a_job_that_is_submitted_here_is_the_webs_to_decide(web: ScriptedWeb, no
     assert (web.posts, web.authorizations) == ([("/node/submit_job", body)], ["Bearer mm_ann"])
 
 
-def test_a_video_that_is_not_there_keeps_the_agent_from_starting(tmp_path: Path, web: ScriptedWeb) -> None:
-    node = VideoNode(tmp_path, web.url)
+def test_a_video_that_is_not_there_keeps_the_agent_from_starting(tmp_path: Path, own_web: ScriptedWeb) -> None:
+    node = VideoNode(tmp_path, own_web.url)
     said = node.refused("--video", f"traffic={tmp_path}/input.mov")
     assert f"there is no video {tmp_path}/input.mov" in said
     assert "--video" in said.splitlines()[-1]
 
 
-def test_a_stream_that_is_away_keeps_no_agent_from_starting(tmp_path: Path, web: ScriptedWeb) -> None:
-    node = VideoNode(tmp_path, web.url)
+def test_a_stream_that_is_away_keeps_no_agent_from_starting(tmp_path: Path, own_web: ScriptedWeb) -> None:
+    node = VideoNode(tmp_path, own_web.url)
     node.start("--video", f"door=rtsp://ann:hunter2@127.0.0.1:{free_port()}/main")
     try:
-        until(lambda: web.report.offers)
-        assert "hunter2" not in json.dumps(web.report.to_json())
-        assert web.report.offers["videojobs"]["videos"]["0"]["name"].startswith("rtsp://127.0.0.1:")
+        until(lambda: own_web.report.offers)
+        assert "hunter2" not in json.dumps(own_web.report.to_json())
+        assert own_web.report.offers["videojobs"]["videos"]["0"]["name"].startswith("rtsp://127.0.0.1:")
     finally:
         node.end(signal.SIGINT)
