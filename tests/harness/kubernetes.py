@@ -15,12 +15,13 @@ import yaml
 
 from app.joint_inference.validation import parse_document
 from tests.harness.api import until
-from tests.harness.deployment import DRAMATIQ, Deployment
+from tests.harness.deployment import Deployment
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
 
 SAMPLE = REPOSITORY / "ops" / "samples" / "helmet" / "service.yaml"
 GROUP = "/apis/neptune.io/v1alpha1"
+EVERYWHERE = f"{GROUP}/jointinferenceservices"
 MERGE = {"Content-Type": "application/merge-patch+json"}
 APPLY = {"Content-Type": "application/apply-patch+yaml"}
 
@@ -37,19 +38,22 @@ def path(name: str = "", namespace: str = "default") -> str:
 
 def without_resources(client: httpx.Client) -> None:
     """Nothing of anybody's is left."""
-    everywhere = f"{GROUP}/jointinferenceservices"
-    for found in client.get(everywhere).json()["items"]:
+    for found in client.get(EVERYWHERE).json()["items"]:
         client.delete(path(found["metadata"]["name"], found["metadata"]["namespace"]))
-    until(lambda: client.get(everywhere).json()["items"], lambda items: not items)
+    until(lambda: client.get(EVERYWHERE).json()["items"], lambda items: not items)
 
 
-@contextmanager
-def joint_deployment(folder: Path, **settings: str) -> Iterator[Deployment]:
-    """A web and the controllers of services."""
-    with Deployment(folder, **settings) as made:
-        made.start([DRAMATIQ, "actors", "--queues", "joint", "--processes", "1", "--threads", "1"])
-        made.web()
-        yield made
+def put(client: httpx.Client, resource: dict[str, Any], namespace: str = "default") -> dict[str, Any]:
+    answer = client.post(path(namespace=namespace), json=resource)
+    assert answer.status_code == 201, answer.text
+    return dict(answer.json())
+
+
+def refusal(answer: httpx.Response, status: int, reason: str) -> dict[str, Any]:
+    found = answer.json()
+    assert (answer.status_code, found["kind"], found["reason"], found["code"]) == (status, "Status", reason, status)
+    assert found["status"] == "Failure"
+    return dict(found)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from tests.harness.api import Api
 from tests.harness.deployment import Deployment
 from tests.harness.joint.deployment import JointDeployment
 from tests.harness.joint.own_algorithm import installed
+from tests.harness.kubectl import installed_kubectl
 from tests.harness.paths import REPOSITORY
 from tests.harness.ray_cluster import RayCluster
 from tests.harness.reuse import describe_once
@@ -64,6 +65,11 @@ def trainer(tmp_path_factory: pytest.TempPathFactory, ray_cluster: RayCluster) -
         yield made
     finally:
         made.close()
+
+
+@pytest.fixture(scope="session")
+def kubectl_program() -> str:
+    return installed_kubectl()
 
 
 @pytest.fixture(scope="session")

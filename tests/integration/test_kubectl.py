@@ -2,55 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 import yaml
 
-from app.accounts.model import Scope
-from tests.harness.deployment import Deployment
-from tests.harness.kubernetes import SAMPLE, further_web, joint_deployment, kubeconfig, sample, without_resources
-from tests.harness.users import person
-
-NEWEST_THAT_VALIDATES_HERSELF = (1, 26)
-"""Later ones leave the check of fields to the server; earlier ones want OpenAPI 2, which is not served."""
-NAME = "helmet-detection-demo"
-PATIENCE_S = 60
-Kubectl = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture(scope="module")
-def program() -> str:
-    """Debian 12 has no kubectl that is new enough, and no other package brings one: where there is none, these tests
-    are skipped, in CI too. The same requests are made over HTTP in test_kubernetes_api."""
-    found = shutil.which("kubectl")
-    if found is None:
-        pytest.skip("needs kubectl, of 1.27 or newer; Debian 12 has none")
-    ran = subprocess.run([found, "version", "--client", "-o", "yaml"], capture_output=True, text=True, check=True)
-    version = yaml.safe_load(ran.stdout)["clientVersion"]
-    if (int(version["major"]), int(version["minor"].rstrip("+"))) <= NEWEST_THAT_VALIDATES_HERSELF:
-        pytest.skip("needs a kubectl of 1.27 or newer, which leaves the check of fields to the server")
-    return found
-
-
-@pytest.fixture(scope="module")
-def deployment(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    with joint_deployment(tmp_path_factory.mktemp("joint")) as made:
-        yield made
+from tests.harness.joint.deployment import JointDeployment
+from tests.harness.kubectl import NAME, PATIENCE_S, Kubectl, environment, kubectl_of
+from tests.harness.kubernetes import SAMPLE, kubeconfig, sample, without_resources
 
 
 @pytest.fixture
-def kubectl(program: str, deployment: Deployment, tmp_path: Path) -> Kubectl:
-    with httpx.Client(base_url=deployment.url, timeout=PATIENCE_S, trust_env=False) as client:
+def kubectl(kubectl_program: str, joint: JointDeployment, tmp_path: Path) -> Kubectl:
+    with httpx.Client(base_url=joint.deployment.url, timeout=PATIENCE_S, trust_env=False) as client:
         without_resources(client)
-    return _kubectl(program, tmp_path, kubeconfig(tmp_path, deployment.url))
+    return kubectl_of(kubectl_program, tmp_path, kubeconfig(tmp_path, joint.deployment.url))
 
 
 def test_the_sample_is_created_with_its_fields_checked_and_read_back(kubectl: Kubectl) -> None:
@@ -149,10 +118,12 @@ def test_delete_waits_until_it_is_gone(kubectl: Kubectl) -> None:
     assert "NotFound" in kubectl("get", "jis", NAME, fails=True).stderr
 
 
-def test_changes_are_seen_as_they_come(kubectl: Kubectl, deployment: Deployment, program: str, tmp_path: Path) -> None:
-    config = kubeconfig(tmp_path, deployment.url)
-    command = [program, "--kubeconfig", str(config), "get", "jis", "--watch", "--output-watch-events"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_env(tmp_path))
+def test_changes_are_seen_as_they_come(
+    kubectl: Kubectl, joint: JointDeployment, kubectl_program: str, tmp_path: Path
+) -> None:
+    config = kubeconfig(tmp_path, joint.deployment.url)
+    command = [kubectl_program, "--kubeconfig", str(config), "get", "jis", "--watch", "--output-watch-events"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(tmp_path))
     timer = threading.Timer(PATIENCE_S, process.kill)
     timer.start()
     try:
@@ -166,69 +137,3 @@ def test_changes_are_seen_as_they_come(kubectl: Kubectl, deployment: Deployment,
         timer.cancel()
         process.kill()
         process.communicate()
-
-
-@pytest.fixture(scope="module")
-def secure(program: str, shared: Deployment, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """URL of the service by TLS: over plain HTTP kubectl sends no token."""
-    folder = tmp_path_factory.mktemp("certificate")
-    key, certificate = folder / "key.pem", folder / "certificate.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-         "-subj", "/CN=127.0.0.1", "-keyout", str(key), "-out", str(certificate)],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    _, port = further_web(shared, "--ssl-keyfile", str(key), "--ssl-certfile", str(certificate))
-    return f"https://127.0.0.1:{port}"
-
-
-def test_each_user_has_services_of_their_own(program: str, shared: Deployment, secure: str, tmp_path: Path) -> None:
-    users = {}
-    for name in ("nora", "omar"):
-        folder = tmp_path / name
-        folder.mkdir()
-        users[name] = _kubectl(program, folder, kubeconfig(folder, secure, token=person(shared, name).token))
-    nora, omar = users["nora"], users["omar"]
-    nora("create", "-n", "hers", "-f", _in(tmp_path, "hers"))
-    assert "NotFound" in omar("get", "jis", NAME, "-n", "hers", fails=True).stderr
-    assert NAME not in omar("get", "jis", "-A").stdout
-    assert NAME in nora("get", "jis", "-A").stdout
-
-
-def test_a_token_that_may_only_read_creates_nothing(
-    program: str, shared: Deployment, secure: str, tmp_path: Path
-) -> None:
-    token = person(shared, "reader", scopes=[Scope.READ]).token
-    reader = _kubectl(program, tmp_path, kubeconfig(tmp_path, secure, token=token))
-    assert "Forbidden" in reader("create", "-f", SAMPLE, fails=True).stderr
-    assert "No resources found" in reader("get", "jis").stderr
-
-
-def _in(folder: Path, namespace: str) -> Path:
-    file = folder / "sample.yaml"
-    file.write_text(SAMPLE.read_text().replace("namespace: default", f"namespace: {namespace}"))
-    return file
-
-
-def _kubectl(program: str, folder: Path, config: Path) -> Kubectl:
-    def run(*words: Any, fails: bool = False, status: int = 0, env: Mapping[str, str] | None = None) -> Any:
-        command = [program, "--kubeconfig", str(config), *map(str, words)]
-        whole = {**_env(folder), **(env or {})}
-        ran = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            env=whole,
-            check=False,
-        )
-        assert ran.returncode == (1 if fails else status), ran.stdout + ran.stderr
-        return ran
-
-    return run
-
-
-def _env(folder: Path) -> dict[str, str]:
-    """Its cache and its settings are the test's own."""
-    return {**os.environ, "HOME": str(folder), "NO_PROXY": "127.0.0.1"}

@@ -9,51 +9,31 @@ from typing import Any
 import httpx
 import pytest
 
-from app.accounts.model import Scope
 from tests.harness.api import until
-from tests.harness.deployment import Deployment
+from tests.harness.joint.deployment import JointDeployment
 from tests.harness.kubernetes import (
     APPLY,
+    EVERYWHERE,
     GROUP,
     MERGE,
     changes,
     further_web,
-    joint_deployment,
     path,
+    put,
+    refusal,
     sample,
     without_resources,
 )
-from tests.harness.users import person
 
-EVERYWHERE = f"{GROUP}/jointinferenceservices"
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
 PATIENCE_S = 60
 
 
-@pytest.fixture(scope="module")
-def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    with joint_deployment(tmp_path_factory.mktemp("joint")) as made:
-        yield made
-
-
 @pytest.fixture
-def client(deployment: Deployment) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=deployment.url, timeout=PATIENCE_S, trust_env=False) as made:
+def client(joint: JointDeployment) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=joint.deployment.url, timeout=PATIENCE_S, trust_env=False) as made:
         without_resources(made)
         yield made
-
-
-def put(client: httpx.Client, resource: dict[str, Any], namespace: str = "default") -> dict[str, Any]:
-    answer = client.post(path(namespace=namespace), json=resource)
-    assert answer.status_code == 201, answer.text
-    return dict(answer.json())
-
-
-def refusal(answer: httpx.Response, status: int, reason: str) -> dict[str, Any]:
-    found = answer.json()
-    assert (answer.status_code, found["kind"], found["reason"], found["code"]) == (status, "Status", reason, status)
-    assert found["status"] == "Failure"
-    return dict(found)
 
 
 # --- discovery ---
@@ -251,19 +231,20 @@ def test_an_apply_patch_creates_and_then_changes(client: httpx.Client) -> None:
     assert found.json()["spec"] == resource["spec"]
 
 
-def test_the_status_is_written_apart(client: httpx.Client) -> None:
+def test_the_status_is_written_apart(client: httpx.Client, joint: JointDeployment) -> None:
     made = _settled(client, "one")
-    status = {"active": 1, "metrics": [{"key": "inferenceNumber", "value": "1000"}]}
-    found = client.put(f"{path('one')}/status", json={**made, "spec": {}, "status": status})
-    assert (found.json()["status"], found.json()["spec"]) == (status, made["spec"])
-    refusal(client.put(f"{path('one')}/status", json={**made, "status": status}), 409, "Conflict")
-    found = client.patch(f"{path('one')}/status", json={"status": {"failed": 1}}, headers=MERGE)
-    assert found.json()["status"]["failed"] == 1
-    answer = client.patch(f"{path('one')}/status", json={"status": {"failed": "1"}}, headers=MERGE)
-    assert refusal(answer, 422, "Invalid")["details"]["causes"][0]["field"] == "status.failed"
-    before = client.get(path("one")).json()["status"]
-    client.patch(path("one"), json={"status": {"active": 99}}, headers=MERGE)
-    assert client.get(path("one")).json()["status"].get("active") == before.get("active") != 99
+    with joint.controllers_asleep():
+        status = {"active": 1, "metrics": [{"key": "inferenceNumber", "value": "1000"}]}
+        found = client.put(f"{path('one')}/status", json={**made, "spec": {}, "status": status})
+        assert (found.json()["status"], found.json()["spec"]) == (status, made["spec"])
+        refusal(client.put(f"{path('one')}/status", json={**made, "status": status}), 409, "Conflict")
+        found = client.patch(f"{path('one')}/status", json={"status": {"failed": 1}}, headers=MERGE)
+        assert found.json()["status"]["failed"] == 1
+        answer = client.patch(f"{path('one')}/status", json={"status": {"failed": "1"}}, headers=MERGE)
+        assert refusal(answer, 422, "Invalid")["details"]["causes"][0]["field"] == "status.failed"
+        before = client.get(path("one")).json()["status"]
+        client.patch(path("one"), json={"status": {"active": 99}}, headers=MERGE)
+        assert client.get(path("one")).json()["status"].get("active") == before.get("active") != 99
 
 
 def test_what_was_deleted_is_gone_once_its_workers_have_ended(client: httpx.Client) -> None:
@@ -424,8 +405,8 @@ def test_a_watch_of_a_version_that_never_was_is_told_to_read_anew(client: httpx.
 
 
 @pytest.mark.slow
-def test_a_watch_ends_when_the_server_does(deployment: Deployment) -> None:
-    process, port = further_web(deployment)
+def test_a_watch_ends_when_the_server_does(joint: JointDeployment) -> None:
+    process, port = further_web(joint.deployment)
     with (
         httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S, trust_env=False) as client,
         changes(client, path(), sendInitialEvents="true") as lines,
@@ -434,50 +415,6 @@ def test_a_watch_ends_when_the_server_does(deployment: Deployment) -> None:
         process.terminate()
         assert list(lines) == []
     assert process.wait(PATIENCE_S) is not None
-
-
-# --- whose services ---
-
-
-def test_anothers_service_is_as_if_there_were_none(shared: Deployment) -> None:
-    with person(shared, "kate").api() as hers, person(shared, "liam").api() as his:
-        put(hers.http, sample("secret"), "shop")
-        for answer in (
-            his.http.get(path("secret", "shop")), his.http.delete(path("secret", "shop")),
-            his.http.put(path("secret", "shop"), json=sample("secret")),
-            his.http.patch(path("secret", "shop"), json={}, headers=MERGE),
-            his.http.put(f"{path('secret', 'shop')}/status", json=sample("secret")),
-        ):  # fmt: skip
-            refusal(answer, 404, "NotFound")
-        assert his.http.get(EVERYWHERE).json()["items"] == []
-        assert "shop" not in his.http.get("/api/v1/namespaces").text
-        query = {"fieldSelector": "involvedObject.name=secret"}
-        assert his.http.get("/api/v1/namespaces/shop/events", params=query).json()["items"] == []
-        with changes(his.http, EVERYWHERE, timeoutSeconds="1") as lines:
-            assert list(lines) == []
-        put(his.http, sample("secret"), "shop")  # a name is an owner's
-        assert len(hers.http.get(path(namespace="shop")).json()["items"]) == 1
-
-
-def test_without_a_token_there_is_nothing(shared: Deployment, stranger: httpx.Client) -> None:
-    assert stranger.get(EVERYWHERE).status_code == 401
-    assert stranger.get("/apis").status_code == 401
-
-
-def test_a_token_that_may_only_read_cannot_write(shared: Deployment) -> None:
-    with person(shared, "reader", scopes=[Scope.READ]).api() as reader:
-        assert reader.http.post(path(), json=sample("one")).status_code == 403
-        assert reader.http.get(EVERYWHERE).status_code == 200
-
-
-@pytest.mark.slow
-def test_a_watch_ends_when_its_token_is_revoked(shared: Deployment) -> None:
-    with person(shared, "watcher").api() as watcher:
-        tokens = watcher.http.get("/api/v2/me/tokens").json()["tokens"]
-        with changes(watcher.http, EVERYWHERE, sendInitialEvents="true") as lines:
-            assert next(lines)["type"] == "BOOKMARK"
-            watcher.http.delete(f"/api/v2/me/tokens/{tokens[0]['token_id']}")
-            assert list(lines) == []
 
 
 def _has_failed(found: dict[str, Any]) -> bool:

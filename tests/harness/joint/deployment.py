@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,31 @@ class JointDeployment:
 
     def web(self) -> None:
         self.web_process = self.deployment.web()
+
+    @contextmanager
+    def controllers_asleep(self) -> Iterator[None]:
+        """Nothing but the test changes anything."""
+        assert self.controller is not None
+        os.killpg(self.controller.pid, signal.SIGSTOP)
+        while self._is_locked():  # they fell asleep in the middle of a transaction
+            os.killpg(self.controller.pid, signal.SIGCONT)
+            time.sleep(0.05)
+            os.killpg(self.controller.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.killpg(self.controller.pid, signal.SIGCONT)
+
+    def _is_locked(self) -> bool:
+        time.sleep(0.05)  # until all of them have stopped
+        file = self.deployment.settings().database.removeprefix("sqlite:///")
+        with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as on:
+            try:
+                on.execute("BEGIN IMMEDIATE")
+                on.execute("ROLLBACK")
+            except sqlite3.OperationalError:
+                return True
+        return False
 
     def watch_nodes(self) -> None:
         """Now, and not in the next minute."""
