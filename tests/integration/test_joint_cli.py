@@ -1,0 +1,147 @@
+"""`modelmill joint`, typed against the running web: what it says and does, and its exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from app.joint_inference.cli import services
+from app.kit.command import Exit
+from app.main import create_app
+from app.settings import Settings
+from app.wiring import Parts
+from tests.harness.joint.cli import typed
+from tests.harness.joint.nodes import Scene, helmet
+from tests.harness.web import served
+
+
+@pytest.fixture
+def web(settings: Settings) -> Iterator[str]:
+    """The real one, where nobody has to sign in."""
+    with served(create_app(settings)) as url:
+        yield url
+
+
+@pytest.fixture
+def scene(parts: Parts, settings: Settings, web: str) -> Scene:
+    return Scene(parts, user=settings.local_user)
+
+
+def written(folder: Path, *resources: Any) -> Path:
+    file = folder / "services.yaml"
+    file.write_text(yaml.safe_dump_all(resources))
+    return file
+
+
+def test_several_documents_are_applied_and_applied_again(monkeypatch, capsys, tmp_path, web, scene):
+    file = written(tmp_path, helmet("one"), helmet("two", namespace="shop"))
+    assert typed(monkeypatch, "apply", "-f", file, "--url", web) == Exit.OK
+    assert capsys.readouterr().out.splitlines() == ["default/one created", "shop/two created"]
+    assert typed(monkeypatch, "apply", "-f", file, "--url", web) == Exit.OK
+    assert capsys.readouterr().out.splitlines() == ["default/one configured", "shop/two configured"]
+
+
+def test_stdin_is_a_file_too(monkeypatch, capsys, web, scene):
+    class Stdin:
+        buffer = io.BytesIO(json.dumps(helmet()).encode())
+
+    monkeypatch.setattr(sys, "stdin", Stdin)
+    assert typed(monkeypatch, "apply", "-f", "-", "--json", "--url", web) == Exit.OK
+    (record,) = json.loads(capsys.readouterr().out)
+    assert record["resource"]["metadata"]["name"] == "helmet"
+
+
+def test_a_service_that_is_none_is_told_by_the_path_of_what_is_wrong(monkeypatch, capsys, tmp_path, web, scene):
+    wrong = helmet()
+    del wrong["spec"]["cloudWorker"]["nodeName"]
+    assert typed(monkeypatch, "apply", "-f", written(tmp_path, wrong), "--url", web) == Exit.BAD_INPUT
+    assert "spec.cloudWorker" in capsys.readouterr().err
+
+
+def test_all_that_is_wrong_with_a_service_is_told_a_line_each(monkeypatch, capsys, tmp_path, web, scene):
+    wrong = helmet()
+    del wrong["spec"]["cloudWorker"]["nodeName"]
+    del wrong["spec"]["edgeWorker"]["model"]
+    typed(monkeypatch, "apply", "-f", written(tmp_path, wrong), "--url", web)
+    said = capsys.readouterr().err
+    assert said.count("spec.cloudWorker") == 1
+    assert said.count("spec.edgeWorker") == 1
+
+
+def test_the_list_shows_state_and_counts_and_can_be_narrowed(monkeypatch, capsys, tmp_path, web, scene):
+    typed(monkeypatch, "apply", "-f", written(tmp_path, helmet("one"), helmet("two", namespace="shop")), "--url", web)
+    scene.settle()
+    capsys.readouterr()
+    assert typed(monkeypatch, "list", "--url", web) == Exit.OK
+    shown = capsys.readouterr().out
+    assert "default/one" in shown and "shop/two" in shown and "Running" in shown and "Serving" in shown
+    typed(monkeypatch, "list", "-n", "shop", "--url", web)
+    shown = capsys.readouterr().out
+    assert "shop/two" in shown and "default/one" not in shown
+    typed(monkeypatch, "list", "--state", "failed", "--url", web)
+    assert capsys.readouterr().out == "There are no services.\n"
+    typed(monkeypatch, "list", "-q", "on", "--json", "--url", web)
+    assert [record["name"] for record in json.loads(capsys.readouterr().out)] == ["one"]
+
+
+def test_show_tells_workers_conditions_and_the_last_words_of_one_that_failed(monkeypatch, capsys, tmp_path, web, scene):
+    typed(monkeypatch, "apply", "-f", written(tmp_path, helmet()), "--url", web)
+    scene.settle()
+    scene.fail("edge", log=("Traceback", "ValueError: it cannot be"), exit_code=3)
+    scene.settle()
+    capsys.readouterr()
+    assert typed(monkeypatch, "show", "helmet", "--url", web) == Exit.OK
+    shown = capsys.readouterr().out
+    for words in (
+        "state      Failed  WorkerFailed", "worker     edge edgeworker", "exit code 3", "ValueError: it cannot be",
+        "1 active, 1 failed", "algorithm  IBT", "condition  Running=False",
+    ):  # fmt: skip
+        assert words in shown
+    assert typed(monkeypatch, "show", "default/helmet", "--json", "--url", web) == Exit.OK
+    assert json.loads(capsys.readouterr().out)["resource"]["status"]["failed"] == 1
+
+
+def test_one_that_is_not_there_is_not_found(monkeypatch, web, scene):
+    assert typed(monkeypatch, "show", "nobody", "--url", web) == Exit.NOT_FOUND
+    assert typed(monkeypatch, "show", "nobody", "--watch", "--url", web) == Exit.NOT_FOUND
+    assert typed(monkeypatch, "delete", "nobody", "--url", web) == Exit.NOT_FOUND
+
+
+def test_watching_goes_on_until_the_service_is_gone(monkeypatch, capsys, tmp_path, web, scene):
+    monkeypatch.setattr(services, "POLL_S", 0.01)
+    typed(monkeypatch, "apply", "-f", written(tmp_path, helmet()), "--url", web)
+    looks = iter([scene.settle, lambda: httpx.delete(f"{web}/api/v2/services/default/helmet"), scene.settle])
+    sleep = time.sleep
+
+    def happen(seconds: float) -> None:
+        next(looks, lambda: None)()
+        sleep(seconds)
+
+    monkeypatch.setattr(services.time, "sleep", happen)
+    assert typed(monkeypatch, "show", "helmet", "--watch", "--url", web) == Exit.OK
+    shown = capsys.readouterr().out
+    assert [word for word in ("Pending", "Running", "Terminating", "is gone") if word not in shown] == []
+
+
+def test_delete_waits_until_its_workers_have_ended(monkeypatch, capsys, tmp_path, web, scene):
+    monkeypatch.setattr(services, "POLL_S", 0.01)
+    typed(monkeypatch, "apply", "-f", written(tmp_path, helmet()), "--url", web)
+    scene.settle()
+    scene.go_away("edge0")
+    assert typed(monkeypatch, "delete", "helmet", "--timeout", 0.1, "--url", web) == Exit.FAILED
+    assert "still being deleted" in capsys.readouterr().err
+    scene.come_back("edge0")
+    scene.settle()
+    typed(monkeypatch, "apply", "-f", written(tmp_path, helmet()), "--url", web)
+    capsys.readouterr()
+    assert typed(monkeypatch, "delete", "helmet", "--no-wait", "--url", web) == Exit.OK
+    assert capsys.readouterr().out == "default/helmet is being deleted\n"

@@ -1,0 +1,70 @@
+"""`modelmill joint` before anything is asked: what it says, what it refuses, and its exit codes."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.joint_inference.cli import running
+from app.joint_inference.cli.services import parted
+from app.kit.command import Exit
+from app.kit.errors import BadRequest
+from tests.harness.joint.cli import typed
+
+NOBODY = "http://127.0.0.1:1"
+COMMANDS = ["apply", "list", "show", "delete", "demo", "operator"]
+
+
+def test_help_names_the_commands(monkeypatch, capsys):
+    assert typed(monkeypatch, "--help") == Exit.OK
+    said = capsys.readouterr().out
+    for word in (*COMMANDS, "Exit codes"):
+        assert word in said
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(monkeypatch, capsys, command):
+    assert typed(monkeypatch, command, "--help") == Exit.OK
+    assert "Usage" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [["list"], ["show", "helmet"], ["delete", "helmet"]])
+def test_when_nothing_answers_one_sentence_says_how_to_start_it(monkeypatch, capsys, command):
+    assert typed(monkeypatch, *command, "--url", NOBODY) == Exit.UNREACHABLE
+    assert "modelmill up" in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_not_found_before_anything_is_asked(monkeypatch, capsys, tmp_path):
+    assert typed(monkeypatch, "apply", "-f", tmp_path / "no.yaml", "--url", NOBODY) == Exit.NOT_FOUND
+    assert "there is no file" in capsys.readouterr().err
+
+
+def test_a_folder_is_no_file(monkeypatch, tmp_path):
+    assert typed(monkeypatch, "apply", "-f", tmp_path, "--url", NOBODY) == Exit.BAD_INPUT
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "a: [1\n", "\x00"])
+def test_what_holds_no_service_is_refused_before_anything_is_asked(monkeypatch, tmp_path, text):
+    (tmp_path / "s.yaml").write_text(text)
+    assert typed(monkeypatch, "apply", "-f", tmp_path / "s.yaml", "--url", NOBODY) == Exit.BAD_INPUT
+
+
+@pytest.mark.parametrize("name", ["", "a/b/c", "a/"])
+def test_a_name_is_a_namespace_and_a_name(name):
+    with pytest.raises(BadRequest):
+        parted(name)
+
+
+def test_the_namespace_may_be_left_out():
+    assert (parted("helmet"), parted("shop/helmet")) == (("default", "helmet"), ("shop", "helmet"))
+
+
+@pytest.mark.parametrize("where", [[], ["-A", "-n", "default"]])
+def test_the_operator_must_know_where_to_look(monkeypatch, capsys, where):
+    assert typed(monkeypatch, "operator", "--user", "alice", *where) == Exit.BAD_INPUT
+    assert "--all-namespaces" in capsys.readouterr().err
+
+
+def test_without_kopf_the_operator_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setattr(running.importlib.util, "find_spec", lambda name: None)
+    assert typed(monkeypatch, "operator", "--user", "alice", "-A") == Exit.BAD_INPUT
+    assert "modelmill[k8s]" in capsys.readouterr().err

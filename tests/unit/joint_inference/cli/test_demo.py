@@ -1,0 +1,70 @@
+"""The parts of the demonstration: its pictures, its models, and what it says of them."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from app.joint_inference.cli.demo.digits import draw_digits
+from app.joint_inference.cli.demo.models import SMALL, probabilities, to_onnx, train
+from app.joint_inference.cli.demo.scores import Answer, scores_of
+from app.joint_inference.cli.demo.stand import forget_surroundings
+
+
+def test_the_same_seed_draws_the_same_digits_and_another_one_others():
+    first, again, other = (draw_digits(5, seed=seed) for seed in (1, 1, 2))
+    assert np.array_equal(first.pictures, again.pictures)
+    assert not np.array_equal(first.pictures, other.pictures)
+
+
+def test_a_classifier_learns_the_digits_and_its_onnx_says_the_same():
+    drawn, held_out = draw_digits(1500, seed=1), draw_digits(200, seed=2)
+    layers = train(drawn, SMALL, seed=0)
+    wanted = probabilities(layers, held_out)
+    assert np.mean(wanted.argmax(axis=1) == held_out.truth) > 0.6
+    content = to_onnx(layers)
+    onnx.checker.check_model(onnx.load_from_string(content))
+    session = onnxruntime.InferenceSession(content)
+    for number, picture in enumerate(held_out.pictures[:20]):
+        (given,) = session.run(None, {"input": picture[None, None].astype(np.float32) / 255})
+        assert np.allclose(given[0], wanted[number], atol=1e-5)
+
+
+def answer(*, edge: bool, cloud: bool, goes_up: bool) -> Answer:
+    said = {True: 1, False: 0}
+    final = cloud if goes_up else edge
+    return Answer(1, said[edge], said[cloud], said[final], goes_up, False, 2.0, 1.0, 9.0 if goes_up else None)
+
+
+def test_it_is_worth_it_when_the_hard_ones_go_up():
+    easy = [answer(edge=True, cloud=True, goes_up=False)] * 7
+    hard = [answer(edge=False, cloud=True, goes_up=True)] * 3
+    scores = scores_of([*easy, *hard])
+    assert (scores.edge.accuracy, scores.cloud.accuracy, scores.joint.accuracy) == (0.7, 1.0, 1.0)
+    assert (scores.joint.upload, scores.random.accuracy) == (0.3, pytest.approx(0.79))
+    assert scores.is_worth_it
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [answer(edge=False, cloud=True, goes_up=False)] * 5 + [answer(edge=True, cloud=True, goes_up=True)] * 5,
+        [answer(edge=False, cloud=True, goes_up=True)] * 6 + [answer(edge=True, cloud=True, goes_up=False)] * 4,
+    ],
+    ids=["the wrong ones go up", "too many go up"],
+)
+def test_it_is_not_worth_it_otherwise(answers):
+    assert not scores_of(answers).is_worth_it
+
+
+def test_the_demonstration_forgets_the_settings_of_another_installation(monkeypatch):
+    monkeypatch.setenv("MODELMILL_DATABASE_URL", "postgresql://production")
+    monkeypatch.setenv("MODELMILL_SFTP", "sftpgo")
+    forget_surroundings()
+    assert {name: value for name, value in os.environ.items() if name.startswith("MODELMILL_")} == {
+        "MODELMILL_SFTP": "off"
+    }
