@@ -44,25 +44,17 @@ SFT = RL.format("sft")
 
 
 @pytest.fixture(scope="module")
-def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    with Deployment(tmp_path_factory.mktemp("training"), accounts="true", ray_address=RAY) as deployment:
-        deployment.web()
-        make_users(deployment, "alice", "bob")
-        make_common(deployment.settings().homes)
-        for name in ("alice", "bob"):
-            with person(deployment, name).api() as api:
-                assert api.http.get("/api/v2/files").status_code == 200  # which makes the home
-        yield deployment
-
-
-@pytest.fixture(scope="module")
-def alice_here(deployment: Deployment) -> Person:
-    return person(deployment, "alice")
+def deployment(shared: Deployment) -> Deployment:
+    """Where accounts are demanded, with a cluster of which nothing answers. Alice and Bob have homes."""
+    for name in ("alice", "bob"):
+        with person(shared, name).api() as api:
+            assert api.http.get("/api/v2/files").status_code == 200  # which makes the home
+    return shared
 
 
 @pytest.fixture
-def web(alice_here: Person) -> Iterator[httpx.Client]:
-    with alice_here.api() as api:
+def web(alice: Person) -> Iterator[httpx.Client]:
+    with alice.api() as api:
         yield api.http
 
 
@@ -223,9 +215,9 @@ def test_a_key_is_a_user_s_own(web: httpx.Client, other: httpx.Client) -> None:
     assert [answer.status_code for answer in answers] == [201, 201]
 
 
-def test_of_the_same_request_sent_many_times_at_once_comes_one_task(alice_here: Person) -> None:
+def test_of_the_same_request_sent_many_times_at_once_comes_one_task(alice: Person) -> None:
     def send(_: int) -> tuple[int, str]:
-        with alice_here.api() as api:
+        with alice.api() as api:
             answer = submit(api.http, SCRIPT, **{"Idempotency-Key": "four"})
             return answer.status_code, answer.json()["task_id"]
 
@@ -354,12 +346,12 @@ def test_what_has_ended_cannot_be_cancelled(web: httpx.Client, scheduler: Schedu
 
 
 def test_a_user_with_tasks_is_deleted_when_they_are_to_be_cancelled(deployment: Deployment) -> None:
-    make_users(deployment, "carol")
-    with person(deployment, "carol").api() as api, person(deployment, "root-admin").api() as admin:
+    make_users(deployment, "carol-who-trains")
+    with person(deployment, "carol-who-trains").api() as api, person(deployment, "root-admin").api() as admin:
         task_id = new(api.http)
-        refused = admin.http.delete("/api/v2/users/carol")
+        refused = admin.http.delete("/api/v2/users/carol-who-trains")
         assert refused.status_code == 409 and "1 training tasks" in refused.json()["error"]["message"]
-        assert admin.http.delete("/api/v2/users/carol", params={"cancel": "true"}).status_code == 204
+        assert admin.http.delete("/api/v2/users/carol-who-trains", params={"cancel": "true"}).status_code == 204
     with scheduler_of(deployment) as scheduler, scheduler.database.read() as on:
         from app.training import store
 
@@ -482,7 +474,7 @@ def test_what_is_no_id_is_not_found(web: httpx.Client, name: str) -> None:
 def test_the_cluster_shows_who_holds_what_and_no_other_s_tasks(
     web: httpx.Client, other: httpx.Client, deployment: Deployment
 ) -> None:
-    deployment.redis.flushdb()
+    deployment.redis.delete("training:cluster")
     empty = web.get("/api/v2/cluster").json()
     assert (empty["is_on"], empty["seen_at"], empty["nodes"]) == (True, None, [])
     node = Node("n1", "10.0.0.1", 8, 2, 26, 8)
@@ -501,6 +493,7 @@ def test_the_cluster_shows_who_holds_what_and_no_other_s_tasks(
         ("alice", 4, "alices-task"), ("bob", 2, None),
     ]  # fmt: skip
     assert "alices-task" not in other.get("/api/v2/cluster").text
+    deployment.redis.delete("training:cluster")
 
 
 # --- true to the document, and to what was taken ------------------------------------------------------
@@ -535,7 +528,7 @@ TRIED = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("operation", "mode"), TRIED)
 def test_whatever_is_asked_is_answered_as_described(
-    described: Any, alice_here: Person, operation: Operation, mode: schemathesis.GenerationMode
+    described: Any, alice: Person, operation: Operation, mode: schemathesis.GenerationMode
 ) -> None:
     @given(case=described[operation.path][operation.method].as_strategy(generation_mode=mode))
     @settings(
@@ -543,7 +536,7 @@ def test_whatever_is_asked_is_answered_as_described(
         phases=[Phase.generate],
     )  # fmt: skip
     def try_out(case: schemathesis.Case) -> None:
-        case.call_and_validate(checks=CHECKS, timeout=60, headers=alice_here.bearer)
+        case.call_and_validate(checks=CHECKS, timeout=60, headers=alice.bearer)
 
     try_out()
 

@@ -17,32 +17,20 @@ from app.training.model import State
 from tests.harness.api import until
 from tests.harness.deployment import Deployment
 from tests.harness.paths import REPOSITORY
-from tests.harness.training.scheduler import RAY, SCRIPT, TASKS, Scheduler, make_common, scheduler_of
-from tests.harness.users import Person, person
-
-
-@pytest.fixture(scope="module")
-def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    with Deployment(tmp_path_factory.mktemp("train-cli"), accounts="true", ray_address=RAY) as deployment:
-        deployment.web()
-        make_common(deployment.settings().homes)
-        yield deployment
-
-
-@pytest.fixture(scope="module")
-def alice_here(deployment: Deployment) -> Person:
-    return person(deployment, "alice")
+from tests.harness.training.scheduler import SCRIPT, TASKS, Scheduler, scheduler_of
+from tests.harness.training.tasks import show_cluster
+from tests.harness.users import Person
 
 
 @pytest.fixture
-def web(alice_here: Person) -> Iterator[httpx.Client]:
-    with alice_here.api() as api:
+def web(alice: Person) -> Iterator[httpx.Client]:
+    with alice.api() as api:
         yield api.http
 
 
 @pytest.fixture(scope="module")
-def scheduler(deployment: Deployment) -> Iterator[Scheduler]:
-    with scheduler_of(deployment) as made:
+def scheduler(shared: Deployment) -> Iterator[Scheduler]:
+    with scheduler_of(shared) as made:
         yield made
 
 
@@ -85,21 +73,20 @@ def known_to(web: httpx.Client) -> set[str]:
     return {task["task_id"] for task in web.get(TASKS, params={"limit": 200}).json()["tasks"]}
 
 
-def test_a_task_is_submitted_listed_shown_and_cancelled(alice_here: Person, spec: Path) -> None:
-    task_id = said(alice_here, "submit", spec, "--no-follow").strip()
-    assert task_id in {task["task_id"] for task in json.loads(said(alice_here, "list", "--json"))}
-    assert f"{task_id} " in said(alice_here, "list", "--state", "queued")
-    assert "waiting: the scheduler has not looked at it yet" in said(alice_here, "show", task_id)
-    assert said(alice_here, "cancel", task_id) == f"Task {task_id} is cancelled.\n"
-    assert json.loads(said(alice_here, "show", task_id[-11:], "--json"))["state"] == "CANCELED"
-    assert "No scheduler has looked" in said(alice_here, "cluster")
+def test_a_task_is_submitted_listed_shown_and_cancelled(shared: Deployment, alice: Person, spec: Path) -> None:
+    show_cluster(shared, None)
+    task_id = said(alice, "submit", spec, "--no-follow").strip()
+    assert task_id in {task["task_id"] for task in json.loads(said(alice, "list", "--json"))}
+    assert f"{task_id} " in said(alice, "list", "--state", "queued")
+    assert "waiting: the scheduler has not looked at it yet" in said(alice, "show", task_id)
+    assert said(alice, "cancel", task_id) == f"Task {task_id} is cancelled.\n"
+    assert json.loads(said(alice, "show", task_id[-11:], "--json"))["state"] == "CANCELED"
+    assert "No scheduler has looked" in said(alice, "cluster")
 
 
-def test_a_task_is_followed_while_it_runs(
-    alice_here: Person, spec: Path, web: httpx.Client, scheduler: Scheduler
-) -> None:
+def test_a_task_is_followed_while_it_runs(alice: Person, spec: Path, web: httpx.Client, scheduler: Scheduler) -> None:
     known = known_to(web)
-    command = Command(alice_here, "submit", spec)
+    command = Command(alice, "submit", spec)
     task_id = last_task(web, known)
     folder = scheduler.attempt(task_id, log="epoch 1\n")
     scheduler.bring(task_id, State.RUNNING)
@@ -114,13 +101,13 @@ def test_a_task_is_followed_while_it_runs(
     assert code == 0, troubles
     seen += out
     assert seen.index("RUNNING") < seen.index("epoch 1") < seen.index("epoch 2") < seen.index("SUCCEEDED")
-    assert said(alice_here, "logs", task_id, "--tail", "1") == "epoch 2\n"
-    assert said(alice_here, "logs", task_id, "-f") == "epoch 1\nepoch 2\n"
+    assert said(alice, "logs", task_id, "--tail", "1") == "epoch 2\n"
+    assert said(alice, "logs", task_id, "-f") == "epoch 1\nepoch 2\n"
 
 
-def test_whoever_walks_away_leaves_the_task_in_line(alice_here: Person, spec: Path, web: httpx.Client) -> None:
+def test_whoever_walks_away_leaves_the_task_in_line(alice: Person, spec: Path, web: httpx.Client) -> None:
     known = known_to(web)
-    command = Command(alice_here, "submit", spec)
+    command = Command(alice, "submit", spec)
     task_id = last_task(web, known)
     assert command.process.stdout is not None and task_id in command.process.stdout.readline()
     assert "QUEUED" in command.process.stdout.readline()
@@ -130,7 +117,7 @@ def test_whoever_walks_away_leaves_the_task_in_line(alice_here: Person, spec: Pa
     assert web.get(f"{TASKS}/{task_id}").json()["state"] == "QUEUED"
 
 
-def test_what_is_wrong_with_a_spec_is_bad_input(alice_here: Person, spec: Path) -> None:
+def test_what_is_wrong_with_a_spec_is_bad_input(alice: Person, spec: Path) -> None:
     spec.write_text("workload: dance\n")
-    code, _, troubles = Command(alice_here, "submit", spec).end()
+    code, _, troubles = Command(alice, "submit", spec).end()
     assert code == 2 and "workload" in troubles

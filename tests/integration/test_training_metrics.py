@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,11 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from app.settings import Settings
 from tests.harness.api import Api, until
 from tests.harness.deployment import DRAMATIQ, Deployment
+from tests.harness.exposition import Figures
 from tests.harness.operations import figures, reaches
 from tests.harness.paths import REPOSITORY
 from tests.harness.training.scheduler import RAY, SCRIPT, TASKS, make_common
+from tests.harness.training.tasks import show_cluster
+from tests.harness.users import Person, within
 
 pytestmark = pytest.mark.slow
 MODELMILL = str(Path(sys.executable).with_name("modelmill"))
@@ -22,7 +27,7 @@ SAME_HOST = "http://127.0.0.1:8265"  # of which the stand-in for Ray is told
 
 @pytest.fixture
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
-    """Training is on, and nobody schedules yet."""
+    """Training is on."""
     with Deployment(tmp_path, ray_address=SAME_HOST, training_tick_s="1") as made:
         make_common(tmp_path / "data" / "homes")
         made.web()
@@ -51,15 +56,12 @@ def send(api: Api, gpus: int) -> str:
     return task_id
 
 
-def probe(deployment: Deployment, **env: str) -> subprocess.CompletedProcess[str]:
+def probe(**env: str) -> subprocess.CompletedProcess[str]:
+    """env: the settings of the product."""
     return subprocess.run(
         [MODELMILL, "health", "training"],
-        check=False,
-        env={**deployment.env, **env},
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-    )
+        check=False, env={**os.environ, **env}, cwd=REPOSITORY, capture_output=True, text=True,
+    )  # fmt: skip
 
 
 def test_a_task_that_runs_one_that_waits_and_the_end_of_the_first(deployment: Deployment, api: Api) -> None:
@@ -85,15 +87,21 @@ def test_a_task_that_runs_one_that_waits_and_the_end_of_the_first(deployment: De
     assert now.value("modelmill_training_oldest_waiting_age_seconds") == 0
 
 
-def test_while_nobody_schedules_that_is_told_and_tasks_are_counted(deployment: Deployment, api: Api) -> None:
-    send(api, 0)
-    now = figures(api)
+def test_while_nobody_schedules_that_is_told_and_tasks_are_counted(shared: Deployment, alice: Person) -> None:
+    show_cluster(shared, None)
+    with alice.api() as api:
+        before = figures(api).value("modelmill_training_tasks", state="QUEUED")
+        answer = api.http.post(TASKS, content=SCRIPT)
+        assert answer.status_code == 201, answer.text
+        now = figures(api)
+        api.http.post(f"{TASKS}/{answer.json()['task_id']}/cancel").raise_for_status()
     assert now.value("modelmill_training_scheduler_up") == 0
     assert "modelmill_training_scheduler_up" in now.families
     assert "modelmill_training_ray_up" not in now.families
-    assert now.value("modelmill_training_tasks", state="QUEUED") == 1
-    assert probe(deployment).returncode == 1
-    assert "nobody has looked at the cluster" in probe(deployment).stderr
+    assert now.value("modelmill_training_tasks", state="QUEUED") == before + 1
+    said = probe(**shared.env)
+    assert said.returncode == 1
+    assert "nobody has looked at the cluster" in said.stderr
 
 
 @pytest.mark.ray
@@ -101,25 +109,24 @@ def test_a_scheduler_is_well_also_when_ray_does_not_answer_it(tmp_path: Path) ->
     with Deployment(tmp_path, ray_address=RAY, training_tick_s="1") as deployment:
         deployment.web()
         deployment.start([DRAMATIQ, "actors", "--queues", "training", "--processes", "1", "--threads", "1"])
-        said = until(lambda: probe(deployment), lambda answer: answer.returncode == 0)
+        said = until(lambda: probe(**deployment.env), lambda answer: answer.returncode == 0)
         assert "Ray does not answer" in said.stderr
         with Api(deployment.url) as api:
             now = figures(api)
         assert "modelmill_training_ray_up" in now.families
         assert now.value("modelmill_training_ray_up") == 0
         deployment.valkey.kill()
-        said = probe(deployment)
+        said = probe(**deployment.env)
         assert said.returncode == 0
         assert "cannot tell" in said.stderr
 
 
-def test_where_training_is_off_nothing_is_told_of_it(tmp_path: Path) -> None:
-    with Deployment(tmp_path) as deployment:
-        deployment.web()
-        with Api(deployment.url) as api:
-            told = [s.name for family in figures(api).families.values() for s in family.samples]
-        assert "modelmill_jobs_active" in told
-        assert not [name for name in told if "training" in name]
-        said = probe(deployment)
-        assert said.returncode == 1
-        assert "MODELMILL_RAY_ADDRESS" in said.stderr
+def test_where_training_is_off_nothing_is_told_of_it(settings: Settings) -> None:
+    with within(settings) as asks:
+        answer = asks.get("/metrics")
+    told = [s.name for family in Figures(answer.text).families.values() for s in family.samples]
+    assert "modelmill_jobs_active" in told
+    assert not [name for name in told if "training" in name]
+    said = probe(MODELMILL_REDIS_URL=settings.redis_url, MODELMILL_DATA_DIR=str(settings.data_dir))
+    assert said.returncode == 1
+    assert "MODELMILL_RAY_ADDRESS" in said.stderr

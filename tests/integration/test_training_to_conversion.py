@@ -22,7 +22,7 @@ from tests.harness.api import Api, has_ended, until
 from tests.harness.deployment import DRAMATIQ, Deployment
 from tests.harness.paths import REPOSITORY
 from tests.harness.training.finished_tasks import finished_task, folder_of
-from tests.harness.users import OURS
+from tests.harness.users import OURS, Person, person
 
 SAMPLE = REPOSITORY / "ops/samples/digits"
 PLAIN = "workload: script\ncode_path: /private/common/code/digits\n"
@@ -32,14 +32,18 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    """A service that trains, only that no Ray answers."""
-    with Deployment(tmp_path_factory.mktemp("results"), ray_address="http://127.0.0.1:1") as made:
-        made.workers("actors", onnx=1, bie=1, nef=1, done=1)
-        queues = ("training_results", "periodic")
-        made.start([DRAMATIQ, "actors", "--queues", *queues, "--processes", "1", "--threads", "2"])
-        made.web()
-        yield made
+def deployment(shared: Deployment) -> Iterator[Deployment]:
+    """A service that trains, only that no Ray answers, with a worker that converts what tasks leave."""
+    queues = ("training_results", "periodic")
+    worker = shared.start([DRAMATIQ, "actors", "--queues", *queues, "--processes", "1", "--threads", "2"])
+    yield shared
+    worker.terminate()
+    worker.wait(60)
+
+
+@pytest.fixture(scope="module")
+def user(deployment: Deployment) -> Person:
+    return person(deployment, "gina")
 
 
 @pytest.fixture(scope="module")
@@ -50,21 +54,21 @@ def parts(deployment: Deployment) -> Iterator[Parts]:
 
 
 @pytest.fixture
-def api(deployment: Deployment) -> Iterator[Api]:
-    with Api(deployment.url) as client:
+def api(user: Person) -> Iterator[Api]:
+    with user.api() as client:
         yield client
 
 
 def left_by_a_task(parts: Parts, spec: str = SPEC, *, without: str = "") -> str:
-    """The id of a task of the local user that has just left the sample's model and pictures."""
+    """The id of a task of Gina that has just left the sample's model and pictures."""
     homes: Homes = parts.homes
-    homes.files.create("local")
-    task_id = f"mvp2-local-script-20261120-204302-{next(NUMBERS):04}"
+    homes.files.create("gina")
+    task_id = f"mvp2-gina-script-20261120-204302-{next(NUMBERS):04}"
     began = now() - timedelta(minutes=1)
-    finished_task(parts.database, homes, spec, user="local", task_id=task_id, began=began)
+    finished_task(parts.database, homes, spec, user="gina", task_id=task_id, began=began)
     for name, source in (("model.onnx", "digits.onnx"), ("reference.zip", "reference.zip")):
         if name != without:
-            (folder_of(homes, "local", task_id) / name).write_bytes((SAMPLE / source).read_bytes())
+            (folder_of(homes, "gina", task_id) / name).write_bytes((SAMPLE / source).read_bytes())
     return task_id
 
 
@@ -88,9 +92,7 @@ def conversion(api: Api, task_id: str) -> dict[str, Any]:
     return dict(seen[0])
 
 
-def test_what_a_task_left_becomes_a_model_that_runs(
-    deployment: Deployment, parts: Parts, api: Api, tmp_path: Path
-) -> None:
+def test_what_a_task_left_becomes_a_model_that_runs(parts: Parts, api: Api, tmp_path: Path) -> None:
     task_id = left_by_a_task(parts)
     for _ in range(3):  # a message may come twice
         tell(parts, task_id)
@@ -105,17 +107,18 @@ def test_what_a_task_left_becomes_a_model_that_runs(
     assert (np.array(guesses) == test["y"]).mean() > 0.95
 
 
-def test_task_and_job_lead_to_each_other(deployment: Deployment, parts: Parts, api: Api) -> None:
+def test_task_and_job_lead_to_each_other(user: Person, parts: Parts, api: Api) -> None:
     task_id = left_by_a_task(parts)
     tell(parts, task_id)
     made = conversion(api, task_id)
     assert (made["job"], made["page"]) == (f"/jobs/{made['job_id']}", f"/ui/jobs/{made['job_id']}")
-    page = api.http.get(made["page"], headers={"Accept": "text/html"}).text
+    with user.browser() as browser:
+        page = browser.get(made["page"]).text
     assert f'href="/ui/tasks/{task_id}"' in page and "Trained by" in page
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MODELMILL_")}
     shown = subprocess.run(
-        [Path(sys.executable).parent / "modelmill", "jobs", "show", made["job_id"], "--url", deployment.url],
-        capture_output=True, text=True, env=kept, check=True,
+        [Path(sys.executable).parent / "modelmill", "jobs", "show", made["job_id"], "--url", user.url],
+        capture_output=True, text=True, env={**kept, "MODELMILL_TOKEN": user.token}, check=True,
     )  # fmt: skip
     assert f"origin   task:{task_id}\n" in shown.stdout
     events = api.http.get(f"/api/v2/tasks/{task_id}/events").json()["events"]
@@ -161,12 +164,13 @@ def test_one_click_converts_as_well(parts: Parts, api: Api) -> None:
     assert len(task(api, task_id)["conversions"]) == 1
 
 
-def test_a_job_submitted_again_after_a_reset_knows_the_task_still(parts: Parts, api: Api) -> None:
+def test_a_job_submitted_again_after_a_reset_knows_the_task_still(user: Person, parts: Parts, api: Api) -> None:
     task_id = left_by_a_task(parts)
     tell(parts, task_id)
     job_id = api.wait(conversion(api, task_id)["job_id"], has_ended)["job_id"]
     parts.store.delete(job_id)  # as when Redis was started anew
-    again = api.http.post(f"/ui/jobs/{job_id}/resubmit", headers=OURS)
+    with user.browser() as browser:
+        again = browser.post(f"/ui/jobs/{job_id}/resubmit", headers=OURS)
     assert again.status_code == 303, again.text
     new_id = again.headers["location"].removeprefix("/ui/jobs/").partition("?")[0]
     assert new_id != job_id

@@ -10,41 +10,40 @@ import pytest
 
 from tests.harness.deployment import Deployment
 from tests.harness.training import tasks as task_scenes
-from tests.harness.training.tasks import every_state, show_cluster
+from tests.harness.training.tasks import empty_line, every_state, show_cluster
 from tests.harness.users import OURS, Person, person
 
 
 @pytest.fixture(scope="package")
-def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+def deployment(shared: Deployment) -> Deployment:
     """With a cluster by name only: nothing here asks it."""
-    with Deployment(tmp_path_factory.mktemp("tasks"), accounts="true", ray_address="http://127.0.0.1:9") as deployment:
-        deployment.web()
-        yield deployment
+    return shared
 
 
 @pytest.fixture(scope="package")
-def alice_here(deployment: Deployment) -> Person:
-    return person(deployment, "alice")
+def erin(deployment: Deployment) -> Person:
+    return person(deployment, "erin")
 
 
 @pytest.fixture(scope="package")
-def ids(deployment: Deployment, alice_here: Person) -> dict[str, str]:
-    with alice_here.browser() as client:
+def ids(deployment: Deployment, erin: Person) -> dict[str, str]:
+    with erin.browser() as client:
         client.get("/ui/data/files").raise_for_status()  # makes the home
-    return every_state(deployment, alice_here.name)
+    empty_line(deployment)
+    return every_state(deployment, erin.name)
 
 
 @pytest.fixture
-def web(alice_here: Person) -> Iterator[httpx.Client]:
-    with alice_here.browser() as client:
+def web(erin: Person) -> Iterator[httpx.Client]:
+    with erin.browser() as client:
         client.headers.update(OURS)
         yield client
 
 
 @pytest.fixture
-def bob(deployment: Deployment) -> Iterator[httpx.Client]:
+def finn(deployment: Deployment) -> Iterator[httpx.Client]:
     """Somebody who has no task but those that a test gives him."""
-    with person(deployment, "bob").browser() as client:
+    with person(deployment, "finn").browser() as client:
         client.headers.update(OURS)
         yield client
 
@@ -52,12 +51,14 @@ def bob(deployment: Deployment) -> Iterator[httpx.Client]:
 @pytest.fixture
 def files(deployment: Deployment, ids: dict[str, str]) -> Path:
     """The data that FORM names."""
-    folder = deployment.settings().homes / "users/alice/datasets"
+    folder = deployment.settings().homes / "users/erin/datasets"
     for name in ("train.parquet", "test.parquet"):
         (folder / name).write_bytes(b"rows")
     return folder
 
 
 @pytest.fixture(autouse=True)
-def seen_cluster(deployment: Deployment, ids: dict[str, str]) -> None:
-    show_cluster(deployment, task_scenes.cluster("alice", ids))
+def seen_cluster(deployment: Deployment, ids: dict[str, str]) -> Iterator[None]:
+    show_cluster(deployment, task_scenes.cluster("erin", ids))
+    yield
+    show_cluster(deployment, None)

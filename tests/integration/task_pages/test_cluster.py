@@ -22,10 +22,10 @@ def test_the_cluster_says_whose_each_gpu_is(web: httpx.Client, ids: dict[str, st
     assert f'href="/ui/tasks/{ids["retried"]}"' in page.text
 
 
-def test_of_anothers_task_the_cluster_says_no_id(web: httpx.Client, bob: httpx.Client, ids: dict[str, str]) -> None:
+def test_of_anothers_task_the_cluster_says_no_id(web: httpx.Client, finn: httpx.Client, ids: dict[str, str]) -> None:
     assert "mvp2-somebody" not in web.get("/ui/cluster").text
-    seen = bob.get("/ui/cluster").text
-    assert "alice" in seen and ids["retried"] not in seen and ids["placement"] not in seen
+    seen = finn.get("/ui/cluster").text
+    assert "erin" in seen and ids["retried"] not in seen and ids["placement"] not in seen
 
 
 def test_the_picture_is_renewed_and_its_absence_told(web: httpx.Client, deployment: Deployment) -> None:
@@ -41,7 +41,7 @@ def test_where_training_is_off_an_administrator_is_told_how_to_switch_it_on(tmp_
         deployment.web()
         for who, is_told in (
             (person(deployment, "root-admin", Role.ADMIN), True),
-            (person(deployment, "alice"), False),
+            (person(deployment, "erin"), False),
         ):
             with who.browser() as client:
                 page = client.get("/ui/tasks")

@@ -67,16 +67,16 @@ def test_the_list_is_asked_for_again_only_while_something_in_it_goes_on(
     assert renewed.status_code == 200 and rows(renewed) == [ids["canceling"]] and polled(renewed)
 
 
-def test_a_long_list_is_gone_through_by_links_and_keeps_its_filters(bob: httpx.Client, deployment: Deployment) -> None:
+def test_a_long_list_is_gone_through_by_links_and_keeps_its_filters(finn: httpx.Client, deployment: Deployment) -> None:
     with database_of(deployment) as database:
-        made = [begin(deployment, database, "bob", f"bobs {n}", ago_s=9000 - n).task.task_id for n in range(103)]
-    url, seen, pages = "/ui/tasks?q=bobs", [], 0
+        made = [begin(deployment, database, "finn", f"finns {n}", ago_s=9000 - n).task.task_id for n in range(103)]
+    url, seen, pages = "/ui/tasks?q=finns", [], 0
     while url:
-        page = bob.get(url)
+        page = finn.get(url)
         seen += rows(page)
         found = re.search(r'rel="next" href="([^"]+)"', page.text)
         url, pages = html.unescape(found[1]) if found else "", pages + 1
-        assert "q=bobs" in url or not url
+        assert "q=finns" in url or not url
     assert pages == 3 and seen == made[::-1]
 
 
@@ -89,7 +89,7 @@ def test_who_has_no_task_is_told_what_to_do(deployment: Deployment) -> None:
 def test_a_cluster_that_does_not_answer_is_told_on_every_page(
     web: httpx.Client, deployment: Deployment, ids: dict[str, str]
 ) -> None:
-    show_cluster(deployment, task_scenes.cluster("alice", ids, unreachable_since="2026-11-20T10:20:30.000Z"))
+    show_cluster(deployment, task_scenes.cluster("erin", ids, unreachable_since="2026-11-20T10:20:30.000Z"))
     for path in ("/ui/tasks", f"/ui/tasks/{ids['waiting']}", "/ui/cluster"):
         assert "Ray is unreachable since 2026-11-20 10:20:30 UTC" in text_of(web.get(path)), path
     assert "unreachable" not in text_of(web.get(f"/ui/tasks/{ids['failed']}"))

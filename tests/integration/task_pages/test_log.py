@@ -16,9 +16,9 @@ from tests.harness.users import Person
 
 
 @pytest.fixture(scope="module")
-def long_log(deployment: Deployment, alice_here: Person) -> str:
+def long_log(deployment: Deployment, erin: Person) -> str:
     with database_of(deployment) as database:
-        scene = begin(deployment, database, alice_here.name, "long log", ago_s=600).run()
+        scene = begin(deployment, database, erin.name, "long log", ago_s=600).run()
         scene.log("".join(f"line {n}\n" for n in range(1, 7001)))
     return scene.task.task_id
 
@@ -43,7 +43,7 @@ def test_the_log_is_renewed_while_the_task_runs_unless_that_was_switched_off(
     web: httpx.Client, deployment: Deployment
 ) -> None:
     with database_of(deployment) as database:
-        scene = begin(deployment, database, "alice", "talks", ago_s=60).run().log("one\n")
+        scene = begin(deployment, database, "erin", "talks", ago_s=60).run().log("one\n")
         page = f"/ui/tasks/{scene.task.task_id}/logs"
         (again,) = polled(web.get(f"{page}?tail=200"))
         assert "tail=200" in again and web.get(again).status_code == 204
@@ -59,7 +59,7 @@ def test_the_log_is_renewed_while_the_task_runs_unless_that_was_switched_off(
 
 def test_colours_meant_for_a_terminal_are_left_out(web: httpx.Client, deployment: Deployment) -> None:
     with database_of(deployment) as database:
-        scene = begin(deployment, database, "alice", "colourful", ago_s=60).run()
+        scene = begin(deployment, database, "erin", "colourful", ago_s=60).run()
         scene.log("\x1b[36m(TaskRunner pid=7)\x1b[0m <step>\t1\x07\n")
     for page in (f"/ui/tasks/{scene.task.task_id}", f"/ui/tasks/{scene.task.task_id}/logs"):
         assert ">(TaskRunner pid=7) &lt;step&gt;\t1\n<" in web.get(page).text
@@ -69,7 +69,7 @@ def test_a_log_that_is_not_there_says_why(web: httpx.Client, deployment: Deploym
     assert "has not been submitted to Ray yet" in text_of(web.get(f"/ui/tasks/{ids['waiting']}/logs"))
     assert "has no log yet" in text_of(web.get(f"/ui/tasks/{ids['placement']}/logs"))
     with database_of(deployment) as database:
-        scene = begin(deployment, database, "alice", "silent", ago_s=60).run().log("")
+        scene = begin(deployment, database, "erin", "silent", ago_s=60).run().log("")
         assert "has not printed anything yet" in text_of(web.get(f"/ui/tasks/{scene.task.task_id}/logs"))
         scene.after(1).end(Event.SUCCEED, "SUCCEEDED")
         assert "ended without printing" in text_of(web.get(f"/ui/tasks/{scene.task.task_id}/logs"))

@@ -20,8 +20,8 @@ from tests.harness.training.tasks import database_of
 
 FORM = {
     "mode": "form", "action": "submit", "workload": "grpo", "name": "by form", "model_id": "Qwen/Qwen2.5-0.5B-Instruct",
-    "train_file": "/private/users/alice/datasets/train.parquet",
-    "val_file": "/private/users/alice/datasets/test.parquet", "nnodes": "2", "n_gpus_per_node": "4",
+    "train_file": "/private/users/erin/datasets/train.parquet",
+    "val_file": "/private/users/erin/datasets/test.parquet", "nnodes": "2", "n_gpus_per_node": "4",
     "total_epochs": "3", "overrides": "actor_rollout_ref.rollout.n: 5\ntrainer.balance_batch: true",
     "convert": "1", "convert.images": "images",
 }  # fmt: skip
@@ -66,8 +66,8 @@ def test_a_yaml_file_stands_for_the_text_and_is_stored_byte_for_byte(
     ("change", "field", "said"),
     [
         ({"train_file": ""}, "train_file", "needs it"),
-        ({"train_file": "/private/users/bob/datasets/x"}, "train_file", "must lie under"),
-        ({"val_file": "/private/users/alice/datasets/missing"}, "val_file", "no /private"),
+        ({"train_file": "/private/users/finn/datasets/x"}, "train_file", "must lie under"),
+        ({"val_file": "/private/users/erin/datasets/missing"}, "val_file", "no /private"),
         ({"nnodes": "two"}, "nnodes", "integer"),
         ({"n_gpus_per_node": "0"}, "n_gpus_per_node", "at least one GPU"),
         ({"overrides": "trainer.nnodes: 9"}, "overrides", "nnodes"),
@@ -100,7 +100,7 @@ def test_yaml_that_cannot_be_read_says_where_and_stays(web: httpx.Client) -> Non
 
 
 def test_a_path_that_may_not_be_used_is_told_beside_the_yaml(web: httpx.Client) -> None:
-    text = "workload: script\ncode_path: /private/users/alice/code\n"
+    text = "workload: script\ncode_path: /private/users/erin/code\n"
     refused = web.post("/ui/tasks/new", data={"mode": "yaml", "action": "submit", "text": text})
     assert refused.status_code == 422 and "code_path: " in text_of(refused) and text in refused.text
     assert 'id="text-error"' in refused.text
@@ -155,12 +155,12 @@ def test_the_preview_follows_what_is_typed_and_stores_nothing(web: httpx.Client)
 
 
 def test_fields_offer_what_lies_in_the_home(web: httpx.Client, files: Path) -> None:
-    assert '<option value="/private/users/alice/datasets/train.parquet">' in web.get("/ui/tasks/new").text
+    assert '<option value="/private/users/erin/datasets/train.parquet">' in web.get("/ui/tasks/new").text
 
 
 @pytest.mark.parametrize("workload", list(Workload))
 def test_every_example_can_be_read_and_comes_through_the_form(workload: Workload) -> None:
-    spec, _ = read_spec(example(workload, "/private/users/alice", "/private/common").encode())
+    spec, _ = read_spec(example(workload, "/private/users/erin", "/private/common").encode())
     assert spec.workload is workload
     values = new_form.values_of(spec)
     assert values is not None and new_form.spec_of(values)[0] == spec

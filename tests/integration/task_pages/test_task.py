@@ -22,7 +22,7 @@ def test_the_page_of_a_task_that_waits_says_why_and_how_many_are_ahead(web: http
 
 def test_the_page_asks_for_itself_until_the_task_has_ended(web: httpx.Client, deployment: Deployment) -> None:
     with database_of(deployment) as database:
-        scene = begin(deployment, database, "alice", "soon over", ago_s=60).after(5).run()
+        scene = begin(deployment, database, "erin", "soon over", ago_s=60).after(5).run()
         page = web.get(f"/ui/tasks/{scene.task.task_id}")
         (again,) = polled(page)
         assert 'http-equiv="refresh"' in page.text
@@ -36,9 +36,9 @@ def test_a_conversion_that_is_on_its_way_is_waited_for_but_not_for_ever(
     web: httpx.Client, deployment: Deployment
 ) -> None:
     with database_of(deployment) as database:
-        fresh = begin(deployment, database, "alice", "fresh", ago_s=40).run().leave("model.onnx").after(5)
+        fresh = begin(deployment, database, "erin", "fresh", ago_s=40).run().leave("model.onnx").after(5)
         fresh.end(Event.SUCCEED, "SUCCEEDED").converted()
-        old = begin(deployment, database, "alice", "old", ago_s=4000).run().leave("model.onnx").after(5)
+        old = begin(deployment, database, "erin", "old", ago_s=4000).run().leave("model.onnx").after(5)
         old.end(Event.SUCCEED, "SUCCEEDED").converted()
     assert polled(web.get(f"/ui/tasks/{fresh.task.task_id}")) != []
     assert polled(web.get(f"/ui/tasks/{old.task.task_id}")) == []
@@ -49,14 +49,14 @@ def test_every_attempt_is_shown_with_what_became_of_it(web: httpx.Client, ids: d
     text = text_of(page)
     assert text.index("Attempt 2") < text.index("Total available GPUs 4.0 is less than total desired GPUs 8")
     assert "Not enough resources" in text and f"{ids['retried']}--a01" in text and f"{ids['retried']}--a02" in text
-    assert "/private/users/alice/jobs/" + ids["retried"] + "--a01" in text
+    assert "/private/users/erin/jobs/" + ids["retried"] + "--a01" in text
     assert "It goes to the trash in 3 days · It is deleted for good in 10 days" in text
     assert len(re.findall(r'class="time-bar', page.text)) == 3
 
 
 def test_of_very_many_attempts_the_last_are_shown(web: httpx.Client, deployment: Deployment) -> None:
     with database_of(deployment) as database:
-        scene = begin(deployment, database, "alice", "tried all day", ago_s=9000)
+        scene = begin(deployment, database, "erin", "tried all day", ago_s=9000)
         for _ in range(180):  # more events than are read at once
             scene.run().after(3).end(Event.RETRY, "FAILED", FailureKind.INSUFFICIENT_RESOURCES, "no").after(9)
     page = web.get(f"/ui/tasks/{scene.task.task_id}")
@@ -80,7 +80,7 @@ def test_a_failure_says_what_to_do_next(
     web: httpx.Client, deployment: Deployment, kind: FailureKind, advice: str
 ) -> None:
     with database_of(deployment) as database:
-        scene = begin(deployment, database, "alice", kind.value, ago_s=60).run().after(5)
+        scene = begin(deployment, database, "erin", kind.value, ago_s=60).run().after(5)
         scene.end(Event.FAIL, "FAILED", kind, "it went wrong")
     page = text_of(web.get(f"/ui/tasks/{scene.task.task_id}"))
     assert advice in page and kind.value in page and "it went wrong" in page
@@ -93,7 +93,7 @@ def test_a_job_that_waits_inside_for_placement_is_told(web: httpx.Client, ids: d
 
 def test_what_users_and_programs_wrote_is_escaped(web: httpx.Client, deployment: Deployment) -> None:
     with database_of(deployment) as database:
-        scene = begin(deployment, database, "alice", "<b>bold</b>", ago_s=60, spec="workload: <script>").run()
+        scene = begin(deployment, database, "erin", "<b>bold</b>", ago_s=60, spec="workload: <script>").run()
         scene.log("<img src=x>\n").after(2).end(Event.FAIL, "FAILED", FailureKind.RUNTIME_ERROR, "<i>bad</i>")
     for path in ("", "/logs"):
         page = web.get(f"/ui/tasks/{scene.task.task_id}{path}").text
@@ -105,7 +105,7 @@ def test_cancelling_asks_first_and_a_second_time_says_that_it_is_too_late(
 ) -> None:
     with database_of(deployment) as database:
         task_id = waits(
-            begin(deployment, database, "alice", "unwanted", ago_s=9), WaitingCode.BEHIND, ahead=1
+            begin(deployment, database, "erin", "unwanted", ago_s=9), WaitingCode.BEHIND, ahead=1
         ).task.task_id
     assert f'href="/ui/tasks/{task_id}/cancel"' in web.get("/ui/tasks?q=unwanted").text
     question = web.get(f"/ui/tasks/{task_id}/cancel")
@@ -113,7 +113,7 @@ def test_cancelling_asks_first_and_a_second_time_says_that_it_is_too_late(
     done = web.post(f"/ui/tasks/{task_id}/cancel")
     assert done.status_code == 303 and "The task was cancelled." in text_of(web.get(done.headers["location"]))
     with database_of(deployment) as database:
-        ended = begin(deployment, database, "alice", "over", ago_s=60).run().after(2).end(Event.SUCCEED, "SUCCEEDED")
+        ended = begin(deployment, database, "erin", "over", ago_s=60).run().after(2).end(Event.SUCCEED, "SUCCEEDED")
     late = web.post(f"/ui/tasks/{ended.task.task_id}/cancel")
     assert "nothing to cancel" in text_of(web.get(late.headers["location"]))
     asked = web.get(f"/ui/tasks/{ended.task.task_id}/cancel")
@@ -123,7 +123,7 @@ def test_cancelling_asks_first_and_a_second_time_says_that_it_is_too_late(
 def test_a_model_is_offered_for_conversion_with_the_pictures_beside_it(web: httpx.Client, ids: dict[str, str]) -> None:
     page = web.get(f"/ui/tasks/{ids['succeeded']}").text
     assert 'name="artifact" value="model.onnx"' in page
-    assert f'value="/private/users/alice/jobs/{ids["succeeded"]}--a01/images"' in page
+    assert f'value="/private/users/erin/jobs/{ids["succeeded"]}--a01/images"' in page
     shown = web.get(f"/ui/tasks/{ids['converted']}")
     assert re.findall(r"<option>([^<]+)</option>", shown.text) == ["model.onnx", "export/large.onnx"]
     assert 'href="/ui/jobs/6f1c2a4e-1111-4222-8333-444455556666"' in shown.text
@@ -131,10 +131,10 @@ def test_a_model_is_offered_for_conversion_with_the_pictures_beside_it(web: http
 
 
 def test_a_conversion_that_is_refused_keeps_what_was_typed(web: httpx.Client, ids: dict[str, str]) -> None:
-    typed = {"artifact": "model.onnx", "images": "/private/users/alice/datasets/none-such"}
+    typed = {"artifact": "model.onnx", "images": "/private/users/erin/datasets/none-such"}
     refused = web.post(f"/ui/tasks/{ids['succeeded']}/convert", data=typed)
     assert refused.status_code >= 400 and f'value="{typed["images"]}"' in refused.text
     assert 'id="convert-error"' in refused.text
-    other = web.post(f"/ui/tasks/{ids['succeeded']}/convert", data={**typed, "images": "/private/users/bob/datasets"})
+    other = web.post(f"/ui/tasks/{ids['succeeded']}/convert", data={**typed, "images": "/private/users/finn/datasets"})
     assert other.status_code == 422
     assert web.post(f"/ui/tasks/{ids['failed']}/convert", data=typed).status_code == 409
