@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +29,10 @@ share_authorities()
 
 for name in [name for name in os.environ if name.lower() in {"http_proxy", "https_proxy", "all_proxy"}]:
     del os.environ[name]  # whatever a test asks, and what it starts, is on this machine
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Begun in the background by a shell without job control: all that is started here would ignore Ctrl-C as well.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
