@@ -45,6 +45,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     pytest.skip(missing)
 
 
+PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _as_on_any_machine() -> None:
+    """What a script runs in its background ignores Ctrl-C, and passes that on to all that it starts; so are proxies."""
+    for name in PROXIES:
+        os.environ.pop(name, None)
+        os.environ.pop(name.upper(), None)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Real models and pictures beside the repository, which are never copied into it."""

@@ -13,11 +13,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
 
 from tests.harness.paths import REPOSITORY
+from tests.harness.ports import free_port
 
 MODELMILL = Path(sys.executable).parent / "modelmill"
 SAMPLE = REPOSITORY / "ops" / "samples" / "digits"
@@ -42,9 +44,11 @@ class Up:
         self.data_dir = data_dir
         self.temporary = data_dir.with_name("temporary")
         self.temporary.mkdir(exist_ok=True)
+        ports = {"MODELMILL_SFTP_PORT": str(free_port())}  # two that start at once both find the usual one free
         self.process = subprocess.Popen(
-            [MODELMILL, "up", "--port", "0", "--data-dir", str(data_dir), *flags], env=environment(**self._mark),
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            [MODELMILL, "up", "--port", "0", "--data-dir", str(data_dir), *flags],
+            env=environment(**self._mark, **ports), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            start_new_session=True,
         )  # fmt: skip
         assert self.process.stdout
         first = self.process.stdout.readline()
@@ -129,6 +133,15 @@ def up(tmp_path: Path) -> Iterator[Callable[..., Up]]:
         one.close()
 
 
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """A `modelmill up` that goes on whatever the tests do to its parts."""
+    one = Up(tmp_path_factory.mktemp("stack") / "data")
+    yield one
+    one.close()
+
+
+# --- from its start to its end ------------------------------------------------------------------------
 def test_once_converts_the_sample_and_leaves_no_process_behind(up, tmp_path):
     one = up("--once")
     said, _ = one.process.communicate()
@@ -141,10 +154,13 @@ def test_once_converts_the_sample_and_leaves_no_process_behind(up, tmp_path):
     assert one.pids() == []
 
 
-def test_ctrl_c_ends_everything_that_was_started_and_nothing_else(up):
+def test_ctrl_c_ends_as_many_as_were_asked_for_and_nothing_else(up):
     bystander = subprocess.Popen(["sleep", "1000"])
-    one = up()
+    one = up("--workers", "onnx=1,bie=2,nef=0")
     assert len(one.pids()) > 10
+    logs = {path.name for path in (one.data_dir / "run" / "logs").iterdir()}
+    assert {"bie-0.log", "bie-1.log", "onnx-0.log"} <= logs
+    assert "nef-0.log" not in logs
 
     said = one.close()
 
@@ -157,79 +173,58 @@ def test_ctrl_c_ends_everything_that_was_started_and_nothing_else(up):
     bystander.wait()
 
 
-def test_sigterm_ends_everything_too(up):
-    one = up()
-    one.process.terminate()
-    one.process.wait()
-    assert one.pids() == []
-
-
-def test_when_the_supervisor_is_killed_nothing_is_left(up):
+def test_a_killed_supervisor_leaves_nothing_and_starts_again_in_the_same_folder_until_sigterm(up, tmp_path):
     one = up()
     one.wait_for("forkserver", unlike=[])
 
     one.process.kill()
     one.process.wait()
-
     one.wait_until_nothing_is_left()
 
-
-def test_after_the_supervisor_was_killed_it_starts_again_in_the_same_folder(up, tmp_path):
-    one = up()
-    one.process.kill()
-    one.process.wait()
-    one.wait_until_nothing_is_left()
-
-    assert up().convert(tmp_path / "out").returncode == 0
+    again = up()
+    assert again.convert(tmp_path / "out").returncode == 0
+    again.process.terminate()
+    again.process.wait()
+    assert again.pids() == []
 
 
-def test_a_killed_worker_comes_back_and_works(up, tmp_path):
-    one = up()
-    before = one.wait_for("dramatiq", "bie", unlike=[])
+# --- while it runs ------------------------------------------------------------------------------------
+def test_a_killed_worker_comes_back_and_works(stack, tmp_path):
+    before = stack.wait_for("dramatiq", "bie", unlike=[])
 
     os.kill(before[0], signal.SIGKILL)  # the oldest is Dramatiq's master, which would leave its child behind
-    after = one.wait_for("dramatiq", "bie", unlike=before)
+    after = stack.wait_for("dramatiq", "bie", unlike=before)
 
-    assert one.convert(tmp_path / "out").returncode == 0
-    assert not set(before) & set(one.pids("dramatiq", "bie"))
-    assert after[0] in one.pids("dramatiq", "bie")
+    assert stack.convert(tmp_path / "out").returncode == 0
+    assert not set(before) & set(stack.pids("dramatiq", "bie"))
+    assert after[0] in stack.pids("dramatiq", "bie")
 
 
-def test_a_killed_valkey_comes_back_and_the_stack_works_on(up, tmp_path):
-    one = up()
-    [before] = one.pids("valkey-server")
+def test_a_killed_valkey_comes_back_and_the_stack_works_on(stack, tmp_path):
+    [before] = stack.pids("valkey-server")
 
     os.kill(before, signal.SIGKILL)
-    one.wait_for("valkey-server", unlike=[before])
+    stack.wait_for("valkey-server", unlike=[before])
 
-    assert one.convert(tmp_path / "out").returncode == 0
-
-
-def test_as_many_workers_run_as_were_asked_for(up):
-    one = up("--workers", "onnx=1,bie=2,nef=0")
-    logs = {path.name for path in (one.data_dir / "run" / "logs").iterdir()}
-    assert {"bie-0.log", "bie-1.log", "onnx-0.log"} <= logs
-    assert "nef-0.log" not in logs
+    assert stack.convert(tmp_path / "out").returncode == 0
 
 
-def test_a_stranger_on_this_machine_cannot_use_the_valkey(up):
-    one = up()
-    config = (one.data_dir / "run" / "valkey" / "valkey.conf").read_text()
+def test_a_stranger_on_this_machine_cannot_use_the_valkey(stack):
+    config = (stack.data_dir / "run" / "valkey" / "valkey.conf").read_text()
     port = int(config.split("\nport ")[1].split()[0])
 
     with redis.Redis(port=port) as stranger, pytest.raises(redis.AuthenticationError):
         stranger.ping()
-    assert "requirepass" not in "".join(_read(pid, "cmdline") for pid in one.pids())
+    assert "requirepass" not in "".join(_read(pid, "cmdline") for pid in stack.pids())
 
 
-def test_a_second_one_in_the_same_folder_is_told_of_the_first(up):
-    one = up()
-    second = modelmill("up", "--port", "0", "--data-dir", one.data_dir)
+def test_a_second_one_in_the_same_folder_is_told_of_the_first(stack):
+    second = modelmill("up", "--port", "0", "--data-dir", stack.data_dir)
 
     assert second.returncode == 2
-    assert f"already runs in {one.data_dir} (process {one.process.pid}, {one.url})" in second.stderr
+    assert f"already runs in {stack.data_dir} (process {stack.process.pid}, {stack.url})" in second.stderr
     assert "Traceback" not in second.stderr
-    assert one.process.poll() is None
+    assert stack.process.poll() is None
 
 
 def test_a_taken_port_is_one_clear_sentence(tmp_path):
@@ -251,48 +246,51 @@ def test_a_data_folder_that_cannot_be_written_is_one_clear_sentence(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_jobs_can_be_listed_shown_read_and_downloaded(up, tmp_path):
-    one = up()
-    converted = modelmill(
-        "--url", one.url, "convert", SAMPLE / "digits.onnx", SAMPLE / "reference.zip", "-o", tmp_path, "--json"
-    )
+# --- jobs on the command line -------------------------------------------------------------------------
+def jobs_named(url: str, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(modelmill("jobs", "list", "-q", name, "--url", url, "--json").stdout)
+    return found
+
+
+def test_jobs_can_be_listed_shown_read_and_downloaded(stack, tmp_path):
+    files = (SAMPLE / "digits.onnx", SAMPLE / "reference.zip")
+    named = ("--name", "listed")
+    converted = modelmill("--url", stack.url, "convert", *files, *named, "-o", tmp_path, "--json")
     job_id = json.loads(converted.stdout)["job"]["job_id"]
 
-    listed = json.loads(modelmill("jobs", "list", "--url", one.url, "--json").stdout)
-    assert [record["job_id"] for record in listed] == [job_id]
-    assert "COMPLETED" in modelmill("jobs", "show", job_id[:6], "--url", one.url).stdout
-    assert "SNR" in modelmill("jobs", "logs", job_id[:6], "bie", "-f", "--url", one.url).stdout
-    downloaded = modelmill("jobs", "download", job_id[:6], "out.nef", "-o", tmp_path / "again", "--url", one.url)
+    assert [record["job_id"] for record in jobs_named(stack.url, "listed")] == [job_id]
+    assert "COMPLETED" in modelmill("jobs", "show", job_id[:6], "--url", stack.url).stdout
+    assert "SNR" in modelmill("jobs", "logs", job_id[:6], "bie", "-f", "--url", stack.url).stdout
+    downloaded = modelmill("jobs", "download", job_id[:6], "out.nef", "-o", tmp_path / "again", "--url", stack.url)
     assert downloaded.returncode == 0
     assert (tmp_path / "again" / "out.nef").read_bytes() == (tmp_path / "out.nef").read_bytes()
-    assert modelmill("jobs", "cancel", job_id, "--url", one.url).returncode == 2
-    assert modelmill("jobs", "show", "ffffffff", "--url", one.url).returncode == 4
+    assert modelmill("jobs", "cancel", job_id, "--url", stack.url).returncode == 2
+    assert modelmill("jobs", "show", "ffffffff", "--url", stack.url).returncode == 4
 
 
-def test_ctrl_c_while_converting_cancels_the_job(up, tmp_path):
-    one = up("--workers", "onnx=0")
-    convert = subprocess.Popen(
-        [MODELMILL, "--url", one.url, "convert", SAMPLE / "digits.onnx", SAMPLE / "reference.zip", "-o", tmp_path],
-        stdout=subprocess.PIPE, text=True, env=environment(),
-    )  # fmt: skip
-    assert convert.stdout
-    while "queued" not in convert.stdout.readline():
-        pass
+def test_ctrl_c_while_converting_cancels_the_job(service, tmp_path):
+    with service.paused(service.processes[0]):
+        convert = subprocess.Popen(
+            [MODELMILL, "--url", service.url, "convert", SAMPLE / "digits.onnx", SAMPLE / "reference.zip",
+             "--name", "interrupted", "-o", tmp_path],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(),
+        )  # fmt: skip
+        assert convert.stdout
+        assert any("queued" in line for line in convert.stdout)
 
-    convert.send_signal(signal.SIGINT)
-    said, _ = convert.communicate()
+        convert.send_signal(signal.SIGINT)
+        said, _ = convert.communicate()
 
     assert convert.returncode == 130
     assert "is cancelled" in said
-    [record] = json.loads(modelmill("jobs", "list", "--url", one.url, "--json").stdout)
+    [record] = jobs_named(service.url, "interrupted")
     assert record["error"]["code"] == "CANCELLED"
 
 
-def test_bad_input_is_told_with_what_to_do(up, tmp_path):
-    one = up()
+def test_bad_input_is_told_with_what_to_do(stack, tmp_path):
     bad = tmp_path / "bad.onnx"
     bad.write_text("version https://git-lfs.github.com/spec/v1\n")
-    done = modelmill("--url", one.url, "convert", bad, SAMPLE / "reference.zip", "-o", tmp_path)
+    done = modelmill("--url", stack.url, "convert", bad, SAMPLE / "reference.zip", "-o", tmp_path)
 
     assert done.returncode == 2
     assert "git lfs pull" in done.stderr.lower() or "lfs" in done.stderr.lower()
