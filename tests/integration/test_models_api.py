@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
 
 from app.conversion.model import JobRecord, Status
 from app.kit.openapi import Operation
@@ -18,8 +17,8 @@ from app.wiring import assemble
 from tests.harness.api import Api, pngs, small_model, store_of
 from tests.harness.conversion_jobs import finished_job
 from tests.harness.deployment import Deployment
+from tests.harness.described import MODES, assert_answers_as_described, document_of
 from tests.harness.users import make_users, person
-from tests.integration.test_openapi import CHECKS, EXAMPLES
 
 MODELS, NAMED, FILE = "/api/v2/models", "/api/v2/models/named", "/api/v2/models/file"
 MOST_BYTES = 100_000
@@ -197,25 +196,16 @@ def test_what_a_real_conversion_made_is_a_model(api: Api) -> None:
     assert api.http.delete(model["links"]["model"]).status_code == 204
 
 
-MODES = schemathesis.GenerationMode
+@pytest.fixture(scope="module")
+def described(deployment: Deployment) -> Any:
+    return document_of(deployment.url)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: str(mode.value))
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: f"{operation.method} {operation.path}")
 def test_whatever_is_sent_the_answer_is_as_described(
-    deployment: Deployment, web: httpx.Client, operation: Operation, mode: schemathesis.GenerationMode
+    described: Any, web: httpx.Client, operation: Operation, mode: schemathesis.GenerationMode
 ) -> None:
     bearer = {"Authorization": web.headers["authorization"]}
-    described = schemathesis.openapi.from_url(f"{deployment.url}/openapi.json")
-    strategy = described[operation.path][operation.method].as_strategy(generation_mode=mode)
-
-    @given(case=strategy)
-    @settings(
-        max_examples=EXAMPLES, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate],
-    )  # fmt: skip
-    def check(case: Any) -> None:
-        case.call_and_validate(headers=bearer, checks=CHECKS, timeout=60)
-
-    check()
+    assert_answers_as_described(described, operation, mode, bearer)

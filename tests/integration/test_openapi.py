@@ -10,14 +10,7 @@ from typing import Any
 import httpx
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
 from pydantic import SecretStr
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 from starlette.routing import Route
 
 from app.conversion.api import OPERATIONS
@@ -31,8 +24,8 @@ from app.settings import Settings
 from app.video.api import OPERATIONS as VIDEO_OPERATIONS
 from tests.harness.api import Api, pngs, small_model
 from tests.harness.deployment import Deployment
+from tests.harness.described import MODES, assert_answers_as_described, document_of
 
-CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 UNDESCRIBED = {
     "/openapi.json": "the document itself",
     "/objects/{key:path}": "signed links: made by the service, opaque to clients",
@@ -46,13 +39,11 @@ REQUIREMENT = re.compile(r"/(user|node|service|execute_task|get_execute_url)/.+|
 EVENTS = "/jobs/{job_id}/events"
 STREAMS = {EVENTS, "/api/v2/video/changes"}
 """Without an end, or with none to wait for."""
-EXAMPLES = 25
 
 
 @pytest.fixture(scope="session")
 def described(service: Deployment) -> Any:
-    """The document of the running service, ready to be tested against it."""
-    return schemathesis.openapi.from_url(f"{service.url}/openapi.json")
+    return document_of(service.url)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +83,6 @@ def can_be_wrong(operation: Operation) -> bool:
     return bool(operation.body or operation.query or "{" in operation.path)
 
 
-MODES = schemathesis.GenerationMode
 ALL_OPERATIONS = [
     *OPERATIONS, *HOMES_OPERATIONS, *MODELS_OPERATIONS, *NODES_OPERATIONS, *JOINT_OPERATIONS, *VIDEO_OPERATIONS,
 ]  # fmt: skip
@@ -110,16 +100,7 @@ def test_the_service_answers_what_the_document_says(
     described: Any, operation: Operation, mode: schemathesis.GenerationMode
 ) -> None:
     """To requests as described, and to others."""
-
-    @given(case=described[operation.path][operation.method].as_strategy(generation_mode=mode))
-    @settings(
-        max_examples=EXAMPLES, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate],
-    )  # fmt: skip
-    def try_out(case: schemathesis.Case) -> None:
-        case.call_and_validate(checks=CHECKS, timeout=60)
-
-    try_out()
+    assert_answers_as_described(described, operation, mode)
 
 
 READS = [

@@ -15,7 +15,6 @@ from typing import Any
 import httpx
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
 
 from app.kit.clock import to_text
 from app.kit.openapi import Operation
@@ -25,9 +24,9 @@ from app.training.model import FailureKind, Node, State, Waiting, WaitingCode
 from app.training.service import ClusterPicture, ClusterView, Holder
 from tests.harness.api import pngs, small_model
 from tests.harness.deployment import Deployment
+from tests.harness.described import MODES, assert_answers_as_described
 from tests.harness.training.scheduler import RAY, SCRIPT, TASKS, Scheduler, make_common, scheduler_of
 from tests.harness.users import Person, make_users, person, within
-from tests.integration.test_openapi import CHECKS, EXAMPLES
 
 ID = re.compile(r"mvp2-alice-(ppo|grpo|sft|script)-\d{8}-\d{6}-[0-9a-f]{4}")
 RL = """\
@@ -516,7 +515,6 @@ def test_what_is_answered_is_as_described(
         described[path][method].validate_response(answer)
 
 
-MODES = schemathesis.GenerationMode
 TRIED = [
     pytest.param(operation, mode, id=f"{operation.method} {operation.path} {mode.value}")
     for operation in OPERATIONS
@@ -530,15 +528,7 @@ TRIED = [
 def test_whatever_is_asked_is_answered_as_described(
     described: Any, alice: Person, operation: Operation, mode: schemathesis.GenerationMode
 ) -> None:
-    @given(case=described[operation.path][operation.method].as_strategy(generation_mode=mode))
-    @settings(
-        max_examples=EXAMPLES, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate],
-    )  # fmt: skip
-    def try_out(case: schemathesis.Case) -> None:
-        case.call_and_validate(checks=CHECKS, timeout=60, headers=alice.bearer)
-
-    try_out()
+    assert_answers_as_described(described, operation, mode, alice.bearer)
 
 
 def test_a_web_that_is_killed_loses_no_task_that_it_has_taken(tmp_path: Path) -> None:

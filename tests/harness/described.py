@@ -1,0 +1,66 @@
+"""Requests made from the OpenAPI document, as described and otherwise, for a limited time per operation.
+
+MODELMILL_FUZZ_SEED makes others; MODELMILL_FUZZ_COUNT, for longer runs, is the number per operation whatever it takes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import hypothesis
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from app.kit.openapi import Operation
+
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+MODES = schemathesis.GenerationMode
+SEED = int(os.environ.get("MODELMILL_FUZZ_SEED", "1"))
+COUNT = os.environ.get("MODELMILL_FUZZ_COUNT")
+ROUND, ROUNDS, BUDGET_S = 5, 5, 0.4
+"""Requests of a round, rounds of an operation and mode, and the time after which no further one begins."""
+
+
+def document_of(url: str) -> Any:
+    """Of a running service, ready to be tested against it."""
+    return schemathesis.openapi.from_url(f"{url}/openapi.json")
+
+
+def assert_answers_as_described(
+    document: Any, operation: Operation, mode: schemathesis.GenerationMode, headers: Mapping[str, str] | None = None
+) -> None:
+    """headers: sent with each request."""
+    rounds = max(1, int(COUNT) // ROUND) if COUNT else ROUNDS
+    until = time.monotonic() + BUDGET_S
+    print(f"seed {SEED}")
+    for number in range(rounds):
+        if number and not COUNT and time.monotonic() > until:
+            break
+        _try_out(document, operation, mode, seed=SEED * 1000 + number, headers=headers or {})
+
+
+def _try_out(
+    document: Any, operation: Operation, mode: schemathesis.GenerationMode, *, seed: int, headers: Mapping[str, str]
+) -> None:
+    @hypothesis.seed(seed)
+    @given(case=document[operation.path][operation.method].as_strategy(generation_mode=mode))
+    @settings(
+        max_examples=ROUND,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    def check(case: schemathesis.Case) -> None:
+        case.call_and_validate(checks=CHECKS, timeout=60, **({"headers": dict(headers)} if headers else {}))
+
+    check()
