@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import io
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,14 @@ from app.conversion.toolchains.kneron import KneronToolchain
 
 PACKAGE = Path(__file__).with_name("ktc_package")
 VERSION_FILE = PACKAGE / "version.txt"
+BY_TEXT = {
+    "cpu_op": "undefined_cpu_op", "not_on_hardware": "not_on_hardware", "kill": "killed",
+    "stored_shapes": "stored_shapes", "ir_version": "ir_version", "opset": "opset", "dtype": "calibration_dtype",
+    "external": "external_weights", "lfs": "lfs_pointer", "weight_radix": "weight_radix", "bad_alloc": "out_of_memory",
+    "no_python": "python_not_found", "failed_to_compile": "compile_failed", "unsupported": "not_supported",
+    "argument": "unexpected_argument",
+}  # fmt: skip
+"""Modes of `analysis` that raise at once → class. They differ in what they print and raise, and in nothing else."""
 
 
 def toolchain(folder: Path, **changes: Any) -> KneronToolchain:
@@ -100,6 +112,30 @@ class Job:
             if step is stage:
                 return result
         raise AssertionError("no such stage")
+
+
+def job(folder: Path, fail: str = "", platform: str = "520", samples: int = 3, **changes: Any) -> Job:
+    """With the usual model. fail: see `model`. changes: see `options`."""
+    return Job(folder, model(fail), options(platform, **changes), samples=samples)
+
+
+def told(result: StageResult) -> str:
+    """Its warnings."""
+    return "\n".join(result.report["warnings"])
+
+
+def log_of(mode: str) -> list[str]:
+    """What the process prints that fails so, without a process. For those of BY_TEXT that kill nothing."""
+    spec = importlib.util.spec_from_file_location("standin_failures", PACKAGE / "ktc" / "failures.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        try:
+            module.RAISING[mode]()
+        except Exception:
+            traceback.print_exc(file=printed)
+    return printed.getvalue().splitlines()
 
 
 def kneron_contract(folder: Path) -> tuple[KneronToolchain, Options]:

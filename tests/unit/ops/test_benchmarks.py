@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Sequence
 
 import pytest
@@ -16,7 +13,6 @@ from ops.benchmarks.peers.measuring import Round
 from ops.benchmarks.peers.systems import MODELMILL, RAW
 from ops.benchmarks.peers.table import MIB, lines, row
 from ops.benchmarks.tracing import parse
-from tests.harness import processes
 
 
 @pytest.mark.parametrize(
@@ -86,28 +82,6 @@ def test_the_slope_is_what_a_tenfold_queue_adds() -> None:
     assert slope([10], [5.0]) == 0
 
 
-def test_the_cpu_time_of_another_process_is_what_it_has_used() -> None:
-    burn = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
-    with subprocess.Popen([sys.executable, "-c", burn], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as busy:
-        assert busy.stdout and busy.stdout.readline()
-        assert 0.3 <= processes.cpu_s([busy.pid]) < 5
-        busy.communicate()
-
-
 def test_a_request_to_redis_is_taken_apart_into_its_commands() -> None:
     packed = b"*2\r\n$3\r\nGET\r\n$4\r\na\r\nb\r\n*1\r\n$4\r\nPING\r\n"
     assert parse(packed) == [[b"GET", b"a\r\nb"], [b"PING"]]
-
-
-def test_the_processes_of_a_system_are_those_it_started_and_what_these_started() -> None:
-    with subprocess.Popen(["sh", "-c", "sleep 60 & wait"], start_new_session=True) as shell:
-        try:
-            found: set[int] = set()
-            while len(found) < 2:  # the shell takes a moment to start the other
-                found = processes.with_descendants([shell.pid])
-            assert shell.pid in found and os.getpid() not in found
-            assert 0 < processes.memory_bytes(found) < 50 * MIB
-        finally:
-            os.killpg(shell.pid, 9)
-    assert processes.cpu_s([shell.pid]) == 0
-    assert processes.with_descendants([shell.pid]) == set()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import zipfile
 from datetime import UTC, datetime, timedelta
@@ -48,13 +47,6 @@ def test_help_names_the_commands_and_the_exit_codes(monkeypatch, capsys):
 def test_every_command_has_help(monkeypatch, capsys, command):
     assert typed(monkeypatch, command, "--help") == Exit.OK
     assert "Usage" in capsys.readouterr().out
-
-
-def test_help_imports_no_heavy_library():
-    heavy = ("onnx", "onnxruntime", "numpy", "dramatiq", "redis", "pydantic", "httpx")
-    script = f"import sys, app.cli; print([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_the_version_is_the_distributions(monkeypatch, capsys):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import sys
 import time
 from pathlib import Path
 
@@ -153,19 +152,3 @@ def test_the_search_ends_in_a_huge_folder(tmp_path: Path, monkeypatch: pytest.Mo
     for index in range(20):
         (tmp_path / str(index)).touch()
     assert len(list(runner.files_under(str(tmp_path)))) == 5
-
-
-def test_the_products_folder_does_not_hide_the_vendors_modules(tmp_path: Path) -> None:
-    """report.py and operators.py lie beside runner.py; the vendor may have modules of those names."""
-    import subprocess
-
-    (tmp_path / "ktc").mkdir()
-    (tmp_path / "report.py").write_text("name = 'vendor'")
-    (tmp_path / "ktc" / "__init__.py").write_text("import report; print('got', report.name); raise SystemExit(3)")
-    asked = request(tmp_path, stage="BIE")
-    (tmp_path / "q.json").write_text(__import__("json").dumps(asked))
-    done = subprocess.run(
-        [sys.executable, str(RUNNER), str(tmp_path / "q.json")],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert "got vendor" in done.stdout and done.returncode == 1

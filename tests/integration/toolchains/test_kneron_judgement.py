@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,19 +13,12 @@ from app.conversion.errors import (
 from app.conversion.model import Stage
 from app.conversion.toolchains.kneron import KneronToolchain
 from tests.standins import kneron
+from tests.standins.kneron import job, told
 
 
 @pytest.fixture
 def tool(tmp_path: Path) -> KneronToolchain:
     return kneron.toolchain(tmp_path)
-
-
-def job(tmp_path: Path, fail: str = "", platform: str = "520", samples: int = 3, **changes: Any) -> kneron.Job:
-    return kneron.Job(tmp_path, kneron.model(fail), kneron.options(platform, **changes), samples=samples)
-
-
-def told(result: Any) -> str:
-    return "\n".join(result.report["warnings"])
 
 
 # --- judged by files and report -------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A worker loads what it uses and no more; its fork server loads all that its stage will use."""
+"""Processes load what they use and no more; the fork server of a worker loads all that its stage will use."""
 
 from __future__ import annotations
 
@@ -32,6 +32,17 @@ def test_a_worker_that_only_converts_loads_no_heavy_library_itself(tmp_path: Pat
     )  # fmt: skip
     assert "actors.conversion" in loaded
     assert not {name.partition(".")[0] for name in loaded} & set(HEAVY)
+
+
+def test_help_imports_no_heavy_library() -> None:
+    heavy = ("onnx", "onnxruntime", "numpy", "dramatiq", "redis", "pydantic", "httpx")
+    loaded = printed("-c", "import app.cli, sys; print(*sys.modules, sep='\\n')")
+    assert "app.cli" in loaded and not set(heavy) & set(loaded)
+
+
+def test_reading_a_nef_loads_neither_onnx_nor_numpy() -> None:
+    loaded = printed("-c", "import app.conversion.toolchains.kneron.nef, sys; print(*sys.modules, sep='\\n')")
+    assert "app.conversion.toolchains.kneron.nef" in loaded and not {"onnx", "numpy"} & set(loaded)
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
         monkeypatch.setenv(name, value)
     sandbox = Sandbox()
     try:
-        target = "tests.unit.conversion.toolchains.test_sandbox_rights:look"
+        target = "tests.integration.toolchains.test_sandbox_rights:look"
         yield sandbox.run(target, {}, work_dir=tmp_path, limits=Limits(1 << 30, 30, 1)).result
     finally:
         sandbox.close()

@@ -1,0 +1,32 @@
+"""What the measurements read of processes: a wrong figure would be believed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from ops.benchmarks.peers.table import MIB
+from tests.harness import processes
+
+
+def test_the_cpu_time_of_another_process_is_what_it_has_used() -> None:
+    burn = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
+    with subprocess.Popen([sys.executable, "-c", burn], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as busy:
+        assert busy.stdout and busy.stdout.readline()
+        assert 0.3 <= processes.cpu_s([busy.pid]) < 5
+        busy.communicate()
+
+
+def test_the_processes_of_a_system_are_those_it_started_and_what_these_started() -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 60 & wait"], start_new_session=True) as shell:
+        try:
+            found: set[int] = set()
+            while len(found) < 2:  # the shell takes a moment to start the other
+                found = processes.with_descendants([shell.pid])
+            assert shell.pid in found and os.getpid() not in found
+            assert 0 < processes.memory_bytes(found) < 50 * MIB
+        finally:
+            os.killpg(shell.pid, 9)
+    assert processes.cpu_s([shell.pid]) == 0
+    assert processes.with_descendants([shell.pid]) == set()
