@@ -19,7 +19,6 @@ from tests.harness.deployment import Deployment
 from tests.harness.durations import pytest_addoption, pytest_configure
 from tests.harness.migrated import migrated_file
 from tests.harness.paths import SHARED_DATA
-from tests.harness.ray_cluster import TWO_OF_FOUR, RayCluster, running_cluster
 from tests.harness.reuse import share_authorities
 from tests.harness.s3_server import S3Server, shared_s3_server
 from tests.harness.valkey import Valkey
@@ -118,13 +117,6 @@ def opener(request: pytest.FixtureRequest) -> Opener:
     if request.param is KernelOpener and not isinstance(best_opener(), KernelOpener):
         pytest.skip("this kernel has no openat2")
     return request.param()
-
-
-@pytest.fixture(scope="session")
-def ray_cluster() -> Iterator[RayCluster]:
-    """Two workers of four GPUs. Who kills some of it, or leaves jobs behind, has a running_cluster() of its own."""
-    with running_cluster(TWO_OF_FOUR) as cluster:
-        yield cluster
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from app.video.errors import BadConstraint, BadDag, BadPlan
 from app.video.model.constraint import read_constraint
 from app.video.model.dag import Dag, check_types, read_dag
 from app.video.model.plan import read_flow_mapping, read_video_conf
-from tests.harness.searching import searched
+from tests.harness.timed_search import searched
 from tests.harness.video.dags import KINDS, a_dag, a_graph
 
 SECONDS = 0.4

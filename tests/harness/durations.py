@@ -1,7 +1,8 @@
 """How long the files of the suite take: kept from run to run, so that the long ones start first, and told at the end.
 
-A plugin of pytest. With pytest-xdist a file stays whole on one worker, for its tests share what it starts; files whose
-tests use a server that is dear to start (`SHARED_SERVERS`) stay together on one worker, so that it starts once a run.
+A plugin of pytest. With pytest-xdist a file stays whole on one worker, for its tests share what it starts; so does a
+folder whose files share what is dear to start (`SHARED_FOLDERS`). pytest-xdist's own `--dist loadgroup` groups nothing
+with pytest 9.2: it writes its groups into an attribute that is no longer read.
 """
 
 from __future__ import annotations
@@ -11,16 +12,23 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.harness.paths import REPOSITORY
 
 KEPT = REPOSITORY / "tests" / "durations.json"
 CACHE_KEY = "modelmill/durations"
 SLOWEST = 20
-SHARED_SERVERS = ("joint", "ray_cluster", "chromium")
-"""Fixtures of what is dear to start. Files that use the same one stay together."""
+SHARED_FOLDERS = ("tests/browser", "tests/chaos", "tests/fuzz", "tests/integration/joint", "tests/integration/ray")
 UNKNOWN_S = 5.0
 """What a file is taken to need that has never run."""
+
+
+class GroupScheduler(LoadScopeScheduling):
+    """Hands out groups, in the order of the collection."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(_path(nodeid))
 
 
 class Durations:
@@ -29,18 +37,19 @@ class Durations:
         self._cache: Any = getattr(config, "cache", None)
         self._seconds: dict[str, float] = defaultdict(float)
 
-    @pytest.hookimpl(tryfirst=True)
+    @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """The longest groups first; inside of a group as they were collected."""
-        groups = _groups(items)
         seconds = self._known()
         needed: dict[str, float] = defaultdict(float)
         for path in {_path(item.nodeid) for item in items}:
-            needed[groups[path]] += seconds.get(path, UNKNOWN_S)
-        for item in items:
-            item.add_marker(pytest.mark.xdist_group(groups[_path(item.nodeid)]))
+            needed[group_of(path)] += seconds.get(path, UNKNOWN_S)
         order = {name: place for place, name in enumerate(sorted(needed, key=lambda name: (-needed[name], name)))}
-        items.sort(key=lambda item: order[groups[_path(item.nodeid)]])
+        items.sort(key=lambda item: order[group_of(_path(item.nodeid))])
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> GroupScheduler:
+        return GroupScheduler(config, log)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._seconds[_path(report.nodeid)] += report.duration
@@ -78,15 +87,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Durations(config), "durations-of-files")
 
 
-def _groups(items: list[pytest.Item]) -> dict[str, str]:
-    """File → the group in which it runs: that of the first shared server that any of its tests uses, or its own."""
-    groups: dict[str, str] = {}
-    for item in items:
-        path = _path(item.nodeid)
-        used = [name for name in SHARED_SERVERS if name in getattr(item, "fixturenames", ())]
-        if used or path not in groups:
-            groups[path] = used[0] if used else path
-    return groups
+def group_of(path: str) -> str:
+    """What runs on one worker: a folder that shares, or a file."""
+    return next((folder for folder in SHARED_FOLDERS if path.startswith(f"{folder}/")), path)
 
 
 def _path(nodeid: str) -> str:

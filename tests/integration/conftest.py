@@ -13,13 +13,8 @@ from app.accounts.model import Role
 from app.vision.encoding import encode
 from tests.harness.api import Api
 from tests.harness.deployment import Deployment
-from tests.harness.joint.deployment import JointDeployment
-from tests.harness.joint.own_algorithm import installed
 from tests.harness.kubectl import installed_kubectl
-from tests.harness.paths import REPOSITORY
-from tests.harness.ray_cluster import RayCluster
 from tests.harness.reuse import describe_once
-from tests.harness.training.deployment import Trainer
 from tests.harness.training.scheduler import RAY, make_common
 from tests.harness.users import ADDRESSES, Person, person
 
@@ -40,31 +35,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
         deployment.web()
         make_common(deployment.settings().homes)
         yield deployment
-
-
-@pytest.fixture(scope="session")
-def joint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JointDeployment]:
-    """A web and the controllers of services, without accounts, workers of conversion, models and nodes: who adds some
-    removes them. An algorithm of somebody's own is installed."""
-    folder = tmp_path_factory.mktemp("joint")
-    made = JointDeployment(folder)
-    made.deployment.env["PYTHONPATH"] = f"{REPOSITORY}:{installed(folder / 'site')}"
-    try:
-        made.start()
-        yield made
-    finally:
-        made.close()
-
-
-@pytest.fixture(scope="session")
-def trainer(tmp_path_factory: pytest.TempPathFactory, ray_cluster: RayCluster) -> Iterator[Trainer]:
-    """The whole product in front of the cluster of this session."""
-    made = Trainer(tmp_path_factory.mktemp("trainer"), ray_cluster)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,7 @@ from app.settings import Settings
 from tests.harness.models import small
 from tests.harness.models.packed import host_nef
 from tests.harness.pictures import RAW, RGB8, pixels
-from tests.harness.searching import searched
+from tests.harness.timed_search import searched
 from tests.standins import nef_builder
 from tests.standins.nef_builder import Model, Nef, build, build_kne
 

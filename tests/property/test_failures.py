@@ -7,7 +7,7 @@ from hypothesis import example
 from hypothesis import strategies as st
 
 from app.training.model.failures import SUMMARY_CHARS, classify
-from tests.harness.searching import searched
+from tests.harness.timed_search import searched
 from tests.harness.training.failed_programs import COMMAND, DIED
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.training.model import Claim, Demand, Held, Node
 from app.training.model.gang import Decision, Queued
-from tests.harness.searching import searched
+from tests.harness.timed_search import searched
 from tests.harness.training.line import LATER, NOW, ask, node, queued, unclaimed
 
 pytestmark = pytest.mark.slow

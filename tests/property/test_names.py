@@ -22,7 +22,7 @@ from app.kit.objects.signing import signed_url, verify
 from app.kit.parts import plain_name
 from app.kit.zipping import zip_stream
 from tests.harness.api import png
-from tests.harness.searching import searched
+from tests.harness.timed_search import searched
 
 pytestmark = pytest.mark.slow
 SECONDS = 0.5

@@ -25,7 +25,7 @@ from app.training.gateway import RayStatus
 from app.training.model import ACTIVE, FailureKind, State
 from app.training.service.scheduling import LogCopies, claiming, copying, ending, submitting
 from tests.harness.migrated import migrated_database, unsynced
-from tests.harness.searching import seeds
+from tests.harness.timed_search import seeds
 from tests.harness.training.scripted_ray import TOO_FEW, Bench, ScriptedRay
 
 TICKS = 20

@@ -11,7 +11,7 @@ from app.kit.errors import ModelmillError
 from app.training.model import Workload
 from app.training.spec import ConvertSpec, TaskSpec, read_spec, write_spec
 from app.training.workloads.hydra import argument, written
-from tests.harness.searching import searched
+from tests.harness.timed_search import searched
 from tests.harness.training.hydra import parsed
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from app.video.scheduling.child import MAX_STATE_BYTES
 from app.video.scheduling.contract import DagInfo, NodeInfo, ResourceInfo
 from app.video.scheduling.judging import judged
 from app.video.scheduling.registry import PRODUCT, policy_of
-from tests.harness.searching import seeds
+from tests.harness.timed_search import seeds
 from tests.harness.video.scheduling_cases import GENERATOR, a_node
 
 SECONDS = 0.8
