@@ -12,9 +12,9 @@ import pytest
 from app.accounts.model import Role
 from app.accounts.secrets import Keeper
 from app.accounts.service import Accounts
-from app.accounts_wiring import MIGRATIONS
 from app.kit.errors import ModelmillError
-from app.kit.sql import Database, migrating
+from app.kit.sql import Database
+from tests.harness.migrated import migrated_file
 from tests.harness.postgres import PostgresServer, postgres_server
 
 
@@ -26,10 +26,15 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Of an empty one; of one that is brought up where the test wants a `database`."""
+    is_up = "database" in request.fixturenames
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'db' / 'modelmill.db'}"
+        file = tmp_path / "db" / "modelmill.db"
+        if is_up:
+            migrated_file(file)
+        return f"sqlite:///{file}"
     server: PostgresServer = request.getfixturevalue("postgres")
-    return server.new_database()
+    return server.migrated_database() if is_up else server.new_database()
 
 
 @pytest.fixture
@@ -41,7 +46,7 @@ def empty(url: str) -> Iterator[Database]:
 
 @pytest.fixture
 def database(empty: Database) -> Database:
-    migrating.upgrade(empty, MIGRATIONS)
+    """Brought up, and new."""
     return empty
 
 

@@ -1,4 +1,8 @@
-"""A database of this version on SQLite, in no time: migrated once in this process, and copied."""
+"""A database of this version on SQLite, in no time: migrated once in this process, and copied.
+
+A migrated_database never waits for the disk. What it has committed outlasts its process, as ever, only not a loss of
+power.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,14 @@ from app.kit.sql import Database
 from app.kit.sql.migrating import upgrade
 
 
+def migrated_database(path: Path) -> Database:
+    """A new one there."""
+    migrated_file(path)
+    return unsynced(path)
+
+
 def migrated_file(path: Path) -> None:
-    """A new one there, readable for nobody else."""
+    """A new one there, for whoever opens it."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
         file.write(_migrated())

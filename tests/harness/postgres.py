@@ -15,6 +15,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from app.accounts_wiring import MIGRATIONS
+from app.kit.sql import Database
+from app.kit.sql.migrating import upgrade
 from tests.harness.ports import free_port
 
 INSTALLED = Path("/usr/lib/postgresql")
@@ -25,13 +28,24 @@ UNPRIVILEGED = ("postgres", "nobody")
 class PostgresServer:
     def __init__(self, port: int) -> None:
         self.port = port
+        self._migrated = ""
 
-    def new_database(self) -> str:
-        """The URL of an empty database."""
+    def new_database(self, *, like: str = "template1") -> str:
+        """The URL of a copy of this one; by default it is empty."""
         name = f"test_{uuid.uuid4().hex[:12]}"
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{name}"'.encode())
+            connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{like}"'.encode())
         return self.url(name)
+
+    def migrated_database(self) -> str:
+        """The URL of one of this program's version, and nothing in it: migrated once, and copied."""
+        if not self._migrated:
+            url = self.new_database()
+            database = Database(url)
+            upgrade(database, MIGRATIONS)
+            database.close()
+            self._migrated = url.rpartition("/")[2]
+        return self.new_database(like=self._migrated)
 
     def url(self, name: str) -> str:
         return f"postgresql://postgres:{PASSWORD}@127.0.0.1:{self.port}/{name}"
