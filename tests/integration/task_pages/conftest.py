@@ -14,18 +14,18 @@ from tests.harness.training.tasks import empty_line, every_state, show_cluster
 from tests.harness.users import OURS, Person, person
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def deployment(shared: Deployment) -> Deployment:
     """With a cluster by name only: nothing here asks it."""
     return shared
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def erin(deployment: Deployment) -> Person:
     return person(deployment, "erin")
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def ids(deployment: Deployment, erin: Person) -> dict[str, str]:
     with erin.browser() as client:
         client.get("/ui/data/files").raise_for_status()  # makes the home
