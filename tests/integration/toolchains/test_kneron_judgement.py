@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -101,9 +102,19 @@ def test_a_nef_that_cannot_be_read_is_only_doubted_on_chips_whose_layout_was_nev
 
 
 # --- the BIE and where it came from ---------------------------------------------------------------
-def bie_done(tmp_path: Path, tool: KneronToolchain) -> kneron.Job:
-    work = job(tmp_path).prime()
-    work.run(Stage.BIE, tool)
+@pytest.fixture(scope="module")
+def quantized(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("quantized")
+    work = job(folder).prime()
+    work.run(Stage.BIE, kneron.toolchain(folder))
+    return work.work
+
+
+@pytest.fixture
+def bie_done(tmp_path: Path, quantized: Path) -> kneron.Job:
+    """A job that has its BIE."""
+    work = job(tmp_path)
+    shutil.copytree(quantized, work.work, dirs_exist_ok=True)
     return work
 
 
@@ -121,36 +132,32 @@ def change_meta(work: kneron.Job, **changes: str) -> None:
     ],
 )
 def test_a_bie_that_belongs_to_something_else_is_refused(
-    tmp_path: Path, tool: KneronToolchain, changes: dict[str, str], id: str
+    bie_done: kneron.Job, tool: KneronToolchain, changes: dict[str, str], id: str
 ) -> None:
-    work = bie_done(tmp_path, tool)
-    change_meta(work, **changes)
+    change_meta(bie_done, **changes)
     with pytest.raises(ToolchainFailed) as caught:
-        work.run(Stage.NEF, tool)
+        bie_done.run(Stage.NEF, tool)
     assert caught.value.detail["id"] == id and caught.value.hint
 
 
-def test_a_bie_without_its_origin_is_compiled_with_a_warning(tmp_path: Path, tool: KneronToolchain) -> None:
-    work = bie_done(tmp_path, tool)
+def test_a_bie_without_its_origin_is_compiled_with_a_warning(bie_done: kneron.Job, tool: KneronToolchain) -> None:
     for content in (None, "{broken", "[]", '{"surprise": 1}'):
-        (work.work / "out.bie.meta.json").unlink(missing_ok=True)
+        (bie_done.work / "out.bie.meta.json").unlink(missing_ok=True)
         if content is not None:
-            (work.work / "out.bie.meta.json").write_text(content)
-        assert "without its origin" in told(work.run(Stage.NEF, tool))
+            (bie_done.work / "out.bie.meta.json").write_text(content)
+        assert "without its origin" in told(bie_done.run(Stage.NEF, tool))
 
 
-def test_an_unknown_toolchain_version_is_a_warning(tmp_path: Path, tool: KneronToolchain) -> None:
-    work = bie_done(tmp_path, tool)
+def test_an_unknown_toolchain_version_is_a_warning(bie_done: kneron.Job, tmp_path: Path) -> None:
     blind = kneron.toolchain(tmp_path, version_file=tmp_path / "none.txt")
-    result = work.run(Stage.NEF, blind)
+    result = bie_done.run(Stage.NEF, blind)
     assert "version is not known" in told(result) and result.versions["kneron_toolchain"] == "unknown"
 
 
 @pytest.mark.parametrize("name", ["../../evil.bie", "a b.bie", "x.nef", "-" * 200 + ".bie"])
 def test_a_name_from_the_origin_file_never_leaves_the_scratch_folder(
-    tmp_path: Path, tool: KneronToolchain, name: str
+    bie_done: kneron.Job, tool: KneronToolchain, name: str
 ) -> None:
-    work = bie_done(tmp_path, tool)
-    change_meta(work, vendor_name=name)
-    work.run(Stage.NEF, tool)
-    assert (work.work / "scratch" / "kneron_nef" / "model.kdp520.scaled.bie").exists()
+    change_meta(bie_done, vendor_name=name)
+    bie_done.run(Stage.NEF, tool)
+    assert (bie_done.work / "scratch" / "kneron_nef" / "model.kdp520.scaled.bie").exists()
