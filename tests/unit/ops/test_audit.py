@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 import subprocess
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import date
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from ops import audit
+from tests.harness.http_server import served
 from tests.harness.ports import free_port
 
 DAY = date(2026, 5, 1)
 ENTRY = '[[accepted]]\nid = "{id}"\nreason = "read"\nuntil = {until}\n'
-
-
-@contextmanager
-def service(status: int, body: bytes) -> Iterator[str]:
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/json"
-        server.shutdown()
-        thread.join()
 
 
 @pytest.mark.parametrize(
@@ -51,8 +30,14 @@ def test_only_an_answer_that_knows_of_vulnerabilities_counts(
     status: int, body: bytes, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "*")
-    with service(status, body) as url:
-        seen = audit.service_problem(url)
+
+    def answer(handler: BaseHTTPRequestHandler, _: bytes) -> None:
+        handler.send_response(status)
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    with served(answer) as url:
+        seen = audit.service_problem(f"{url}/json")
     assert problem in seen and bool(seen) is bool(problem)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
 import yaml
 from prometheus_client import Counter, Histogram
+from pydantic import SecretStr
 
 from app.accounts_wiring import MIGRATIONS
 from app.conversion import metrics as conversion
@@ -23,6 +25,7 @@ from app.video.service import counting as video
 from app.wiring import assemble
 from tests.harness.exposition import Figures, of_parts
 from tests.harness.paths import REPOSITORY
+from tests.harness.valkey import Valkey
 
 GRAFANA = REPOSITORY / "ops" / "grafana"
 METRIC = re.compile(r"\b(?:modelmill|process|python)_\w+")
@@ -31,10 +34,15 @@ SELECTED = re.compile(r"(modelmill_\w+)\{([^}]*)\}")
 MATCHER = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)")
 
 
-@pytest.fixture
-def figures(settings: Settings) -> Figures:
+@pytest.fixture(scope="module")
+def figures(shared_valkey: Valkey, tmp_path_factory: pytest.TempPathFactory) -> Figures:
     """With training, and a cluster that the scheduler has seen."""
-    parts = assemble(settings.model_copy(update={"ray_address": "http://127.0.0.1:1"}))
+    shared_valkey.client.flushall()
+    settings = Settings(
+        data_dir=tmp_path_factory.mktemp("data"), redis_url=shared_valkey.url(0), node_name="here",
+        secret_key=SecretStr("a secret"), ray_address="http://127.0.0.1:1",
+    )  # fmt: skip
+    parts = assemble(settings)
     upgrade(parts.database, MIGRATIONS)
     parts.training.picture.put(ClusterView("2026-11-21T10:00:00.000Z", (Node("n", "10.0.0.1", 8, 8, 8, 8),)))
     try:
@@ -43,39 +51,45 @@ def figures(settings: Settings) -> Figures:
         parts.close()
 
 
+def queries() -> list[str]:
+    return [*dashboard_queries(), *(rule["expr"] for rule in rules())]
+
+
 def dashboard_queries() -> Iterator[str]:
     for panel in json.loads((GRAFANA / "modelmill.json").read_text())["panels"]:
         for target in panel["targets"]:
             yield target["expr"]
 
 
+@cache
 def rules() -> list[dict[str, Any]]:
     groups = yaml.safe_load((GRAFANA / "alerts.yml").read_text())["groups"]
     return [rule for group in groups for rule in group["rules"]]
 
 
+@cache
 def manual() -> dict[str, tuple[str, set[str]]]:
     """Metric as a query names it → type, labels."""
     text = (REPOSITORY / "docs" / "observability.md").read_text()
     return {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in ROW.findall(text)}
 
 
-@pytest.mark.parametrize("query", [*dashboard_queries(), *(rule["expr"] for rule in rules())])
-def test_every_metric_that_a_query_names_is_exported(figures: Figures, query: str) -> None:
-    named = set(METRIC.findall(query))
-    assert named
-    assert named <= set(figures.series())
+def test_every_metric_that_a_query_names_is_exported(figures: Figures) -> None:
+    named = {query: set(METRIC.findall(query)) for query in queries()}
+    assert named and all(named.values())
+    exported = set(figures.series())
+    assert not {query: unknown for query, names in named.items() if (unknown := names - exported)}
 
 
-@pytest.mark.parametrize("query", [*dashboard_queries(), *(rule["expr"] for rule in rules())])
-def test_a_query_selects_and_groups_by_labels_that_its_metrics_have(query: str) -> None:
-    known = {"le", "instance", "job"}
-    for name in METRIC.findall(query):
-        known |= labels_of(name)
-    for name, matchers in SELECTED.findall(query):
-        assert set(MATCHER.findall(matchers)) <= labels_of(name)
-    grouped = {label.strip() for group in re.findall(r"by \(([^)]*)\)", query) for label in group.split(",")}
-    assert grouped <= known
+def test_a_query_selects_and_groups_by_labels_that_its_metrics_have() -> None:
+    for query in queries():
+        known = {"le", "instance", "job"}
+        for name in METRIC.findall(query):
+            known |= labels_of(name)
+        for name, matchers in SELECTED.findall(query):
+            assert set(MATCHER.findall(matchers)) <= labels_of(name), query
+        grouped = {label.strip() for group in re.findall(r"by \(([^)]*)\)", query) for label in group.split(",")}
+        assert grouped <= known, query
 
 
 def labels_of(series: str) -> set[str]:
@@ -108,24 +122,22 @@ def test_every_rule_has_a_name_of_its_own_and_says_what_is_wrong() -> None:
         assert rule["labels"]["severity"] in ("critical", "warning")
 
 
-@pytest.mark.parametrize(
-    "metric",
-    [
+def test_what_is_counted_takes_the_labels_that_the_manual_has() -> None:
+    counted = [
         value
         for module in (kit, conversion, training, video)
         for value in vars(module).values()
         if isinstance(value, Counter | Histogram)
-    ],
-    ids=lambda metric: metric.describe()[0].name,
-)
-def test_what_is_counted_takes_the_labels_that_the_manual_has(metric: Counter | Histogram) -> None:
-    name = metric.describe()[0].name
-    wanted = labels_of(name if isinstance(metric, Histogram) else f"{name}_total")
-    if wanted:
-        metric.labels(**dict.fromkeys(wanted, "any"))  # it refuses other names
-    else:
-        with pytest.raises(ValueError, match="label"):
-            metric.labels(any="any")
+    ]
+    assert len(counted) > 10
+    for metric in counted:
+        name = metric.describe()[0].name
+        wanted = labels_of(name if isinstance(metric, Histogram) else f"{name}_total")
+        if wanted:
+            metric.labels(**dict.fromkeys(wanted, "any"))  # it refuses other names
+        else:
+            with pytest.raises(ValueError, match="label"):
+                metric.labels(any="any")
 
 
 def test_no_two_panels_lie_on_each_other() -> None:
