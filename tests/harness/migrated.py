@@ -1,8 +1,4 @@
-"""A database of this version on SQLite, in no time: migrated once in this process, and copied.
-
-A migrated_database never waits for the disk. What it has committed outlasts its process, as ever, only not a loss of
-power.
-"""
+"""A database of this version on SQLite, in no time: migrated once in this process, and copied."""
 
 from __future__ import annotations
 
@@ -16,12 +12,6 @@ from sqlalchemy import event
 from app.accounts_wiring import MIGRATIONS
 from app.kit.sql import Database
 from app.kit.sql.migrating import upgrade
-
-
-def migrated_database(path: Path) -> Database:
-    """A new one there."""
-    migrated_file(path)
-    return unsynced(path)
 
 
 def migrated_file(path: Path) -> None:
