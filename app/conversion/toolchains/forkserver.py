@@ -128,7 +128,11 @@ def _work(request: dict[str, Any], log_fd: int, report_fd: int) -> NoReturn:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(limits["threads"])
     report = os.fdopen(report_fd, "wb", buffering=0)
-    os._exit(_call(request, report))
+    status = 1
+    try:
+        status = _call(request, report)
+    finally:  # also when nobody hears it: at the interpreter's own end libraries wait for threads that no fork has
+        os._exit(status)
 
 
 def _call(request: dict[str, Any], report: Any) -> int:
@@ -177,8 +181,11 @@ def _stop_group(child: int, grace_s: float) -> None:
 
 
 def _signal_group(child: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
+    try:
         os.killpg(child, number)
+    except ProcessLookupError:  # it has no group yet: it was forked a moment ago
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, number)
 
 
 def _reap_all(child: int) -> int:

@@ -1,0 +1,41 @@
+"""What the fork server forks ends with its worker, however early that dies."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+LIMITS = {"time_s": 60, "memory_bytes": 1 << 30, "threads": 1}
+NOT_YET_A_GROUP = f"""
+import os, socket, time
+from app.conversion.toolchains import forkserver
+forkserver._work = lambda *_: time.sleep(60)
+ours, theirs = socket.socketpair()
+null = os.open(os.devnull, os.O_WRONLY)
+ours.close()
+forkserver._supervise({{"limits": {LIMITS}}}, theirs.detach(), os.dup(null), os.dup(null))
+"""
+HEARD_BY_NOBODY = f"""
+import atexit, os
+from app.conversion.toolchains import forkserver
+atexit.register(print, "at the interpreter's end", file=open("marker", "w", buffering=1))
+reading, report = os.pipe()
+os.close(reading)
+if os.fork() == 0:
+    request = {{"target": "builtins:print", "request": {{}}, "work_dir": ".", "limits": {LIMITS}}}
+    forkserver._work(request, os.open("log", os.O_WRONLY | os.O_CREAT), report)
+os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+def test_a_child_that_has_no_group_yet_is_killed_when_the_worker_is_gone() -> None:
+    ended = subprocess.run([sys.executable, "-c", NOT_YET_A_GROUP], check=False, timeout=30)
+    assert ended.returncode == 0
+
+
+def test_a_child_whose_result_nobody_hears_ends_at_once_and_not_as_an_interpreter(tmp_path: Path) -> None:
+    """What libraries do at its end may wait for threads that a fork does not have."""
+    ended = subprocess.run([sys.executable, "-c", HEARD_BY_NOBODY], cwd=tmp_path, check=False, timeout=30)
+    assert ended.returncode == 1
+    assert (tmp_path / "marker").read_text() == ""
