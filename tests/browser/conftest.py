@@ -15,10 +15,9 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.harness.api import Api, has_ended, pngs, small_model
+from tests.harness.api import Api, has_ended, not_a_number_model, pngs, small_model
 from tests.harness.browser.complaints import Watch
 from tests.harness.deployment import Deployment
-from tests.integration.test_bad_input import not_a_number_model
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = [

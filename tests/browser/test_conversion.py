@@ -10,9 +10,8 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from app.conversion.pages.new import SAMPLE_IMAGES, SAMPLE_MODEL
-from tests.harness.api import Api, has_ended, pngs
+from tests.harness.api import Api, has_ended, not_a_number_model, pngs
 from tests.harness.browser.drag_and_drop import drop
-from tests.integration.test_bad_input import not_a_number_model
 
 JOB_PAGE = re.compile(r"/ui/jobs/([0-9a-f-]{36})$")
 

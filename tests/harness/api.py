@@ -71,8 +71,19 @@ def two_input_model() -> bytes:
     return host_models.two_inputs().SerializeToString()
 
 
-def slow_model() -> bytes:
-    """Takes pictures of 192x192 in colour, and a good while for hundreds."""
+def not_a_number_model() -> bytes:
+    """Its first half is fine; the logarithm of the negative ones among its values is none."""
+    weights = {"w": host_models.random_weights(4, 3, 3, 3)}
+    nodes = [
+        onnx.helper.make_node("Conv", ["x", "w"], ["c"], "conv", pads=[1, 1, 1, 1]),
+        onnx.helper.make_node("Log", ["c"], ["y"], "log"),
+    ]
+    model = host_models.model_of(nodes, {"x": [1, 3, 16, 16]}, {"y": [1, 4, 16, 16]}, weights)
+    return bytes(model.SerializeToString())
+
+
+def slow_model(side: int = 192) -> bytes:
+    """Takes pictures of this size in colour, and a good while for hundreds; a small one is soon through stage ONNX."""
     weights = {"w0": host_models.random_weights(48, 3, 3, 3)}
     weights |= {f"w{i}": host_models.random_weights(48, 48, 3, 3, seed=i) * 0.1 for i in range(1, 7)}
     nodes = [
@@ -80,7 +91,13 @@ def slow_model() -> bytes:
         for i in range(7)
     ]
     nodes.append(onnx.helper.make_node("Relu", ["t7"], ["y"], "relu"))
-    return host_models.model_of(nodes, {"x": [1, 3, 192, 192]}, {"y": [1, 48, 192, 192]}, weights).SerializeToString()
+    shapes = {"x": [1, 3, side, side]}, {"y": [1, 48, side, side]}
+    return host_models.model_of(nodes, *shapes, weights).SerializeToString()
+
+
+def slow_job() -> tuple[bytes, Named]:
+    """Model and pictures: soon in stage BIE, and there for a good while."""
+    return slow_model(64), pngs(300, side=32)
 
 
 class Api:

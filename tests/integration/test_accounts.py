@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from app.accounts.cli import seconds_of, size_of
-from app.accounts.model import Role, is_name
+from app.accounts.model import is_name
 from app.kit.command import Exit
 from app.kit.errors import BadInput
 from tests.harness.api import Api, pngs, small_model
@@ -90,22 +90,19 @@ def test_pages_of_users_follow_each_other(office: httpx.Client, shared: Deployme
     assert ([user["name"] for user in rest["users"]], rest["next_after"]) == (["page-c"], None)
 
 
-def test_a_user_with_jobs_under_way_is_deleted_only_with_them(tmp_path: Path) -> None:
-    with Deployment(tmp_path, accounts="true") as deployment:
-        deployment.web()  # and no worker: the job waits
-        boss, eve = person(deployment, "boss", Role.ADMIN), person(deployment, "eve")
-        with eve.api() as api:
-            api.start(small_model(), pngs(2))
-        with boss.api() as api:
-            refused = api.http.delete("/api/v2/users/eve")
-            assert (refused.status_code, refused.json()["error"]["code"]) == (409, "USER_IS_BUSY")
-            assert refused.json()["error"]["detail"] == {"jobs": 1}
-            assert api.http.get("/api/v2/users/eve").json()["is_enabled"]
-            with boss.browser() as browser:
-                assert "1 job that is under way is cancelled" in browser.get("/ui/admin/users/eve/delete").text
-            assert api.http.delete("/api/v2/users/eve?cancel=true").status_code == 204
-        [key] = deployment.redis.keys("job:*-*")
-        assert deployment.redis.hget(key, "status") == b"FAILED"
+def test_a_user_with_jobs_under_way_is_deleted_only_with_them(
+    office: httpx.Client, admin: Person, shared: Deployment
+) -> None:
+    with person(shared, "eve").api() as api, shared.paused(shared.processes[0]):
+        job_id = api.start(small_model(), pngs(2))
+        refused = office.delete("/api/v2/users/eve")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (409, "USER_IS_BUSY")
+        assert refused.json()["error"]["detail"] == {"jobs": 1}
+        assert office.get("/api/v2/users/eve").json()["is_enabled"]
+        with admin.browser() as browser:
+            assert "1 job that is under way is cancelled" in browser.get("/ui/admin/users/eve/delete").text
+        assert office.delete("/api/v2/users/eve?cancel=true").status_code == 204
+    assert shared.redis.hget(f"job:{job_id}", "status") == b"FAILED"
 
 
 # --- the pages ----------------------------------------------------------------------------------------
@@ -171,16 +168,14 @@ def test_the_first_administrator_is_made_on_the_command_line(tmp_path: Path) -> 
     assert open_to_others == []
 
 
-def test_a_token_of_the_command_line_signs_in_at_the_running_web(tmp_path: Path) -> None:
-    with Deployment(tmp_path, accounts="true") as deployment:
-        deployment.web()
-        place = {"MODELMILL_DATA_DIR": deployment.env["MODELMILL_DATA_DIR"], "MODELMILL_SECRET_KEY": "bench"}
-        modelmill("users", "create", "boss", "--admin", **place)
-        token = modelmill("users", "token", "boss", **place).stdout.strip()
-        refused = modelmill("--url", deployment.url, "jobs", "list")
-        assert refused.returncode == Exit.BAD_INPUT and "MODELMILL_TOKEN" in refused.stderr
-        listed = modelmill("--url", deployment.url, "jobs", "list", MODELMILL_TOKEN=token)
-        assert (listed.returncode, listed.stdout.strip()) == (Exit.OK, "There are no jobs.")
+def test_a_token_of_the_command_line_signs_in_at_the_running_web(shared: Deployment) -> None:
+    place = {"MODELMILL_DATA_DIR": shared.env["MODELMILL_DATA_DIR"], "MODELMILL_SECRET_KEY": "bench"}
+    modelmill("users", "create", "typed", **place)
+    token = modelmill("users", "token", "typed", **place).stdout.strip()
+    refused = modelmill("--url", shared.url, "jobs", "list")
+    assert refused.returncode == Exit.BAD_INPUT and "MODELMILL_TOKEN" in refused.stderr
+    listed = modelmill("--url", shared.url, "jobs", "list", MODELMILL_TOKEN=token)
+    assert (listed.returncode, listed.stdout.strip()) == (Exit.OK, "There are no jobs.")
 
 
 def test_a_database_elsewhere_needs_the_key_from_there(tmp_path: Path) -> None:

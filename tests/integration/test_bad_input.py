@@ -28,6 +28,7 @@ from tests.harness.api import (
     Named,
     has_ended,
     keys,
+    not_a_number_model,
     npy,
     npz,
     png,
@@ -541,17 +542,6 @@ def drafts(service: Deployment) -> list[str]:
 
 
 # --- at work ------------------------------------------------------------------------------------------
-def not_a_number_model() -> bytes:
-    """Its first half is fine; the logarithm of the negative ones among its values is none."""
-    weights = {"w": host_models.random_weights(4, 3, 3, 3)}
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"], "conv", pads=[1, 1, 1, 1]),
-        helper.make_node("Log", ["c"], ["y"], "log"),
-    ]
-    model = host_models.model_of(nodes, {"x": [1, 3, 16, 16]}, {"y": [1, 4, 16, 16]}, weights)
-    return bytes(model.SerializeToString())
-
-
 def test_a_model_that_yields_no_numbers_fails_with_the_tensor_and_the_worker_lives_on(api: Api) -> None:
     job = api.convert(not_a_number_model(), pngs(3))
     assert job["status"] == "FAILED"

@@ -28,7 +28,7 @@ from tests.harness.api import (
     npy,
     npz,
     pngs,
-    slow_model,
+    slow_job,
     small_model,
     two_input_model,
     until,
@@ -61,7 +61,7 @@ def no_onnx_worker(service: Deployment) -> Iterator[None]:
 @pytest.fixture
 def running(service: Deployment, api: Api) -> Iterator[str]:
     """A job whose BIE stage has begun and would take minutes."""
-    job_id = api.start(slow_model(), pngs(300, side=32))
+    job_id = api.start(*slow_job())
     until(lambda: api.job(job_id), lambda job: job["stages"]["bie"]["state"] == "RUNNING" or has_ended(job))
     yield job_id
     api.http.post(f"/jobs/{job_id}/cancel")

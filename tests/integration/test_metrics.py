@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 
 from app.conversion.metrics.collector import QUEUES
 from app.wiring import Parts
-from tests.harness.api import Api, pngs, slow_model, small_model, until
+from tests.harness.api import Api, not_a_number_model, pngs, slow_job, small_model, until
 from tests.harness.deployment import Deployment
 from tests.harness.exposition import Figures, of_parts
 from tests.harness.operations import figures, reaches, submit
 
 pytestmark = pytest.mark.slow
+TOKEN = "t0ken"
 SECONDS = "modelmill_stage_duration_seconds"
 
 
@@ -30,8 +30,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
 
 @pytest.fixture(scope="module")
 def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    """A web and nobody who works."""
-    with Deployment(tmp_path_factory.mktemp("idle")) as deployment:
+    """A web and nobody who works; its figures are for who has the token."""
+    with Deployment(tmp_path_factory.mktemp("idle"), metrics_token=TOKEN) as deployment:
         deployment.web()
         yield deployment
 
@@ -39,10 +39,17 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
 @pytest.fixture
 def idle_api(idle: Deployment) -> Iterator[Api]:
     with Api(idle.url) as client:
+        client.http.auth = _with_token
         yield client
         for job_id in client.job_ids():
             client.http.post(f"/jobs/{job_id}/cancel")
             client.http.delete(f"/jobs/{job_id}")
+
+
+def _with_token(request: httpx.Request) -> httpx.Request:
+    if request.url.path == "/metrics":
+        request.headers["Authorization"] = f"Bearer {TOKEN}"
+    return request
 
 
 # --- what is found at the moment of the scrape ------------------------------------------------------
@@ -72,7 +79,7 @@ def test_the_age_of_the_schedulers_queue_is_told_by_its_message(parts: Parts) ->
 def test_workers_are_idle_or_busy_and_a_busy_one_is_a_running_job(api: Api, service: Deployment) -> None:
     assert [figures(api).value("modelmill_workers", queue=queue) for queue in QUEUES] == [1] * len(QUEUES)
     reaches(api, 1, "modelmill_workers", queue="bie", state="idle")
-    job_id = api.start(slow_model(), pngs(200, side=192))
+    job_id = api.start(*slow_job())
     reaches(api, 1, "modelmill_workers", queue="bie", state="busy")
     now = figures(api)
     assert now.value("modelmill_workers", queue="bie", state="idle") == 0
@@ -115,15 +122,16 @@ def test_a_scrape_asks_as_little_of_redis_for_ten_thousand_jobs_as_for_one(parts
     assert not {"cmdstat_scan", "cmdstat_keys", "cmdstat_lrange"} & set(with_all)
 
 
-def test_without_redis_the_scrape_says_so_and_what_the_web_knows_by_itself(tmp_path: Path) -> None:
-    with Deployment(tmp_path) as deployment:
-        deployment.web()
-        with Api(deployment.url) as api:
-            assert figures(api).value("modelmill_redis_up") == 1
-            deployment.valkey.kill()
-            away = figures(api)
+def test_without_redis_the_scrape_says_so_and_what_the_web_knows_by_itself(idle: Deployment, idle_api: Api) -> None:
+    scrapes = {"method": "GET", "route": "/metrics", "status": "200"}
+    before = figures(idle_api)
+    assert before.value("modelmill_redis_up") == 1
+    idle.valkey.kill()
+    away = figures(idle_api)
+    idle.valkey.start()
     assert away.value("modelmill_redis_up") == 0
-    assert away.value("modelmill_http_requests_total", method="GET", route="/metrics", status="200") == 1
+    scraped = before.value("modelmill_http_requests_total", **scrapes)
+    assert away.value("modelmill_http_requests_total", **scrapes) == scraped + 1
     assert "modelmill_redis_up" in away.families
     assert "modelmill_queue_length" not in away.families
 
@@ -150,29 +158,36 @@ def test_a_conversion_is_counted_and_each_of_its_stages_timed(api: Api, service:
 
 
 def _settled(api: Api) -> Figures:
-    """The figures once every process has poured what is over: each job is counted as sent and through `onnx`, and
-    each that finished through the rest. They pour each in its own time, so one figure alone says nothing of others."""
+    """The figures once every process has poured what is over: each in its own time, so one says nothing of the others.
+
+    Each job is counted as sent and by `onnx`, and each that was completed by the rest.
+    """
     sent = len(api.job_ids())
 
     def is_settled(found: Figures) -> bool:
         done = found.value("modelmill_jobs_finished_total", status="COMPLETED")
-        stages = [found.value(f"{SECONDS}_count", stage=stage, result="ok") for stage in ("onnx", "bie", "nef")]
-        return found.value("modelmill_jobs_submitted_total") == sent and stages == [sent, done, done] and done > 0
+        begun = found.value(f"{SECONDS}_count", stage="onnx")
+        ended = [found.value(f"{SECONDS}_count", stage=stage, result="ok") for stage in ("bie", "nef")]
+        submitted = found.value("modelmill_jobs_submitted_total")
+        return (submitted, begun, ended) == (sent, sent, [done, done]) and done > 0
 
     return until(lambda: figures(api), is_settled)
 
 
-def test_a_failed_stage_is_counted_by_its_cause(tmp_path: Path) -> None:
-    with Deployment(tmp_path, bie_time_s="0.001") as deployment:
-        deployment.workers("actors", onnx=1, bie=1, done=1)
-        deployment.web()
-        with Api(deployment.url) as api:
-            job = api.convert(slow_model(), pngs(200, side=192))
-            assert job["error"]["code"] == "STAGE_TIMED_OUT"
-            reaches(api, 1, "modelmill_stage_failures_total", stage="bie", code="STAGE_TIMED_OUT")
-            reaches(api, 1, "modelmill_jobs_finished_total", status="FAILED")
-            reaches(api, 1, f"{SECONDS}_count", stage="bie", toolchain="host", result="fail")
-            assert figures(api).value(f"{SECONDS}_count", stage="bie", result="ok") == 0
+def test_a_failed_stage_is_counted_by_its_cause(api: Api) -> None:
+    assert api.convert(small_model(), pngs(3))["status"] == "COMPLETED"
+    before = _settled(api)
+    job = api.convert(not_a_number_model(), pngs(3))
+    stage, code = job["error"]["step"], job["error"]["code"]
+    assert (stage, code) == ("onnx", "STAGE_NOT_FINITE")
+    for name, labels in (
+        ("modelmill_stage_failures_total", {"stage": stage, "code": code}),
+        ("modelmill_jobs_finished_total", {"status": "FAILED"}),
+        (f"{SECONDS}_count", {"stage": stage, "toolchain": "host", "result": "fail"}),
+    ):
+        reaches(api, before.value(name, **labels) + 1, name, **labels)
+    well = {"stage": stage, "result": "ok"}
+    assert figures(api).value(f"{SECONDS}_count", **well) == before.value(f"{SECONDS}_count", **well)
 
 
 def test_a_cancelled_job_is_a_failure_with_a_cause_of_its_own(idle_api: Api) -> None:
@@ -218,14 +233,12 @@ def test_requests_are_counted_by_the_template_of_their_route(idle_api: Api) -> N
     assert now.value(name, **timed) - before.value(name, **timed) == 2
 
 
-def test_with_a_token_only_its_bearers_read_the_figures(tmp_path: Path) -> None:
-    with Deployment(tmp_path, metrics_token="t0ken") as deployment:
-        deployment.web()
-        for header in ("", "Bearer wrong", "Basic t0ken", "Bearer"):
-            answer = httpx.get(f"{deployment.url}/metrics", headers={"Authorization": header})
-            assert answer.status_code == 401
-            assert answer.headers["WWW-Authenticate"] == "Bearer"
-            assert "modelmill_redis_up" not in answer.text
-        answer = httpx.get(f"{deployment.url}/metrics", headers={"Authorization": "Bearer t0ken"})
-        assert "modelmill_redis_up" in answer.text
-        assert httpx.get(f"{deployment.url}/healthz").status_code == 200
+def test_with_a_token_only_its_bearers_read_the_figures(idle: Deployment) -> None:
+    for header in ("", "Bearer wrong", f"Basic {TOKEN}", "Bearer"):
+        answer = httpx.get(f"{idle.url}/metrics", headers={"Authorization": header})
+        assert answer.status_code == 401
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
+        assert "modelmill_redis_up" not in answer.text
+    answer = httpx.get(f"{idle.url}/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+    assert "modelmill_redis_up" in answer.text
+    assert httpx.get(f"{idle.url}/healthz").status_code == 200

@@ -20,7 +20,7 @@ from app.conversion.pages import graph
 from app.kit.clock import now, to_text
 from app.kit.objects import ObjectMissing, open_store
 from app.kit.objects.opening import FilesystemOptions
-from tests.harness.api import Api, npz, pngs, slow_model, small_model, vector_model
+from tests.harness.api import Api, npz, pngs, slow_job, small_model, vector_model
 from tests.harness.deployment import Deployment
 
 FRAGMENT = {"HX-Request": "true"}
@@ -130,7 +130,7 @@ def test_a_sample_that_is_no_picture_gets_a_stand_in(http: httpx.Client, jobs: A
 
 
 def test_a_job_without_reports_says_so(http: httpx.Client, jobs: Api) -> None:
-    running = jobs.start(slow_model(), pngs(40, side=192))
+    running = jobs.start(*slow_job())
     try:
         assert "Nothing is measured yet" in get(http, f"/ui/jobs/{running}/quality", headers=FRAGMENT).text
         assert get(http, f"/ui/jobs/{running}/quality.json").json()["rows"] == []
@@ -252,7 +252,7 @@ def test_the_api_says_the_same_as_the_page(http: httpx.Client) -> None:
 
 def test_a_busy_worker_names_its_job_and_a_waiting_job_its_age(http: httpx.Client, jobs: Api) -> None:
     started = to_text(now())
-    first, second = (jobs.start(slow_model(), pngs(40, side=192)) for _ in range(2))
+    first, second = (jobs.start(*slow_job()) for _ in range(2))
     try:
         jobs.wait(first, lambda job: job["stages"]["bie"]["state"] == "RUNNING")
         jobs.wait(second, lambda job: job["stages"]["bie"]["state"] == "QUEUED")

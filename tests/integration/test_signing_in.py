@@ -207,19 +207,18 @@ def test_while_nobody_can_sign_in_the_page_says_what_to_do(settings: Settings) -
 
 
 # --- streams ------------------------------------------------------------------------------------------
-def test_the_stream_of_a_disabled_user_ends(tmp_path: Path) -> None:
-    with Deployment(tmp_path, accounts="true") as deployment:
-        deployment.web()  # and no worker: the job never ends
-        ann = person(deployment, "ann")
-        with ann.api() as api:
-            job_id = api.start(small_model(), pngs(2))
-            with api.http.stream("GET", f"/jobs/{job_id}/events") as stream:
-                frames = events(stream.iter_lines())
-                assert next(frames)[0] == "status"
-                with accounts_of(deployment) as accounts:
-                    accounts.users.change("ann", by="test", is_enabled=False)
-                assert list(frames) == []  # it has come to an end, and a whole one
-            assert api.http.get(f"/jobs/{job_id}").status_code == 401
+def test_the_stream_of_a_disabled_user_ends(shared: Deployment, admin: Person) -> None:
+    with person(shared, "ann").api() as api, shared.paused(shared.processes[0]):  # so that the job does not end
+        job_id = api.start(small_model(), pngs(2))
+        with api.http.stream("GET", f"/jobs/{job_id}/events") as stream:
+            frames = events(stream.iter_lines())
+            assert next(frames)[0] == "status"
+            with accounts_of(shared) as accounts:
+                accounts.users.change("ann", by="test", is_enabled=False)
+            assert list(frames) == []  # it has come to an end, and a whole one
+        assert api.http.get(f"/jobs/{job_id}").status_code == 401
+        with admin.api() as office:
+            office.http.post(f"/jobs/{job_id}/cancel")
 
 
 # --- starting -----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -152,25 +153,43 @@ def test_a_request_without_a_trace_begins_its_own_and_the_logs_name_it(
     assert [line["status"] for line in lines] == [404]
 
 
-@pytest.mark.parametrize("module", ["app.main", "actors"])
-def test_unless_otel_is_asked_for_nothing_that_traces_is_imported(module: str, tmp_path: Path) -> None:
-    assert _imports(module, tmp_path) == "[]"
-    assert _imports(module, tmp_path, OTEL_TRACES_EXPORTER="none", OTEL_EXPORTER_OTLP_ENDPOINT="http://x") == "[]"
-    assert _imports(module, tmp_path, OTEL_SDK_DISABLED="true", OTEL_EXPORTER_OTLP_ENDPOINT="http://x") == "[]"
-    assert "opentelemetry.sdk" in _imports(module, tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:1")
-
-
-def _imports(module: str, folder: Path, **otel: str) -> str:
-    code = f"""
-import sys, {module} as module
-if hasattr(module, "create_app"):
-    app = module.create_app()
-    app.state.parts.close()
-print(sorted(name for name in sys.modules if name.startswith({OURS})))
+UNASKED = (
+    {},
+    {"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://x"},
+    {"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://x"},
+)
+ASKED = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}
+TOLD = f"print(json.dumps(sorted(name for name in sys.modules if name.startswith({OURS}))), flush=True)\n"
+OF_THE_WEB = f"""
+import json, os, sys
+from app.main import create_app
+for wanted in {(*UNASKED, ASKED)}:
+    for name in [name for name in os.environ if name.startswith("OTEL_")]:
+        del os.environ[name]
+    os.environ.update(wanted)
+    create_app().state.parts.close()
+    {TOLD}
 """
+OF_A_WORKER = f"import json, sys, actors\n{TOLD}"
+
+
+def test_unless_otel_is_asked_for_the_web_imports_nothing_that_traces(tmp_path: Path) -> None:
+    *unasked, asked = _printed(OF_THE_WEB, tmp_path)
+    assert unasked == [[]] * len(UNASKED)
+    assert "opentelemetry.sdk.trace" in asked
+
+
+def test_unless_otel_is_asked_for_a_worker_imports_nothing_that_traces(tmp_path: Path) -> None:
+    for wanted in UNASKED:
+        assert _printed(OF_A_WORKER, tmp_path, **wanted) == [[]]
+    [asked] = _printed(OF_A_WORKER, tmp_path, **ASKED)
+    assert "opentelemetry.sdk.trace" in asked
+
+
+def _printed(code: str, folder: Path, **otel: str) -> list[list[str]]:
     env = {"PATH": "/usr/bin:/bin", "MODELMILL_DATA_DIR": str(folder), **otel}
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, env=env, capture_output=True, check=True)
-    return done.stdout.decode().strip()
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def test_when_traces_are_wanted_and_the_extra_is_missing_the_log_says_what_to_do(tmp_path: Path) -> None:
