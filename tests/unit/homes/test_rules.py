@@ -40,24 +40,26 @@ def rules(root: Path, opener: Opener) -> PathRules:
 
 def refusal(rules: PathRules, field: str, text: str) -> str:
     """Why the field refuses it; that it names the field in message and detail is checked in passing."""
-    with pytest.raises(PathRefused) as raised:
+    try:
         rules.check("alice", field, text)
-    assert raised.value.status == 422
-    assert raised.value.message.startswith(f"{field}: ")
-    [problem] = raised.value.detail["problems"]
-    assert problem["at"] == field
-    return problem["problem"]
+    except PathRefused as refused:
+        assert refused.status == 422
+        assert refused.message.startswith(f"{field}: ")
+        [problem] = refused.detail["problems"]
+        assert problem["at"] == field
+        return str(problem["problem"])
+    pytest.fail(f"{field} takes {text!a}")
 
 
 @pytest.mark.parametrize("field", DATA)
-@pytest.mark.parametrize("text", ["/private/common/datasets/d", f"{MINE}/datasets/d", f"{MINE}/jobs/j/w"])
-def test_data_may_lie_in_common_and_at_home(rules: PathRules, field: str, text: str) -> None:
-    checked = rules.check("alice", field, text)
-    assert (checked.text, checked.kind, checked.size_bytes) == (text, Kind.FILE, 4)
-    fd = checked.open()
-    assert os.read(fd, 10) == b"fine"
-    os.close(fd)
-    assert checked.here.read_bytes() == b"fine"
+def test_data_may_lie_in_common_and_at_home(rules: PathRules, field: str) -> None:
+    for text in ("/private/common/datasets/d", f"{MINE}/datasets/d", f"{MINE}/jobs/j/w"):
+        checked = rules.check("alice", field, text)
+        assert (checked.text, checked.kind, checked.size_bytes) == (text, Kind.FILE, 4)
+        fd = checked.open()
+        assert os.read(fd, 10) == b"fine"
+        os.close(fd)
+        assert checked.here.read_bytes() == b"fine"
 
 
 @pytest.mark.parametrize(
@@ -95,69 +97,69 @@ def test_what_the_storage_is_called_is_a_setting(root: Path, logical: str) -> No
             rules.check("alice", "train_file", text)
 
 
+TRICKS = [
+    "",
+    "/",
+    "/private",
+    "/private/common",
+    "/private/users/alice",
+    "datasets/d",
+    "users/alice/datasets/d",
+    "/etc/passwd",
+    "/private/../etc/passwd",
+    "file:///private/common/datasets/d",
+    "s3://bucket/x",
+    "~/d",
+    "/private/users/bob/datasets/d",
+    "/private/users/bob/models/w",
+    "/private/users/alicex/d",
+    "/private/users/Alice/d",
+    f"{MINE}/../bob/models/w",
+    f"{MINE}/models/../../bob/models/w",
+    "/private/common/../users/bob/models/w",
+    f"{MINE}//models/w",
+    f"/{MINE}/models/w",
+    f"{MINE}/./models/w",
+    f"{MINE}/models/w/.",
+    f"{MINE}/models/..",
+    f"{MINE}/models/w\0",
+    f"{MINE}/models/w\0.txt",
+    f"{MINE}/models/w\n",
+    f"{MINE}/models/\tw",
+    f"{MINE}/models/\x7fw",
+    f"{MINE}\\models\\w",
+    f"{MINE}/models\\..\\w",
+    f" {MINE}/models/w",
+    f"{MINE}/models/w ",
+    f"{MINE}/models/w\u3000",
+    f"{MINE}/models／w",
+    f"{MINE}/models⁄w",
+    f"{MINE}/models∕w",
+    f"{MINE}/．．/bob",
+    f"{MINE}/‥/bob",
+    f"{MINE}/models/w․txt",
+    f"{MINE}/models/\u202ew",
+    f"{MINE}/models/w\u200b",
+    f"{MINE}/\ufeffmodels/w",
+    f"{MINE}/models/w\u2066",
+    f"{MINE}/models/\u00adw",
+    f"{MINE}/models/\ud800",
+    f"{MINE}/models/\udcff",
+    f"{MINE}/models/{'x' * 256}",
+    MINE + "/models/" + "x/" * 3000 + "w",
+    "/private/common/db/state.sqlite3",
+    "/private/common/logs/x",
+    "/private/common/db",
+    f"{MINE}/models/nothing",
+    f"{MINE}/models/w/below",
+    "/private/common/nothing/at/all",
+]
+
+
 @pytest.mark.parametrize("field", FIELDS)
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "/",
-        "/private",
-        "/private/common",
-        "/private/users/alice",
-        "datasets/d",
-        "users/alice/datasets/d",
-        "/etc/passwd",
-        "/private/../etc/passwd",
-        "file:///private/common/datasets/d",
-        "s3://bucket/x",
-        "~/d",
-        "/private/users/bob/datasets/d",
-        "/private/users/bob/models/w",
-        "/private/users/alicex/d",
-        "/private/users/Alice/d",
-        f"{MINE}/../bob/models/w",
-        f"{MINE}/models/../../bob/models/w",
-        "/private/common/../users/bob/models/w",
-        f"{MINE}//models/w",
-        f"/{MINE}/models/w",
-        f"{MINE}/./models/w",
-        f"{MINE}/models/w/.",
-        f"{MINE}/models/..",
-        f"{MINE}/models/w\0",
-        f"{MINE}/models/w\0.txt",
-        f"{MINE}/models/w\n",
-        f"{MINE}/models/\tw",
-        f"{MINE}/models/\x7fw",
-        f"{MINE}\\models\\w",
-        f"{MINE}/models\\..\\w",
-        f" {MINE}/models/w",
-        f"{MINE}/models/w ",
-        f"{MINE}/models/w\u3000",
-        f"{MINE}/models／w",
-        f"{MINE}/models⁄w",
-        f"{MINE}/models∕w",
-        f"{MINE}/．．/bob",
-        f"{MINE}/‥/bob",
-        f"{MINE}/models/w․txt",
-        f"{MINE}/models/\u202ew",
-        f"{MINE}/models/w\u200b",
-        f"{MINE}/\ufeffmodels/w",
-        f"{MINE}/models/w\u2066",
-        f"{MINE}/models/\u00adw",
-        f"{MINE}/models/\ud800",
-        f"{MINE}/models/\udcff",
-        f"{MINE}/models/{'x' * 256}",
-        MINE + "/models/" + "x/" * 3000 + "w",
-        "/private/common/db/state.sqlite3",
-        "/private/common/logs/x",
-        "/private/common/db",
-        f"{MINE}/models/nothing",
-        f"{MINE}/models/w/below",
-        "/private/common/nothing/at/all",
-    ],
-)
-def test_every_trick_is_refused_by_the_fields_name(rules: PathRules, field: str, text: str) -> None:
-    assert refusal(rules, field, text)
+def test_every_trick_is_refused_by_the_fields_name(rules: PathRules, field: str) -> None:
+    for text in TRICKS:
+        assert refusal(rules, field, text), ascii(text)
 
 
 def test_whether_another_users_file_exists_is_not_told(rules: PathRules) -> None:
