@@ -20,7 +20,7 @@ from pathlib import Path
 from app.video.model.plan import Encoder, Plan, VideoConf
 from ops.benchmarks.video_case import ALIGNMENT, DETECTION, FPS, Case, prepared, rows_for
 from ops.benchmarks.video_loop import runner_and_loop
-from ops.benchmarks.video_nodes import CLOUD, EDGE, Deployment, NotMeasured, busy
+from ops.benchmarks.video_nodes import CLOUD, EDGE, NotMeasured, VideoNodes, busy
 from ops.benchmarks.video_rows import Row, best_fixed, lines, row_of, titled
 from tests.harness.link import Line
 from tests.harness.paths import SHARED_DATA
@@ -148,7 +148,7 @@ def _run(case: Case, folder: Path, scenario: Scenario, name: str) -> tuple[Row, 
         seconds = min(seconds, LINK_FREE_S)
     with ExitStack() as stack:
         rows = rows_for(case, (EDGE, CLOUD))
-        deployment = stack.enter_context(Deployment(case, folder, rows, line=scenario.steps[0], hi_s=HI_S))
+        deployment = stack.enter_context(VideoNodes(case, folder, rows, line=scenario.steps[0], hi_s=HI_S))
         if scenario.is_busy:
             stack.callback(busy(deployment.cores[EDGE]))
         plan = _fixed(deployment, name)
@@ -168,7 +168,7 @@ def _walk(become: Callable[[Line], None], steps: Sequence[Line], seconds: float)
         time.sleep(seconds / len(steps))
 
 
-def _fixed(deployment: Deployment, name: str) -> Plan | None:
+def _fixed(deployment: VideoNodes, name: str) -> Plan | None:
     if name not in FIXED:
         return None
     places, conf = FIXED[name]

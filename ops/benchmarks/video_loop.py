@@ -13,7 +13,7 @@ import numpy as np
 from app.video.model.plan import VideoConf
 from app.vision.model import Picture
 from ops.benchmarks.video_case import ALIGNMENT, DETECTION, FPS, Case, fitted, opened
-from ops.benchmarks.video_nodes import EDGE, Deployment, Job, NotMeasured
+from ops.benchmarks.video_nodes import EDGE, Job, NotMeasured, VideoNodes
 from tests.harness.link import Line
 
 SIZE = "480p"
@@ -33,7 +33,7 @@ def runner_and_loop(case: Case, folder: Path, seconds: float) -> list[tuple[str,
 
 
 def _runner(case: Case, folder: Path, seconds: float, *, pins: bool) -> float:
-    with Deployment(case, folder, [], line=Line(0.0, 0.0), hi_s=10.0, pins=pins) as deployment:
+    with VideoNodes(case, folder, [], line=Line(0.0, 0.0), hi_s=10.0, pins=pins) as deployment:
         plan = deployment.plan({DETECTION: EDGE, ALIGNMENT: EDGE}, VideoConf(SIZE, FPS))
         with deployment.job(None, plan, realtime=False) as job:
             time.sleep(WARM_S + seconds)
