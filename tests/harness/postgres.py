@@ -72,6 +72,7 @@ def postgres_server() -> Iterator[PostgresServer]:
         "postgres",
         "--auth=scram-sha-256",
         f"--pwfile={secret}",
+        "--locale=C.UTF-8",  # whatever this machine's is: with C alone a database would have no encoding
         "--no-sync",
     ]
     options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off"
