@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,17 +20,12 @@ from tests.harness.migrated import migrated_file
 from tests.harness.paths import SHARED_DATA
 from tests.harness.reuse import share_authorities
 from tests.harness.s3_server import S3Server, shared_s3_server
+from tests.harness.surroundings import forget_surroundings
 from tests.harness.valkey import Valkey
 
 __all__ = ["pytest_addoption", "pytest_configure"]
 share_authorities()
-
-for name in [name for name in os.environ if name.lower() in {"http_proxy", "https_proxy", "all_proxy"}]:
-    del os.environ[name]  # whatever a test asks, and what it starts, is on this machine
-
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # Begun in the background by a shell without job control: all that is started here would ignore Ctrl-C as well.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+forget_surroundings()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -42,19 +36,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if os.environ.get("CI"):
         pytest.fail(missing)
     pytest.skip(missing)
-
-
-PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _as_on_any_machine() -> None:
-    """What a script runs in its background ignores Ctrl-C, and passes that on to all that it starts; so are proxies."""
-    for name in PROXIES:
-        os.environ.pop(name, None)
-        os.environ.pop(name.upper(), None)
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

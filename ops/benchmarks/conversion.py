@@ -27,8 +27,8 @@ import httpx
 
 from app.conversion.model import Stage
 from app.conversion.options import Options
+from app.conversion.toolchains import libraries
 from app.conversion.toolchains.base import REF_IMAGES, StageRequest
-from app.conversion.toolchains.forkserver import PRELOADED
 from app.kit.clock import from_text
 from tests.harness.deployment import Deployment
 from tests.harness.paths import REPOSITORY
@@ -192,7 +192,7 @@ def _plain(process: subprocess.Popen[str], folder: Path, inputs: Inputs) -> Plai
 
 def _serve_plain() -> None:
     """The plain process: a line with a work folder in, a line with the seconds of each stage out."""
-    for module in (*PRELOADED, *(f"app.conversion.toolchains.host.{stage.step}_stage" for stage in Stage)):
+    for module in libraries.of_stages(Stage):
         importlib.import_module(module)
     from app.conversion.toolchains.host import HostToolchain
     from app.settings import load_settings

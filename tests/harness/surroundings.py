@@ -1,0 +1,20 @@
+"""What of the shell that begins the tests must not decide how they end."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
+
+
+def forget_surroundings() -> None:
+    """Proxies, for whatever a test asks is on this machine; and that Ctrl-C is ignored.
+
+    A shell without job control makes what it begins in the background ignore it, and that is passed on to all that is
+    started from here.
+    """
+    for name in [name for name in os.environ if name.lower() in PROXIES]:
+        del os.environ[name]
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
