@@ -36,6 +36,16 @@ class Measured:
         return self.edge + self.upload * (self.cloud - self.edge)
 
 
+@cache
+def case_of(load: Callable[[], Case]) -> Case:
+    return load()
+
+
+@cache
+def edge_answers(load: Callable[[], Case]) -> list[Prediction]:
+    return answers(case_of(load).small, case_of(load))
+
+
 def answers(side: Side, case: Case) -> list[Prediction]:
     predictor = open_predictor(side.card, side.model, None, side.options)
     try:
@@ -46,8 +56,8 @@ def answers(side: Side, case: Case) -> list[Prediction]:
 
 @cache
 def measured(load: Callable[[], Case]) -> Measured:
-    case = load()
-    edge, cloud = answers(case.small, case), answers(case.big, case)
+    case = case_of(load)
+    edge, cloud = edge_answers(load), answers(case.big, case)
     algorithm = make(case.algorithm, case.parameters)
     hard = [algorithm(prediction).is_hard for prediction in edge]
     joint = [there if is_hard else here for here, there, is_hard in zip(edge, cloud, hard, strict=True)]
@@ -57,7 +67,7 @@ def measured(load: Callable[[], Case]) -> Measured:
 def test_on_digits_most_of_the_clouds_gain_is_kept_at_no_more_than_half_of_the_traffic() -> None:
     found = measured(digits)
     assert found.upload <= 0.5
-    assert found.joint >= digits().aim(found.edge, found.cloud)
+    assert found.joint >= case_of(digits).aim(found.edge, found.cloud)
 
 
 def test_on_digits_the_algorithm_chooses_better_than_chance() -> None:
@@ -68,7 +78,7 @@ def test_on_digits_the_algorithm_chooses_better_than_chance() -> None:
 def test_the_small_model_alone_would_not_have_done() -> None:
     """Otherwise the tests above would show nothing."""
     found = measured(digits)
-    assert found.edge < digits().aim(found.edge, found.cloud) - 0.05
+    assert found.edge < case_of(digits).aim(found.edge, found.cloud) - 0.05
 
 
 @pytest.mark.slow
@@ -82,11 +92,9 @@ def test_on_the_mixed_stream_the_faces_are_counted_right_at_little_more_than_hal
 @pytest.mark.slow
 def test_without_the_candidates_below_the_threshold_the_same_algorithm_is_blind() -> None:
     """What is mined are the boxes that were nearly results: of results alone it finds few of the hard ones."""
-    case = mixed()
+    case = case_of(mixed)
     algorithm = make(case.algorithm, case.parameters)
-    seen = [
-        algorithm(Prediction(boxes=found.boxes, candidates=found.boxes)).is_hard for found in answers(case.small, case)
-    ]
+    seen = [algorithm(Prediction(boxes=found.boxes, candidates=found.boxes)).is_hard for found in edge_answers(mixed)]
     assert sum(seen) / len(seen) <= 0.2
 
 
