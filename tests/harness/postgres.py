@@ -72,7 +72,6 @@ def postgres_server() -> Iterator[PostgresServer]:
         "postgres",
         "--auth=scram-sha-256",
         "--encoding=UTF8",
-        "--locale=C",  # whatever this machine's is
         f"--pwfile={secret}",
         "--locale=C.UTF-8",  # whatever this machine's is: with C alone a database would have no encoding
         "--no-sync",

@@ -26,6 +26,7 @@ def test_every_variable_named_in_a_document_exists() -> None:
     known |= {
         "MODELMILL_FUZZ_COUNT",
         "MODELMILL_FUZZ_SEED",
+        "MODELMILL_SEARCH_SEED",
         "MODELMILL_SECRETS_DIR",
         "MODELMILL_PYTHON",
         "MODELMILL_NODE_TOKEN",
