@@ -180,6 +180,15 @@ def here(tmp_path: Path, agent: FakeAgent) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """With an edge and a cloud that nobody ends."""
+    with site(tmp_path_factory.mktemp("both"), FakeAgent()) as found:
+        found.start(Role.CLOUD)
+        found.start(Role.EDGE, PATIENT)
+        yield found
+
+
+@pytest.fixture(scope="module")
 def digits() -> tuple[list[np.ndarray[Any, Any]], list[np.ndarray[Any, Any]]]:
     """Easy ones and hard ones, as the small model finds them."""
     with np.load(SHARED_DATA / "images" / "digits_test.npz") as found:
@@ -243,44 +252,40 @@ def test_of_a_hundred_frames_the_thirty_hard_ones_go_up(
     assert (agent.info()["status"], agent.tally["inferenceNumber"]) == ("completed", 101)
 
 
-def test_a_caller_gets_the_edges_answer_or_the_clouds(here: Site, digits: Digits) -> None:
-    here.start(Role.CLOUD)
-    here.start(Role.EDGE, PATIENT)
-    easy, hard = here.predict(png(digits[0][0]), id="mine").json(), here.predict(png(digits[1][0])).json()
+def test_a_caller_gets_the_edges_answer_or_the_clouds(both: Site, digits: Digits) -> None:
+    easy, hard = both.predict(png(digits[0][0]), id="mine").json(), both.predict(png(digits[1][0])).json()
     assert (easy["id"], easy["source"], easy["is_hard"], easy["cloud"]) == ("mine", "edge", False, None)
     assert (hard["source"], hard["is_hard"]) == ("cloud", True)
     assert hard["final"] == hard["cloud"] != hard["edge"]
     assert hard["bytes_up"] > 0
-    assert here.http.get(f"{here.cloud_url}/{SERVICE}").json()["model"] == "digits_big"
+    assert both.http.get(f"{both.cloud_url}/{SERVICE}").json()["model"] == "digits_big"
 
 
-def test_bad_requests_are_told_apart(here: Site, digits: Digits) -> None:
-    here.start(Role.CLOUD)
-    here.start(Role.EDGE, PATIENT)
+def test_bad_requests_are_told_apart(both: Site, digits: Digits) -> None:
     whole = png(digits[0][0])
-    for ask in (here.predict, here.ask_cloud):
+    for ask in (both.predict, both.ask_cloud):
         assert ask(whole[:40]).status_code == 400
         assert ask(b"").status_code == 400
         assert ask(b"x" * (17 << 20)).status_code == 413
-    assert here.predict(whole, other="x").status_code == 400
-    assert here.ask_cloud(whole, "guessed").status_code == 401
-    assert here.http.post(f"{here.cloud_url}/{SERVICE}/predict", files={"picture": whole}).status_code == 401
+    assert both.predict(whole, other="x").status_code == 400
+    assert both.ask_cloud(whole, "guessed").status_code == 401
+    assert both.http.post(f"{both.cloud_url}/{SERVICE}/predict", files={"picture": whole}).status_code == 401
     wrong = {"meta": (None, '{"shape": [9, 9, 3]}'), "picture": ("p", whole)}
     bearer = {"Authorization": f"Bearer {SECRET}"}
-    assert here.http.post(f"{here.cloud_url}/{SERVICE}/predict", files=wrong, headers=bearer).status_code == 400
-    assert here.http.post(f"{here.edge_url}/{SERVICE}/predict", content=b"{}").status_code == 415
-    assert here.http.get(f"{here.edge_url}/other").status_code == 404
-    assert here.ask_cloud(whole).json()["server_ms"] > 0
-    assert here.predict(whole).status_code == 200, "none of these has harmed it"
+    assert both.http.post(f"{both.cloud_url}/{SERVICE}/predict", files=wrong, headers=bearer).status_code == 400
+    assert both.http.post(f"{both.edge_url}/{SERVICE}/predict", content=b"{}").status_code == 415
+    assert both.http.get(f"{both.edge_url}/other").status_code == 404
+    assert both.ask_cloud(whole).json()["server_ms"] > 0
+    assert both.predict(whole).status_code == 200, "none of these has harmed it"
 
 
-def test_an_edge_with_the_wrong_secret_falls_back_and_says_why(here: Site, digits: Digits) -> None:
-    here.start(Role.CLOUD)
+def test_an_edge_with_the_wrong_secret_falls_back_and_says_why(here: Site, both: Site, digits: Digits) -> None:
+    here.big_url, answered = both.cloud_url, both.cloud_answered
     here.start(Role.EDGE, PATIENT, secret="another")
     found = here.predict(png(digits[1][0])).json()
     assert found["source"] == "edge_fallback"
     assert "401" in found["error"]
-    assert here.cloud_answered == 0
+    assert both.cloud_answered == answered
 
 
 def test_a_cloud_that_is_killed_is_left_alone_and_taken_up_again(here: Site, agent: FakeAgent, digits: Digits) -> None:
