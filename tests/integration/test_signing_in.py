@@ -208,13 +208,13 @@ def test_while_nobody_can_sign_in_the_page_says_what_to_do(settings: Settings) -
 
 # --- streams ------------------------------------------------------------------------------------------
 def test_the_stream_of_a_disabled_user_ends(shared: Deployment, admin: Person) -> None:
-    with person(shared, "ann").api() as api, shared.paused(shared.processes[0]):  # so that the job does not end
+    with person(shared, "streaming").api() as api, shared.paused(shared.processes[0]):  # the job does not end
         job_id = api.start(small_model(), pngs(2))
         with api.http.stream("GET", f"/jobs/{job_id}/events") as stream:
             frames = events(stream.iter_lines())
             assert next(frames)[0] == "status"
             with accounts_of(shared) as accounts:
-                accounts.users.change("ann", by="test", is_enabled=False)
+                accounts.users.change("streaming", by="test", is_enabled=False)
             assert list(frames) == []  # it has come to an end, and a whole one
         assert api.http.get(f"/jobs/{job_id}").status_code == 401
         with admin.api() as office:
