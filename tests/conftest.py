@@ -18,13 +18,14 @@ from tests.harness.deployment import Deployment
 from tests.harness.durations import pytest_addoption, pytest_configure
 from tests.harness.migrated import migrated_file
 from tests.harness.paths import SHARED_DATA
-from tests.harness.reuse import share_authorities
+from tests.harness.reuse import share_authorities, share_fork_server
 from tests.harness.s3_server import S3Server, shared_s3_server
 from tests.harness.surroundings import forget_surroundings
 from tests.harness.valkey import Valkey
 
 __all__ = ["pytest_addoption", "pytest_configure"]
 share_authorities()
+share_fork_server()
 forget_surroundings()
 
 

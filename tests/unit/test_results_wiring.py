@@ -7,7 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
 from app.conversion import keys
 from app.conversion.errors import NoImages, NotOnnx, TooManyJobs
@@ -25,7 +24,6 @@ from app.training.service.results import job_id_of
 from app.wiring import Parts, assemble
 from tests.harness.paths import REPOSITORY
 from tests.harness.training.finished_tasks import BEGAN, TASK, finished_task, folder_of
-from tests.harness.valkey import Valkey
 
 SAMPLE = REPOSITORY / "ops/samples/digits"
 HOME, COMMON = "/private/users/alice", "/private/common"
@@ -34,12 +32,9 @@ NOW = BEGAN + timedelta(minutes=2)
 
 
 @pytest.fixture
-def narrow(valkey: Valkey, tmp_path: Path) -> Iterator[Parts]:
+def narrow(settings: Settings) -> Iterator[Parts]:
     """A user may have one unfinished job."""
-    made = assemble(Settings(
-        data_dir=tmp_path / "data", redis_url=valkey.url(0), secret_key=SecretStr("a secret"),
-        max_active_jobs_per_user=1,
-    ))  # fmt: skip
+    made = assemble(settings.model_copy(update={"max_active_jobs_per_user": 1}))
     yield made
     made.close()
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import onnx
 import pytest
-from pydantic import SecretStr
 
 from app.conversion.errors import ArtifactNotReady, JobNotFound, ModelTooLarge
 from app.conversion.model import JobRecord, Status
@@ -26,26 +24,21 @@ from app.wiring import Parts, assemble
 from tests.harness.api import small_model
 from tests.harness.conversion_jobs import FACTS, finished_job
 from tests.harness.models import host as host_models
-from tests.harness.valkey import Valkey
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 KNERON = Options(toolchain=ToolchainName.KNERON, platform=Chip.KL720, preprocess=Preprocess(color="BGR", scale=1.0))
 
 
 @pytest.fixture
-def narrow(valkey: Valkey, tmp_path: Path) -> Iterator[Parts]:
+def narrow(settings: Settings) -> Iterator[Parts]:
     """Takes models of at most 64 bytes."""
-    made = assemble(Settings(
-        data_dir=tmp_path / "data", redis_url=valkey.url(0), secret_key=SecretStr("a secret"), max_model_bytes=64,
-    ))  # fmt: skip
-    made.prepare()
+    made = assemble(settings.model_copy(update={"max_model_bytes": 64}))
     yield made
     made.close()
 
 
 @pytest.fixture
 def models(parts: Parts) -> Models:
-    parts.prepare()
     return parts.models
 
 
