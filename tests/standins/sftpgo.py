@@ -33,9 +33,7 @@ DEFAULTS = {"status": 0, "public_keys": [], "permissions": {}, "quota_size": 0, 
 class SftpgoStandin:
     def __init__(self, admin="admin", password="admin password", api_key="the key"):
         self.admin, self.password, self.api_key = admin, password, api_key
-        self.users, self.tokens, self.disconnected, self.requests = {}, {}, [], []
-        self.token_s = 1200
-        self.is_broken = False
+        self.forget()
         routes = [
             Route("/api/v2/token", self._token),
             Route("/api/v2/users", self._add, methods=["POST"]),
@@ -50,6 +48,12 @@ class SftpgoStandin:
         self._thread.start()
         while not self._server.started:
             time.sleep(0.01)
+
+    def forget(self):
+        """As if it were new."""
+        self.users, self.tokens, self.disconnected, self.requests = {}, {}, [], []
+        self.token_s = 1200
+        self.is_broken = False
 
     def close(self):
         self._server.should_exit = True

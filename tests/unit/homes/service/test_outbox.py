@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from argon2 import PasswordHasher
 from sqlalchemy import Connection
 
 from app.accounts.errors import UserExists
@@ -18,6 +19,7 @@ from app.accounts.service import Accounts
 from app.accounts.service.ledger import Ledger
 from app.accounts_wiring import MIGRATIONS
 from app.homes import store
+from app.homes.door import passwords
 from app.homes.door.base import BadDoorPassword, DoorInfo, DoorOff, DoorUnavailable
 from app.homes.door.embedded import EmbeddedDoor
 from app.homes.door.public_keys import BadPublicKey
@@ -44,11 +46,23 @@ def accounts(database: Database, kicks: list[int]) -> Accounts:
     return made
 
 
-@pytest.fixture
-def standin() -> Iterator[SftpgoStandin]:
+@pytest.fixture(autouse=True)
+def _quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is tested here is who is told of them, twenty times over."""
+    monkeypatch.setattr(passwords, "_HASHER", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[SftpgoStandin]:
     made = SftpgoStandin()
     yield made
     made.close()
+
+
+@pytest.fixture
+def standin(running: SftpgoStandin) -> SftpgoStandin:
+    running.forget()
+    return running
 
 
 @pytest.fixture
