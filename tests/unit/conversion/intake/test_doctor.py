@@ -12,7 +12,6 @@ import pytest
 from onnx import helper, numpy_helper
 from PIL import Image
 
-from app.conversion.intake import doctor
 from app.conversion.intake.doctor import Measured, Target, diagnose, verdict
 from app.conversion.intake.expectation import expectation_of
 from app.conversion.intake.findings import Finding
@@ -21,13 +20,8 @@ from app.conversion.intake.measured import Numbers, Picture, Unreadable
 from app.conversion.intake.measures import measure_picture, measure_pictures, thumbnail
 from app.conversion.intake.ranges import Expectation
 from app.conversion.options import Preprocess
-from app.conversion.presets import PREPROCESS
 from tests.harness.models import small as small_models
-from tests.harness.paths import SHARED_DATA
 
-STREETS = sorted((SHARED_DATA / "images").glob("*.jpg"))
-FACE_MODEL = SHARED_DATA / "models" / "face_rfb_320.onnx"
-needs_pictures = pytest.mark.skipif(len(STREETS) < 10, reason="the real pictures are not here")
 UNIT = Preprocess()
 WIDE = Target(channels=3, size=(320, 240))
 
@@ -141,39 +135,6 @@ def test_every_finding_reads_well_with_its_numbers() -> None:
     measured = Measured(22, [*several(19), *odd], unreadable=[Unreadable("x", "y")], ignored=["notes.txt"])
     for finding in diagnose(measured, WIDE, Preprocess(scale=1)):
         assert "%(" not in finding.message % finding.detail + finding.advice % finding.detail
-
-
-@needs_pictures
-def test_real_pictures_are_measured_and_found_different() -> None:
-    pictures, unreadable = measure_pictures(STREETS)
-    assert not unreadable
-    assert all(10 < p.deviation < 120 and not p.is_gray for p in pictures)
-    assert "NEAR_DUPLICATES" not in found(pictures)
-
-
-@needs_pictures
-def test_a_recompressed_smaller_copy_is_recognised(tmp_path: Path) -> None:
-    with Image.open(STREETS[0]) as original:
-        original.resize((original.width // 2, original.height // 2)).save(tmp_path / "copy.jpg", quality=60)
-    one, other = measure_picture(STREETS[0]), measure_picture(tmp_path / "copy.jpg")
-    assert (one.dhash ^ other.dhash).bit_count() <= doctor.NEAR_BITS
-    strangers = [measure_picture(path) for path in STREETS[1:]]
-    assert all((one.dhash ^ stranger.dhash).bit_count() > doctor.NEAR_BITS for stranger in strangers)
-
-
-@needs_pictures
-@pytest.mark.skipif(not FACE_MODEL.exists(), reason="the real model is not here")
-def test_a_real_model_tells_which_preprocessing_it_was_trained_on() -> None:
-    expectation = expectation_of(onnx.load(FACE_MODEL))
-    assert expectation.mean == pytest.approx(-0.16, abs=0.1)
-    assert expectation.deviation == pytest.approx(0.6, abs=0.1)
-    pictures, _ = measure_pictures(STREETS)
-    target = Target(3, (320, 240), expectation)
-    codes = {name: set(found(pictures, Preprocess.model_validate(p), target)) for name, p in PREPROCESS.items()}
-    wrong = {"WRONG_SCALE", "WRONG_OFFSET", "OTHER_PREPROCESSING"}
-    assert not codes["shift127"] & wrong
-    assert "WRONG_SCALE" in codes["bytes_bgr"]
-    assert "OTHER_PREPROCESSING" in codes["unit"]
 
 
 def with_first(node: onnx.NodeProto, *weights: onnx.TensorProto) -> onnx.ModelProto:

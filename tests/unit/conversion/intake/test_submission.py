@@ -347,17 +347,3 @@ def test_external_weights_are_refused_at_the_door(tmp_path: Path) -> None:
     model.graph.initializer[0].data_location = TensorProto.EXTERNAL
     with pytest.raises(ExternalWeights):
         submit(tmp_path, model, pictures(tmp_path / "quant.zip"))
-
-
-@pytest.mark.parametrize(
-    ("name", "macs"),
-    [("face_rfb_320", 100418560), ("det_fastestdet_352", 121491744), ("cls_mobilenet_v2_128_dynamic_batch", 18153504)],
-)
-def test_real_models_and_pictures_pass(tmp_path: Path, shared_data: Path, name: str, macs: int) -> None:
-    with zipfile.ZipFile(tmp_path / "quant.zip", "w") as archive:
-        for path in sorted((shared_data / "images").glob("face_*.jpg")):
-            archive.write(path, path.name)
-    model = onnx.load(shared_data / f"models/{name}.onnx")
-    found = submit(tmp_path, model, tmp_path / "quant.zip")
-    assert found["samples"]["kinds"] == {"image": 14}
-    assert found["model"]["macs"] == macs

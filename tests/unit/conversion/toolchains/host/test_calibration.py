@@ -1,12 +1,8 @@
 from __future__ import annotations
 
-import gc
-import tracemalloc
 import weakref
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -86,27 +82,6 @@ def test_a_thousand_samples_never_live_at_once(method: str) -> None:
     ranges(stream, method)
     assert stream.made == 1000
     assert stream.alive_at_most <= 2
-
-
-def peaks_bytes(method: str, *counts: int) -> list[int]:
-    """The most memory held at once while so many samples are calibrated on, for each of the counts."""
-    ranges(Stream(5), method)
-    peaks = []
-    for count in counts:
-        gc.collect()
-        tracemalloc.start()
-        ranges(Stream(count), method)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    return peaks
-
-
-@pytest.mark.parametrize("method", ["minmax", "percentile"])
-def test_calibration_memory_does_not_grow_with_the_number_of_samples(method: str) -> None:
-    """In a process of its own: what is traced is the whole process, with whatever other threads tests left in it."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        few, many = pool.submit(peaks_bytes, method, 20, 400).result()
-    assert many < few * 1.2 + 100_000
 
 
 def test_progress_is_told_for_every_image() -> None:

@@ -9,11 +9,9 @@ import pytest
 
 from app.conversion.toolchains.kneron.nef import NotNef, chip_of, describe, probe
 from app.kit.errors import BadInput
-from tests.harness.paths import SHARED_DATA
 from tests.standins import nef_builder
 from tests.standins.nef_builder import Model, Nef, build, build_kne
 
-MODELS = SHARED_DATA / "models"
 TWO = Nef(chip="720", models=(Model(version=0x8B28, name="a"), Model(id=32769, name="b", rows=48, columns=48)))
 
 
@@ -121,14 +119,6 @@ def test_a_probed_file_can_be_deleted_and_leaves_no_open_view(tmp_path: Path) ->
         with contextlib.suppress(NotNef):
             probe(path)
         path.unlink()
-
-
-def test_real_onnx_models_are_no_nef() -> None:
-    if not MODELS.is_dir():
-        pytest.skip("the shared models are not here")
-    for path in MODELS.glob("*.onnx"):
-        with pytest.raises(NotNef):
-            probe(path)
 
 
 def test_the_builder_agrees_with_the_flatbuffers_library() -> None:
