@@ -113,6 +113,5 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """The whole product, its processes started as an operator starts them: one worker per stage, filesystem store."""
     with Deployment(tmp_path_factory.mktemp("service")) as deployment:
-        deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
-        deployment.web()
+        deployment.whole()
         yield deployment

@@ -54,8 +54,7 @@ def chromium() -> Iterator[Browser]:
 def own_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """A service that the other tests do not use, for those that break one."""
     with Deployment(tmp_path_factory.mktemp("own")) as deployment:
-        deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
-        deployment.web()
+        deployment.whole()
         yield deployment
 
 

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +23,7 @@ from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
 from tests.harness.valkey import Valkey
 
+START_S, LOG_CHARS = 150, 2000
 DRAMATIQ = str(Path(sys.executable).with_name("dramatiq"))
 
 
@@ -74,12 +75,49 @@ class Deployment:
         self.processes.append(process)
         return process
 
+    def whole(self) -> None:
+        """Start all that conversions need at once: a worker for each stage, the scheduler and, as the last, the web."""
+        queues = ("onnx", "bie", "nef", "done")
+        started = [self._start_worker("actors", queue) for queue in queues]
+        self._until_up(lambda: self._live() == len(queues) and self._web_answers(), [*started, self._start_web()])
+
     def workers(self, module: str, **counts: int) -> None:
         """Start `count` one-thread workers per queue and wait until they have said that they live."""
-        for queue, count in counts.items():
-            for _ in range(count):
-                self.start([DRAMATIQ, module, "--queues", queue, "--processes", "1", "--threads", "1"])
-        _until(lambda: len(list(self.redis.scan_iter("worker:*"))) == sum(counts.values()))
+        started = [self._start_worker(module, queue) for queue, count in counts.items() for _ in range(count)]
+        self._until_up(lambda: self._live() == len(started), started)
+
+    def web(self) -> subprocess.Popen[bytes]:
+        process = self._start_web()
+        self._until_up(self._web_answers, [process])
+        return process
+
+    def _start_worker(self, module: str, queue: str) -> subprocess.Popen[bytes]:
+        return self.start([DRAMATIQ, module, "--queues", queue, "--processes", "1", "--threads", "1"])
+
+    def _start_web(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "uvicorn", "app.main:create_app", "--factory", "--no-access-log"]
+        return self.start([*command, "--port", str(self.web_port)])
+
+    def _live(self) -> int:
+        return len(list(self.redis.scan_iter("worker:*")))
+
+    def _web_answers(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/readyz", trust_env=False).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def _until_up(self, is_up: Callable[[], bool], started: Sequence[subprocess.Popen[bytes]]) -> None:
+        deadline = time.monotonic() + START_S
+        while not is_up():
+            ended = [process for process in started if process.poll() is not None]
+            if ended or time.monotonic() > deadline:
+                texts = [self._log(process).read_text(errors="replace") for process in ended or started]
+                raise RuntimeError("The deployment did not come up.\n" + "\n".join(text[-LOG_CHARS:] for text in texts))
+            time.sleep(0.05)
+
+    def _log(self, process: subprocess.Popen[bytes]) -> Path:
+        return self.folder / f"{self.processes.index(process)}.log"
 
     @contextmanager
     def paused(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
@@ -106,27 +144,6 @@ class Deployment:
     def until_quiet(self) -> None:
         """Until what was started does nothing any more: for measurements."""
         processes.until_quiet(processes.with_descendants(process.pid for process in self.processes))
-
-    def web(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "uvicorn", "app.main:create_app", "--factory", "--no-access-log"]
-        process = self.start([*command, "--port", str(self.web_port)])
-        _until(self._web_answers)
-        return process
-
-    def _web_answers(self) -> bool:
-        try:
-            return httpx.get(f"{self.url}/readyz").status_code == 200
-        except httpx.TransportError:
-            return False
-
-
-def _until(condition: object, timeout_s: float = 60) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            raise SystemExit("the deployment did not come up; are its ports free?")
-        time.sleep(0.05)
 
 
 def percentile(values: list[float], share: float) -> float:

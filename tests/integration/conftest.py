@@ -31,8 +31,7 @@ def api(service: Deployment) -> Iterator[Api]:
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """The whole product where accounts are demanded."""
     with Deployment(tmp_path_factory.mktemp("shared"), accounts="true", ray_address=RAY) as deployment:
-        deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
-        deployment.web()
+        deployment.whole()
         make_common(deployment.settings().homes)
         yield deployment
 

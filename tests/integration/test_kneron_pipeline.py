@@ -23,8 +23,7 @@ def vendor_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     python.write_text(f'#!/bin/sh\nPYTHONPATH="{kneron.PACKAGE}" exec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
     with Deployment(folder, toolchains='["host", "kneron"]', kneron_python=str(python)) as deployment:
-        deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
-        deployment.web()
+        deployment.whole()
         api = Api(deployment.url)
         yield api
         api.http.close()

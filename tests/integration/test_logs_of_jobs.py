@@ -32,8 +32,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Deployment, 
     settings = {**SECRETS, "log_level": "debug", "log_format": "json"}
     with Deployment(tmp_path_factory.mktemp("ran"), **settings) as deployment:
         deployment.env["MODELMILL_REDIS_URL"] = f"redis://default:{PASSWORD}@127.0.0.1:{deployment.redis_port}/0"
-        deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
-        deployment.web()
+        deployment.whole()
         with Api(deployment.url) as api:
             good = api.convert(small_model(), pngs(3))
             cancelled = api.start(small_model(), pngs(3))

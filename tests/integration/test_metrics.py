@@ -23,8 +23,7 @@ SECONDS = "modelmill_stage_duration_seconds"
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """Of our own: what others do at the same time would be in the figures."""
     with Deployment(tmp_path_factory.mktemp("counted")) as deployment:
-        deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
-        deployment.web()
+        deployment.whole()
         yield deployment
 
 

@@ -241,8 +241,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
         deployment.redis.config_set("requirepass", PASSWORD)
         deployment.env["MODELMILL_REDIS_URL"] = f"redis://:{PASSWORD}@127.0.0.1:{deployment.redis_port}/0"
         deployment.redis = deployment.valkey.client = redis.Redis(port=deployment.redis_port, password=PASSWORD)
-        deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
-        deployment.web()
+        deployment.whole()
         yield deployment
         deployment.redis.config_set("requirepass", "")
 

@@ -94,8 +94,7 @@ def collector() -> Iterator[Collector]:
 def traced(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Iterator[Deployment]:
     with Deployment(tmp_path_factory.mktemp("traced"), log_format="json") as deployment:
         deployment.env |= {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "200"}
-        deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
-        deployment.web()
+        deployment.whole()
         yield deployment
 
 
