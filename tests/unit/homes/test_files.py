@@ -127,13 +127,13 @@ def quick_disk() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_ten_thousand_files_come_page_by_page_looking_at_those_of_the_page_only(
+def test_a_thousand_files_come_page_by_page_looking_at_those_of_the_page_only(
     quick_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = HomeFiles(HomesOptions(quick_disk))
     files.create("alice")
     home = quick_disk / "users" / "alice"
-    for number in range(10_000):
+    for number in range(1000):
         (home / "datasets" / f"{number:05}.png").touch()
     looked_at = []
     look = os.stat
@@ -141,11 +141,11 @@ def test_ten_thousand_files_come_page_by_page_looking_at_those_of_the_page_only(
     first = files.browse("alice", "datasets", limit=200)
     assert [e.name for e in first.entries] == [f"{n:05}.png" for n in range(200)]
     assert len(looked_at) == 200
-    assert first.total == 10_000
+    assert first.total == 1000
     (home / "datasets" / "00199.png").unlink()  # where the page ended
     (home / "datasets" / "00000-new.png").touch()  # before it
-    second = files.browse("alice", "datasets", limit=9900, cursor=first.next_cursor)
-    assert [e.name for e in second.entries] == [f"{n:05}.png" for n in range(200, 10_000)]
+    second = files.browse("alice", "datasets", limit=900, cursor=first.next_cursor)
+    assert [e.name for e in second.entries] == [f"{n:05}.png" for n in range(200, 1000)]
     assert second.next_cursor is None
 
 
