@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,11 +54,12 @@ class VideoNode(Node):
         for key in keys:
             web.withdraw(key)
         until(lambda: not any(web.worker(key) for key in keys) and self.rows("outbox") == 0)
+        until(lambda: not any(self.folder(key).exists() for key in keys))  # the agent clears it, after all else
         for key in keys:
-            shutil.rmtree(self.folder(key), ignore_errors=True)
             del web.orders[key]
         for heard in (web.posts, web.authorizations, web.answers):
             heard.clear()
+        del web.signs[:-1]  # in the newest none of its workers is left
 
 
 @pytest.fixture(scope="module")
@@ -86,8 +86,7 @@ def started(tmp_path_factory: pytest.TempPathFactory, web: ScriptedWeb, clip: Pa
     made = VideoNode(tmp_path_factory.mktemp("node"), web.url)
     made.start("--video", f"people indoor={clip}")
     yield made
-    if made.process is not None and made.process.poll() is None:
-        made.end(signal.SIGINT)
+    made.close()
 
 
 @pytest.fixture
@@ -226,6 +225,7 @@ def test_a_video_that_is_not_there_keeps_the_agent_from_starting(tmp_path: Path,
     said = node.refused("--video", f"traffic={tmp_path}/input.mov")
     assert f"there is no video {tmp_path}/input.mov" in said
     assert "--video" in said.splitlines()[-1]
+    node.close()
 
 
 def test_a_stream_that_is_away_keeps_no_agent_from_starting(tmp_path: Path, own_web: ScriptedWeb) -> None:
@@ -236,4 +236,4 @@ def test_a_stream_that_is_away_keeps_no_agent_from_starting(tmp_path: Path, own_
         assert "hunter2" not in json.dumps(own_web.report.to_json())
         assert own_web.report.offers["videojobs"]["videos"]["0"]["name"].startswith("rtsp://127.0.0.1:")
     finally:
-        node.end(signal.SIGINT)
+        node.close()
