@@ -6,6 +6,7 @@ import hmac
 import json
 import os
 import signal
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -24,6 +25,7 @@ from app.kit.parts import multipart_parts
 SLACK_BYTES = 64 << 10
 """For the lines between the parts of a body."""
 STOP_S = 2
+BACKLOG = 128
 HINT = "Send multipart/form-data with a part picture, as curl -F picture=@file.jpg does."
 
 
@@ -155,9 +157,21 @@ def log_as(environment: Mapping[str, str]) -> tuple[Format, Level]:
     )
 
 
-def serve(app: Starlette, *, host: str, port: int, lifespan: bool = False, keep_alive_s: int = 5) -> None:
+def listen(host: str, port: int) -> socket.socket:
+    """For serve(): whoever connects from now on waits until it serves. Raises SystemExit."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise SystemExit(f"{host}:{port} cannot be listened on.") from error
+
+
+def serve(
+    app: Starlette, *, host: str, port: int, lifespan: bool = False, keep_alive_s: int = 5,
+    listening: socket.socket | None = None,
+) -> None:  # fmt: skip
     """Until SIGTERM or SIGINT; then this returns, and the process may end in its own way. lifespan: has the application
-    one? keep_alive_s: how long a connection without requests stays open."""
+    one? keep_alive_s: how long a connection without requests stays open. listening: where it has begun to listen."""
     configure(*log_as(os.environ))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _is_over)  # uvicorn puts these back and raises the signal once more
@@ -166,7 +180,7 @@ def serve(app: Starlette, *, host: str, port: int, lifespan: bool = False, keep_
         lifespan="on" if lifespan else "off", server_header=False, proxy_headers=False, timeout_keep_alive=keep_alive_s,
     )  # fmt: skip
     server = uvicorn.Server(config)
-    server.run()
+    server.run(sockets=[listening] if listening else None)
     if not server.started:
         raise SystemExit(f"{host}:{port} cannot be listened on.")
 

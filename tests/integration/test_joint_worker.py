@@ -7,6 +7,7 @@ import io
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -71,8 +72,11 @@ class FakeAgent:
     def __init__(self) -> None:
         self.infos: list[dict[str, Any]] = []
         self.samples: list[Sample] = []
+        self.before: Callable[[], None] = lambda: None
+        """What it does first with all that it is sent."""
 
     def __call__(self, request: BaseHTTPRequestHandler, body: bytes) -> None:
+        self.before()
         path = request.path.partition("?")[0]
         if path.endswith("/info"):
             self.infos.append({**json.loads(body), "path": path})
@@ -343,6 +347,20 @@ def test_reports_survive_an_agent_that_is_away(tmp_path: Path, agent: FakeAgent,
         assert agent.infos == []
         proxy.open()
         until(lambda: agent.tally.get("inferenceNumber") == 3)
+
+
+@pytest.mark.parametrize("role", Role)
+def test_a_worker_that_says_that_it_runs_takes_connections(here: Site, agent: FakeAgent, role: Role) -> None:
+    took = list[bool]()
+
+    def connect() -> None:
+        with socket.socket() as probe:
+            took.append(probe.connect_ex(("127.0.0.1", here.edge_port if role is Role.EDGE else here.cloud_port)) == 0)
+
+    agent.before = connect
+    here.start(role)
+    until(lambda: bool(took))
+    assert took[0]
 
 
 def test_a_source_that_is_not_there_is_a_failure_that_is_said(here: Site, agent: FakeAgent) -> None:

@@ -23,7 +23,7 @@ from app.joint_inference.worker.serving import MAX_PICTURE_BYTES, MAX_TEXT_BYTES
 from app.joint_inference.worker.uploads import shape_of
 from app.joint_inference.worker.work import Work
 from app.kit.errors import BadRequest, TooMany
-from app.kit.serving import HANDLERS, Part, check_bearer, json_of, read_parts, serve
+from app.kit.serving import HANDLERS, Part, check_bearer, json_of, listen, read_parts, serve
 from app.vision.predictor import Predictor, open_predictor
 
 WAITING_PER_THREAD = 16
@@ -98,11 +98,12 @@ def run(work: Work) -> None:
     server = CloudServer(
         predictor, service=work.service, model=card.name, secret=work.content.secret, threads=options.predictor.threads
     )
+    listening = listen(work.host, work.port)  # before it says that it runs
     said = {"status": RUNNING, "detail": {"runtime": predictor.runtime, "why": predictor.why, "model": card.name}}
     reporter = Reporter(work, lambda: said)
     reporter.start()
     try:
-        serve(server.app, host=work.host, port=work.port)
+        serve(server.app, host=work.host, port=work.port, listening=listening)
     finally:
         said["status"] = COMPLETED
         reporter.close()

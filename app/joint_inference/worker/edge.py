@@ -19,7 +19,7 @@ from app.joint_inference.worker.serving import MAX_PICTURE_BYTES, MAX_TEXT_BYTES
 from app.joint_inference.worker.stream import Stream
 from app.joint_inference.worker.work import Work
 from app.kit.errors import BadRequest, TooMany
-from app.kit.serving import HANDLERS, Part, read_parts, serve
+from app.kit.serving import HANDLERS, Part, listen, read_parts, serve
 
 THREADS = 16
 MAX_WAITING = 64
@@ -66,11 +66,13 @@ class EdgeServer:
 
 
 def run(work: Work) -> None:
+    """It says that it runs when whoever asks it then is answered."""
+    listening = listen(work.host, work.port)
     with JointInference.of(work) as joint:
         stream = Stream(joint) if joint.options.source else None
         if stream is not None:
             stream.start()
-        serve(EdgeServer(joint, work.service).app, host=work.host, port=work.port)
+        serve(EdgeServer(joint, work.service).app, host=work.host, port=work.port, listening=listening)
         if stream is not None:
             stream.close()
 
