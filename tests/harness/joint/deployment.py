@@ -141,10 +141,17 @@ class JointDeployment:
         return self.agents[name]
 
     def remove_nodes(self, *names: str) -> None:
-        """When nothing runs there any more, and nothing is to."""
+        """With all services, which a failed test may have left."""
+        left = self.http.get(SERVICES, params={"limit": 500}).json()["services"]
+        for service in left:
+            self.http.delete(f"{SERVICES}/{service['namespace']}/{service['name']}")
+        self.until(lambda: self.http.get(SERVICES).json()["services"], lambda services: not services)
         for name in names:
-            self.agents.pop(name).stop()
-            self.until(lambda name=name: self.http.delete(f"/neptune/nodes/{name}").status_code in (204, 404))
+            self.remove_node(name)
+
+    def remove_node(self, name: str) -> None:
+        self.agents.pop(name).stop()
+        self.until(lambda: self.http.delete(f"/neptune/nodes/{name}").status_code in (204, 404))
 
     def close(self) -> None:
         for agent in self.agents.values():

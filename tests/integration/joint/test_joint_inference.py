@@ -96,7 +96,7 @@ def test_what_is_missing_is_named_and_the_service_recovers_when_it_comes(
     found = deployment.reaches("hopes", "Running")
     assert found["resource"]["metadata"]["generation"] == 1
     deployment.remove("hopes")
-    deployment.remove_nodes("edge9")
+    deployment.remove_node("edge9")
     deployment.remove_models("later")
 
 
