@@ -14,6 +14,7 @@ from app.homes.openers import KernelOpener, Opener, StepOpener, best_opener
 from app.kit.sql import Database
 from app.settings import Settings
 from app.wiring import Parts, assemble
+from tests.harness.collection import pytest_collection
 from tests.harness.deployment import Deployment
 from tests.harness.durations import pytest_addoption, pytest_configure
 from tests.harness.migrated import migrated_file
@@ -23,7 +24,7 @@ from tests.harness.s3_server import S3Server, shared_s3_server
 from tests.harness.surroundings import forget_surroundings
 from tests.harness.valkey import Valkey
 
-__all__ = ["pytest_addoption", "pytest_configure"]
+__all__ = ["pytest_addoption", "pytest_collection", "pytest_configure"]
 share_authorities()
 share_fork_server()
 forget_surroundings()
