@@ -28,7 +28,7 @@ def main() -> int:
     except (PackageNotFoundError, ValueError) as error:
         print(f"Cannot pin: {error}. Run ops/lock --upgrade.", file=sys.stderr)
         return 1
-    write(OPS / "requirements.lock", "What Modelmill runs on, and setuptools, which installs it", runtime)
+    write(OPS / "requirements.lock", "What Modelmill runs on, and hatchling, which installs it", runtime)
     write(OPS / "requirements-test.lock", "What the checks need beyond requirements.lock", without(test, runtime))
     beyond = without(train, runtime | test)
     write(OPS / "requirements-train.lock", "What Ray and the sample that trains need beyond the other two", beyond)

@@ -1,4 +1,4 @@
-"""The files under /static: served from the repository's folder, by URLs that change with their content."""
+"""The files under /static: by URLs that change with their content."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-FOLDER = Path(__file__).parent.parent.parent / "static"
+from app.kit.data_files import data_folder
+
+FOLDER = data_folder("static")
 FOR_EVER = "public, max-age=31536000, immutable"
 
 

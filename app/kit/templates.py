@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -17,10 +16,11 @@ from starlette.responses import HTMLResponse
 
 from app.kit import wording
 from app.kit.clock import now
+from app.kit.data_files import data_folder
 from app.kit.languages import NAMES, language_of, locale_of, translations
 from app.kit.static import static_url
 
-FOLDER = Path(__file__).parent.parent.parent / "templates"
+FOLDER = data_folder("templates")
 
 
 def render(request: Request, template: str, status_code: int = 200, **context: Any) -> HTMLResponse:

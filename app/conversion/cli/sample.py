@@ -9,9 +9,10 @@ from rich.console import Console
 
 from app.conversion.cli.conversion import Order, convert, fetch, show_failure, show_quality
 from app.conversion.client import Client
+from app.kit.data_files import data_folder
 from app.kit.errors import NotFound
 
-FOLDER = Path(__file__).parents[3] / "ops" / "samples" / "digits"
+FOLDER = data_folder("ops/samples/digits")
 MODEL, IMAGES, LABELLED = FOLDER / "digits.onnx", FOLDER / "reference.zip", FOLDER / "test.npz"
 
 

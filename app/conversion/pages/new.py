@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -25,13 +24,14 @@ from app.conversion.service.looks import Looks
 from app.conversion.service.submissions import Submission
 from app.conversion.service.uploads import File
 from app.kit.auth import user_of
+from app.kit.data_files import data_folder
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.http import retry_after
 from app.kit.objects import ObjectMissing
 from app.kit.templates import render
 from app.settings import Settings
 
-SAMPLE = Path(__file__).parents[3] / "ops" / "samples" / "digits"
+SAMPLE = data_folder("ops/samples/digits")
 SAMPLE_MODEL, SAMPLE_IMAGES = SAMPLE / "digits.onnx", SAMPLE / "reference.zip"
 FORM_BYTES = 1 << 22
 FILLED_IN = ("model_key", "model_name", "quant_key", "quant_name", "name")
