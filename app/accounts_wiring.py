@@ -18,6 +18,7 @@ from app.kit.command import CannotStart
 from app.kit.private import make_private
 from app.kit.sql import Database
 from app.kit.sql.migrating import upgrade
+from app.sealing_wiring import encrypt_secrets, sealer_of
 from app.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -35,22 +36,25 @@ def open_accounts(settings: Settings, *, kick: Kick | None = None) -> Accounts:
     """With whoever must hear of changes; nothing connects before it is used. kick: see homes.service.listener."""
     from app.homes.service.outbox import listener
 
-    accounts = Accounts(Database(settings.database), Keeper(settings.secret_key.get_secret_value()))
+    database = Database(settings.database, sealer_of(settings))
+    accounts = Accounts(database, Keeper(settings.secret_key.get_secret_value()))
+    database.sealer.confirm = accounts.key.check
     accounts.on_change.append(listener(kick))
     return accounts
 
 
 def prepare_accounts(accounts: Accounts, settings: Settings) -> None:
-    """What must be so before the web serves: a lasting key, the database of this version, the local user.
+    """What must be so before the web serves: a lasting key, the database of this version, its secrets encrypted by that
+    key, the local user.
 
-    Raises SecretKeyMissing, WrongDatabaseVersion, DatabaseUnavailable.
+    Raises SecretKeyMissing, WrongDatabaseVersion, DatabaseUnavailable, SecretKeyNotSet, OtherSecretKey.
     """
     if settings.demands_accounts and not settings.has_lasting_key:
         raise SecretKeyMissing(
             "MODELMILL_SECRET_KEY is not set: with a made-up one all tokens would end with this process.", hint=KEY_HINT
         )
     upgrade(accounts.database, MIGRATIONS)
-    accounts.key.remember()
+    encrypt_secrets(accounts)
     if not settings.demands_accounts:
         accounts.users.ensure(settings.local_user, Role.ADMIN)
 

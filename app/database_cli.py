@@ -1,4 +1,4 @@
-"""`modelmill db …`: the version of the database, for operators who bring it up before the web."""
+"""`modelmill db …`: the version of the database, for operators who bring it up before the web; a lost secret key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.kit.command import EPILOG
 if TYPE_CHECKING:
     from app.kit.sql import Database
 
-app = typer.Typer(help="The SQL database: its version.", no_args_is_help=True, epilog=EPILOG)
+app = typer.Typer(help="The SQL database: its version, and its secrets.", no_args_is_help=True, epilog=EPILOG)
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", metavar="DIR", help="As given to `modelmill up`; default: the settings'.")
 ]
@@ -38,6 +38,20 @@ def current(data_dir: DataDir = None) -> None:
 
     with _database(data_dir) as database:
         typer.echo(migrating.current(database) or "empty")
+
+
+@app.command("renew-secrets")
+def renew_secrets(data_dir: DataDir = None) -> None:
+    """With another secret key than before: give services, video jobs and nodes new secrets for those it cannot open.
+
+    While nothing of the product runs. Nodes are told everything anew, so their workers start again.
+    """
+    from app.accounts_wiring import open_accounts, settings_in
+    from app.sealing_wiring import renew_secrets as renewed
+
+    accounts = open_accounts(settings_in(data_dir))
+    with closing(accounts.database):
+        typer.echo(f"{renewed(accounts)} secrets are new, and this secret key is the installation's.")
 
 
 def _database(data_dir: Path | None) -> closing[Database]:

@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from app.homes.openers import KernelOpener, Opener, StepOpener, best_opener
-from app.kit.sql import Database
+from app.kit.sql import Database, Sealer
 from app.settings import Settings
 from app.wiring import Parts, assemble
 from tests.harness.collection import pytest_collection
@@ -89,7 +89,7 @@ def parts(settings: Settings) -> Iterator[Parts]:
 def database(tmp_path: Path) -> Iterator[Database]:
     """An empty one of this version, on SQLite."""
     migrated_file(tmp_path / "db")
-    made = Database(f"sqlite:///{tmp_path / 'db'}")
+    made = Database(f"sqlite:///{tmp_path / 'db'}", Sealer("a secret"))
     yield made
     made.close()
 

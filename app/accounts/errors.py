@@ -36,7 +36,7 @@ class BadToken(BadInput):
 
 
 class WrongSecretKey(Conflict):
-    """Tokens would be made with a key that the web does not have."""
+    """Tokens or secrets would be made with a key that the web does not have."""
 
     code = "WRONG_SECRET_KEY"
 

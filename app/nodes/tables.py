@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from app.kit.sql import metadata
+from app.kit.sql import Sealed, metadata
 
 TIME = sa.String(32)
 NODE = sa.String(63)
@@ -31,10 +31,11 @@ orders = sa.Table(
     sa.Column("name", sa.String(253), nullable=False),
     sa.Column("operation", sa.String(8), nullable=False),
     sa.Column("generation", sa.Integer, nullable=False),
-    sa.Column("content", sa.Text, nullable=False),
+    sa.Column("content", Sealed(), nullable=False),
     sa.Column("is_acknowledged", sa.Boolean, nullable=False),
     sa.Index("ix_node_orders_kind_uid", "kind", "uid"),
 )  # fmt: skip
+"""content: it names the secrets of services. An order whose key is lost goes: it is given anew."""
 order_numbers = sa.Table(
     "node_order_numbers",
     metadata,

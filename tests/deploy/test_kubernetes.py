@@ -169,7 +169,13 @@ def test_only_those_that_need_the_database_are_told_of_it_and_reach_it() -> None
     assert {name for name, pod in found.items() if "modelmill_database_url" in keys_of(pod)} == TO_THE_DATABASE
     assert ways_to("postgres") == TO_THE_DATABASE
     assert ways_to("redis") == set(OURS) - {"sftp"}
-    assert {name for name, pod in found.items() if "modelmill_secret_key" in keys_of(pod)} == {"web"}
+
+
+def test_the_secret_key_is_for_those_who_read_secrets_in_the_database_and_for_nobody_else() -> None:
+    found = pods(kubernetes_sources())
+    found |= pods([*yaml.safe_load_all((KUBERNETES / "operator" / "operator.yaml").read_text())])
+    with_key = {name for name, pod in found.items() if "modelmill_secret_key" in keys_of(pod)}
+    assert with_key == {"web", "controller", "operator"}
 
 
 def test_the_homes_are_one_volume_for_all_who_use_them_and_where_the_settings_say() -> None:

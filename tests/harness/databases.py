@@ -13,7 +13,7 @@ from app.accounts.model import Role
 from app.accounts.secrets import Keeper
 from app.accounts.service import Accounts
 from app.kit.errors import ModelmillError
-from app.kit.sql import Database
+from app.kit.sql import Database, Sealer
 from tests.harness.migrated import migrated_file
 from tests.harness.postgres import PostgresServer, postgres_server
 
@@ -39,7 +39,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def empty(url: str) -> Iterator[Database]:
-    database = Database(url)
+    database = Database(url, Sealer("a key"))
     yield database
     database.close()
 
@@ -60,7 +60,7 @@ def accounts(database: Database) -> Accounts:
 @contextmanager
 def own(url: str) -> Iterator[Accounts]:
     """As another process has it."""
-    database = Database(url)
+    database = Database(url, Sealer("a key"))
     try:
         yield Accounts(database, Keeper("a key"))
     finally:

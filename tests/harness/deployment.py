@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 import httpx
+from pydantic import SecretStr
 
 from app.settings import Settings
 from tests.harness import processes
@@ -65,7 +66,8 @@ class Deployment:
         self.valkey.kill()
 
     def settings(self) -> Settings:
-        return Settings(data_dir=self.folder / "data", redis_url=self.env["MODELMILL_REDIS_URL"])
+        key = SecretStr(self.env["MODELMILL_SECRET_KEY"])
+        return Settings(data_dir=self.folder / "data", redis_url=self.env["MODELMILL_REDIS_URL"], secret_key=key)
 
     def start(self, command: list[str]) -> subprocess.Popen[bytes]:
         with (self.folder / f"{len(self.processes)}.log").open("wb") as log:

@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlalchemy import event
 
 from app.accounts_wiring import MIGRATIONS
-from app.kit.sql import Database
+from app.kit.sql import Database, Sealer
 from app.kit.sql.migrating import upgrade
 
 
@@ -29,7 +29,7 @@ def migrated_database(path: Path) -> Database:
 
 def unsynced(path: Path) -> Database:
     """One that is there, likewise."""
-    made = Database(f"sqlite:///{path}")
+    made = Database(f"sqlite:///{path}", Sealer("a secret"))
     event.listen(made._engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous = OFF"))
     return made
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from app.joint_inference.store import Filter, ServiceEvent
 from app.joint_inference.validation import validated
 from app.kit.clock import to_text
 from app.kit.errors import BadInput
-from app.kit.sql import Database
+from app.kit.sql import Database, new_secret
 from app.nodes.model import WorkerReport
 from app.nodes.service import Nodes
 
@@ -180,10 +179,6 @@ class Services:
         self.kick(service.uid)
         self.announce()
         return service
-
-
-def new_secret() -> str:
-    return secrets.token_urlsafe(32)
 
 
 def _view(service: Service, role: Role, nodes: Nodes, now: datetime) -> WorkerView:

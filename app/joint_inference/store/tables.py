@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from app.kit.sql import metadata
+from app.kit.sql import Sealed, metadata, new_secret
 
 TIME = sa.String(32)
 UID = sa.String(36)
@@ -25,7 +25,7 @@ services = sa.Table(
     sa.Column("spec", sa.Text, nullable=False),
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("state", sa.String(16), nullable=False),
-    sa.Column("secret", sa.String(64), nullable=False),
+    sa.Column("secret", Sealed(new_secret), nullable=False),
     sa.Column("reported", sa.Text, nullable=False),
     sa.Column("looked_at", TIME, nullable=False, index=True),
     sa.Index(

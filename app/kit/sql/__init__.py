@@ -7,6 +7,7 @@ as the texts of app.kit.clock, which sort.
 from sqlalchemy import MetaData
 
 from app.kit.sql.database import Database
+from app.kit.sql.sealing import Sealed, Sealer, new_secret
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -17,4 +18,4 @@ NAMING = {
 }
 metadata = MetaData(naming_convention=NAMING)
 
-__all__ = ["Database", "metadata"]
+__all__ = ["Database", "Sealed", "Sealer", "metadata", "new_secret"]

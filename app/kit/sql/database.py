@@ -18,9 +18,11 @@ from typing import Any
 
 from sqlalchemy import Connection, create_engine, event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError, OperationalError, TimeoutError
+from sqlalchemy.exc import DBAPIError, OperationalError, StatementError, TimeoutError
 
+from app.kit.errors import ModelmillError
 from app.kit.private import make_private
+from app.kit.sql import sealing
 from app.kit.sql.errors import DatabaseUnavailable
 
 LOCK_WAIT_S = 30
@@ -33,9 +35,11 @@ logger = logging.getLogger(__name__)
 
 
 class Database:
-    """url: sqlite:///path or postgresql://user:password@host/name. Connects when it is first used."""
+    """url: sqlite:///path or postgresql://user:password@host/name. Connects when it is first used.
 
-    def __init__(self, url: str) -> None:
+    sealer: for the columns that are encrypted; without one they cannot be used."""
+
+    def __init__(self, url: str, sealer: sealing.Sealer | None = None) -> None:
         wanted = make_url(url)
         self.is_sqlite = wanted.get_backend_name() == "sqlite"
         if self.is_sqlite:
@@ -49,6 +53,8 @@ class Database:
             driver = wanted.set(drivername="postgresql+psycopg")
             arguments = {"connect_timeout": CONNECT_S}
             self._engine = create_engine(driver, connect_args=arguments, pool_pre_ping=True, pool_timeout=CONNECT_S)
+        self.sealer = sealer or sealing.Sealer(None)
+        sealing.use(self._engine.dialect, self.sealer)
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Connection]:
@@ -66,6 +72,12 @@ class Database:
         """Raises DatabaseUnavailable when it does not answer."""
         with self.read() as connection:
             connection.exec_driver_sql("SELECT 1")
+
+    def wipe(self) -> None:
+        """SQLite: nothing that was overwritten stays in the log, as far as nobody reads at this moment."""
+        if self.is_sqlite:
+            with _translated(), self._engine.connect() as connection:
+                connection.connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
         self._engine.dispose()
@@ -95,6 +107,10 @@ def _translated() -> Iterator[None]:
         if error.connection_invalidated:
             raise _unavailable(error) from error
         raise
+    except StatementError as error:  # what a column's type raised
+        if isinstance(error.orig, ModelmillError):
+            raise error.orig from error
+        raise
 
 
 def _unavailable(error: Exception) -> DatabaseUnavailable:
@@ -110,7 +126,7 @@ def _unavailable(error: Exception) -> DatabaseUnavailable:
 def _prepare_sqlite(connection: sqlite3.Connection, _: Any) -> None:
     connection.isolation_level = None  # the driver begins nothing by itself: _begin_sqlite does
     _write_ahead(connection)
-    for setting in ("synchronous = NORMAL", "foreign_keys = ON"):
+    for setting in ("synchronous = NORMAL", "foreign_keys = ON", "secure_delete = ON"):
         connection.execute(f"PRAGMA {setting}")
 
 

@@ -13,3 +13,29 @@ class WrongDatabaseVersion(ModelmillError):
     """The database is newer than this program, or older where it may not be changed."""
 
     code = "WRONG_DATABASE_VERSION"
+
+
+class SecretKeyNotSet(Unavailable):
+    """This process is to read or write what is encrypted in the database, and has no key."""
+
+    code = "SECRET_KEY_NOT_SET"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Secrets of services, video jobs and nodes are encrypted in the database, and this process has no key.",
+            hint="Set MODELMILL_SECRET_KEY to the same for the web and the controller; "
+            "`openssl rand -hex 32` makes the first one.",
+        )
+
+
+class OtherSecretKey(Unavailable):
+    """What is encrypted in the database was encrypted with another secret key."""
+
+    code = "OTHER_SECRET_KEY"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The secrets in the database were encrypted with another secret key than this process has.",
+            hint="Give it the MODELMILL_SECRET_KEY that the web had before. If that key is lost or is to be replaced, "
+            "stop all parts, run `modelmill db renew-secrets` with the new one, and start them again.",
+        )

@@ -206,7 +206,7 @@ class Nodes:
     def may_read(self, name: str, sha256: str) -> bool:
         """Does any order of this node name this file?"""
         with self.database.read() as on:
-            contents = store.contents_naming(on, name, sha256)
+            contents = store.contents_on(on, name)
         return any(ordering.names_file(content, sha256) for content in contents)
 
     def _tell(self, node: Node, keys: Collection[WorkKey]) -> None:

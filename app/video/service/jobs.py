@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from sqlalchemy import Connection
 
 from app.kit.clock import to_text
 from app.kit.errors import BadInput, BadRequest, Conflict, TooMany
-from app.kit.sql import Database
+from app.kit.sql import Database, new_secret
 from app.video import store
 from app.video.errors import JobEnded, VideoJobNotFound, VideoNotFound
 from app.video.model.constraint import read_constraint
@@ -201,7 +200,7 @@ class Jobs:
         return VideoJob(
             uid=wanted.uid, owner=owner, node=video.node, video_id=wanted.video_id, dag=dag, stages=stages,
             constraint=read_constraint(wanted.constraint), policy=policy, restart_policy=wanted.restart_policy,
-            created_at=to_text(now), mode=wanted.mode, realtime=wanted.realtime, secret=secrets.token_urlsafe(32),
+            created_at=to_text(now), mode=wanted.mode, realtime=wanted.realtime, secret=new_secret(),
             reason="It waits for its first plan.",
         )  # fmt: skip
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from sqlalchemy import Connection
 
-from app.kit.sql import Database
+from app.kit.sql import Database, new_secret
 from app.nodes.errors import NodeNotFound
 from app.nodes.model import Node, Operation, Order, Side
 from app.video import store
@@ -45,7 +44,7 @@ class Serving:
                 orders = self._orders(on, node.name)
                 standing = [order for order in orders if order.operation is not Operation.DELETE]
                 for order in standing:
-                    told |= self._put(on, node.name, {**order.content, "secret": secrets.token_urlsafe(32)})
+                    told |= self._put(on, node.name, {**order.content, "secret": new_secret()})
         return told
 
     def _tell(
@@ -62,7 +61,7 @@ class Serving:
             fresh = self._orders(on, node.name)
             if not stages:
                 return set(self.resources.nodes.withdraw(on, SERVICES, key_of(node.name).uid))
-            secret = _secret_of(fresh) or secrets.token_urlsafe(32)
+            secret = _secret_of(fresh) or new_secret()
             return self._put(on, node.name, self._content(stages, secret, peers))
 
     def _orders(self, on: Connection, node: str) -> list[Order]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from app.kit.sql import metadata
+from app.kit.sql import Sealed, metadata, new_secret
 
 TIME = sa.String(32)
 UID = sa.String(64)
@@ -33,7 +33,7 @@ jobs = sa.Table(
     sa.Column("policy", sa.String(128), nullable=False),
     sa.Column("realtime", sa.Boolean, nullable=False),
     sa.Column("restart_policy", sa.String(16), nullable=False),
-    sa.Column("secret", sa.String(64), nullable=False),
+    sa.Column("secret", Sealed(new_secret), nullable=False),
     sa.Column("dag", sa.Text, nullable=False),
     sa.Column("stages", sa.Text, nullable=False),
     sa.Column("user_constraint", sa.Text, nullable=False),

@@ -16,7 +16,8 @@ from app.kit.sql import Database
 
 def test_a_token_that_the_web_would_never_accept_is_not_made(database: Database) -> None:
     web = Accounts(database, Keeper("the web's"))
-    web.key.remember()
+    with web.database.write() as on:
+        web.key.remember(on)
     web.users.create("boss", Role.ADMIN, by="test")
 
     def open_with(key: str) -> Accounts:

@@ -17,12 +17,17 @@ def with_key(database: Database, key: str) -> Accounts:
     return Accounts(database, Keeper(key))
 
 
+def remember(accounts: Accounts) -> None:
+    with accounts.database.write() as on:
+        accounts.key.remember(on)
+
+
 def test_before_the_web_has_started_any_key_will_do(database: Database) -> None:
     with_key(database, "a").key.check()
 
 
 def test_another_key_than_the_webs_is_refused(database: Database) -> None:
-    with_key(database, "the web's").key.remember()
+    remember(with_key(database, "the web's"))
     with_key(database, "the web's").key.check()
     with pytest.raises(WrongSecretKey, match="never accept"):
         with_key(database, "another").key.check()
@@ -33,20 +38,20 @@ def test_the_key_of_the_last_start_counts_and_a_change_that_ends_tokens_is_said(
 ) -> None:
     caplog.set_level(logging.WARNING)
     first, second = with_key(database, "first"), with_key(database, "second")
-    first.key.remember()
-    second.key.remember()
+    remember(first)
+    remember(second)
     assert not caplog.records, "there is no token yet"
     second.users.create("root-admin", Role.ADMIN, by="test")
     second.tokens.issue("root-admin", by="test")
-    second.key.remember()
+    remember(second)
     assert not caplog.records, "the key is the same"
-    first.key.remember()
+    remember(first)
     assert "no token or session made before is accepted" in caplog.text
     first.key.check()
 
 
 def test_the_database_holds_a_fingerprint_and_not_the_key(database: Database) -> None:
-    with_key(database, "the web's").key.remember()
+    remember(with_key(database, "the web's"))
     with database.read() as connection:
         kept = connection.exec_driver_sql("SELECT value FROM installation").scalar()
     assert kept == Keeper("the web's").fingerprint != Keeper("another").fingerprint
