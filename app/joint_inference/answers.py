@@ -24,7 +24,8 @@ def summary(service: Service) -> schemas.ServiceSummary:
     return schemas.ServiceSummary(
         namespace=service.namespace, name=service.name, uid=service.uid, generation=service.generation,
         created_at=service.created_at, state=current.get("type", ""), reason=current.get("reason", ""),
-        message=current.get("message", ""), active=service.status.get("active", 0),
+        message=current.get("message", ""), since=current.get("lastTransitionTime") or service.created_at,
+        active=service.status.get("active", 0),
         failed=service.status.get("failed", 0),
         metrics={metric["key"]: metric["value"] for metric in service.status.get("metrics", ())},
         edge=_worker(wanted.edge), cloud=_worker(wanted.cloud), is_deleting=service.deleted_at is not None,

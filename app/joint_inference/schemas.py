@@ -45,6 +45,8 @@ class ServiceSummary(BaseModel):
     state: str
     reason: str
     message: str
+    since: str
+    """When state or reason became what they are."""
     active: int
     failed: int
     metrics: dict[str, str]

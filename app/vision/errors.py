@@ -23,6 +23,12 @@ class SourceUnusable(BadInput):
     code = "SOURCE_UNUSABLE"
 
 
+class DecoderMissing(SourceUnusable):
+    """The source is a video, and this machine has no library to read it with."""
+
+    code = "DECODER_MISSING"
+
+
 class InferenceFailed(ModelmillError):
     """A model that ran before did not run on this picture: its device is gone, or its answer holds no numbers."""
 

@@ -83,7 +83,7 @@ def test_the_list_shows_state_and_counts_and_can_be_narrowed(monkeypatch, capsys
     capsys.readouterr()
     assert typed(monkeypatch, "list", "--url", web) == Exit.OK
     shown = capsys.readouterr().out
-    assert "default/one" in shown and "shop/two" in shown and "Running" in shown and "Serving" in shown
+    assert "default/one" in shown and "shop/two" in shown and "Running" in shown and "Serving (" in shown
     typed(monkeypatch, "list", "-n", "shop", "--url", web)
     shown = capsys.readouterr().out
     assert "shop/two" in shown and "default/one" not in shown

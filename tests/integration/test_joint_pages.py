@@ -385,6 +385,21 @@ def test_a_state_says_why_and_leads_to_where_it_is_mended(
     assert notice and words in notice[0] and link in notice[0] and "the controller&#39;s own &lt;words&gt;" in notice[0]
 
 
+@pytest.mark.parametrize(
+    ("type_", "reason", "look"),
+    [
+        (ConditionType.RUNNING, Reason.SERVING, "ok"),
+        (ConditionType.RUNNING, Reason.SOURCE_ENDED, "busy"),
+        (ConditionType.FAILED, Reason.SOURCE_UNAVAILABLE, "bad"),
+    ],
+)
+def test_nothing_but_serving_is_green_in_the_list(
+    browser: Browser, type_: ConditionType, reason: Reason, look: str
+) -> None:
+    browser.condition(browser.make("faces"), type_, reason)
+    assert f'<span class="badge {look}' in browser.get("/ui/services").text
+
+
 @pytest.mark.parametrize("reason", list(Reason))
 def test_every_reason_has_words(browser: Browser, reason: Reason) -> None:
     browser.condition(browser.make("faces"), ConditionType.PENDING, reason)

@@ -32,6 +32,7 @@ from app.nodes.agent.carrier import Place
 from app.nodes.model import Operation, Order, WorkKey
 from app.vision.model import Format, ModelCard, PredictorOptions
 from app.vision.predictor import open_predictor
+from tests.harness.camera import camera
 from tests.harness.http_server import served
 from tests.harness.paths import SHARED_DATA
 from tests.harness.ports import free_port
@@ -125,7 +126,7 @@ class Site:
             blobs={model.sha256: SHARED_DATA / "models" / f"{model.name}.onnx"}, agent_url=self.agent_url,
             scripts=[self.folder / "scripts"],
         )  # fmt: skip
-        program = JointCarrier(["/"]).program(order, place)
+        program = JointCarrier(["/", "http://127.0.0.1:*/*"]).program(order, place)
         process = subprocess.Popen(list(program.command), env={**os.environ, **program.environment})
         self.stack.callback(end, process)
         if program.health_url:
@@ -245,6 +246,7 @@ def test_of_a_hundred_frames_the_thirty_hard_ones_go_up(
     )  # fmt: skip
     assert "onnx" in info["detail"]["runtime"].lower()
     until(lambda: agent.info()["status"] == "completed")
+    assert agent.info()["detail"]["stream"]["reason"] == "SourceEnded"
     assert here.predict(png(digits[0][0])).status_code == 200, "the source has ended, and the server stays"
     until(lambda: len(agent.samples) >= 2)
     sample = agent.samples[0]
@@ -367,6 +369,22 @@ def test_a_source_that_is_not_there_is_a_failure_that_is_said(here: Site, agent:
     here.start(Role.EDGE, {"source": "/no/such/clip.mp4"})
     until(lambda: agent.info().get("status") == "failed")
     assert "/no/such/clip.mp4" in agent.tally["lastError"]
+    assert agent.info()["detail"]["stream"]["reason"] == "SourceUnavailable"
+
+
+def test_a_camera_that_dies_is_told_and_taken_up_again_when_it_is_back(here: Site, agent: FakeAgent) -> None:
+    with camera() as made:
+        here.start(Role.EDGE, {"source": made.url})
+        until(lambda: agent.tally.get("inferenceNumber", 0) > 0)
+        assert agent.info()["detail"]["stream"] == {}
+        made.unplug()
+        until(lambda: bool(agent.info()["detail"]["stream"]))
+        gone = agent.info()["detail"]["stream"]
+        assert gone["reason"] == "SourceUnavailable"
+        assert made.url in gone["message"]
+        made.plug_in()
+        until(lambda: agent.info()["detail"]["stream"] == {})
+        assert agent.info()["status"] == "running"
 
 
 def test_a_big_model_says_to_its_agent_what_runs_it(here: Site, agent: FakeAgent) -> None:

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from app.joint_inference.model.status import current_of
+from app.joint_inference.model.status import Reason, current_of
 from app.kit.clock import age
 
 Json = Mapping[str, Any]
@@ -37,13 +37,13 @@ def services_table(records: Iterable[Json], now: datetime) -> Table:
         state, counted = TERMINATING if record["is_deleting"] else record["state"], record["metrics"]
         table.add_row(
             escape(f"{record['namespace']}/{record['name']}"),
-            Text(state, style=COLORS.get(state, "")),
+            Text(state, style=_color(state, record["reason"])),
             str(record["active"]),
             str(record["failed"]),
             counted.get("inferenceNumber", "–"),
             _share(counted.get("uploadCloudRatio")),
             age(record["created_at"], now),
-            escape(_why(record)),
+            escape(_since(record, now)),
         )
     return table
 
@@ -93,6 +93,16 @@ def state_of(resource: Json) -> str:
         return TERMINATING
     current = current_of(resource.get("status") or {})
     return str(current["type"]) if current else "Pending"
+
+
+def _color(state: str, reason: str) -> str:
+    is_well = state != "Running" or reason == Reason.SERVING
+    return COLORS.get(state, "") if is_well else "yellow"
+
+
+def _since(record: Json, now: datetime) -> str:
+    """`SourceUnavailable (5 min)  cam cannot be opened`"""
+    return _why({**record, "reason": f"{record['reason']} ({age(record['since'], now)})"})
 
 
 def _why(condition: Json) -> str:

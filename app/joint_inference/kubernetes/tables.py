@@ -1,4 +1,5 @@
-"""A table of services, as `kubectl get` prints it: the CRD's printer columns, computed from their paths. Pure."""
+"""A table of services, as `kubectl get` prints it: the CRD's printer columns, computed from their paths, and the reason
+of the state. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +11,11 @@ from typing import Any
 from app.joint_inference.model.crd import PRINTER_COLUMNS
 
 _STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(-?[0-9]+)\]")
+_REASON = {
+    "name": "Reason", "type": "string", "description": "Why it is in its state",
+    "jsonPath": ".status.conditions[-1].reason",
+}  # fmt: skip
+_COLUMNS = (*PRINTER_COLUMNS, _REASON)
 _NAME_COLUMN = {
     "name": "Name", "type": "string", "format": "name", "priority": 0,
     "description": "Name must be unique within a namespace.",
@@ -22,7 +28,7 @@ def table_of(
     """include: what a row carries beside its cells: None, Metadata, Object."""
     return {
         "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": dict(metadata),
-        "columnDefinitions": [_NAME_COLUMN, *map(_definition, PRINTER_COLUMNS)],
+        "columnDefinitions": [_NAME_COLUMN, *map(_definition, _COLUMNS)],
         "rows": [_row(resource, now, include) for resource in resources],
     }  # fmt: skip
 
@@ -70,7 +76,7 @@ def _definition(column: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _row(resource: Mapping[str, Any], now: datetime, include: str) -> dict[str, Any]:
-    cells = [_cell(found_at(resource, column["jsonPath"]), column["type"], now) for column in PRINTER_COLUMNS]
+    cells = [_cell(found_at(resource, column["jsonPath"]), column["type"], now) for column in _COLUMNS]
     row: dict[str, Any] = {"cells": [resource["metadata"]["name"], *cells]}
     if include == "Object":
         row["object"] = resource

@@ -12,6 +12,7 @@ from datetime import datetime
 from app.joint_inference.model.content import BigModel, Content, resource_for_node
 from app.joint_inference.model.resource import PLURAL, Role, Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason
+from app.joint_inference.model.stream import StreamEnd, stream_end
 from app.joint_inference.model.tally import Breaker
 from app.nodes.model import Node, Order, WorkerReport, WorkerState, WorkKey
 from app.vision.model import ModelCard
@@ -56,8 +57,8 @@ def key_of(service: Service, role: Role) -> WorkKey:
 
 def plan(service: Service, world: World) -> Plan:
     seen = {role: _seen(service, role, world) for role in Role}
-    active = sum(worker.is_serving for worker in seen.values())
-    failed = sum(worker.has_failed for worker in seen.values())
+    active = sum(worker.is_active for worker in seen.values())
+    failed = sum(worker.has_failed or worker.is_blind for worker in seen.values())
     problem = world.problem or _missing(service, world)
     if problem is not None:
         return Plan(problem, {}, active, failed)
@@ -81,6 +82,19 @@ class _Seen:
     @property
     def was_serving(self) -> bool:
         return self.report is not None and self.report.state is WorkerState.RUNNING
+
+    @property
+    def is_active(self) -> bool:
+        return self.is_serving and not self.is_blind
+
+    @property
+    def stream_end(self) -> StreamEnd | None:
+        return stream_end(self.report.detail) if self.report is not None and self.was_serving else None
+
+    @property
+    def is_blind(self) -> bool:
+        """It runs, and its source gives nothing."""
+        return self.stream_end is not None and self.stream_end.is_failure
 
     @property
     def has_failed(self) -> bool:
@@ -165,6 +179,9 @@ def _condition(service: Service, seen: dict[Role, _Seen]) -> Condition:
 
 def _serving(service: Service, edge: _Seen, cloud: _Seen) -> Condition:
     """Running; degraded while some of it is away. The edge answers in any case, as far as is known."""
+    end = edge.stream_end
+    if end is not None and edge.is_online:
+        return _without_frames(edge, end)
     why = ""
     if not edge.is_online:
         why = f"The node {edge.node!r} is not connected: its worker goes on, but nothing is heard of it."
@@ -180,6 +197,13 @@ def _serving(service: Service, edge: _Seen, cloud: _Seen) -> Condition:
     if why:
         return Condition(RUNNING, Reason.DEGRADED, why)
     return Condition(RUNNING, Reason.SERVING, f"{edge.name!r} asks {cloud.name!r} for the hard samples.")
+
+
+def _without_frames(edge: _Seen, end: StreamEnd) -> Condition:
+    answers = f"{edge.name!r} on {edge.node!r} still answers what it is sent."
+    if end.is_failure:
+        return Condition(FAILED, end.reason, f"{end.message}\nIt is tried again every few seconds. {answers}")
+    return Condition(RUNNING, end.reason, f"{end.message} {answers}")
 
 
 KEEPS = "Hard samples get the edge's own answer."

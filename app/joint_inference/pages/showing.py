@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from app.joint_inference.model.resource import Role, Service, Worker
 from app.joint_inference.model.status import ConditionType, Reason, current_of
+from app.joint_inference.model.stream import STREAM
 from app.joint_inference.model.tally import Sample, Source
 from app.kit import charts
 from app.nodes.model import Node, WorkerReport
@@ -17,7 +18,7 @@ from app.vision.model import Prediction
 
 ENDING = "Ending"
 TOP_CLASSES = 3
-SAID_ELSEWHERE = frozenset({"runtime", "why", "model"})
+SAID_ELSEWHERE = frozenset({"runtime", "why", "model", STREAM})
 """Of what a worker says of itself: what has a place of its own."""
 
 
@@ -33,7 +34,7 @@ class Condition:
     @property
     def look(self) -> str:
         """The colour of its badge."""
-        if self.type == ConditionType.RUNNING and self.reason == Reason.DEGRADED:
+        if self.type == ConditionType.RUNNING and self.reason != Reason.SERVING:
             return "busy"
         return {"Running": "ok", "Failed": "bad", ENDING: "busy"}.get(self.type, "wait")
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 
+from app.joint_inference.model.status import Reason
+from app.joint_inference.model.stream import STREAM, StreamEnd
 from app.joint_inference.worker.joint import COMPLETED, FAILED, RUNNING, JointInference
 from app.kit.errors import ModelmillError
-from app.vision.errors import InferenceFailed
+from app.vision.errors import DecoderMissing, InferenceFailed
 from app.vision.sources import Frame, open_source
 
 PAUSE_S = 5.0
@@ -20,6 +22,7 @@ class Stream:
 
     def __init__(self, joint: JointInference) -> None:
         self.joint = joint
+        self._name = ""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="stream", daemon=True)
 
@@ -36,18 +39,23 @@ class Stream:
             try:
                 self._frames()
             except ModelmillError as error:
-                self._broken(error.message)
+                is_decoder = isinstance(error, DecoderMissing)
+                self._gone(
+                    Reason.DECODER_MISSING if is_decoder else Reason.SOURCE_UNAVAILABLE,
+                    f"{error.message}. {error.hint}".strip(),
+                )
             except Exception as error:
                 logger.exception("The stream has met a fault")
-                self._broken(f"{type(error).__name__}: {error}")
+                self._gone(Reason.SOURCE_UNAVAILABLE, f"{type(error).__name__}: {error}")
             else:
-                self.joint.status = COMPLETED
+                self._over()
                 return
             self._stopping.wait(PAUSE_S)
 
     def _frames(self) -> None:
         options = self.joint.options
         source = open_source(options.source, fps=options.fps, loop=options.loop)
+        self._name = source.name
         try:
             for frame in source:
                 if self._stopping.is_set():
@@ -67,6 +75,17 @@ class Stream:
             self._stopping.wait(FAILED_FRAME_S)
         else:
             self.joint.status = RUNNING
+            self.joint.detail[STREAM] = {}
+
+    def _over(self) -> None:
+        self.joint.status = COMPLETED
+        if not self._stopping.is_set():
+            said = f"{self._name} has been read to its end."
+            self.joint.detail[STREAM] = StreamEnd(Reason.SOURCE_ENDED, said).to_json()
+
+    def _gone(self, reason: Reason, said: str) -> None:
+        self._broken(said)
+        self.joint.detail[STREAM] = StreamEnd(reason, said).to_json()
 
     def _broken(self, said: str) -> None:
         logger.warning("The stream of %s: %s", self.joint.options.source, said)

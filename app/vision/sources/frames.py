@@ -42,6 +42,8 @@ class Reel(Protocol):
 
     fps: float
     """Frames a second of the source itself, from its first pass on; 0: it does not say."""
+    is_endless: bool
+    """A camera has no end: when it stops, it is gone. Known from the first pass on."""
 
     def shots(self) -> Generator[Shot, None, None]:
         """One pass. Raises SourceUnusable. Closing the iterator gives back what it holds."""
@@ -51,10 +53,12 @@ class Source:
     """An iterator of frames. Not for more than one thread.
 
     damaged: how many frames were left out because they cannot be read; why_damaged: the reason of the last of them.
+    is_live: it comes by itself, and does not wait for its reader.
     """
 
-    def __init__(self, reel: Reel, name: str, pace: Pace, *, loop: bool) -> None:
+    def __init__(self, reel: Reel, name: str, pace: Pace, *, loop: bool, is_live: bool = False) -> None:
         self.name = name
+        self.is_live = is_live
         self.damaged = 0
         self.why_damaged = ""
         self._frames = self._all(reel, pace, loop=loop)
@@ -63,7 +67,8 @@ class Source:
         return self
 
     def __next__(self) -> Frame:
-        """Raises SourceUnusable when the source is gone, or a whole pass gave not one frame."""
+        """Raises SourceUnusable when the source is gone, a live one also in the middle, or a whole pass gave not one
+        frame."""
         return next(self._frames)
 
     def close(self) -> None:
@@ -76,6 +81,8 @@ class Source:
             pace.begin()
             with closing(reel.shots()) as shots:
                 for shot in shots:
+                    if shot.is_cut and self.is_live:
+                        raise SourceUnusable(f"{self.name} broke off: {shot.reason}", hint="Is it there, and in reach?")
                     picture = self._read(shot) if shot.read is None or pace.wants(shot.at) else None
                     if picture is None:
                         continue
@@ -87,6 +94,8 @@ class Source:
                     f"{self.name} gave not one frame: {self.why_damaged or 'there is none'}",
                     hint="Give another source.",
                 )
+            if reel.is_endless:
+                raise SourceUnusable(f"{self.name} sends nothing more", hint="Is it there, and in reach?")
             if not loop:
                 return
 

@@ -28,7 +28,7 @@ def open_source(
     with its first frame.
     """
     reel, name, live = open_reel(text)
-    return Source(reel, name, Pace(fps, clock, sleep, live=live), loop=loop)
+    return Source(reel, name, Pace(fps, clock, sleep, live=live), loop=loop, is_live=live)
 
 
 def open_reel(text: str) -> tuple[Reel, str, bool]:

@@ -25,6 +25,7 @@ class Pictures:
     """The files, one after the other. Read when their turn comes, so a folder may grow between two passes."""
 
     fps = 0.0
+    is_endless = False
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -57,6 +58,7 @@ class Arrays:
     """
 
     fps = 0.0
+    is_endless = False
 
     def __init__(self, path: Path) -> None:
         self._name = path.name

@@ -10,7 +10,7 @@ import numpy as np
 
 from app.kit.reasons import reason_of
 from app.vision.encoding import MAX_PIXELS
-from app.vision.errors import SourceUnusable
+from app.vision.errors import DecoderMissing, SourceUnusable
 from app.vision.model import Picture
 from app.vision.sources.frames import Shot
 
@@ -32,15 +32,17 @@ class Video:
     """place: a path or a URL; name: of it, for a reader, without a password."""
 
     def __init__(self, place: str, name: str, *, live: bool) -> None:
-        """Raises SourceUnusable without PyAV."""
+        """Raises DecoderMissing without PyAV."""
         self._av = _av(name)
         self._place, self._name, self._live = place, name, live
         self.fps = 0.0
+        self.is_endless = live
 
     def shots(self) -> Generator[Shot, None, None]:
         with self._opened() as container:
             stream = container.streams.video[0]
             is_timed = not (self._live and container.format.flags & UNTIMED)
+            self.is_endless = self._live and container.duration is None
             self.fps = float(stream.average_rate or 0) if is_timed else 0.0
             index = 0
             for packet in self._packets(container, stream):
@@ -119,7 +121,7 @@ def _av(name: str) -> Any:
     try:
         return importlib.import_module("av")
     except ImportError as error:
-        raise SourceUnusable(
+        raise DecoderMissing(
             f"{name} is a video, and this node has no PyAV to read it with",
             hint="Install it: pip install 'modelmill[edge]'. Folders, pictures and .npz files need none.",
         ) from error

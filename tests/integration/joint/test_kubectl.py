@@ -31,11 +31,11 @@ def test_the_sample_is_created_with_its_fields_checked_and_read_back(kubectl: Ku
     assert "AlreadyExists" in again.stderr
 
 
-def test_the_table_has_the_columns_of_the_crd(kubectl: Kubectl) -> None:
+def test_the_table_has_the_columns_of_the_crd_and_the_reason(kubectl: Kubectl) -> None:
     kubectl("create", "-f", SAMPLE)
     lines = [line.split() for line in kubectl("get", "jis").stdout.splitlines()]
-    assert lines[0] == ["NAME", "STATUS", "ACTIVE", "FAILED", "AGE"]
-    assert (lines[1][0], len(lines[1])) == (NAME, 5)
+    assert lines[0] == ["NAME", "STATUS", "ACTIVE", "FAILED", "AGE", "REASON"]
+    assert (lines[1][0], len(lines[1])) == (NAME, 6)
     everywhere = [line.split() for line in kubectl("get", "jis", "-A").stdout.splitlines()]
     assert (everywhere[0][0], everywhere[1][:2]) == ("NAMESPACE", ["default", NAME])
     assert "No resources found" in kubectl("get", "jis", "-n", "nowhere").stderr

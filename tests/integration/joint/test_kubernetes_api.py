@@ -133,6 +133,7 @@ def test_a_table_has_the_crds_columns(client: httpx.Client) -> None:
             "active",
             "failed",
             "Age",
+            "Reason",
         ]
         assert [row["cells"][0] for row in table["rows"]] == ["one"]
         assert table["rows"][0]["object"]["metadata"]["namespace"] == "default"

@@ -10,6 +10,7 @@ import yaml
 
 from app.joint_inference.hard_examples import Verdict, known
 from app.joint_inference.model.resource import Role
+from app.joint_inference.model.stream import ENDS
 from app.joint_inference.validation import validated
 from app.joint_inference.worker.options import worker_options
 from app.vision.model import Box, Prediction
@@ -73,5 +74,5 @@ def test_the_algorithm_of_ones_own_works_as_it_stands_there() -> None:
 
 
 def test_the_states_and_what_it_says_when_the_cloud_is_away_are_named() -> None:
-    for word in ("Pending", "Running", "Failed", "Degraded", "InvalidResource", "edge_fallback"):
+    for word in ("Pending", "Running", "Failed", "Degraded", "InvalidResource", "edge_fallback", *ENDS):
         assert word in TEXT

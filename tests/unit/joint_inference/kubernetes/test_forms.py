@@ -34,18 +34,21 @@ def service(**fields: Any) -> Service:
 
 
 def test_a_table_has_the_columns_of_the_crd_and_what_lies_at_their_paths() -> None:
-    conditions = [{"type": "Pending"}, {"type": "Running"}]
+    conditions = [{"type": "Pending"}, {"type": "Running", "reason": "SourceEnded"}]
     status = {"conditions": conditions, "active": 2, "failed": 0}
     found = table_of([service(status=status).to_resource()], {"resourceVersion": "7"}, now=NOW)
-    assert [column["name"] for column in found["columnDefinitions"]] == ["Name", "status", "active", "failed", "Age"]
+    assert [column["name"] for column in found["columnDefinitions"]] == [
+        "Name", "status", "active", "failed", "Age", "Reason",
+    ]  # fmt: skip
     assert [column["type"] for column in found["columnDefinitions"]] == [
         "string",
         "string",
         "integer",
         "integer",
         "date",
+        "string",
     ]
-    assert found["rows"][0]["cells"] == ["helmet", "Running", 2, 0, "90s"]
+    assert found["rows"][0]["cells"] == ["helmet", "Running", 2, 0, "90s", "SourceEnded"]
     assert found["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
     assert found["rows"][0]["object"]["metadata"]["namespace"] == "shop"
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from app.joint_inference.model.planning import Plan, World, key_of, plan
 from app.joint_inference.model.resource import Role, Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after
@@ -127,6 +129,30 @@ def test_an_edge_worker_that_ended_and_is_not_started_again_fails_it() -> None:
     found = planned(node("edge0", dead), node("cloud0", worker(Role.CLOUD)))
     assert found.condition.reason == Reason.WORKER_FAILED
     assert (found.active, found.failed) == (1, 1)
+
+
+@pytest.mark.parametrize("reason", [Reason.SOURCE_UNAVAILABLE, Reason.DECODER_MISSING])
+def test_a_source_that_gives_nothing_fails_it_and_its_worker_counts_as_failed(reason: Reason) -> None:
+    blind = worker(Role.EDGE, detail={"stream": {"reason": reason.value, "message": "cam cannot be opened: refused."}})
+    found = planned(node("edge0", blind), node("cloud0", worker(Role.CLOUD)))
+    assert (found.condition.type, found.condition.reason) == (ConditionType.FAILED, reason)
+    assert "cam cannot be opened: refused." in found.condition.message
+    assert (found.active, found.failed) == (1, 1)
+    assert set(found.orders) == {Role.CLOUD, Role.EDGE}, "it is tried again"
+
+
+def test_a_source_that_has_ended_is_told_while_the_worker_answers() -> None:
+    ended = worker(Role.EDGE, detail={"stream": {"reason": "SourceEnded", "message": "clip.mp4 is at its end."}})
+    found = planned(node("edge0", ended), node("cloud0", worker(Role.CLOUD)))
+    assert (found.condition.type, found.condition.reason) == (ConditionType.RUNNING, Reason.SOURCE_ENDED)
+    assert (found.active, found.failed) == (2, 0)
+
+
+@pytest.mark.parametrize("stream", [{}, None, "gone", 7, {"reason": "Serving"}, {"reason": ["SourceEnded"]}])
+def test_what_a_worker_says_of_its_stream_may_be_anything(stream: Any) -> None:
+    edge = worker(Role.EDGE, detail={"stream": stream})
+    found = planned(node("edge0", edge), node("cloud0", worker(Role.CLOUD)))
+    assert found.condition.reason == Reason.SERVING
 
 
 def test_a_worker_between_two_lives_is_pending() -> None:

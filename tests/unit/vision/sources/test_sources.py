@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import threading
+from collections.abc import Generator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,11 @@ import numpy as np
 import pytest
 
 from app.vision.encoding import encode
-from app.vision.errors import SourceUnusable
+from app.vision.errors import DecoderMissing, SourceUnusable
 from app.vision.sources import Source, open_source
+from app.vision.sources.frames import Shot
+from app.vision.sources.pace import Pace
+from tests.harness.camera import camera
 from tests.harness.models.vision import plain
 from tests.harness.pictures import pixels
 
@@ -296,7 +300,7 @@ def test_without_pyav_videos_are_an_error_that_says_what_to_install(
 ) -> None:
     path = film(tmp_path / "a.mp4")
     monkeypatch.setitem(sys.modules, "av", None)
-    with pytest.raises(SourceUnusable, match=r"a\.mp4 is a video, and this node has no PyAV") as caught:
+    with pytest.raises(DecoderMissing, match=r"a\.mp4 is a video, and this node has no PyAV") as caught:
         opened(path)
     assert "modelmill[edge]" in caught.value.hint
     assert len(list(opened(folder_of(tmp_path, 2)))) == 2
@@ -333,27 +337,51 @@ def test_a_source_can_be_closed_in_the_middle(tmp_path: Path) -> None:
 def test_a_camera_slower_than_its_form_says_is_never_late() -> None:
     """MJPEG has no times; FFmpeg makes them up, of 25 frames a second."""
 
-    class Camera(SimpleHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("content-type", "multipart/x-mixed-replace; boundary=frame")
-            self.end_headers()
-            for index in range(30):
-                data = encode(plain(8 * index, 0, 0, 64, 48))[0]
-                head = f"--frame\r\nContent-Type: image/jpeg\r\nContent-Length: {len(data)}\r\n\r\n"
-                self.wfile.write(head.encode() + data + b"\r\n")
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    clock = Clock()
-    with ThreadingHTTPServer(("127.0.0.1", 0), Camera) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            count = 0
-            for _ in opened(f"http://127.0.0.1:{server.server_port}/video", clock, fps=5):
-                count += 1
-                clock.now += 1
-        finally:
-            server.shutdown()
+    clock, count = Clock(), 0
+    with camera(30) as made, pytest.raises(SourceUnusable, match="broke off"):
+        for _ in opened(made.url, clock, fps=5):
+            count += 1
+            clock.now += 1
     assert count >= 25
+
+
+@pytest.mark.parametrize("loop", [False, True])
+def test_a_camera_that_stops_is_gone_and_not_at_its_end(loop: bool) -> None:
+    with camera() as made:
+        source = opened(made.url, loop=loop)
+        next(source)
+        made.unplug()
+        with pytest.raises(SourceUnusable, match=r"http://127\.0\.0\.1:\d+/video broke off"):
+            list(source)
+
+
+class Scripted:
+    """A reel of one picture; cut off after it, or not."""
+
+    fps = 0.0
+
+    def __init__(self, *, is_endless: bool = False, is_cut: bool = False) -> None:
+        self.is_endless, self._is_cut = is_endless, is_cut
+
+    def shots(self) -> Generator[Shot, None, None]:
+        yield Shot("a#0", lambda: plain(1, 0, 0))
+        if self._is_cut:
+            yield Shot("a (its end)", None, reason="Connection timed out", is_cut=True)
+
+
+def source_of(reel: Scripted, *, is_live: bool) -> Source:
+    clock = Clock()
+    return Source(reel, "cam", Pace(0, clock, clock.sleep), loop=False, is_live=is_live)
+
+
+def test_a_stream_that_breaks_off_is_gone_and_a_file_gives_what_there_is() -> None:
+    with pytest.raises(SourceUnusable, match="cam broke off: Connection timed out"):
+        list(source_of(Scripted(is_cut=True), is_live=True))
+    file = source_of(Scripted(is_cut=True), is_live=False)
+    assert (len(list(file)), file.damaged) == (1, 1)
+
+
+def test_an_end_is_one_only_where_there_can_be_one() -> None:
+    assert len(list(source_of(Scripted(), is_live=True))) == 1
+    with pytest.raises(SourceUnusable, match="cam sends nothing more"):
+        list(source_of(Scripted(is_endless=True), is_live=True))

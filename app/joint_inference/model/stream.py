@@ -1,0 +1,40 @@
+"""How the stream of an edge worker is. Travels in the worker's report: worker → agent → web. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.joint_inference.model.status import Reason
+
+STREAM = "stream"
+"""The key among what a worker says of itself."""
+ENDS = (Reason.SOURCE_UNAVAILABLE, Reason.DECODER_MISSING, Reason.SOURCE_ENDED)
+MOST_TEXT = 500
+
+
+@dataclass(frozen=True)
+class StreamEnd:
+    """Why no frames come."""
+
+    reason: Reason
+    message: str
+
+    @property
+    def is_failure(self) -> bool:
+        return self.reason is not Reason.SOURCE_ENDED
+
+    def to_json(self) -> dict[str, Any]:
+        return {"reason": self.reason.value, "message": self.message[:MOST_TEXT]}
+
+
+def stream_end(detail: Mapping[str, Any]) -> StreamEnd | None:
+    """None: frames come, there is no stream, or nothing is known of it. detail: what a worker says of itself, which may
+    be anything."""
+    said = detail.get(STREAM)
+    reason = said.get("reason") if isinstance(said, Mapping) else None
+    if reason not in ENDS:
+        return None
+    assert isinstance(said, Mapping)
+    return StreamEnd(Reason(reason), str(said.get("message", ""))[:MOST_TEXT])
