@@ -61,7 +61,9 @@ def _worker(worker: Worker) -> dict[str, str]:
 
 def _seen(view: WorkerView) -> dict[str, Any]:
     report = view.report
-    shown: dict[str, Any] = {"role": Role(view.role).value, "node": view.node, "is_online": view.is_online}
+    shown: dict[str, Any] = {"role": Role(view.role).value, "node": view.node, "is_online": view.is_online,
+        "wanted": {"model": view.model, "sha256": view.sha256},
+    }  # fmt: skip
     if report is None:
         return {**shown, "name": view.name, "state": None}
     known = report.to_json()

@@ -28,7 +28,8 @@ class ServiceAnswer(BaseModel):
 
     resource: dict[str, Any]
     workers: list[dict[str, Any]]
-    """Of both sides, as their nodes report them: {role, node, is_online, name, state, pid, restarts, …}"""
+    """Of both sides, as their nodes report them: {role, node, is_online, name, state, pid, restarts, …}. wanted:
+    {model, sha256}, what the node was told to run; detail has model and sha256 of what does run."""
     reported: dict[str, Any]
     """The last taskInfo of the edge worker."""
     warnings: list[str]

@@ -76,6 +76,8 @@ class WorkerReport:
     """One worker as its agent sees it.
 
     name: of the worker, as its resource calls it. address: host:port where it serves; empty when it does not.
+    generation: of the order that state is about; former_generation: of the one whose process goes on because this one
+    could not be brought up, 0: there is none.
     exit_code: of its last end; negative: the signal; None: it has not ended, or nobody could see it. reason: CamelCase,
     of a FAILED one. detail: what the worker says of itself, as {"runtime": …}.
     """
@@ -95,6 +97,7 @@ class WorkerReport:
     log: tuple[str, ...] = ()
     started_at: str = ""
     detail: Mapping[str, Any] = field(default_factory=dict)
+    former_generation: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "log": list(self.log)}

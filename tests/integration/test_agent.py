@@ -16,6 +16,7 @@ from app.nodes.model import WorkerState
 from tests.harness.agent.node import SERVES, SLEEPS, Node, is_alive
 from tests.harness.agent.web import TOKEN, ScriptedWeb, scripted_web
 from tests.harness.api import until
+from tests.harness.faults.failing_deployment import small_disk
 
 LOADS = """
 import http.server, os
@@ -243,6 +244,42 @@ def test_another_program_takes_the_place_of_the_one_that_runs_and_a_mere_generat
     after = web.until(key, generation=3, state=RUNNING)
     assert after.pid != before.pid and after.address == before.address
     assert node.workers() == [after.pid]
+
+
+def test_a_worker_that_cannot_be_changed_goes_on_and_is_not_said_to_be_the_new_one(
+    web: ScriptedWeb, node: Node
+) -> None:
+    key = web.order("helmet", SERVES, is_served=True)
+    node.start()
+    before = web.until(key, state=RUNNING)
+    assert (before.generation, before.former_generation) == (1, 0)
+    web.order("helmet", SERVES, is_served=True, files=[["0" * 64, 1 << 60]])
+    stuck = web.until(key, generation=2, state=FAILED)
+    assert (stuck.reason, stuck.pid, stuck.former_generation) == ("DiskFull", before.pid, 1)
+    assert "no space left on the disk" in stuck.message
+    assert node.http.post("/workers/helmet-edge-worker", json={"model": "the old one"}).status_code == 200
+    said = web.until(key, detail={"model": "the old one"})
+    assert (said.state, said.generation, said.former_generation) == (FAILED, 2, 1), (
+        "what it says is of the program before"
+    )
+    web.order("helmet", SERVES, is_served=True)
+    healed = web.until(key, state=RUNNING)
+    assert (healed.pid, healed.generation, healed.former_generation) == (before.pid, 3, 0)
+
+
+def test_a_worker_is_deleted_also_on_a_disk_that_is_full(web: ScriptedWeb, node: Node) -> None:
+    with small_disk(node.data, "3m"):
+        key = web.order("helmet", SERVES, is_served=True)
+        node.start()
+        pid = web.until(key, state=RUNNING).pid
+        with (node.data / "ballast").open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+            while True:
+                file.write(bytes(4096))
+        web.withdraw(key)
+        until(lambda: web.orders[key].is_acknowledged and web.worker(key) is None)
+        assert not is_alive(pid)
+        assert node.rows("orders") == 0
+        node.close()
 
 
 def test_a_damaged_file_is_refused_and_fetched_again_until_it_is_right(web: ScriptedWeb, node: Node) -> None:

@@ -391,6 +391,7 @@ def test_a_big_model_says_to_its_agent_what_runs_it(here: Site, agent: FakeAgent
     cloud = here.start(Role.CLOUD)
     until(lambda: agent.info("big") != {})
     assert "onnx" in agent.info("big")["detail"]["runtime"].lower()
+    assert agent.info("big")["detail"]["sha256"] == card("digits_big").sha256
     assert "taskInfo" not in agent.info("big")
     cloud.send_signal(signal.SIGTERM)
     assert cloud.wait(LONG_S) == 0

@@ -35,6 +35,8 @@ class Reason(StrEnum):
     BAD_PARAMETERS = "BadParameters"
     """A parameter of the algorithm or of a bundled worker is none."""
     DATASET_NOT_FOUND = "DatasetNotFound"
+    ROLLOUT_STALLED = "RolloutStalled"
+    """Pending: a worker cannot be changed to what is wanted, and goes on as it was before."""
     SOURCE_UNAVAILABLE = "SourceUnavailable"
     """Failed: the edge worker's stream cannot be opened, or broke off. It is tried again and again."""
     DECODER_MISSING = "DecoderMissing"

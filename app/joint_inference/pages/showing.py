@@ -18,7 +18,7 @@ from app.vision.model import Prediction
 
 ENDING = "Ending"
 TOP_CLASSES = 3
-SAID_ELSEWHERE = frozenset({"runtime", "why", "model", STREAM})
+SAID_ELSEWHERE = frozenset({"runtime", "why", "model", "sha256", STREAM})
 """Of what a worker says of itself: what has a place of its own."""
 
 
@@ -76,6 +76,8 @@ class WorkerView:
     report: WorkerReport | None
     runtime: str
     why: str
+    runs: str
+    """Name and hash of the model that runs, as far as the worker says."""
     detail: Mapping[str, str]
 
 
@@ -151,7 +153,8 @@ def worker_of(service: Service, role: Role, node: Node | None, *, is_online: boo
     }
     further = {key: value for key, value in detail.items() if key not in SAID_ELSEWHERE}
     runtime, why = detail.get("runtime", ""), detail.get("why", "")
-    return WorkerView(role, service.specification.worker(role), node, is_online, report, runtime, why, further)
+    runs = f"{detail['model']}, sha256 {detail['sha256'][:12]}…" if {"model", "sha256"} <= detail.keys() else ""
+    return WorkerView(role, service.specification.worker(role), node, is_online, report, runtime, why, runs, further)
 
 
 def sample_view(sample: Sample) -> SampleView:

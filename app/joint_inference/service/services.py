@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from app.joint_inference import store
 from app.joint_inference.errors import ServiceChanged, ServiceExists, ServiceNotFound
 from app.joint_inference.model.planning import key_of
-from app.joint_inference.model.resource import Role, Service
+from app.joint_inference.model.resource import PLURAL, Role, Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason, completed, conditions_after
 from app.joint_inference.service.merging import merged
 from app.joint_inference.store import Filter, ServiceEvent
@@ -31,7 +31,8 @@ EVENTS = 100
 
 @dataclass(frozen=True)
 class WorkerView:
-    """A worker and what its node says of it. report: None when that is nothing (yet); is_online: is the node heard?"""
+    """A worker and what its node says of it. report: None when that is nothing (yet); is_online: is the node heard?
+    sha256: of the model that the node was told to run; empty: it was told nothing yet."""
 
     role: Role
     name: str
@@ -39,6 +40,7 @@ class WorkerView:
     model: str
     is_online: bool
     report: WorkerReport | None
+    sha256: str
 
 
 class Services:
@@ -153,7 +155,10 @@ class Services:
 
     def workers(self, service: Service, *, now: datetime) -> list[WorkerView]:
         """Edge, then cloud, as their nodes last reported them."""
-        return [_view(service, role, self.nodes, now) for role in Role]
+        with self.database.read() as on:
+            orders = self.nodes.orders_of(on, PLURAL, service.uid)
+        told = {(order.key.part, order.node): order.content for order in orders}
+        return [_view(service, role, self.nodes, told, now) for role in Role]
 
     def count(self, user: str) -> int:
         """Of those that are not being deleted."""
@@ -181,12 +186,15 @@ class Services:
         return service
 
 
-def _view(service: Service, role: Role, nodes: Nodes, now: datetime) -> WorkerView:
+def _view(
+    service: Service, role: Role, nodes: Nodes, told: Mapping[tuple[str, str], Mapping[str, Any]], now: datetime
+) -> WorkerView:  # fmt: skip
     worker = service.specification.worker(role)
     node = nodes.find(worker.node)
     is_online = node is not None and node.is_online(now)
     report = node.worker(key_of(service, role)) if node else None
-    return WorkerView(role, worker.name, worker.node, worker.model, is_online, report)
+    card = told.get((role.value, worker.node), {}).get("model") or {}
+    return WorkerView(role, worker.name, worker.node, worker.model, is_online, report, str(card.get("sha256", "")))
 
 
 def _get(on: Connection, user: str, namespace: str, name: str) -> Service:

@@ -21,7 +21,7 @@ from app.joint_inference.worker.options import cloud_options
 from app.joint_inference.worker.reporter import Reporter
 from app.joint_inference.worker.serving import MAX_PICTURE_BYTES, MAX_TEXT_BYTES, picture_of
 from app.joint_inference.worker.uploads import shape_of
-from app.joint_inference.worker.work import Work
+from app.joint_inference.worker.work import Work, model_of
 from app.kit.errors import BadRequest, TooMany
 from app.kit.serving import HANDLERS, Part, check_bearer, json_of, listen, read_parts, serve
 from app.vision.predictor import Predictor, open_predictor
@@ -99,7 +99,7 @@ def run(work: Work) -> None:
         predictor, service=work.service, model=card.name, secret=work.content.secret, threads=options.predictor.threads
     )
     listening = listen(work.host, work.port)  # before it says that it runs
-    said = {"status": RUNNING, "detail": {"runtime": predictor.runtime, "why": predictor.why, "model": card.name}}
+    said = {"status": RUNNING, "detail": {"runtime": predictor.runtime, "why": predictor.why, **model_of(work)}}
     reporter = Reporter(work, lambda: said)
     reporter.start()
     try:

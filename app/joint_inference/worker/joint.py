@@ -27,7 +27,7 @@ from app.joint_inference.worker.reporter import Reporter
 from app.joint_inference.worker.samples import Samples
 from app.joint_inference.worker.tallying import Tallying
 from app.joint_inference.worker.uploads import End, Uploads
-from app.joint_inference.worker.work import Work
+from app.joint_inference.worker.work import Work, model_of
 from app.kit.clock import now as clock
 from app.kit.clock import to_text
 from app.vision.model import Picture, Prediction
@@ -89,7 +89,7 @@ class JointInference:
             on_final=on_final,
         )  # fmt: skip
         runtime, why = getattr(predictor, "runtime", ""), getattr(predictor, "why", "")
-        made.detail = {"runtime": str(runtime), "why": str(why), "model": work.content.model.name}
+        made.detail = {"runtime": str(runtime), "why": str(why), **model_of(work)}
         made._reporter = Reporter(work, made.said, samples=made.samples, keep=made.tallying.keep)
         made._reporter.start()
         return made

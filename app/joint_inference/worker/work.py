@@ -87,3 +87,9 @@ class Work:
         if not named:
             raise NoWork(f"{VARIABLE} is not set.", hint="The agent of a node sets it for the workers it starts.")
         return Work.read(Path(named))
+
+
+def model_of(work: Work) -> dict[str, str]:
+    """What a worker says of the model that it runs: its name, and the hash of its file."""
+    card = work.content.model
+    return {"model": card.name, "sha256": card.sha256}

@@ -39,6 +39,7 @@ class Account:
         self._log_lines: tuple[str, ...] = logs.last_lines(self.log) if self.kept.state is WorkerState.FAILED else ()
         self._detail: Mapping[str, Any] = {}
         self._seen: WorkerReport | None = None
+        self._is_current = False
 
     @property
     def name(self) -> str:
@@ -52,6 +53,11 @@ class Account:
     def is_running(self) -> bool:
         return self.process is not None and self.process.is_running
 
+    @property
+    def is_current(self) -> bool:
+        """Is the process that runs of the newest order, as far as is known?"""
+        return self.is_running and self._is_current
+
     def report(self) -> WorkerReport:
         kept, pid = self.kept, self.process.pid if self.process is not None and self.is_running else 0
         return WorkerReport(
@@ -60,6 +66,7 @@ class Account:
             address=f"{self._ground.address}:{kept.port}" if pid and kept.serves else "",
             restarts=kept.restarts, exit_code=kept.exit_code, reason=kept.reason, message=kept.message,
             log=self._log_lines, started_at=kept.started_at, detail=self._detail,
+            former_generation=kept.runs if pid and not self._is_current else 0,
         )  # fmt: skip
 
     # what becomes of it
@@ -80,6 +87,7 @@ class Account:
 
     def is_other(self, plan: Plan) -> None:
         """Whatever was is that of another program."""
+        self._is_current = False
         self._log_lines, self._detail = (), {}
         self.say(
             digest=plan.digest, state=WorkerState.STARTING, exit_code=None, reason="", message="", pid=0, identity="",
@@ -87,7 +95,12 @@ class Account:
         )  # fmt: skip
 
     def is_planned(self, plan: Plan) -> None:
-        self.say(serves=bool(plan.program.health_url) or plan.program.listens, generation=plan.order.generation)
+        """What runs, if something does, is this."""
+        self._is_current = True
+        generation = plan.order.generation
+        self.say(
+            serves=bool(plan.program.health_url) or plan.program.listens, generation=generation, runs=generation
+        )  # fmt: skip
 
     def is_started(self, process: Process, *, at: str, is_again: bool) -> None:
         """A failed one stays that until it runs."""
@@ -109,6 +122,8 @@ class Account:
         self.say(state=WorkerState.RUNNING, reason="", message="")
 
     def fails(self, reason: str, message: str) -> None:
+        """A process that runs all the same is that of before."""
+        self._is_current = False
         self.say(state=WorkerState.FAILED, reason=reason, message=message, generation=self.order.generation)
 
     def has_ended(self, code: int | None, ends: Ends, *, restarts: bool) -> None:

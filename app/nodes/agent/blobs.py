@@ -114,4 +114,6 @@ async def _save(answer: httpx.Response, draft: Path, most_bytes: int) -> None:
 
 
 def _no_room(blob: Blob) -> NotNow:
-    return NotNow(f"There is no room on the disk for a file of {blob.size_bytes} bytes.", reason="DiskFull")
+    return NotNow(
+        f"A file of {blob.size_bytes} bytes cannot be fetched: there is no space left on the disk.", reason="DiskFull"
+    )

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from app.kit.private import make_private
+from app.nodes.agent.reserve import Reserve
 from app.nodes.model import Operation, Order, WorkerState, WorkKey
 
 VERSION = 1
@@ -41,7 +42,8 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class Kept:
     """What is known of a worker when the agent comes back. pid 0: no process; identity: what tells it from another
-    process of the same pid. digest: of the program, its files and its content. port 0: none was chosen yet. serves:
+    process of the same pid. digest: of the program, its files and its content, and runs: the generation
+    of its order, both of the process. port 0: none was chosen yet. serves:
     others reach it there."""
 
     port: int = 0
@@ -50,6 +52,7 @@ class Kept:
     identity: str = ""
     digest: str = ""
     generation: int = 0
+    runs: int = 0
     started_at: str = ""
     state: WorkerState = WorkerState.STARTING
     restarts: int = 0
@@ -75,6 +78,7 @@ class Store:
         make_private(file.parent)
         self.node = node
         self.was_damaged = False
+        self._reserve = Reserve(file.with_name("reserve"))
         try:
             self._db = _opened(file)
         except sqlite3.DatabaseError as error:
@@ -84,6 +88,7 @@ class Store:
             _move_aside(file)
             self.was_damaged = True
             self._db = _opened(file)
+        self._reserve.fill()
 
     def close(self) -> None:
         self._db.close()
@@ -101,7 +106,7 @@ class Store:
     # orders
     def put(self, order: Order) -> bool:
         """Is it news? Of a key only the newest is kept. One that did not come from the web has seq 0: it counts when it
-        says anything else, and the number of what the web said stays."""
+        says anything else, and the number of what the web said stays. A deletion finds room on a full disk, too."""
         known = self.order(order.key)
         if known is None:
             if order.operation is Operation.DELETE:
@@ -112,6 +117,15 @@ class Store:
         elif order.seq <= known.seq:
             return False
         seq = order.seq or (known.seq if known else 0)
+        try:
+            self._put(order, seq)
+        except sqlite3.OperationalError:
+            if order.operation is not Operation.DELETE or not self._reserve.release():
+                raise
+            self._put(order, seq)
+        return known is None or _told(known) != _told(order)
+
+    def _put(self, order: Order, seq: int) -> None:
         with self._db:
             self._db.execute(
                 "INSERT OR REPLACE INTO orders VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -120,7 +134,6 @@ class Store:
                     json.dumps(dict(order.content)),
                 ),
             )  # fmt: skip
-        return known is None or _told(known) != _told(order)
 
     def order(self, key: WorkKey) -> Order | None:
         return next(iter(self._orders(f"WHERE {_OF_KEY}", _key(key))), None)
@@ -138,6 +151,7 @@ class Store:
             )
             if gone.rowcount:
                 self._db.execute(f"DELETE FROM workers WHERE {_OF_KEY}", _key(order.key))  # noqa: S608
+        self._reserve.fill()
 
     def _orders(self, where: str, values: Iterable[Any]) -> list[Order]:
         rows = self._db.execute(

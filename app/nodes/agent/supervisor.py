@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -93,7 +94,10 @@ class Supervisor:
         key, order = worker.order.key, worker.order
         del self._workers[key], self._tasks[key]
         if order.operation is Operation.DELETE:
-            self._ground.store.forget(order)
+            try:
+                self._ground.store.forget(order)
+            except sqlite3.Error as error:  # the next agent carries the deletion out again
+                logger.error("That worker %s is gone could not be kept: %s", worker.account.name, error)
             self._tidy_soon()
         else:  # it came back while it was taken away
             self.apply(order)

@@ -61,7 +61,7 @@ class Worker:
 
     def heard(self, *, is_running: bool, detail: Mapping[str, Any]) -> None:
         self.account.hears(detail)
-        if is_running and self.account.is_running:
+        if is_running and self.account.is_current:
             self.account.runs()
 
     def leave(self) -> None:

@@ -74,5 +74,14 @@ def test_the_algorithm_of_ones_own_works_as_it_stands_there() -> None:
 
 
 def test_the_states_and_what_it_says_when_the_cloud_is_away_are_named() -> None:
-    for word in ("Pending", "Running", "Failed", "Degraded", "InvalidResource", "edge_fallback", *ENDS):
+    for word in (
+        "Pending",
+        "Running",
+        "Failed",
+        "Degraded",
+        "InvalidResource",
+        "edge_fallback",
+        "RolloutStalled",
+        *ENDS,
+    ):
         assert word in TEXT

@@ -131,6 +131,37 @@ def test_an_edge_worker_that_ended_and_is_not_started_again_fails_it() -> None:
     assert (found.active, found.failed) == (1, 1)
 
 
+@pytest.mark.parametrize("role", Role)
+def test_a_worker_that_cannot_be_changed_is_told_with_what_runs_and_what_is_wanted(role: Role) -> None:
+    runs = {"model": "tiny", "sha256": "a" * 64}
+    stuck = worker(
+        role, WorkerState.FAILED, reason="DiskFull", message="there is no space left on the disk.", former_generation=1,
+        detail=runs,
+    )  # fmt: skip
+    other = worker(Role.CLOUD if role is Role.EDGE else Role.EDGE)
+    edge, cloud = (stuck, other) if role is Role.EDGE else (other, stuck)
+    found = planned(node("edge0", edge), node("cloud0", cloud), edge_order=edge_order(generation=1))
+    assert (found.condition.type, found.condition.reason) == (ConditionType.PENDING, Reason.ROLLOUT_STALLED)
+    wanted = "small" if role is Role.EDGE else "large"
+    for said in (
+        "generation 2",
+        "no space left",
+        "Generation 1 goes on",
+        "'tiny'",
+        "aaaaaaaaaaaa",
+        repr(wanted),
+        "0000",
+    ):
+        assert said in found.condition.message
+    assert (found.active, found.failed) == (2, 0)
+
+
+def test_a_worker_that_ends_again_and_again_has_failed_also_while_it_is_tried() -> None:
+    dead = worker(Role.EDGE, WorkerState.FAILED, exit_code=3, pid=77)
+    found = planned(node("edge0", dead), node("cloud0", worker(Role.CLOUD)))
+    assert found.condition.reason == Reason.WORKER_FAILED
+
+
 @pytest.mark.parametrize("reason", [Reason.SOURCE_UNAVAILABLE, Reason.DECODER_MISSING])
 def test_a_source_that_gives_nothing_fails_it_and_its_worker_counts_as_failed(reason: Reason) -> None:
     blind = worker(Role.EDGE, detail={"stream": {"reason": reason.value, "message": "cam cannot be opened: refused."}})

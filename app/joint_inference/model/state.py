@@ -1,0 +1,148 @@
+"""The state of a service out of what its two workers say: the current condition. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from app.joint_inference.model.resource import Role, Service
+from app.joint_inference.model.status import Condition, ConditionType, Reason
+from app.joint_inference.model.stream import StreamEnd, stream_end
+from app.joint_inference.model.tally import Breaker
+from app.nodes.model import WorkerReport, WorkerState
+from app.vision.model import ModelCard
+
+PENDING, RUNNING, FAILED = ConditionType.PENDING, ConditionType.RUNNING, ConditionType.FAILED
+LAST_LINES = 20
+KEEPS = "Hard samples get the edge's own answer."
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A worker of this generation as its node last reported it, and whether that node is still heard. model: that is
+    wanted."""
+
+    role: Role
+    name: str
+    node: str
+    is_online: bool
+    report: WorkerReport | None
+    model: ModelCard | None
+
+    @property
+    def is_serving(self) -> bool:
+        return self.is_online and self.was_serving
+
+    @property
+    def was_serving(self) -> bool:
+        return self.report is not None and self.report.state is WorkerState.RUNNING
+
+    @property
+    def is_active(self) -> bool:
+        return (self.is_serving and not self.is_blind) or (self.is_stalled and self.is_online)
+
+    @property
+    def counts_as_failed(self) -> bool:
+        return (self.has_failed and not self.is_stalled) or self.is_blind
+
+    @property
+    def stream_end(self) -> StreamEnd | None:
+        return stream_end(self.report.detail) if self.report is not None and self.was_serving else None
+
+    @property
+    def is_blind(self) -> bool:
+        """It runs, and its source gives nothing."""
+        return self.stream_end is not None and self.stream_end.is_failure
+
+    @property
+    def has_failed(self) -> bool:
+        return self.report is not None and self.report.state is WorkerState.FAILED
+
+    @property
+    def is_stalled(self) -> bool:
+        """It cannot be changed to what is wanted, and runs as it was before."""
+        return self.has_failed and self.report is not None and self.report.former_generation > 0
+
+    @property
+    def is_restarting(self) -> bool:
+        return self.report is not None and self.report.state is WorkerState.BACKOFF
+
+
+def condition_of(service: Service, seen: dict[Role, Seen]) -> Condition:
+    edge, cloud = seen[Role.EDGE], seen[Role.CLOUD]
+    stalled = next((worker for worker in (cloud, edge) if worker.is_stalled and worker.is_online), None)
+    if stalled is not None:
+        return Condition(PENDING, Reason.ROLLOUT_STALLED, _why_stalled(service, stalled))
+    if edge.was_serving:
+        return _serving(service, edge, cloud)
+    for worker in (cloud, edge):
+        if worker.has_failed:
+            return Condition(FAILED, Reason.WORKER_FAILED, _why_failed(worker))
+        if not worker.is_online:
+            return Condition(
+                PENDING, Reason.NODE_OFFLINE,
+                f"The node {worker.node!r} of the {worker.role} worker is not connected. It is told when it is back.",
+            )  # fmt: skip
+        if worker.is_restarting:
+            return Condition(PENDING, Reason.RESTARTING, _why_failed(worker))
+        if not worker.is_serving:
+            starting = Reason.CLOUD_STARTING if worker.role is Role.CLOUD else Reason.EDGE_STARTING
+            return Condition(PENDING, starting, f"The {worker.role} worker {worker.name!r} starts on {worker.node!r}.")
+    raise AssertionError("the edge serves")
+
+
+def _serving(service: Service, edge: Seen, cloud: Seen) -> Condition:
+    """Running; degraded while some of it is away. The edge answers in any case, as far as is known."""
+    end = edge.stream_end
+    if end is not None and edge.is_online:
+        return _without_frames(edge, end)
+    why = ""
+    if not edge.is_online:
+        why = f"The node {edge.node!r} is not connected: its worker goes on, but nothing is heard of it."
+    elif not cloud.is_online:
+        why = f"The node {cloud.node!r} of the big model is not connected. {KEEPS}"
+    elif cloud.has_failed or cloud.is_restarting:
+        why = f"{_why_failed(cloud)}\n{KEEPS}"
+    elif not cloud.is_serving:
+        why = f"The cloud worker {cloud.name!r} starts. {KEEPS}"
+    elif service.reported.get("breaker", Breaker.CLOSED) != Breaker.CLOSED:
+        last = str(service.reported.get("lastError", "")).rstrip(".")
+        why = f"The big model does not answer the edge worker{': ' + last if last else ''}. {KEEPS}"
+    if why:
+        return Condition(RUNNING, Reason.DEGRADED, why)
+    return Condition(RUNNING, Reason.SERVING, f"{edge.name!r} asks {cloud.name!r} for the hard samples.")
+
+
+def _without_frames(edge: Seen, end: StreamEnd) -> Condition:
+    answers = f"{edge.name!r} on {edge.node!r} still answers what it is sent."
+    if end.is_failure:
+        return Condition(FAILED, end.reason, f"{end.message}\nIt is tried again every few seconds. {answers}")
+    return Condition(RUNNING, end.reason, f"{end.message} {answers}")
+
+
+def _why_stalled(service: Service, worker: Seen) -> str:
+    report = worker.report
+    assert report is not None
+    runs = _model(report.detail.get("model"), report.detail.get("sha256"))
+    wanted = _model(worker.model.name, worker.model.sha256) if worker.model else ""
+    return (
+        f"The {worker.role} worker {worker.name!r} on {worker.node!r} cannot become generation {service.generation}"
+        f"{f', {wanted}' if wanted else ''}: {report.message or report.reason}\n"
+        f"Generation {report.former_generation} goes on{f', {runs}' if runs else ''}."
+    )
+
+
+def _model(name: Any, sha256: Any) -> str:
+    return f"model {str(name)!r} (sha256 {str(sha256)[:12]}…)" if name and sha256 else ""
+
+
+def _why_failed(worker: Seen) -> str:
+    report = worker.report
+    assert report is not None
+    what = f"The {worker.role} worker {worker.name!r} on {worker.node!r}"
+    if report.exit_code is None:
+        said = f"{what}: {report.message or report.reason}"
+    else:
+        said = f"{what} ended with exit code {report.exit_code}" + (f": {report.message}" if report.message else "")
+    lines = "\n".join(report.log[-LAST_LINES:])
+    return f"{said}\n{lines}" if lines else said
