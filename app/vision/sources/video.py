@@ -13,6 +13,7 @@ from app.vision.encoding import MAX_PIXELS
 from app.vision.errors import DecoderMissing, SourceUnusable
 from app.vision.model import Picture
 from app.vision.sources.frames import Shot
+from app.vision.sources.orientation import upright
 
 TIMEOUT_S = 10.0
 """For opening a stream, and for each piece of it."""
@@ -98,7 +99,7 @@ def _why(error: BaseException) -> str:
 
 def _pixels(frame: Any) -> Picture:
     pixels: Picture = np.ascontiguousarray(frame.to_ndarray(format="rgb24"))
-    return pixels
+    return upright(pixels, frame)
 
 
 def _time(frame: Any, stream: Any) -> float | None:
