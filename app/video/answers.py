@@ -89,6 +89,7 @@ def _facts(job: VideoJob) -> dict[str, Any]:
     return {
         "uid": job.uid, "node": job.node, "video_id": job.video_id, "mode": job.mode, "state": job.state,
         "ending": job.ending, "reason": job.reason, "policy": job.policy, "flags": list(job.flags),
+        "no_signal_since": job.no_signal_since,
         "n_loop": job.n_loop, "progress": job.progress, "created_at": job.created_at, "ended_at": job.ended_at,
         "reported_at": job.reported_at, "delay_s": job.plan_result.get("e2e_p50"), "fps": job.plan_result.get("fps"),
         "links": {

@@ -17,7 +17,7 @@ from app.video import carrier_routes
 from app.video.model.job import JOBS, SERVICES, JobContent, ServicesContent
 from app.video.runner import work as runner
 from app.video.services import work as services
-from app.vision.sources.opening import shown
+from app.vision.sources.opening import is_stream, shown
 
 RUNNER, HOST = "app.video.runner.main", "app.video.services.host"
 WORK = "work.json"
@@ -122,7 +122,7 @@ class ServicesCarrier:
 
 
 def _video(kind: str, source: str) -> Video:
-    if "://" in source:
+    if is_stream(source):
         return Video(kind, source, shown(source))
     path = Path(source)
     if not _is_there(path):

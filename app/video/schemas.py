@@ -109,6 +109,8 @@ class JobSummary(BaseModel):
     reason: str
     policy: str
     flags: list[str]
+    no_signal_since: str | None
+    """Of its last picture, while the source gives none."""
     n_loop: int
     progress: float
     created_at: str

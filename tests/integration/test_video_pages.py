@@ -14,10 +14,12 @@ import httpx
 import pytest
 
 from app.kit.auth import Caller
-from app.kit.clock import now
+from app.kit.clock import from_text, now
 from app.kit.events import NudgeHub
 from app.kit.languages import catalogue
+from app.kit.wording import exact
 from app.video import store
+from app.video.cli.tables import job_lines
 from app.video.errors import VideoJobNotFound
 from app.video.model.job import JobState, Mode, RestartPolicy, VideoJob
 from app.video.pages.watching import frames
@@ -625,3 +627,24 @@ def test_what_is_typed_in_the_other_form_stays(browser: Browser) -> None:
     answer = browser.send(f"/ui/video/{job.uid}/constraint", fields, HTMX).text
     assert values_of(answer)["policy"] == "fixed"
     assert browser.video.jobs.get(USER, job.uid).policy == "profile"
+
+
+def test_a_job_without_a_signal_says_since_when_in_the_list_on_its_page_and_by_the_api(browser: Browser) -> None:
+    job = browser.running()
+    said = {"flags": ["no_signal"], "silent_s": 60.0, "plan_result": {"delay": {}, "fps": 0.0, "frames": 0}}
+    browser.video.reports.take(
+        {"job_uid": job.uid, "seq": 99, "results": [], **said},
+        node=EDGE,
+        now=now(),  # type: ignore[typeddict-item]
+    )
+    since = browser.video.jobs.get(USER, job.uid).no_signal_since
+    assert since
+    for path in ("/ui/video", f"/ui/video/{job.uid}"):
+        page = html.unescape(browser.get(path).text)
+        assert f"no signal since {exact(from_text(since))}" in page
+        assert "230 ms" not in page, "the last delay is of another time"
+    shown = browser.get(f"/api/v2/video/jobs/{job.uid}").json()
+    assert (shown["flags"], shown["no_signal_since"], shown["delay_s"], shown["fps"]) == (["no_signal"], since, None, 0)
+    told = browser.get(f"/user/sync_job_result/{job.uid}").json()
+    assert (told["flags"], told["no_signal_since"]) == (["no_signal"], since)
+    assert f"no signal since {since}" in "\n".join(job_lines(shown))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from app.kit.broker import connect_to_look
+from app.kit.clock import to_text
 from app.kit.errors import BadRequest
 from app.kit.series import Series
 from app.video.errors import VideoJobNotFound
@@ -159,3 +161,21 @@ def test_only_the_node_that_runs_a_job_and_its_owner_speak_of_it(scene: Scene) -
         take(scene, "GLOBAL_ID_99.SUB_ID_1", 1)
     take(scene, job.uid, 1, node="", user=USER, results=[result(1)])
     assert loops(scene, job.uid) == [1]
+
+
+def test_a_job_without_a_signal_says_since_when_until_there_are_pictures_again(scene: Scene) -> None:
+    job = scene.running()
+    none = {"delay": {}, "fps": 0.0, "frames": 0}
+    take(scene, job.uid, 1, flags=["no_signal"], silent_s=12.0, plan_result=none)
+    since = to_text(scene.now - timedelta(seconds=12))
+    found = scene.job(job.uid)
+    assert (found.flags, found.no_signal_since, found.plan_result["fps"]) == (("no_signal",), since, 0.0)
+    scene.later(5)
+    take(scene, job.uid, 2, flags=["no_signal"], silent_s=17.4)
+    assert scene.job(job.uid).no_signal_since == since, "as it was told first"
+    take(scene, job.uid, 3, flags=[], results=[result(51)])
+    found = scene.job(job.uid)
+    assert (found.flags, found.no_signal_since) == ((), None)
+    take(scene, job.uid, 4, flags=["no_signal"], silent_s=1.0, ending="error", reason="It was given up.")
+    found = scene.job(job.uid)
+    assert (found.state, found.flags, found.no_signal_since) == (JobState.DONE, (), None), "an ended job waits for none"

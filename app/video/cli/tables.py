@@ -44,7 +44,7 @@ def jobs_table(records: Iterable[Json], now: datetime) -> Table:
             seconds(record["delay_s"]),
             number(record["fps"]),
             age(record["created_at"], now),
-            escape("  ".join([*record["flags"], record["reason"]]).strip()),
+            escape("  ".join([*flags_of(record), record["reason"]]).strip()),
         )
     return table
 
@@ -58,7 +58,7 @@ def job_lines(record: Json) -> Iterator[str]:
     yield f"policy      {record['policy']}"
     yield f"constraint  {pairs(record['constraint']) or 'none'}"
     if record["flags"]:
-        yield f"flags       {', '.join(record['flags'])}"
+        yield f"flags       {', '.join(flags_of(record))}"
     if record["mode"] == "profile":
         yield f"progress    {record['progress']:.0%}"
     yield f"created     {record['created_at']}"
@@ -162,6 +162,11 @@ def measurements_table(records: Iterable[Json]) -> Table:
 
 def state_of(record: Json) -> str:
     return f"{record['state']} {record['ending']}" if record["ending"] else str(record["state"])
+
+
+def flags_of(record: Json) -> list[str]:
+    since = f" since {record['no_signal_since']}" if record.get("no_signal_since") else ""
+    return [f"no signal{since}" if flag == "no_signal" else flag for flag in record["flags"]]
 
 
 def flow_of(dag: Json) -> str:

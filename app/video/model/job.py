@@ -86,7 +86,9 @@ class VideoJob:
     results: tuple[Mapping[str, Any], ...] = ()
     n_loop: int = 0
     flags: tuple[str, ...] = ()
-    """offline: its node is silent; degraded: a stage runs elsewhere than planned."""
+    """offline: its node is silent; degraded: a stage runs elsewhere than planned; no_signal: its source gives no
+    pictures."""
+    no_signal_since: str | None = None
     reported_at: str | None = None
     memory: Mapping[str, Any] = field(default_factory=dict)
     secret: str = ""

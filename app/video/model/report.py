@@ -63,6 +63,8 @@ class JobReport(TypedDict):
     """New since the last report: {"n_loop": n, …count…, "e2e": s, "tracked": bool}; n_loop rises over restarts."""
     plan_result: NotRequired[PlanResult]
     flags: NotRequired[list[str]]
+    silent_s: NotRequired[float]
+    """Since the source gave its last picture; missing while they come."""
     ending: NotRequired[str]
     reason: NotRequired[str]
     profile: NotRequired[list[dict[str, Any]]]

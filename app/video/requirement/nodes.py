@@ -61,6 +61,7 @@ class Report(Lenient):
     results: Annotated[list[Json], Field(max_length=1000, default_factory=list)]
     plan_result: Json | None = None
     flags: Annotated[list[StrictStr], Field(max_length=10)] | None = None
+    silent_s: Annotated[float, Field(ge=0)] | None = None
     ending: StrictStr | None = None
     reason: StrictStr | None = None
     profile: Annotated[list[Json], Field(max_length=1000)] | None = None

@@ -76,7 +76,10 @@ async def submit_job_user_constraint(request: Request) -> Response:
 
 async def sync_job_result(request: Request) -> Response:
     job = await run_in_threadpool(video_of(request).jobs.get, require_user(request), uid_of(request))
-    shown = {"status": 0, "result": result_of(job), "state": job.state.value}
+    shown = {
+        "status": 0, "result": result_of(job), "state": job.state.value, "flags": list(job.flags),
+        "no_signal_since": job.no_signal_since,
+    }  # fmt: skip
     return JSONResponse(shown, headers={"Cache-Control": "no-store"})
 
 

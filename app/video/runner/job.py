@@ -24,6 +24,7 @@ from app.video.runner.keeping import Keeper
 from app.video.runner.lanes import Done, Lanes
 from app.video.runner.measuring import Counted, Measuring
 from app.video.runner.needs import needs_of
+from app.video.runner.outage import Outage
 from app.video.runner.passing import FrameFailed
 from app.video.runner.profiling import Profiler
 from app.video.runner.queueing import FrameQueue
@@ -39,6 +40,7 @@ from app.video.runner.work import RunnerWork
 from app.video.stages.registry import kinds as known_kinds
 from app.vision.sources import open_reel
 from app.vision.sources.frames import Reel
+from app.vision.sources.opening import is_stream
 
 PATIENCE_S = 5.0
 """So long its end waits for each of its threads."""
@@ -61,7 +63,11 @@ class Runner:
 
         self.mouth = Mouth(work.agent_url, self.uid)
         self.measuring = Measuring(self._counted)
-        self.reporter = Reporter(self.uid, self.mouth, self.keeper, plan_result=self.measuring.result, flags=self.flags)
+        self.reporter = Reporter(
+            self.uid, self.mouth, self.keeper, plan_result=self.measuring.result, flags=self.flags,
+            silent_s=lambda: self.outage.silent_s,
+        )  # fmt: skip
+        self.outage = Outage(self.measuring, self.reporter.note)
         self.routes = Routes(work.node, content.hosts, self._is_there, self._host_changed)
         self.needs = needs_of(content.dag, _kinds_of(work, known_kinds() if kinds is None else kinds))
         self.executor = Executor(self.uid, self.needs, content.stages, self.routes, self.client, self.uplinks)
@@ -134,12 +140,11 @@ class Runner:
         }  # fmt: skip
 
     def flags(self) -> list[str]:
-        """degraded: a stage runs elsewhere than planned."""
-        plan = self.plan
-        if plan is None:
-            return []
-        routes = [self.routes.route(place) for place in plan.flow_mapping.values()]
-        return ["degraded"] if any(route is None or not route.is_planned for route in routes) else []
+        """degraded: a stage runs elsewhere than planned; no_signal: the source gives no pictures."""
+        places = self.plan.flow_mapping.values() if self.plan else ()
+        routes = [self.routes.route(place) for place in places]
+        is_degraded = any(route is None or not route.is_planned for route in routes)
+        return [*(["degraded"] if is_degraded else []), *self.outage.flags]
 
     # what is to be done
 
@@ -180,14 +185,14 @@ class Runner:
         self._started.wait()
         if self._stopping.is_set():
             return
-        content = self.work.content
+        content, live = self.work.content, is_stream(self.work.source)
         self.generator = Generator(
-            self._conf, clips=content.dag.generator == CLIP.name, realtime=content.realtime,
-            live="://" in self.work.source, n_loop=self.keeper.kept.n_loop, sleep=self._sleep,
+            self._conf, clips=content.dag.generator == CLIP.name, realtime=content.realtime, live=live,
+            n_loop=self.keeper.kept.n_loop, sleep=self._sleep,
         )  # fmt: skip
         Reading(
-            self.generator, self._open, self.queue, content.restart_policy, note=self.reporter.note,
-            over=self._end, stopping=self._stopping,
+            self.generator, self._open, self.queue, content.restart_policy, live=live, outage=self.outage,
+            note=self.reporter.note, over=self._end, stopping=self._stopping,
         ).run()  # fmt: skip
 
     def _sleep(self, seconds: float) -> None:

@@ -51,6 +51,7 @@ class Measuring:
         self._counted, self._clock = counted, clock
         self._lock = threading.Lock()
         self._seq = -1
+        self._is_paused = False
         self._sums = _Sums(clock(), counted())
         self._quality: dict[Metric, dict[str, float]] = {}
         self._up_mbps: dict[str, float] = {}
@@ -61,6 +62,16 @@ class Measuring:
         with self._lock:
             self._seq = seq
             self._quality = {}
+            self._begin_window()
+
+    def pause(self) -> None:
+        """There is nothing to be processed: what was measured is of another time."""
+        with self._lock:
+            self._is_paused = True
+
+    def resume(self) -> None:
+        with self._lock:
+            self._is_paused = False
             self._begin_window()
 
     def asked(self) -> None:
@@ -103,11 +114,14 @@ class Measuring:
 
     def p95(self) -> float | None:
         with self._lock:
-            return float(np.percentile(list(self._sums.e2e), 95)) if self._sums.e2e else None
+            known = [] if self._is_paused else list(self._sums.e2e)
+            return float(np.percentile(known, 95)) if known else None
 
     def result(self) -> PlanResult | None:
-        """None while not one frame of the plan has been processed in the window."""
+        """None while not one frame of the plan has been processed in the window; of a pause, that there were none."""
         with self._lock:
+            if self._is_paused:
+                return PlanResult(delay={}, fps=0.0, frames=0, plan_seq=self._seq)
             sums = self._sums
             return self._result(sums) if sums.frames else None
 

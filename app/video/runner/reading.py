@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from app.video.model.job import Ending, RestartPolicy
 from app.video.runner.generating import Generator, Taken
+from app.video.runner.outage import Outage
 from app.video.runner.queueing import FrameQueue
 from app.vision.errors import SourceUnusable
 from app.vision.sources.frames import Reel
@@ -20,15 +21,17 @@ logger = logging.getLogger(__name__)
 
 
 class Reading:
-    """open_reel: a fresh look at the source; raises SourceUnusable. note: told why a pass has failed. over: told how
-    and why the source has ended, once all frames are in the queue."""
+    """open_reel: a fresh look at the source; raises SourceUnusable. live: it is a stream, whose end is not meant: with
+    any policy but never it is opened again. note: told what was damaged. over: told how and why the source has ended,
+    once all frames are in the queue."""
 
     def __init__(
         self, generator: Generator, open_reel: Callable[[], Reel], queue: FrameQueue[Taken], policy: RestartPolicy, *,
-        note: Callable[[str], None], over: Callable[[Ending, str], None], stopping: threading.Event,
-        pauses_s: tuple[float, ...] = PAUSES_S,
+        live: bool, outage: Outage, note: Callable[[str], None], over: Callable[[Ending, str], None],
+        stopping: threading.Event, pauses_s: tuple[float, ...] = PAUSES_S,
     ) -> None:  # fmt: skip
         self._generator, self._open, self._queue, self._policy = generator, open_reel, queue, policy
+        self._outage, self._live = outage, live
         self._note, self._over, self._stopping, self._pauses_s = note, over, stopping, pauses_s
         self._failed = 0
         self._damaged = 0
@@ -53,6 +56,7 @@ class Reading:
         for frame in self._generator.one_pass(self._open()):
             if self._stopping.is_set():
                 return
+            self._outage.frame()
             self._queue.put(frame)
             self._failed = 0
             self._say_damage()
@@ -65,10 +69,12 @@ class Reading:
             self._note(f"{damaged} damaged frames were left out: {self._generator.why_damaged}")
 
     def _goes_on_after(self, why: str) -> bool:
-        if self._policy not in AFTER_DAMAGE:
+        if self._policy is RestartPolicy.NEVER or not (self._live or self._policy in AFTER_DAMAGE):
             self._end(Ending.ERROR, why)
             return False
-        if self._failed < len(self._pauses_s):
+        if self._live or self._failed:
+            self._outage.failed(why)
+        else:  # the begin of a file may be whole, and is there at once
             self._note(f"The source is opened again: {why}")
         pause_s = self._pauses_s[min(self._failed, len(self._pauses_s) - 1)]
         self._failed += 1

@@ -68,14 +68,15 @@ class Mouth:
 
 
 class Reporter:
-    """plan_result, flags: asked when a report is made. For any number of threads; step is for one."""
+    """plan_result, flags, silent_s: asked when a report is made. For any number of threads; step is for one."""
 
     def __init__(
         self, uid: str, mouth: Mouth, keeper: Keeper, *, plan_result: Callable[[], PlanResult | None],
-        flags: Callable[[], Sequence[str]], clock: Callable[[], float] = time.monotonic,
+        flags: Callable[[], Sequence[str]], silent_s: Callable[[], float | None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self._uid, self._mouth, self._keeper = uid, mouth, keeper
-        self._plan_result, self._flags, self._clock = plan_result, flags, clock
+        self._plan_result, self._flags, self._silent_s, self._clock = plan_result, flags, silent_s, clock
         self._lock = threading.Lock()
         self._results: deque[dict[str, Any]] = deque(maxlen=MOST_RESULTS)
         self._notes: deque[str] = deque(maxlen=20)
@@ -146,6 +147,8 @@ class Reporter:
         self._result = self._plan_result() or self._result
         if self._result is not None:
             report["plan_result"] = self._result
+        if (silent_s := self._silent_s()) is not None:
+            report["silent_s"] = round(silent_s, 1)
         if self._notes:
             report["note"] = "\n".join(self._notes)
             self._notes.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import redis
@@ -16,7 +16,7 @@ from app.kit.errors import BadRequest
 from app.kit.series import Series
 from app.kit.sql import Database
 from app.video import store
-from app.video.model.job import RESULTS_KEPT, Ending, JobState
+from app.video.model.job import RESULTS_KEPT, Ending, JobState, VideoJob
 from app.video.model.profile import Measurement
 from app.video.model.reading import Reader
 from app.video.model.report import JobReport
@@ -30,6 +30,7 @@ POINT_EVERY_S = 2.0
 MOST_RESULTS = 1000
 MOST_ROWS = 2000
 MOST_CHARACTERS = 1 << 18
+MOST_SILENT_S = 30 * 86400.0
 OFFLINE = "offline"
 LONGEST = {"node": 63, "stage": 64, "resolution": 16, "model": 64, "at": 32}
 _READER = Reader(BadRequest)
@@ -54,6 +55,7 @@ class Read:
     results: Sequence[Mapping[str, Any]]
     plan_result: Mapping[str, Any] | None
     flags: Sequence[str] | None
+    silent_s: float | None
     ending: Ending | None
     reason: str
     profile: Sequence[Measurement]
@@ -117,6 +119,7 @@ class Reports:
             columns["plan_result"] = found.plan_result
         if found.flags is not None:
             columns["flags"] = sorted({*found.flags, *({OFFLINE} & set(job.flags))})
+        columns["no_signal_since"] = _silent_since(job, found, now)
         if found.progress is not None:
             columns["progress"] = found.progress
         store.change(on, job.uid, **columns)
@@ -127,6 +130,13 @@ class Reports:
             said = found.reason or f"Its runner says: {found.ending}."
             store.enter(on, kept, JobState.DONE, at=at, message=said, ending=found.ending)
         return added
+
+
+def _silent_since(job: VideoJob, found: Read, now: datetime) -> str | None:
+    """As it was told first: each report is a while on its way."""
+    if found.silent_s is None:
+        return None
+    return job.no_signal_since or to_text(now - timedelta(seconds=found.silent_s))
 
 
 def checked(kept: Kept | None, uid: str, *, node: str, user: str) -> Kept:
@@ -148,11 +158,12 @@ def _read(data: object, at: str) -> Read:
     uid = _READER.text(given.get("job_uid"), "job_uid")
     seq = _READER.whole(given.get("seq"), "seq", least=0, most=1 << 30)
     plan_result, flags, progress = given.get("plan_result"), given.get("flags"), given.get("progress")
-    ending = given.get("ending")
+    ending, silent_s = given.get("ending"), given.get("silent_s")
     return Read(
         uid, seq, [_result(one, f"results[{i}]") for i, one in enumerate(_listed(given, "results", MOST_RESULTS))],
         read_plan_result(plan_result) if plan_result is not None else None,
         [_READER.name(flag, "flags") for flag in _listed(given, "flags", 16)] if flags is not None else None,
+        min(MOST_SILENT_S, max(0.0, _READER.number(silent_s, "silent_s"))) if silent_s is not None else None,
         Ending(_READER.choice(ending, "ending", tuple(Ending))) if ending else None, _text(given, "reason"),
         [_measurement(one, f"profile[{i}]", at) for i, one in enumerate(_listed(given, "profile", MOST_ROWS))],
         min(1.0, max(0.0, _READER.number(progress, "progress"))) if progress is not None else None,

@@ -81,6 +81,7 @@ def enter(
     values: dict[str, Any] = {"state": state.value, "reason": "" if state is JobState.EXEC else message}
     if state is JobState.DONE:
         values |= {"ending": ending.value if ending else "", "ended_at": at, "due_at": None}
+        values |= {"flags": as_text([]), "no_signal_since": None}
     on.execute(sa.update(jobs).where(jobs.c.uid == kept.job.uid).values(**values))
     add_event(on, kept.job.uid, at, type=state, message=message)
 

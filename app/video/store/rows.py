@@ -44,7 +44,7 @@ def kept_of(row: Any) -> Kept:
         ending=Ending(row.ending) if row.ending else None, reason=row.reason, ended_at=row.ended_at,
         plan=Plan.from_json(plan) if plan else None, plan_result=read(row.plan_result),
         results=tuple(read(row.results)), n_loop=row.n_loop, flags=tuple(read(row.flags)),
-        reported_at=row.reported_at, memory=read(row.memory), secret=row.secret,
+        no_signal_since=row.no_signal_since, reported_at=row.reported_at, memory=read(row.memory), secret=row.secret,
         progress=row.progress,
     )  # fmt: skip
     return Kept(
@@ -64,7 +64,8 @@ def columns_of(kept: Kept) -> dict[str, Any]:
         "user_constraint": as_text(job.constraint.to_json()), "plan_seq": kept.plan_seq,
         "plan": as_text(job.plan.to_json() if job.plan else None), "plan_result": as_text(job.plan_result),
         "generator_output": as_text(kept.generator_output), "results": as_text(list(job.results)),
-        "n_loop": job.n_loop, "flags": as_text(list(job.flags)), "progress": job.progress,
+        "n_loop": job.n_loop, "flags": as_text(list(job.flags)), "no_signal_since": job.no_signal_since,
+        "progress": job.progress,
         "report_seq": kept.report_seq, "reported_at": job.reported_at, "asked": kept.asked,
         "memory": as_text(job.memory), "claimed_at": kept.claimed_at, "due_at": kept.due_at,
         "is_open": kept.is_open,

@@ -44,6 +44,7 @@ jobs = sa.Table(
     sa.Column("results", sa.Text, nullable=False),
     sa.Column("n_loop", sa.Integer, nullable=False),
     sa.Column("flags", sa.Text, nullable=False),
+    sa.Column("no_signal_since", TIME),
     sa.Column("progress", sa.Float, nullable=False),
     sa.Column("report_seq", sa.Integer, nullable=False),
     sa.Column("reported_at", TIME),

@@ -34,7 +34,7 @@ def open_source(
 def open_reel(text: str) -> tuple[Reel, str, bool]:
     """What there is to be passed over, for those who choose their frames themselves; its name, for a reader, without a
     password; and whether it comes by itself, as a stream does. Raises SourceUnusable as open_source does."""
-    if "://" in text:
+    if is_stream(text):
         name = shown(text)
         return Video(text, name, live=True), name, True
     path = Path(text)
@@ -43,6 +43,11 @@ def open_reel(text: str) -> tuple[Reel, str, bool]:
             f"there is no source {text!r} on this node", hint="Give a path that this node has, or a URL."
         )
     return _reel(path), path.name, False
+
+
+def is_stream(text: str) -> bool:
+    """A URL; else a path."""
+    return "://" in text
 
 
 def _is_there(path: Path) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from app.kit.reasons import reason_of
 from app.vision.encoding import MAX_PIXELS
 from app.vision.errors import DecoderMissing, SourceUnusable
 from app.vision.model import Picture
+from app.vision.sources.containers import is_cut
 from app.vision.sources.frames import Shot
 from app.vision.sources.orientation import upright
 
@@ -27,10 +30,17 @@ OF_STREAM = {
 """FFmpeg follows what a stream names, but never to a file."""
 UNTIMED = 0x80
 """FFmpeg's flag of forms that carry no times, as a camera's MJPEG: it makes them up from a usual rate."""
+LOST = frozenset({errno.EIO, errno.ECONNRESET, errno.EPIPE})
+"""What FFmpeg says of a stream that breaks off."""
+MICROSECONDS = 1_000_000
+"""In which FFmpeg counts how long something is."""
+END_S = 2.0
+"""A stream that says how long it is may end so much before that."""
 
 
 class Video:
-    """place: a path or a URL; name: of it, for a reader, without a password."""
+    """place: a path or a URL; name: of it, for a reader, without a password. live: it comes from elsewhere, and has
+    no end but one that it tells beforehand."""
 
     def __init__(self, place: str, name: str, *, live: bool) -> None:
         """Raises DecoderMissing without PyAV."""
@@ -45,14 +55,17 @@ class Video:
             is_timed = not (self._live and container.format.flags & UNTIMED)
             self.is_endless = self._live and container.duration is None
             self.fps = float(stream.average_rate or 0) if is_timed else 0.0
-            index = 0
+            index, count, at, is_over = 0, 0, 0.0, False
             for packet in self._packets(container, stream):
                 if isinstance(packet, Shot):
                     yield packet
+                    is_over = True
                     continue
                 for shot in self._decoded(packet, stream, index, is_timed=is_timed):
                     yield shot
-                    index += 1
+                    index, count, at = index + 1, count + (shot.read is not None), shot.at or at
+            if not is_over and (reason := self._cut(container, stream, count, at)):
+                yield Shot(f"{self._name} (its end)", None, reason=reason, is_cut=True)
 
     def _opened(self) -> Any:
         try:
@@ -61,13 +74,13 @@ class Video:
             )
         except self._av.FFmpegError as error:
             raise SourceUnusable(
-                f"{self._name} cannot be opened as a video: {_why(error)}",
+                f"{self._name} cannot be opened as a video: {self._reason(error)}",
                 hint="Check that it is there, and that it is a video.",
             ) from error
         problem = _problem(container)
         if problem:
             container.close()
-            raise SourceUnusable(f"{self._name} {problem}", hint="Give another source.")
+            raise SourceUnusable(f"{self._name} {problem}{self._end()}", hint="Give another source.")
         return container
 
     def _packets(self, container: Any, stream: Any) -> Iterator[Any]:
@@ -75,7 +88,26 @@ class Video:
         try:
             yield from container.demux(stream)
         except self._av.FFmpegError as error:
-            yield Shot(f"{self._name} (its end)", None, reason=_why(error), is_cut=True)
+            yield Shot(f"{self._name} (its end)", None, reason=self._reason(error), is_cut=True)
+
+    def _cut(self, container: Any, stream: Any, count: int, at: float) -> str:
+        """Why that was not the end; empty: it was. count, at: of its whole frames, and time of the last of them."""
+        if not self._live:
+            return f"{count} of {length_of(container, stream)} are there" if self._end() else ""
+        lasts_s = container.duration / MICROSECONDS if container.duration else float("inf")
+        return "the other side has ended the stream" if at < lasts_s - END_S else ""
+
+    def _reason(self, error: BaseException) -> str:
+        """FFmpeg's word for our own patience is `Immediate exit requested`."""
+        if isinstance(error, self._av.error.ExitError):
+            return f"it gave no picture for {TIMEOUT_S:g} s"
+        if self._live and getattr(error, "errno", 0) in LOST:
+            return "the connection was lost"
+        return _why(error) + self._end()
+
+    def _end(self) -> str:
+        """To be added to what is wrong with a file that is not whole."""
+        return "" if self._live or not is_cut(Path(self._place)) else "; the file ends before its own headers say"
 
     def _decoded(self, packet: Any, stream: Any, index: int, *, is_timed: bool) -> Iterator[Shot]:
         try:
@@ -102,6 +134,13 @@ def _pixels(frame: Any) -> Picture:
     return upright(pixels, frame)
 
 
+def length_of(container: Any, stream: Any) -> str:
+    """How many frames its container says that it has, for a reader."""
+    lasts_s = (container.duration or 0) / MICROSECONDS
+    count = stream.frames or round(float(stream.average_rate or 0) * lasts_s)
+    return f"{count} frames" if count else "more frames"
+
+
 def _time(frame: Any, stream: Any) -> float | None:
     """Seconds from the begin; None where the stream does not say."""
     if frame.time is None:
@@ -111,7 +150,7 @@ def _time(frame: Any, stream: Any) -> float | None:
 
 def _problem(container: Any) -> str:
     if not container.streams.video:
-        return "has no picture in it, only sound"
+        return "has no picture in it, only sound" if container.streams.audio else "has no picture in it"
     context = container.streams.video[0].codec_context
     if context.width * context.height > MAX_PIXELS:
         return f"has frames of {context.width} x {context.height} pixels, more than the {MAX_PIXELS:,} that are read"

@@ -1,0 +1,71 @@
+"""How long a video file says that it is. FFmpeg reads one that was cut off to where it breaks, as if it ended there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+EBML, SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
+LEAST_BYTES = 16
+
+
+def declared_bytes(path: Path) -> int:
+    """Bytes that the file's own headers count, of MP4 and its kin, Matroska and AVI; 0 for one that does not say."""
+    with suppress(OSError, ValueError), path.open("rb") as file:
+        head = file.read(LEAST_BYTES)
+        reader = _READERS.get(head[:4]) or (_boxes if head[4:8] in BOXES else None)
+        file.seek(0)
+        return reader(file) if reader else 0
+    return 0
+
+
+def is_cut(path: Path) -> bool:
+    """Does it end before its own headers say? False where they say nothing, or it cannot be read."""
+    with suppress(OSError, ValueError):
+        return path.stat().st_size < declared_bytes(path)
+    return False
+
+
+BOXES = frozenset({b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"styp"})
+"""With which MP4 and QuickTime begin."""
+
+
+def _boxes(file: BinaryIO) -> int:
+    """End of the last box. One of size 0 goes to the end of the file; what follows the last is none."""
+    end = 0
+    while True:
+        file.seek(end)
+        head = file.read(LEAST_BYTES)
+        if len(head) < 8 or not head[4:8].isalnum():
+            return end
+        size = int.from_bytes(head[:4])
+        size = int.from_bytes(head[8:16]) if size == 1 else size
+        if size < 8:
+            return end
+        end += size
+
+
+def _riff(file: BinaryIO) -> int:
+    """A file may have several such chunks; the first is the one that has the index of what is in it."""
+    return 8 + int.from_bytes(file.read(8)[4:], "little")
+
+
+def _matroska(file: BinaryIO) -> int:
+    """Ends with its segment; one that was recorded as it came does not say how long that is."""
+    end = 0
+    for name in (EBML, SEGMENT):
+        file.seek(end)
+        head = file.read(12)
+        if not head.startswith(name) or len(head) < 5 or not head[4]:
+            return 0
+        length = 9 - head[4].bit_length()
+        size = int.from_bytes(head[4 : 4 + length]) & ((1 << 7 * length) - 1)
+        if size == (1 << 7 * length) - 1:
+            return 0
+        end += 4 + length + size
+    return end
+
+
+_READERS: Mapping[bytes, Callable[[BinaryIO], int]] = {EBML: _matroska, b"RIFF": _riff}
