@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from app.kit.numbering import by_number
 from app.nodes.model import Node, NodeReport, WorkerReport, WorkerState
 
 MOST_BYTES = 1 << 60
@@ -22,6 +23,8 @@ class VideoView:
     video_id: str
     type: str
     name: str
+    problem: str = ""
+    """What speaks against it."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +60,10 @@ def _videos(report: NodeReport) -> tuple[VideoView, ...]:
     """Of any kind of work that offers some."""
     found = [kind.get("videos") for kind in report.offers.values() if isinstance(kind, Mapping)]
     return tuple(
-        VideoView(str(video_id), _text(video, "type"), _text(video, "name"))
+        VideoView(str(video_id), _text(video, "type"), _text(video, "name"), _text(video, "problem"))
         for videos in found if isinstance(videos, Mapping)
-        for video_id, video in videos.items() if isinstance(video, Mapping)
+        for video_id, video in sorted(videos.items(), key=lambda one: by_number(str(one[0])))
+        if isinstance(video, Mapping)
     )  # fmt: skip
 
 

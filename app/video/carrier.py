@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 from starlette.routing import BaseRoute
 
-from app.kit.errors import BadInput, ModelmillError
+from app.kit.errors import ModelmillError
 from app.nodes.agent.carrier import Agent, Blob, Place, Program, WorkRefused
 from app.nodes.model import Order
 from app.video import carrier_routes
 from app.video.model.job import JOBS, SERVICES, JobContent, ServicesContent
 from app.video.runner import work as runner
 from app.video.services import work as services
-from app.vision.sources.opening import is_stream, shown
+from app.video.videos import Videos
 
 RUNNER, HOST = "app.video.runner.main", "app.video.services.host"
 WORK = "work.json"
@@ -27,25 +25,14 @@ OF_SERVICES_CHANGING = ("stages", "peers")
 ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # only compared with
 
 
-@dataclass(frozen=True)
-class Video:
-    """source: path or URL, which never leaves this node; name: what may be shown of it."""
-
-    type: str
-    source: str
-    name: str
-
-
 class JobCarrier:
-    """videos: (type, path or URL) of this node; a video's id is its place in the list.
-
-    Raises BadInput for a path that is not there and a URL that is none; what a URL names is not asked.
-    """
+    """videos: (type, path or URL) of this node. Raises BadInput, see Videos."""
 
     kind = JOBS
 
     def __init__(self, videos: Sequence[tuple[str, str]]) -> None:
-        self.videos = {str(number): _video(kind, source) for number, (kind, source) in enumerate(videos)}
+        self.videos = Videos(videos)
+        self.videos.told()  # what speaks against one is in the log from the begin
         self._runners: dict[str, carrier_routes.Runner] = {}
 
     def blobs(self, order: Order) -> list[Blob]:  # noqa: ARG002  # a runner computes no stage
@@ -57,11 +44,12 @@ class JobCarrier:
 
     def program(self, order: Order, place: Place) -> Program:
         content = _read(JobContent.from_json, order)
-        video = self.videos.get(content.video_id)
+        videos = self.videos.by_id
+        video = videos.get(content.video_id)
         if video is None:
             raise WorkRefused(
                 f"This node has no video {content.video_id!r}.", reason="VideoNotFound",
-                hint=f"Its videos are {', '.join(self.videos)}." if self.videos else "Start its agent with --video.",
+                hint=f"Its videos are {', '.join(videos)}." if videos else "Start its agent with --video.",
             )  # fmt: skip
         file = place.folder / WORK
         work = runner.RunnerWork(
@@ -81,10 +69,8 @@ class JobCarrier:
         return carrier_routes.of_jobs(agent, self._runners.get)
 
     def offers(self, agent: Agent) -> Mapping[str, Any]:
-        if not self.videos:
-            return {}
-        videos = {number: {"type": video.type, "name": video.name} for number, video in self.videos.items()}
-        return {"address": agent.own_address, "videos": videos}
+        videos = self.videos.told()
+        return {"address": agent.own_address, "videos": videos} if videos else {}
 
 
 class ServicesCarrier:
@@ -119,22 +105,6 @@ class ServicesCarrier:
 
     def offers(self, agent: Agent) -> Mapping[str, Any]:  # noqa: ARG002  # the Carrier's
         return {}
-
-
-def _video(kind: str, source: str) -> Video:
-    if is_stream(source):
-        return Video(kind, source, shown(source))
-    path = Path(source)
-    if not _is_there(path):
-        raise BadInput(f"there is no video {source}", hint="Give --video a path that this machine has, or a URL.")
-    return Video(kind, source, path.name)
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
 
 
 def _read(read: Callable[[Mapping[str, Any]], Content], order: Order) -> Content:

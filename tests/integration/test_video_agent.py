@@ -27,6 +27,9 @@ JOB, STAGES = WorkKey(JOBS, UID, PART), WorkKey(SERVICES, "edge0", SERVICES_PART
 RUNNING, FAILED = WorkerState.RUNNING, WorkerState.FAILED
 
 
+NO_VIDEO = "classroom.mp4 cannot be opened as a video: Invalid data found when processing input"
+
+
 class VideoNode(Node):
     module = "tests.harness.video.agent_program"
 
@@ -110,9 +113,11 @@ def test_a_node_offers_its_videos_and_runs_a_job_on_one(web: ScriptedWeb, node: 
     assert web.report.offers == {
         "videojobs": {
             "address": f"127.0.0.1:{node.port}",
-            "videos": {"0": {"type": "people indoor", "name": "classroom.mp4"}},
+            "videos": {
+                "0": {"type": "people indoor", "name": "classroom.mp4", "problem": NO_VIDEO},
+            },
         }
-    }
+    }  # fmt: skip
     tell_job(web)
     worker = web.until(JOB, state=RUNNING)
     assert (worker.name, worker.restarts, worker.pid) == (UID, 0, node.starts(JOB)[0])

@@ -324,6 +324,14 @@ def test_videos_are_found_by_the_nodes_name_and_address(scene: Scene) -> None:
     assert not silent.is_online
 
 
+def test_videos_come_in_the_order_of_their_numbers(scene: Scene) -> None:
+    videos = {str(number): {"type": "hall", "name": f"{number}.mp4"} for number in (0, 1, 10, 11, 2, 3)}
+    offers = {JOBS: {"address": "", "videos": videos}}
+    scene.parts.nodes.report("edge0", NodeReport(offers=offers), address="", version="1", now=scene.now)
+    (found,) = scene.video.resources.videos(scene.now)
+    assert list(found.videos) == ["0", "1", "2", "3", "10", "11"]
+
+
 def test_what_a_node_offers_need_not_have_the_right_form(scene: Scene) -> None:
     for offered in (4, {"videos": 4}, {"videos": {"0": 4}}, {}, None):
         scene.parts.nodes.report("edge1", NodeReport(offers={JOBS: offered}), address="", version="1", now=scene.now)

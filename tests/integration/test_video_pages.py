@@ -7,6 +7,7 @@ import html
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +22,7 @@ from app.kit.wording import exact
 from app.video import store
 from app.video.cli.tables import job_lines
 from app.video.errors import VideoJobNotFound
-from app.video.model.job import JobState, Mode, RestartPolicy, VideoJob
+from app.video.model.job import JOBS, JobState, Mode, RestartPolicy, VideoJob
 from app.video.pages.watching import frames
 from app.video.scheduling.registry import policies
 from app.wiring import Parts
@@ -648,3 +649,20 @@ def test_a_job_without_a_signal_says_since_when_in_the_list_on_its_page_and_by_t
     told = browser.get(f"/user/sync_job_result/{job.uid}").json()
     assert (told["flags"], told["no_signal_since"]) == (["no_signal"], since)
     assert f"no signal since {since}" in "\n".join(job_lines(shown))
+
+
+def test_what_speaks_against_a_video_stands_on_every_page_that_names_it(browser: Browser) -> None:
+    job = browser.running()
+    problem = "hall.mp4 is cut off: 57 of 120 frames are there"
+    videos = {str(number): {"type": "hall", "name": f"{number}.mp4"} for number in (0, 1, 10, 2)}
+    videos["1"]["problem"] = problem
+    nodes = browser.parts.nodes
+    offers = {JOBS: {"address": "", "videos": videos}}
+    report = replace(nodes.get(EDGE).report, offers=offers)
+    nodes.report(EDGE, report, address="192.168.56.102", version="1", now=now())
+    for path in ("/ui/video", f"/ui/video/{job.uid}", "/ui/video/new", "/ui/nodes", f"/ui/nodes/{EDGE}"):
+        assert problem in text_of(browser.get(path).text), path
+    chosen = re.findall(rf'<option value="{EDGE}/(\d+)"', browser.get("/ui/video/new").text)
+    assert chosen == ["0", "1", "2", "10"]
+    status = browser.get("/user/get_all_status").json()["data"]
+    assert [list(node["video"]) for node in status.values()] == [["0", "1", "2", "10"]]

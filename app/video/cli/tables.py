@@ -100,12 +100,13 @@ def decisions_table(records: Iterable[Json]) -> Table:
 
 
 def nodes_table(records: Iterable[Json]) -> Table:
-    table = table_of("node", "address", "online", "video", "type", "name")
+    table = table_of("node", "address", "online", "video", "type", "name", "size", "")
     for node in records:
         for video_id, video in node["videos"].items():
             table.add_row(
                 escape(node["node"]), node["address"], "yes" if node["is_online"] else "no", escape(video_id),
-                escape(video.get("type", "")), escape(video.get("name", "")),
+                escape(video.get("type", "")), escape(video.get("name", "")), video.get("size", ""),
+                escape(video.get("problem", "")),
             )  # fmt: skip
     return table
 

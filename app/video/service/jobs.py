@@ -213,7 +213,7 @@ class Jobs:
         if video_id not in video.videos:
             raise VideoNotFound(
                 f"The node {video.node!r} has no video {video_id[:64]!r}.",
-                hint=f"Its videos: {', '.join(sorted(video.videos))}.",
+                hint=f"Its videos: {', '.join(video.videos)}.",
             )
         return video
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from app.kit.clock import from_text
+from app.kit.numbering import by_number
 from app.nodes.model import Node, Operation, Side, WorkerReport, WorkerState, WorkKey
 from app.nodes.service import Nodes
 from app.video.model.job import JOBS, SERVICES, SERVICES_PART, StageHost, VideoJob
@@ -25,7 +26,8 @@ _SERVED_AT = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253}):[0-9]{
 
 @dataclass(frozen=True)
 class NodeVideos:
-    """address: ip:port of its agent, the requirement's node_addr. videos: id → {type, name}."""
+    """address: ip:port of its agent, the requirement's node_addr. videos: by id, in their order, {type, name}, and
+    where its node says so size (as 270x480) and problem (what speaks against it)."""
 
     node: str
     address: str
@@ -127,7 +129,9 @@ def videos_of(node: Node, now: datetime) -> NodeVideos:
         node.name, str(offered.get("address", "")), node.is_online(now), node.last_seen_at,
         {
             str(video_id): {key: str(value) for key, value in video.items()}
-            for video_id, video in (videos if isinstance(videos, Mapping) else {}).items()
+            for video_id, video in sorted(
+                videos.items() if isinstance(videos, Mapping) else (), key=lambda one: by_number(str(one[0]))
+            )
             if isinstance(video, Mapping)
         },
     )  # fmt: skip

@@ -21,6 +21,12 @@ def declared_bytes(path: Path) -> int:
     return 0
 
 
+def is_empty(path: Path) -> bool:
+    with suppress(OSError, ValueError):
+        return path.stat().st_size == 0
+    return False
+
+
 def is_cut(path: Path) -> bool:
     """Does it end before its own headers say? False where they say nothing, or it cannot be read."""
     with suppress(OSError, ValueError):

@@ -14,7 +14,7 @@ from app.kit.reasons import reason_of
 from app.vision.encoding import MAX_PIXELS
 from app.vision.errors import DecoderMissing, SourceUnusable
 from app.vision.model import Picture
-from app.vision.sources.containers import is_cut
+from app.vision.sources.containers import is_cut, is_empty
 from app.vision.sources.frames import Shot
 from app.vision.sources.orientation import upright
 
@@ -67,6 +67,15 @@ class Video:
             if not is_over and (reason := self._cut(container, stream, count, at)):
                 yield Shot(f"{self._name} (its end)", None, reason=reason, is_cut=True)
 
+    def there(self) -> str:
+        """How many frames of a file that is cut off are there, by its index, which is at its begin; empty: it has none.
+        Raises SourceUnusable."""
+        with self._opened() as container:
+            stream = container.streams.video[0]
+            size, index = Path(self._place).stat().st_size, list(stream.index_entries)
+            count = sum(entry.pos + entry.size <= size for entry in index)
+            return f"{count} of {length_of(container, stream)} are there" if 0 < count < len(index) else ""
+
     def _opened(self) -> Any:
         try:
             container = self._av.open(
@@ -99,6 +108,8 @@ class Video:
 
     def _reason(self, error: BaseException) -> str:
         """FFmpeg's word for our own patience is `Immediate exit requested`."""
+        if not self._live and is_empty(Path(self._place)):
+            return "it is empty"
         if isinstance(error, self._av.error.ExitError):
             return f"it gave no picture for {TIMEOUT_S:g} s"
         if self._live and getattr(error, "errno", 0) in LOST:
@@ -152,6 +163,8 @@ def _problem(container: Any) -> str:
     if not container.streams.video:
         return "has no picture in it, only sound" if container.streams.audio else "has no picture in it"
     context = container.streams.video[0].codec_context
+    if context is None:
+        return "is coded in a way that the FFmpeg of this node cannot decode"
     if context.width * context.height > MAX_PIXELS:
         return f"has frames of {context.width} x {context.height} pixels, more than the {MAX_PIXELS:,} that are read"
     return ""

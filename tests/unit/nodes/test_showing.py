@@ -46,6 +46,14 @@ def test_videos_are_shown_as_a_node_offers_them() -> None:
     assert view.videos == (VideoView("0", "people indoor", "classroom.mp4"), VideoView("1", "x" * 200, ""))
 
 
+def test_videos_are_shown_by_number_with_what_speaks_against_them() -> None:
+    videos = {"10": {"type": "a"}, "2": {"type": "b", "problem": "b.mp4 is cut off: 57 of 120 frames are there"}}
+    view = view_of(node(NodeReport(offers={"videojobs": {"videos": videos}})), NOW, is_whole=False)
+    assert [(one.video_id, one.problem) for one in view.videos] == [
+        ("2", "b.mp4 is cut off: 57 of 120 frames are there"), ("10", ""),
+    ]  # fmt: skip
+
+
 def test_offers_that_make_no_sense_show_nothing() -> None:
     for nonsense in (5, [], {"videos": []}, {"videos": {"0": "x"}}, {}):
         assert view_of(node(NodeReport(offers={"videojobs": nonsense})), NOW, is_whole=True).videos == ()

@@ -231,7 +231,11 @@ def test_a_nodes_videos_are_offered_by_number_and_without_passwords(jobs: JobCar
     assert offered == {
         "address": "127.0.0.2:5002",
         "videos": {
-            "0": {"type": "people indoor", "name": "classroom-270p.mp4"},
+            "0": {
+                "type": "people indoor",
+                "name": "classroom-270p.mp4",
+                "problem": "classroom-270p.mp4 cannot be opened as a video: Invalid data found when processing input",
+            },
             "1": {"type": "door", "name": "rtsp://10.0.0.9:554/main"},
         },
     }

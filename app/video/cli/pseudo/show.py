@@ -14,6 +14,8 @@ from app.kit.command import Exit
 from app.kit.interrupting import signals_end
 from app.video.cli.pseudo.filling import DECODERS, RECIPES, files_in, fill
 from app.video.cli.pseudo.stand import EDGE_HOST, Ports, Stand, Videos, running_stand
+from app.vision.sources.facts import facts_of
+from app.vision.sources.opening import is_stream
 
 
 def play(ports: Ports, *, videos: Videos, models: Path | None, data: Path | None) -> Exit:
@@ -39,7 +41,9 @@ def _play(console: Console, ports: Ports, videos: Videos, models: Path | None, d
     with running_stand(ports, videos=videos, data=data, notice=say) as stand:
         say(addresses(ports))
         for number, (kind, source) in enumerate(videos):
-            say(f"Video {number} of edge0: {kind}, {Path(source).name if '://' not in source else 'a stream'}")
+            say(f"Video {number} of edge0: {kind}, {Path(source).name if not is_stream(source) else 'a stream'}")
+            if problem := facts_of(source).problem:
+                say(f"  {problem}.")
         made = fill(stand.url, models, say) if models else []
         say(_what_next(ports, stand, videos, made))
         threading.Event().wait()
