@@ -25,6 +25,8 @@ Step = Callable[[int, int], None]
 """step(done, of)"""
 
 LOW, HIGH = "__modelmill_min", "__modelmill_max"
+OF_NOTHING: Range = (0.0, 0.0)
+"""The range of a tensor that never had an element."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,8 @@ class MinMax:
     def add(self, values: dict[str, Array], sample: str) -> None:
         for name in self._tensors:
             low, high = float(values[name + LOW]), float(values[name + HIGH])
+            if low > high:  # it has no element: the roi of a Resize, say
+                continue
             if not (math.isfinite(low) and math.isfinite(high)):
                 raise NotFinite(
                     f"tensor {name!r} holds NaN or infinity for sample {sample!r}",
@@ -111,7 +115,7 @@ class MinMax:
             self._ranges[name] = (min(before[0], low), max(before[1], high))
 
     def ranges(self) -> dict[str, Range]:
-        return dict(self._ranges)
+        return {name: self._ranges.get(name, OF_NOTHING) for name in self._tensors}
 
 
 class Histograms:

@@ -158,8 +158,8 @@ def _warned(prepared: Prepared, warning: str) -> Prepared:
 
 
 def _finished(prepared: Prepared) -> Prepared:
-    named = prepare.name_nodes(prepared.model)
-    return Prepared(prepare.infer_shapes(prepared.model), prepared.changes + named, prepared.warnings)
+    changes = prepare.constants_to_weights(prepared.model) + prepare.name_nodes(prepared.model)
+    return Prepared(prepare.infer_shapes(prepared.model), prepared.changes + changes, prepared.warnings)
 
 
 def _summary(report: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.conversion.toolchains.graph import opset_of
+from app.conversion.toolchains.graph.specs import DEFAULT_DOMAINS
 from app.kit.reasons import reason_of
 
 Model = Any
@@ -45,6 +46,46 @@ def strip_weights_from_inputs(model: Model) -> list[str]:
     del model.graph.input[:]
     model.graph.input.extend(kept)
     return [f"{stripped} weights listed as graph inputs are now constants"]
+
+
+def constants_to_weights(model: Model) -> list[str]:
+    """Constant nodes of the main graph become initializers, which alone the quantizer takes for weights."""
+    outputs = {value.name for value in model.graph.output}
+    kept: list[Any] = []
+    weights: list[Any] = []
+    for node in model.graph.node:
+        tensor = None if outputs & set(node.output) else _constant(node)
+        if tensor is None:
+            kept.append(node)
+        else:
+            weights.append(tensor)
+    if not weights:
+        return []
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+    model.graph.initializer.extend(weights)
+    return [f"{len(weights)} Constant nodes are now weights"]
+
+
+def _constant(node: Any) -> Any | None:
+    """The TensorProto that a Constant node holds, named as its output; None for any other node and for other values."""
+    from onnx import TensorProto, helper
+
+    if node.op_type != "Constant" or node.domain not in DEFAULT_DOMAINS:
+        return None
+    attribute = node.attribute[0]
+    name, value = node.output[0], helper.get_attribute_value(attribute)
+    if attribute.name == "value":
+        tensor = TensorProto()
+        tensor.CopyFrom(value)
+        tensor.name = name
+        return tensor
+    kind = {"value_float": TensorProto.FLOAT, "value_floats": TensorProto.FLOAT}.get(attribute.name, TensorProto.INT64)
+    if attribute.name in ("value_float", "value_int"):
+        return helper.make_tensor(name, kind, [], [value])
+    if attribute.name in ("value_floats", "value_ints"):
+        return helper.make_tensor(name, kind, [len(value)], value)
+    return None
 
 
 def raise_ir_version(model: Model) -> list[str]:

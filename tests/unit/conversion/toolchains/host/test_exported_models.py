@@ -1,0 +1,59 @@
+"""Graphs as exporters write them, with what the quantizer or the runtime takes exception to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from app.conversion.model import Stage
+from app.conversion.options import HostQuantization, Options
+from tests.harness.models.host import model_of, pictures, random_weights, run_all, work_folder
+
+
+def constant(name: str, value: np.ndarray) -> onnx.NodeProto:
+    return helper.make_node("Constant", [], [name], name, value=numpy_helper.from_array(value))
+
+
+def resize_with_an_empty_roi(roi: list[onnx.NodeProto]) -> onnx.ModelProto:
+    """Conv, BatchNormalization, Resize, Conv. Its other output is the sine of huge numbers, which no reordering of
+    sums leaves as it is: the simplified graph is dropped, and its Constants stay."""
+    ones = np.ones(4, np.float32)
+    nodes = [
+        *roi,
+        constant("scales", np.array([1, 1, 2, 2], np.float32)),
+        helper.make_node("Constant", [], ["huge"], "huge", value_float=3e6),
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv", pads=[1, 1, 1, 1]),
+        helper.make_node("BatchNormalization", ["c", "s", "b", "m", "v"], ["n"], "norm"),
+        helper.make_node("Mul", ["n", "huge"], ["n2"], "mul"),
+        helper.make_node("Sin", ["n2"], ["wild"], "sin"),
+        helper.make_node("Resize", ["n", "roi", "scales"], ["r"], "resize", mode="nearest"),
+        helper.make_node("Conv", ["r", "w2"], ["y"], "conv2"),
+    ]
+    weights = {"w": random_weights(4, 3, 3, 3), "w2": random_weights(2, 4, 1, 1)}
+    weights |= {"s": ones * 1.3, "b": ones * 0.1, "m": ones * 0.2, "v": ones * 0.7}
+    return model_of(nodes, {"x": [1, 3, 16, 16]}, {"y": [1, 2, 32, 32], "wild": [1, 4, 16, 16]}, weights)
+
+
+@pytest.mark.parametrize("method", ["minmax", "percentile"])
+def test_a_constant_without_elements_is_no_activation(tmp_path: Path, method: str) -> None:
+    model = resize_with_an_empty_roi([constant("roi", np.zeros(0, np.float32))])
+    options = Options(quantization=HostQuantization.model_validate({"method": method}))
+    reports = run_all(work_folder(tmp_path, model, pictures(4)), options)
+    assert "was not simplified" in reports[Stage.ONNX].report["warnings"][0]
+    assert "3 Constant nodes are now weights" in reports[Stage.ONNX].report["changes"]
+    assert reports[Stage.BIE].report["quality"]["outputs"][0]["snr_db"]["mean"] > 20
+    assert reports[Stage.NEF].report["agreement"]["bit_true"]
+
+
+def test_a_tensor_that_is_computed_and_has_no_elements_is_no_infinity(tmp_path: Path) -> None:
+    roi = [
+        constant("none", np.array([0], np.int64)),
+        helper.make_node("ConstantOfShape", ["none"], ["roi"], "roi"),
+    ]
+    reports = run_all(work_folder(tmp_path, resize_with_an_empty_roi(roi), pictures(4)))
+    assert "ConstantOfShape" in reports[Stage.ONNX].report["model"]["operators"]
+    assert reports[Stage.BIE].report["quality"]["outputs"][0]["snr_db"]["mean"] > 20
