@@ -73,7 +73,7 @@ def _quantize(model: Any, samples: CachedSamples, request: StageRequest, progres
 
     calibration = calibrate(model, chosen.tensors, samples, options, threads=request.threads, step=step)
     progress(CALIBRATED, f"quantizing {len(chosen.nodes)} nodes")
-    int8_model, warnings = quantize(copy.deepcopy(model), calibration.ranges, chosen, options)
+    int8_model, warnings = quantize(model, calibration.ranges, chosen, options)
     print(f"quantized {len(chosen.nodes)} of {len(model.graph.node)} nodes to int8")
     return Quantized(model, int8_model, chosen, calibration, warnings)
 

@@ -8,6 +8,7 @@ report names it.
 
 from __future__ import annotations
 
+import copy
 import difflib
 import logging
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,7 @@ from app.conversion.options import HostQuantization
 from app.conversion.toolchains.graph import opset_of
 from app.conversion.toolchains.host.calibration import Range, element_types
 from app.conversion.toolchains.host.prepare import operator_counts
+from app.kit.reasons import reason_of
 
 WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 """The layers whose arithmetic int8 is for."""
@@ -82,14 +84,32 @@ def check_excluded(model: Any, names: Sequence[str]) -> None:
 
 
 def quantize(model: Any, ranges: dict[str, Range], chosen: Plan, options: HostQuantization) -> tuple[Any, list[str]]:
-    """The int8 QDQ model (onnx.ModelProto) and warnings. `model` is used up. Raises StageFailed if that fails."""
+    """The int8 QDQ model (onnx.ModelProto) and warnings; `model` stays as it is.
+
+    What cannot be quantized per channel is quantized per tensor, with a warning. Raises StageFailed if that fails too.
+    """
+    if not options.per_channel:
+        return _quantized(model, ranges, chosen, options, per_channel=False), []
+    if opset_of(model) < PER_CHANNEL_OPSET:
+        why = f"per channel needs opset {PER_CHANNEL_OPSET}, this is {opset_of(model)}"
+    else:
+        try:
+            return _quantized(model, ranges, chosen, options, per_channel=True), []
+        except StageFailed as error:
+            why = f"per channel {error.message}"
+    done = _quantized(model, ranges, chosen, options, per_channel=False)
+    return done, [f"weights are quantized per tensor: {why}"]
+
+
+def _quantized(
+    model: Any, ranges: dict[str, Range], chosen: Plan, options: HostQuantization, *, per_channel: bool
+) -> Any:
     from onnxruntime.quantization import QuantType
     from onnxruntime.quantization.calibrate import CalibrationMethod, TensorsData
     from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
     from onnxruntime.quantization.quant_utils import add_infer_metadata
 
-    per_channel = options.per_channel and opset_of(model) >= PER_CHANNEL_OPSET
-    warnings = [] if per_channel == options.per_channel else [_no_per_channel(model)]
+    model = copy.deepcopy(model)
     types = element_types(model)
     data = {name: tuple(np.array(v, dtype=_float_type(types[name])) for v in pair) for name, pair in ranges.items()}
     add_infer_metadata(model)  # its shapes are inferred; else the quantizer writes it to disk to do that again
@@ -109,11 +129,11 @@ def quantize(model: Any, ranges: dict[str, Range], chosen: Plan, options: HostQu
             )
             quantizer.quantize_model()
             quantizer.model.topological_sort()  # it appends what it adds, and other tools want the ONNX order
-            return quantizer.model.model, warnings
-        except (ValueError, TypeError, KeyError, RuntimeError) as error:
+            return quantizer.model.model
+        except (ValueError, TypeError, LookupError, RuntimeError) as error:
             raise StageFailed(
-                f"onnxruntime's quantizer failed: {error}",
-                hint="Leave the node it names in float with exclude_nodes, or try another method.",
+                f"onnxruntime's quantizer failed: {reason_of(error)}",
+                hint="Try another method, or leave the layers it cannot do in float with exclude_nodes.",
             ) from error
 
 
@@ -131,10 +151,6 @@ def _extra_options(model: Any, chosen: Plan) -> dict[str, Any]:
     odd = {node.input[0] for node in multiplied} | {n.input[1] for n in multiplied if ranks.get(n.input[1]) != 2}
     per_tensor = {name: [{"quant_type": QuantType.QInt8}] for name in sorted(odd) if name in ranks}
     return {"ActivationSymmetric": False, "WeightSymmetric": True, "TensorQuantOverrides": per_tensor}
-
-
-def _no_per_channel(model: Any) -> str:
-    return f"weights are quantized per tensor: per channel needs opset {PER_CHANNEL_OPSET}, this is {opset_of(model)}"
 
 
 def _tail(model: Any) -> tuple[Any, ...]:

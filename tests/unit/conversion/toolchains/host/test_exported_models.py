@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -57,3 +58,28 @@ def test_a_tensor_that_is_computed_and_has_no_elements_is_no_infinity(tmp_path: 
     reports = run_all(work_folder(tmp_path, resize_with_an_empty_roi(roi), pictures(4)))
     assert "ConstantOfShape" in reports[Stage.ONNX].report["model"]["operators"]
     assert reports[Stage.BIE].report["quality"]["outputs"][0]["snr_db"]["mean"] > 20
+
+
+def whole_numbers(*shape: int) -> Callable[[Path], None]:
+    def write(folder: Path) -> None:
+        values = np.random.default_rng(0).integers(-30000, 30000, (8, *shape))
+        np.save(folder / "samples.npy", values.astype(np.int32))
+
+    return write
+
+
+@pytest.mark.parametrize("bias", [(1, 5), (2, 5), ()])
+def test_a_bias_that_cannot_be_adjusted_per_channel_makes_the_weights_per_tensor(
+    tmp_path: Path, bias: tuple[int, ...]
+) -> None:
+    rows = bias[0] if bias else 1
+    nodes = [
+        helper.make_node("Cast", ["x"], ["f"], "cast", to=onnx.TensorProto.FLOAT),
+        helper.make_node("Gemm", ["f", "w", "b"], ["y"], "gemm"),
+    ]
+    weights = {"w": random_weights(8, 5), "b": random_weights(*bias)}
+    model = model_of(nodes, {"x": [rows, 8]}, {"y": [rows, 5]}, weights)
+    model.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.INT32
+    report = run_all(work_folder(tmp_path, model, whole_numbers(rows, 8)))[Stage.BIE].report
+    assert report["warnings"][0].startswith("weights are quantized per tensor: per channel onnxruntime's quantizer")
+    assert report["verdict"]["passed"]
