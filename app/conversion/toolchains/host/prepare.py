@@ -10,9 +10,10 @@ import copy
 import io
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
-from app.conversion.toolchains.graph import opset_of
+from app.conversion.toolchains.graph import opset_of, walk
 from app.conversion.toolchains.graph.specs import DEFAULT_DOMAINS
 from app.kit.reasons import reason_of
 
@@ -23,7 +24,9 @@ OPSET_MIN = 13
 """int8 weights per channel (DequantizeLinear with an axis) exist from here on; lower opsets are upgraded."""
 OPSET_TARGET = 17
 """The last opset before Reduce* and others moved attributes to inputs: the quantizer knows all of it."""
-IR_MIN = 8
+OPSET_FLOAT16 = 19
+"""QuantizeLinear and DequantizeLinear take float16 from here on."""
+IR_MIN, IR_OF_FLOAT16 = 8, 9
 PROTOBUF_BYTES_MAX = (1 << 31) - 1
 
 
@@ -97,20 +100,32 @@ def raise_ir_version(model: Model) -> list[str]:
 
 
 def upgrade_opset(model: Model) -> Prepared:
-    """Convert an opset below OPSET_MIN to OPSET_TARGET. What the converter cannot do keeps its opset."""
+    """Raise an opset that the quantizer cannot work with. What the converter cannot do keeps its opset."""
     from onnx import checker, version_converter
 
-    before = opset_of(model)
-    if before >= OPSET_MIN:
+    before, is_half = opset_of(model), has_float16(model)
+    if before >= (OPSET_FLOAT16 if is_half else OPSET_MIN):
         return Prepared(model)
+    target = OPSET_FLOAT16 if is_half else OPSET_TARGET
     try:
-        converted = version_converter.convert_version(model, OPSET_TARGET)
+        converted = version_converter.convert_version(model, target)
         checker.check_model(converted)
     except (RuntimeError, ValueError, checker.ValidationError) as error:
         told = f"opset {before} was kept: the version converter cannot do it ({reason_of(error)})"
         return Prepared(model, warnings=[told])
-    converted.ir_version = max(converted.ir_version, IR_MIN)
-    return Prepared(converted, [f"opset {before} → {OPSET_TARGET}"])
+    converted.ir_version = max(converted.ir_version, IR_OF_FLOAT16 if is_half else IR_MIN)
+    told = f"opset {before} → {target}"
+    return Prepared(converted, [told], [f"float16 is quantized from opset {target} on: {told}"] if is_half else [])
+
+
+def has_float16(model: Model) -> bool:
+    """Does it compute in float16 anywhere?"""
+    from onnx import TensorProto
+
+    casts = (a.i for node in walk.nodes(model) if node.op_type == "Cast" for a in node.attribute if a.name == "to")
+    inputs = (value.type.tensor_type.elem_type for value in model.graph.input)
+    weights = (tensor.data_type for tensor in walk.tensors(model))
+    return TensorProto.FLOAT16 in chain(inputs, casts, weights)
 
 
 def simplify(model: Model) -> Prepared:

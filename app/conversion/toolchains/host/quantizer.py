@@ -22,7 +22,7 @@ from app.conversion.errors import StageFailed
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.graph import opset_of
 from app.conversion.toolchains.host.calibration import Range, element_types
-from app.conversion.toolchains.host.prepare import operator_counts
+from app.conversion.toolchains.host.prepare import OPSET_FLOAT16, has_float16, operator_counts
 from app.kit.reasons import reason_of
 
 WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
@@ -141,7 +141,8 @@ def _extra_options(model: Any, chosen: Plan) -> dict[str, Any]:
     """Asymmetric activations use all 256 levels behind a ReLU; symmetric weights are what integer kernels want.
 
     A constant of MatMul has its channels on the last axis of a matrix on the right; the quantizer always takes axis 1,
-    and the runtime refuses that for any other constant, so those are quantized per tensor.
+    and the runtime refuses that for any other constant, so those are quantized per tensor. Where the opset's own
+    operators do not take float16 yet, onnxruntime's do.
     """
     from onnxruntime.quantization import QuantType
 
@@ -150,7 +151,12 @@ def _extra_options(model: Any, chosen: Plan) -> dict[str, Any]:
     multiplied = [node for node in model.graph.node if node.op_type == "MatMul" and node.name in names]
     odd = {node.input[0] for node in multiplied} | {n.input[1] for n in multiplied if ranks.get(n.input[1]) != 2}
     per_tensor = {name: [{"quant_type": QuantType.QInt8}] for name in sorted(odd) if name in ranks}
-    return {"ActivationSymmetric": False, "WeightSymmetric": True, "TensorQuantOverrides": per_tensor}
+    return {
+        "ActivationSymmetric": False,
+        "WeightSymmetric": True,
+        "TensorQuantOverrides": per_tensor,
+        "UseQDQContribOps": opset_of(model) < OPSET_FLOAT16 and has_float16(model),
+    }
 
 
 def _tail(model: Any) -> tuple[Any, ...]:

@@ -12,7 +12,8 @@ from onnx import helper, numpy_helper
 
 from app.conversion.model import Stage
 from app.conversion.options import HostQuantization, Options
-from tests.harness.models.host import model_of, pictures, random_weights, run_all, work_folder
+from app.conversion.toolchains.host import prepare
+from tests.harness.models.host import model_of, pictures, random_weights, run_all, run_stage, work_folder
 
 
 def constant(name: str, value: np.ndarray) -> onnx.NodeProto:
@@ -83,3 +84,33 @@ def test_a_bias_that_cannot_be_adjusted_per_channel_makes_the_weights_per_tensor
     report = run_all(work_folder(tmp_path, model, whole_numbers(rows, 8)))[Stage.BIE].report
     assert report["warnings"][0].startswith("weights are quantized per tensor: per channel onnxruntime's quantizer")
     assert report["verdict"]["passed"]
+
+
+def half(opset: int) -> onnx.ModelProto:
+    weights = {"w": random_weights(4, 3, 3, 3).astype(np.float16), "b": random_weights(4).astype(np.float16)}
+    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"], "conv"), helper.make_node("Relu", ["c"], ["y"], "relu")]
+    model = model_of(nodes, {"x": [1, 3, 8, 8]}, {"y": [1, 4, 6, 6]}, weights, opset)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    return model
+
+
+@pytest.mark.parametrize("opset", [11, 13, 17, 18])
+def test_float16_of_an_older_opset_is_raised_to_one_that_quantizes_it(tmp_path: Path, opset: int) -> None:
+    reports = run_all(work_folder(tmp_path, half(opset), pictures(4)))
+    warning = f"float16 is quantized from opset 19 on: opset {opset} → 19"
+    assert reports[Stage.ONNX].report["warnings"] == [warning]
+    assert reports[Stage.BIE].report["verdict"]["passed"]
+    assert reports[Stage.NEF].report["agreement"]["bit_true"]
+
+
+def test_float16_of_an_opset_that_could_not_be_raised_is_quantized_all_the_same(tmp_path: Path) -> None:
+    folder = work_folder(tmp_path, half(17), pictures(4))
+    onnx.save(prepare.infer_shapes(half(17)), str(folder / "out.onnx"))
+    assert run_stage(Stage.BIE, folder).report["verdict"]["passed"]
+    assert run_stage(Stage.NEF, folder).report["agreement"]["bit_true"]
+
+
+def test_float16_of_a_new_opset_is_left_as_it_is(tmp_path: Path) -> None:
+    report = run_all(work_folder(tmp_path, half(20), pictures(4)))[Stage.ONNX].report
+    assert (report["model"]["opset"], report["warnings"]) == (20, [])
