@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.conversion.errors import NoImages, StageFailed
-from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import Progress, StageRequest, StageResult
 from app.conversion.toolchains.host import layers as layering
 from app.conversion.toolchains.host import prepare, provenance, quality
@@ -34,7 +33,7 @@ def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
     """Write out.bie. Raises NoImages, NotFinite, StageFailed and what reading the samples raises."""
     progress(0.0, "reading out.onnx")
     model = _load(request)
-    source = reference_samples(request, graph.graph_inputs(model))
+    source = reference_samples(request, provenance.inputs_of(model))
     if source is None:
         raise NoImages("there are no reference samples to calibrate on")
     samples = CachedSamples(source)

@@ -79,7 +79,7 @@ def _load(path: Path) -> Bie:
     if not path.is_file():
         raise StageFailed(f"{path.name} is missing: the stage before has not written it")
     model = onnx.load(str(path))
-    return Bie(model, _specs(graph.graph_inputs(model)), _specs(graph.graph_outputs(model)), provenance.read(model))
+    return Bie(model, _specs(provenance.inputs_of(model)), _specs(graph.graph_outputs(model)), provenance.read(model))
 
 
 def _specs(tensors: Any) -> list[dict[str, Any]]:
@@ -147,7 +147,7 @@ def _verify(bie: Bie, request: StageRequest) -> Equivalence:
 
 
 def _references(bie: Bie, request: StageRequest) -> Samples | None:
-    found: Samples | None = reference_samples(request, graph.graph_inputs(bie.model))
+    found: Samples | None = reference_samples(request, provenance.inputs_of(bie.model))
     return found
 
 

@@ -1,13 +1,13 @@
 """ONNX stage: any runnable ONNX file → out.onnx, checked, of fixed shape, simplified and proved equal to the original.
 
-Candidates are tried from the most to the least changed graph (simplified, only upgraded, only fixed); the first that
-runs and equals the original is written, and what was given up is a warning.
+Candidates are tried from the most to the least changed graph (simplified, only upgraded, only fixed, the original);
+the first that runs and equals the original is written, and what was given up is a warning.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ def run_onnx_stage(request: StageRequest, progress: Progress) -> StageResult:
     outcome = _first_equal(source, fixed, samples, request, progress)
     model = outcome.prepared.model
     progress(0.9, "writing out.onnx")
-    _write(model, request, source_sha256)
+    _write(model, graph.graph_inputs(fixed.model), request, source_sha256)
     facts = graph.facts(model)
     report = {
         "model": facts,
@@ -78,7 +78,7 @@ def _samples(request: StageRequest, model: Any) -> Samples:
     return Noise({i.name: (static_shape(i), i.dtype, 0.0, 1.0) for i in inputs}, NOISE_SAMPLES)
 
 
-def _candidates(fixed: Prepared) -> Iterator[Prepared]:
+def _candidates(source: Path, fixed: Prepared) -> Iterator[Prepared]:
     """From the most to the least changed graph, each with its whole list of changes and warnings."""
     upgraded = _after(fixed, prepare.upgrade_opset(copy.deepcopy(fixed.model)))
     simple = _after(upgraded, prepare.simplify(upgraded.model))
@@ -87,22 +87,26 @@ def _candidates(fixed: Prepared) -> Iterator[Prepared]:
         yield _finished(_warned(upgraded, "the graph was not simplified: that would have changed its results"))
     if upgraded.changes != fixed.changes:
         yield _finished(_warned(fixed, "the opset was kept: an upgrade would have changed the results"))
+    original = graph.load(source)
+    changes = prepare.strip_weights_from_inputs(original) + prepare.raise_ir_version(original)
+    yield _finished(Prepared(original, changes))
 
 
 def _first_equal(source: Path, fixed: Prepared, samples: Samples, request: StageRequest, progress: Progress) -> Outcome:
     # Both at the basic level: beyond it a model that is quantized already would run in other arithmetic.
     original = _open_original(source, fixed.model, request.threads)
     failures: list[str] = []
-    for candidate in _candidates(fixed):
-        progress(0.3 + 0.2 * len(failures), "comparing with the original")
+    for candidate in _candidates(source, fixed):
+        progress(min(0.3 + 0.2 * len(failures), 0.8), "comparing with the original")
         try:
             session = open_session(candidate.model.SerializeToString(), request.threads, "basic")
         except (UnsupportedOperator, StageFailed) as error:
             failures.append(error.message)
+            print(f"a candidate graph was dropped: {failures[-1]}")
             continue
         equivalence = _compare(original, session, samples)
         if equivalence.is_equal(EQUALITY_SNR_DB):
-            return Outcome(candidate, equivalence)
+            return Outcome(_explained(candidate, failures), equivalence)
         failures.append(f"lowest SNR {equivalence.statistics.worst_snr_db} dB")
         print(f"a candidate graph was dropped: {failures[-1]}")
     raise StageFailed(
@@ -110,6 +114,13 @@ def _first_equal(source: Path, fixed: Prepared, samples: Samples, request: Stage
         hint="Simplify the model yourself (onnxslim, onnxsim) and submit the result, or export it with opset 13 to 17.",
         detail={"candidates": failures},
     )
+
+
+def _explained(candidate: Prepared, failures: list[str]) -> Prepared:
+    """With the reason why its inputs are still open, where they are: the graph does not run with fixed ones."""
+    if all(spec.is_static for spec in graph.graph_inputs(candidate.model)):
+        return candidate
+    return _warned(candidate, f"the original graph was kept, with open input shapes: once fixed, {failures[-1]}")
 
 
 def _open_original(source: Path, model: Any, threads: int) -> Session:
@@ -129,23 +140,23 @@ def _compare(original: Session, session: Session, samples: Samples) -> Equivalen
     return prove(lambda a: run(original, a), lambda a: run(session, a), first(samples, EQUALITY_SAMPLES))
 
 
-def _write(model: Any, request: StageRequest, source_sha256: str) -> None:
+def _write(model: Any, inputs: Sequence[graph.TensorSpec], request: StageRequest, source_sha256: str) -> None:
     if model.ByteSize() > prepare.PROTOBUF_BYTES_MAX:
         raise StageFailed(
             "the model does not fit into one ONNX file of 2 GB",
             hint="Only models below 2 GB can be converted; reduce it or store its weights in float16.",
         )
     options = request.options
-    provenance.write(
-        model,
-        {
-            provenance.KIND: "onnx",
-            provenance.TOOLCHAIN: options.toolchain.value,
-            provenance.SOURCE_SHA256: source_sha256,
-            provenance.PREPROCESS: options.preprocess.model_dump(mode="json"),
-            provenance.VERSIONS: provenance.tool_versions(),
-        },
-    )
+    known = {
+        provenance.KIND: "onnx",
+        provenance.TOOLCHAIN: options.toolchain.value,
+        provenance.SOURCE_SHA256: source_sha256,
+        provenance.PREPROCESS: options.preprocess.model_dump(mode="json"),
+        provenance.VERSIONS: provenance.tool_versions(),
+    }
+    if graph.graph_inputs(model) != list(inputs):
+        known[provenance.INPUT_SHAPES] = {spec.name: list(spec.shape) for spec in inputs}
+    provenance.write(model, known)
     request.output.write_bytes(model.SerializeToString())
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from app.conversion.toolchains import graph
 
 PREFIX = "modelmill."
 KIND = PREFIX + "kind"
@@ -17,6 +20,8 @@ CALIBRATION = PREFIX + "calibration"
 QUANTIZATION = PREFIX + "quantization"
 PREPROCESS = PREFIX + "preprocess"
 VERSIONS = PREFIX + "versions"
+INPUT_SHAPES = PREFIX + "input_shapes"
+"""Of a graph whose inputs had to stay open: the shapes it was converted for."""
 
 PACKAGES = ("onnx", "onnxruntime", "onnxslim", "numpy", "modelmill")
 
@@ -34,6 +39,12 @@ def sha256_of(path: Path) -> str:
 def read(model: Any) -> dict[str, str]:
     """metadata_props of an onnx.ModelProto."""
     return {prop.key: prop.value for prop in model.metadata_props}
+
+
+def inputs_of(model: Any) -> list[graph.TensorSpec]:
+    """Inputs of an artifact, with the shapes it was converted for."""
+    shapes: dict[str, list[int]] = json.loads(read(model).get(INPUT_SHAPES, "{}"))
+    return [replace(spec, shape=tuple(shapes.get(spec.name, spec.shape))) for spec in graph.graph_inputs(model)]
 
 
 def write(model: Any, values: dict[str, Any]) -> None:

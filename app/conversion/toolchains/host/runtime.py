@@ -38,6 +38,7 @@ ERRORS_ONLY, FATAL_ONLY = 3, 4
 
 _PLACES = re.compile(r"/\S*/(?=(?:model\.onnx|out\.onnx|out\.bie)\b)|/onnxruntime_src/(?:\S*/)?")
 """Folders of the worker, and of whoever built onnxruntime: of no use to a user, and the first are nobody's business."""
+_CODE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _FAILED_NODE = re.compile(r"while running (?P<op>[\w.]+) node\. Name:'(?P<node>[^']*)'")
 _OPERATOR = (
     re.compile(r'In Node, \("(?P<node>[^"]*)", (?P<op>[\w.]+), .*No Op registered', re.S),
@@ -211,4 +212,4 @@ def read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
 
 
 def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0][:300] if text.strip() else "no message"
+    return _CODE.sub("", text.strip().splitlines()[0])[:300] if text.strip() else "no message"

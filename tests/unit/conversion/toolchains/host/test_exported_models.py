@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 from app.conversion.model import Stage
 from app.conversion.options import HostQuantization, Options
 from app.conversion.toolchains.host import prepare
+from app.conversion.toolchains.host.runtime import HostModel
 from tests.harness.models.host import model_of, pictures, random_weights, run_all, run_stage, work_folder
 
 
@@ -114,3 +115,45 @@ def test_float16_of_an_opset_that_could_not_be_raised_is_quantized_all_the_same(
 def test_float16_of_a_new_opset_is_left_as_it_is(tmp_path: Path) -> None:
     report = run_all(work_folder(tmp_path, half(20), pictures(4)))[Stage.ONNX].report
     assert (report["model"]["opset"], report["warnings"]) == (20, [])
+
+
+def branches() -> onnx.ModelProto:
+    """x [n, m] and a rate: at 16 the one branch is taken; the other cannot be for any m but 1."""
+    then = helper.make_graph(
+        [helper.make_node("MatMul", ["h", "w"], ["t"], "matmul")], "then", [], [onnx.ValueInfoProto(name="t")]
+    )
+    otherwise = helper.make_graph(
+        [helper.make_node("Squeeze", ["h", "one"], ["e"], "squeeze")], "else", [], [onnx.ValueInfoProto(name="e")]
+    )
+    for value in (then.output[0], otherwise.output[0]):
+        value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    nodes = [
+        helper.make_node("Relu", ["x"], ["h"], "relu"),
+        helper.make_node("Equal", ["rate", "sixteen"], ["is_sixteen"], "equal"),
+        helper.make_node("If", ["is_sixteen"], ["chosen"], "if", then_branch=then, else_branch=otherwise),
+        helper.make_node("MatMul", ["chosen", "w2"], ["y"], "last"),
+    ]
+    weights = {"w": random_weights(8, 6), "w2": random_weights(6, 3)}
+    weights |= {"sixteen": np.array(16, np.int64), "one": np.array([1], np.int64)}
+    model = model_of(nodes, {"x": ["n", "m"]}, {"y": ["n", "k"]}, weights)
+    model.graph.input.append(helper.make_tensor_value_info("rate", onnx.TensorProto.INT64, []))
+    return model
+
+
+def rated(folder: Path) -> None:
+    for index in range(4):
+        x = np.random.default_rng(index).normal(0, 1, (1, 8)).astype(np.float32)
+        np.savez(folder / f"{index}.npz", x=x, rate=np.array(16, np.int64))
+
+
+def test_a_branch_that_is_refused_once_shapes_are_fixed_keeps_the_original_graph(tmp_path: Path) -> None:
+    folder = work_folder(tmp_path, branches(), rated)
+    reports = run_all(folder, Options(input_shapes={"x": (1, 8)}))
+    warning = reports[Stage.ONNX].report["warnings"][-1]
+    assert warning.startswith("the original graph was kept, with open input shapes: once fixed, onnxruntime cannot run")
+    assert "Node (squeeze)" in warning and "ONNXRuntimeError" not in warning
+    assert reports[Stage.ONNX].report["equivalence"]["exact"]
+    assert (
+        reports[Stage.BIE].report["quantization"]["int8_nodes"] == 1 and reports[Stage.BIE].report["verdict"]["passed"]
+    )
+    assert {spec["name"]: spec["shape"] for spec in HostModel(folder / "out.nef").inputs} == {"x": [1, 8], "rate": []}
