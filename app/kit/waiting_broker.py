@@ -9,6 +9,7 @@ measured:
 - A message may bring its own id, so that its place in a queue can be asked for and it can be taken back.
 - A signal is told only to the middleware that listens to it.
 - A message can be prepared without being sent, so that a record's change can carry it along (records).
+- A pulse of the clock takes the place of its predecessor that still waits: a queue that nobody serves does not grow.
 """
 
 from __future__ import annotations
@@ -35,6 +36,21 @@ redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 redis.call('RPUSH', KEYS[1], ARGV[1])
 """
 
+# KEYS: queue, its texts, the newest pulse of each actor. ARGV: id, text, actor.
+PULSE = """
+local last = redis.call('HGET', KEYS[3], ARGV[3])
+if last and redis.call('LINSERT', KEYS[1], 'BEFORE', last, ARGV[1]) > 0 then
+  redis.call('LREM', KEYS[1], 1, last)
+  redis.call('HDEL', KEYS[2], last)
+else
+  redis.call('RPUSH', KEYS[1], ARGV[1])
+end
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+redis.call('HSET', KEYS[3], ARGV[3], ARGV[1])
+"""
+PULSE_TIME = "scheduled_at"
+"""Option that Periodiq gives to a message which the clock sends, and to no other."""
+
 
 class WaitingBroker(RedisBroker):
     """prefetch: queue → how many unfinished messages a consumer of it holds at most; Dramatiq's word for all others."""
@@ -47,6 +63,7 @@ class WaitingBroker(RedisBroker):
         self.work_inline: Inline | None = None
         self._lines = Lines(client)
         self._post = Script(self._lines, POST)
+        self._pulse = Script(self._lines, PULSE)
         self.exchange = Script(self._lines, EXCHANGE)
         self.claimants: dict[str, Claimant] = {}
         self._hands: dict[str, Hand] = {}
@@ -106,13 +123,20 @@ class WaitingBroker(RedisBroker):
     def enqueue(self, message: Message[Any], *, delay: int | None = None) -> Message[Any]:
         """As the stock broker, but a message may bring its own id in options["redis_message_id"].
 
-        Then its place in the queue can be asked for, and it can be taken out, by a name the caller knows.
+        Then its place in the queue can be asked for, and it can be taken out, by a name the caller knows. Of the pulses
+        of an actor only the newest waits.
         """
-        if delay is not None or MESSAGE_ID not in message.options:
+        is_pulse = PULSE_TIME in message.options
+        if delay is not None or not (is_pulse or MESSAGE_ID in message.options):
             return super().enqueue(message, delay=delay)
+        if is_pulse:
+            message = message.copy(options={MESSAGE_ID: message.message_id})
         self.emit_before("enqueue", message, delay)
-        key = self.list_key(message.queue_name)
-        self._post(keys=[key, f"{key}.msgs"], args=[message.options[MESSAGE_ID], message.encode()])
+        key, args = self.list_key(message.queue_name), [message.options[MESSAGE_ID], message.encode()]
+        if is_pulse:
+            self._pulse(keys=[key, f"{key}.msgs", f"{key}.pulses"], args=[*args, message.actor_name])
+        else:
+            self._post(keys=[key, f"{key}.msgs"], args=args)
         self.emit_after("enqueue", message, delay)
         return message
 

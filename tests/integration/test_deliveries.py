@@ -19,6 +19,7 @@ from app.homes.service import kick_by
 from app.joint_inference.service.task_info import Status
 from app.joint_wiring import CALIBRATION, open_calibrations
 from app.joint_wiring import QUEUE as JOINT
+from app.kit.broker import make_broker
 from app.training.model import Demand, State, Task, Workload
 from app.training.service.waking import RESULTS, convert_by
 from app.video_wiring import PLANS
@@ -26,6 +27,7 @@ from app.video_wiring import QUEUE as VIDEO
 from app.wiring import Parts
 from tests.harness.faults.deployment import FaultDeployment, Job, until
 from tests.harness.paths import REPOSITORY
+from tests.harness.valkey import Valkey
 
 ONCE = {"onnx": 1, "bie": 1, "nef": 1}
 DECLARED = """
@@ -33,6 +35,15 @@ import json, actors
 broker = actors.parts.broker
 print(json.dumps({name: [broker.get_actor(name).queue_name, broker.get_actor(name).options.get("max_retries")]
                   for name in broker.get_declared_actors()}))
+"""
+PULSES = """
+import pendulum, actors
+from periodiq import Scheduler
+broker, start = actors.parts.broker, pendulum.datetime(2030, 1, 1)
+pulsed = [actor for actor in broker.actors.values() if "periodic" in actor.options]
+for minute in range(60):
+    at = start.add(minutes=minute)
+    Scheduler(pulsed).send_actors([actor for actor in pulsed if actor.options["periodic"].validate(at)], at)
 """
 
 
@@ -169,6 +180,23 @@ def test_every_message_that_is_sent_has_an_actor_on_its_queue(
         sent += [json.loads(text) for text in parts.broker.client.hvals(f"queue:{queue}.msgs")]
     assert len(sent) == 11
     assert [declared[message["actor_name"]][0] for message in sent] == [message["queue_name"] for message in sent]
+
+
+def test_an_hour_of_pulses_leaves_one_message_of_each_actor_where_nobody_takes_them(
+    valkey: Valkey, tmp_path: Path
+) -> None:
+    env = {"PATH": "/usr/bin:/bin", "MODELMILL_DATA_DIR": str(tmp_path), "MODELMILL_REDIS_URL": valkey.url(0)}
+    subprocess.run([sys.executable, "-c", PULSES], cwd=REPOSITORY, env=env, check=True, capture_output=True)
+    queues = make_broker(valkey.url(1)).client
+    actors = {
+        queue: [json.loads(text)["actor_name"] for text in queues.hvals(f"queue:{queue}.msgs")]
+        for queue in (JOINT, "nodes", PERIODIC, VIDEO)
+    }
+    assert all(names for names in actors.values())
+    assert {queue: len(set(names)) for queue, names in actors.items()} == {
+        queue: queues.llen(f"queue:{queue}") for queue in actors
+    }
+    queues.connection_pool.disconnect()
 
 
 def a_task() -> Task:

@@ -334,6 +334,35 @@ def brought_while_ending(broker: WaitingBroker, consumer: Any, send: Callable[[]
         return waiting.result()
 
 
+def test_of_an_actors_pulses_only_the_newest_waits_and_it_keeps_the_place_of_the_first(broker: WaitingBroker) -> None:
+    pulses = {name: pulsed_actor(broker, name) for name in ("sweep", "expire")}
+    broker.send("light", "anything", message_id="ahead")
+    for minute in range(3):
+        pulses["sweep"].send_with_options(scheduled_at=f"2030-01-01T00:0{minute}:00Z")
+    broker.send("light", "anything", message_id="behind")
+    sent = [pulses[name].send_with_options(scheduled_at="2030-01-01T00:03:00Z") for name in ("sweep", "expire")]
+    waiting = [message_id.decode() for message_id in broker.client.lrange("queue:light", 0, -1)]
+    assert waiting == ["ahead", sent[0].message_id, "behind", sent[1].message_id]
+    assert broker.client.hlen("queue:light.msgs") == 4
+
+
+def test_a_pulse_is_sent_beside_one_that_is_in_a_workers_hands(broker: WaitingBroker) -> None:
+    pulse = pulsed_actor(broker, "sweep")
+    first = pulse.send_with_options(scheduled_at="2030-01-01T00:00:00Z")
+    consumer = broker.consume("light", timeout=100)
+    taken = next(consumer)
+    assert taken.message_id == first.message_id
+    second = pulse.send_with_options(scheduled_at="2030-01-01T00:01:00Z")
+    consumer.ack(taken)
+    assert next(consumer).message_id == second.message_id
+
+
+def pulsed_actor(broker: WaitingBroker, name: str) -> Any:
+    return dramatiq.Actor(
+        lambda: None, broker=broker, actor_name=name, queue_name="light", priority=0, options={}
+    )  # fmt: skip
+
+
 def noted_threads(broker: WaitingBroker) -> list[threading.Thread]:
     """Those in which the actor `note` of the heavy queue ran."""
     threads: list[threading.Thread] = []
