@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Mount
 
 from app.accounts.api import OPERATIONS as ACCOUNTS_OPERATIONS
 from app.accounts.pages import ROUTES as ACCOUNTS_PAGES
@@ -37,8 +37,9 @@ from app.kit.command import complain, exit_code
 from app.kit.errors import ModelmillError
 from app.kit.events import NudgeHub
 from app.kit.http import EXCEPTION_HANDLERS
+from app.kit.idempotency import KeptAnswers
 from app.kit.metrics_page import SCRAPES_TOGETHER, metrics
-from app.kit.objects.routes import get_object, put_object
+from app.kit.objects.routes import OPERATIONS as OBJECTS_OPERATIONS
 from app.kit.openapi import Operation, document
 from app.kit.pages import ROUTES as KIT_PAGES
 from app.kit.requests import Observed
@@ -66,13 +67,14 @@ def openapi(request: Request) -> Response:
 
 
 OWN_OPERATIONS = [
-    Operation("GET", "/healthz", healthz, "Is the web process alive?", {200: Health}, is_open=True),
+    Operation("GET", "/healthz", healthz, "Is the web process alive?", {200: Health}, callers=()),
     Operation(
         "GET", "/readyz", readyz, "Can it reach Redis, object store and database?", {200: Health}, errors=(503,),
-        is_open=True,
+        callers=(),
     ),
+    Operation("GET", "/openapi.json", openapi, "This document.", {200: ("application/json",)}, callers=()),
     Operation(
-        "GET", "/metrics", metrics, "Figures for Prometheus.", {200: ("text/plain",)}, errors=(401,), is_open=True,
+        "GET", "/metrics", metrics, "Figures for Prometheus.", {200: ("text/plain",)}, errors=(401,), callers=(),
     ),
 ]  # fmt: skip
 
@@ -99,7 +101,8 @@ def create_app(settings: Settings | None = None) -> Starlette:
         _prepare_or_exit(parts)
     operations = [
         *ACCOUNTS_OPERATIONS, *HOMES_OPERATIONS, *OPERATIONS, *TRAINING_OPERATIONS, *MODELS_OPERATIONS,
-        *NODES_OPERATIONS, *JOINT_OPERATIONS, *VIDEO_OPERATIONS, *OWN_OPERATIONS,
+        *NODES_OPERATIONS, *JOINT_OPERATIONS, *VIDEO_OPERATIONS, *OBJECTS_OPERATIONS,
+        *OWN_OPERATIONS,
     ]  # fmt: skip
     routes = [
         *KIT_PAGES,
@@ -114,10 +117,7 @@ def create_app(settings: Settings | None = None) -> Starlette:
         *NODES_SOCKETS,
         *KUBERNETES_API,
         *VIDEO_REQUIREMENT,
-        Route("/openapi.json", openapi),
         *(operation.route() for operation in operations),
-        Route("/objects/{key:path}", put_object, methods=["PUT"]),
-        Route("/objects/{key:path}", get_object, methods=["GET"]),
         Mount("/static", HashedFiles()),
     ]
     app = Starlette(routes=routes, middleware=MIDDLEWARE, exception_handlers=EXCEPTION_HANDLERS, lifespan=_lifespan)
@@ -138,11 +138,14 @@ def create_app(settings: Settings | None = None) -> Starlette:
     app.state.upload_limits = UploadLimits(
         settings.uploads_per_user, settings.uploads_at_once, settings.upload_idle_s, settings.upload_least_bytes_per_s
     )
+    app.state.kept_answers = KeptAnswers(parts.redis, settings.secret_key.get_secret_value())
     app.state.hub = NudgeHub(settings.redis_url)
     app.state.collectors = collectors_of(parts, viewers=lambda: app.state.hub.viewers)
     app.state.scrape_limiter = CapacityLimiter(SCRAPES_TOGETHER)
     app.state.probe_limiter = CapacityLimiter(PROBES_TOGETHER)
-    app.state.openapi = document(operations, title="Modelmill", version=version("modelmill"))
+    app.state.openapi = document(
+        operations, title="Modelmill", version=version("modelmill"), demands_accounts=settings.demands_accounts
+    )
     return app
 
 

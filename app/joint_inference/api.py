@@ -16,6 +16,7 @@ from app.joint_inference import answers, schemas
 from app.joint_inference.access import joint_of
 from app.joint_inference.answers import SERVICES
 from app.joint_inference.documents import MAX_BYTES, parse_document
+from app.joint_inference.metadata import NAME_PATTERN, NAMESPACE_PATTERN
 from app.joint_inference.model.resource import PLURAL, Service
 from app.joint_inference.receiving import read_sample
 from app.joint_inference.validation import warnings_of
@@ -24,7 +25,7 @@ from app.kit.bodies import whole_body
 from app.kit.clock import now
 from app.kit.errors import BadRequest
 from app.kit.http import query
-from app.kit.openapi import Operation
+from app.kit.openapi import NODES, USERS, Operation
 from app.nodes.access import node_of
 
 YAML = "application/yaml"
@@ -133,6 +134,10 @@ _SAMPLE: dict[str, Any] = {
     }}},
 }  # fmt: skip
 _ONE = f"{SERVICES}/{{namespace}}/{{name}}"
+_NAMED: dict[str, dict[str, Any]] = {
+    "namespace": {"type": "string", "pattern": NAMESPACE_PATTERN},
+    "name": {"type": "string", "pattern": NAME_PATTERN},
+}
 
 OPERATIONS = [
     Operation(
@@ -146,36 +151,37 @@ OPERATIONS = [
     ),
     Operation(
         "GET", _ONE, get_service, "A service: the resource, its workers, what they report",
-        {200: schemas.ServiceAnswer}, errors=(404, 503),
+        {200: schemas.ServiceAnswer}, errors=(404, 503), parameters=_NAMED,
     ),
     Operation(
         "PUT", _ONE, replace_service, "Replace a service's specification", {200: schemas.ServiceAnswer},
-        errors=(400, 404, 409, 413, 422, 503), body=_RESOURCE,
+        errors=(400, 404, 409, 413, 422, 503), body=_RESOURCE, parameters=_NAMED,
     ),
     Operation(
         "DELETE", _ONE, delete_service, "End a service's workers, and forget it then", {202: schemas.ServiceAnswer},
-        errors=(404, 503),
+        errors=(404, 503), parameters=_NAMED,
     ),
     Operation(
         "GET", f"{_ONE}/events", service_events, "What happened to a service, newest first",
-        {200: schemas.EventsAnswer}, errors=(404, 503),
+        {200: schemas.EventsAnswer}, errors=(404, 503), parameters=_NAMED,
     ),
     Operation(
         "GET", f"{_ONE}/samples", service_samples, "Its newest hard samples with both answers",
-        {200: schemas.SamplesAnswer}, errors=(404, 503),
+        {200: schemas.SamplesAnswer}, errors=(404, 503), parameters=_NAMED,
     ),
     Operation(
         "GET", f"{_ONE}/samples/{{sample_id}}", sample_picture, "The picture of a hard sample",
-        {200: ("image/jpeg", "image/png")}, errors=(404, 503),
+        {200: ("image/jpeg", "image/png")}, errors=(404, 503), parameters=_NAMED,
     ),
     Operation(
         "POST", f"/{{namespace}}/neptune/upstream/{PLURAL}/{{name}}/status", report_status,
         "What a service's worker did, reported by its node", {200: schemas.Acknowledged},
         errors=(400, 404, 413, 422, 503), body=_STATUS,
+        callers=(*USERS, *NODES),
     ),
     Operation(
         "POST", f"/neptune/link/{{node}}/{PLURAL}/{{uid}}/samples", add_sample,
         "A hard sample to look at, reported by its node", {204: None}, errors=(400, 401, 404, 413, 415, 422, 503),
-        body=_SAMPLE,
+        body=_SAMPLE, callers=NODES,
     ),
 ]  # fmt: skip

@@ -14,8 +14,10 @@ MAX_LABEL = 63
 MAX_LABELS = 64
 MAX_ANNOTATIONS = 256 * 1024
 _LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(?:\.{_LABEL})*"
+NAMESPACE_PATTERN, NAME_PATTERN = f"^{_LABEL}$", f"^{_SUBDOMAIN}$"
 _DNS_LABEL = re.compile(_LABEL)
-_DNS_SUBDOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_DNS_SUBDOMAIN = re.compile(_SUBDOMAIN)
 _QUALIFIED = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _ALIKE = "of small letters, digits and -, with a letter or digit at both ends"
 

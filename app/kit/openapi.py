@@ -12,15 +12,25 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from starlette.routing import Route
 
-from app.kit.security import SESSION_COOKIE
+from app.kit import idempotency
+from app.kit.security import SECURE_SESSION_COOKIE, SESSION_COOKIE
 
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 REFUSALS = (401, 429)
 """What any operation that needs a token may answer to a bad one; one that changes something besides with 403."""
+REFUSALS_OF_BODIES, REFUSALS_OF_KEYS = (408, 429), (409, 422, 503)
+"""Of a body that comes too slowly, or beside too many others; and of an Idempotency-Key."""
 SECURITY = {
     "token": {"type": "http", "scheme": "bearer", "description": "An API token: mm_…"},
-    "session": {"type": "apiKey", "in": "cookie", "name": SESSION_COOKIE, "description": "Of who signed in at /ui"},
-}
+    "session": {
+        "type": "apiKey", "in": "cookie", "name": SESSION_COOKIE,
+        "description": f"Of who signed in at /ui; over HTTPS its name is {SECURE_SESSION_COOKIE}",
+    },
+    "node": {"type": "http", "scheme": "bearer", "description": "The token of a node"},
+}  # fmt: skip
+REPLAYED = {idempotency.REPLAYED: f"true: the first answer to this {idempotency.HEADER}, once more"}
+USERS, NODES = ("token", "session"), ("node",)
+"""Who may ask."""
 REF = "#/components/schemas/{model}"
 SENT: JsonSchemaMode = "validation"
 ANSWERED: JsonSchemaMode = "serialization"
@@ -64,26 +74,41 @@ class Operation:
     """Schemas of request headers that it heeds; none is required."""
     headers: dict[str, str] = field(default_factory=dict)
     """Response headers of the good answers, name → description."""
-    is_open: bool = False
-    """Is everybody answered, without a token?"""
+    callers: tuple[str, ...] = USERS
+    """Names of SECURITY, each of which will do; none: everybody is answered, without a token."""
+
+    @property
+    def described_path(self) -> str:
+        """As OpenAPI writes it: without the kinds of its parameters."""
+        return _PARAMETER.sub(r"{\1}", self.path)
+
+    @property
+    def is_once(self) -> bool:
+        """Is it carried out once for each Idempotency-Key, by the kit's means? What creates something is."""
+        return self.method == "POST" and 201 in self.answers and idempotency.HEADER not in self.sent_headers
 
     def route(self) -> Route:
-        return Route(self.path, self.endpoint, methods=[self.method], name=self.endpoint.__name__)
+        endpoint = idempotency.once(self.endpoint) if self.is_once else self.endpoint
+        return Route(self.path, endpoint, methods=[self.method], name=self.endpoint.__name__)
 
 
-def document(operations: Iterable[Operation], *, title: str, version: str) -> dict[str, Any]:
+def document(
+    operations: Iterable[Operation], *, title: str, version: str, demands_accounts: bool = True
+) -> dict[str, Any]:
+    """demands_accounts: without, users need no token."""
     operations = list(operations)
     schemas = Schemas(operations)
     paths: dict[str, Any] = {}
     for operation in operations:
-        path = _PARAMETER.sub(r"{\1}", operation.path)
-        paths.setdefault(path, {})[operation.method.lower()] = _described(operation, schemas)
+        paths.setdefault(operation.described_path, {})[operation.method.lower()] = {
+            **_described(operation, schemas),
+            "security": _security(operation, demands_accounts),
+        }
     return {
         "openapi": "3.1.0",
         "info": {"title": title, "version": version},
         "paths": paths,
         "components": {"schemas": schemas.components(), "securitySchemes": SECURITY},
-        "security": [{name: []} for name in SECURITY],
     }
 
 
@@ -142,11 +167,8 @@ def _described(operation: Operation, schemas: Schemas) -> dict[str, Any]:
             str(status): _answer(status, answer, operation, schemas) for status, answer in operation.answers.items()
         },
     }
-    refusals = () if operation.is_open else REFUSALS if operation.method == "GET" else (*REFUSALS, 403)
-    for status in sorted({*operation.errors, *refusals}):
+    for status in sorted({*operation.errors, *_refusals(operation)}):
         described["responses"][str(status)] = _answer(status, ErrorAnswer, None, schemas)
-    if operation.is_open:
-        described["security"] = []
     parameters = (
         [
             {"name": name, "in": "path", "required": True, "schema": operation.parameters.get(name, {"type": "string"})}
@@ -164,6 +186,22 @@ def _described(operation: Operation, schemas: Schemas) -> dict[str, Any]:
     return described
 
 
+def _security(operation: Operation, demands_accounts: bool) -> list[dict[str, Any]]:
+    is_optional = not demands_accounts and operation.callers[:1] == USERS[:1]
+    return [*([{}] if is_optional else []), *({name: []} for name in operation.callers)]
+
+
+def _refusals(operation: Operation) -> set[int]:
+    found = set(REFUSALS if operation.callers else ())
+    if operation.callers and operation.method != "GET":
+        found.add(403)
+    if operation.body is not None:
+        found.update(REFUSALS_OF_BODIES)
+    if operation.is_once:
+        found.update(REFUSALS_OF_KEYS)
+    return found
+
+
 def _query_parameters(operation: Operation, schemas: Schemas) -> list[dict[str, Any]]:
     if operation.query is None:
         return []
@@ -176,10 +214,8 @@ def _query_parameters(operation: Operation, schemas: Schemas) -> list[dict[str, 
 
 
 def _header_parameters(operation: Operation) -> list[dict[str, Any]]:
-    return [
-        {"name": name, "in": "header", "required": False, "schema": schema}
-        for name, schema in operation.sent_headers.items()
-    ]
+    sent = {**operation.sent_headers, **({idempotency.HEADER: idempotency.SCHEMA} if operation.is_once else {})}
+    return [{"name": name, "in": "header", "required": False, "schema": schema} for name, schema in sent.items()]
 
 
 def _answer(status: int, answer: Answer, operation: Operation | None, schemas: Schemas) -> dict[str, Any]:
@@ -188,9 +224,10 @@ def _answer(status: int, answer: Answer, operation: Operation | None, schemas: S
         described["content"] = {kind: {"schema": {"type": "string"} if kind == "text/plain" else {}} for kind in answer}
     elif answer is not None:
         described["content"] = _json_of(schemas.answered(answer))
-    if operation and operation.headers:
+    headers = {**operation.headers, **(REPLAYED if operation.is_once else {})} if operation else {}
+    if headers:
         described["headers"] = {
-            name: {"description": text, "schema": {"type": "string"}} for name, text in operation.headers.items()
+            name: {"description": text, "schema": {"type": "string"}} for name, text in headers.items()
         }
     return described
 

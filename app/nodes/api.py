@@ -20,7 +20,7 @@ from app.kit.errors import Conflict, NotFound
 from app.kit.events import changed
 from app.kit.http import json_body, query, stream_bytes
 from app.kit.objects import ObjectMissing, ObjectStore
-from app.kit.openapi import Operation
+from app.kit.openapi import NODES, Operation
 from app.nodes import schemas
 from app.nodes.access import links_of, nodes_of, require_admin, this_node
 from app.nodes.commands import command_of
@@ -155,19 +155,20 @@ OPERATIONS = [
     Operation(
         "GET", LINK + "/{node}/messages", poll_messages, "What a node is to run; waits for it (the node's token)",
         {200: schemas.MessagesAnswer}, errors=(403, 409, 422, 503), query=schemas.MessagesQuery, parameters=_NODE,
+        callers=NODES,
     ),
     Operation(
         "POST", LINK + "/{node}/acknowledge", acknowledge_messages, "A node has stored messages (the node's token)",
-        {204: None}, errors=(400, 413, 503), body=schemas.Acknowledged, parameters=_NODE,
+        {204: None}, errors=(400, 413, 503), body=schemas.Acknowledged, parameters=_NODE, callers=NODES,
     ),
     Operation(
         "POST", LINK + "/{node}/report", report_node, "A node's sign of life (the node's token)", {204: None},
-        errors=(400, 404, 413, 503), body=schemas.Report, parameters=_NODE,
+        errors=(400, 404, 413, 503), body=schemas.Report, parameters=_NODE, callers=NODES,
     ),
     Operation(
         "GET", LINK + "/{node}/blobs/{sha256}", get_blob, "A file that a message to the node names (the node's token)",
         {200: ("application/octet-stream",), 206: ("application/octet-stream",), 304: None},
-        errors=(403, 404, 416, 503), parameters={**_NODE, **_SHA256}, sent_headers=_RANGE,
+        errors=(403, 404, 416, 503), parameters={**_NODE, **_SHA256}, sent_headers=_RANGE, callers=NODES,
     ),
 ]  # fmt: skip
 ROUTES: list[BaseRoute] = [WebSocketRoute(LINK + "/{node}/socket", socket)]

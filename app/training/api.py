@@ -13,11 +13,11 @@ from app.kit.auth import user_of
 from app.kit.bodies import whole_body
 from app.kit.clock import now, to_text
 from app.kit.http import json_body, query
+from app.kit.idempotency import HEADER, SCHEMA
 from app.kit.openapi import Operation
 from app.training import answers, schemas
 from app.training.access import training_of
 from app.training.answers import TASKS
-from app.training.service.submitting import MAX_KEY
 from app.training.spec import MAX_SPEC_BYTES
 from app.training.store import Filter
 
@@ -30,7 +30,7 @@ async def create_task(request: Request) -> Response:
     body, user = await whole_body(request, MAX_SPEC_BYTES, "A task", hint=hint), user_of(request)
     tasks = training_of(request).tasks
     task, is_new = await run_in_threadpool(
-        tasks.submit, user, body, idempotency_key=request.headers.get("idempotency-key"), now=now()
+        tasks.submit, user, body, idempotency_key=request.headers.get(HEADER), now=now()
     )
     view = await run_in_threadpool(tasks.get, user, task.task_id)
     return _json(answers.whole(view), 201 if is_new else 200, {"Location": f"{TASKS}/{task.task_id}"})
@@ -128,7 +128,7 @@ OPERATIONS = [
         "POST", TASKS, create_task,
         "Put a training task at the end of the line; the same Idempotency-Key again answers the first one",
         {200: schemas.TaskAnswer, 201: schemas.TaskAnswer}, errors=(400, 409, 413, 422, 503), body=_SPEC,
-        sent_headers={"Idempotency-Key": {"type": "string", "pattern": f"^[ -~]{{1,{MAX_KEY}}}$"}},
+        sent_headers={HEADER: SCHEMA},
     ),
     Operation(
         "GET", TASKS, list_tasks, "My training tasks, newest first", {200: schemas.TasksAnswer}, errors=(422, 503),

@@ -33,12 +33,6 @@ class UnreadableSpec(BadRequest):
     code = "TASK_SPEC_UNREADABLE"
 
 
-class KeyReused(Conflict):
-    """The Idempotency-Key came before, with another body."""
-
-    code = "IDEMPOTENCY_KEY_REUSED"
-
-
 class TooManyTasks(TooMany):
     code = "TASKS_TOO_MANY"
 

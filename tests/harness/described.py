@@ -52,7 +52,7 @@ def _try_out(
     document: Any, operation: Operation, mode: schemathesis.GenerationMode, *, seed: int, headers: Mapping[str, str]
 ) -> None:
     @hypothesis.seed(seed)
-    @given(case=document[operation.path][operation.method].as_strategy(generation_mode=mode))
+    @given(case=document[operation.described_path][operation.method].as_strategy(generation_mode=mode))
     @settings(
         max_examples=ROUND,
         database=None,

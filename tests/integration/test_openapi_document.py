@@ -43,6 +43,28 @@ def test_every_reference_leads_to_a_schema_and_every_schema_is_used(served: dict
     assert not [name for name in schemas if "__" in name], "names are for people"
 
 
+def test_each_operation_says_who_may_ask(served: dict[str, Any], settings: Settings) -> None:
+    """Without accounts nobody needs a token, but nodes; a link that is signed and what all may see never need one."""
+    users, nodes = [{"token": []}, {"session": []}], [{"node": []}]
+    asked = {
+        ("/healthz", "get"): [], ("/openapi.json", "get"): [], ("/objects/{key}", "put"): [],
+        ("/jobs", "post"): [{}, *users], ("/neptune/link/{node}/messages", "get"): nodes,
+        ("/{namespace}/neptune/upstream/jointinferenceservices/{name}/status", "post"): [{}, *users, *nodes],
+    }  # fmt: skip
+    assert {at: served["paths"][at[0]][at[1]]["security"] for at in asked} == asked
+    assert "security" not in served
+    assert all("security" in operation for path in served["paths"].values() for operation in path.values())
+    team = document([operation("/try")], title="Team", version="1", demands_accounts=True)
+    assert team["paths"]["/try"]["post"]["security"] == users
+    assert settings.demands_accounts is False
+
+
+def test_what_receives_a_body_says_that_it_may_come_too_slowly(served: dict[str, Any]) -> None:
+    for path, operations in served["paths"].items():
+        for method, said in operations.items():
+            assert ("408" in said["responses"]) == ("requestBody" in said), f"{method} {path}"
+
+
 def make(name: str, **fields: Any) -> type[BaseModel]:
     return type(name, (BaseModel,), {"__annotations__": fields, "__module__": f"app.{fields.pop('of')}.schemas"})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,6 +13,7 @@ from app.kit.handover import hand_over
 from app.kit.http import stream_bytes
 from app.kit.objects.base import ObjectStore
 from app.kit.objects.signing import verify
+from app.kit.openapi import Operation
 
 
 async def put_object(request: Request) -> Response:
@@ -44,3 +46,27 @@ def _verified_key(request: Request, method: str) -> str:
         download_name=given.get("name", ""),
     )  # fmt: skip
     return key
+
+
+class Signed(BaseModel):
+    """What a link has in its query; the service makes it."""
+
+    expires: str = ""
+    signature: str = ""
+    method: str = ""
+    name: str = ""
+
+
+_KEY, _ANY_TYPE = "/objects/{key:path}", "application/octet-stream"
+_BYTES = {"required": True, "content": {_ANY_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
+
+OPERATIONS = [
+    Operation(
+        "PUT", _KEY, put_object, "Upload by a signed link", {200: None}, errors=(403, 408, 413, 422, 503, 507),
+        query=Signed, body=_BYTES, headers={"ETag": "SHA-256 of what was stored"}, callers=(),
+    ),
+    Operation(
+        "GET", _KEY, get_object, "Download by a signed link; Range is honoured",
+        {200: (_ANY_TYPE,), 206: (_ANY_TYPE,), 304: None}, errors=(403, 404, 416, 422, 503), query=Signed, callers=(),
+    ),
+]  # fmt: skip

@@ -23,11 +23,11 @@ from app.kit.auth import user_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.http import retry_after
+from app.kit.idempotency import KeyReused
 from app.kit.pages import see_other
 from app.kit.sent_form import sent_fields
 from app.kit.templates import render
 from app.training.access import training_of
-from app.training.errors import KeyReused
 from app.training.model import Demand, Workload
 from app.training.pages import new_form
 from app.training.pages.examples import example

@@ -12,9 +12,10 @@ from sqlalchemy import Connection
 from app.homes.service import Homes
 from app.kit.clock import to_text
 from app.kit.errors import BadInput
+from app.kit.idempotency import KeyReused, checked_key
 from app.kit.sql import Database
 from app.training import store
-from app.training.errors import BadSpec, KeyReused, TooManyTasks, TrainingOff
+from app.training.errors import BadSpec, TooManyTasks, TrainingOff
 from app.training.model import Task
 from app.training.service.ids import new_task_id
 from app.training.service.options import TrainingOptions
@@ -25,7 +26,6 @@ from app.training.workloads import demand_of
 
 CheckConversion = Callable[[str, Mapping[str, Any]], None]
 """Would a conversion take this name and these options? Raises BadInput. What conversion is like, others know."""
-MAX_KEY = 200
 TRIES = 8
 """Ids of one second differ in four characters by chance."""
 RETRY_AFTER_S = 60
@@ -46,7 +46,7 @@ class Submitting:
                 hint="The operator names one with MODELMILL_RAY_ADDRESS.",
             )
         if key is not None:
-            _check_key(key)
+            checked_key(key)
         spec, text = read_spec(body)  # by its text alone, as it will be read again whenever it is used
         if key is not None and (known := self._known(user, key, text)):
             return known, False  # even if it could not be submitted any more
@@ -107,12 +107,3 @@ def _same(known: Task | None, text: str) -> Task | None:
             detail={"task_id": known.task_id},
         )
     return known
-
-
-def _check_key(key: str) -> None:
-    if not (0 < len(key) <= MAX_KEY and key.isascii() and key.isprintable()):
-        problem = f"1 to {MAX_KEY} printable ASCII characters are needed"
-        raise BadInput(
-            f"Idempotency-Key: {problem}", hint="A UUID will do.",
-            detail={"problems": [{"at": "Idempotency-Key", "problem": problem}]},
-        )  # fmt: skip

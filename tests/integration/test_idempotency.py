@@ -1,0 +1,97 @@
+"""What a client sends twice with one Idempotency-Key, because it did not hear the answer, is created once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from app.accounts.model import Role
+from app.kit.idempotency import HEADER, REPLAYED
+from app.settings import Settings
+from tests.harness.api import Api, pngs, small_model
+from tests.harness.deployment import Deployment
+from tests.harness.users import within
+
+CREATING = {
+    "/uploads", "/uploads/presign", "/jobs", "/api/v2/tasks", "/api/v2/tasks/{task_id}/convert", "/api/v2/models",
+    "/api/v2/services", "/api/v2/video/jobs", "/api/v2/video/profile", "/neptune/nodes", "/api/v2/users",
+    "/api/v2/me/tokens", "/api/v2/users/{name}/tokens", "/api/v2/me/sftp-password", "/api/v2/files/folders",
+}  # fmt: skip
+
+
+def key() -> dict[str, str]:
+    return {HEADER: str(uuid4())}
+
+
+def test_every_post_that_creates_says_that_it_heeds_the_key(service: Deployment) -> None:
+    paths = httpx.get(f"{service.url}/openapi.json", trust_env=False).json()["paths"]
+    heeding = {
+        path
+        for path, operations in paths.items()
+        for parameter in operations.get("post", {}).get("parameters", ())
+        if parameter["name"] == HEADER and {"409", "422"} <= set(operations["post"]["responses"])
+    }
+    assert (
+        heeding == CREATING == {path for path, of in paths.items() if "201" in of.get("post", {}).get("responses", ())}
+    )
+
+
+def test_a_model_and_a_job_sent_twice_are_one_upload_and_one_job(api: Api) -> None:
+    once, before = key(), set(api.job_ids())
+    uploads = [api.http.post("/uploads", files=files(), headers=once) for _ in range(2)]
+    assert uploads[0].status_code == 201
+    assert uploads[0].json() == uploads[1].json()
+    body = {name: uploads[0].json()[name] for name in ("model_key", "quant_key")}
+    jobs = [api.http.post("/jobs", json=body, headers=once) for _ in range(2)]
+    assert [job.status_code for job in jobs] == [201, 201]
+    assert jobs[0].json() == jobs[1].json()
+    assert jobs[0].headers["location"] == jobs[1].headers["location"]
+    assert jobs[1].headers[REPLAYED] == "true"
+    assert set(api.job_ids()) - before == {jobs[0].json()["job_id"]}
+    other = api.http.post("/jobs", json={**body, "name": "another"}, headers=once)
+    assert (other.status_code, other.json()["error"]["code"]) == (409, "IDEMPOTENCY_KEY_REUSED")
+
+
+def files() -> list[tuple[str, tuple[str, bytes]]]:
+    return [("model", ("model.onnx", small_model())), *(("images", file) for file in pngs(2))]
+
+
+def test_of_many_twins_at_once_comes_one_job(api: Api) -> None:
+    once, before, stored = key(), set(api.job_ids()), api.upload(small_model(), pngs(2))
+    body = {name: stored[name] for name in ("model_key", "quant_key")}
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda _: api.http.post("/jobs", json=body, headers=once), range(6)))
+    made = [answer for answer in answers if answer.status_code == 201]
+    told = {answer.json()["error"]["code"] for answer in answers if answer.status_code != 201}
+    assert told <= {"IDEMPOTENCY_KEY_IN_USE"}
+    assert {answer.json()["job_id"] for answer in made} == set(api.job_ids()) - before
+    assert api.http.post("/jobs", json=body, headers=once).json() == made[0].json()
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/v2/me/tokens", {"label": "mine", "scopes": ["read"]}),
+        ("/api/v2/users", {"name": "alice", "role": Role.USER.value}),
+        ("/api/v2/users/local/tokens", {"label": "theirs", "scopes": ["read"]}),
+        ("/neptune/nodes", {"name": "edge0", "side": "edge"}),
+        ("/api/v2/files/folders", {"path": "datasets/new"}),
+        ("/uploads/presign", {"model": True, "images": True}),
+    ],
+)
+def test_what_lives_in_the_database_or_on_the_disk_is_created_once_too(
+    settings: Settings, path: str, body: dict[str, Any]
+) -> None:
+    with within(settings) as web:
+        first, again = (web.post(path, json=body, headers=KEY) for _ in range(2))
+        assert first.status_code == 201, first.text
+        assert (again.status_code, again.json()) == (201, first.json())
+        other = web.post(path, json={**body, "and": "more"}, headers=KEY)
+        assert (other.status_code, other.json()["error"]["code"]) == (409, "IDEMPOTENCY_KEY_REUSED")
+
+
+KEY = {HEADER: "once"}
