@@ -403,7 +403,7 @@ async def life(door: Native | InCluster, scene: Scene) -> list[dict[str, Any]]:
 
     stages += [(create, ("Running", "Serving"), 0), (count, ("Running", "Serving"), 3)]
     stages += [(change, ("Running", "Serving"), 3), (break_edge, ("Failed", "WorkerFailed"), 3)]
-    stages += [(heal, ("Running", "Degraded"), 3)]
+    stages += [(heal, ("Running", "NodeOffline"), 3)]
     found = []
     for act, wanted, counted in stages:
         await act()

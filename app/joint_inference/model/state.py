@@ -92,24 +92,30 @@ def condition_of(service: Service, seen: dict[Role, Seen]) -> Condition:
 
 
 def _serving(service: Service, edge: Seen, cloud: Seen) -> Condition:
-    """Running; degraded while some of it is away. The edge answers in any case, as far as is known."""
-    end = edge.stream_end
-    if end is not None and edge.is_online:
-        return _without_frames(edge, end)
-    why = ""
+    """The edge worker ran when it was last heard. Whether the cloud answers is for its tally to say: that a node is not
+    connected to the web says nothing of the way between the two workers."""
     if not edge.is_online:
-        why = f"The node {edge.node!r} is not connected: its worker goes on, but nothing is heard of it."
-    elif not cloud.is_online:
-        why = f"The node {cloud.node!r} of the big model is not connected. {KEEPS}"
-    elif cloud.has_failed or cloud.is_restarting:
-        why = f"{_why_failed(cloud)}\n{KEEPS}"
-    elif not cloud.is_serving:
-        why = f"The cloud worker {cloud.name!r} starts. {KEEPS}"
-    elif service.reported.get("breaker", Breaker.CLOSED) != Breaker.CLOSED:
+        said = f"The node {edge.node!r} of the edge worker is not connected: whether its worker runs is not known."
+        return Condition(PENDING, Reason.NODE_OFFLINE, said)
+    end = edge.stream_end
+    if end is not None:
+        return _without_frames(edge, end)
+    return _asking(service, edge, cloud)
+
+
+def _asking(service: Service, edge: Seen, cloud: Seen) -> Condition:
+    """Frames come, or are sent to it: how is the way to the big model?"""
+    if cloud.is_online and (cloud.has_failed or cloud.is_restarting):
+        return Condition(RUNNING, Reason.DEGRADED, f"{_why_failed(cloud)}\n{KEEPS}")
+    away = "" if cloud.is_online else f"The node {cloud.node!r} of the big model is not connected."
+    if service.reported.get("breaker", Breaker.CLOSED) != Breaker.CLOSED:
         last = str(service.reported.get("lastError", "")).rstrip(".")
-        why = f"The big model does not answer the edge worker{': ' + last if last else ''}. {KEEPS}"
-    if why:
-        return Condition(RUNNING, Reason.DEGRADED, why)
+        why = f"The big model does not answer the edge worker{': ' + last if last else ''}. {away}".strip()
+        return Condition(RUNNING, Reason.DEGRADED, f"{why} {KEEPS}")
+    if away:
+        return Condition(RUNNING, Reason.NODE_OFFLINE, f"{away} The edge worker has not found its big model away.")
+    if not cloud.is_serving:
+        return Condition(RUNNING, Reason.CLOUD_STARTING, f"The cloud worker {cloud.name!r} starts on {cloud.node!r}.")
     return Condition(RUNNING, Reason.SERVING, f"{edge.name!r} asks {cloud.name!r} for the hard samples.")
 
 

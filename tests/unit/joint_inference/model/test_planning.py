@@ -92,7 +92,7 @@ def test_an_edge_worker_stays_where_it_is_while_the_cloud_is_away() -> None:
     big = found.orders[Role.EDGE].big_model
     assert big is not None
     assert big.url == "http://10.0.0.9:4000"
-    assert (found.condition.type, found.condition.reason) == (ConditionType.RUNNING, Reason.DEGRADED)
+    assert (found.condition.type, found.condition.reason) == (ConditionType.RUNNING, Reason.NODE_OFFLINE)
     assert "cloud0" in found.condition.message
 
 
@@ -106,6 +106,33 @@ def test_a_breaker_that_is_open_shows_as_degraded_with_what_was_wrong() -> None:
     found = planned(node("edge0", worker(Role.EDGE)), node("cloud0", worker(Role.CLOUD)), service)
     assert found.condition.reason == Reason.DEGRADED
     assert "connection refused" in found.condition.message
+
+
+@pytest.mark.parametrize("is_online", [True, False])
+def test_the_tally_says_whether_the_cloud_answers_and_not_the_connection_of_its_node(is_online: bool) -> None:
+    edge, cloud = node("edge0", worker(Role.EDGE)), node("cloud0", worker(Role.CLOUD), is_online=is_online)
+    asked = replace(SERVICE, reported={"breaker": "closed", "uploadNumber": 7})
+    in_vain = replace(SERVICE, reported={"breaker": "half-open", "lastError": "no route to host"})
+    answered, alone = (planned(edge, cloud, service, edge_order=edge_order()) for service in (asked, in_vain))
+    assert answered.condition.reason == (Reason.SERVING if is_online else Reason.NODE_OFFLINE)
+    assert (alone.condition.type, alone.condition.reason) == (ConditionType.RUNNING, Reason.DEGRADED)
+    assert "no route to host" in alone.condition.message
+    assert ("cloud0" in alone.condition.message) is not is_online
+
+
+def test_of_an_edge_node_that_is_silent_nobody_says_that_its_worker_goes_on() -> None:
+    silent = node("edge0", worker(Role.EDGE), is_online=False)
+    found = planned(silent, node("cloud0", worker(Role.CLOUD)), edge_order=edge_order())
+    assert (found.condition.type, found.condition.reason) == (ConditionType.PENDING, Reason.NODE_OFFLINE)
+    assert "not known" in found.condition.message
+    assert found.active == 1
+    assert set(found.orders) == {Role.CLOUD, Role.EDGE}, "it is told when it is back"
+
+
+def test_a_cloud_worker_that_starts_anew_is_not_said_to_be_missed_before_it_is() -> None:
+    starts = node("cloud0", worker(Role.CLOUD, WorkerState.STARTING))
+    found = planned(node("edge0", worker(Role.EDGE)), starts, edge_order=edge_order())
+    assert (found.condition.type, found.condition.reason) == (ConditionType.RUNNING, Reason.CLOUD_STARTING)
 
 
 def test_a_failed_cloud_worker_fails_the_service_with_its_exit_code_and_last_lines() -> None:
