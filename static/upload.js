@@ -28,13 +28,13 @@
 
     send(files) {
       if (!files.length) return;
-      const chosen = this.part === "model" ? files.slice(0, 1) : samples(files);
+      const chosen = this.part === "model" ? modelFirst(files) : samples(files);
       this.cancel();
       this.files = chosen;
       this.show(chosen.length === 1 ? chosen[0].name : say(form.dataset.several, { count: chosen.length }));
       if (!chosen.length) { this.fail(form.dataset.skipped, false); return; }
       const body = new FormData();
-      for (const file of chosen) body.append(this.part, file, file.name);
+      chosen.forEach((file, place) => body.append(this.part === "model" && place ? "weights" : this.part, file, file.name));
       const request = this.request = new XMLHttpRequest();
       const began = performance.now();
       request.upload.addEventListener("progress", (event) => this.tell(event, began));
@@ -74,7 +74,7 @@
         return;
       }
       this.find("[data-key]").value = this.part === "model" ? answer.model_key : answer.quant_key;
-      this.find("[data-name]").value = this.files.length === 1 ? this.files[0].name : "";
+      this.find("[data-name]").value = this.files.length === 1 || this.part === "model" ? this.files[0].name : "";
       this.find("progress").removeAttribute("value");
       this.find("[data-cancel]").hidden = true;
       busy.delete(this.part);
@@ -111,6 +111,7 @@
     }
   }
 
+  const modelFirst = (files) => [...files].sort((one, other) => /\.onnx$/i.test(other.name) - /\.onnx$/i.test(one.name));
   const samples = (files) => files.filter((file) => SAMPLES.test(file.name) && !file.name.startsWith("."));
 
   form.querySelectorAll("[data-upload]").forEach((card) => new Upload(card));

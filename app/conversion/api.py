@@ -171,7 +171,16 @@ _MULTIPART = {
             "schema": {
                 "type": "object",
                 "properties": {
-                    "model": {"type": "string", "format": "binary", "description": "one ONNX file"},
+                    "model": {
+                        "type": "string",
+                        "format": "binary",
+                        "description": "an ONNX file, or a zip of one and of the files its weights lie in",
+                    },
+                    "weights": {
+                        "type": "array",
+                        "items": {"type": "string", "format": "binary"},
+                        "description": "files beside the model that its weights lie in, such as model.onnx.data",
+                    },
                     "images": {
                         "type": "array",
                         "items": {"type": "string", "format": "binary"},

@@ -9,6 +9,7 @@ from app.conversion.model import Stage
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 MODEL = "model.onnx"
 IMAGES = "quant.zip"
+MODEL_ENDING = ".onnx"
 _INPUT_KEY = re.compile(rf"(?:uploads/(?P<upload>{UUID})|jobs/(?P<job>{UUID})/input)/(?:model\.onnx|quant\.zip)")
 _UUID = re.compile(UUID)
 

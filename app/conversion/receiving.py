@@ -21,16 +21,23 @@ from app.kit.parts import multipart_parts, plain_name
 
 
 async def receive_upload(request: Request, uploads: Uploads, owner: str) -> UploadAnswer:
-    """Store the parts `model` and `images` of a multipart body. Nothing is kept unless all of it arrived."""
+    """Store the parts `model`, `weights` and `images` of a multipart body. Nothing is kept unless all of it arrived."""
     parts = multipart_parts(
         request, hint="For example: curl -F model=@model.onnx -F images=@images.zip http://…/uploads"
     )
     upload_id = await run_in_threadpool(uploads.begin, owner)
     try:
-        return await _Receiver(uploads, upload_id).receive(parts)
+        receiver = _Receiver(uploads, upload_id)
+        await receiver.receive(parts)
+        receiver.merged(await run_in_threadpool(uploads.merge, upload_id))
+        return receiver.answer()
     except BaseException:
         await asyncio.shield(run_in_threadpool(uploads.discard, upload_id))
         raise
+
+
+SEVERAL = ("weights", "images")
+"""Fields that may come with many files, in a row."""
 
 
 class _Receiver:
@@ -43,7 +50,7 @@ class _Receiver:
         self.storing: asyncio.Task[Stored] | None = None
         self.stored: dict[str, Stored] = {}
 
-    async def receive(self, parts: AsyncIterator[MultipartSegment | bytes]) -> UploadAnswer:
+    async def receive(self, parts: AsyncIterator[MultipartSegment | bytes]) -> None:
         try:
             async for part in parts:
                 if isinstance(part, MultipartSegment):
@@ -56,29 +63,34 @@ class _Receiver:
         except BaseException as error:
             await self._abandon(error)
             raise
-        return self._answer()
+        if not self.stored:
+            raise NoImages("The upload holds no file.", hint="Send `model`, `images` or both.")
+        if "weights" in self.stored and "model" not in self.stored:
+            raise BadRequest("These are weights without their model.", hint="Send the .onnx file too, as `model`.")
 
     async def _begin(self, part: MultipartSegment) -> None:
         field, name = part.name, plain_name(part.filename)
-        if field == self.field == "images":
+        if field == self.field and field in SEVERAL:
             await cast("Handover[Any]", self.handover).put(File(name), 1)
             return
         await self._finish()
-        if field not in ("model", "images"):
-            raise BadRequest(f"There is no field {field!r} here.", hint="Send `model` and `images`.")
+        if field not in ("model", *SEVERAL):
+            raise BadRequest(f"There is no field {field!r} here.", hint="Send `model`, `weights` and `images`.")
         if field in self.names or not part.filename:
-            raise BadRequest(f"The field {field!r} must be a file and come once.", hint="Send all images in a row.")
+            raise BadRequest(
+                f"The field {field!r} must be a file and come once.",
+                hint="Send all images in a row; the files beside a model are `weights`.",
+            )
         self.field, self.names[field] = field, name
         self.handover = Handover()
-        if field == "images":
+        if field in SEVERAL:
             await self.handover.put(File(name), 1)
         self.storing = asyncio.create_task(receive_in_thread(self._store, field, self.handover))
 
     def _store(self, field: str, handover: Handover[Any]) -> Stored:
-        store = cast(
-            "Callable[[str, Iterator[Any]], Stored]",
-            self.uploads.store_model if field == "model" else self.uploads.store_images,
-        )
+        uploads = self.uploads
+        stores = {"model": uploads.store_model, "weights": uploads.store_weights, "images": uploads.store_images}
+        store = cast("Callable[[str, Iterator[Any]], Stored]", stores[field])
         try:
             return store(self.upload_id, iter(handover))
         finally:
@@ -98,9 +110,13 @@ class _Receiver:
             with suppress(Exception):  # the first error is the one to tell
                 await self.storing
 
-    def _answer(self) -> UploadAnswer:
-        if not self.stored:
-            raise NoImages("The upload holds no file.", hint="Send `model`, `images` or both.")
+    def merged(self, model: Stored | None) -> None:
+        """The model has become this one file; the weights are part of it."""
+        if model is not None:
+            self.stored["model"] = model
+            self.stored.pop("weights", None)
+
+    def answer(self) -> UploadAnswer:
         files = [
             StoredFile(field=field, name=self.names[field], **vars(stored)) for field, stored in self.stored.items()
         ]

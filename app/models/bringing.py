@@ -39,6 +39,7 @@ class Bringing:
         upload_id = self.uploads.begin(user)
         try:
             stored = self.uploads.store_model(upload_id, chunks)
+            stored = self.uploads.merge(upload_id) or stored
             return Brought(upload_id, stored, self._facts(stored))
         except BaseException:
             self.uploads.discard(upload_id)

@@ -27,6 +27,7 @@ from app.conversion.toolchains import graph
 from app.conversion.toolchains.graph import TensorSpec
 from app.conversion.toolchains.kneron.nef import NotNef, describe
 from app.conversion.toolchains.samples import SampleSet, preprocess_image
+from app.conversion.toolchains.sandbox import Sandbox
 from app.kit.errors import ModelmillError
 from app.kit.objects.filesystem import FilesystemStore
 from app.settings import Settings
@@ -91,7 +92,7 @@ def test_whatever_the_chunks_are_the_zip_unpacks_to_them(files: dict[str, list[b
             yield from chunks
 
     with new_folder() as folder:
-        uploads = Uploads(Settings(), FilesystemStore(folder))
+        uploads = Uploads(Settings(), FilesystemStore(folder), Sandbox())
         stored = uploads.store_images(uploads.begin("somebody"), parts())
         with zipfile.ZipFile(io.BytesIO(b"".join(uploads.objects.read(stored.key)))) as archive:
             found = {name: archive.read(name) for name in archive.namelist()}

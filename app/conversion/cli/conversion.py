@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from app.conversion.cli.packing import packed, require_file
+from app.conversion.cli.packing import bundled, packed, require_file
 from app.conversion.cli.progress import Display, make_display
 from app.conversion.cli.tables import facts_of_quality, quality_table
 from app.conversion.client import Client
@@ -22,6 +22,7 @@ RESULT = "out.nef"
 INPUTS = ("model.onnx", "quant.zip")
 FLAGS = {
     "MODEL_DYNAMIC_SHAPE": 'On the command line: --shape "input=1,3,224,224".',
+    "MODEL_EXTERNAL_WEIGHTS": "On the command line: lay them beside the model, and they go with it.",
     "IMAGES_DAMAGED": "On the command line: --allow-damaged.",
 }
 """Code of a refusal → the flag that answers it; the service's own hints speak of the API."""
@@ -43,8 +44,8 @@ class Order:
 def submit(client: Client, order: Order, display: Display) -> Record:
     """Upload the inputs and create the job. Returns its record."""
     require_file(order.model, "model")
-    with packed(order.images) as images:
-        total = order.model.stat().st_size + images.stat().st_size
+    with bundled(order.model) as model, packed(order.images) as images:
+        total = model.stat().st_size + images.stat().st_size
         done = 0
 
         def count(size: int) -> None:
@@ -52,7 +53,7 @@ def submit(client: Client, order: Order, display: Display) -> Record:
             done += size
             display.sent(min(done, total), total)
 
-        keys = client.upload(order.model, images, count)
+        keys = client.upload(model, images, count)
     name = order.name or order.model.stem
     try:
         return client.submit(

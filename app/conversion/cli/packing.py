@@ -1,4 +1,4 @@
-"""Reference images as one file to upload: what is one already goes as it is, the rest into a zip that only stores."""
+"""One file to upload of each input: what is one already goes as it is, the rest into a zip that only stores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from app.conversion.errors import NoImages
-from app.kit.errors import BadInput, NotFound
+from app.kit.errors import BadInput, ModelmillError, NotFound
 
 
 def require_file(path: Path, what: str) -> None:
@@ -17,6 +17,29 @@ def require_file(path: Path, what: str) -> None:
         raise NotFound(f"there is no {what} {path}", hint="Check the path.")
     if path.is_dir():
         raise BadInput(f"the {what} {path} is a folder", hint="Name the file itself.")
+
+
+@contextlib.contextmanager
+def bundled(model: Path) -> Iterator[Path]:
+    """The model as it is; or a temporary zip with the files its weights lie in, as far as they are beside it.
+
+    What is missing, and what is no model at all, the service says.
+    """
+    beside = [(place, path) for place in _places(model) if (path := model.parent / place).is_file()]
+    if not beside:
+        yield model
+        return
+    with _zip([(model.name, model), *beside]) as archive:
+        yield archive
+
+
+def _places(model: Path) -> list[str]:
+    from app.conversion.toolchains.graph import external, parse
+
+    try:
+        return external.places(model.name, parse(model))
+    except (ModelmillError, OSError):
+        return []
 
 
 @contextlib.contextmanager
@@ -34,8 +57,14 @@ def packed(images: Sequence[Path]) -> Iterator[Path]:
             f"there are no pictures and no arrays in {', '.join(map(str, images))}",
             hint="Pictures are .jpg .png .bmp .webp and the like; arrays are .npy or .npz.",
         )
+    with _zip(members) as archive:
+        yield archive
+
+
+@contextlib.contextmanager
+def _zip(members: Sequence[tuple[str, Path]]) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="modelmill-") as folder:
-        archive = Path(folder) / "images.zip"
+        archive = Path(folder) / "packed.zip"
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED, strict_timestamps=False) as target:
             for name, path in members:
                 target.write(path, name)

@@ -121,7 +121,7 @@ def _unpack(upload: Path, into: Path, samples: list[Entry], max_bytes: int) -> l
         for entry in samples:
             name = _free_name(flat_name(entry.name), taken)
             with _created(into / name, written) as file:
-                left -= _write(archive, entry, file, left)
+                left -= write_entry(archive, entry, file, left)
             if name.endswith(".npz"):
                 _refuse_nested_bomb(into / name, entry.name, max_bytes)
             names.append(name)
@@ -135,13 +135,13 @@ def _created(path: Path, written: list[Path]) -> BinaryIO:
     return file
 
 
-def _write(archive: zipfile.ZipFile, entry: Entry, file: BinaryIO, limit: int) -> int:
-    """Copy one entry, counting what really comes out of it. Returns the bytes written."""
+def write_entry(archive: zipfile.ZipFile, entry: Entry, file: BinaryIO, limit: int) -> int:
+    """Copy one entry, counting what really comes out of it. Returns the bytes written. Raises BadArchive, ZipBomb."""
     written = 0
     for chunk in _chunks(archive, entry):
         written += len(chunk)
         if written > min(limit, entry.info.file_size):
-            raise ZipBomb(f"{entry.name} unpacks to more than the zip declares", hint="Pack the samples again.")
+            raise ZipBomb(f"{entry.name} unpacks to more than the zip declares", hint="Pack the files again.")
         file.write(chunk)
     return written
 

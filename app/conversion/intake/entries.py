@@ -57,10 +57,7 @@ def choose(directory: Sequence[zipfile.ZipInfo], zip_bytes: int, *, max_files: i
     """The entries to unpack. Raises BadArchive, ZipBomb, ImagesTooLarge for a zip that must not be unpacked."""
     if len(directory) > max_files * ENTRIES_PER_FILE_MAX:
         raise ImagesTooLarge(f"the zip has {len(directory)} entries", hint=f"At most {max_files} samples are taken.")
-    for info in directory:
-        _refuse_hostile(info)
-    files = [Entry(info.filename, info) for info in directory if not info.is_dir() and not _is_junk(info.filename)]
-    _refuse_duplicates(files)
+    files = plain_files(directory)
     samples = [entry for entry in files if PurePosixPath(entry.name).suffix.lower() in KINDS]
     if len(samples) > max_files:
         raise ImagesTooLarge(
@@ -70,6 +67,16 @@ def choose(directory: Sequence[zipfile.ZipInfo], zip_bytes: int, *, max_files: i
         )
     refuse_bomb([entry.info for entry in samples], zip_bytes, "the zip", max_bytes)
     return Chosen(samples, [entry.name for entry in files if entry not in samples])
+
+
+def plain_files(directory: Sequence[zipfile.ZipInfo]) -> list[Entry]:
+    """All files but the junk of operating systems. Raises BadArchive for what must not be unpacked, and for a name
+    that comes twice."""
+    for info in directory:
+        _refuse_hostile(info)
+    files = [Entry(info.filename, info) for info in directory if not info.is_dir() and not _is_junk(info.filename)]
+    _refuse_duplicates(files)
+    return files
 
 
 def refuse_bomb(infos: Sequence[zipfile.ZipInfo], zip_bytes: int, what: str, max_bytes: int) -> None:

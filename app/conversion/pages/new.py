@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,13 +16,13 @@ from app.conversion.access import conversion_of
 from app.conversion.errors import KeyNotFound, TooManyJobs
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.pages import new_form, new_view
+from app.conversion.pages.files_of_form import stored
 from app.conversion.pages.multipart_form import Sent, SentFile, sent_form
 from app.conversion.pages.new_form import Values
 from app.conversion.pages.new_texts import Problem, field_problem, place_of, problem_of
 from app.conversion.service import Conversion
 from app.conversion.service.looks import Looks
 from app.conversion.service.submissions import Submission
-from app.conversion.service.uploads import File
 from app.kit.auth import user_of
 from app.kit.data_files import data_folder
 from app.kit.errors import ModelmillError, NotFound
@@ -136,29 +136,10 @@ def _store(conversion: Conversion, user: str, sent: Sent, values: Values) -> Err
         if not files:
             continue
         try:
-            values[key_field] = _stored(conversion, user, part, files)
-            values[name_field] = files[0].name if len(files) == 1 else ""
+            values[key_field], values[name_field] = stored(conversion.uploads, user, part, files)
         except ModelmillError as error:
             errors[part] = problem_of(error)
     return errors
-
-
-def _stored(conversion: Conversion, user: str, part: str, files: Sequence[SentFile]) -> str:
-    uploads = conversion.uploads
-    upload_id = uploads.begin(user)
-    try:
-        if part == "model":
-            return uploads.store_model(upload_id, files[0].chunks()).key
-        return uploads.store_images(upload_id, _in_a_row(files)).key
-    except BaseException:
-        uploads.discard(upload_id)
-        raise
-
-
-def _in_a_row(files: Sequence[SentFile]) -> Iterator[File | bytes]:
-    for file in files:
-        yield File(file.name)
-        yield from file.chunks()
 
 
 def _submit(request: Request, values: Values, errors: Errors) -> str:
@@ -266,7 +247,7 @@ def _submit_sample(request: Request) -> str:
         raise NotFound("The bundled sample is not installed here.", hint="Start from a copy of the repository.")
     conversion, user = conversion_of(request), user_of(request)
     found = {
-        part: _stored(conversion, user, part, [SentFile(path.name, path)])
+        part: stored(conversion.uploads, user, part, [SentFile(path.name, path)])[0]
         for part, path in (("model", SAMPLE_MODEL), ("images", SAMPLE_IMAGES))
     }
     record = conversion.submissions.submit(

@@ -6,12 +6,15 @@ upload is. Imported by pages and by the wiring of training: the workers of the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
+from app.conversion import keys
 from app.conversion.errors import NoImages
 from app.conversion.service.uploads import File, Parts, Uploads
 from app.conversion.toolchains.samples import KINDS
+from app.homes.errors import FileMissing, PathRefused
 from app.homes.model import Entry, Kind
 from app.homes.reading import Shelf
 from app.kit.errors import BadInput
@@ -48,18 +51,50 @@ class Taken:
 
 
 def take(uploads: Uploads, owner: str, model: HomePath, images: HomePath | None) -> Taken:
-    """images: a zip, one sample, or a folder of samples; None: they are chosen later.
+    """model: an ONNX file, with the files that its weights lie in beside it, or a zip of them. images: a zip, one
+    sample, or a folder of samples; None: they are chosen later.
 
     Raises FileMissing, NotAFile, ModelTooLarge, ImagesTooLarge, TooManySamples, NoImages; nothing is kept then.
     """
     upload_id = uploads.begin(owner)
     try:
-        model_key = uploads.store_model(upload_id, model.shelf.read(model.inner)).key
+        model_key = _store_model(uploads, upload_id, model)
         stored = _store_images(uploads, upload_id, images) if images else None
     except BaseException:
         uploads.discard(upload_id)
         raise
     return Taken(model_key, model.name, stored.key if stored else "", images.name if images else "")
+
+
+def _store_model(uploads: Uploads, upload_id: str, model: HomePath) -> str:
+    key = uploads.store_model(upload_id, model.shelf.read(model.inner)).key
+    beside = list(_weights(uploads, upload_id, model)) if _has_neighbours(model) else []
+    if beside:
+        uploads.store_weights(upload_id, _read(beside))
+    uploads.merge(upload_id)
+    return key
+
+
+def _has_neighbours(model: HomePath) -> bool:
+    """Is anything beside it that could hold its weights?"""
+    entries = model.shelf.browse(model.inner.rpartition("/")[0]).entries
+    return any(not entry.name.lower().endswith(keys.MODEL_ENDING) for entry in entries)
+
+
+def _weights(uploads: Uploads, upload_id: str, model: HomePath) -> Iterator[tuple[str, HomePath]]:
+    """The files that its weights lie in, as far as they are there, each by its place relative to the model."""
+    folder = model.inner.rpartition("/")[0]
+    for place in uploads.places(upload_id):
+        inner = f"{folder}/{place}".removeprefix("/")
+        with suppress(FileMissing, PathRefused):
+            if model.shelf.info(inner).kind is Kind.FILE:
+                yield place, HomePath(model.shelf, inner)
+
+
+def _read(files: Iterable[tuple[str, HomePath]]) -> Parts:
+    for place, file in files:
+        yield File(place)
+        yield from file.shelf.read(file.inner)
 
 
 def is_sample(entry: Entry) -> bool:

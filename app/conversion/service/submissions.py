@@ -65,6 +65,7 @@ class Submissions:
         self.check_toolchain(submission.options)
         for key in (submission.model_key, submission.quant_key):
             self._check_key(key, submission.owner)
+        self._merge_model(submission.model_key)
         intake = self._check_inputs(submission)
         job_id = submission.job_id or str(uuid4())
         try:
@@ -112,6 +113,12 @@ class Submissions:
             self.objects.info(key)
         except ObjectMissing:
             raise _no_such_key(key) from None
+
+    def _merge_model(self, key: str) -> None:
+        """A zip that was PUT straight to the store becomes the model in it."""
+        kind, source_id = keys.source_of(key) or ("", "")
+        if kind == "upload":
+            self.uploads.merge(source_id)
 
     def _may_use(self, kind: str, source_id: str, owner: str) -> bool:
         try:

@@ -1,21 +1,34 @@
-"""Brings a user's files into the object store: through this service, or straight to the store by presigned links."""
+"""Brings a user's files into the object store: through this service, or straight to the store by presigned links.
+
+A model that comes in several files becomes one here, in a sandbox, before anybody reads it.
+"""
 
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from app.conversion import keys
-from app.conversion.errors import ImagesTooLarge, ModelTooLarge, NoImages
+from app.conversion.errors import ImagesTooLarge, ModelTooLarge, NoImages, StageCrashed, StageOutOfMemory, StageTimedOut
+from app.conversion.toolchains.sandbox import Limits, Sandbox
 from app.kit.clock import now, to_text
-from app.kit.errors import BadRequest, TooLarge
-from app.kit.objects import ObjectStore, Stored
+from app.kit.errors import BadInput, BadRequest, TooLarge
+from app.kit.objects import ObjectMissing, ObjectStore, Stored
 from app.kit.zipping import zip_stream
 from app.settings import Settings
+
+PLACES = "app.conversion.intake.bundle:places"
+MERGE = "app.conversion.intake.bundle:merge"
+WEIGHTS = "weights.zip"
+ZIP_MARK = b"PK\x03\x04"
 
 
 @dataclass(frozen=True)
@@ -29,9 +42,10 @@ Parts = Iterable[File | bytes]
 
 
 class Uploads:
-    def __init__(self, settings: Settings, objects: ObjectStore) -> None:
+    def __init__(self, settings: Settings, objects: ObjectStore, sandbox: Sandbox) -> None:
         self.settings = settings
         self.objects = objects
+        self.sandbox = sandbox
 
     def begin(self, owner: str) -> str:
         upload_id = str(uuid4())
@@ -47,9 +61,74 @@ class Uploads:
         self.objects.delete_prefix(keys.upload(upload_id, ""))
 
     def store_model(self, upload_id: str, chunks: Iterable[bytes]) -> Stored:
+        return self._store_of_model(keys.upload(upload_id, keys.MODEL), chunks)
+
+    def store_weights(self, upload_id: str, parts: Parts) -> Stored:
+        """The files that lie beside a model, for `merge`."""
+        incoming = iter(parts)
+        first = next(incoming)
+        assert isinstance(first, File)
+        return self._store_of_model(keys.upload(upload_id, WEIGHTS), zip_stream(_members(first, incoming)))
+
+    def places(self, upload_id: str) -> list[str]:
+        """Where the weights of the stored model lie, relative to it; empty when they are inside. Raises BadInput."""
+        with self._folder() as folder:
+            self.objects.get_file(keys.upload(upload_id, keys.MODEL), folder / keys.MODEL)
+            found: list[str] = self._run(PLACES, {"model": str(folder / keys.MODEL)}, folder)["places"]
+            return found
+
+    def merge(self, upload_id: str) -> Stored | None:
+        """One file of a model that came as a zip, or with weights beside it; None where there is nothing to merge.
+
+        Raises BadInput for a zip that must not be unpacked, and for weights that are missing or do not fit.
+        """
+        model, weights = keys.upload(upload_id, keys.MODEL), keys.upload(upload_id, WEIGHTS)
+        try:
+            is_zip = b"".join(self.objects.read(model, end=len(ZIP_MARK))) == ZIP_MARK
+        except ObjectMissing:
+            return None
+        has_weights = any(True for _ in self.objects.list(weights))
+        if not (is_zip or has_weights):
+            return None
+        with self._folder() as folder:
+            self.objects.get_file(model, folder / keys.MODEL)
+            request = {
+                "model": str(folder / keys.MODEL), "weights": "", "unpack_to": str(folder / "unpacked"),
+                "into": str(folder / "merged.onnx"), "max_bytes": self.settings.max_model_bytes,
+            }  # fmt: skip
+            if has_weights:
+                self.objects.get_file(weights, folder / WEIGHTS)
+                request["weights"] = str(folder / WEIGHTS)
+            if not self._run(MERGE, request, folder)["is_merged"]:
+                return None
+            stored = self.objects.put_file(model, folder / "merged.onnx")
+        self.objects.delete(weights)
+        return stored
+
+    def _run(self, target: str, request: dict[str, Any], folder: Path) -> dict[str, Any]:
+        limits = Limits(self.settings.intake_memory_bytes, self.settings.intake_time_s, 1)
+        try:
+            return self.sandbox.run(target, request, work_dir=folder, limits=limits).result
+        except (StageCrashed, StageOutOfMemory, StageTimedOut) as error:
+            raise BadInput(
+                f"The model could not be put together: {error.message}.",
+                hint="Merge it yourself: onnx.save_model(onnx.load('model.onnx'), 'merged.onnx').",
+                detail={"cause": error.code},
+            ) from error
+
+    @contextmanager
+    def _folder(self) -> Iterator[Path]:
+        self.settings.work.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder = Path(tempfile.mkdtemp(prefix="model-", dir=self.settings.work))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _store_of_model(self, key: str, chunks: Iterable[bytes]) -> Stored:
         limit = self.settings.max_model_bytes
         try:
-            return self.objects.put(keys.upload(upload_id, keys.MODEL), chunks, max_bytes=limit)
+            return self.objects.put(key, chunks, max_bytes=limit)
         except TooLarge as error:
             raise ModelTooLarge(
                 f"The model is larger than the {limit} bytes that are accepted here.",

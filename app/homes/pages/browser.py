@@ -25,7 +25,8 @@ from app.kit.templates import render
 
 PREVIEW_BYTES = 64 * 1024
 PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".gif", ".tif", ".tiff")
-MODELS = (".onnx",)
+MODELS = (".onnx", ".onnx.zip")
+"""A zip of a model and of the files its weights lie in is told from others by its name."""
 PICTURE, CONVERT = "/ui/data/picture", "/ui/jobs/from-data"
 """Of conversion, which can look into pictures and take models."""
 

@@ -52,3 +52,12 @@ def add(shape_a: Shape, shape_b: Shape) -> onnx.ModelProto:
 def write(path: Path, built: onnx.ModelProto) -> Path:
     path.write_bytes(built.SerializeToString())
     return path
+
+
+def split(folder: Path, built: onnx.ModelProto | None = None) -> tuple[bytes, bytes]:
+    """The graph of a model, and its weights: as exporters write them into model.onnx and model.onnx.data."""
+    target = folder / "split"
+    target.mkdir()
+    options: dict[str, Any] = {"save_as_external_data": True, "location": "model.onnx.data", "size_threshold": 0}
+    onnx.save_model(built or conv(), str(target / "model.onnx"), **options)
+    return (target / "model.onnx").read_bytes(), (target / "model.onnx.data").read_bytes()

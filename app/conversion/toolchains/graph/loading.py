@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import NoReturn
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
 
 from app.conversion.errors import (
-    ExternalWeights,
     GitLfsPointer,
     InvalidModel,
     ModelTooLarge,
     NotOnnx,
     TruncatedModel,
 )
-from app.conversion.toolchains.graph import walk, wire
+from app.conversion.toolchains.graph import external, walk, wire
 
 LFS_MARK = b"version https://git-lfs"
 PROTOBUF_BYTES_MAX = (1 << 31) - 1
 EXPORT_HINT = "Export the model to ONNX (for example torch.onnx.export) and send the .onnx file itself."
 AGAIN_HINT = "Export or download it again and compare the file sizes."
-MERGE_HINT = (
-    "Merge the weights into one file: "
-    "onnx.save_model(onnx.load('model.onnx'), 'merged.onnx', save_as_external_data=False)."
-)
 
 
 def load(path: Path) -> onnx.ModelProto:
-    """Parse the file; weights are never looked for elsewhere.
+    """A model that is whole in one file; weights are never looked for elsewhere.
 
-    Raises NotOnnx, GitLfsPointer, TruncatedModel, ExternalWeights, InvalidModel (no inputs or outputs, text that is
-    not UTF-8), ModelTooLarge (protobuf ends at 2 GiB).
+    Raises what parse raises, ExternalWeights, InvalidModel (no inputs or outputs).
+    """
+    model = parse(path)
+    external.refuse(path.name, model)
+    _refuse_empty(path.name, model)
+    return model
+
+
+def parse(path: Path) -> onnx.ModelProto:
+    """The file's own content; weights may lie in other files.
+
+    Raises NotOnnx, GitLfsPointer, TruncatedModel, InvalidModel (text that is not UTF-8), ModelTooLarge (protobuf ends
+    at 2 GiB).
     """
     size = path.stat().st_size
     if size > PROTOBUF_BYTES_MAX:
@@ -52,8 +57,6 @@ def load(path: Path) -> onnx.ModelProto:
         _refuse_bytes(path.name, data)
     _refuse_incomplete(path.name, data, model)
     _refuse_broken_text(path.name, model)
-    _refuse_external(path.name, model)
-    _refuse_empty(path.name, model)
     return model
 
 
@@ -143,33 +146,6 @@ def _texts(model: onnx.ModelProto) -> Iterator[str]:
 
 def _values(graph: onnx.GraphProto) -> Iterable[onnx.ValueInfoProto]:
     return [*graph.input, *graph.output, *graph.value_info]
-
-
-def _refuse_external(name: str, model: onnx.ModelProto) -> None:
-    outside = [tensor for tensor in walk.tensors(model) if tensor.data_location == onnx.TensorProto.EXTERNAL]
-    if not outside:
-        return
-    places = [{item.key: item.value for item in tensor.external_data}.get("location", "") for tensor in outside]
-    files = sorted(set(places))
-    named = ", ".join(map(repr, files[:5])) + (f" and {len(files) - 5} more" if len(files) > 5 else "")
-    detail = {"files": files[:100], "tensors": [tensor.name for tensor in outside][:100], "count": len(outside)}
-    escaping = next((place for place in files if _points_outside(place)), None)
-    if escaping is not None:
-        raise ExternalWeights(
-            f"{name} wants its weights from {escaping!r}, a path outside the model's own folder, which is never read",
-            hint=MERGE_HINT,
-            detail={**detail, "outside": escaping},
-        )
-    raise ExternalWeights(
-        f"{len(outside)} weights of {name} are missing: they lie in another file, {named}, and one file is taken",
-        hint=MERGE_HINT,
-        detail=detail,
-    )
-
-
-def _points_outside(place: str) -> bool:
-    path = PurePosixPath(place.replace("\\", "/"))
-    return path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", place) is not None
 
 
 def _refuse_empty(name: str, model: onnx.ModelProto) -> None:

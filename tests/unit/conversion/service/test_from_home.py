@@ -6,6 +6,7 @@ import io
 import zipfile
 from pathlib import Path
 
+import onnx
 import pytest
 from pydantic import SecretStr
 
@@ -13,21 +14,24 @@ from app.conversion import keys
 from app.conversion.errors import ImagesTooLarge, ModelTooLarge, NoImages
 from app.conversion.service.from_home import HomePath, TooManySamples, take
 from app.conversion.service.uploads import Uploads
+from app.conversion.toolchains.sandbox import Sandbox
 from app.homes.errors import FileMissing, PathRefused
 from app.homes.files import HomeFiles
 from app.homes.model import HomesOptions
 from app.kit.objects import FilesystemOptions, open_store
 from app.settings import Settings
+from tests.harness.models import small
 
 MODEL, PICTURE = b"model", b"picture"
 
 
 @pytest.fixture
-def uploads(tmp_path: Path) -> Uploads:
+def uploads(tmp_path: Path, sandbox: Sandbox) -> Uploads:
     settings = Settings(
         data_dir=tmp_path, secret_key=SecretStr("s"), max_model_bytes=1000, max_images_bytes=2000, max_images=4
     )
-    return Uploads(settings, open_store(FilesystemOptions(tmp_path / "objects", public_url="http://x", secret="s")))
+    objects = open_store(FilesystemOptions(tmp_path / "objects", public_url="http://x", secret="s"))
+    return Uploads(settings, objects, sandbox)
 
 
 @pytest.fixture
@@ -101,3 +105,17 @@ def test_what_is_not_there_or_leads_out_is_not_taken(uploads: Uploads, home: Pat
     with pytest.raises(NoImages):
         take(uploads, "alice", model(at), at)
     assert nothing_is_kept(uploads)
+
+
+def test_weights_that_lie_beside_a_model_go_with_it(tmp_path: Path, sandbox: Sandbox, at: HomePath, home: Path) -> None:
+    objects = open_store(FilesystemOptions(tmp_path / "objects", public_url="http://x", secret="s"))
+    uploads = Uploads(Settings(data_dir=tmp_path, secret_key=SecretStr("s")), objects, sandbox)
+    graph, weights = small.split(tmp_path)
+    (home / "models/net.onnx").write_bytes(graph)
+    (home / "models/notes.txt").write_text("of mine")
+    without = take(uploads, "alice", model(at), None)
+    assert b"".join(objects.read(without.model_key)) == graph
+    (home / "models/model.onnx.data").write_bytes(weights)
+    taken = take(uploads, "alice", model(at), None)
+    merged = onnx.load_from_string(b"".join(objects.read(taken.model_key)))
+    assert merged.graph.initializer[0].raw_data == small.conv().graph.initializer[0].raw_data

@@ -8,24 +8,28 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import onnx
 import pytest
 
-from app.conversion.errors import ImagesTooLarge, ModelTooLarge, NoImages
+from app.conversion.errors import ImagesTooLarge, ModelTooLarge, NoImages, NotOnnx
 from app.conversion.intake.entries import is_npz
 from app.conversion.service.uploads import File, Uploads
+from app.conversion.toolchains.sandbox import Sandbox
 from app.kit.errors import BadRequest
 from app.kit.objects import ObjectMissing
 from app.kit.objects.filesystem import FilesystemStore
+from app.kit.zipping import zip_stream
 from app.settings import Settings
+from tests.harness.models import small
 
 MIB = 1 << 20
 Part = File | bytes
 
 
 @pytest.fixture
-def uploads(tmp_path: Path) -> Uploads:
+def uploads(tmp_path: Path, sandbox: Sandbox) -> Uploads:
     limited = Settings(data_dir=tmp_path, max_model_bytes=1000, max_images_bytes=64 * MIB)
-    return Uploads(limited, FilesystemStore(tmp_path / "objects", public_url="http://here", secret="secret"))
+    return Uploads(limited, FilesystemStore(tmp_path / "objects", public_url="http://here", secret="secret"), sandbox)
 
 
 def parts_of(files: Iterable[tuple[str, Iterable[bytes]]]) -> Iterator[Part]:
@@ -111,3 +115,51 @@ def test_an_upload_knows_its_owner_until_it_is_discarded(uploads: Uploads) -> No
     assert list(uploads.objects.list("")) == []
     with pytest.raises(ObjectMissing):
         uploads.owner(upload_id)
+
+
+@pytest.fixture
+def roomy(tmp_path: Path, sandbox: Sandbox) -> Uploads:
+    objects = FilesystemStore(tmp_path / "objects", public_url="http://here", secret="secret")
+    return Uploads(Settings(data_dir=tmp_path), objects, sandbox)
+
+
+def weights_inside(uploads: Uploads, key: str) -> bool:
+    model = onnx.load_from_string(b"".join(uploads.objects.read(key)))
+    return model.graph.initializer[0].raw_data == small.conv().graph.initializer[0].raw_data
+
+
+def test_a_model_and_the_file_of_its_weights_become_one_model(roomy: Uploads, tmp_path: Path) -> None:
+    graph, weights = small.split(tmp_path)
+    upload_id = roomy.begin("somebody")
+    key = roomy.store_model(upload_id, [graph]).key
+    assert roomy.places(upload_id) == ["model.onnx.data"]
+    roomy.store_weights(upload_id, [File("model.onnx.data"), weights[:50], weights[50:]])
+    merged = roomy.merge(upload_id)
+    assert merged is not None and merged.key == key and weights_inside(roomy, key)
+    assert [info.key.rpartition("/")[2] for info in roomy.objects.list(f"uploads/{upload_id}/")] == [
+        "model.onnx", "upload.json",
+    ]  # fmt: skip
+    assert roomy.merge(upload_id) is None and roomy.places(upload_id) == []
+
+
+def test_a_zip_of_a_model_becomes_the_model_and_another_zip_stays(roomy: Uploads, tmp_path: Path) -> None:
+    graph, weights = small.split(tmp_path)
+    for files, is_merged in (
+        ([("net.onnx", [graph]), ("model.onnx.data", [weights])], True),
+        ([("archive/data.pkl", [b"torch"])], False),
+    ):
+        upload_id = roomy.begin("somebody")
+        key = roomy.store_model(upload_id, zip_stream(files)).key
+        assert (roomy.merge(upload_id) is not None) is is_merged
+        assert (b"".join(roomy.objects.read(key, end=2)) == b"PK") is not is_merged
+
+
+def test_weights_are_limited_as_models_are_and_leave_no_folder(uploads: Uploads, tmp_path: Path) -> None:
+    upload_id = uploads.begin("somebody")
+    uploads.store_model(upload_id, [b"x"])
+    with pytest.raises(ModelTooLarge):
+        uploads.store_weights(upload_id, [File("w.data"), bytes(2000)])
+    uploads.store_weights(upload_id, [File("w.data"), bytes(10)])
+    with pytest.raises(NotOnnx):
+        uploads.merge(upload_id)
+    assert not list((tmp_path / "work").iterdir())

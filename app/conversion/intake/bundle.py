@@ -1,0 +1,117 @@
+"""The sandbox entry points for a model that comes in several files: the graph, and weights beside it or in one zip.
+
+Names inside an archive, and places inside a model, are never used as paths: unpacked files are numbered.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from app.conversion import keys
+from app.conversion.errors import BadArchive, ModelTooLarge
+from app.conversion.intake import entries
+from app.conversion.intake.archive import write_entry
+from app.conversion.toolchains import graph
+from app.conversion.toolchains.graph import external
+from app.kit.errors import BadInput
+
+FILES_MAX = 20_000
+"""Some exporters write a file for each weight."""
+Progress = Callable[[float, str], None]
+
+
+def places(request: dict[str, Any], _: Progress) -> dict[str, Any]:
+    """request: {"model": path}. Returns {"places": paths of its weights, relative to the model}; none of a file that is
+    no model, of which the check of the submission speaks. Raises ExternalWeights for a place outside."""
+    path = Path(request["model"])
+    try:
+        model = graph.parse(path)
+    except BadInput:
+        return {"places": []}
+    return {"places": external.places(path.name, model)}
+
+
+def merge(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """Make one file of a model and its weights.
+
+    request: {"model": path of an ONNX file or of a zip with one, "weights": path of a zip of the files beside it, or
+    "", "unpack_to": an empty folder, "into": path of the one file, "max_bytes"}. Returns {"is_merged"}: false for a zip
+    without a model, which is left as it is. Raises BadArchive, ZipBomb, ModelTooLarge, and what graph.parse and
+    external.take_in raise.
+    """
+    path, most, folder = Path(request["model"]), request["max_bytes"], Path(request["unpack_to"])
+    progress(0.0, "unpacking")
+    files: dict[str, Path] = {}
+    for number, packed in enumerate(filter(None, (request["weights"], path if zipfile.is_zipfile(path) else ""))):
+        files |= _unpacked(Path(packed), folder / str(number), most)
+    name = path.name
+    if zipfile.is_zipfile(path):
+        models = [name for name in files if name.lower().endswith(keys.MODEL_ENDING)]
+        if not models:
+            return {"is_merged": False}
+        name = _only(models)
+        path = files[name]
+    progress(0.4, "taking in the weights")
+    model = graph.parse(path)
+    beside = _beside(name, external.places(name, model), files)
+    external.take_in(name, model, beside, max_bytes=most - path.stat().st_size)
+    progress(0.8, "writing the model")
+    if model.ByteSize() > min(most, graph.PROTOBUF_BYTES_MAX):
+        raise _too_large(most)
+    Path(request["into"]).write_bytes(model.SerializeToString())
+    return {"is_merged": True}
+
+
+def _only(models: list[str]) -> str:
+    if len(models) > 1:
+        raise BadArchive(
+            f"the zip holds {len(models)} models: {', '.join(models[:5])}",
+            hint="Pack one .onnx file and its weights.",
+            detail={"models": models[:100]},
+        )
+    return models[0]
+
+
+def _beside(name: str, wanted: list[str], files: Mapping[str, Path]) -> dict[str, Path]:
+    """The files at these places, as seen from the model; files that came without their folders by their name alone."""
+    parent = PurePosixPath(name).parent
+    plain = {PurePosixPath(other).name: path for other, path in files.items()}
+    found = {place: files.get(str(parent / place)) or plain.get(PurePosixPath(place).name) for place in wanted}
+    return {place: path for place, path in found.items() if path is not None}
+
+
+def _unpacked(archive: Path, into: Path, most: int) -> dict[str, Path]:
+    """Name → where its bytes are. Nothing else of the archive's names is used."""
+    into.mkdir(parents=True)
+    with _opened(archive) as opened:
+        directory = opened.infolist()
+        if len(directory) > FILES_MAX:
+            raise BadArchive(f"the zip has {len(directory)} entries", hint=f"At most {FILES_MAX} are taken.")
+        files = entries.plain_files(directory)
+        left = most
+        if sum(entry.info.file_size for entry in files) > most:
+            raise _too_large(most)
+        entries.refuse_bomb([entry.info for entry in files], archive.stat().st_size, "the zip", most)
+        unpacked = {}
+        for number, entry in enumerate(files):
+            path = into / str(number)
+            with path.open("xb") as file:
+                left -= write_entry(opened, entry, file, left)
+            unpacked[entry.name] = path
+        return unpacked
+
+
+def _opened(archive: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(archive)
+    except entries.READ_ERRORS as error:
+        raise BadArchive("the zip is damaged or ends early", hint="Pack and send it again.") from error
+
+
+def _too_large(most: int) -> ModelTooLarge:
+    return ModelTooLarge(
+        f"the model and its weights are larger than the {most:,} bytes that are allowed", hint="Send a smaller model."
+    )

@@ -1,0 +1,119 @@
+"""Weights that lie in other files than the graph: which these are, and taking them in, so that one file is the model.
+
+Exporters write model.onnx with model.onnx.data beside it. A place is a text of the model: it is never used as a path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, NoReturn
+
+import onnx
+
+from app.conversion.errors import ExternalWeights, ModelTooLarge, TruncatedModel
+from app.conversion.toolchains.graph import walk
+
+HINT = (
+    "Send these files too, in the field `weights` or in one zip with the model; or merge them into one file: "
+    "onnx.save_model(onnx.load('model.onnx'), 'merged.onnx', save_as_external_data=False)."
+)
+
+
+def tensors(model: onnx.ModelProto) -> list[onnx.TensorProto]:
+    """Those whose numbers lie in other files."""
+    return [tensor for tensor in walk.tensors(model) if tensor.data_location == onnx.TensorProto.EXTERNAL]
+
+
+def places(name: str, model: onnx.ModelProto) -> list[str]:
+    """Paths of the other files, relative to the model's folder. Raises ExternalWeights for one outside of it."""
+    found = sorted({_place(tensor) for tensor in tensors(model)})
+    for place in found:
+        _refuse_outside(name, place)
+    return found
+
+
+def refuse(name: str, model: onnx.ModelProto) -> None:
+    """Raise ExternalWeights if any weights lie in other files."""
+    if tensors(model):
+        _missing(name, model, places(name, model))
+
+
+def take_in(name: str, model: onnx.ModelProto, files: Mapping[str, Path], *, max_bytes: int) -> None:
+    """Put the numbers of the other files into the model. files: place → where its bytes are.
+
+    max_bytes: of all numbers taken in. Raises ExternalWeights (a file is missing or lies outside), TruncatedModel (one
+    ends too early), ModelTooLarge.
+    """
+    missing = [place for place in places(name, model) if place not in files]
+    if missing:
+        _missing(name, model, missing)
+    left = max_bytes
+    for tensor in tensors(model):
+        data = _read(tensor, files[_place(tensor)], left)
+        left -= len(data)
+        tensor.raw_data = data
+        tensor.ClearField("data_location")
+        del tensor.external_data[:]
+
+
+def _read(tensor: onnx.TensorProto, path: Path, most: int) -> bytes:
+    offset, size = _number(tensor, "offset", 0), path.stat().st_size
+    length = _number(tensor, "length", max(size - offset, 0))
+    if length > most:
+        raise ModelTooLarge("the model and its weights are larger than is accepted here", hint="Send a smaller model.")
+    if offset + length > size:
+        raise TruncatedModel(
+            f"{_place(tensor)} ends early: it has {size} bytes, the weight {tensor.name!r} goes to {offset + length}",
+            hint="Export both files again, or send the file that belongs to this model.",
+            detail={"file": _place(tensor), "tensor": tensor.name, "size_bytes": size},
+        )
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read(length)
+
+
+def _number(tensor: onnx.TensorProto, key: str, default: int) -> int:
+    text = _said(tensor).get(key)
+    if text is None:
+        return default
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise ExternalWeights(
+            f"the weight {tensor.name!r} has {text[:40]!r} as its {key}, which is no number of bytes",
+            hint="Export the model again.",
+            detail={"tensor": tensor.name},
+        )
+    return int(text)
+
+
+def _said(tensor: onnx.TensorProto) -> dict[str, str]:
+    return {item.key: item.value for item in tensor.external_data}
+
+
+def _place(tensor: onnx.TensorProto) -> str:
+    place = _said(tensor).get("location", "")
+    return place if _points_outside(place) else str(PurePosixPath(place))
+
+
+def _refuse_outside(name: str, place: str) -> None:
+    if _points_outside(place):
+        raise ExternalWeights(
+            f"{name} wants its weights from {place!r}, a path outside the model's own folder, which is never read",
+            hint=HINT,
+            detail={"outside": place},
+        )
+
+
+def _points_outside(place: str) -> bool:
+    path = PurePosixPath(place.replace("\\", "/"))
+    return path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", place) is not None
+
+
+def _missing(name: str, model: onnx.ModelProto, files: list[str]) -> NoReturn:
+    lacking = [tensor for tensor in tensors(model) if _place(tensor) in files]
+    named = ", ".join(map(repr, files[:5])) + (f" and {len(files) - 5} more" if len(files) > 5 else "")
+    detail: dict[str, Any] = {"files": files[:100], "tensors": [t.name for t in lacking][:100], "count": len(lacking)}
+    raise ExternalWeights(
+        f"{len(lacking)} weights of {name} are missing: they lie in another file, {named}", hint=HINT, detail=detail
+    )
