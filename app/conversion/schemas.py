@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from app.conversion.model import StageState, Status
+from app.conversion.model import StageState, Status, Verdict
 from app.conversion.options import Chip, Options, ToolchainName
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200)]
@@ -122,6 +122,9 @@ class JobAnswer(BaseModel):
     updated_at: str
     finished_at: str | None
     status: Status
+    verdict: Annotated[
+        Verdict | None, Field(description="of the quality: PASSED, or BELOW_RULE; null while it is not measured")
+    ]
     stage: Literal["ONNX", "BIE", "NEF"]
     progress: Annotated[int, Field(ge=0, le=100)]
     output: OutputKeys

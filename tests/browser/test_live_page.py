@@ -56,6 +56,7 @@ def test_polling_finishes_the_page_when_the_event_stream_was_killed_in_mid_job(
     own_deployment.web()
     wake(own_deployment)
     badge(page, "Completed")
+    expect(page).to_have_title(re.compile("^[✓⚠] .* dB"))
     expect(page.get_by_role("link", name="out.nef", exact=True).first).to_be_visible()
 
 

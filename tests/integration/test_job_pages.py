@@ -7,13 +7,14 @@ import re
 import uuid
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 
 from app.conversion import model
-from app.conversion.model import JobError, JobRecord, Stage
+from app.conversion.model import JobError, JobRecord, Stage, StageRecord, StageState, Status
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.pages.jobs import MAX_READ, PAGE_JOBS
 from app.conversion.store import CHUNK, Filter, JobStore
@@ -59,6 +60,49 @@ def test_the_list_shows_jobs_and_escapes_their_names(web: httpx.Client, finished
     assert f'href="/ui/jobs/{finished["job_id"]}"' in page
     assert "first &lt;b&gt;light&lt;/b&gt;" in page and "<b>light" not in page
     assert "Completed" in page and '<span class="tag">alpha</span>' in page
+
+
+@pytest.mark.parametrize(
+    ("passed", "snr_db", "verdict", "badge", "title"),
+    [
+        (False, 12.71, "BELOW_RULE", 'warn">Completed, below the rule', "⚠ 12.7 dB, below the rule"),
+        (True, 45.0, "PASSED", 'ok">Completed', "✓ 45.0 dB"),
+        (None, None, None, 'ok">Completed', "✓"),
+    ],
+)  # fmt: skip
+def test_a_completed_job_is_green_only_where_its_quality_keeps_the_rule(
+    web: httpx.Client,
+    service: Deployment,
+    passed: bool | None,
+    snr_db: float | None,
+    verdict: str,
+    badge: str,
+    title: str,
+) -> None:
+    name = f"judged {uuid.uuid4()}"
+    store, record = put_completed(service, name, {"passed": passed, "snr_db": snr_db})
+    job_id, is_below = record.job_id, verdict == "BELOW_RULE"
+    rows = web.get("/ui/jobs", params={"q": name}).text
+    page, fragment = web.get(f"/ui/jobs/{job_id}").text, web.get(f"/ui/jobs/{job_id}/live?seen=x", headers=HTMX).text
+    for text in (rows, page, fragment):
+        assert re.findall(r'<span class="badge ((?:ok|warn)">Completed.*?)</span>', text) == [badge]
+    assert ('class="below"' in rows) is is_below
+    for text in (page, fragment):
+        assert f"<title>{title} · {name} · Modelmill</title>" in text
+    assert web.get(f"/jobs/{job_id}").json()["verdict"] == verdict
+    sides = web.get("/ui/jobs/compare", params={"a": job_id, "b": job_id}).text
+    assert sides.count(badge) == 2
+    store.delete(job_id)
+
+
+def put_completed(service: Deployment, name: str, measured: dict[str, Any]) -> tuple[JobStore, JobRecord]:
+    store, record = put_job(service, name)
+    store.delete(record.job_id)
+    done = {step: StageRecord(state=StageState.DONE, progress=100) for step in record.stages}
+    done["bie"] = replace(done["bie"], summary=measured)
+    made = replace(record, status=Status.COMPLETED, stage=Stage.NEF, finished_at=record.created_at, stages=done)
+    store.create(made, score=int(now().timestamp() * 1_000_000))
+    return store, made
 
 
 def test_filters_are_a_plain_form(web: httpx.Client, finished: dict[str, Any]) -> None:

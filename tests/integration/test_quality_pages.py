@@ -20,7 +20,7 @@ from app.conversion.pages import graph
 from app.kit.clock import now, to_text
 from app.kit.objects import ObjectMissing, open_store
 from app.kit.objects.opening import FilesystemOptions
-from tests.harness.api import Api, npz, pngs, slow_job, small_model, vector_model
+from tests.harness.api import Api, npz, pngs, slow_job, slow_model, small_model, vector_model
 from tests.harness.deployment import Deployment
 
 FRAGMENT = {"HX-Request": "true"}
@@ -217,6 +217,14 @@ def test_two_jobs_are_compared_under_a_permalink(http: httpx.Client, job_id: str
     assert "preprocess.scale" not in text
     assert f"/ui/jobs/compare?a={other_id}&amp;b={job_id}" in text
     assert 'class="chart chart-square"' in text
+
+
+def test_layers_of_different_models_are_not_compared(http: httpx.Client, jobs: Api, job_id: str) -> None:
+    """Though both have one of the same name."""
+    other_id = jobs.convert(slow_model(16), pngs(3), name="another")["job_id"]
+    text = get(http, f"/ui/jobs/compare?a={job_id}&b={other_id}").text
+    assert "Different models." in text and "so they are not compared" in text
+    assert 'class="chart chart-square"' not in text and "layers that changed most" not in text
 
 
 def test_a_job_that_is_missing_is_said_and_recent_ones_are_offered(http: httpx.Client, job_id: str) -> None:

@@ -59,18 +59,23 @@ def facts_of_quality(report: Json) -> Iterator[str]:
 def jobs_table(records: Iterable[Json], now: datetime) -> Table:
     table = Table("id", "name", "status", "stage", "progress", "toolchain", "age", box=None, header_style="bold")
     for record in records:
-        status = record["status"]
         options = record.get("options") or {}
         table.add_row(
             record["job_id"][:8],
             escape(record.get("name") or ""),
-            Text(status, style=COLORS.get(status, "")),
+            _status(record),
             record["stage"],
             f"{record.get('progress', 0)} %",
             escape(" ".join(filter(None, (options.get("toolchain", "host"), options.get("platform"))))),
             age(record["created_at"], now),
         )
     return table
+
+
+def _status(record: Json) -> Text:
+    if record["status"] == "COMPLETED" and record.get("verdict") == "BELOW_RULE":
+        return Text("COMPLETED, below the rule", style="yellow")
+    return Text(record["status"], style=COLORS.get(record["status"], ""))
 
 
 def stage_lines(record: Json) -> Iterator[str]:

@@ -22,6 +22,7 @@ from app.conversion.model.record import (
     StageRecord,
     StageState,
     Status,
+    Verdict,
     submitted,
     to_json,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "StageRecord",
     "StageState",
     "Status",
+    "Verdict",
     "cancelled",
     "claimed",
     "failed",

@@ -50,6 +50,13 @@ class StageState(StrEnum):
     FAILED = "FAILED"
 
 
+class Verdict(StrEnum):
+    """Does the quantized model keep the quality rule of its toolchain?"""
+
+    PASSED = "PASSED"
+    BELOW_RULE = "BELOW_RULE"
+
+
 class Event(StrEnum):
     CLAIM = "CLAIM"
     GIVE_BACK = "GIVE_BACK"
@@ -151,6 +158,12 @@ class JobRecord:
         return self.stages[self.stage.step]
 
     @property
+    def verdict(self) -> Verdict | None:
+        """None until stage BIE has ended, and where it did not measure that."""
+        passed = self.stages[Stage.BIE.step].summary.get("passed")
+        return None if passed is None else Verdict.PASSED if passed else Verdict.BELOW_RULE
+
+    @property
     def progress(self) -> int:
         """0..100 over the whole job, the three stages counting equally."""
         return sum(record.progress for record in self.stages.values()) // len(Stage)
@@ -173,5 +186,6 @@ def submitted(
 def to_json(record: JobRecord, queue_position: int | None = None) -> dict[str, Any]:
     """The record as the API shows it."""
     shown = {**asdict(record), "options": record.options.model_dump(mode="json"), "progress": record.progress}
+    shown["verdict"] = record.verdict
     del shown["claim"]
     return {**shown, "tags": list(record.tags), "queue_position": queue_position}

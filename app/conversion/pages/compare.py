@@ -14,8 +14,9 @@ from app.conversion.errors import JobNotFound
 from app.conversion.model import JobRecord
 from app.conversion.service import Conversion
 from app.conversion.service.comparison import LayerPair, compare
-from app.conversion.service.quality.views import EXACT_DB, SNR_DB_MIN
+from app.conversion.service.quality.views import EXACT_DB
 from app.conversion.store import Filter
+from app.conversion.toolchains.base import SNR_DB_MIN
 from app.kit import charts
 from app.kit.auth import user_of
 from app.kit.templates import render

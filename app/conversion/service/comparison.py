@@ -81,7 +81,7 @@ class LayerPair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """layers: those both have and measured, the largest change first."""
+    """layers: those both have and measured, the largest change first; none of different models."""
 
     a: JobRecord
     b: JobRecord
@@ -95,11 +95,11 @@ class Comparison:
 
     @property
     def is_same_model(self) -> bool:
-        return _sha256(self.a, keys.MODEL) == _sha256(self.b, keys.MODEL)
+        return _is_same(self.a, self.b, keys.MODEL)
 
     @property
     def is_same_images(self) -> bool:
-        return _sha256(self.a, keys.IMAGES) == _sha256(self.b, keys.IMAGES)
+        return _is_same(self.a, self.b, keys.IMAGES)
 
 
 def compare(conversion: Conversion, a: JobRecord, b: JobRecord) -> Comparison:
@@ -110,7 +110,7 @@ def compare(conversion: Conversion, a: JobRecord, b: JobRecord) -> Comparison:
         options=differing_options(a.options, b.options),
         times=_times(a, b),
         outputs=matched_outputs(first, second),
-        layers=matched_layers(first, second),
+        layers=matched_layers(first, second) if _is_same(a, b, keys.MODEL) else (),
         facts=_facts(a, b),
     )  # fmt: skip
 
@@ -201,6 +201,10 @@ def _at(data: Any, *path: str) -> Any:
     for name in path:
         data = data.get(name) if isinstance(data, Mapping) else None
     return data
+
+
+def _is_same(a: JobRecord, b: JobRecord, name: str) -> bool:
+    return _sha256(a, name) == _sha256(b, name)
 
 
 def _sha256(record: JobRecord, name: str) -> str | None:

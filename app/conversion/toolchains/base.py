@@ -19,6 +19,9 @@ REF_IMAGES = "ref_images"
 SCRATCH = "scratch"
 OUTPUTS = {Stage.ONNX: "out.onnx", Stage.BIE: "out.bie", Stage.NEF: "out.nef"}
 
+SNR_DB_MIN = 20.0
+"""Kneron's manual calls an output of 20 dB and more acceptable."""
+
 Progress = Callable[[float, str], None]
 """progress(fraction 0..1 of this stage, what is being done now)"""
 

@@ -9,7 +9,8 @@ from app.conversion.model import JobRecord, Stage
 from app.conversion.service import Conversion
 from app.conversion.service.quality import reading
 from app.conversion.service.quality.table import Row, rows, to_csv, to_json
-from app.conversion.service.quality.views import EXACT_DB, SNR_DB_MIN, Layer, Quality
+from app.conversion.service.quality.views import EXACT_DB, Layer, Quality
+from app.conversion.toolchains.base import SNR_DB_MIN
 
 __all__ = ["Quality", "Row", "quality_context", "quality_of", "rows", "to_csv", "to_json"]
 

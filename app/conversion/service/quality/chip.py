@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.conversion.service.quality.views import (
-    SNR_DB_MIN,
     BitWidth,
     Boundary,
     ChipReport,
@@ -16,6 +15,7 @@ from app.conversion.service.quality.views import (
     Spread,
     Verdict,
 )
+from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.kneron.report import bits_ignored
 
 Report = Mapping[str, Any]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-SNR_DB_MIN = 20.0
-"""Kneron's manual calls an output of 20 dB and more acceptable."""
+from app.conversion.toolchains.base import SNR_DB_MIN
+
 EXACT_DB = 120.0
 """What the toolchain reports for tensors that are equal."""
 

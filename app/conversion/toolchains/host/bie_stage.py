@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.conversion.errors import NoImages, StageFailed
-from app.conversion.toolchains.base import Progress, StageRequest, StageResult
+from app.conversion.toolchains.base import SNR_DB_MIN, Progress, StageRequest, StageResult
 from app.conversion.toolchains.host import layers as layering
 from app.conversion.toolchains.host import prepare, provenance, quality
 from app.conversion.toolchains.host.calibration import Calibration, calibrate
@@ -155,7 +155,7 @@ def _quality_warnings(report: dict[str, Any]) -> list[str]:
     warnings = [f"output {name!r} is all zero for some samples, which have no SNR" for name in silent]
     if not verdict["passed"]:
         warnings.append(
-            f"the worst output has an SNR of {verdict['snr_db']} dB, below {quality.SNR_DB_MIN:g} dB: try another "
+            f"the worst output has an SNR of {verdict['snr_db']} dB, below {SNR_DB_MIN:g} dB: try another "
             "method, more or more typical images, or leave the worst layers of the table in float (exclude_nodes)"
         )
     return warnings

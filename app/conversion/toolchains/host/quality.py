@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.host.equivalence import require_finite_arrays
 from app.conversion.toolchains.host.inputs import Sample, Samples, first
 from app.conversion.toolchains.host.runtime import Session, numeric_outputs, run
@@ -17,8 +18,6 @@ from app.conversion.toolchains.metrics import OutputStatistics
 
 OUTPUT_SAMPLES = 200
 WORST_SAMPLES = 20
-SNR_DB_MIN = 20.0
-"""Kneron's manual calls an output of 20 dB and more acceptable."""
 VERDICT_RULE = "SNR >= 20 dB at every output (the vendor's rule)"
 LATENCY_RUNS = 9
 LATENCY_S_MAX = 2.0

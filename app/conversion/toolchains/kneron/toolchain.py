@@ -17,7 +17,7 @@ from app.conversion.errors import StageFailed
 from app.conversion.model import Stage
 from app.conversion.options import Chip, ToolchainName
 from app.conversion.toolchains import graph
-from app.conversion.toolchains.base import Progress, StageRequest, StageResult
+from app.conversion.toolchains.base import SNR_DB_MIN, Progress, StageRequest, StageResult
 from app.conversion.toolchains.kneron import arguments, judge, operators, report, sidecar, staging
 from app.conversion.toolchains.kneron.phases import PhaseClock
 from app.conversion.toolchains.kneron.vendor import DEFAULT_PYTHON, Outcome, Vendor
@@ -118,6 +118,7 @@ class KneronToolchain:
         )
         facts = {"samples": samples.count, "skipped": samples.skipped, "bits_requested": bits, "quantization": measured}
         summary = {key: measured.get(key) for key in ("fps", "itc_ms", "snr_db")}
+        summary["passed"] = None if summary["snr_db"] is None else summary["snr_db"] >= SNR_DB_MIN
         summary |= {"samples": samples.count, "cpu_nodes": len(measured.get("cpu_nodes", []))}
         extra = {sidecar.NAME: meta.write(room.keep / sidecar.NAME)}
         return self._result(request, room, found, Measured(facts, summary, warnings), extra)
