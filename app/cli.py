@@ -72,10 +72,20 @@ def _open_accounts(data_dir: Path | None) -> Accounts:
     return accounts
 
 
+def _reset_sftp(data_dir: Path | None, user: str) -> str:
+    from app.accounts.cli import BY
+    from app.accounts_wiring import settings_in
+    from app.homes_wiring import open_homes
+
+    accounts = _open_accounts(data_dir)
+    accounts.users.get(user)
+    return open_homes(settings_in(data_dir), accounts.database).door.reset_password(user, by=BY)
+
+
 app.command("up", epilog=embedded.EPILOG)(embedded.up)
 app.command("sftp", epilog=EPILOG)(sftp.sftp)
 app.add_typer(health.app, name="health")
-app.add_typer(users_commands(_open_accounts), name="users")
+app.add_typer(users_commands(_open_accounts, _reset_sftp), name="users")
 app.add_typer(database.app, name="db")
 conversion.register(app)
 app.add_typer(training.commands, name="train")

@@ -133,7 +133,8 @@ def create_app(settings: Settings | None = None) -> Starlette:
     app.state.joint = parts.joint
     app.state.calibrations = open_calibrations(parts)
     app.state.video = parts.video
-    app.state.features = frozenset({"training"} if parts.training.options.is_on else ())
+    has = {"training": parts.training.options.is_on, "sftp": parts.homes.door.is_open}
+    app.state.features = frozenset(name for name, is_there in has.items() if is_there)
     app.state.objects = parts.objects
     app.state.upload_limits = UploadLimits(
         settings.uploads_per_user, settings.uploads_at_once, settings.upload_idle_s, settings.upload_least_bytes_per_s

@@ -54,11 +54,12 @@ def list_users(request: Request) -> Response:
 
 async def create_user(request: Request) -> Response:
     asked = await json_body(request, schemas.NewUser)
-    user = await run_in_threadpool(
+    user, password = await run_in_threadpool(
         accounts_of(request).users.create, asked.name, asked.role, by=user_of(request),
         quota_bytes=asked.quota_bytes, is_reuse=asked.reuse,
     )  # fmt: skip
-    return _json(schemas.user_answer(user, None), 201, {"Location": f"/api/v2/users/{user.name}"})
+    answer = schemas.CreatedUser(**schemas.user_answer(user, None).model_dump(), sftp_password=password)
+    return _json(answer, 201, {"Location": f"/api/v2/users/{user.name}", **NO_STORE})
 
 
 def get_user(request: Request) -> Response:
@@ -146,8 +147,9 @@ OPERATIONS = [
         errors=(404, 422, 503), query=schemas.UserQuery,
     ),
     Operation(
-        "POST", "/api/v2/users", create_user, f"Create a user; roles: {_ROLES} (administrators)",
-        {201: schemas.UserAnswer}, errors=(400, 404, 409, 413, 422, 503), body=schemas.NewUser,
+        "POST", "/api/v2/users", create_user,
+        f"Create a user; roles: {_ROLES}; their one-time SFTP password is shown this once (administrators)",
+        {201: schemas.CreatedUser}, errors=(400, 404, 409, 413, 422, 503), body=schemas.NewUser,
     ),
     Operation(
         "GET", "/api/v2/users/{name}", get_user, "A user (administrators)", {200: schemas.UserAnswer},

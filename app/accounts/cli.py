@@ -1,7 +1,7 @@
 """`modelmill users …` and `modelmill db …`: on the web's database itself, so they work before anybody can sign in.
 
-Whoever may read the data folder and the secret key is trusted. A token goes to stdout, alone where that is no
-terminal; what was done goes to stderr.
+Whoever may read the data folder and the secret key is trusted. A token or password goes to stdout, alone where that is
+no terminal; what was done goes to stderr.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ ALL_AT_ONCE = 1000
 
 Open = Callable[[Path | None], "Accounts"]
 """Opens the accounts that are kept in this data folder (None: the settings'), brought to this program's version."""
+ResetSftp = Callable[[Path | None, str], str]
+"""Resets the SFTP password of this user, whose accounts are kept in this data folder. Returns the new one."""
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", metavar="DIR", help="As given to `modelmill up`; default: the settings'.")
 ]
 
 
-def commands(open_accounts: Open) -> typer.Typer:  # one short command after another
+def commands(open_accounts: Open, reset_sftp: ResetSftp) -> typer.Typer:  # one short command after another
     app = typer.Typer(
         help="Users and their tokens, on the database of this machine.", no_args_is_help=True, epilog=EPILOG
     )
@@ -49,15 +51,16 @@ def commands(open_accounts: Open) -> typer.Typer:  # one short command after ano
         reuse: Annotated[bool, typer.Option("--reuse", help="Take the name of a deleted user.")] = False,
         data_dir: DataDir = None,
     ) -> None:
-        """Create a user. To sign in they need a token."""
+        """Create a user and print their one-time SFTP password, this once. To sign in they need a token."""
         from app.accounts.model import Role
 
         role = Role.ADMIN if admin else Role.USER
         quota_bytes = size_of(quota) if quota else None
-        open_accounts(data_dir).users.create(name, role, by=BY, quota_bytes=quota_bytes, is_reuse=reuse)
+        _, password = open_accounts(data_dir).users.create(name, role, by=BY, quota_bytes=quota_bytes, is_reuse=reuse)
         _said(
             f"Created the {'administrator' if admin else 'user'} {name}. `modelmill users token {name}` makes a token."
         )
+        _said_once(password, name)
 
     @app.command("list")
     def list_users(
@@ -119,7 +122,16 @@ def commands(open_accounts: Open) -> typer.Typer:  # one short command after ano
         open_accounts(data_dir).tokens.revoke(name, token_id, by=BY)
         _said(f"Token {token_id} of {name} is revoked.")
 
+    app.command("sftp-reset")(_sftp_command(reset_sftp))
     return app
+
+
+def _sftp_command(reset_sftp: ResetSftp) -> Callable[..., None]:
+    def reset_sftp_password(name: Name, data_dir: DataDir = None) -> None:
+        """Print a new one-time SFTP password, this once. The one before ends, and the sessions begun with it."""
+        _said_once(reset_sftp(data_dir, name), name)
+
+    return reset_sftp_password
 
 
 def size_of(text: str) -> int:
@@ -153,6 +165,13 @@ def _all(accounts: Accounts) -> list[tuple[User, str | None]]:
     while page := accounts.users.page(after=found[-1][0].name if found else "", limit=ALL_AT_ONCE):
         found += page
     return found
+
+
+def _said_once(password: str | None, name: str) -> None:
+    if password is None:  # this installation has no SFTP
+        return
+    _said(f"The one-time SFTP password of {name}, to be changed at the first log-in. It is shown this once:")
+    print(password)
 
 
 def _said(text: str) -> None:

@@ -86,6 +86,11 @@ class UserAnswer(BaseModel):
     """When a token of theirs was last used, to the minute."""
 
 
+class CreatedUser(UserAnswer):
+    sftp_password: str | None
+    """For one time, and shown this once; null: this installation has no SFTP."""
+
+
 class UsersAnswer(BaseModel):
     users: list[UserAnswer]
     next_after: str | None

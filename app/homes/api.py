@@ -11,7 +11,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from app.accounts.access import accounts_of
 from app.accounts.api import me_of
+from app.accounts.schemas import NAME_PATTERN
 from app.homes import schemas
 from app.homes.access import Home, described_home_of, home_of, homes_of
 from app.homes.downloads import MEDIA_TYPE, download
@@ -114,6 +116,13 @@ def reset_sftp_password(request: Request) -> Response:
     return _json(schemas.OneTimePassword(password=password), 201, NO_STORE)
 
 
+def reset_sftp_password_of(request: Request) -> Response:
+    """By an administrator."""
+    user = accounts_of(request).users.get(request.path_params["name"]).name
+    password = homes_of(request).door.reset_password(user, by=user_of(request))
+    return _json(schemas.OneTimePassword(password=password), 201, NO_STORE)
+
+
 async def set_sftp_password(request: Request) -> Response:
     asked, user = await json_body(request, schemas.NewPassword), user_of(request)
     await run_in_threadpool(homes_of(request).door.set_password, user, asked.password, by=user)
@@ -190,6 +199,12 @@ OPERATIONS = [
     Operation(
         "POST", "/api/v2/me/sftp-password", reset_sftp_password, "A one-time SFTP password; the one before ends",
         {201: schemas.OneTimePassword}, errors=(404, 503),
+    ),
+    Operation(
+        "POST", "/api/v2/users/{name}/sftp-reset", reset_sftp_password_of,
+        "A one-time SFTP password for a user, shown this once; the one before ends (administrators)",
+        {201: schemas.OneTimePassword}, errors=(404, 503),
+        parameters={"name": {"type": "string", "pattern": NAME_PATTERN}},
     ),
     Operation(
         "PUT", "/api/v2/me/sftp-password", set_sftp_password, "Choose my SFTP password", {204: None},

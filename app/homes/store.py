@@ -42,6 +42,7 @@ door_outbox = sa.Table(
     sa.Column("next_try_at", TIME, nullable=False),
     sa.Column("last_error", sa.Text),
     sa.Column("done_at", TIME),
+    sa.Column("password_hash", sa.String(200)),
 )  # fmt: skip
 turns = sa.Table(
     "turns", metadata,
@@ -83,7 +84,7 @@ class DoorAccount:
 
 @dataclass(frozen=True)
 class Pending:
-    """A change of an account that the door has not heard of yet."""
+    """A change of an account that the door has not heard of yet. password_hash: of a new user's one-time password."""
 
     entry_id: int
     user: str
@@ -93,6 +94,7 @@ class Pending:
     tries: int
     next_try_at: str
     last_error: str | None
+    password_hash: str | None
 
 
 @dataclass(frozen=True)
@@ -149,9 +151,12 @@ def facts(on: Connection) -> dict[str, str]:
 
 
 # --- what the door has to hear of -------------------------------------------------------------------
-def add_pending(on: Connection, user: str, event: str, quota_bytes: int | None, at: str) -> int:
+def add_pending(
+    on: Connection, user: str, event: str, quota_bytes: int | None, at: str, password_hash: str | None = None
+) -> int:
     added = on.execute(sa.insert(door_outbox).values(
-        user_name=user, event=event, quota_bytes=quota_bytes, created_at=at, tries=0, next_try_at=at
+        user_name=user, event=event, quota_bytes=quota_bytes, created_at=at, tries=0, next_try_at=at,
+        password_hash=password_hash,
     ))  # fmt: skip
     return int(added.inserted_primary_key[0])  # type: ignore[index]
 
@@ -189,9 +194,9 @@ def pending_done(on: Connection, entry: Pending, at: str) -> None:
     """And forget the ones done before it: of each user the last is enough."""
     theirs = door_outbox.c.user_name == entry.user
     on.execute(sa.delete(door_outbox).where(theirs, door_outbox.c.done_at.is_not(None)))
-    on.execute(
-        sa.update(door_outbox).where(door_outbox.c.entry_id == entry.entry_id).values(done_at=at, last_error=None)
-    )
+    on.execute(sa.update(door_outbox).where(door_outbox.c.entry_id == entry.entry_id).values(
+        done_at=at, last_error=None, password_hash=None
+    ))  # fmt: skip
 
 
 def pending_failed(on: Connection, entry: Pending, *, next_try_at: str, error: str) -> None:

@@ -20,7 +20,7 @@ __all__ = ["accounts", "database", "empty", "postgres", "url"]
 
 # --- users --------------------------------------------------------------------------------------------
 def test_a_user_is_created_once_changed_and_deleted(accounts: Accounts) -> None:
-    made = accounts.users.create("alice", Role.USER, by="root-admin", quota_bytes=10)
+    made, _ = accounts.users.create("alice", Role.USER, by="root-admin", quota_bytes=10)
     assert accounts.users.get("alice") == made
     with pytest.raises(UserExists):
         accounts.users.create("alice", Role.ADMIN, by="root-admin")
@@ -37,7 +37,7 @@ def test_the_name_of_a_deleted_user_is_given_again_only_on_purpose(accounts: Acc
     accounts.users.delete("alice", by="test")
     with pytest.raises(NameWasUsed):
         accounts.users.create("alice", Role.USER, by="test")
-    assert accounts.users.create("alice", Role.USER, by="test", is_reuse=True).name == "alice"
+    assert accounts.users.create("alice", Role.USER, by="test", is_reuse=True)[0].name == "alice"
 
 
 def test_a_page_of_users_is_by_name_and_by_part_of_the_name(accounts: Accounts) -> None:

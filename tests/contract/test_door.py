@@ -15,12 +15,14 @@ from app.accounts_wiring import MIGRATIONS
 from app.homes.door.base import Door, DoorAccountMissing, DoorUnavailable
 from app.homes.door.embedded import EmbeddedDoor
 from app.homes.door.embedded.who import Doorbook
+from app.homes.door.passwords import hash_password
 from app.homes.door.sftpgo import SftpgoDoor, SftpgoOptions
 from app.kit.sql import Database
 from app.kit.sql.migrating import upgrade
 from tests.standins.sftpgo import FINGERPRINT, SftpgoStandin
 
 HOME = "users/alice"
+HASH = hash_password("given for one time")
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGJlYXV0aWZ1bCBwdWJsaWMga2V5IG9mIG91cnMhISE test"
 
 
@@ -74,14 +76,14 @@ def side(request: pytest.FixtureRequest) -> Side:
 
 
 def test_a_new_account_has_a_one_time_password_that_opens_nothing_else(side: Side) -> None:
-    password = side.door.create("alice", HOME)
-    assert len(password) >= 16
+    password = "given for one time"
+    side.door.create("alice", HOME, hash_password(password))
     assert side.door.needs_new_password("alice")
     assert not side.opens("alice", password)
 
 
 def test_a_password_that_was_set_opens(side: Side) -> None:
-    side.door.create("alice", HOME)
+    side.door.create("alice", HOME, HASH)
     side.door.set_password("alice", "my own password")
     assert side.opens("alice", "my own password")
     assert not side.opens("alice", "another password")
@@ -91,17 +93,18 @@ def test_a_password_that_was_set_opens(side: Side) -> None:
     assert not side.opens("alice", "for one time")
 
 
-def test_creating_again_keeps_the_keys_and_gives_a_new_password(side: Side) -> None:
-    first = side.door.create("alice", HOME)
+def test_creating_again_keeps_the_keys_and_takes_the_new_password(side: Side) -> None:
+    side.door.create("alice", HOME, HASH)
     side.door.set_keys("alice", [KEY])
     side.door.set_password("alice", "my own password")
-    assert side.door.create("alice", HOME) != first
+    side.door.create("alice", HOME, HASH)
+    assert side.door.needs_new_password("alice")
     assert not side.opens("alice", "my own password")
     assert side.door.keys("alice") == [KEY]
 
 
 def test_no_change_undoes_another(side: Side) -> None:
-    side.door.create("alice", HOME, quota_bytes=5)
+    side.door.create("alice", HOME, HASH, quota_bytes=5)
     side.door.set_password("alice", "my own password")
     side.door.set_keys("alice", [KEY])
     side.door.set_quota("alice", 7)
@@ -114,7 +117,7 @@ def test_no_change_undoes_another(side: Side) -> None:
 
 
 def test_disabling_deleting_and_enabling_may_be_repeated(side: Side) -> None:
-    side.door.create("alice", HOME)
+    side.door.create("alice", HOME, HASH)
     side.door.set_password("alice", "my own password")
     for _ in range(2):
         side.door.disable("alice")
@@ -149,7 +152,7 @@ def test_it_says_where_it_is(side: Side) -> None:
 
 # --- SFTPGo alone -----------------------------------------------------------------------------------
 def test_sftpgo_is_told_what_a_user_may(sftpgo: Side, standin: SftpgoStandin) -> None:
-    sftpgo.door.create("alice", HOME, quota_bytes=5)
+    sftpgo.door.create("alice", HOME, HASH, quota_bytes=5)
     user = standin.users["alice"]
     assert user["home_dir"] == "/private/users/alice"
     assert user["quota_size"] == 5
@@ -159,7 +162,7 @@ def test_sftpgo_is_told_what_a_user_may(sftpgo: Side, standin: SftpgoStandin) ->
 
 
 def test_what_an_operator_set_in_sftpgo_stays(sftpgo: Side, standin: SftpgoStandin) -> None:
-    sftpgo.door.create("alice", HOME)
+    sftpgo.door.create("alice", HOME, HASH)
     standin.users["alice"]["upload_bandwidth"] = 1024
     standin.users["alice"]["filters"]["allowed_ip"] = ["10.0.0.0/8"]
     sftpgo.door.set_password("alice", "my own password")
@@ -169,23 +172,28 @@ def test_what_an_operator_set_in_sftpgo_stays(sftpgo: Side, standin: SftpgoStand
     assert standin.users["alice"]["permissions"]["/"]
 
 
-def test_only_disabling_ends_open_sessions_in_sftpgo(sftpgo: Side, standin: SftpgoStandin) -> None:
-    sftpgo.door.create("alice", HOME)
-    sftpgo.door.set_keys("alice", [KEY])
+def test_what_lets_somebody_in_no_more_ends_open_sessions_in_sftpgo(sftpgo: Side, standin: SftpgoStandin) -> None:
+    door = sftpgo.door
+    door.create("alice", HOME, HASH)
+    door.set_keys("alice", [KEY])
     assert standin.disconnected == []
-    sftpgo.door.disable("alice")
+    door.set_keys("alice", [])
     assert standin.disconnected == ["alice"]
+    door.set_password("alice", "my own password")
+    assert standin.disconnected == ["alice"] * 2
+    door.disable("alice")
+    assert standin.disconnected == ["alice"] * 3
 
 
 def test_a_password_that_looks_like_a_hash_is_still_a_password(sftpgo: Side) -> None:
     """SFTPGo stores what looks like a hash as one."""
-    sftpgo.door.create("alice", HOME)
+    sftpgo.door.create("alice", HOME, HASH)
     sftpgo.door.set_password("alice", "$2a$14$ajq8Q7fbtFRQvXpdCq7Jcuy")
     assert sftpgo.opens("alice", "$2a$14$ajq8Q7fbtFRQvXpdCq7Jcuy")
 
 
 def test_a_token_is_used_until_it_ends_and_renewed_then(sftpgo: Side, standin: SftpgoStandin) -> None:
-    sftpgo.door.create("alice", HOME)
+    sftpgo.door.create("alice", HOME, HASH)
     sftpgo.door.set_keys("alice", [])
     assert len(standin.tokens) == 1
     standin.tokens.clear()  # SFTPGo was restarted
@@ -196,14 +204,14 @@ def test_a_token_is_used_until_it_ends_and_renewed_then(sftpgo: Side, standin: S
 
 def test_a_token_about_to_end_is_renewed_before_it_is_used(sftpgo: Side, standin: SftpgoStandin) -> None:
     standin.token_s = 10
-    sftpgo.door.create("alice", HOME)
+    sftpgo.door.create("alice", HOME, HASH)
     sftpgo.door.set_keys("alice", [])
     assert len(standin.tokens) == 3
 
 
 def test_an_api_key_needs_no_token(standin: SftpgoStandin) -> None:
     door = sftpgo_door(standin, api_key=standin.api_key)
-    door.create("alice", HOME)
+    door.create("alice", HOME, HASH)
     assert "alice" in standin.users
     assert standin.tokens == {}
     door.close()
@@ -217,7 +225,7 @@ def test_an_sftpgo_that_cannot_be_used_is_said_to_be_so(standin: SftpgoStandin, 
     if trouble == "away":
         standin.close()
     with pytest.raises(DoorUnavailable) as raised:
-        door.create("alice", HOME)
+        door.create("alice", HOME, HASH)
     assert ("MODELMILL_SFTPGO_PASSWORD" in raised.value.hint) == (trouble in ("password", "key"))
     assert door.info("alice").fingerprint == ""
     door.close()

@@ -37,7 +37,9 @@ def office(admin: Person) -> Iterator[httpx.Client]:
 def test_a_user_lives_from_creation_to_deletion_in_the_api(office: httpx.Client, shared: Deployment) -> None:
     created = office.post("/api/v2/users", json={"name": "carol", "quota_bytes": 5})
     assert (created.status_code, created.headers["location"]) == (201, "/api/v2/users/carol")
-    assert office.get("/api/v2/users/carol").json() == created.json()
+    told = created.json()
+    assert len(told.pop("sftp_password")) >= 16 and created.headers["cache-control"] == "no-store"
+    assert office.get("/api/v2/users/carol").json() == told
     assert office.post("/api/v2/users", json={"name": "carol"}).status_code == 409
     assert office.post("/api/v2/users", json={"name": "Carol/.."}).status_code == 422
     issued = office.post("/api/v2/users/carol/tokens", json={"label": "laptop", "ttl_s": 60})
@@ -59,6 +61,23 @@ def test_a_user_lives_from_creation_to_deletion_in_the_api(office: httpx.Client,
     actions = [entry["action"] for entry in office.get("/api/v2/audit?subject=user:carol").json()["entries"]]
     assert (actions[0], actions[-2:]) == ("user.deleted", ["token.issued", "user.created"])
     assert sorted(actions[1:-2]) == ["user.disabled", "user.quota_bytes"]
+
+
+def test_an_sftp_password_is_told_at_creation_and_at_each_reset_and_nowhere_else(
+    office: httpx.Client, shared: Deployment
+) -> None:
+    first = office.post("/api/v2/users", json={"name": "sftp-api"}).json()["sftp_password"]
+    reset = office.post("/api/v2/users/sftp-api/sftp-reset")
+    assert reset.status_code == 201 and reset.headers["cache-control"] == "no-store"
+    assert reset.json()["password"] != first
+    [entry, created] = office.get("/api/v2/audit?subject=user:sftp-api").json()["entries"]
+    assert (entry["action"], entry["actor"], created["action"]) == ("door.password_reset", "root-admin", "user.created")
+    assert office.post("/api/v2/users/nobody-there/sftp-reset").json()["error"]["code"] == "USER_NOT_FOUND"
+    for path in ("users", "users/sftp-api", "users/sftp-api/tokens", "audit"):
+        answer = office.get(f"/api/v2/{path}").text
+        assert first not in answer and reset.json()["password"] not in answer
+    with person(shared, "sftp-api").api() as own:
+        assert own.http.post("/api/v2/users/sftp-api/sftp-reset").status_code == 404
 
 
 def test_ones_own_tokens_are_issued_listed_and_revoked(shared: Deployment) -> None:
@@ -105,12 +124,25 @@ def test_a_user_with_jobs_under_way_is_deleted_only_with_them(
     assert shared.redis.hget(f"job:{job_id}", "status") == b"FAILED"
 
 
+def password_on(page: httpx.Response) -> str:
+    """The one-time password that this page shows."""
+    [shown] = re.findall(r'<code class="token"[^>]*>([^<]+)<', page.text)
+    assert page.status_code == 200 and page.headers["cache-control"] == "no-store"
+    return str(shown)
+
+
 # --- the pages ----------------------------------------------------------------------------------------
 def test_an_administrator_manages_a_user_on_the_pages(admin: Person, shared: Deployment) -> None:
     with admin.browser() as office:
         office.headers.update(OURS)
         made = office.post("/ui/admin/users", data={"name": "frank", "role": "user"})
-        assert made.headers["location"] == "/ui/admin/users/frank?note=created"
+        first = password_on(made)
+        assert "/ui/admin/users/frank?note=created" in made.text
+        assert "stay as they are" in office.get("/ui/admin/users/frank/sftp-password").text
+        second = password_on(office.post("/ui/admin/users/frank/sftp-password"))
+        shown = office.get("/ui/admin/users/frank").text
+        assert first != second and "reset the SFTP password" in shown
+        assert first not in shown and second not in shown
         assert "There is a user frank already" in office.post("/ui/admin/users", data={"name": "frank"}).text
         issued = office.post("/ui/admin/users/frank/tokens", data={"label": "x", "scope": "write", "days": "90"})
         [text] = set(TOKEN.findall(issued.text))
@@ -154,7 +186,9 @@ def modelmill(*arguments: str, **environment: str) -> subprocess.CompletedProces
 
 def test_the_first_administrator_is_made_on_the_command_line(tmp_path: Path) -> None:
     place = ("--data-dir", str(tmp_path / "data"))
-    assert modelmill("users", "create", "boss", "--admin", "--quota", "10GB", *place).returncode == Exit.OK
+    made = modelmill("users", "create", "boss", "--admin", "--quota", "10GB", *place)
+    first = made.stdout.strip()
+    assert made.returncode == Exit.OK and len(first) >= 16 and first not in made.stderr
     issued = modelmill("users", "token", "boss", "--scope", "read", "--ttl", "90d", *place)
     assert TOKEN.fullmatch(issued.stdout.strip()) and issued.stdout.strip() not in issued.stderr
     [boss] = json.loads(modelmill("users", "list", "--json", *place).stdout)
@@ -166,6 +200,9 @@ def test_the_first_administrator_is_made_on_the_command_line(tmp_path: Path) -> 
     assert modelmill("db", "current", *place).stdout.strip() == modelmill("db", "upgrade", *place).stdout.split()[-1]
     open_to_others = [path for path in (tmp_path / "data").iterdir() if path.stat().st_mode & 0o077]
     assert open_to_others == []
+    reset = modelmill("users", "sftp-reset", "boss", *place)
+    assert reset.returncode == Exit.OK and reset.stdout.strip() not in ("", first)
+    assert modelmill("users", "sftp-reset", "nobody", *place).returncode == Exit.NOT_FOUND
 
 
 def test_a_token_of_the_command_line_signs_in_at_the_running_web(shared: Deployment) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from app.accounts.model import Role
 from tests.harness.sftp import SftpServer, has_client, kill, until
 
 pytestmark = [pytest.mark.sftp, pytest.mark.skipif(not has_client(), reason="OpenSSH's client is not installed")]
@@ -131,6 +132,20 @@ def test_the_folders_of_a_home_stay(door: SftpServer, name: str, home: Path, top
 
 
 # --- logging in -------------------------------------------------------------------------------------
+def test_a_new_user_comes_in_with_the_password_they_were_given(door: SftpServer, name: str) -> None:
+    _, password = door.accounts.users.create(name, Role.USER, by="admin")
+    assert password is not None
+    door.homes.outbox.apply(name)
+    client = door.terminal(name, "-o", "PubkeyAuthentication=no")
+    for answer in (password, password, "a password of mine", "a password of mine"):
+        client.expect("(?i)password:")
+        client.sendline(answer)
+    client.expect("sftp>")
+    client.close(force=True)
+    assert door.with_password(name, password, "ls").returncode != 0
+    assert door.with_password(name, "a password of mine", "ls").returncode == 0
+
+
 def test_a_one_time_password_is_changed_at_the_first_log_in(door: SftpServer, name: str) -> None:
     door.user(name, has_key=False)
     one_time = door.homes.door.reset_password(name, by="admin")

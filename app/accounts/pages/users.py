@@ -38,13 +38,20 @@ def users(request: Request, error: ModelmillError | None = None, name: str = "")
 
 
 async def create(request: Request) -> Response:
+    """The answer to the form is the one page that ever shows the SFTP password."""
     asked = await form(request, UserForm)
     name = asked.name.strip()
     try:
-        await run_in_threadpool(accounts_of(request).users.create, name, asked.role, by=user_of(request))
+        _, password = await run_in_threadpool(accounts_of(request).users.create, name, asked.role, by=user_of(request))
     except (BadUserName, UserExists, NameWasUsed) as error:
         return await run_in_threadpool(users, request, error, name)
-    return see_other(f"{PAGE}/{name}?note=created")
+    back = f"{PAGE}/{name}?note=created"
+    return sftp_password_page(request, name, password, back) if password else see_other(back)
+
+
+def sftp_password_page(request: Request, name: str, password: str, back: str) -> Response:
+    """Of another user, told this once."""
+    return render(request, "accounts/sftp_password.html", area="users", name=name, password=password, back=back)
 
 
 def user(request: Request, error: ModelmillError | None = None) -> Response:

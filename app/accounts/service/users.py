@@ -16,8 +16,11 @@ from app.accounts.service.ledger import note
 from app.kit.clock import now, to_text
 from app.kit.sql import Database
 
-OnChange = Callable[[Connection, str, User], None]
-"""on_change(transaction, event, user): created, enabled, disabled, changed or deleted. May only write to SQL."""
+OnChange = Callable[[Connection, str, User], str | None]
+"""on_change(transaction, event, user): created, enabled, disabled, changed or deleted. May only write to SQL.
+
+Returns the secret that whoever makes the change is told this once, if there is one.
+"""
 SYSTEM = "system"
 
 
@@ -38,9 +41,12 @@ class Users:
         self.on_change = on_change
         self.works = works
 
-    def create(self, name: str, role: Role, *, by: str, quota_bytes: int | None = None, is_reuse: bool = False) -> User:
-        """is_reuse: the name of a deleted user may be taken, with whatever is left of theirs.
+    def create(
+        self, name: str, role: Role, *, by: str, quota_bytes: int | None = None, is_reuse: bool = False
+    ) -> tuple[User, str | None]:
+        """The user and their one-time SFTP password, which is told this once; None where there is no SFTP.
 
+        is_reuse: the name of a deleted user may be taken, with whatever is left of theirs.
         Raises BadUserName, UserExists, NameWasUsed.
         """
         if not is_name(name):
@@ -58,8 +64,8 @@ class Users:
             if not store.add_user(on, user):
                 raise UserExists(f"There is a user {name} already.", hint="Choose another name.")
             note(on, by, "user.created", f"user:{name}", {"role": role.value})
-            self._tell(on, "created", user)
-        return user
+            password = self._tell(on, "created", user)
+        return user, password
 
     def ensure(self, name: str, role: Role) -> None:
         """The local user of an installation without accounts."""
@@ -152,9 +158,9 @@ class Users:
             was = getattr(user, field)
             note(on, by, f"user.{field}", f"user:{user.name}", {"was": was, "is": value})
 
-    def _tell(self, on: Connection, event: str, user: User) -> None:
-        for listener in self.on_change:
-            listener(on, event, user)
+    def _tell(self, on: Connection, event: str, user: User) -> str | None:
+        said = [listener(on, event, user) for listener in self.on_change]
+        return next(filter(None, said), None)
 
 
 def _event(fresh: dict[str, Any]) -> str:

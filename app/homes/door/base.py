@@ -46,10 +46,10 @@ class DoorInfo:
 class Door(Protocol):
     """Every verb may be repeated. All but create and delete raise DoorAccountMissing; all raise DoorUnavailable."""
 
-    def create(self, user: str, home: str, *, quota_bytes: int = 0) -> str:
-        """Make an account, or give the one that is there this home; enabled. Returns its new one-time password.
+    def create(self, user: str, home: str, password_hash: str, *, quota_bytes: int = 0) -> None:
+        """Make an account, or give the one that is there this home and password; enabled.
 
-        home: from the root of the storage, users/alice. quota_bytes 0: no limit.
+        home: from the root of the storage, users/alice. password_hash: of a one-time password. quota_bytes 0: no limit.
         """
         ...
 

@@ -1,8 +1,9 @@
 """An SFTPGo server as the door, driven over its REST API for administrators (2.7, openapi.yaml).
 
 PUT of a user replaces all of it, so what is there is read first and given back changed; the password stays when it is
-left out. A password is sent as its argon2id hash, which SFTPGo stores as it is. Who has a one-time password cannot log
-in over SFTP at all until another is set on the page Data: SFTPGo asks for a change over HTTP only.
+left out. A password that is changed or a key that is removed ends all sessions of its user: SFTPGo cannot tell which of
+them it began. A password is sent as its argon2id hash, which SFTPGo stores as it is. Who has a one-time password cannot
+log in over SFTP at all until another is set on the page Data: SFTPGo asks for a change over HTTP only.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from urllib.parse import quote
 
 import httpx
 
-from app.homes.door.base import DoorInfo, DoorUnavailable, new_one_time_password, no_account
+from app.homes.door.base import DoorInfo, DoorUnavailable, no_account
 from app.homes.door.passwords import hash_password
 
 PERMISSIONS = ("list", "download", "upload", "overwrite", "delete", "rename", "create_dirs", "chtimes")
@@ -56,10 +57,9 @@ class SftpgoDoor:
     def close(self) -> None:
         self._client.close()
 
-    def create(self, user: str, home: str, *, quota_bytes: int = 0) -> str:
-        password = new_one_time_password()
+    def create(self, user: str, home: str, password_hash: str, *, quota_bytes: int = 0) -> None:
         body = {
-            "username": user, "status": 1, "password": hash_password(password), "quota_size": quota_bytes,
+            "username": user, "status": 1, "password": password_hash, "quota_size": quota_bytes,
             "home_dir": f"{self.options.homes_root.rstrip('/')}/{home}", "permissions": {"/": list(PERMISSIONS)},
             "max_sessions": MAX_SESSIONS, "public_keys": [], "filesystem": {"provider": 0},
             "filters": {"require_password_change": True, "denied_protocols": list(DENIED_PROTOCOLS),
@@ -68,15 +68,16 @@ class SftpgoDoor:
         if self._request("POST", "/users", json=body, fine=(409,)).status_code == httpx.codes.CONFLICT:
             there = self._user(user)
             self._put(user, there | body | {"public_keys": there.get("public_keys") or []})
-        return password
 
     def set_password(self, user: str, password: str, *, is_one_time: bool = False) -> None:
         there = self._user(user)
         filters = (there.get("filters") or {}) | {"require_password_change": is_one_time}
-        self._put(user, there | {"password": hash_password(password), "filters": filters})
+        self._put(user, there | {"password": hash_password(password), "filters": filters}, disconnect=True)
 
     def set_keys(self, user: str, keys: Sequence[str]) -> None:
-        self._put(user, self._user(user) | {"public_keys": list(keys)})
+        there = self._user(user)
+        is_removing = not set(there.get("public_keys") or []) <= set(keys)
+        self._put(user, there | {"public_keys": list(keys)}, disconnect=is_removing)
 
     def set_quota(self, user: str, quota_bytes: int) -> None:
         self._put(user, self._user(user) | {"quota_size": quota_bytes})

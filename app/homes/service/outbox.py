@@ -22,7 +22,8 @@ from sqlalchemy import Connection
 from app.accounts.model import User
 from app.accounts.service import OnChange
 from app.homes import store
-from app.homes.door.base import Door, DoorAccountMissing, DoorUnavailable
+from app.homes.door.base import Door, DoorAccountMissing, DoorUnavailable, new_one_time_password
+from app.homes.door.passwords import hash_password
 from app.homes.files import HomeFiles
 from app.homes.model import home_of
 from app.homes.store import Pending
@@ -58,13 +59,19 @@ class DoorState:
         return self.waiting == 0
 
 
-def listener(kick: Kick | None = None) -> OnChange:
-    """What Accounts calls at each change. kick: gets the number of the entry just before the transaction commits."""
+def listener(kick: Kick | None = None, *, has_door: bool = True) -> OnChange:
+    """What Accounts calls at each change; of a new user it returns the one-time password that the door will know.
 
-    def note(on: Connection, event: str, user: User) -> None:
-        entry_id = store.add_pending(on, user.name, event, user.quota_bytes, to_text(now()))
+    kick: gets the number of the entry just before the transaction commits.
+    """
+
+    def note(on: Connection, event: str, user: User) -> str | None:
+        password = new_one_time_password() if has_door and event == "created" else None
+        password_hash = hash_password(password) if password else None
+        entry_id = store.add_pending(on, user.name, event, user.quota_bytes, to_text(now()), password_hash)
         if kick is not None:
             sa.event.listen(on, "commit", lambda _: kick(entry_id), once=True)
+        return password
 
     return note
 
@@ -165,7 +172,7 @@ class Outbox:
             return
         try:
             if entry.event == "created":
-                self.door.create(user, home_of(user), quota_bytes=quota_bytes)
+                self._create(self.door, entry)
             elif entry.event == "enabled":
                 self.door.enable(user)
             elif entry.event == "disabled":
@@ -176,7 +183,12 @@ class Outbox:
                 self.door.set_quota(user, quota_bytes)
         except DoorAccountMissing:  # somebody deleted it over there
             if entry.event == "enabled":
-                self.door.create(user, home_of(user), quota_bytes=quota_bytes)
+                self._create(self.door, entry)
+
+    def _create(self, door: Door, entry: Pending) -> None:
+        """With the password that was handed out, or one that nobody knows and that is to be reset."""
+        password_hash = entry.password_hash or hash_password(new_one_time_password())
+        door.create(entry.user, home_of(entry.user), password_hash, quota_bytes=self._quota(entry.quota_bytes))
 
     def _failed(self, entry: Pending, error: ModelmillError) -> None:
         pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(entry.tries, 10))

@@ -14,6 +14,10 @@ from app.accounts.service import Accounts
 from app.kit.sql import Database
 
 
+def never(_: Path | None, name: str) -> str:
+    raise AssertionError(name)
+
+
 def test_a_token_that_the_web_would_never_accept_is_not_made(database: Database) -> None:
     web = Accounts(database, Keeper("the web's"))
     with web.database.write() as on:
@@ -26,8 +30,8 @@ def test_a_token_that_the_web_would_never_accept_is_not_made(database: Database)
     def without_the_key(_: Path | None) -> Accounts:
         return open_with("another")
 
-    refused = CliRunner().invoke(commands(without_the_key), ["token", "boss"])
+    refused = CliRunner().invoke(commands(without_the_key, never), ["token", "boss"])
     assert isinstance(refused.exception, WrongSecretKey)
     assert web.tokens.of("boss") == []
-    made = CliRunner().invoke(commands(lambda _: open_with("the web's")), ["token", "boss"])
+    made = CliRunner().invoke(commands(lambda _: open_with("the web's"), never), ["token", "boss"])
     assert made.exit_code == 0 and len(web.tokens.of("boss")) == 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.homes import store
-from app.homes.door.base import DoorInfo, new_one_time_password, no_account
+from app.homes.door.base import DoorInfo, no_account
 from app.homes.door.passwords import hash_password
 from app.homes.store import DoorAccount
 from app.kit.sql import Database
@@ -23,14 +23,11 @@ class EmbeddedDoor:
         self.host = host
         self.port = port
 
-    def create(self, user: str, home: str, *, quota_bytes: int = 0) -> str:
-        password = new_one_time_password()
-        password_hash = hash_password(password)
+    def create(self, user: str, home: str, password_hash: str, *, quota_bytes: int = 0) -> None:
         with self.database.write() as on:
             known = store.get_account(on, user)
             keys = known.keys if known else ()
             store.put_account(on, DoorAccount(user, home, password_hash, True, keys, True, quota_bytes))
-        return password
 
     def set_password(self, user: str, password: str, *, is_one_time: bool = False) -> None:
         self._change(user, password_hash=hash_password(password), is_one_time=is_one_time)

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from argon2 import PasswordHasher
 from sqlalchemy import Connection
 
@@ -22,6 +23,7 @@ from app.homes import store
 from app.homes.door import passwords
 from app.homes.door.base import BadDoorPassword, DoorInfo, DoorOff, DoorUnavailable
 from app.homes.door.embedded import EmbeddedDoor
+from app.homes.door.embedded.who import Doorbook
 from app.homes.door.public_keys import BadPublicKey
 from app.homes.door.sftpgo import SftpgoDoor, SftpgoOptions
 from app.homes.model import HomesOptions
@@ -245,6 +247,21 @@ def test_a_one_time_password_is_told_once_and_can_be_asked_for_right_after_the_u
     assert [entry.action for entry in Ledger(database).entries(limit=2)] == ["door.password_set", "door.password_reset"]
 
 
+def test_the_password_that_a_new_user_is_given_opens_once_the_door_has_heard_of_it(
+    accounts: Accounts, tmp_path: Path, database: Database
+) -> None:
+    homes = Homes(HomesOptions(tmp_path / "homes"), database, EmbeddedDoor(database, host="h", port=1))
+    _, password = accounts.users.create("alice", Role.USER, by="admin")
+    assert password is not None
+    homes.outbox.apply_due(now())
+    account = Doorbook(database).check("alice", password).account
+    assert account is not None and account.is_one_time
+    assert password not in str(Ledger(database).entries())
+    with database.read() as on:
+        kept = on.execute(sa.select(store.door_outbox.c.password_hash)).scalars().all()
+    assert kept == [None]  # the door has it
+
+
 def test_while_the_door_is_away_the_facts_still_come_and_a_password_is_not_set(
     accounts: Accounts, homes: Homes, standin: SftpgoStandin
 ) -> None:
@@ -283,9 +300,10 @@ def test_keys_are_kept_in_one_form_and_bad_ones_refused(accounts: Accounts, home
     assert homes.door.facts("alice").keys == [good.strip()]
 
 
-def test_without_a_door_there_are_homes_all_the_same(accounts: Accounts, tmp_path: Path, database: Database) -> None:
-    homes = Homes(HomesOptions(tmp_path / "homes"), database, None)
-    accounts.users.create("alice", Role.USER, by="admin")
+def test_without_a_door_there_are_homes_all_the_same_and_no_password(tmp_path: Path, database: Database) -> None:
+    homes, doorless = Homes(HomesOptions(tmp_path / "homes"), database, None), Accounts(database, Keeper("k"))
+    doorless.on_change.append(listener(has_door=False))
+    assert doorless.users.create("alice", Role.USER, by="admin")[1] is None
     homes.outbox.apply_due(now())
     assert homes.files.browse("alice").entries
     assert not homes.door.is_open
@@ -296,8 +314,6 @@ def test_without_a_door_there_are_homes_all_the_same(accounts: Accounts, tmp_pat
 def test_a_disabled_user_is_shut_out_before_the_door_was_told(
     accounts: Accounts, tmp_path: Path, database: Database
 ) -> None:
-    from app.homes.door.embedded.who import Doorbook
-
     door = EmbeddedDoor(database, host="h", port=1)
     homes = Homes(HomesOptions(tmp_path / "homes"), database, door)
     accounts.users.create("alice", Role.USER, by="admin")
