@@ -56,9 +56,11 @@ from app.training.metrics.collector import TrainingCollector
 from app.training.pages import ROUTES as TRAINING_PAGES
 from app.training.service import ClusterPicture
 from app.video.api import OPERATIONS as VIDEO_OPERATIONS
+from app.video.errors import as_refusal
 from app.video.metrics import VideoCollector
 from app.video.pages import ROUTES as VIDEO_PAGES
-from app.video.requirement import ROUTES as VIDEO_REQUIREMENT
+from app.video.requirement.api import OPERATIONS as VIDEO_REQUIREMENT
+from app.video.requirement.api import PATHS as VIDEO_REQUIREMENT_PATHS
 from app.wiring import Parts, assemble
 
 
@@ -101,7 +103,7 @@ def create_app(settings: Settings | None = None) -> Starlette:
         _prepare_or_exit(parts)
     operations = [
         *ACCOUNTS_OPERATIONS, *HOMES_OPERATIONS, *OPERATIONS, *TRAINING_OPERATIONS, *MODELS_OPERATIONS,
-        *NODES_OPERATIONS, *JOINT_OPERATIONS, *VIDEO_OPERATIONS, *OBJECTS_OPERATIONS,
+        *NODES_OPERATIONS, *JOINT_OPERATIONS, *VIDEO_OPERATIONS, *VIDEO_REQUIREMENT, *OBJECTS_OPERATIONS,
         *OWN_OPERATIONS,
     ]  # fmt: skip
     routes = [
@@ -116,12 +118,12 @@ def create_app(settings: Settings | None = None) -> Starlette:
         *VIDEO_PAGES,
         *NODES_SOCKETS,
         *KUBERNETES_API,
-        *VIDEO_REQUIREMENT,
         *(operation.route() for operation in operations),
         Mount("/static", HashedFiles()),
     ]
     app = Starlette(routes=routes, middleware=MIDDLEWARE, exception_handlers=EXCEPTION_HANDLERS, lifespan=_lifespan)
     app.state.settings = settings
+    app.state.error_forms = {VIDEO_REQUIREMENT_PATHS: as_refusal}
     app.state.parts = parts
     app.state.is_prepared = is_this_process
     app.state.doorkeeper = parts.doorkeeper

@@ -121,8 +121,14 @@ def _answer(request: Request, error: dict[str, Any], status: int, headers: Mappi
         response = render(request, template, status, error=error, status=status)
         response.headers.update(headers or {})
     else:
-        response = JSONResponse({"error": error}, status_code=status, headers=headers)
+        response = JSONResponse(_in_form(request, error), status_code=status, headers=headers)
     return response
+
+
+def _in_form(request: Request, error: dict[str, Any]) -> dict[str, Any]:
+    """`app.state.error_forms`: pattern of paths → the form that errors have there, which is none of ours."""
+    forms = getattr(request.app.state, "error_forms", {})
+    return next((form(error) for paths, form in forms.items() if paths.fullmatch(request.url.path)), {"error": error})
 
 
 async def on_modelmill_error(request: Request, error: Exception) -> Response:

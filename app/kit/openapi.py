@@ -168,7 +168,7 @@ def _described(operation: Operation, schemas: Schemas) -> dict[str, Any]:
         },
     }
     for status in sorted({*operation.errors, *_refusals(operation)}):
-        described["responses"][str(status)] = _answer(status, ErrorAnswer, None, schemas)
+        described["responses"].setdefault(str(status), _answer(status, ErrorAnswer, None, schemas))
     parameters = (
         [
             {"name": name, "in": "path", "required": True, "schema": operation.parameters.get(name, {"type": "string"})}

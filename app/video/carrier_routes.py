@@ -19,7 +19,7 @@ from app.kit.errors import BadRequest, ModelmillError, NotFound, Unavailable
 from app.nodes import wire
 from app.nodes.agent.carrier import Agent
 from app.nodes.model import Order
-from app.video.errors import NoPicture, VideoJobNotFound
+from app.video.errors import NoPicture, VideoJobNotFound, as_refusal
 from app.video.model.job import JOBS, SERVICES
 
 MAX_JSON_BYTES = 1 << 20
@@ -188,7 +188,6 @@ def _told(endpoint: Endpoint) -> Endpoint:
         try:
             return await endpoint(request)
         except ModelmillError as error:
-            said = {"status": 1, "error": error.message, "code": error.code}
-            return JSONResponse({**said, "hint": error.hint} if error.hint else said, status_code=error.status)
+            return JSONResponse(as_refusal(error.to_dict()), status_code=error.status)
 
     return answer

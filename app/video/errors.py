@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from app.kit.errors import BadRequest, Conflict, NotFound, Unavailable
 
 
@@ -51,3 +54,9 @@ class NoPicture(Unavailable):
     """The job has not drawn one yet, or its node cannot be reached."""
 
     code = "NO_PICTURE"
+
+
+def as_refusal(error: Mapping[str, Any]) -> dict[str, Any]:
+    """An error as the endpoints of the requirement answer it, here, at a node's agent and at its host of stages."""
+    further = {name: error[name] for name in ("hint", "detail") if error.get(name)}
+    return {"status": 1, "error": error["message"], "code": error["code"], **further}

@@ -430,6 +430,32 @@ def test_a_stage_is_called_on_a_node_of_the_cloud(scene: VideoWeb, client: httpx
         assert client.post(f"{place}/face_alignment", json=sent).status_code == 400
 
 
+def test_each_url_of_a_stage_leads_to_its_own_node(scene: VideoWeb, client: httpx.Client, host: Host) -> None:
+    """The edge's cannot be reached: what was meant for it is run nowhere else."""
+    scene.running()
+    urls = client.get("/get_execute_url/face_detection").json()
+    assert client.post(urls[ADDRESSES[CLOUD]]["url"] + "&want=bbox", json={}).json()["want"] == "bbox"
+    assert len(host.calls) == 1
+    refused(client.post(urls[ADDRESSES[EDGE]]["url"], json={}), 503)
+    assert "edge7" in refused(client.post("/service/face_detection?node=edge7", json={}), 404)
+    assert len(host.calls) == 1
+
+
+def test_whoever_refuses_does_so_in_the_requirements_form(scene: VideoWeb, client: httpx.Client) -> None:
+    wrong = bearer("mm_nothing")
+    for method, path in (
+        ("GET", "/user/get_all_status"),
+        ("POST", "/service/face_detection"),
+        ("GET", "/get_service_list"),
+    ):
+        refused(client.request(method, path, headers=wrong), 401)
+    refused(client.get("/service/face_detection"), 405)
+    assert "error" in client.get("/api/v2/video/jobs", headers=wrong).json()
+    assert isinstance(client.get("/api/v2/video/jobs", headers=wrong).json()["error"], dict), (
+        "elsewhere in the product's"
+    )
+
+
 def test_a_stage_that_nobody_serves_is_said_to_be_unregistered(
     scene: VideoWeb, client: httpx.Client, host: Host
 ) -> None:  # fmt: skip
@@ -477,7 +503,11 @@ def test_what_is_served_where_is_told_as_the_origin_does(scene: VideoWeb, client
     scene.running()
     assert client.get("/get_service_list").json() == ["face_alignment", "face_detection"]
     urls = client.get("/get_execute_url/face_detection").json()
-    assert urls[ADDRESSES[CLOUD]] == {"node_role": "cloud", "url": f"{scene.url}/execute_task/face_detection"}
+    assert {key: found["node_role"] for key, found in urls.items()} == {
+        ADDRESSES[CLOUD]: "cloud",
+        ADDRESSES[EDGE]: "edge",
+    }
+    assert urls[ADDRESSES[CLOUD]]["url"] == f"{scene.url}/execute_task/face_detection?node={CLOUD}"
     resources = client.get("/get_resource_info").json()
     assert resources[ADDRESSES[EDGE]]["face_alignment"] == {"n_process": 2, "cpu_ratio": 0.3, "mem_ratio": 0.2}
     cluster = client.get("/get_cluster_info").json()[ADDRESSES[CLOUD]]

@@ -270,7 +270,7 @@ def test_big_middle_and_small_run_as_they_are_asked_for(host: VideoHost) -> None
 def test_a_model_id_that_is_not_there_is_refused(host: VideoHost) -> None:
     answer = host.call(Call("face_alignment", 2, {"bbox": []}, {"image": jpeg(clip("classroom-270p")[0])}))
     assert answer.status_code == 400
-    assert "no model_id 2" in answer.json()["error"]["message"]
+    assert "no model_id 2" in answer.json()["error"]
 
 
 def test_a_jobs_own_stage_goes_before_the_catalogues(host: VideoHost) -> None:
@@ -294,7 +294,8 @@ def test_what_the_requirements_origin_answers_is_answered(host: VideoHost) -> No
     for answer in (get("/get_execute_url/helmet"), host.post("helmet", {}), host.post("x%2Fface_detection", {})):
         assert answer.status_code == 404
         assert answer.json()["status" if answer.json().get("status") else "error"]
-    assert host.post("helmet", {}).json() == {"status": 1, "error": "unregistered services"}
+    nobody = host.post("helmet", {}).json()
+    assert (nobody["status"], nobody["error"]) == (1, "unregistered services")
 
 
 @pytest.mark.parametrize(
@@ -320,7 +321,7 @@ def test_what_is_no_picture_is_told_and_never_evaluated(
     )  # fmt: skip
     assert answer.status_code == 400, answer.text
     assert answer.json()["status"] == 1
-    assert said in answer.json()["error"]["message"]
+    assert said in answer.json()["error"]
     assert not mark.exists()
 
 
@@ -335,7 +336,7 @@ def test_raw_pictures_are_as_large_as_they_say(host: VideoHost) -> None:
 def test_boxes_that_are_none_name_the_stage(host: VideoHost) -> None:
     answer = host.call(Call("face_alignment", 0, {"bbox": "eval('1')"}, {"image": jpeg(clip("classroom-270p")[0])}))
     assert answer.status_code == 400
-    assert answer.json()["error"]["message"].startswith("The stage face_alignment: The field bbox")
+    assert answer.json()["error"].startswith("The stage face_alignment: The field bbox")
 
 
 def test_odd_texts_and_numbers_end_no_process(host: VideoHost) -> None:
@@ -379,8 +380,8 @@ def test_a_stage_that_raises_or_dies_or_hoards_harms_no_other(one_process: Video
     ):
         answer = host.post(mode, {})
         assert answer.status_code == status, answer.text
-        assert answer.json()["error"]["message"].startswith(f"The stage {mode}: ")
-        assert said in answer.json()["error"]["message"]
+        assert answer.json()["error"].startswith(f"The stage {mode}: ")
+        assert said in answer.json()["error"]
         assert host.post("prints", {}).json()["count_result"] == {"ok": 1}
     assert len(host.client.get("/get_resource_info").json()["pids"]) == 1
 
@@ -397,7 +398,7 @@ def test_one_that_hangs_is_ended_while_two_other_jobs_go_on(start: Callable[...,
             counts[job] += asked(host, Call("step", job=job))["count_result"]["ok"]
     caller.join()
     assert hung[0].status_code == 504
-    assert "The stage a/step: It has not answered within 2 s" in hung[0].json()["error"]["message"]
+    assert "The stage a/step: It has not answered within 2 s" in hung[0].json()["error"]
     assert min(counts.values()) > 10
     assert asked(host, Call("step", job="b"))["count_result"] == {"ok": 1}
 
@@ -406,7 +407,7 @@ def test_a_stage_that_ends_one_process_after_the_other_rests(one_process: VideoH
     host = one_process
     assert [host.post("dies_often", {}).status_code for _ in range(4)] == [502, 502, 502, 503]
     refused = host.post("dies_often", {})
-    assert refused.json()["error"]["code"] == "STAGE_PAUSED"
+    assert refused.json()["code"] == "STAGE_PAUSED"
     assert refused.headers["retry-after"]
     assert host.post("well", {}).status_code == 200
 
@@ -498,7 +499,7 @@ def test_a_kept_picture_is_the_same_for_the_next_stage(one_process: VideoHost, s
     assert asked(host, Call("hashes_too", pictures=kept, job="a", frame="1"))["label"] == first["label"]
     for job, name in (("a", "2"), ("b", "1"), ("", "")):
         answer = host.call(Call("hashes_too", pictures=kept, job=job, frame=name))
-        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "PICTURE_NOT_KEPT")
+        assert (answer.status_code, answer.json()["code"]) == (409, "PICTURE_NOT_KEPT")
     sent = asked(host, Call("hashes", pictures={"image": raw(frame)}))
     assert sent["label"] == [hashlib.sha256(frame.tobytes()).hexdigest(), str(frame.shape)]
 
@@ -524,7 +525,7 @@ def test_h264_needs_fewer_bytes_and_begins_again_after_a_loss(one_process: Video
     assert again["label"] == found["label"]
     for packet in (packets[11], packets[12]):  # the one before has been lost
         answer = host.call(Call("hashes", pictures={"image": (packet,)}, job="stream", frame="11"))
-        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "KEYFRAME_NEEDED")
+        assert (answer.status_code, answer.json()["code"]) == (409, "KEYFRAME_NEEDED")
     fresh = stream.packet(frames[13], lost=stream.seq)
     assert asked(host, Call("hashes", pictures={"image": (fresh,)}, job="stream", frame="13"))
     other = host.call(Call("hashes", pictures={"image": (packets[5],)}, job="other", frame="5"))

@@ -19,7 +19,7 @@ from app.video.errors import VideoNotFound
 from app.video.model.job import VideoJob
 from app.video.model.report import JobReport, PlanRequest
 from app.video.requirement.telling import Lenient, done, sent
-from app.video.requirement.users import NewJob, submission
+from app.video.requirement.users import RequirementJob, submission
 from app.video.service import NodeVideos, Resources, Video
 from app.video.service.pictures import MAX_PICTURE_BYTES
 from app.video.wires import rendered
@@ -31,7 +31,7 @@ Json = dict[str, Any]
 Seq = Annotated[StrictInt, Field(ge=0, le=2**31 - 1)]
 
 
-class Demand(Lenient):
+class PlanDemand(Lenient):
     """The requirement's four, and what a runner knows beside."""
 
     job_uid: Uid
@@ -43,19 +43,19 @@ class Demand(Lenient):
     why: Annotated[StrictStr, Field(max_length=32)] = "period"
 
 
-class NewPlan(Lenient):
+class RequirementPlan(Lenient):
     job_uid: Uid
     video_conf: Json
     flow_mapping: Json
 
 
-class Status(Lenient):
+class JoinRequest(Lenient):
     node_port: Annotated[StrictInt, Field(ge=1, le=65535)]
     video_id: StrictInt | StrictStr | None = None
     video_type: StrictStr = ""
 
 
-class Report(Lenient):
+class ResultsReport(Lenient):
     job_uid: Uid
     seq: Seq
     results: Annotated[list[Json], Field(max_length=1000, default_factory=list)]
@@ -70,7 +70,7 @@ class Report(Lenient):
 
 
 async def submit_job(request: Request) -> Response:
-    asked, _ = await sent(request, NewJob)
+    asked, _ = await sent(request, RequirementJob)
     if not asked.unique_job_id:
         raise BadRequest("unique_job_id: Field required", hint="Or submit it at /user/submit_job, which numbers it.")
     job = await run_in_threadpool(_submit, video_of(request), require_user(request), asked)
@@ -78,7 +78,7 @@ async def submit_job(request: Request) -> Response:
 
 
 async def get_plan(request: Request) -> Response:
-    asked, _ = await sent(request, Demand)
+    asked, _ = await sent(request, PlanDemand)
     caller, planning = caller_of(request), video_of(request).planning
     demand = cast("PlanRequest", {"dag": {}, **asked.model_dump(exclude_unset=True)})
     demand.setdefault("last_plan_result", None)
@@ -88,7 +88,7 @@ async def get_plan(request: Request) -> Response:
 
 
 async def update_plan(request: Request) -> Response:
-    asked, _ = await sent(request, NewPlan)
+    asked, _ = await sent(request, RequirementPlan)
     user, planning = require_user(request), video_of(request).planning
     await run_in_threadpool(planning.give, user, asked.job_uid, asked.video_conf, asked.flow_mapping, now=now())
     return done(msg="the plan is on its way to the node", job_uid=asked.job_uid)
@@ -96,7 +96,7 @@ async def update_plan(request: Request) -> Response:
 
 async def update_status(request: Request) -> Response:
     """The origin's way to join, once a video: here a node is registered, and says by itself what it has."""
-    asked, _ = await sent(request, Status)
+    asked, _ = await sent(request, JoinRequest)
     address = f"{request.client.host if request.client else ''}:{asked.node_port}"
     found = await run_in_threadpool(_find, video_of(request).resources, caller_of(request).node or address)
     if found is None:
@@ -107,7 +107,7 @@ async def update_status(request: Request) -> Response:
 
 
 async def sync_job_result(request: Request) -> Response:
-    asked, _ = await sent(request, Report)
+    asked, _ = await sent(request, ResultsReport)
     caller, reports = caller_of(request), video_of(request).reports
     report = cast("JobReport", asked.model_dump(exclude_none=True))
     await run_in_threadpool(reports.take, report, node=caller.node, user=caller.user, now=now())
@@ -123,7 +123,7 @@ async def put_picture(request: Request) -> Response:
     return done(job_uid=uid_of(request))
 
 
-def _submit(video: Video, user: str, asked: NewJob) -> VideoJob:
+def _submit(video: Video, user: str, asked: RequirementJob) -> VideoJob:
     """The requirement's body has no Render here: it was taken off when the DAG was cut."""
     dag = rendered(asked.dag, video.catalogue.kinds_of_stages())
     wanted = replace(submission(asked, asked.unique_job_id), dag=dag)

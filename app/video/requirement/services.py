@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import httpx
+from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -20,7 +21,16 @@ from app.video.services.calls import MAX_BODY_BYTES
 MAX_ANSWER_BYTES = 64 << 20
 TIMEOUT = httpx.Timeout(60.0, connect=3.0)
 PASSED_ON = ("content-type", "content-length", "accept")
+NODE = "node"
 PASSED_BACK = ("content-type", "retry-after")
+
+
+class CallQuery(BaseModel):
+    """Further parameters are the host's. node: it runs there, and nowhere else."""
+
+    node: str = ""
+    want: str = ""
+    """Names of the outputs to be answered, as bbox,prob; empty: all."""
 
 
 class StageNotServed(NotFound):
@@ -32,10 +42,10 @@ class StageNotServed(NotFound):
 async def call(request: Request) -> Response:
     """Body and answer go through as they come; neither is held here beyond what the limit of a body allows."""
     require_user(request)
-    stage = str(request.path_params["stage"])
-    hosts = [one for one in await _serving(request) if stage in one.stages]
+    stage, node = str(request.path_params["stage"]), request.query_params.get(NODE, "")
+    hosts = [one for one in await _serving_stage(request, stage) if node in ("", one.host.node)]
     if not hosts:
-        raise StageNotServed("unregistered services", hint=f"No node serves a stage {stage!r}: see /get_service_list.")
+        raise StageNotServed(f"The node {node[:64]!r} does not serve {stage}.", hint=f"See /get_execute_url/{stage}.")
     if int(request.headers.get("content-length") or 0) > MAX_BODY_BYTES:
         raise _too_large()
     return await _passed_on(request, stage, hosts)
@@ -46,13 +56,17 @@ async def get_service_list(request: Request) -> Response:
 
 
 async def get_execute_url(request: Request) -> Response:
-    """Of each node that serves it: where to call it, which is here, for nodes' own doors want their secret."""
+    """Of each node that serves it: where to call it there. That is passed on here, for nodes' own doors want their
+    secret."""
     stage = str(request.path_params["stage"])
-    found = [one for one in await _serving(request) if stage in one.stages]
-    if not found:
-        raise StageNotServed("unregistered services", hint=f"No node serves a stage {stage!r}: see /get_service_list.")
-    keys, url = keys_of(found), str(request.url.replace(path=f"/execute_task/{stage}", query="", fragment=""))
-    return JSONResponse({keys[one.host.node]: {"node_role": one.host.role, "url": url} for one in found})
+    found = await _serving_stage(request, stage)
+    keys, url = keys_of(found), request.url.replace(path=f"/execute_task/{stage}", query="", fragment="")
+    return JSONResponse({
+        keys[one.host.node]: {
+            "node_role": one.host.role, "url": str(url.include_query_params(**{NODE: one.host.node})),
+        }
+        for one in found
+    })  # fmt: skip
 
 
 async def get_resource_info(request: Request) -> Response:
@@ -77,6 +91,14 @@ def _cluster(one: Serving) -> dict[str, Any]:
     }  # fmt: skip
 
 
+async def _serving_stage(request: Request, stage: str) -> list[Serving]:
+    """Raises StageNotServed."""
+    found = [one for one in await _serving(request) if stage in one.stages]
+    if not found:
+        raise StageNotServed("unregistered services", hint=f"No node serves a stage {stage!r}: see /get_service_list.")
+    return found
+
+
 async def _serving(request: Request) -> list[Serving]:
     require_user(request)
     resources, nodes = video_of(request).resources, request.app.state.nodes
@@ -86,10 +108,11 @@ async def _serving(request: Request) -> list[Serving]:
 async def _passed_on(request: Request, stage: str, hosts: Sequence[Serving]) -> Response:
     """To the first that can be reached. Of one that was reached and broke off nobody knows what it did: it is told."""
     body, kept = _Body(request), {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+    params = httpx.QueryParams(str(request.query_params)).remove(NODE)
     async with httpx.AsyncClient(timeout=TIMEOUT, trust_env=False) as http:
         for one in hosts:
             headers, url = {**kept, "Authorization": f"Bearer {one.host.secret}"}, f"{one.host.url}/service/{stage}"
-            asked = http.build_request("POST", url, content=body, headers=headers, params=request.query_params)
+            asked = http.build_request("POST", url, content=body, headers=headers, params=params)
             try:
                 answer = await http.send(asked, stream=True)
                 content = await _whole(answer)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from functools import wraps
 from typing import Any
 
 import redis
@@ -16,16 +15,17 @@ from app.kit.bodies import whole_body
 from app.kit.errors import BadInput, BadRequest, ModelmillError, Unavailable
 from app.kit.http import Model, checked, retry_after
 from app.nodes.wire import read
+from app.video.errors import as_refusal
 
 MAX_JSON_BYTES = 1 << 20
 Endpoint = Callable[[Request], Awaitable[Response]]
 logger = logging.getLogger(__name__)
 
 
-def told(endpoint: Endpoint) -> Endpoint:
-    """With errors in the requirement's form. A field that is wrong is 400, as the requirement knows no 422."""
+def told(endpoint: Endpoint, name: str) -> Endpoint:
+    """With errors in the requirement's form. A field that is wrong is 400, as the requirement knows no 422. name: of
+    the route."""
 
-    @wraps(endpoint)
     async def answer(request: Request) -> Response:
         try:
             return await endpoint(request)
@@ -35,17 +35,13 @@ def told(endpoint: Endpoint) -> Endpoint:
             logger.warning("Redis: %s", error)
             return refusal(Unavailable("Redis does not answer.", hint="Try again in a moment."))
 
+    answer.__name__ = name
     return answer
 
 
 def refusal(error: ModelmillError) -> Response:
-    said: dict[str, Any] = {"status": 1, "error": error.message, "code": error.code}
-    if error.hint:
-        said["hint"] = error.hint
-    if error.detail:
-        said["detail"] = error.detail
     status = BadRequest.status if error.status == BadInput.status else error.status
-    return JSONResponse(said, status_code=status, headers=retry_after(error))
+    return JSONResponse(as_refusal(error.to_dict()), status_code=status, headers=retry_after(error))
 
 
 async def sent(request: Request, model: type[Model]) -> tuple[Model, dict[str, Any]]:

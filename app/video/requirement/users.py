@@ -22,7 +22,7 @@ PAGE = 100
 Address = Annotated[StrictStr, Field(min_length=1, max_length=255)]
 
 
-class NewJob(Lenient):
+class RequirementJob(Lenient):
     """Beside the requirement's keys, what else a job can be told."""
 
     node_addr: Address
@@ -36,7 +36,7 @@ class NewJob(Lenient):
     """For /node/submit_job alone."""
 
 
-class NewConstraint(Lenient):
+class RequirementConstraint(Lenient):
     job_uid: StrictStr
     user_constraint: dict[str, Any]
 
@@ -53,14 +53,14 @@ async def get_all_status(request: Request) -> Response:
 
 
 async def submit_job(request: Request) -> Response:
-    asked, _ = await sent(request, NewJob)
+    asked, _ = await sent(request, RequirementJob)
     job = await run_in_threadpool(video_of(request).jobs.submit, require_user(request), submission(asked), now=now())
     return done(
         msg="submitted to manager", job_uid=job.uid, node_addr=asked.node_addr, constraint=job.constraint.to_json()
     )  # fmt: skip
 
 
-def submission(asked: NewJob, uid: str = "") -> Submission:
+def submission(asked: RequirementJob, uid: str = "") -> Submission:
     return Submission(
         asked.node_addr, str(asked.video_id), asked.dag, asked.user_constraint, asked.policy, asked.restart_policy,
         asked.realtime, uid=uid,
@@ -68,7 +68,7 @@ def submission(asked: NewJob, uid: str = "") -> Submission:
 
 
 async def submit_job_user_constraint(request: Request) -> Response:
-    asked, _ = await sent(request, NewConstraint)
+    asked, _ = await sent(request, RequirementConstraint)
     user, jobs = require_user(request), video_of(request).jobs
     job = await run_in_threadpool(jobs.constrain, user, asked.job_uid, asked.user_constraint, now=now())
     return done(msg="constraint is in force with the next plan", job_uid=job.uid, constraint=job.constraint.to_json())

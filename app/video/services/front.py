@@ -1,7 +1,7 @@
 """What the host of the stages answers: POST /service/<name>, and what runs here.
 
-Errors have the product's form and the requirement's `status`: {"status": 1, "error": {code, message, …}}. A stage that
-is not there is answered as the requirement's origin did: {"status": 1, "error": "unregistered services"}.
+Errors have the requirement's form, {"status": 1, "error": text, "code": …}. A stage that is not there is answered as
+its origin did: "unregistered services".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from app.kit.addresses import is_loopback
 from app.kit.bodies import whole_body
 from app.kit.errors import BadRequest, ModelmillError
 from app.kit.serving import HANDLERS, answered, check_bearer
-from app.video.errors import StageNotFound
+from app.video.errors import StageNotFound, as_refusal
 from app.video.model.kinds import StageKind, Type
 from app.video.services.calls import MAX_BODY_BYTES, Call, from_text, unpacked
 from app.video.services.figures import Figures
@@ -36,6 +36,7 @@ PROBE_BYTES = 64 << 10
 MAX_PROBE_BYTES = 1 << 20
 OF_BROWSERS = ("origin", "sec-fetch-site", "referer")
 HEALTH = "/healthz"
+UNREGISTERED = "unregistered services"
 IMAGE = "image"
 OF_PICTURES = (Type.IMAGE, Type.CLIP)
 logger = logging.getLogger(__name__)
@@ -164,11 +165,12 @@ def with_pictures(call: Call, kind: StageKind) -> Call:
 
 
 def refused(error: ModelmillError) -> Response:
+    said = as_refusal(error.to_dict())
     if isinstance(error, StageNotFound):
-        return JSONResponse({"status": 1, "error": "unregistered services"}, error.status)
+        said |= {"error": UNREGISTERED, "hint": error.message}
     response = answered(error)
     return JSONResponse(
-        {"status": 1, "error": error.to_dict()}, error.status,
+        said, error.status,
         {name: value for name, value in response.headers.items() if name in ("www-authenticate", "retry-after")},
     )  # fmt: skip
 

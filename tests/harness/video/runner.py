@@ -218,7 +218,7 @@ class StubHost(Served):
 
     @staticmethod
     def _refusal(status: int, code: str) -> Response:
-        body = {"status": 1, "error": {"code": code, "message": "as the test wants it"}}
+        body = {"status": 1, "error": "as the test wants it", "code": code}
         return JSONResponse(body, status_code=status)
 
 
