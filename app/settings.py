@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 from functools import lru_cache
+from math import ceil
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
@@ -192,8 +193,10 @@ class Settings(BaseSettings):
     """Memory a stage may use, over all its processes."""
     stage_threads: int = Field(default=0, ge=0)
     """CPU threads a stage may use; 0: all cores."""
-    onnx_time_s: float = Field(default=3600, gt=0)
-    """Time limit of the ONNX stage."""
+    onnx_time_s: float = Field(default=600, gt=0)
+    """Time limit of the ONNX stage, to which comes its time per MiB of the model."""
+    onnx_time_s_per_mib: float = Field(default=5, ge=0)
+    """What each MiB of the model adds to the time limit of the ONNX stage."""
     bie_time_s: float = Field(default=4 * 3600, gt=0)
     """Time limit of the BIE stage."""
     nef_time_s: float = Field(default=3600, gt=0)
@@ -276,8 +279,9 @@ class Settings(BaseSettings):
     def threads(self) -> int:
         return self.stage_threads or len(os.sched_getaffinity(0))
 
-    def stage_time_s(self, step: str) -> float:
-        return {"onnx": self.onnx_time_s, "bie": self.bie_time_s, "nef": self.nef_time_s}[step]
+    def stage_time_s(self, step: str, model_bytes: int) -> float:
+        onnx_s = ceil(self.onnx_time_s + self.onnx_time_s_per_mib * model_bytes / MIB)
+        return {"onnx": onnx_s, "bie": self.bie_time_s, "nef": self.nef_time_s}[step]
 
 
 def _database(url: str) -> int:

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.conversion import keys, model, schemas
+from app.conversion import keys, schemas
 from app.conversion.access import conversion_of
 from app.conversion.model import JobRecord, Stage
 from app.conversion.receiving import receive_upload
@@ -70,7 +70,7 @@ def list_jobs(request: Request) -> Response:
     )
     conversion = conversion_of(request)
     found, cursor = conversion.jobs.page(wanted, user_of(request), limit=asked.limit, cursor=asked.cursor)
-    return JSONResponse({"jobs": [_shown(conversion, record) for record in found], "next_cursor": cursor})
+    return JSONResponse({"jobs": [conversion.shown(record) for record in found], "next_cursor": cursor})
 
 
 def get_job(request: Request) -> Response:
@@ -154,14 +154,10 @@ def _stage(step: str) -> Stage:
     raise NotFound(f"There is no step {step!r}.", hint="The steps are onnx, bie and nef.")
 
 
-def _shown(conversion: Conversion, record: JobRecord) -> dict[str, Any]:
-    return model.to_json(record, conversion.jobs.queue_position(record))
-
-
 def _job_response(
     conversion: Conversion, record: JobRecord, status: int = 200, headers: dict[str, str] | None = None
 ) -> Response:
-    return JSONResponse(_shown(conversion, record), status_code=status, headers=headers)
+    return JSONResponse(conversion.shown(record), status_code=status, headers=headers)
 
 
 _MULTIPART = {

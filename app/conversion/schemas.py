@@ -138,6 +138,9 @@ class JobAnswer(BaseModel):
     intake: dict[str, Any]
     origin: Annotated[str, Field(description="task:<id> of the training task that made the model; else empty")]
     queue_position: int | None
+    is_far_over_usual_time: Annotated[
+        bool, Field(description="the running stage takes many times as long as in other jobs: it may never end")
+    ]
 
 
 class JobsAnswer(BaseModel):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 
-from app.conversion import model
 from app.conversion.service import Conversion
 from app.kit.errors import NotFound
 from app.kit.events import NudgeHub
@@ -26,5 +25,5 @@ def _frames(conversion: Conversion, job_id: str, user: str) -> Frames:
         record = conversion.jobs.get(job_id, user)
     except NotFound as error:
         return Frames(b"", frame("gone", json.dumps({"error": error.to_dict()})))
-    text = json.dumps(model.to_json(record, conversion.jobs.queue_position(record)))
+    text = json.dumps(conversion.shown(record))
     return Frames(frame("status", text), frame("done", text) if record.is_terminal else b"")

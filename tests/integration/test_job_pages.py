@@ -8,6 +8,7 @@ import uuid
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -20,7 +21,7 @@ from app.conversion.pages.jobs import MAX_READ, PAGE_JOBS
 from app.conversion.store import CHUNK, Filter, JobStore
 from app.kit.clock import now, to_text
 from app.wiring import Parts
-from tests.harness.api import FINISHED, Api, pngs, small_model
+from tests.harness.api import FINISHED, Api, pngs, small_model, until
 from tests.harness.deployment import Deployment
 
 OURS = {"Sec-Fetch-Site": "same-origin"}
@@ -305,3 +306,27 @@ def _seed(parts: Parts, count: int) -> None:
             pipe.hset(f"job:{record.job_id}", mapping=model.to_fields(record))
             pipe.zadd("jobs", {record.job_id: 1e15 - index * 1e6})
         pipe.execute()
+
+
+def test_a_stage_that_is_far_over_its_usual_time_is_told_on_page_and_api(
+    web: httpx.Client, service: Deployment
+) -> None:
+    moment = now()
+    times = {"started_at": to_text(moment - timedelta(hours=5)), "finished_at": to_text(moment - timedelta(hours=5))}
+    done = StageRecord(state=StageState.DONE, progress=100, **times)
+    for index in range(3):
+        store, record = put_job(service, f"usual {index}")
+        store.delete(record.job_id)
+        ended = replace(record, status=Status.COMPLETED, stage=Stage.NEF, finished_at=times["finished_at"])
+        store.create(replace(ended, stages=dict.fromkeys(("onnx", "bie", "nef"), done)), score=2**52)
+    running = StageRecord(state=StageState.RUNNING, started_at=to_text(moment - timedelta(hours=3)))
+    store, record = put_job(service, "endless")
+    store.delete(record.job_id)
+    store.create(replace(record, stages={**record.stages, "onnx": running}), score=2**52)
+    try:
+        until(lambda: web.get(f"/jobs/{record.job_id}").json()["is_far_over_usual_time"])
+        page = web.get(f"/ui/jobs/{record.job_id}").text
+        assert "Stage ONNX is far over its usual time." in page and "takes longer than usual" not in page
+    finally:
+        store.apply(record.job_id, model.cancelled(Stage.ONNX, now=to_text(now())))
+    assert web.get(f"/jobs/{record.job_id}").json()["is_far_over_usual_time"] is False

@@ -138,6 +138,8 @@ def _head(record: dict[str, Any]) -> list[str]:
         lines.append(f"origin   {record['origin']}")
     if record.get("queue_position") is not None:
         lines.append(f"queue    {record['queue_position']} ahead")
+    if record.get("is_far_over_usual_time"):
+        lines.append(f"late     stage {record['stage']} is far over its usual time")
     error = record["error"]
     if error:
         lines += [f"error    {error['step']}: {error['reason']}", f"hint     {error['hint']}"]

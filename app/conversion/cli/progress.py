@@ -37,7 +37,8 @@ def stage_text(record: Record, step: str) -> str:
         ahead = record.get("queue_position")
         return "queued" if not ahead else f"queued, {ahead} ahead"
     if state == "RUNNING":
-        return stage["message"] or "running"
+        text = stage["message"] or "running"
+        return f"{text}, far over its usual time" if record.get("is_far_over_usual_time") else text
     if state == "FAILED":
         error = record.get("error") or {}
         return "cancelled" if error.get("code") == "CANCELLED" else "failed"

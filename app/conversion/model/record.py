@@ -183,9 +183,9 @@ def submitted(
     )  # fmt: skip
 
 
-def to_json(record: JobRecord, queue_position: int | None = None) -> dict[str, Any]:
+def to_json(record: JobRecord) -> dict[str, Any]:
     """The record as the API shows it."""
     shown = {**asdict(record), "options": record.options.model_dump(mode="json"), "progress": record.progress}
     shown["verdict"] = record.verdict
     del shown["claim"]
-    return {**shown, "tags": list(record.tags), "queue_position": queue_position}
+    return {**shown, "tags": list(record.tags)}

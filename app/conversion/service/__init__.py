@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from app.conversion import model
+from app.conversion.model import JobRecord
 from app.conversion.service.admission import Admission
 from app.conversion.service.dispatch import Dispatch
 from app.conversion.service.estimates import Estimates
@@ -12,6 +15,7 @@ from app.conversion.service.jobs import Jobs
 from app.conversion.service.looks import Looks
 from app.conversion.service.submissions import Submissions
 from app.conversion.service.uploads import Uploads
+from app.kit.clock import now
 
 __all__ = ["Admission", "Conversion", "Dispatch", "Estimates", "Expiry", "Jobs", "Looks", "Submissions", "Uploads"]
 
@@ -25,3 +29,11 @@ class Conversion:
     estimates: Estimates
     expiry: Expiry
     looks: Looks
+
+    def shown(self, record: JobRecord) -> dict[str, Any]:
+        """A job as the API tells of it: the record, and what is only known in comparison with others."""
+        return {
+            **model.to_json(record),
+            "queue_position": self.jobs.queue_position(record),
+            "is_far_over_usual_time": self.estimates.is_far_over(record, now()),
+        }

@@ -21,6 +21,9 @@ from app.kit.waiting_broker import WaitingBroker
 
 MIN_JOBS = 3
 """Fewer finished jobs than this say nothing about the next one."""
+FAR_OVER = 5
+"""A stage that takes this many times what nine of ten jobs took, and a minute at least, is far over its usual time."""
+FAR_OVER_S = 60.0
 HISTORY_JOBS = 200
 HISTORY_FRESH_S = 20.0
 WORKERS_FRESH_S = 2.0
@@ -39,13 +42,16 @@ class Past:
 class Finish:
     """Seconds until the job is done: half of the jobs would be done after p50_s, nine of ten after p90_s.
 
-    is_overdue: the running stage takes longer already than in nine of ten jobs.
+    usual_s: what the stage it is in took at most in nine of ten jobs. is_overdue: it takes longer than that already;
+    is_far_over: so much longer that it may never end.
     """
 
     p50_s: float
     p90_s: float
     jobs: int
+    usual_s: float
     is_overdue: bool
+    is_far_over: bool
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,13 @@ class Estimates:
         can_run = workers > 0 or not waits
         found = finish(same, record.stage, elapsed_s=elapsed_s, ahead=ahead or 0, workers=workers) if can_run else None
         return Outlook(ahead, workers, found)
+
+    def is_far_over(self, record: JobRecord, now: datetime) -> bool:
+        """Does its running stage take many times as long as in other jobs?"""
+        if record.is_terminal or record.current.state is not StageState.RUNNING:
+            return False
+        outlook = self.outlook(record, now)
+        return outlook is not None and outlook.finish is not None and outlook.finish.is_far_over
 
     def pace_s(self, toolchain: str) -> float | None:
         """Seconds from the end of one job to that of the next, as `pace` reckons; None when that cannot be told."""
@@ -123,8 +136,11 @@ def finish(pasts: Sequence[Past], stage: Stage, *, elapsed_s: float, ahead: int,
     rest = [s for s in Stage if s.place > stage.place]
     left_s = [max(0.0, past.ran_s[stage] - elapsed_s) + sum(past.ran_s[s] for s in rest) for past in telling]
     wait_s = _quantile([past.ran_s[stage] for past in pasts], 50) * ahead / max(workers, 1)
-    is_overdue = elapsed_s > _quantile([past.ran_s[stage] for past in pasts], 90)
-    return Finish(wait_s + _quantile(left_s, 50), wait_s + _quantile(left_s, 90), len(telling), is_overdue)
+    usual_s = _quantile([past.ran_s[stage] for past in pasts], 90)
+    return Finish(
+        wait_s + _quantile(left_s, 50), wait_s + _quantile(left_s, 90), len(telling), usual_s,
+        is_overdue=elapsed_s > usual_s, is_far_over=elapsed_s > max(FAR_OVER * usual_s, FAR_OVER_S),
+    )  # fmt: skip
 
 
 def pace(pasts: Sequence[Past], workers: Mapping[Stage, int]) -> float | None:

@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from app.conversion import keys
 from app.conversion.errors import StageCancelled, StageFailed
 from app.conversion.metrics import STAGE_SECONDS
-from app.conversion.model import Artifact, JobError, JobRecord, Stage
+from app.conversion.model import Artifact, JobError, JobRecord
 from app.conversion.stages.claimant import Claimant
 from app.conversion.stages.heartbeat import Heartbeat, RunningStage
 from app.conversion.stages.log import StageLog
@@ -109,7 +110,7 @@ class StageRunner:
             with span("toolchain"), StageLog(space.log, self.settings.log_bytes, self.settings.live_log_bytes) as log:
                 running.log = log
                 finished = self.sandbox.run(
-                    CHILD, self._request(space), work_dir=space.folder, limits=self._limits(space.stage),
+                    CHILD, self._request(space), work_dir=space.folder, limits=self._limits(space),
                     hooks=Hooks(on_log=log.write, on_progress=running.report, should_stop=lambda: running.lost),
                 )  # fmt: skip
             result = finished.result
@@ -134,9 +135,11 @@ class StageRunner:
             "kneron_python": str(self.settings.kneron_python),
         }
 
-    def _limits(self, stage: Stage) -> Limits:
-        settings = self.settings
-        return Limits(settings.stage_memory_bytes, settings.stage_time_s(stage.step), settings.threads)
+    def _limits(self, space: Workspace) -> Limits:
+        settings, model_bytes = self.settings, space.record.artifacts[keys.MODEL].size_bytes
+        return Limits(
+            settings.stage_memory_bytes, settings.stage_time_s(space.stage.step, model_bytes), settings.threads
+        )
 
 
 def again(call: Callable[[], T]) -> T:

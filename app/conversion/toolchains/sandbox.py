@@ -264,7 +264,8 @@ def _judge(run: _Run) -> Finished:
     if outcome["why"] == "timeout":
         raise StageTimedOut(
             f"timed out after {run.limits.time_s:g} s",
-            hint="Use fewer or smaller reference images, or ask the operator for a longer limit.",
+            hint="Look for a loop without an end in the model; use fewer or smaller reference images, or ask the "
+            "operator for a longer limit.",
         )
     if outcome["why"] == "memory" or "out_of_memory" in run.last:
         raise _out_of_memory(run, outcome)

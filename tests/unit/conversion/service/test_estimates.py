@@ -50,3 +50,15 @@ def test_those_ahead_are_shared_among_the_workers() -> None:
     alone = finish(ALIKE, Stage.BIE, elapsed_s=0, ahead=4, workers=1)
     shared = finish(ALIKE, Stage.BIE, elapsed_s=0, ahead=4, workers=2)
     assert alone is not None and shared is not None and (alone.p50_s, shared.p50_s) == (505, 305)
+
+
+@pytest.mark.parametrize(("elapsed_s", "is_far"), [(40, False), (59, False), (61, True), (5000, True)])
+def test_a_short_stage_is_far_over_its_time_after_a_minute(elapsed_s: float, is_far: bool) -> None:
+    found = finish(ALIKE, Stage.ONNX, elapsed_s=elapsed_s, ahead=0, workers=1)
+    assert found is not None and found.is_overdue and (found.usual_s, found.is_far_over) == (10, is_far)
+
+
+@pytest.mark.parametrize(("elapsed_s", "is_far"), [(499, False), (501, True)])
+def test_a_long_stage_is_far_over_its_time_after_five_times_of_it(elapsed_s: float, is_far: bool) -> None:
+    found = finish(ALIKE, Stage.BIE, elapsed_s=elapsed_s, ahead=0, workers=1)
+    assert found is not None and found.is_far_over is is_far
