@@ -291,6 +291,15 @@ async def test_the_command_takes_over_what_the_kubeconfigs_cluster_holds_and_end
         assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
 
 
+@pytest.mark.parametrize(("key", "said"), [("", b"has no key"), ("another", b"another secret key")])
+async def test_the_command_ends_at_once_without_the_key_of_the_installation(
+    cluster: Cluster, scene: Scene, tmp_path: Path, key: str, said: bytes
+) -> None:
+    async with command(cluster, scene, tmp_path, "--user", USER, "--all-namespaces", key=key) as process:
+        assert await asyncio.wait_for(process.wait(), PATIENCE_S) not in (0, None)
+    assert said in (tmp_path / "operator.log").read_bytes()
+
+
 async def test_the_command_refuses_a_user_whom_nobody_knows(cluster: Cluster, scene: Scene, tmp_path: Path) -> None:
     async with command(cluster, scene, tmp_path, "--user", "nobody", "--all-namespaces") as process:
         assert await asyncio.wait_for(process.wait(), PATIENCE_S) == Exit.NOT_FOUND
@@ -298,7 +307,7 @@ async def test_the_command_refuses_a_user_whom_nobody_knows(cluster: Cluster, sc
 
 @asynccontextmanager
 async def command(
-    cluster: Cluster, scene: Scene, folder: Path, *options: str
+    cluster: Cluster, scene: Scene, folder: Path, *options: str, key: str = "a secret"
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """`modelmill joint operator`, on the store of the scene."""
     settings = scene.parts.settings
@@ -311,7 +320,7 @@ async def command(
     (folder / "kubeconfig").write_text(json.dumps(config))
     environment = {
         **os.environ, "KUBECONFIG": str(folder / "kubeconfig"), "MODELMILL_DATA_DIR": str(settings.data_dir),
-        "MODELMILL_REDIS_URL": settings.redis_url,
+        "MODELMILL_REDIS_URL": settings.redis_url, "MODELMILL_SECRET_KEY": key,
     }  # fmt: skip
     with (folder / "operator.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(

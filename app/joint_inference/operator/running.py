@@ -12,13 +12,16 @@ from app.joint_inference.operator.mirror import Mirror
 
 
 def run(user: str, *, namespaces: Collection[str] = (), liveness: str | None = None) -> None:
-    """namespaces: of the cluster; none: all. Works on the store that the settings name. Raises UserNotFound."""
+    """namespaces: of the cluster; none: all. Works on the store that the settings name.
+
+    Raises UserNotFound, SecretKeyNotSet, WrongSecretKey."""
     from app.settings import load_settings
     from app.wiring import assemble
 
     parts = assemble(load_settings())
     try:
         parts.accounts.users.get(user)
+        parts.database.sealer.check()
         registry = registry_of(Mirror(parts.joint.services, user))
         _log_in(registry)
         kopf.configure(verbose=False)

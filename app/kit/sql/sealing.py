@@ -45,18 +45,22 @@ class Sealer:
 
     def seal(self, text: str) -> str:
         """Raises SecretKeyNotSet."""
-        return MARK + self._ready().encrypt(text.encode()).decode()
+        return MARK + self._usable().encrypt(text.encode()).decode()
 
     def unseal(self, text: str) -> str:
         """Raises SecretKeyNotSet, OtherSecretKey. What was never encrypted comes back as it is."""
         if not text.startswith(MARK):
             return text
         try:
-            return self._ready().decrypt(text.removeprefix(MARK).encode()).decode()
+            return self._usable().decrypt(text.removeprefix(MARK).encode()).decode()
         except InvalidToken:
             raise OtherSecretKey from None
 
-    def _ready(self) -> Fernet:
+    def check(self) -> None:
+        """Raises SecretKeyNotSet, and what confirm raises: for a process that is to end at once then."""
+        self._usable()
+
+    def _usable(self) -> Fernet:
         if self._fernet is None:
             raise SecretKeyNotSet
         if not self._is_confirmed:
