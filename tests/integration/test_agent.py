@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from app.nodes.model import WorkerState
+from tests.harness.addresses import lan_addresses
 from tests.harness.agent.node import SERVES, SLEEPS, Node, is_alive
 from tests.harness.agent.web import TOKEN, ScriptedWeb, scripted_web
 from tests.harness.api import until
@@ -33,6 +34,12 @@ while not os.path.exists("{folder}/loaded"):
 with socket.create_server(("127.0.0.1", int(os.environ["PORT"]))) as found:
     while True:
         found.accept()
+"""
+TELLS = """
+import json, os, time, urllib.request
+request = urllib.request.Request(os.environ["AGENT"] + "/workers/helmet-edge-worker", b'{"status": 200}')
+urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request)
+time.sleep(600)
 """
 CRASHES = "import sys; print('the model is of wood'); sys.exit(3)"
 RUNNING, BACKOFF, FAILED = WorkerState.RUNNING, WorkerState.BACKOFF, WorkerState.FAILED
@@ -442,6 +449,20 @@ def test_what_a_worker_says_of_itself_is_reported(web: ScriptedWeb, node: Node) 
     assert said.json() == {"name": "quiet"}
     assert web.until(key, state=RUNNING).detail == {"runtime": "onnx"}
     assert node.http.post("/workers/nobody", json={}).status_code == 404
+
+
+def test_an_agent_at_an_address_of_the_lan_hears_its_own_workers(tmp_path: Path, web: ScriptedWeb) -> None:
+    address, *others = lan_addresses()
+    node = Node(tmp_path, web.url, host=address)
+    try:
+        key = web.order("helmet", TELLS)
+        node.start()
+        assert web.until(key, detail={"status": 200})
+        for other in others:  # what comes from elsewhere, be it from the same machine, needs the node's token
+            with httpx.Client(transport=httpx.HTTPTransport(local_address=other), trust_env=False) as http:
+                assert http.get(f"http://{address}:{node.port}/healthz").status_code == 401
+    finally:
+        node.close()
 
 
 def test_workers_are_told_no_token_of_ours(web: ScriptedWeb, node: Node) -> None:

@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.kit.addresses import is_loopback
+from app.kit.addresses import is_asked_from_here
 from app.kit.command import CannotStart
 from app.kit.errors import Forbidden, ModelmillError, Unauthorized
 
@@ -45,8 +45,7 @@ class Guard:
         headers = Headers(scope=scope)
         if any(name in headers for name in OF_BROWSERS):
             return Forbidden("This is not for browsers.")
-        client = scope.get("client")
-        if client and is_loopback(client[0]):
+        if is_asked_from_here(scope):
             return None
         given, token = headers.get("authorization", ""), self._token()
         is_shown = given.lower().startswith(BEARER) and hmac.compare_digest(

@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.kit.addresses import is_loopback
+from app.kit.addresses import is_asked_from_here
 from app.kit.bodies import whole_body
 from app.kit.errors import BadRequest, ModelmillError
 from app.kit.serving import HANDLERS, answered, check_bearer
@@ -53,8 +53,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] != HEALTH:
             request = Request(scope)
-            local = request.client is not None and is_loopback(request.client.host)
-            if not local or any(name in request.headers for name in OF_BROWSERS):
+            if not is_asked_from_here(scope) or any(name in request.headers for name in OF_BROWSERS):
                 try:
                     check_bearer(request.headers, self._secret(), hint="The jobs that this host serves know it.")
                 except ModelmillError as error:

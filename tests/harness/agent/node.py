@@ -32,16 +32,16 @@ class Node:
 
     module = "tests.harness.agent.program"
 
-    def __init__(self, folder: Path, url: str) -> None:
-        self.data, self.url = folder / "edge0", url
+    def __init__(self, folder: Path, url: str, host: str = "127.0.0.1") -> None:
+        self.host, self.data, self.url = host, folder / "edge0", url
         self.port = free_port()
         self.log = folder / "agent.log"
-        self.http = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", trust_env=False)
+        self.http = httpx.Client(base_url=f"http://{host}:{self.port}", trust_env=False)
         self.process: Forked | None = None
 
     def start(self, *arguments: str, wait: bool = True, **environment: str) -> None:
         who = ["--name", "edge0", "--side", "edge"]
-        where = ["--cloud", self.url, "--listen", f"127.0.0.1:{self.port}", "--data-dir", str(self.data)]
+        where = ["--cloud", self.url, "--listen", f"{self.host}:{self.port}", "--data-dir", str(self.data)]
         told = {**os.environ, "MODELMILL_TOKEN": "", **environment}
         self.process = Forked(self.module, [*who, *where, *arguments], environment=told, log=self.log)
         if wait:

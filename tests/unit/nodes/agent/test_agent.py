@@ -263,6 +263,8 @@ def test_a_process_is_adopted_by_its_pid_and_its_start() -> None:
 @pytest.mark.parametrize(
     ("client", "headers", "token", "status"),
     [
+        ("agent", {}, "t", 200),
+        ("agent", {"Origin": "https://evil.example"}, "t", 403),
         ("127.0.0.1", {}, "t", 200),
         ("::1", {}, "", 200),
         ("10.0.0.5", {}, "t", 401),
