@@ -473,7 +473,8 @@ def form(*parts: tuple[str, bytes], end: bytes = b"--x--\r\n") -> dict[str, Any]
 @pytest.mark.parametrize(
     ("parts", "word"),
     [
-        pytest.param([('name="weights"; filename="w"', b"x")], "'weights'", id="unknown field"),
+        pytest.param([('name="labels"; filename="w"', b"x")], "'labels'", id="unknown field"),
+        pytest.param([('name="weights"; filename="w"', b"x")], "without their model", id="weights alone"),
         pytest.param(
             [('name="model"; filename="a"', b"x"), ('name="model"; filename="b"', b"y")], "'model'", id="two models"
         ),

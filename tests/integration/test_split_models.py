@@ -85,11 +85,6 @@ def test_weights_that_are_missing_or_hostile_are_refused_at_the_upload(api: Api,
     assert escaping.status_code == 422 and "outside the folder" in escaping.json()["error"]["message"]
 
 
-def test_weights_alone_are_refused(api: Api) -> None:
-    answer = uploaded(api, ("weights", (PLACE, b"1234")))
-    assert answer.status_code == 400 and "without their model" in answer.json()["error"]["message"]
-
-
 def test_a_form_without_script_takes_both_files(api: Api, service: Deployment, split: Split) -> None:
     files = [("model", (PLACE, split[1])), ("model", ("net.onnx", split[0]))]
     files += [("images", file) for file in pngs(3)]
