@@ -23,6 +23,7 @@ from app.conversion.model import Stage
 from app.conversion.service.dispatch import DONE, PERIODIC
 from app.conversion.stages import Claimant, Heartbeat, Worker
 from app.conversion.toolchains import libraries
+from app.conversion.toolchains.installed import installed
 from app.kit.insistence import until_answered
 from app.kit.slots import Doing, Slot, take_slot
 from app.wiring import Parts
@@ -123,7 +124,7 @@ class WorkerLife(dramatiq.Middleware):
                 "pid": os.getpid(),
                 "started_at": round(self.started_at, 3),
                 "job_id": job_id,
-                "toolchains": list(settings.toolchains),
+                "toolchains": installed(settings.toolchains, kneron_python=settings.kneron_python),
             }
         )
 

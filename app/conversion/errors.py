@@ -27,6 +27,13 @@ class TooManyJobs(TooMany):
     code = "TOO_MANY_JOBS"
 
 
+class ToolchainUnserved(Conflict):
+    """Workers of a stage live, and none of them has the toolchain that is asked for. detail: toolchain, stage."""
+
+    code = "TOOLCHAIN_UNSERVED"
+    can_retry = True
+
+
 class ArtifactNotReady(NotFound):
     code = "ARTIFACT_NOT_READY"
 

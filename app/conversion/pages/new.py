@@ -90,11 +90,17 @@ def _first_options(toolchains: Sequence[ToolchainName]) -> Options:
     return Options(toolchain=ToolchainName.KNERON, platform=Chip.KL720)
 
 
+def _unserved(request: Request) -> list[ToolchainName]:
+    estimates = conversion_of(request).estimates
+    return [name for name in settings_of(request).toolchains if estimates.unserved(name.value)]
+
+
 async def _page(request: Request, values: Values, errors: Errors, *, status: int = 422) -> Response:
     """status: of a page with errors."""
     toolchains = settings_of(request).toolchains
     user = user_of(request)
-    shown = await run_in_threadpool(new_view.page_view, looks_of(request), values, errors, user, toolchains)
+    unserved = await run_in_threadpool(_unserved, request)
+    shown = await run_in_threadpool(new_view.page_view, looks_of(request), values, errors, user, toolchains, unserved)
     return render(
         request, "conversion/new.html", status if errors else 200, area="new", has_sample=SAMPLE_MODEL.exists(), **shown
     )
@@ -210,9 +216,9 @@ async def options_part(request: Request) -> Response:
     values = await _sent_values(request)
     _, errors = new_form.options_of(values)
     errors.pop("platform", None)  # it is asked for at submission, not while one is choosing
-    return render(
-        request, "conversion/_options.html", **new_view.options_view(values, errors, settings_of(request).toolchains)
-    )
+    unserved = await run_in_threadpool(_unserved, request)
+    shown = new_view.options_view(values, errors, settings_of(request).toolchains, unserved)
+    return render(request, "conversion/_options.html", **shown)
 
 
 async def _sent_values(request: Request) -> Values:

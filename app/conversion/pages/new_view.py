@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +78,10 @@ def images_view(looks: Looks, values: Values, errors: Errors, user: str) -> dict
     }  # fmt: skip
 
 
-def options_view(values: Values, errors: Errors, toolchains: tuple[ToolchainName, ...]) -> dict[str, Any]:
+def options_view(
+    values: Values, errors: Errors, toolchains: tuple[ToolchainName, ...], unserved: Collection[ToolchainName] = ()
+) -> dict[str, Any]:
+    """unserved: those of the toolchains that no worker has now."""
     toolchain, chip = new_form.target_of(values)
     preprocess = new_form.preprocess_of(values)
     fields = advanced_fields(values)
@@ -86,6 +89,7 @@ def options_view(values: Values, errors: Errors, toolchains: tuple[ToolchainName
     has_pre_error = any(name.startswith("preprocess.") for name in errors)
     return {
         "values": values, "errors": errors, "toolchains": [name.value for name in toolchains],
+        "unserved": [name.value for name in unserved],
         "toolchain": toolchain.value, "chips": [f.value for f in Chip], "chip": chip.value if chip else "",
         "presets": list(presets.quantization_presets(toolchain, chip)), "pre_presets": list(presets.PREPROCESS),
         "formula": formula(preprocess) if preprocess else None, "fields": fields,
@@ -95,10 +99,11 @@ def options_view(values: Values, errors: Errors, toolchains: tuple[ToolchainName
 
 
 def page_view(
-    looks: Looks, values: Values, errors: Errors, user: str, toolchains: tuple[ToolchainName, ...]
-) -> dict[str, Any]:
+    looks: Looks, values: Values, errors: Errors, user: str, toolchains: tuple[ToolchainName, ...],
+    unserved: Collection[ToolchainName] = (),
+) -> dict[str, Any]:  # fmt: skip
     parts = (model_view(looks, values, errors, user), images_view(looks, values, errors, user))
-    return {**parts[1], **parts[0], **options_view(values, errors, toolchains), "values": parts[0]["values"]}
+    return {**parts[1], **parts[0], **options_view(values, errors, toolchains, unserved), "values": parts[0]["values"]}
 
 
 def formula(options: Preprocess) -> Formula:

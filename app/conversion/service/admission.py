@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from app.conversion.errors import TooManyJobs
+from app.conversion.errors import ToolchainUnserved, TooManyJobs
 from app.conversion.model import JobRecord
 from app.conversion.options import ToolchainName
 from app.conversion.service.estimates import Estimates
@@ -28,7 +28,16 @@ class Admission:
         self.estimates = estimates
 
     def check(self, owner: str, toolchain: ToolchainName) -> None:
-        """Raises TooManyJobs when there is no room now. There may be none any more a moment later."""
+        """Raises TooManyJobs when there is no room now: there may be none any more a moment later. ToolchainUnserved
+        when the job would go to a worker that cannot do it."""
+        stage = self.estimates.unserved(toolchain.value)
+        if stage is not None:
+            raise ToolchainUnserved(
+                f"No worker of stage {stage.value} has the toolchain {toolchain.value} now.",
+                hint="Choose another toolchain, or have the operator start a worker that has it; one that is just "
+                "starting is there in some seconds.",
+                detail={"toolchain": toolchain.value, "stage": stage.value},
+            )
         full = self.store.full(self._room(owner))
         if full is not None:
             raise self._refusal(full, toolchain)

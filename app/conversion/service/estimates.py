@@ -101,6 +101,16 @@ class Estimates:
         pasts = [past for past in self._history.value() if past.toolchain == toolchain]
         return pace(pasts, {stage: self.workers(stage, toolchain) for stage in Stage})
 
+    def unserved(self, toolchain: str) -> Stage | None:
+        """The first stage that has living workers, and none with this toolchain. Of a stage without any nothing is
+        known: its workers may be starting."""
+        living = list(self._workers.value().values())
+        for stage in Stage:
+            own = [worker for worker in living if worker.get("queue") == stage.step]
+            if own and not any(_serves(worker, stage, toolchain) for worker in own):
+                return stage
+        return None
+
     def workers(self, stage: Stage, toolchain: str) -> int:
         """How many living workers serve the stage with this toolchain."""
         return sum(_serves(worker, stage, toolchain) for worker in self._workers.value().values())

@@ -60,9 +60,10 @@ class Submissions:
         self.admission = admission
 
     def submit(self, submission: Submission) -> JobRecord:
-        """Create a job from stored inputs. Bad inputs raise BadInput, too many jobs TooManyJobs; nothing is created."""
-        self.admission.check(submission.owner, submission.options.toolchain)
+        """Create a job from stored inputs. Bad inputs raise BadInput, too many jobs TooManyJobs, a toolchain that no
+        worker has ToolchainUnserved; nothing is created."""
         self.check_toolchain(submission.options)
+        self.admission.check(submission.owner, submission.options.toolchain)
         for key in (submission.model_key, submission.quant_key):
             self._check_key(key, submission.owner)
         self._merge_model(submission.model_key)
