@@ -138,12 +138,17 @@ def count_admins(on: Connection) -> int:
 
 def count_admin_tokens(on: Connection, at: str) -> int:
     """With which somebody could sign in as administrator at this time."""
-    holds = (api_tokens.c.revoked_at.is_(None), sa.or_(api_tokens.c.expires_at.is_(None), api_tokens.c.expires_at > at))
-    wanted = sa.select(sa.func.count()).select_from(api_tokens.join(users)).where(_IS_ADMIN, *holds)
+    wanted = sa.select(sa.func.count()).select_from(api_tokens.join(users)).where(_IS_ADMIN, token_holds(at))
     return int(on.execute(wanted).scalar_one())
 
 
 # --- tokens -----------------------------------------------------------------------------------------
+def token_holds(at: str) -> sa.ColumnElement[bool]:
+    """The condition: as Token.holds, at this time."""
+    c = api_tokens.c
+    return sa.and_(c.revoked_at.is_(None), sa.or_(c.expires_at.is_(None), c.expires_at > at))
+
+
 def add_token(on: Connection, token: Token, secret_hash: str) -> None:
     on.execute(sa.insert(api_tokens).values(
         token_id=token.token_id, user_name=token.user_name, label=token.label, secret_hash=secret_hash,

@@ -20,7 +20,7 @@ from app.homes.downloads import MEDIA_TYPE, download
 from app.homes.errors import FileMissing, NameTaken
 from app.homes.model import COMMON, HOME_FOLDERS, Entry
 from app.homes.spots import Spot
-from app.kit.auth import user_of
+from app.kit.auth import caller_of
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
 from app.kit.handover import hand_over
@@ -47,7 +47,8 @@ def data_of(home: Home) -> schemas.DataAnswer:
     options, door, usage = home.options, home.homes.door, None
     with suppress(ModelmillError):
         usage = home.usage()
-    sftp = schemas.SftpAnswer(**vars(door.facts(home.user).info)) if door.is_open else None
+    facts = door.facts(home.user) if door.is_open else None
+    sftp = schemas.SftpAnswer(**vars(facts.info), password_token_id=facts.password_token) if facts else None
     quota_bytes = options.quota_bytes if home.quota_bytes is None else home.quota_bytes
     return schemas.DataAnswer(
         home=home.logical(""), folders={name: home.logical(name) for name in HOME_FOLDERS},
@@ -111,32 +112,42 @@ def remove_file(request: Request) -> Response:
 
 
 def reset_sftp_password(request: Request) -> Response:
-    user = user_of(request)
-    password = homes_of(request).door.reset_password(user, by=user)
+    caller = caller_of(request)
+    password = homes_of(request).door.reset_password(caller.user, by=caller.user, token_id=caller.token_id)
     return _json(schemas.OneTimePassword(password=password), 201, NO_STORE)
 
 
 def reset_sftp_password_of(request: Request) -> Response:
     """By an administrator."""
     user = accounts_of(request).users.get(request.path_params["name"]).name
-    password = homes_of(request).door.reset_password(user, by=user_of(request))
+    caller = caller_of(request)
+    password = homes_of(request).door.reset_password(user, by=caller.user, token_id=caller.token_id)
     return _json(schemas.OneTimePassword(password=password), 201, NO_STORE)
 
 
 async def set_sftp_password(request: Request) -> Response:
-    asked, user = await json_body(request, schemas.NewPassword), user_of(request)
-    await run_in_threadpool(homes_of(request).door.set_password, user, asked.password, by=user)
+    asked, caller = await json_body(request, schemas.NewPassword), caller_of(request)
+    await run_in_threadpool(
+        homes_of(request).door.set_password, caller.user, asked.password, by=caller.user, token_id=caller.token_id
+    )
     return Response(status_code=204)
 
 
 def get_ssh_keys(request: Request) -> Response:
-    return _json(schemas.Keys(keys=described_home_of(request).ssh_keys()))
+    return _keys(request)
 
 
 async def set_ssh_keys(request: Request) -> Response:
-    asked, user = await json_body(request, schemas.Keys), user_of(request)
-    kept = await run_in_threadpool(homes_of(request).door.set_keys, user, asked.keys, by=user)
-    return _json(schemas.Keys(keys=kept))
+    asked, caller = await json_body(request, schemas.Keys), caller_of(request)
+    await run_in_threadpool(
+        homes_of(request).door.set_keys, caller.user, asked.keys, by=caller.user, token_id=caller.token_id
+    )
+    return await run_in_threadpool(_keys, request)
+
+
+def _keys(request: Request) -> Response:
+    home = described_home_of(request)
+    return _json(schemas.KeysAnswer(keys=home.ssh_keys(), tokens=home.homes.door.facts(home.user).key_tokens))
 
 
 def _entry(home: Home, spot: Spot, entry: Entry) -> schemas.EntryAnswer:
@@ -211,11 +222,11 @@ OPERATIONS = [
         errors=(400, 404, 413, 422, 503), body=schemas.NewPassword,
     ),
     Operation(
-        "GET", "/api/v2/me/ssh-keys", get_ssh_keys, "The public keys that may log in by SFTP", {200: schemas.Keys},
-        errors=(404, 503),
+        "GET", "/api/v2/me/ssh-keys", get_ssh_keys, "The public keys that may log in by SFTP",
+        {200: schemas.KeysAnswer}, errors=(404, 503),
     ),
     Operation(
         "PUT", "/api/v2/me/ssh-keys", set_ssh_keys, "Replace the public keys that may log in by SFTP",
-        {200: schemas.Keys}, errors=(400, 404, 413, 422, 503), body=schemas.Keys,
+        {200: schemas.KeysAnswer}, errors=(400, 404, 413, 422, 503), body=schemas.Keys,
     ),
 ]  # fmt: skip

@@ -51,6 +51,12 @@ class Keys(Strict):
     """All that may log in, as OpenSSH writes public keys."""
 
 
+class KeysAnswer(BaseModel):
+    keys: list[str]
+    tokens: dict[str, str]
+    """Key → id of the token that set it and with which it ends; a key that is not here holds until it is removed."""
+
+
 class EntryAnswer(BaseModel):
     name: str
     path: str
@@ -88,6 +94,8 @@ class SftpAnswer(BaseModel):
     username: str
     fingerprint: str
     """Of the host key, as OpenSSH shows it; empty while it is not known."""
+    password_token_id: str | None
+    """Of the token that set the password and with which it ends; null: it holds until it is replaced."""
 
 
 class RetentionAnswer(BaseModel):

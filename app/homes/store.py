@@ -71,11 +71,14 @@ job_folders = sa.Table(
 
 @dataclass(frozen=True)
 class DoorAccount:
-    """What the embedded door knows of who may come in. home: from the root of the storage."""
+    """What the embedded door knows of who may come in.
+
+    home: from the root of the storage. password_hash: None of one whose password holds no more.
+    """
 
     user: str
     home: str
-    password_hash: str
+    password_hash: str | None
     is_one_time: bool
     keys: tuple[str, ...]
     is_enabled: bool

@@ -16,7 +16,13 @@ from tests.harness.browser.phone import Phone, opened_phone
 from tests.harness.deployment import Deployment
 from tests.harness.users import Person, person
 
-PAGES = ["/ui/account", "/ui/admin/users", "/ui/admin/users/alice", "/ui/admin/users/alice/delete"]
+PAGES = [
+    "/ui/account",
+    "/ui/admin/users",
+    "/ui/admin/users/alice",
+    "/ui/admin/users/alice/delete",
+    "/ui/admin/users/alice/sftp-password",
+]
 SignedIn = Callable[..., Page]
 
 
@@ -108,6 +114,7 @@ def test_a_user_is_created_given_a_token_and_signs_in_with_it(
     office = signed_in("/ui/admin/users", java_script_enabled=has_script)
     office.get_by_label("Name", exact=True).fill(name)
     office.get_by_role("button", name="Create").click()
+    office.get_by_role("link", name="Back to the user").click()
     office.get_by_label("What it is for").fill("first")
     office.get_by_role("button", name="Issue a token").click()
     token = office.locator("code.token").inner_text()

@@ -242,6 +242,7 @@ def test_an_own_password_and_keys_are_set_and_what_is_wrong_is_told_beside_them(
     secret = web.post("/ui/data/ssh-keys", data={"key": "-----BEGIN OPENSSH PRIVATE KEY-----"})
     assert secret.status_code == 422 and "private key" in text_of(secret)
     assert "SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU" in web.get("/ui/data").text
+    assert "Ends with the token" in text_of(web.get("/ui/data")) and "Keep" not in text_of(web.get("/ui/data"))
     assert web.post("/ui/data/ssh-keys/remove", data={"key": key}).status_code == 303
     assert "SHA256:" not in web.get("/ui/data").text
 

@@ -73,6 +73,7 @@ def test_me_says_where_the_data_is_as_the_settings_do(web: httpx.Client, deploym
     assert me["data"]["folders"]["datasets"] == "/private/users/alice/datasets"
     assert me["data"]["sftp"] == {
         "host": "127.0.0.1", "port": settings.sftp_port, "username": "alice", "fingerprint": "",
+        "password_token_id": None,
     }  # fmt: skip
     assert me["data"]["quota_bytes"] == QUOTA
     kept = me["data"]["retention"]
@@ -298,10 +299,12 @@ def test_a_one_time_password_is_told_once_and_keys_are_kept_in_one_form(web: htt
     assert web.put("/api/v2/me/sftp-password", json={"password": "short"}).status_code == 422
     assert web.put("/api/v2/me/sftp-password", json={"password": "long enough, this one"}).status_code == 204
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl me"
-    assert web.put("/api/v2/me/ssh-keys", json={"keys": [f"  {key}\n", key]}).json() == {"keys": [key]}
-    assert web.get("/api/v2/me/ssh-keys").json() == {"keys": [key]}
+    assert web.put("/api/v2/me/ssh-keys", json={"keys": [f"  {key}\n", key]}).json()["keys"] == [key]
+    token_id = web.get("/api/v2/me").json()["token_id"]
+    assert web.get("/api/v2/me/ssh-keys").json() == {"keys": [key], "tokens": {key: token_id}}
+    assert web.get("/api/v2/me").json()["data"]["sftp"]["password_token_id"] == token_id
     assert web.put("/api/v2/me/ssh-keys", json={"keys": ["ssh-ed25519 nonsense"]}).status_code == 422
-    assert web.get("/api/v2/me/ssh-keys").json() == {"keys": [key]}
+    assert web.get("/api/v2/me/ssh-keys").json()["keys"] == [key]
 
 
 def test_a_token_that_may_only_read_changes_nothing(deployment: Deployment, home: Path) -> None:

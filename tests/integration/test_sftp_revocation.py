@@ -77,3 +77,17 @@ def test_who_changes_a_one_time_password_stays_in(door: SftpServer) -> None:
     client.expect(pexpect.TIMEOUT, timeout=3 * LOOK_S)
     is_in(client)
     client.close(force=True)
+
+
+def test_what_a_token_planted_and_its_sessions_end_with_the_token(door: SftpServer) -> None:
+    door.user("dora", has_key=False)
+    token, _ = door.accounts.tokens.issue("dora", by="dora")
+    planted = door.key.with_suffix(".pub").read_text()
+    door.homes.door.set_password("dora", "of nobody's token", by="dora")
+    door.homes.door.set_keys("dora", [planted], by="dora", token_id=token.token_id)
+    stolen, own = by_key(door, "dora"), by_password(door, "dora", "of nobody's token")
+    door.accounts.tokens.revoke("dora", token.token_id, by="dora")
+    is_out(stolen)
+    is_in(own)
+    own.close(force=True)
+    assert "denied" in door.batch("dora", "ls", fails=True).lower()

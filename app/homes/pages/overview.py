@@ -14,6 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from app.accounts.access import accounts_of
+from app.accounts.model import Token
 from app.homes.access import Home, home_of
 from app.homes.model import CODE, COMMON, DATASETS, JOBS, MODELS, TMP, TRASH
 from app.homes.pages.urls import DATA, url_of
@@ -38,12 +40,13 @@ class Folder:
 
 @dataclass(frozen=True)
 class Key:
-    """text: the whole key, as it is kept."""
+    """text: the whole key, as it is kept. token: with which it ends; None: it holds until it is removed."""
 
     text: str
     kind: str
     comment: str
     fingerprint: str
+    token: Token | None
 
 
 def overview(request: Request, error: ModelmillError | None = None, part: str = "") -> Response:
@@ -51,15 +54,19 @@ def overview(request: Request, error: ModelmillError | None = None, part: str = 
     home = home_of(request)
     return render(
         request, "homes/data.html", error.status if error else 200, area="data", error=error, part=part,
-        note=request.query_params.get("note", ""), **_door(home), **_folders(home), **_retention(home),
+        note=request.query_params.get("note", ""), **_door(request, home), **_folders(home), **_retention(home),
     )  # fmt: skip
 
 
-def _door(home: Home) -> dict[str, Any]:
-    door = home.homes.door
-    facts: DoorFacts | None = door.facts(home.user) if door.is_open else None
-    keys = [_key(text) for text in facts.keys or ()] if facts else []
-    return {"door": facts, "keys": keys, "command": _command(facts) if facts else ""}
+def _door(request: Request, home: Home) -> dict[str, Any]:
+    if not home.homes.door.is_open:
+        return {"door": None, "keys": [], "password_token": None, "command": ""}
+    facts = home.homes.door.facts(home.user)
+    tokens = {token.token_id: token for token in accounts_of(request).tokens.of(home.user)}
+    return {
+        "door": facts, "keys": [_key(text, tokens.get(facts.key_tokens.get(text, ""))) for text in facts.keys or ()],
+        "password_token": tokens.get(facts.password_token or ""), "command": _command(facts),
+    }  # fmt: skip
 
 
 def _command(facts: DoorFacts) -> str:
@@ -98,13 +105,13 @@ def _days(span: timedelta) -> int | float:
     return int(days) if days == int(days) else round(days, 2)
 
 
-def _key(text: str) -> Key:
+def _key(text: str, token: Token | None) -> Key:
     kind, encoded, *comment = [*text.split(None, 2), "", ""][:3]
     try:
         digest = hashlib.sha256(base64.b64decode(encoded, validate=True)).digest()
     except binascii.Error:
-        return Key(text, kind, " ".join(comment), "")
-    return Key(text, kind, " ".join(comment), f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}")
+        return Key(text, kind, " ".join(comment), "", token)
+    return Key(text, kind, " ".join(comment), f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}", token)
 
 
 ROUTES = [Route(DATA, overview)]

@@ -10,11 +10,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.homes import schemas
-from app.homes.access import described_home_of, homes_of
+from app.homes.access import homes_of
 from app.homes.pages.overview import overview
 from app.homes.pages.urls import DATA
 from app.homes.service import Doorway
-from app.kit.auth import user_of
+from app.kit.auth import caller_of, user_of
 from app.kit.errors import BadInput, ModelmillError
 from app.kit.http import form
 from app.kit.pages import see_other
@@ -36,32 +36,33 @@ def confirm_reset(request: Request) -> Response:
 
 def reset(request: Request) -> Response:
     """The answer to the form is the one page that ever shows the password."""
-    user = user_of(request)
-    door = homes_of(request).door
+    caller, door = caller_of(request), homes_of(request).door
+    user = caller.user
     try:
-        password = door.reset_password(user, by=user)
+        password = door.reset_password(user, by=user, token_id=caller.token_id)
     except ModelmillError as error:
         return overview(request, error, "password")
     return render(request, "homes/password.html", area="data", password=password, info=door.facts(user).info)
 
 
 async def set_own(request: Request) -> Response:
-    asked, user = await form(request, schemas.PasswordForm), user_of(request)
+    asked, caller = await form(request, schemas.PasswordForm), caller_of(request)
 
     def change(door: Doorway) -> None:
         if asked.password != asked.again:
             raise PasswordsDiffer("The two passwords differ.", hint="Type the same one twice.")
-        door.set_password(user, asked.password, by=user)
+        door.set_password(caller.user, asked.password, by=caller.user, token_id=caller.token_id)
 
     return await run_in_threadpool(_changed, request, change, "password")
 
 
 async def add_key(request: Request) -> Response:
-    asked, user = await form(request, schemas.KeyForm), user_of(request)
+    """One that is there already is kept: it ends with who asks now."""
+    asked, caller = await form(request, schemas.KeyForm), caller_of(request)
     fresh = [line for line in asked.key.strip().splitlines() if line.strip()] or [""]
 
     def change(door: Doorway) -> None:
-        door.set_keys(user, [*described_home_of(request).ssh_keys(), *fresh], by=user)
+        door.add_keys(caller.user, fresh, by=caller.user, token_id=caller.token_id)
 
     return await run_in_threadpool(_changed, request, change, "keys")
 
@@ -70,7 +71,7 @@ async def remove_key(request: Request) -> Response:
     asked, user = await form(request, schemas.KeyForm), user_of(request)
 
     def change(door: Doorway) -> None:
-        door.set_keys(user, [key for key in described_home_of(request).ssh_keys() if key != asked.key], by=user)
+        door.remove_key(user, asked.key, by=user)
 
     return await run_in_threadpool(_changed, request, change, "keys")
 

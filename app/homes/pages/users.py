@@ -9,7 +9,7 @@ from starlette.routing import Route
 from app.accounts.access import accounts_of
 from app.accounts.pages import users as user_pages
 from app.homes.access import homes_of
-from app.kit.auth import user_of
+from app.kit.auth import caller_of
 from app.kit.errors import ModelmillError
 from app.kit.templates import render
 
@@ -24,9 +24,10 @@ def confirm_reset(request: Request) -> Response:
 
 def reset(request: Request) -> Response:
     """The answer to the form is the one page that ever shows the password."""
+    caller = caller_of(request)
     name = accounts_of(request).users.get(request.path_params["name"]).name
     try:
-        password = homes_of(request).door.reset_password(name, by=user_of(request))
+        password = homes_of(request).door.reset_password(name, by=caller.user, token_id=caller.token_id)
     except ModelmillError as error:
         return user_pages.user(request, error)
     return user_pages.sftp_password_page(request, name, password, f"{user_pages.PAGE}/{name}")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 
 from app.accounts.service.ledger import note
+from app.accounts.service.users import SYSTEM
+from app.homes import bindings
+from app.homes.bindings import PASSWORD, credential_of
 from app.homes.door.base import (
     Door,
     DoorAccountMissing,
@@ -18,23 +23,34 @@ from app.homes.door.base import (
 )
 from app.homes.door.public_keys import check_keys
 from app.homes.service.outbox import DoorState, Outbox
+from app.kit.clock import now, to_text
+from app.kit.errors import ModelmillError
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class DoorFacts:
     """What the page Data shows of the door. state: what it has heard of the user so far.
 
-    keys and needs_new_password are None while they cannot be asked for.
+    keys and needs_new_password are None while they cannot be asked for. key_tokens, password_token: ids of the tokens
+    with which a key (by its text) or the password ends; what is not there holds until it is removed or replaced.
     """
 
     info: DoorInfo
     state: DoorState
     keys: list[str] | None
     needs_new_password: bool | None
+    key_tokens: dict[str, str]
+    password_token: str | None
 
 
 class Doorway:
-    """by: who does it, for the audit. All but facts raise DoorOff, DoorUnavailable, DoorAccountMissing."""
+    """by: who does it, for the audit. All but facts raise DoorOff, DoorUnavailable, DoorAccountMissing.
+
+    token_id: of the token that asks, or that began the session that asks. What users set for themselves ends with it;
+    set again by another token it ends with that one. What an administrator hands to somebody else stands by itself.
+    """
 
     def __init__(self, outbox: Outbox) -> None:
         self.outbox = outbox
@@ -50,30 +66,103 @@ class Doorway:
         keys = needs_new_password = None
         with suppress(DoorUnavailable, DoorAccountMissing):
             keys, needs_new_password = door.keys(user), door.needs_new_password(user)
-        return DoorFacts(door.info(user), self.outbox.state(user), keys, needs_new_password)
+        with self.outbox.database.read() as on:
+            tokens, ended = bindings.bindings_of(on, user), bindings.ended_of(on, user, to_text(now()))
+        held = None if keys is None else [key for key in keys if credential_of(key) not in ended]
+        key_tokens = {key: tokens[credential_of(key)] for key in held or () if credential_of(key) in tokens}
+        return DoorFacts(
+            door.info(user), self.outbox.state(user), held, needs_new_password, key_tokens, tokens.get(PASSWORD)
+        )
 
-    def reset_password(self, user: str, *, by: str) -> str:
+    def reset_password(self, user: str, *, by: str, token_id: str = "") -> str:
         """A one-time password, told this once."""
         password = new_one_time_password()
-        with self._at_door(user) as door:
+        with self._at_door(user) as door, self._bound(user, [PASSWORD], by, token_id):
             door.set_password(user, password, is_one_time=True)
         self._note(by, "door.password_reset", user)
         return password
 
-    def set_password(self, user: str, password: str, *, by: str) -> None:
+    def set_password(self, user: str, password: str, *, by: str, token_id: str = "") -> None:
         """Raises BadDoorPassword."""
         check_password(password)
-        with self._at_door(user) as door:
+        with self._at_door(user) as door, self._bound(user, [PASSWORD], by, token_id):
             door.set_password(user, password)
         self._note(by, "door.password_set", user)
 
-    def set_keys(self, user: str, keys: Sequence[str], *, by: str) -> list[str]:
+    def set_keys(self, user: str, keys: Sequence[str], *, by: str, token_id: str = "") -> list[str]:
         """All of them; as they are kept. Raises BadPublicKey."""
         checked = check_keys(keys)
         with self._at_door(user) as door:
-            door.set_keys(user, checked)
-        self._note(by, "door.keys_set", user, count=len(checked))
+            self._replace_keys(door, user, checked, checked, by, token_id)
         return checked
+
+    def add_keys(self, user: str, keys: Sequence[str], *, by: str, token_id: str = "") -> None:
+        """Beside those that are there. One of those that is given again ends with this token. Raises BadPublicKey."""
+        fresh = check_keys(keys)
+        given = set(map(credential_of, fresh))
+        with self._at_door(user) as door:
+            others = [key for key in door.keys(user) if credential_of(key) not in given]
+            self._replace_keys(door, user, check_keys([*others, *fresh]), fresh, by, token_id)
+
+    def remove_key(self, user: str, key: str, *, by: str) -> None:
+        """One that is not there is fine."""
+        with self._at_door(user) as door:
+            self._replace_keys(door, user, [one for one in door.keys(user) if one != key], [], by)
+
+    def end_bound(self, moment: datetime) -> None:
+        """Take away what was set with tokens that have ended. For the pulse: the embedded door does not wait for it."""
+        if not self.is_open:
+            return
+        with self.outbox.database.read() as on:
+            users = bindings.users_ended(on, to_text(moment))
+        for user in users:
+            try:
+                with self._at_door(user) as door:
+                    self._end_bound(door, user, to_text(moment))
+            except DoorUnavailable as error:
+                logger.warning("The SFTP door still has what a token of %s set: %s", user, error.message)
+                return  # nor would it hear of the others
+            except ModelmillError as error:
+                logger.warning("The SFTP door still has what a token of %s set: %s", user, error.message)
+
+    def _end_bound(self, door: Door, user: str, at: str) -> None:
+        with self.outbox.database.read() as on:
+            ended = bindings.ended_of(on, user, at)
+            kept = bindings.bindings_of(on, user).keys() - ended
+        with suppress(DoorAccountMissing):
+            keys = door.keys(user)
+            held = [key for key in keys if credential_of(key) not in ended]
+            if held != keys:
+                door.set_keys(user, held)
+            if PASSWORD in ended:
+                door.set_password(user, new_one_time_password(), is_one_time=True)  # that nobody knows
+        with self.outbox.database.write() as on:
+            bindings.forget_others(on, user, kept)
+            note(on, SYSTEM, "door.credentials_ended", f"user:{user}", {"count": len(ended)})
+
+    def _replace_keys(
+        self, door: Door, user: str, keys: list[str], fresh: list[str], by: str, token_id: str = ""
+    ) -> None:
+        """fresh: those of them that this token sets."""
+        with self._bound(user, list(map(credential_of, fresh)), by, token_id):
+            door.set_keys(user, keys)
+        with self.outbox.database.write() as on:
+            bindings.forget_others(on, user, [PASSWORD, *map(credential_of, keys)])
+            note(on, by, "door.keys_set", f"user:{user}", {"count": len(keys)})
+
+    @contextmanager
+    def _bound(self, user: str, credentials: Sequence[str], by: str, token_id: str) -> Iterator[None]:
+        """What is set meanwhile ends with the token. Bound before the door has it: it never has it unbound."""
+        token = token_id if by == user else None
+        with self.outbox.database.write() as on:
+            before = bindings.bindings_of(on, user)
+            bindings.bind(on, user, dict.fromkeys(credentials, token))
+        try:
+            yield
+        except BaseException:
+            with self.outbox.database.write() as on:
+                bindings.bind(on, user, {credential: before.get(credential) for credential in credentials})
+            raise
 
     def _door(self) -> Door:
         if self.outbox.door is None:
@@ -88,6 +177,6 @@ class Doorway:
         with self.outbox.turn(user):
             yield door
 
-    def _note(self, by: str, action: str, user: str, **detail: int) -> None:
+    def _note(self, by: str, action: str, user: str) -> None:
         with self.outbox.database.write() as on:
-            note(on, by, action, f"user:{user}", dict(detail))
+            note(on, by, action, f"user:{user}")

@@ -21,7 +21,7 @@ from sqlalchemy import Connection
 
 from app.accounts.model import User
 from app.accounts.service import OnChange
-from app.homes import store
+from app.homes import bindings, store
 from app.homes.door.base import Door, DoorAccountMissing, DoorUnavailable, new_one_time_password
 from app.homes.door.passwords import hash_password
 from app.homes.files import HomeFiles
@@ -66,6 +66,8 @@ def listener(kick: Kick | None = None, *, has_door: bool = True) -> OnChange:
     """
 
     def note(on: Connection, event: str, user: User) -> str | None:
+        if event in ("created", "deleted"):  # a name that is used again has nothing of the one before
+            bindings.forget_others(on, user.name)
         password = new_one_time_password() if has_door and event == "created" else None
         password_hash = hash_password(password) if password else None
         entry_id = store.add_pending(on, user.name, event, user.quota_bytes, to_text(now()), password_hash)

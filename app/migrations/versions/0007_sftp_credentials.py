@@ -1,4 +1,4 @@
-"""The one-time SFTP password that a new user is given."""
+"""The one-time SFTP password that a new user is given, and which token set a password or key."""
 
 from __future__ import annotations
 
@@ -12,8 +12,16 @@ down_revision = "0006"
 def upgrade() -> None:
     with op.batch_alter_table("door_outbox") as table:
         table.add_column(sa.Column("password_hash", sa.String(200), nullable=True))
+    op.create_table(
+        "door_bindings",
+        sa.Column("user_name", sa.String(32), nullable=False),
+        sa.Column("credential", sa.String(64), nullable=False),
+        sa.Column("token_id", sa.String(16), nullable=False),
+        sa.PrimaryKeyConstraint("user_name", "credential", name=op.f("pk_door_bindings")),
+    )
 
 
 def downgrade() -> None:
+    op.drop_table("door_bindings")
     with op.batch_alter_table("door_outbox") as table:
         table.drop_column("password_hash")

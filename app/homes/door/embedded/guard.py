@@ -57,13 +57,18 @@ class Guard(asyncssh.SSHServer):
     def why_out(self, account: DoorAccount | None) -> str:
         """Why this connection may not go on, with the account as it is now (None: disabled); empty when it may.
 
-        Whoever came in with a password that was reset, or a key that was removed, goes: it may have been stolen.
+        Whoever came in with a password that was reset, or a key that was removed, goes: it may have been stolen. So
+        does whoever came in by what was set with a token that has ended.
         """
         if account is None:
             return "This account was disabled."
         if self._key is not None:
-            return "" if any(_public_data(text) == self._key for text in account.keys) else "This key was removed."
+            if any(_public_data(text) == self._key for text in account.keys):
+                return ""
+            return "This key was removed, or the token that set it has ended."
         assert self.account is not None
+        if account.password_hash is None:
+            return "The password is to be changed: the token that set it has ended."
         return "" if account.password_hash == self.account.password_hash else "The password was changed."
 
     # --- log-in -------------------------------------------------------------------------------------

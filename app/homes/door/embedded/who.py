@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from app.accounts import store as accounts
-from app.homes import store
+from app.homes import bindings, store
 from app.homes.door.base import BadDoorPassword, check_password
 from app.homes.door.passwords import agrees, hash_password
 from app.homes.store import DoorAccount
+from app.kit.clock import now, to_text
 from app.kit.sql import Database
 
 LONGEST_NAME = 32
@@ -29,15 +30,19 @@ class Doorbook:
         self.database = database
 
     def find(self, user: str) -> DoorAccount | None:
-        """The account, if it may be used now: disabling a user shuts this door at once, before it was even told."""
+        """The account with what holds of it, if it may be used now.
+
+        Disabling a user or revoking a token shuts this door at once, before it was even told.
+        """
         if len(user) > LONGEST_NAME:
             return None
         with self.database.read() as on:
             account = store.get_account(on, user)
             owner = accounts.get_user(on, user)
+            ended = bindings.ended_of(on, user, to_text(now()))
         if account is None or owner is None or not (account.is_enabled and owner.is_enabled):
             return None
-        return account
+        return _without(account, ended)
 
     def accounts(self, users: set[str]) -> dict[str, DoorAccount]:
         """As they are now, of those of them who may still be in."""
@@ -63,3 +68,8 @@ class Doorbook:
         with self.database.write() as on:
             store.change_account(on, user, password_hash=password_hash, is_one_time=False)
         return Verdict(replace(verdict.account, password_hash=password_hash, is_one_time=False))
+
+
+def _without(account: DoorAccount, ended: set[str]) -> DoorAccount:
+    keys = tuple(key for key in account.keys if bindings.credential_of(key) not in ended)
+    return replace(account, keys=keys, password_hash=None if bindings.PASSWORD in ended else account.password_hash)
