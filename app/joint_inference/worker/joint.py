@@ -94,14 +94,15 @@ class JointInference:
         made._reporter.start()
         return made
 
-    def submit(self, picture: Picture, *, id: str = "", origin: str = "") -> Pending:
-        """Raises what the predictor raises."""
+    def submit(self, picture: Picture, *, id: str = "", origin: str = "", waits: bool = False) -> Pending:
+        """waits: return when a hard sample has its place in the queue for the cloud, instead of leaving one out when
+        that is full. Raises what the predictor raises."""
         id = id or uuid.uuid4().hex
         with self._deciding:
             edge, verdict, edge_ms = self._looked_at(picture)
             may_go_up = self._budget.spend(verdict.score if verdict.is_hard else None)
         at = time.monotonic()
-        pending = Pending(id, picture, verdict, edge, edge_ms=edge_ms, at=at, origin=origin)
+        pending = Pending(id, picture, verdict, edge, edge_ms=edge_ms, at=at, origin=origin, waits=waits)
         ran_ms = edge_ms if edge is not None else None
         self.tallying.inferred(is_hard=verdict.is_hard, edge_ms=ran_ms, at=at, now=_now())
         if not verdict.is_hard:

@@ -25,6 +25,16 @@ class MiningMode(StrEnum):
     """The algorithm decides before the small model runs, which then runs for easy samples and as the fallback only."""
 
 
+class OnFull(StrEnum):
+    """What a stream does while too many of its hard samples wait for the cloud."""
+
+    AUTO = "auto"
+    """Wait, unless the source is live."""
+    WAIT = "wait"
+    DROP = "drop"
+    """The least hard keeps the edge's answer."""
+
+
 @dataclass(frozen=True)
 class CloudOptions:
     """labels: names of the classes, by index; empty: the model's own."""
@@ -55,6 +65,11 @@ class EdgeOptions:
     breaker_errors: int = 3
     breaker_pause_s: float = 5.0
     mining_mode: MiningMode = MiningMode.INFERENCE_THEN_MINING
+    on_full: OnFull = OnFull.AUTO
+
+    def waits(self, *, is_live: bool) -> bool:
+        """Does a stream of such a source wait for the cloud?"""
+        return self.on_full is OnFull.WAIT or (self.on_full is OnFull.AUTO and not is_live)
 
 
 def worker_options(role: Role, parameters: Mapping[str, str]) -> EdgeOptions | CloudOptions:
@@ -80,6 +95,7 @@ def edge_options(parameters: Mapping[str, str]) -> EdgeOptions:
         breaker_errors=given.whole("breaker_errors", 3, least=1, most=1000),
         breaker_pause_s=given.number("breaker_pause_s", 5, least=0.05, most=3600),
         mining_mode=given.choice("mining_mode", MiningMode.INFERENCE_THEN_MINING, tuple(MiningMode)),
+        on_full=given.choice("on_full", OnFull.AUTO, tuple(OnFull)),
     )  # fmt: skip
 
 

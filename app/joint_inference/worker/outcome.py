@@ -45,7 +45,7 @@ class Pending:
 
     def __init__(
         self, id: str, picture: Picture, verdict: Verdict, edge: Prediction | None, *, edge_ms: float, at: float,
-        origin: str = "",
+        origin: str = "", waits: bool = False,
     ) -> None:  # fmt: skip
         self.id = id
         self.picture = picture
@@ -55,6 +55,8 @@ class Pending:
         self.at = at
         """When it was found hard: seconds of time.monotonic()."""
         self.origin = origin
+        self.waits = waits
+        """Nobody needs it soon: its deadline begins when it is sent, and it leaves its place to no other."""
         self.bytes_up = 0
         self._taken = threading.Lock()
         self._open = threading.Lock()

@@ -1,4 +1,4 @@
-"""The stream of an edge worker: each frame of its source to the small model, none waiting for the cloud."""
+"""The stream of an edge worker: each frame of its source to the small model. Of a live one none waits for the cloud."""
 
 from __future__ import annotations
 
@@ -55,21 +55,21 @@ class Stream:
     def _frames(self) -> None:
         options = self.joint.options
         source = open_source(options.source, fps=options.fps, loop=options.loop)
-        self._name = source.name
+        self._name, waits = source.name, options.waits(is_live=source.is_live)
         try:
             for frame in source:
                 if self._stopping.is_set():
                     return
-                self._look_at(frame)
+                self._look_at(frame, waits=waits)
                 self.joint.detail["damagedNumber"] = source.damaged
         finally:
             self.joint.detail["damagedNumber"] = source.damaged
             source.close()
 
-    def _look_at(self, frame: Frame) -> None:
+    def _look_at(self, frame: Frame, *, waits: bool) -> None:
         """One that the model cannot look at does not end the stream."""
         try:
-            self.joint.submit(frame.picture, id=f"{frame.index:08d}", origin=frame.origin)
+            self.joint.submit(frame.picture, id=f"{frame.index:08d}", origin=frame.origin, waits=waits)
         except InferenceFailed as error:
             self._broken(f"{frame.origin}: {error.message}")
             self._stopping.wait(FAILED_FRAME_S)

@@ -1,7 +1,8 @@
 """Sends hard samples to the big model: a bounded queue, a few senders in one thread, a deadline, and the breaker.
 
-Whoever offers a sample never waits. How each one ended is told once, from this thread; nothing that the cloud does or
-leaves undone holds a sender longer than the deadline of the sample it sends.
+Whoever offers a sample never waits, but with one that says so, and then only while the cloud answers. How each one ended
+is told once, from this thread; nothing that the cloud does or leaves undone holds a sender longer than the deadline of
+the sample it sends.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class Uploads:
         self.on_end = on_end
         self._secret = big_model.secret
         self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
         self._breaker = CircuitBreaker(errors=options.breaker_errors, pause_s=options.breaker_pause_s)
         self._waiting: list[Pending] = []
         self._loop = asyncio.new_event_loop()
@@ -65,6 +67,8 @@ class Uploads:
     def offer(self, pending: Pending) -> End | None:
         """None: it waits for a sender. Else who has no place, this one or the least hard that waited, and why."""
         with self._lock:
+            if pending.waits:
+                self._room.wait_for(self._has_room)
             if self._is_closed:
                 return End(pending, error="the worker is ending")
             if not self._breaker.lets_through:
@@ -73,9 +77,15 @@ class Uploads:
             if len(self._waiting) <= self.options.queue_size:
                 self._loop.call_soon_threadsafe(self._ready.release)
                 return None
-            least = min(reversed(self._waiting), key=lambda waiting: waiting.verdict.score)
+            impatient = [waiting for waiting in self._waiting if not waiting.waits]
+            least = min(reversed(impatient), key=lambda waiting: waiting.verdict.score)
             self._waiting.remove(least)
             return End(least, error="too many hard samples wait for the cloud")
+
+    def _has_room(self) -> bool:
+        """Or is there none to wait for?"""
+        is_full = len(self._waiting) >= self.options.queue_size
+        return not is_full or self._is_closed or not self._breaker.lets_through
 
     def close(self) -> None:
         """What waits or is on its way ends without an answer."""
@@ -83,6 +93,7 @@ class Uploads:
             if self._is_closed:
                 return
             self._is_closed = True
+            self._room.notify_all()
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join()
         for pending in self._waiting:
@@ -110,6 +121,7 @@ class Uploads:
             await self._ready.acquire()
             with self._lock:
                 pending = self._waiting.pop(0)
+                self._room.notify()
             end = End(pending, error="the worker is ending", was_sent=True)
             try:
                 end = await self._sent(client, pending)
@@ -120,7 +132,7 @@ class Uploads:
                 self._tell(end)
 
     async def _sent(self, client: httpx.AsyncClient, pending: Pending) -> End:
-        left_s = pending.at + self.options.deadline_s - time.monotonic()
+        left_s = (time.monotonic() if pending.waits else pending.at) + self.options.deadline_s - time.monotonic()
         if not self._breaker.lets_through:
             return End(pending, error="the cloud has not answered for a while and is left alone")
         if left_s <= 0:
@@ -159,6 +171,7 @@ class Uploads:
     def _failed(self, pending: Pending, error: str) -> End:
         with self._lock:
             self._breaker.failed(time.monotonic())
+            self._room.notify_all()
         return End(pending, error=error, was_sent=True)
 
     async def _probe_all(self, client: httpx.AsyncClient) -> None:
