@@ -38,7 +38,8 @@ def whole(view: TaskView) -> schemas.TaskAnswer:
             schemas.ArtifactAnswer(path=path, file=f"{folder.path}/{path}" if folder else path)
             for path in view.artifacts
         ],
-        conversions=[conversion(made) for made in view.conversions], links=_links(task.task_id),
+        conversions=[conversion(made) for made in view.conversions], checkpoints=_folder(view.checkpoints),
+        links=_links(task.task_id),
     )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ class FolderAnswer(BaseModel):
     is_trashed: bool
     trash_at: str | None
     purge_at: str | None
-    """null until the attempt has ended."""
+    """null until the attempt, or for checkpoints the task, has ended."""
 
 
 class AttemptAnswer(BaseModel):
@@ -165,6 +165,8 @@ class TaskAnswer(TaskSummary):
     artifacts: list[ArtifactAnswer]
     """ONNX models that a task which succeeded left."""
     conversions: list[ConversionAnswer]
+    checkpoints: FolderAnswer | None
+    """What its attempts share: each goes on from the checkpoints of the one before. null for a script."""
     links: LinksAnswer
 
 

@@ -40,6 +40,12 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS | TRICKY, inner, max_size=3),
     max_leaves=8,
 )
+NAMES = st.from_regex(r"[x-z]{1,3}", fullmatch=True)
+VALUES = st.recursive(
+    st.none() | st.booleans() | NUMBERS | VISIBLE.filter(is_pathless),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=5,
+)
 PATHS = TEXTS.map(lambda text: f"/private/{text}").filter(lambda path: "${" not in path)
 CONVERTS = st.builds(ConvertSpec, images=PATHS, name=VISIBLE, options=st.dictionaries(TEXTS | TRICKY, JSON, max_size=3))
 COMMON = {"name": VISIBLE, "convert": st.none() | CONVERTS, "backfill": st.booleans(), "train_file": PATHS}
@@ -50,8 +56,8 @@ SPECS = st.builds(
 ) | st.builds(
     TaskSpec, workload=st.sampled_from([Workload.PPO, Workload.GRPO]), model_path=PATHS, val_file=PATHS,
     n_gpus_per_node=st.integers(1, 16), nnodes=st.integers(1, 64), cpus_per_gpu=st.none() | st.floats(0.5, 99),
-    overrides=st.dictionaries(st.from_regex(r"[a-c]{1,3}\.[x-z]{1,3}", fullmatch=True),
-    st.none() | st.booleans() | NUMBERS | VISIBLE.filter(is_pathless)),
+    overrides=st.dictionaries(st.from_regex(r"(data|trainer\.seed)\.[x-z]{1,3}", fullmatch=True),
+    VALUES),
     **COMMON,
 )  # fmt: skip
 

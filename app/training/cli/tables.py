@@ -57,6 +57,7 @@ def task_lines(record: Json) -> Iterator[str]:
         yield f"ended     {record['ended_at']}"
     for attempt in record["attempts"]:
         yield from _attempt_lines(attempt)
+    yield from _folder_line("folder    ", record.get("checkpoints"))
     for artifact in record["artifacts"]:
         yield f"artifact  {artifact['file']}"
     for made in record["conversions"]:
@@ -106,10 +107,13 @@ def _attempt_lines(attempt: Json) -> Iterator[str]:
     yield f"attempt {attempt['attempt_no']} {attempt['ray_submission_id']}  {'  '.join(filter(None, facts))}".rstrip()
     if attempt["message"]:
         yield from (f"          {line}" for line in attempt["message"].splitlines())
-    folder = attempt["folder"]
+    yield from _folder_line("          ", attempt["folder"])
+
+
+def _folder_line(head: str, folder: Json | None) -> Iterator[str]:
     if folder and folder["path"]:
         until = f", kept until {folder['purge_at']}" if folder["purge_at"] else ""
-        yield f"          {folder['path']}{until}"
+        yield f"{head}{folder['path']}{until}"
 
 
 def _because(record: Json) -> str:

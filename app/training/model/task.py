@@ -17,6 +17,14 @@ class Workload(StrEnum):
     """A program of the common code folder, for what is no verl job."""
 
 
+class Rollout(StrEnum):
+    """The engine of verl that generates answers."""
+
+    VLLM = "vllm"
+    SGLANG = "sglang"
+    TRTLLM = "trtllm"
+
+
 class State(StrEnum):
     QUEUED = "QUEUED"
     """Nobody has looked yet whether there is room."""
@@ -150,6 +158,12 @@ class Task:
     failure_kind: FailureKind | None = None
     error_summary: str = ""
     ended_at: str | None = None
+
+    @property
+    def folder(self) -> str | None:
+        """The name of the folder in the user's jobs/ that all its attempts share: verl goes on from the checkpoints in
+        it. None for a program, which keeps what it writes by itself."""
+        return None if self.workload is Workload.SCRIPT else self.task_id
 
     @property
     def is_terminal(self) -> bool:

@@ -18,7 +18,7 @@ val_file: {home}/datasets/test.parquet
 nnodes: 1
 n_gpus_per_node: {gpus}
 
-total_epochs: 1
+{rollout}total_epochs: 1
 save_freq: 50
 
 # Further settings, by verl's own names.
@@ -47,11 +47,22 @@ cpus: 2
 #   images: {home}/datasets/pictures
 """
 
+_ROLLOUT = """\
+# What generates the answers: vllm, sglang or trtllm, whichever the nodes have.
+rollout: vllm
+
+"""
 _NAMES = {Workload.PPO: "first ppo", Workload.GRPO: "first grpo", Workload.SFT: "first sft"}
 _OVERRIDES = {
-    Workload.PPO: "  actor_rollout_ref.actor.optim.lr: 1e-6\n",
-    Workload.GRPO: "  actor_rollout_ref.rollout.n: 5\n",
-    Workload.SFT: "  optim.lr: 1e-5\n",
+    Workload.PPO: (
+        "  actor_rollout_ref.actor.optim.lr: 1e-6\n"
+        "  actor_rollout_ref.actor.use_dynamic_bsz: true   # batches by tokens: no micro batch sizes are needed\n"
+    ),
+    Workload.GRPO: (
+        "  actor_rollout_ref.rollout.n: 5\n"
+        "  actor_rollout_ref.actor.checkpoint.save_contents: [model, optimizer, extra, hf_model]\n"
+    ),
+    Workload.SFT: "  optim.lr: 1e-5\n  checkpoint.save_contents: [model, optimizer, extra, hf_model]\n",
 }
 
 
@@ -61,5 +72,5 @@ def example(workload: Workload, home: str, common: str) -> str:
     gpus = 1 if workload is Workload.SFT else 8
     return _VERL.format(
         workload=workload.value, name=_NAMES[workload], home=home, common=common, gpus=gpus,
-        overrides=_OVERRIDES[workload],
+        overrides=_OVERRIDES[workload], rollout="" if workload is Workload.SFT else _ROLLOUT,
     )  # fmt: skip

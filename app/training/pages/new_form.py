@@ -24,7 +24,7 @@ Problems = dict[str, str]
 """By field; "" for what belongs to none."""
 
 TEXTS = (
-    "name", "code_path", "program", "model_id", "model_path", "train_file", "val_file", "convert.images",
+    "name", "code_path", "program", "model_id", "model_path", "train_file", "val_file", "rollout", "convert.images",
     "convert.model",
 )  # fmt: skip
 NUMBERS = (
@@ -35,9 +35,10 @@ LINES = ("args", "overrides")
 TICKS = ("backfill", "convert")
 FIELDS = ("workload", *TEXTS, *NUMBERS, *LINES, *TICKS)
 VERL_FIELDS = frozenset(
-    {"model_id", "nnodes", "cpus_per_gpu", "total_epochs", "total_training_steps", "save_freq", "test_freq"}
+    {"model_id", "rollout", "nnodes", "cpus_per_gpu", "total_epochs", "total_training_steps", "save_freq", "test_freq"}
 ) | {"overrides"}
 SCRIPT_FIELDS = frozenset({"program", "args", "cpus"})
+NOT_OF = {Workload.SCRIPT: VERL_FIELDS, Workload.SFT: SCRIPT_FIELDS | {"rollout"}}
 VALUE_MAX = 40_000
 _WHOLE = re.compile(r"[+-]?[0-9]{1,12}")
 _BROKEN = re.compile(r"[+-]?[0-9]{1,12}\.[0-9]{0,6}")
@@ -101,7 +102,7 @@ def problems_of(error: ModelmillError) -> Problems:
 def _data(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
     """What was filled in that goes with the workload, in the order of the spec's fields."""
     workload = workload_of(values["workload"])
-    other = VERL_FIELDS if workload is Workload.SCRIPT else SCRIPT_FIELDS
+    other = NOT_OF.get(workload, SCRIPT_FIELDS)
     found: dict[str, Any] = {"workload": workload.value}
     problems: Problems = {}
     for name in TaskSpec.model_fields:

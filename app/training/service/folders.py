@@ -14,11 +14,12 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 
 from app.homes.errors import LeadsOut, disk_errors
+from app.homes.retention import FolderTimes
 from app.homes.service import Homes
 from app.homes.spots import spot_of
 from app.homes.walking import FOLDER
 from app.kit.clock import from_text
-from app.training.model import Attempt
+from app.training.model import Attempt, Task
 from app.training.service.views import AttemptFolder
 
 MODEL = ".onnx"
@@ -35,15 +36,27 @@ def folders_of(homes: Homes, user: str, attempts: Sequence[Attempt]) -> dict[int
     known = {times.name: times for times in homes.folders.times(user, [attempt.folder for attempt in attempts])}
     found = {}
     for attempt in attempts:
-        times = known.get(attempt.folder)
-        if times is not None:
-            folder = AttemptFolder(times.path, times.is_trashed, times.trash_at, times.purge_at)
+        folder = _folder(homes, known.get(attempt.folder), attempt.ended_at)
+        if folder is not None:
             found[attempt.attempt_no] = folder
-        elif attempt.ended_at is not None:
-            ended_at, retention = from_text(attempt.ended_at), homes.options.retention
-            gone = AttemptFolder("", True, retention.trash_at(ended_at), retention.purge_at(ended_at))
-            found[attempt.attempt_no] = gone
     return found
+
+
+def checkpoints_of(homes: Homes, task: Task) -> AttemptFolder | None:
+    """The folder that the attempts share. None before the first."""
+    if task.folder is None or not task.latest_attempt_no:
+        return None
+    return _folder(homes, next(iter(homes.folders.times(task.user, [task.folder])), None), task.ended_at)
+
+
+def _folder(homes: Homes, times: FolderTimes | None, ended_at: str | None) -> AttemptFolder | None:
+    """times None: it is gone, or has not been made."""
+    if times is not None:
+        return AttemptFolder(times.path, times.is_trashed, times.trash_at, times.purge_at)
+    if ended_at is None:
+        return None
+    end, retention = from_text(ended_at), homes.options.retention
+    return AttemptFolder("", True, retention.trash_at(end), retention.purge_at(end))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from app.kit.sql import Database
 from app.training import store
 from app.training.errors import TaskFinished, TaskNotFound
 from app.training.model import Attempt, Event, State, Task, TaskEvent
-from app.training.service.folders import folders_of, models_in
+from app.training.service.folders import checkpoints_of, folders_of, models_in
 from app.training.service.logs import log_of
 from app.training.service.options import TrainingOptions
 from app.training.service.submitting import CheckConversion, Submitting
@@ -60,7 +60,9 @@ class Tasks:
             conversions = store.conversions_of(on, task_id)
         folders = folders_of(self.homes, user, attempts)
         artifacts = self._artifacts(task, folders)
-        return TaskView(task, attempts, ahead, folders, artifacts, conversions)
+        return TaskView(
+            task, attempts, ahead, folders, artifacts, conversions, checkpoints=checkpoints_of(self.homes, task)
+        )
 
     def page(
         self, user: str, wanted: Filter, *, cursor: str | None = None, limit: int = 50
@@ -81,6 +83,7 @@ class Tasks:
         Raises TaskNotFound, TaskFinished.
         """
         at, changed = to_text(now), None
+        self._end_folder(user, task_id, now)
         while changed is None:  # the scheduler was faster: what is to be done depends on what it did
             with self.database.write() as on:
                 task = _own(on, user, task_id)
@@ -116,6 +119,13 @@ class Tasks:
         for task in under_way:
             with suppress(TaskFinished):  # by itself, meanwhile
                 self.cancel(user, task.task_id, now=moment())
+
+    def _end_folder(self, user: str, task_id: str, now: datetime) -> None:
+        """Of one that waits to be tried again: no attempt will end it. Should one begin meanwhile, it has it again."""
+        with self.database.read() as on:
+            task = _own(on, user, task_id)
+        if task.is_waiting and task.latest_attempt_no and task.folder is not None:
+            self.homes.folders.ended(user, task.folder, now)
 
     def _artifacts(self, task: Task, folders: dict[int, AttemptFolder]) -> list[str]:
         folder = folders.get(task.latest_attempt_no)

@@ -12,7 +12,8 @@ from app.training.model.waiting import in_words
 
 @dataclass(frozen=True)
 class AttemptFolder:
-    """Where the files of an attempt are, as users name it. trash_at, purge_at: once it has ended; path "" when gone."""
+    """Where the files of an attempt, or a task, are, as users name it. trash_at, purge_at: once it has ended; path ""
+    when gone."""
 
     path: str
     is_trashed: bool
@@ -23,7 +24,8 @@ class AttemptFolder:
 @dataclass(frozen=True)
 class TaskView:
     """A task with all that its page shows. ahead: how many wait before it, None when it does not wait. artifacts: ONNX
-    models that the last attempt left, as paths in its folder. folders: by attempt number."""
+    models that the last attempt left, as paths in its folder. folders: by attempt number. checkpoints: the folder that
+    all attempts share; None before it has one."""
 
     task: Task
     attempts: Sequence[Attempt] = ()
@@ -31,6 +33,7 @@ class TaskView:
     folders: Mapping[int, AttemptFolder] = field(default_factory=dict)
     artifacts: Sequence[str] = ()
     conversions: Sequence[Conversion] = ()
+    checkpoints: AttemptFolder | None = None
 
     @property
     def waiting(self) -> Waiting | None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, field_validator
 
-from app.training.model import Workload
+from app.training.model import Rollout, Workload
 from app.training.spec.fitting import problem_of
 from app.training.spec.overrides import Overrides
 from app.training.spec.texts import Line, LogicalPath, ModelId, OnnxPath, Pictures, ProgramName, Words, unfit
@@ -59,6 +59,8 @@ class TaskSpec(Frozen):
     nnodes: Annotated[int, Field(ge=1, le=64)] = 1
     """Nodes that are held at once; a script has one."""
     n_gpus_per_node: Annotated[int, Field(ge=0, le=16)] = 0
+    rollout: Annotated[Rollout, Field(strict=False)] | None = None
+    """ppo, grpo: the engine that generates the answers, as verl calls it: vllm (the default), sglang or trtllm."""
     cpus_per_gpu: Cpus | None = None
     """verl: what it claims with each GPU; by default 3 for ppo and grpo, 10 for sft, as verl has it."""
     cpus: Cpus = 1
@@ -70,7 +72,8 @@ class TaskSpec(Frozen):
     test_freq: Annotated[int, Field(ge=-1, le=1_000_000_000)] | None = None
     """Steps between validations; -1 for none."""
     overrides: Overrides = Field(default_factory=dict)
-    """verl: further settings by their Hydra keys, like actor_rollout_ref.actor.optim.lr; + before a key adds it."""
+    """verl: further settings by their Hydra keys, like actor_rollout_ref.actor.optim.lr; + before a key adds it. A
+    value is a text, a number, true, false, null, or a list or map of these."""
     backfill: bool = False
     """While this task waits at the head of the line, later ones may go ahead."""
     max_wait_s: Annotated[int, Field(ge=1, le=MAX_WAIT_S)] | None = None

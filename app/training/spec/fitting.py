@@ -7,9 +7,11 @@ from typing import Any
 
 from app.training.model import Workload
 from app.training.spec.overrides import INTERPOLATION
+from app.training.spec.verl_keys import is_allowed
 
 _VERL_ONLY = frozenset(
-    {"cpus_per_gpu", "total_epochs", "total_training_steps", "save_freq", "test_freq", "overrides", "model_id"}
+    {"rollout", "cpus_per_gpu", "total_epochs", "total_training_steps", "save_freq", "test_freq"}
+    | {"overrides", "model_id"}
 )
 _SCRIPT_ONLY = frozenset({"program", "args", "cpus"})
 _REQUIRED = {
@@ -39,10 +41,25 @@ def _problem_with_verl(workload: Workload, name: str, value: Any, before: Mappin
         return _problem_with_models(workload, before["model_id"], value)
     if name == "n_gpus_per_node" and value < 1:
         return f"{workload} needs at least one GPU on each node"
+    if name == "rollout" and value is not None and workload is Workload.SFT:
+        return f"{workload} has none: it generates no answers"
+    if name == "overrides":
+        return _problem_with_overrides(workload, value)
+    return _problem_with_steps(name, value, before)
+
+
+def _problem_with_steps(name: str, value: Any, before: Mapping[str, Any]) -> str | None:
     if name in ("save_freq", "test_freq") and value == 0:
         return "write -1 for never"
     if name == "test_freq" and (value or -1) > 0 and before.get("val_file", "") is None:
         return "there is no val_file to validate with"
+    return None
+
+
+def _problem_with_overrides(workload: Workload, overrides: Mapping[str, Any]) -> str | None:
+    for key in overrides:
+        if not is_allowed(key.lstrip("+"), workload):
+            return f"{key}: {workload} has no such setting that a task may change"
     return None
 
 

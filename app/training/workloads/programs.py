@@ -1,6 +1,6 @@
 """verl's programs: which module trains, what it claims, and by which Hydra keys it is told what a spec says.
 
-Names as of verl 0.7 to 0.10 (verl/trainer/config/ppo_trainer.yaml and sft_trainer_engine.yaml).
+Names as of verl 0.7 to 0.9 (verl/trainer/config/ppo_trainer.yaml and sft_trainer_engine.yaml).
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pydantic import JsonValue
+
 from app.training.model import Workload
-from app.training.spec.overrides import Scalar
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,15 @@ class Program:
     cpus_per_gpu: float
     driver_cpus: float
     model_keys: tuple[str, ...]
-    settings: Mapping[str, Scalar] = field(default_factory=dict)
-    defaults: Mapping[str, Scalar] = field(default_factory=dict)
+    settings: Mapping[str, JsonValue] = field(default_factory=dict)
+    defaults: Mapping[str, JsonValue] = field(default_factory=dict)
 
+
+_ONE_TRAINER = {"++trainer.use_v1": False}
+"""verl's newer trainer (its default since 0.9) keeps its data in an actor with one name for the whole cluster: of two
+tasks the second joins the first's and dies with it. It also puts parts of it on the head, which has no CPUs."""
+_BATCHES = {"actor_rollout_ref.actor.use_dynamic_bsz": True}
+"""By tokens: else verl demands a micro batch size of each part. Critic, reference and rollout follow the actor."""
 
 PROGRAMS: Mapping[Workload, Program] = {
     Workload.PPO: Program(
@@ -31,16 +38,17 @@ PROGRAMS: Mapping[Workload, Program] = {
         cpus_per_gpu=3,
         driver_cpus=1,  # its TaskRunner
         model_keys=("actor_rollout_ref.model.path", "critic.model.path"),
-        settings={"algorithm.adv_estimator": "gae"},
+        settings={"algorithm.adv_estimator": "gae", **_ONE_TRAINER},
+        defaults=_BATCHES,
     ),
     Workload.GRPO: Program(
         "verl.trainer.main_ppo",
         cpus_per_gpu=3,
         driver_cpus=1,
         model_keys=("actor_rollout_ref.model.path",),
-        settings={"algorithm.adv_estimator": "grpo"},
+        settings={"algorithm.adv_estimator": "grpo", **_ONE_TRAINER},
         # A group of one answer has nothing to be compared with, and verl's own default is one.
-        defaults={"actor_rollout_ref.rollout.n": 5, "actor_rollout_ref.actor.use_kl_loss": True},
+        defaults={**_BATCHES, "actor_rollout_ref.rollout.n": 5, "actor_rollout_ref.actor.use_kl_loss": True},
     ),
     Workload.SFT: Program(
         "verl.trainer.sft_trainer_ray",

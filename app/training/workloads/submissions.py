@@ -11,15 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from pydantic import JsonValue
+
 from app.homes.errors import refused
 from app.homes.model import COMMON, JOBS, home_of
 from app.training.gateway import Submission
-from app.training.model import Workload
+from app.training.model import Rollout, Workload
 from app.training.spec import TaskSpec
-from app.training.spec.overrides import Scalar
 from app.training.workloads.demands import demand_of
 from app.training.workloads.hydra import argument
 from app.training.workloads.programs import PROGRAMS, Program
+
+CHECKPOINTS = "checkpoints"
 
 
 class ClusterOptions(Protocol):
@@ -35,11 +38,13 @@ class ClusterOptions(Protocol):
 
 @dataclass(frozen=True)
 class _Places:
-    """Where things are for the program. job: the folder of the attempt, which is there before the program starts."""
+    """Where things are for the program. job: the folder of the attempt; task: what all attempts share. Both are there
+    before the program starts."""
 
     logical: str
     real: str
     job: str
+    task: str
 
     def real_of(self, field: str, path: str) -> str:
         """Of a path as tasks name it. Raises PathRefused for one that leads elsewhere."""
@@ -63,7 +68,8 @@ def submission_of(
     The paths of the spec are taken as they are: app.training.service.paths checks them.
     """
     root = options.homes_root.rstrip("/")
-    places = _Places(logical_root.rstrip("/"), root, f"{root}/{home_of(user)}/{JOBS}/{submission_id}")
+    jobs = f"{root}/{home_of(user)}/{JOBS}"
+    places = _Places(logical_root.rstrip("/"), root, f"{jobs}/{submission_id}", f"{jobs}/{task_id}")
     program = PROGRAMS.get(spec.workload)
     if program is None:
         folder, words = _script(spec, places, entry)
@@ -93,24 +99,34 @@ def _verl(
 ) -> tuple[str, list[str]]:
     """It runs in the folder of its code, which Python and Ray's workers then import from."""
     folder = places.real_of("code_path", spec.code_path) if spec.code_path else places.job
-    settings = {**program.defaults, **spec.overrides, **program.settings, **_settings(spec, program, places, task_id)}
+    defaults = {**program.defaults, **_rollout_defaults(spec)}
+    settings = {**defaults, **spec.overrides, **program.settings, **_settings(spec, program, places, task_id)}
     said = [argument(key, value) for key, value in settings.items()]
     return folder, [*(entry or ["-m", program.module]), *said, "trainer.logger=[console]"]
 
 
-def _settings(spec: TaskSpec, program: Program, places: _Places, task_id: str) -> dict[str, Scalar]:
+def _rollout_defaults(spec: TaskSpec) -> dict[str, JsonValue]:
+    """verl's own default is an engine over two GPUs, which an odd number of them does not hold."""
+    if spec.workload is Workload.SFT or spec.n_gpus_per_node % 2 == 0:
+        return {}
+    return {"actor_rollout_ref.rollout.tensor_model_parallel_size": 1}
+
+
+def _settings(spec: TaskSpec, program: Program, places: _Places, task_id: str) -> dict[str, JsonValue]:
     model = places.real_of("model_path", spec.model_path) if spec.model_path else spec.model_id
-    given: dict[str, Scalar] = {
+    generates = spec.workload is not Workload.SFT
+    given: dict[str, JsonValue] = {
         "data.train_files": spec.train_file and places.real_of("train_file", spec.train_file),
         "data.val_files": spec.val_file and places.real_of("val_file", spec.val_file),
         **dict.fromkeys(program.model_keys, model),
+        "actor_rollout_ref.rollout.name": (spec.rollout or Rollout.VLLM).value if generates else None,
         "trainer.nnodes": spec.nnodes,
         "trainer.n_gpus_per_node": spec.n_gpus_per_node,
         "trainer.total_epochs": spec.total_epochs,
         "trainer.total_training_steps": spec.total_training_steps,
         "trainer.save_freq": spec.save_freq,
         "trainer.test_freq": spec.test_freq,
-        "trainer.default_local_dir": f"{places.job}/checkpoints",
+        "trainer.default_local_dir": f"{places.task}/{CHECKPOINTS}",
         "trainer.project_name": "modelmill",
         "trainer.experiment_name": task_id,
         "hydra.run.dir": f"{places.job}/hydra",

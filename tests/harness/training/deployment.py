@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 
@@ -105,11 +106,12 @@ class Trainer(TrainingDeployment):
         self.deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
 
     def submit(self, gpus: int = 1, nodes: int = 1, *, workload: str = "ppo", **standin: Any) -> str:
-        """standin: what the stand-in for verl is to do; other fields of the spec by their names."""
+        """standin: what the stand-in for verl is to do, which it reads as its data; other fields by their names."""
         fields = {name: standin.pop(name) for name in list(standin) if name in ("backfill", "restart_on_infra")}
-        overrides = {f"+standin.{name}": value for name, value in standin.items()}
-        spec = {**VERL, "workload": workload, "nnodes": nodes, "n_gpus_per_node": gpus, "overrides": overrides}
-        return self.send({**spec, **fields})
+        data = self.common / "datasets" / f"{uuid4().hex}.standin"
+        data.write_text("".join(f"{name}={value}\n" for name, value in standin.items()))
+        spec = {**VERL, "workload": workload, "nnodes": nodes, "n_gpus_per_node": gpus}
+        return self.send({**spec, "train_file": f"/private/common/datasets/{data.name}", **fields})
 
     def run(self, code_path: str, **fields: Any) -> str:
         """Submit a program of add_program()."""

@@ -1,16 +1,29 @@
-"""One override of Hydra's command line, read by its rules."""
+"""One override of Hydra's command line, read by Hydra itself."""
 
 from __future__ import annotations
 
-import re
+from functools import cache
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import QuotedString
 
 
-def parsed(word: str) -> tuple[str, str]:
-    """By Hydra's rules: in quotes only a backslash before a quote is one; without them only harmless characters."""
-    key, _, value = word.partition("=")
-    if not value.startswith('"'):
-        assert re.fullmatch(r"[\w/.+-]+|\[console\]", value, re.ASCII), value
-        return key, value
-    inner = re.fullmatch(r'"((?:[^"\\]|\\+(?!["\\])|(?:\\\\)*\\"|(?:\\\\)+(?="))*)"', value)
-    assert inner is not None, f"{value} ends before its end"
-    return key, re.sub(r'(\\+)("|$)', lambda found: "\\" * (len(found[1]) // 2) + found[2], inner[1])
+@cache
+def parsed(word: str) -> tuple[str, Any]:
+    """Its key, and its value: plain, as in the configuration that it is put into."""
+    override = OverridesParser.create().parse_override(word)
+    assert not override.is_delete()
+    assert not override.is_sweep_override()
+    assert override.package is None
+    key = override.key_or_group
+    prefix = "++" if override.is_force_add() else "+" if override.is_add() else ""
+    return f"{prefix}{key}", _plain(override.value())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_plain(name): _plain(below) for name, below in value.items()}
+    if isinstance(value, list):
+        return [_plain(below) for below in value]
+    return value.text if isinstance(value, QuotedString) else value

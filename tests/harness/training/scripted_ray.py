@@ -24,6 +24,13 @@ from app.training.store import NewTask
 BEGIN = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SPEC = "workload: script\ncode_path: /private/common/code/digits\n"
 USER = "alice"
+PPO = """\
+workload: ppo
+model_path: /private/common/code/digits
+train_file: /private/common/code/digits/train.py
+val_file: /private/common/code/digits/train.py
+n_gpus_per_node: 8
+"""
 TOO_FEW = "ValueError: Total available GPUs 0 is less than total desired GPUs 8"
 
 
@@ -189,7 +196,8 @@ class Bench:
     def add(self, name: str, gpus: int = 8, nodes: int = 1, **fields: Any) -> str:
         """By groups, as verl claims, unless demand is given."""
         demand = fields.pop("demand", Demand(nodes, gpus, 0))
-        new = NewTask(name, fields.pop("user", USER), Workload.SCRIPT, fields.pop("spec", SPEC), demand, **fields)
+        workload = fields.pop("workload", Workload.SCRIPT)
+        new = NewTask(name, fields.pop("user", USER), workload, fields.pop("spec", SPEC), demand, **fields)
         with self.database.write() as on:
             return store.add_task(on, new, to_text(self.now)).task_id
 

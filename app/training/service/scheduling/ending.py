@@ -64,6 +64,8 @@ def settle(
     ended_at = attempt.ended_at or moment.text
     desk.homes.folders.ended(task.user, attempt.folder, from_text(ended_at))
     outcome = _outcome(desk, task, attempt, failure, moment)
+    if task.folder is not None and outcome.event is not Event.RETRY:
+        desk.homes.folders.ended(task.user, task.folder, from_text(ended_at))
     kept: dict[str, Any] = {"ended_at": ended_at, "placement_pending_since": None, "failure_kind": None, "message": ""}
     if log_bytes is not None:
         kept["log_bytes"] = log_bytes

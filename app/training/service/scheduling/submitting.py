@@ -55,6 +55,9 @@ def launch(desk: Desk, task: Task, attempt: Attempt, moment: Moment) -> Holding 
         payload = _payload(submission)
         desk.homes.files.create(task.user)  # whoever came by the API alone may have none yet
         desk.homes.folders.begun(task.user, attempt.folder, now=moment.now)
+        if task.folder is not None:
+            desk.homes.folders.begun(task.user, task.folder, now=moment.now)
+            write_papers(desk.homes.files, task.user, task.folder, {})
         papers = {SPEC: task.spec_text.encode(), SUBMISSION: payload.encode()}
         write_papers(desk.homes.files, task.user, attempt.folder, papers)  # the program starts in this folder
         moment.watch()

@@ -43,7 +43,14 @@ def parse(arguments: list[str]) -> dict[str, str]:
         if not equals:
             raise SystemExit(f"mismatched input in override '{argument}'")
         config[key] = value.strip("'\"")
-    return config
+    return {**config, **_instructions(Path(config.get("data.train_files", "")))}
+
+
+def _instructions(data: Path) -> dict[str, str]:
+    """What it is to do stands where verl finds its data: a task may not say anything that verl does not know."""
+    if data.suffix != ".standin":
+        return {}
+    return {f"standin.{key}": value for key, _, value in (line.partition("=") for line in data.read_text().splitlines())}
 
 
 @ray.remote(num_cpus=1)
@@ -89,7 +96,7 @@ def _end(config: dict[str, str]) -> None:
     if how == "oom":
         raise OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.10 GiB")
     if "standin.out" in config:
-        out = Path(config.get("trainer.default_local_dir", "."), config["standin.out"])
+        out = Path(os.environ.get("MODELMILL_JOB_FOLDER", "."), config["standin.out"])
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_bytes(_model())
 

@@ -109,7 +109,7 @@ def test_a_node_of_very_many_gpus_is_drawn_in_pieces_and_one_of_none_not_at_all(
 VALUES = {
     **new_form.empty_values(Workload.PPO), "name": "n: [", "model_id": "a/b", "train_file": "/private/common/a",
     "val_file": "/private/common/b", "cpus_per_gpu": "2.5", "save_freq": "-1", "backfill": "1",
-    "overrides": "trainer.lr: 1e-6\nactor.name: '007'\n",
+    "overrides": "critic.optim.lr: 1e-6\ndata.x: '007'\n",
 }  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def test_a_form_becomes_a_spec_and_the_spec_the_same_form() -> None:
     spec, text, problems = new_form.spec_of(VALUES)
     assert spec is not None and problems == {}
     assert (spec.name, spec.cpus_per_gpu, spec.save_freq, spec.backfill) == ("n: [", 2.5, -1, True)
-    assert spec.overrides == {"trainer.lr": 1e-6, "actor.name": "007"}
+    assert spec.overrides == {"critic.optim.lr": 1e-6, "data.x": "007"}
     again = new_form.values_of(spec)
     assert again is not None and new_form.spec_of(again) == (spec, text, {}) and text == write_spec(spec)
 
@@ -139,7 +139,7 @@ def test_fields_of_another_workload_do_not_count() -> None:
         ({"convert": "1"}, "convert.images"),
         ({"convert": "1", "convert.images": "a", "convert.model": "a.txt"}, "convert.model"),
         ({"overrides": "just a text"}, "overrides"),
-        ({"overrides": "trainer.x: [1]"}, "overrides"),
+        ({"overrides": "trainer.x: 1"}, "overrides"),
         ({"model_path": "/private/common/m"}, "model_path"),
     ],
 )

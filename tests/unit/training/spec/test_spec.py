@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from app.kit.errors import TooLarge
 from app.training.errors import BadSpec, UnreadableSpec
 from app.training.model import Workload
 from app.training.spec import MAX_SPEC_BYTES, ConvertSpec, TaskSpec, read_spec, write_spec
-from app.training.spec.overrides import OURS
+from app.training.spec.verl_keys import OURS
 
 SCRIPT = "workload: script\ncode_path: /private/common/code/digits\n"
 SFT = "workload: sft\nmodel_id: Qwen/Qwen2.5-0.5B\ntrain_file: /private/common/d\nn_gpus_per_node: 1\n"
@@ -75,7 +76,7 @@ def test_what_is_said_to_be_json_is_not_read_as_yaml() -> None:
     ],
 )  # fmt: skip
 def test_scalars_are_read_as_verl_reads_its_own_files(text: str, value: Any) -> None:
-    found = read(f"{SFT}overrides:\n  a.b: {text}\n").overrides["a.b"]
+    found = read(f"{SFT}overrides:\n  data.b: {text}\n").overrides["data.b"]
     assert (found, type(found)) == (value, type(value))
 
 
@@ -151,10 +152,13 @@ def test_a_spec_of_64_kib_is_read_and_one_byte_more_is_not() -> None:
         ("save_freq: -2", "save_freq"), ("total_epochs: 0", "total_epochs"), ("n_gpus_per_node: 0", "n_gpus_per_node"),
         ("n_gpus_per_node: 17", "n_gpus_per_node"), ("workload: dpo", "workload"), ("workload: SFT", "workload"),
         ("unknown: 1", "unknown"), ("<<: {nnodes: 2}", "<<"), ("convert: {model: m.onnx}", "convert.images"),
-        ("convert: yes", "convert"), ("overrides: [a]", "overrides"), ("overrides: {a.b: [1]}", "overrides.a.b"),
-        ("overrides: {a.b: {c: 1}}", "overrides.a.b"), ("overrides: {a.b: .nan}", "overrides.a.b"),
-        ("overrides: {a.b: '${oc.env:TOKEN}'}", "overrides.a.b"), ("overrides: {a.b: \"x\\ny\"}", "overrides.a.b"),
-        (f"overrides: {{a.b: '{'x' * 1001}'}}", "overrides.a.b"), (f"overrides: {{a.b: {1 << 64}}}", "overrides.a.b"),
+        ("convert: yes", "convert"), ("overrides: [a]", "overrides"),
+        ("overrides: {data.b: [.inf]}", "overrides.data.b.0"),
+        ("overrides: {data.b: {'c d': 1}}", "overrides.data.b"), ("overrides: {data.b: .nan}", "overrides.data.b"),
+        ("overrides: {data.b: '${oc.env:TOKEN}'}", "overrides.data.b"),
+        ("overrides: {data.b: \"x\\ny\"}", "overrides.data.b"),
+        (f"overrides: {{data.b: '{'x' * 1001}'}}", "overrides.data.b"),
+        (f"overrides: {{data.b: {1 << 64}}}", "overrides.data.b"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_refused_by_the_name_of_its_field(line: str, at: str) -> None:
@@ -199,7 +203,7 @@ def test_what_is_for_scripts_is_refused_for_verl(line: str) -> None:
 
 @pytest.mark.parametrize(
     "line", ["model_id: gpt2", "cpus_per_gpu: 2", "total_epochs: 1", "total_training_steps: 1", "save_freq: 1",
-             "test_freq: 1", "overrides: {a.b: 1}"],
+             "test_freq: 1", "overrides: {data.b: 1}", "rollout: vllm"],
 )  # fmt: skip
 def test_what_is_for_verl_is_refused_for_scripts(line: str) -> None:
     assert problems(f"{SCRIPT}{line}") == {line.partition(":")[0]: "script has none"}
@@ -222,7 +226,7 @@ def test_a_program_is_the_plain_name_of_a_file(program: str) -> None:
 )  # fmt: skip
 def test_an_argument_that_names_a_path_is_refused(word: str) -> None:
     assert list(problems(f"{SCRIPT}args: {json.dumps([word])}")) == ["args.0"]
-    assert list(problems(f"{SFT}overrides: {json.dumps({'a.b': word})}")) == ["overrides.a.b"]
+    assert list(problems(f"{SFT}overrides: {json.dumps({'data.b': word})}")) == ["overrides.data.b"]
 
 
 @pytest.mark.parametrize(
@@ -235,9 +239,9 @@ def test_other_arguments_are_fine(word: str) -> None:
 def test_the_command_line_has_room_for_what_is_passed_on() -> None:
     assert list(problems(f"{SCRIPT}args: {json.dumps(['x'] * 51)}")) == ["args"]
     assert "together" in problems(f"{SCRIPT}args: {json.dumps([chr(39) * 900] * 10)}")["args"]
-    quotes = {f"a.b{i}": "'" * 900 for i in range(10)}
+    quotes = {f"data.b{i}": "'" * 900 for i in range(10)}
     assert "together" in problems(f"{SFT}overrides: {json.dumps(quotes)}")["overrides"]
-    assert "100" in problems(f"{SFT}overrides: {json.dumps({f'a.b{i}': 1 for i in range(101)})}")["overrides"]
+    assert "100" in problems(f"{SFT}overrides: {json.dumps({f'data.b{i}': 1 for i in range(101)})}")["overrides"]
 
 
 # --- overrides --------------------------------------------------------------------------------------
@@ -246,7 +250,7 @@ def test_the_command_line_has_room_for_what_is_passed_on() -> None:
                                  "trainer.nnodes.x", "data.custom_cls.path", "custom_reward_function.path",
                                  "actor_rollout_ref.model.external_lib", "actor_rollout_ref.model.trust_remote_code",
                                  "reward_model.enable_resource_pool", "reward_model.n_gpus_per_node",
-                                 "trainer.rollout_data_dir", "a.tokenizer_path"])  # fmt: skip
+                                 "trainer.rollout_data_dir", "data.tokenizer_path"])  # fmt: skip
 def test_what_is_not_the_tasks_to_set_is_refused(prefix: str, key: str) -> None:
     assert f"{prefix}{key}" in problems(f"{SFT}overrides: {json.dumps({prefix + key: 1})}")["overrides"]
 
@@ -261,9 +265,63 @@ def test_a_key_that_hydra_would_read_as_more_than_a_key_is_refused(key: str) -> 
 
 @pytest.mark.parametrize("key", ["actor_rollout_ref.rollout.n", "+data.apply_chat_template_kwargs.enable_thinking",
                                  "trainer.val_before_train", "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
-                                 "global_profiler.tool", "data.train_batch_size", "models.path_like"])  # fmt: skip
+                                 "data.train_batch_size", "actor_rollout_ref.model.target_modules",
+                                 "actor_rollout_ref.model.override_config.attn_implementation"])  # fmt: skip
 def test_other_settings_of_verl_may_be_changed(key: str) -> None:
-    assert read(f"{SFT}overrides: {{{key}: 4}}").overrides == {key: 4}
+    assert read(f"{PPO}overrides: {{{key}: 4}}").overrides == {key: 4}
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["global_profiler.tool", "global_profiler.finish_hook_cmd", "actor_rollout_ref.actor.profiler.enable", "a.b",
+     "skip.rollout.enable", "distillation.enabled", "transfer_queue.enable", "trainer.v1.trainer_mode",
+     "trainer.device",
+     "trainer.checkpoint_callback_class", "actor_rollout_ref.rollout.agent.agent_loop_manager_class",
+     "actor_rollout_ref.rollout.custom_async_server.name", "actor_rollout_ref.actor.optim.optimizer_impl",
+     "actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module", "actor_rollout_ref.rollout.trace.backend",
+     "actor_rollout_ref.rollout.engine_kwargs.vllm.worker_cls", "data.finish_cmd", "data.some_fn", "data.tokenizer",
+     "data.sampler.class_name", "reward.sandbox_fusion.url", "reward.custom_reward_function.name",
+     "reward.reward_manager.source", "reward.reward_manager.module.name", "model_engine", "critic",
+     "actor_rollout_ref.rollout.prometheus.port", "actor_rollout_ref.rollout.disaggregation.prefill_replicas"],
+)  # fmt: skip
+def test_what_is_not_about_training_itself_is_not_taken_whatever_verl_adds_there(key: str) -> None:
+    assert key in problems(f"{PPO}overrides: {{{key}: x}}")["overrides"]
+
+
+@pytest.mark.parametrize(
+    "name", ["finish_cmd", "some_fn", "a_class", "path", "profiler", "trust_remote_code", "nnodes"]
+)
+@pytest.mark.parametrize("wrap", [lambda it: it, lambda it: [1, it], lambda it: {"deep": [[it]]}])
+def test_nor_within_a_map(name: str, wrap: Callable[[Any], Any]) -> None:
+    overrides = {"data.x": wrap({"fine": 1, name: "x"})}
+    assert name in problems(f"{PPO}overrides: {json.dumps(overrides)}")["overrides"]
+
+
+@pytest.mark.parametrize(("spec", "key"), [(SFT, "critic.optim.lr"), (SFT, "actor_rollout_ref.rollout.n"),
+                                           (PPO, "optim.lr"), (PPO, "engine.param_offload")])  # fmt: skip
+def test_a_setting_of_another_workload_is_refused_before_verl_does(spec: str, key: str) -> None:
+    assert key in problems(f"{spec}overrides: {{{key}: 4}}")["overrides"]
+
+
+@pytest.mark.parametrize("word", ["Qwen/Qwen2.5", "kernels-community/flash-attn", "//evil.example", "a/b"])
+def test_a_value_names_no_repository_or_address(word: str) -> None:
+    assert list(problems(f"{SFT}overrides: {json.dumps({'data.b': word})}")) == ["overrides.data.b"]
+    nested = json.dumps({"data.b": [1, {"c": word}]})
+    assert "names a path" in next(iter(problems(f"{SFT}overrides: {nested}").values()))
+
+
+def test_lists_and_maps_are_taken_as_they_are() -> None:
+    overrides = {
+        "actor_rollout_ref.actor.checkpoint.save_contents": ["model", "hf_model"],
+        "data.apply_chat_template_kwargs": {"enable_thinking": False, "deep": {"list": [1, [None, 1e-6]]}},
+        "actor_rollout_ref.model.target_modules": [],
+    }
+    assert read(f"{PPO}overrides: {json.dumps(overrides)}").overrides == overrides
+
+
+@pytest.mark.parametrize("name", ["a b", "", "true", "NaN", "a:b", "_target_", "é", "a.b"])
+def test_the_keys_of_a_map_are_keys_to_hydra_too(name: str) -> None:
+    assert list(problems(f"{PPO}overrides: {json.dumps({'data.b': {name: 1}})}")) == ["overrides.data.b"]
 
 
 # --- convert ----------------------------------------------------------------------------------------
@@ -289,9 +347,9 @@ def test_what_conversion_is_told_is_handed_on_as_it_is() -> None:
 def test_a_spec_is_written_in_the_order_of_its_fields_without_its_defaults() -> None:
     spec = TaskSpec(
         workload=Workload.SFT, n_gpus_per_node=2, train_file="/private/common/d", model_id="gpt2", name="試",
-        overrides={"a.lr": 1e-6, "a.text": "1e-6", "a.no": "no", "a.on": False}, backfill=False, nnodes=1,
+        overrides={"optim.lr": 1e-6, "data.text": "1e-6", "data.no": "no", "data.on": False}, backfill=False, nnodes=1,
     )  # fmt: skip
     assert write_spec(spec) == (
         "workload: sft\nname: 試\nmodel_id: gpt2\ntrain_file: /private/common/d\nn_gpus_per_node: 2\n"
-        "overrides:\n  a.lr: 1.0e-06\n  a.text: '1e-6'\n  a.no: 'no'\n  a.on: false\n"
+        "overrides:\n  optim.lr: 1.0e-06\n  data.text: '1e-6'\n  data.no: 'no'\n  data.on: false\n"
     )

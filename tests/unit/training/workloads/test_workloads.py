@@ -9,18 +9,19 @@ import pytest
 
 from app.homes.errors import PathRefused
 from app.training.gateway import Submission
-from app.training.model import Demand, Workload
+from app.training.model import Demand, Rollout, Workload
 from app.training.service import TrainingOptions
 from app.training.spec import TaskSpec
-from app.training.spec.overrides import OURS
+from app.training.spec.verl_keys import OURS
 from app.training.workloads import demand_of, submission_of
-from app.training.workloads.hydra import written
+from app.training.workloads.hydra import argument, written
 from app.training.workloads.programs import PROGRAMS
 from tests.harness.training.hydra import parsed
 from tests.harness.training.texts import NASTY
 
 ROOT = "/mnt/gpfs/homes"
 JOB = f"{ROOT}/users/alice/jobs/t--a01"
+TASK = f"{ROOT}/users/alice/jobs/mvp2-alice-ppo-1"
 VERL = [Workload.PPO, Workload.GRPO, Workload.SFT]
 
 
@@ -53,8 +54,8 @@ def words(spec: TaskSpec, **more: Any) -> list[str]:
     return found[4:]
 
 
-def settings_of(spec: TaskSpec, **more: Any) -> dict[str, str]:
-    """What Hydra would make of the arguments: key → text."""
+def settings_of(spec: TaskSpec, **more: Any) -> dict[str, Any]:
+    """What Hydra makes of the arguments."""
     told = words(spec, **more)[3:]
     found = [parsed(word) for word in told]
     assert len(dict(found)) == len(found)
@@ -85,14 +86,18 @@ def test_ray_gives_a_script_what_it_takes_and_lets_verl_claim_it() -> None:
 
 # --- command lines ----------------------------------------------------------------------------------
 def test_ppo_is_told_everything_by_verls_own_names() -> None:
-    spec = verl(total_epochs=3, total_training_steps=70, save_freq=-1, test_freq=5, nnodes=2, overrides={"a.lr": 1e-6})
+    spec = verl(
+        total_epochs=3, total_training_steps=70, save_freq=-1, test_freq=5, nnodes=2, overrides={"algorithm.lam": 1e-6}
+    )
     assert submission(spec).entrypoint == (
         "cd /mnt/gpfs/homes/common/code/verl && exec '/opt/my py/python' -m verl.trainer.main_ppo "
-        "a.lr=1e-06 algorithm.adv_estimator=gae "
+        "actor_rollout_ref.actor.use_dynamic_bsz=true algorithm.lam=1e-06 "
+        "algorithm.adv_estimator=gae ++trainer.use_v1=false "
         f"data.train_files={ROOT}/common/d.parquet data.val_files={ROOT}/common/v.parquet "
         "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B critic.model.path=Qwen/Qwen2.5-0.5B "
-        "trainer.nnodes=2 trainer.n_gpus_per_node=8 trainer.total_epochs=3 trainer.total_training_steps=70 "
-        f"trainer.save_freq=-1 trainer.test_freq=5 trainer.default_local_dir={JOB}/checkpoints "
+        "actor_rollout_ref.rollout.name=vllm trainer.nnodes=2 "
+        "trainer.n_gpus_per_node=8 trainer.total_epochs=3 trainer.total_training_steps=70 "
+        f"trainer.save_freq=-1 trainer.test_freq=5 trainer.default_local_dir={TASK}/checkpoints "
         "trainer.project_name=modelmill trainer.experiment_name=mvp2-alice-ppo-1 "
         f"hydra.run.dir={JOB}/hydra 'trainer.logger=[console]'"
     )
@@ -102,9 +107,9 @@ def test_grpo_has_no_critic_and_samples_a_group_unless_told_otherwise() -> None:
     found = settings_of(verl(Workload.GRPO))
     assert found["algorithm.adv_estimator"] == "grpo"
     assert "critic.model.path" not in found
-    assert found["actor_rollout_ref.rollout.n"] == "5"
+    assert found["actor_rollout_ref.rollout.n"] == 5
     found = settings_of(verl(Workload.GRPO, overrides={"actor_rollout_ref.rollout.n": 16}))
-    assert found["actor_rollout_ref.rollout.n"] == "16"
+    assert found["actor_rollout_ref.rollout.n"] == 16
 
 
 def test_sft_runs_the_trainer_for_ray_and_leaves_out_what_is_not_said() -> None:
@@ -120,8 +125,10 @@ def test_sft_runs_the_trainer_for_ray_and_leaves_out_what_is_not_said() -> None:
 @pytest.mark.parametrize("workload", VERL)
 def test_what_the_product_sets_no_task_may_set(workload: Workload) -> None:
     told = set(settings_of(verl(workload, total_epochs=1, total_training_steps=1, save_freq=1, test_freq=1)))
-    ours = {key for key in told if any(f"{key}.".startswith(f"{name}.") for name in OURS)}
-    assert told - ours == set(PROGRAMS[workload].defaults)
+    ours = {
+        key for key in (name.lstrip("+") for name in told) if any(f"{key}.".startswith(f"{name}.") for name in OURS)
+    }
+    assert {key.lstrip("+") for key in told} - ours == set(PROGRAMS[workload].defaults)
 
 
 def test_without_a_snapshot_the_installed_verl_runs_in_the_folder_of_the_job() -> None:
@@ -171,7 +178,7 @@ def test_a_script_finds_its_files_by_the_environment() -> None:
 def test_a_path_is_that_of_the_clusters_nodes(logical_root: str, homes_root: str, path: str) -> None:
     found = settings_of(verl(), logical_root=logical_root, homes_root=homes_root)
     assert found["data.train_files"] == f"{path}/common/d.parquet"
-    assert found["trainer.default_local_dir"] == f"{path}/users/alice/jobs/t--a01/checkpoints"
+    assert found["trainer.default_local_dir"] == f"{path}/users/alice/jobs/mvp2-alice-ppo-1/checkpoints"
 
 
 def test_the_storage_may_be_the_root_of_the_logical_paths() -> None:
@@ -202,13 +209,13 @@ def test_what_is_no_name_of_a_user_becomes_no_folder(user: str) -> None:
 def test_no_text_of_a_task_becomes_another_setting(workload: Workload, text: str) -> None:
     spec = verl(
         workload, train_file=f"/private/common/{text}", code_path=f"/private/common/{text}", model_id=None,
-        model_path=f"/private/users/alice/models/{text}", overrides={"x.y": text},
+        model_path=f"/private/users/alice/models/{text}", overrides={"data.y": text.replace("/", "")},
     )  # fmt: skip
-    plain = settings_of(verl(workload, overrides={"x.y": "plain"}))
+    plain = settings_of(verl(workload, overrides={"data.y": "plain"}))
     found = settings_of(spec)
     assert list(found) == list(plain)
     assert found["data.train_files"] == f"{ROOT}/common/{text}"
-    assert found["x.y"] == text
+    assert found["data.y"] == text
     assert shlex.split(submission(spec).entrypoint)[1] == f"{ROOT}/common/{text}"
 
 
@@ -216,7 +223,55 @@ def test_no_text_of_a_task_becomes_another_setting(workload: Workload, text: str
     ("value", "text"),
     [(None, "null"), (True, "true"), (False, "false"), (3, "3"), (-1, "-1"), (1e-6, "1e-06"), (2.0, "2.0"),
      ("null", '"null"'), ("True", '"True"'), ("3", '"3"'), ("nan", '"nan"'), ("", '""'), ("gae", "gae"),
-     ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-0.5B"), ("1e5", '"1e5"'), ("模型", '"模型"'), ("/a b", '"/a b"')],
+     ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-0.5B"), ("1e5", '"1e5"'), ("模型", '"模型"'), ("/a b", '"/a b"'),
+     (["model", "hf_model"], "[model,hf_model]"), ([], "[]"), ({}, "{}"), ([1, [2.5, None]], "[1,[2.5,null]]"),
+     ({"a": {"b-c": True}, "d": ["x,y", "]"]}, '{a:{b-c:true},d:["x,y","]"]}')],
 )  # fmt: skip
 def test_a_value_keeps_its_kind(value: Any, text: str) -> None:
     assert written(value) == text
+    found = parsed(f"data.x={text}")[1]
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_a_text_within_lists_and_maps_stays_one_text(text: str) -> None:
+    value = {"list": [text, {"deep": text}], "other": text}
+    assert parsed(argument("data.x", value)) == ("data.x", value)
+
+
+def test_the_critic_the_reference_and_the_engine_follow_the_actor_in_how_they_batch() -> None:
+    assert settings_of(verl())["actor_rollout_ref.actor.use_dynamic_bsz"] is True
+    own = settings_of(verl(overrides={"actor_rollout_ref.actor.use_dynamic_bsz": False}))
+    assert own["actor_rollout_ref.actor.use_dynamic_bsz"] is False
+
+
+@pytest.mark.parametrize(("rollout", "name"), [(None, "vllm"), (Rollout.SGLANG, "sglang")])
+def test_the_engine_is_vllm_unless_the_task_names_another(rollout: Rollout | None, name: str) -> None:
+    assert settings_of(verl(rollout=rollout))["actor_rollout_ref.rollout.name"] == name
+
+
+@pytest.mark.parametrize(("gpus", "parallel"), [(1, 1), (3, 1), (2, None), (8, None)])
+def test_an_engine_over_two_gpus_is_not_asked_of_an_odd_number(gpus: int, parallel: int | None) -> None:
+    found = settings_of(verl(n_gpus_per_node=gpus))
+    assert found.get("actor_rollout_ref.rollout.tensor_model_parallel_size") == parallel
+    own = settings_of(verl(n_gpus_per_node=3, overrides={"actor_rollout_ref.rollout.tensor_model_parallel_size": 3}))
+    assert own["actor_rollout_ref.rollout.tensor_model_parallel_size"] == 3
+
+
+@pytest.mark.parametrize("workload", [Workload.PPO, Workload.GRPO])
+def test_no_two_tasks_meet_in_one_queue_of_verls_newer_trainer(workload: Workload) -> None:
+    assert settings_of(verl(workload))["++trainer.use_v1"] is False
+
+
+@pytest.mark.parametrize("workload", VERL)
+def test_all_attempts_of_a_task_have_the_same_checkpoints(workload: Workload) -> None:
+    spec, options = verl(workload), TrainingOptions(is_on=True, homes_root=ROOT)
+    places = set()
+    for attempt in ("t--a01", "t--a02"):
+        made = submission_of(
+            spec, submission_id=attempt, task_id="t", user="alice", options=options, logical_root="/private"
+        )
+        found = dict(parsed(word) for word in shlex.split(made.entrypoint)[7:])
+        places.add(found["trainer.default_local_dir"])
+        assert found["hydra.run.dir"] == f"{ROOT}/users/alice/jobs/{attempt}/hydra"
+    assert places == {f"{ROOT}/users/alice/jobs/t/checkpoints"}

@@ -1,0 +1,67 @@
+"""The real verl, in .venv/verl beside what the product needs: its configuration always, what it runs on after
+`ops/test --all`. Not among the packages of the environment, for its requirements are not those of the product."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig, OmegaConf
+
+from tests.harness.paths import REPOSITORY
+
+VERL = Path(sys.prefix) / "verl"
+"""Put on PYTHONPATH it is what `import verl` finds."""
+CONFIG = VERL / "verl" / "trainer" / "config"
+NAMES = {"verl.trainer.main_ppo": "ppo_trainer", "verl.trainer.sft_trainer_ray": "sft_trainer_engine"}
+_VALIDATION = """
+import json, sys
+from omegaconf import OmegaConf
+from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils.config import omega_conf_to_dataclass, validate_config
+for name, fields in json.load(sys.stdin):
+    config = OmegaConf.create(fields)
+    if name == "ppo_trainer":
+        validate_config(config, need_reference_policy(config), need_critic(config))
+        parts = [config.actor_rollout_ref.rollout, config.actor_rollout_ref.model, config.algorithm]
+    else:
+        parts = [config.model, config.engine, config.optim, config.checkpoint]
+    for part in parts:
+        omega_conf_to_dataclass(part)
+"""
+
+
+def composed(words: Sequence[str]) -> DictConfig:
+    """What verl reads of a command line: -m module setting… Raises what Hydra does."""
+    dash, module, *settings = words
+    assert dash == "-m"
+    with initialize_config_dir(str(CONFIG), version_base=None):
+        return compose(NAMES[module], [word for word in settings if not word.startswith("hydra.")])
+
+
+def missing(config: DictConfig) -> set[str]:
+    """Mandatory values that nobody has given. A reward model is one of its own, which no task has."""
+    return {key for key in OmegaConf.missing_keys(config) if not key.startswith("reward.reward_model.")}
+
+
+def run(*words: str, given: str = "") -> str:
+    """A program on verl's packages. Returns what it wrote."""
+    environment = {"PYTHONPATH": f"{VERL}:{REPOSITORY}", "PATH": "/usr/bin:/bin", "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [sys.executable, *words], input=given, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+def validate(commands: Sequence[Sequence[str]]) -> None:
+    """By verl's own checks, all in one process: it takes long to import."""
+    configurations: list[tuple[str, Any]] = []
+    for words in commands:
+        configurations.append((NAMES[words[1]], OmegaConf.to_container(composed(words))))
+    run("-c", _VALIDATION, given=json.dumps(configurations))

@@ -1,0 +1,101 @@
+"""verl's checkpoints lie in the folder of the task: the next attempt goes on from them, and they stay until its end."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from app.homes.retention import Janitor
+from app.training.gateway import RayStatus
+from app.training.model import State, Workload
+from app.training.service import Tasks
+from tests.harness.training.scripted_ray import PPO, USER, Bench, ScriptedRay
+
+WEEKS = 21 * 86400
+
+
+@pytest.fixture
+def checkpoints(bench: Bench) -> Path:
+    """Where verl writes what it has trained."""
+    return bench.folder("one") / "checkpoints"
+
+
+def sweep(bench: Bench) -> None:
+    Janitor(bench.database, bench.homes.options).sweep(bench.now)
+
+
+def told(ray: ScriptedRay, attempt: int) -> str:
+    found = re.search(r"trainer\.default_local_dir=(\S+)", ray.submissions[attempt - 1].entrypoint)
+    assert found is not None
+    return found[1]
+
+
+def lost_at_hour_30(bench: Bench, ray: ScriptedRay, checkpoints: Path) -> None:
+    """A task of verl whose node died after it had saved."""
+    bench.running("one", workload=Workload.PPO, spec=PPO)
+    assert checkpoints.parent.is_dir()
+    (checkpoints / "global_step_50").mkdir(parents=True)
+    ray.lose_node("one--a01")
+    bench.tick(30 * 3600)
+    assert bench.state("one") is State.PENDING_RESOURCES
+
+
+def test_a_second_attempt_goes_on_from_the_checkpoints_of_the_first(
+    bench: Bench, ray: ScriptedRay, checkpoints: Path
+) -> None:
+    lost_at_hour_30(bench, ray, checkpoints)
+    bench.tick(61)
+    assert bench.submitted() == ["one--a01", "one--a02"]
+    assert told(ray, 1) == told(ray, 2) == str(checkpoints)
+    assert (checkpoints / "global_step_50").is_dir()
+
+
+def test_checkpoints_outlive_the_wait_for_the_next_attempt_and_the_folder_of_the_last(
+    bench: Bench, ray: ScriptedRay, checkpoints: Path
+) -> None:
+    lost_at_hour_30(bench, ray, checkpoints)
+    ray.away.add("*")  # for weeks
+    bench.now += timedelta(seconds=WEEKS)
+    sweep(bench)
+    assert not bench.folder("one--a01").exists()
+    assert (checkpoints / "global_step_50").is_dir()
+    ray.away.clear()
+    bench.tick()
+    assert bench.submitted()[-1] == "one--a02"
+
+
+def test_checkpoints_go_to_the_trash_after_the_end_of_the_task(
+    bench: Bench, ray: ScriptedRay, checkpoints: Path
+) -> None:
+    lost_at_hour_30(bench, ray, checkpoints)
+    bench.tick(61)
+    ray.run("one--a02")
+    ray.end("one--a02", RayStatus.SUCCEEDED)
+    bench.tick()
+    assert bench.state("one") is State.SUCCEEDED
+    bench.now += timedelta(days=3, hours=1)
+    sweep(bench)
+    trashed = bench.root / "users" / USER / "trash" / "jobs" / "one" / "checkpoints" / "global_step_50"
+    assert (checkpoints.exists(), trashed.is_dir()) == (False, True)
+
+
+def test_who_cancels_before_the_next_attempt_keeps_the_checkpoints_no_longer_than_others(
+    bench: Bench, ray: ScriptedRay, checkpoints: Path
+) -> None:
+    lost_at_hour_30(bench, ray, checkpoints)
+    Tasks(bench.options, bench.database, bench.homes, lambda: None).cancel(USER, "one", now=bench.now)
+    view = Tasks(bench.options, bench.database, bench.homes, lambda: None).get(USER, "one")
+    assert view.checkpoints is not None
+    assert (view.checkpoints.path, view.checkpoints.is_trashed) == (f"/private/users/{USER}/jobs/one", False)
+    bench.now += timedelta(days=3, hours=1)
+    sweep(bench)
+    assert not checkpoints.exists()
+
+
+def test_a_program_has_no_folder_but_its_attempts(bench: Bench) -> None:
+    bench.running("one")
+    assert not bench.folder("one").exists()
+    assert Tasks(bench.options, bench.database, bench.homes, lambda: None).get(USER, "one").checkpoints is None
