@@ -4,7 +4,7 @@
   const form = document.getElementById("new-form");
   if (!form) return;
   form.classList.add("js");
-  const SAMPLES = /\.(zip|npy|npz|jpe?g|png|bmp|webp|ppm|gif|tiff?)$/i;
+  const SAMPLES = /\.(zip|npy|npz|jpe?g|png|bmp|webp|ppm|gif|tiff?|avif|hei[cf])$/i;
   const submit = form.querySelector("[data-submit]");
   const area = (part) => document.getElementById(`${part}-area`);
   const refresh = (...parts) => parts.forEach((part) => window.htmx.trigger(area(part), "refresh"));

@@ -55,7 +55,7 @@ def packed(images: Sequence[Path]) -> Iterator[Path]:
     if not members:
         raise NoImages(
             f"there are no pictures and no arrays in {', '.join(map(str, images))}",
-            hint="Pictures are .jpg .png .bmp .webp and the like; arrays are .npy or .npz.",
+            hint="Pictures are .jpg .png .bmp .webp .heic and the like; arrays are .npy or .npz.",
         )
     with _zip(members) as archive:
         yield archive

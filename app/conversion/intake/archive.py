@@ -23,7 +23,7 @@ from app.kit.reasons import reason_of
 CHUNK_BYTES = 1 << 20
 NAME_BYTES_MAX = 160
 NAMED_AT_MOST = 10
-ACCEPTED = "a zip of pictures (jpg, png, bmp, webp, ppm, gif, tif) or arrays (.npy, .npz), or one such file"
+ACCEPTED = "a zip of pictures (jpg, png, bmp, webp, ppm, gif, tif, avif, heic) or arrays (.npy, .npz), or one such file"
 
 _BARE = (
     (b"\x93NUMPY", "samples.npy"),
@@ -35,6 +35,9 @@ _BARE = (
     (b"MM\x00*", "picture.tif"),
     (b"P6", "picture.ppm"),
     (b"P5", "picture.ppm"),
+)
+_BRANDS = dict.fromkeys((b"avif", b"avis"), "avif") | dict.fromkeys(
+    (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"), "heic"
 )
 _OTHERS = (
     (b"version https://git-lfs", "a git-lfs pointer (run `git lfs pull` and send the file it fetches)"),
@@ -78,6 +81,8 @@ def extract(upload: Path, into: Path, *, max_files: int, max_bytes: int) -> Unpa
 def _bare_name(head: bytes) -> str | None:
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "picture.webp"
+    if head[4:8] == b"ftyp" and head[8:12] in _BRANDS:
+        return f"picture.{_BRANDS[head[8:12]]}"
     return next((name for mark, name in _BARE if head.startswith(mark)), None)
 
 

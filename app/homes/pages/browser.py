@@ -24,7 +24,7 @@ from app.kit.http import query
 from app.kit.templates import render
 
 PREVIEW_BYTES = 64 * 1024
-PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".gif", ".tif", ".tiff")
+PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".gif", ".tif", ".tiff", ".avif", ".heic", ".heif")
 MODELS = (".onnx", ".onnx.zip")
 """A zip of a model and of the files its weights lie in is told from others by its name."""
 PICTURE, CONVERT = "/ui/data/picture", "/ui/jobs/from-data"

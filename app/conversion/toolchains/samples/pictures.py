@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pillow_heif
 from PIL import Image, UnidentifiedImageError
 
 from app.conversion.errors import DamagedImage, WrongSampleShape
@@ -27,7 +28,8 @@ from app.kit.reasons import reason_of
 
 Pixels = npt.NDArray[np.uint8]
 
-FORMATS = ("JPEG", "PNG", "BMP", "DIB", "WEBP", "PPM", "GIF", "TIFF")
+FORMATS = ("JPEG", "PNG", "BMP", "DIB", "WEBP", "PPM", "GIF", "TIFF", "AVIF", "HEIF")
+pillow_heif.register_heif_opener(thumbnails=False, decode_threads=1)
 MAX_PIXELS = 100_000_000
 """A picture above this is refused before its pixels are unpacked: it would need over 300 MB."""
 EXIF_ORIENTATION = 0x0112

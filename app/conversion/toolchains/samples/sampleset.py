@@ -16,6 +16,7 @@ from app.conversion.toolchains.samples.spec import InputSpec
 
 KINDS = {
     **dict.fromkeys((".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".gif", ".tif", ".tiff"), "image"),
+    **dict.fromkeys((".avif", ".heic", ".heif"), "image"),
     ".npy": "npy",
     ".npz": "npz",
 }

@@ -98,7 +98,7 @@ def test_flat_names_have_a_bounded_length_in_bytes_and_keep_the_ending() -> None
     assert found.endswith("字.jpeg")
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP", "WEBP", "PPM", "GIF", "TIFF"])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP", "WEBP", "PPM", "GIF", "TIFF", "AVIF", "HEIF"])
 def test_a_bare_picture_is_known_by_its_bytes(tmp_path: Path, kind: str) -> None:
     Image.new("RGB", (8, 8)).save(tmp_path / "quant.zip", kind)
     unpacked, into = extract(tmp_path / "quant.zip")

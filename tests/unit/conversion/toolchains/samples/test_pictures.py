@@ -116,11 +116,26 @@ def test_a_palette_with_transparency_is_read_without_a_warning(tmp_path: Path) -
     assert preprocess_image(tmp_path / "a.png", RGB8, RAW).shape == (1, 3, 8, 8)
 
 
-@pytest.mark.parametrize("ending", ["jpg", "jpeg", "png", "bmp", "webp", "ppm", "gif", "tif"])
+@pytest.mark.parametrize("ending", ["jpg", "jpeg", "png", "bmp", "webp", "ppm", "gif", "tif", "avif", "heic", "heif"])
 def test_every_promised_format_is_read(tmp_path: Path, ending: str) -> None:
     Image.fromarray(np.full((8, 8, 3), 100, np.uint8)).save(tmp_path / f"a.{ending}")
     (sample,) = SampleSet(tmp_path, [RGB8], RAW)
     np.testing.assert_allclose(sample.arrays["x"], 100, atol=2)
+
+
+@pytest.mark.parametrize("ending", ["avif", "heic"])
+def test_a_picture_of_a_phone_is_upright_and_a_cut_one_damaged(tmp_path: Path, ending: str) -> None:
+    values = np.full((64, 64, 3), 20, np.uint8)
+    values[:32] = 220
+    exif = Image.Exif()
+    exif[pictures.EXIF_ORIENTATION] = 6
+    path = tmp_path / f"a.{ending}"
+    Image.fromarray(values).save(path, exif=exif.tobytes(), quality=95)
+    found = preprocess_image(path, spec(1, 3, 64, 64), RAW)[0, 0]
+    assert found[:, 40:].mean() > 200 and found[:, :24].mean() < 40
+    path.write_bytes(path.read_bytes()[:-60])
+    with pytest.raises(DamagedImage):
+        pictures.ImageReader(RGB8, RAW).verify(path)
 
 
 def test_of_an_animation_the_first_frame_is_read(tmp_path: Path) -> None:
