@@ -1,8 +1,8 @@
 """Sends hard samples to the big model: a bounded queue, a few senders in one thread, a deadline, and the breaker.
 
-Whoever offers a sample never waits, but with one that says so, and then only while the cloud answers. How each one ended
-is told once, from this thread; nothing that the cloud does or leaves undone holds a sender longer than the deadline of
-the sample it sends.
+Whoever offers a sample never waits, but with one that says so, and then only while the cloud answers. How each one
+ended is told once, from this thread; nothing that the cloud does or leaves undone holds a sender longer than the
+deadline of the sample it sends.
 """
 
 from __future__ import annotations
