@@ -92,6 +92,30 @@ def training() -> None:
         typer.echo(f"modelmill: Ray does not answer the scheduler since {view.unreachable_since}", err=True)
 
 
+@app.command("sandbox")
+def sandbox() -> None:
+    """Of files, network, processes and system calls, what does this kernel keep from a conversion? It tries all four.
+
+    Run it where the workers run: in the same container, as the same user.
+    """
+    from app.conversion.toolchains.confinement import GIVEN_BY, confinement
+    from app.conversion.toolchains.sandbox import Sandbox
+    from app.kit.errors import ModelmillError
+
+    tried = Sandbox()
+    try:
+        found = confinement(tried)
+    except ModelmillError as error:
+        raise _ill(f"the sandbox does not work: {error.message}") from error
+    finally:
+        tried.close()
+    held = ", ".join(part for part, is_held in found.items() if is_held) or "nothing"
+    missing = "; ".join(f"{part} (it takes {GIVEN_BY[part]})" for part, is_held in found.items() if not is_held)
+    if missing:
+        raise _ill(f"the sandbox holds {held}, but not {missing}: see docs/security.md")
+    typer.echo(f"The sandbox holds {held}.")
+
+
 def _own_url() -> str:
     from app.embedded.ports import reachable_host
     from app.settings import load_settings

@@ -87,6 +87,12 @@ def test_systemd_calls_no_service_exposed(root: Path) -> None:
         assert done.returncode == 0, done.stdout[-300:]
 
 
+def test_the_sandbox_may_hold_its_children_to_their_files() -> None:
+    words = (SYSTEMD / "modelmill-.service.d" / "common.conf").read_text().split()
+    allowed = {word.partition("=")[2] or word for word in words}
+    assert {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"} <= allowed
+
+
 def test_each_stage_has_workers_of_its_own_queue(root: Path) -> None:
     for stage in STAGES:
         installed = (root / f"etc/systemd/system/modelmill-{stage}@.service").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import signal
@@ -54,16 +55,25 @@ def eat_memory_in_children(request: dict[str, Any], progress: Progress) -> dict[
 def hang(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """Ignores SIGTERM, and has a child in a session of its own that does, too."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    child = subprocess.Popen([sys.executable, "-c", STUBBORN])
-    Path(request["pids"]).write_text(f"{os.getpid()} {child.pid}")
+    lock = _take(request["lock"])
+    subprocess.Popen([sys.executable, "-c", STUBBORN], pass_fds=[lock])
+    os.write(lock, b"both hold it")
     progress(0.1, "hanging")
     time.sleep(600)
     return {}
 
 
 def leave_a_child(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    child = subprocess.Popen([sys.executable, "-c", STUBBORN])
-    return {"pid": child.pid}
+    subprocess.Popen([sys.executable, "-c", STUBBORN], pass_fds=[_take(request["lock"])])
+    return {}
+
+
+def _take(path: str) -> int:
+    """A lock that is free again when the last process that has the descriptor is gone: process ids that a child sees
+    may be its own view."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
 
 
 def refuse(request: dict[str, Any], progress: Progress) -> dict[str, Any]:

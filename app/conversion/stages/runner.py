@@ -13,13 +13,16 @@ from app.conversion import keys
 from app.conversion.errors import StageCancelled, StageFailed
 from app.conversion.metrics import STAGE_SECONDS
 from app.conversion.model import Artifact, JobError, JobRecord
+from app.conversion.options import ToolchainName
 from app.conversion.stages.claimant import Claimant
 from app.conversion.stages.heartbeat import Heartbeat, RunningStage
 from app.conversion.stages.log import StageLog
 from app.conversion.stages.workspace import Workspace
 from app.conversion.store import JobStore
-from app.conversion.toolchains.sandbox import Hooks, Limits, Sandbox
+from app.conversion.toolchains.kneron import installation
+from app.conversion.toolchains.sandbox import NOWHERE, Hooks, Limits, Sandbox
 from app.kit.clock import now, to_text
+from app.kit.confinement.places import Places
 from app.kit.errors import ModelmillError, Unavailable
 from app.kit.insistence import until_answered
 from app.kit.objects import ObjectStore, StoreFull
@@ -111,6 +114,7 @@ class StageRunner:
                 running.log = log
                 finished = self.sandbox.run(
                     CHILD, self._request(space), work_dir=space.folder, limits=self._limits(space),
+                    places=self._places(space.record),
                     hooks=Hooks(on_log=log.write, on_progress=running.report, should_stop=lambda: running.lost),
                 )  # fmt: skip
             result = finished.result
@@ -134,6 +138,10 @@ class StageRunner:
             "limits": limits,
             "kneron_python": str(self.settings.kneron_python),
         }
+
+    def _places(self, record: JobRecord) -> Places:
+        is_vendors = record.options.toolchain is ToolchainName.KNERON
+        return installation.places(self.settings.kneron_python) if is_vendors else NOWHERE
 
     def _limits(self, space: Workspace) -> Limits:
         settings, model_bytes = self.settings, space.record.artifacts[keys.MODEL].size_bytes

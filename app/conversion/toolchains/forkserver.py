@@ -1,20 +1,22 @@
-"""The small process that runs stages in children of its own: `python -m app.conversion.toolchains.forkserver FD NAME…`
+"""The small process that runs stages in children of its own: `python -m …toolchains.forkserver FD FOLDERS NAME…`
 
-It imports the libraries of these names once; each run is a fork, so it starts in milliseconds. Every run has a
-supervisor between the fork server and the child that does the work:
+It imports the libraries of these names once; each run is a fork, so it starts in milliseconds. FOLDERS are those that
+no run reads but for its own. Every run has a supervisor between the fork server and the child that does the work:
 
-    worker ── control socket ── fork server ── fork ── supervisor ── fork ── child (own process group)
+    worker ── control socket ── fork server ── fork ── supervisor ── fork ── child (own process group, confined)
        └────────── job socket ─────────────────────────────┘
 
 The supervisor is the child's subreaper: whatever the tool starts, even in another session, becomes the supervisor's
 own child when its parent dies, and is killed before the run is reported over. It watches time and memory, and the job
 socket: when the worker is gone, so is the run. It must do nothing else; the worker decides what an outcome means.
+
+Supervisor and child share namespaces that hold nothing else; the child alone is held to its files and system calls.
+What the kernel does not give is done without: `modelmill health sandbox` says what that is.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import importlib
 import json
@@ -24,12 +26,17 @@ import select
 import signal
 import socket
 import sys
+import tempfile
 import time
+import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
+from app.kit.confinement import kernel, landlock, namespaces, syscalls
+from app.kit.confinement.places import SHARED_MEMORY, Places, of_python
+
 PR_SET_CHILD_SUBREAPER = 36
-PR_SET_NO_NEW_PRIVS = 38
+TEMPORARY = ".tmp"
 MAX_REQUEST_BYTES = 1 << 20
 TICK_S = 0.1
 TERM_GRACE_S = 1.5
@@ -41,29 +48,50 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     for number in (signal.SIGINT, signal.SIGTERM):  # the end of the worker is the only sign to end
         signal.signal(number, signal.SIG_IGN)
+    given = namespaces.available()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors are reaped by the kernel
-    for module in sys.argv[2:]:
+    for module in sys.argv[3:]:
         importlib.import_module(module)
+    python = of_python().beside(filter(None, sys.argv[2].split(os.pathsep)))
     gc.freeze()  # a collection in a child would touch, and so copy, every page of these
+    server = os.getpid()
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 3)
         if not message:
             os._exit(0)  # the worker is gone
-        if os.fork() == 0:
-            control.close()
-            _supervise(json.loads(message), *descriptors)
+        request = json.loads(message)
+        try:
+            if _fork(request, given) == 0:
+                control.close()
+                _supervise(request, _places(request, given, python), *descriptors)
+        except BaseException:  # noqa: BLE001  # no process to be had, or not as it must be: the worker hears of no result
+            traceback.print_exc()
+            if os.getpid() != server:
+                os._exit(1)
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _supervise(request: dict[str, Any], job_fd: int, log_fd: int, report_fd: int) -> NoReturn:
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+def _fork(request: dict[str, Any], given: int) -> int:
+    """given: the namespaces to be had."""
+    writes = [request["work_dir"], *request["writes"]]
+    return namespaces.fork(given, writes, memory_bytes=request["limits"]["memory_bytes"])
+
+
+def _places(request: dict[str, Any], given: int, python: Places) -> Places:
+    """What the child may reach. Shared memory only where it is not that of all processes."""
+    shared = (SHARED_MEMORY,) if given & namespaces.MOUNTS else ()
+    return python + Places(tuple(request["reads"]), (), (request["work_dir"], *request["writes"], *shared))
+
+
+def _supervise(request: dict[str, Any], places: Places, job_fd: int, log_fd: int, report_fd: int) -> NoReturn:
     started = time.monotonic()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    kernel.prctl(PR_SET_CHILD_SUBREAPER, 1)
     child = os.fork()
     if child == 0:
         os.close(job_fd)
-        _work(request, log_fd, report_fd)
+        _work(request, places, log_fd, report_fd)
     os.close(log_fd)
     os.close(report_fd)
     job = socket.socket(fileno=job_fd)
@@ -110,10 +138,9 @@ def _is_word(job: socket.socket) -> bool:
         return False
 
 
-def _work(request: dict[str, Any], log_fd: int, report_fd: int) -> NoReturn:
+def _work(request: dict[str, Any], places: Places, log_fd: int, report_fd: int) -> NoReturn:
     """In the child: become the leader of a group, take the limits, call the target, report once."""
     os.setsid()
-    ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)  # no setuid program helps it to more rights than ours
     os.dup2(log_fd, 1)
     os.dup2(log_fd, 2)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -130,9 +157,20 @@ def _work(request: dict[str, Any], log_fd: int, report_fd: int) -> NoReturn:
     report = os.fdopen(report_fd, "wb", buffering=0)
     status = 1
     try:
+        _confine(request["work_dir"], places)
         status = _call(request, report)
     finally:  # also when nobody hears it: at the interpreter's own end libraries wait for threads that no fork has
         os._exit(status)
+
+
+def _confine(work_dir: str, places: Places) -> None:
+    """Last of all before the target: from here on neither this process nor what it starts gets more."""
+    os.chdir(work_dir)
+    os.makedirs(TEMPORARY, 0o700, exist_ok=True)  # noqa: PTH103
+    tempfile.tempdir = os.environ["TMPDIR"] = os.path.realpath(TEMPORARY)
+    kernel.drop_rights()
+    landlock.restrict(places)
+    syscalls.restrict()
 
 
 def _call(request: dict[str, Any], report: Any) -> int:
@@ -145,7 +183,6 @@ def _call(request: dict[str, Any], report: Any) -> int:
         tell(progress=max(0.0, min(1.0, fraction)), message=message)
 
     try:
-        os.chdir(request["work_dir"])
         module, _, name = request["target"].partition(":")
         tell(result=getattr(importlib.import_module(module), name)(request["request"], progress))
     except ModelmillError as error:
@@ -160,8 +197,6 @@ def _call(request: dict[str, Any], report: Any) -> int:
 
 
 def _report_unexpected(error: BaseException, tell: Any) -> None:
-    import traceback
-
     traceback.print_exc(file=sys.stdout)
     text = f"{type(error).__name__}: {error}"
     is_memory = any(sign in text for sign in ("bad_alloc", "bad allocation", "Failed to allocate memory"))

@@ -1,4 +1,4 @@
-"""Runs a function in a child process with limits, and says in one error what became of it.
+"""Runs a function in a confined child process with limits, and says in one error what became of it.
 
 A crash, an endless loop or an out-of-memory of the function is an exception here, never the end of this process.
 The child itself is made by `forkserver`; this side reads its log, its progress and its result, and can stop it.
@@ -10,14 +10,13 @@ import contextlib
 import json
 import logging
 import os
-import re
 import selectors
 import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,9 @@ from app.conversion.errors import (
     StageOutOfMemory,
     StageTimedOut,
 )
+from app.conversion.toolchains.environment import child_environment
 from app.conversion.toolchains.libraries import CHECKS
+from app.kit.confinement.places import Places
 from app.kit.errors import ModelmillError, Unavailable
 
 POLL_S = 0.25
@@ -37,19 +38,13 @@ READ_BYTES = 1 << 16
 START_TRIES = 2
 PATIENCE_S = 20.0
 END_S = 10.0
-ENVIRONMENT = re.compile(
-    r"PATH|HOME|USER|LOGNAME|SHELL|PWD|LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|TMPDIR|PYTHONPATH|LD_LIBRARY_PATH|LD_PRELOAD|"
-    r"(CUDA|NVIDIA|OMP|MKL|OPENBLAS|MALLOC|CONDA|KNERON|KTC)_[A-Z0-9_]+"
-)
-"""All that a child gets of our environment. Whoever wrote a model must not find the keys of the installation there."""
 AS_ROOT = (
     "This process runs as root, and so does every conversion it starts: a hostile model that breaks out of its "
     "toolchain owns the machine. Run Modelmill as a user of its own, which needs no rights but to its data folder."
 )
 LESS_MEMORY = "Use fewer or smaller reference images or fewer threads, or ask the operator for a higher limit."
+NOWHERE = Places()
 logger = logging.getLogger(__name__)
-MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
-"""A stage allocates the same tensors over and over: glibc keeps them rather than give each back to the kernel."""
 
 
 class SandboxBusy(Unavailable):
@@ -101,9 +96,11 @@ class Sandbox:
     """One fork server and the runs in its children. Safe to use from several threads.
 
     at_once: so many runs may be under way; further ones wait, but not long, for they hold a thread each.
+    keep_out: folders that no run reads, but for its own; matters where they lie beside programs.
     """
 
-    def __init__(self, *, at_once: int = 1) -> None:
+    def __init__(self, *, at_once: int = 1, keep_out: Sequence[Path] = ()) -> None:
+        self._keep_out = tuple(map(str, keep_out))
         self._libraries: Sequence[str] = CHECKS
         self._room = threading.BoundedSemaphore(at_once)
         self._lock = threading.Lock()
@@ -130,25 +127,28 @@ class Sandbox:
                 server.wait()
 
     def run(
-        self, target: str, request: dict[str, Any], *, work_dir: Path, limits: Limits, hooks: Hooks | None = None
-    ) -> Finished:
+        self, target: str, request: dict[str, Any], *, work_dir: Path, limits: Limits, hooks: Hooks | None = None,
+        places: Places = NOWHERE,
+    ) -> Finished:  # fmt: skip
         """Call target ("module:function", as function(request, progress)) in a child.
 
+        It reaches work_dir, this interpreter with its libraries, and the places, as far as the kernel can hold it.
         Raises SandboxBusy; what the function raised if that is a ModelmillError; StageCrashed, StageOutOfMemory,
         StageTimedOut or StageCancelled for the other ends; StageFailed for an exception that it did not foresee.
         """
         if not self._room.acquire(timeout=PATIENCE_S):
             raise SandboxBusy("Too many files are being checked here just now.", hint="Try again in a moment.")
         try:
-            return self._run(target, request, work_dir, limits, hooks or Hooks())
+            message = {"target": target, "request": request, "work_dir": str(work_dir), "limits": asdict(limits)}
+            also = places.beside(self._keep_out)
+            return self._run({**message, "reads": also.reads, "writes": also.writes}, limits, hooks or Hooks())
         finally:
             self._room.release()
 
-    def _run(self, target: str, request: dict[str, Any], work_dir: Path, limits: Limits, hooks: Hooks) -> Finished:
+    def _run(self, message: dict[str, Any], limits: Limits, hooks: Hooks) -> Finished:
         ours, theirs = socket.socketpair()
         log_read, log_write = os.pipe()
         report_read, report_write = os.pipe()
-        message = {"target": target, "request": request, "work_dir": str(work_dir), "limits": asdict(limits)}
         try:
             self._order(json.dumps(message).encode(), [theirs.fileno(), log_write, report_write])
         finally:
@@ -184,8 +184,11 @@ class Sandbox:
             return self._control
         self._forget_server()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", "app.conversion.toolchains.forkserver", str(theirs.fileno()), *self._libraries]
-        env = {**child_environment(os.environ), **MALLOC, "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+        command = [
+            sys.executable, "-P", "-m", "app.conversion.toolchains.forkserver", str(theirs.fileno()),
+            os.pathsep.join(self._keep_out), *self._libraries,
+        ]  # fmt: skip
+        env = child_environment(os.environ)
         self._server = subprocess.Popen(command, pass_fds=[theirs.fileno()], start_new_session=True, env=env)
         theirs.close()
         self._control = ours
@@ -195,10 +198,6 @@ class Sandbox:
         if self._control is not None:
             self._control.close()
         self._server = self._control = None
-
-
-def child_environment(ours: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in ours.items() if ENVIRONMENT.fullmatch(name)}
 
 
 def _follow(run: _Run) -> None:

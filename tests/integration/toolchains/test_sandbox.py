@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -44,12 +45,18 @@ def run(sandbox: Sandbox, tmp_path: Path) -> Callable[..., Finished]:
     return call
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+def is_held(lock: Path) -> bool:
+    """Does a process of the run live?"""
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
         return False
-    return state not in "ZX"
+
+
+def has_begun(lock: Path) -> bool:
+    return lock.exists() and lock.stat().st_size > 0
 
 
 def test_a_result_comes_back_with_log_and_progress(run: Callable[..., Finished], tmp_path: Path) -> None:
@@ -84,21 +91,23 @@ def test_the_memory_of_all_processes_counts(run: Callable[..., Finished]) -> Non
 
 
 def test_too_long_is_timed_out_and_nothing_is_left(run: Callable[..., Finished], tmp_path: Path) -> None:
-    pids = tmp_path / "pids"
+    lock = tmp_path / "lock"
     with pytest.raises(StageTimedOut, match=r"^timed out after 1 s$"):
-        run("hang", {"pids": str(pids)}, limits=Limits(1 << 30, 1, 1))
-    assert not any(is_alive(int(pid)) for pid in pids.read_text().split())
+        run("hang", {"lock": str(lock)}, limits=Limits(1 << 30, 1, 1))
+    assert not is_held(lock)
 
 
 def test_cancel_ends_the_whole_group_even_if_it_ignores_sigterm(run: Callable[..., Finished], tmp_path: Path) -> None:
-    pids = tmp_path / "pids"
+    lock = tmp_path / "lock"
     with pytest.raises(StageCancelled):
-        run("hang", {"pids": str(pids)}, should_stop=lambda: pids.exists() and len(pids.read_text().split()) == 2)
-    assert not any(is_alive(int(pid)) for pid in pids.read_text().split())
+        run("hang", {"lock": str(lock)}, should_stop=lambda: has_begun(lock))
+    assert has_begun(lock) and not is_held(lock)
 
 
-def test_a_process_that_the_tool_left_behind_is_killed(run: Callable[..., Finished]) -> None:
-    assert not is_alive(run("leave_a_child").result["pid"])
+def test_a_process_that_the_tool_left_behind_is_killed(run: Callable[..., Finished], tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    run("leave_a_child", {"lock": str(lock)})
+    assert not is_held(lock)
 
 
 def test_an_error_of_ours_comes_back_as_itself(run: Callable[..., Finished]) -> None:
@@ -164,20 +173,21 @@ import sys
 from pathlib import Path
 from app.conversion.toolchains.sandbox import Limits, Sandbox
 folder = Path(sys.argv[1])
-Sandbox().run("tests.harness.sandbox_targets:hang", {"pids": str(folder / "pids")}, work_dir=folder,
+Sandbox().run("tests.harness.sandbox_targets:hang", {"lock": str(folder / "lock")}, work_dir=folder,
               limits=Limits(1 << 30, 60, 1))
 """
 
 
 def test_when_the_worker_is_killed_its_stage_dies_with_it(tmp_path: Path) -> None:
     parent = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)])
-    pids = tmp_path / "pids"
-    while not (pids.exists() and len(pids.read_text().split()) == 2):
+    lock = tmp_path / "lock"
+    while not has_begun(lock):
         time.sleep(0.02)
+    assert is_held(lock)
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
     deadline = time.monotonic() + 20
-    while any(is_alive(int(pid)) for pid in pids.read_text().split()):
+    while is_held(lock):
         assert time.monotonic() < deadline, "the stage outlived its worker"
         time.sleep(0.05)
 

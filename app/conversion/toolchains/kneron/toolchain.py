@@ -19,8 +19,9 @@ from app.conversion.options import Chip, ToolchainName
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress, StageRequest, StageResult
 from app.conversion.toolchains.kneron import arguments, judge, operators, report, sidecar, staging
+from app.conversion.toolchains.kneron.installation import DEFAULT_PYTHON
 from app.conversion.toolchains.kneron.phases import PhaseClock
-from app.conversion.toolchains.kneron.vendor import DEFAULT_PYTHON, Outcome, Vendor
+from app.conversion.toolchains.kneron.vendor import Outcome, Vendor
 
 PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")
 

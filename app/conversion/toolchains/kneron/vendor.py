@@ -12,7 +12,6 @@ import re
 import select
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,9 +20,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from app.conversion.errors import ToolchainMissing
+from app.conversion.toolchains.kneron.installation import (
+    DEFAULT_PYTHON,
+    DEFAULT_SEARCH,
+    LOCK,
+    PYTHONPATH,
+    VERSION_FILE,
+)
 
-DEFAULT_PYTHON = Path("/workspace/miniconda/envs/onnx1.13/bin/python")
-DEFAULT_SEARCH = (Path("/workspace/.tmp"), Path("/tmp"), Path("/data1/kneron_flow"))  # noqa: S108  where old versions wrote
 RUNNER = Path(__file__).with_name("runner.py")
 LOG_LIMIT = 64 << 20
 LINE_LIMIT = 64 << 10
@@ -55,10 +59,10 @@ class Vendor:
     """Where the vendor's installation lies. search: folders where outputs are looked for when they went astray."""
 
     python: Path = DEFAULT_PYTHON
-    pythonpath: str = "/workspace"
-    version_file: Path = Path("/workspace/version.txt")
+    pythonpath: str = str(PYTHONPATH)
+    version_file: Path = VERSION_FILE
     search: tuple[Path, ...] = DEFAULT_SEARCH
-    lock: Path = Path(tempfile.gettempdir()) / "modelmill-kneron.lock"
+    lock: Path = LOCK
 
     def version(self) -> str:
         """The image's own name of its version, e.g. kneron/toolchain:v0.33.1; empty when it cannot be read."""

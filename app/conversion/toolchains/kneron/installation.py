@@ -1,0 +1,37 @@
+"""Where the vendor's toolchain lies on a machine, and what of it a conversion uses. Light: the worker itself asks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from app.kit.confinement.places import SHARED_MEMORY, Places
+
+DEFAULT_PYTHON = Path("/workspace/miniconda/envs/onnx1.13/bin/python")
+DEFAULT_SEARCH = (Path("/workspace/.tmp"), Path("/tmp"), Path("/data1/kneron_flow"))  # noqa: S108  where old versions wrote
+PYTHONPATH = Path("/workspace")
+VERSION_FILE = PYTHONPATH / "version.txt"
+LOCK = Path("/tmp/modelmill-kneron.lock")  # noqa: S108  # one for the machine: opened without following links
+NAMES = re.compile(r"(KNERON|KTC|CONDA)_[A-Z0-9_]+")
+"""Variables that name parts of an unusual installation."""
+
+
+def places(python: Path) -> Places:
+    """What the vendor's process needs of the machine beside the job's folder. Makes the lock that conversions share."""
+    with contextlib.suppress(OSError):
+        os.close(os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    reads = [_prefix(python), _prefix(python.resolve()), PYTHONPATH, *_named()]
+    return Places(tuple(map(str, reads)), (), (*map(str, DEFAULT_SEARCH), str(LOCK), SHARED_MEMORY))
+
+
+def _prefix(python: Path) -> Path:
+    return python.parent.parent if python.parent.name == "bin" else python
+
+
+def _named() -> Iterator[Path]:
+    for name, value in os.environ.items():
+        if NAMES.fullmatch(name) and Path(value).is_absolute():
+            yield Path(value)

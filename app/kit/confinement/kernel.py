@@ -1,0 +1,62 @@
+"""Calls of Linux that Python has no name for. Each raises OSError."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import signal
+
+PR_SET_NO_NEW_PRIVS = 38
+PR_CAPBSET_DROP = 24
+MACHINE = platform.machine()
+CAPABILITIES = 64
+"""More than there are: the numbers of those that a kernel does not know are refused."""
+_CAPABILITY_VERSION = 0x20080522
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+_clone = ctypes.PyDLL(None, use_errno=True).syscall  # the interpreter's lock is held, and so the child has it
+_clone.restype = ctypes.c_long
+CLONE = {"x86_64": 56, "aarch64": 220}
+
+
+def syscall(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:
+    """Integers go as 64 bits, buffers as their address."""
+    plain = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
+    return _checked(_libc.syscall(ctypes.c_long(number), *plain))
+
+
+def prctl(option: int, value: int = 0, pointer: ctypes.c_void_p | None = None) -> int:
+    nothing = ctypes.c_void_p(None)
+    return _checked(_libc.prctl(option, ctypes.c_ulong(value), pointer or nothing, nothing, nothing))
+
+
+def fork(namespaces: int) -> int:
+    """As os.fork, the child in new namespaces, and in Python's eyes still the parent: neither handlers of os.fork nor
+    the C library have heard of it. It may wait, and call os.fork; nothing else of a program may go on in it."""
+    flags = ctypes.c_long(namespaces | signal.SIGCHLD)
+    nothing = [ctypes.c_long(0)] * 4
+    return _checked(_clone(ctypes.c_long(CLONE[MACHINE]), flags, *nothing))
+
+
+def mount(source: str | None, target: str, kind: str | None = None, flags: int = 0, data: str | None = None) -> None:
+    texts = [None if text is None else os.fsencode(text) for text in (source, target, kind, data)]
+    _checked(_libc.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3]))
+
+
+def drop_rights() -> None:
+    """No capability is left to this process, and none comes back by what it starts, whoever owns that."""
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
+    for number in range(CAPABILITIES):
+        with contextlib.suppress(OSError):  # only root can, and only root need
+            prctl(PR_CAPBSET_DROP, number)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    _checked(_libc.capset(header, (ctypes.c_uint32 * 6)()))
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result

@@ -1,0 +1,84 @@
+"""Namespaces that a process may make without root: an empty network, its own processes, files that it cannot change.
+
+The first process of the new ones takes in every orphan below it, no signal of theirs reaches it, and they all die with
+it. In its own `/proc` no other process is. All mounted file systems are read-only but for the folders named: what
+Landlock does not look at, modes, owners and times, cannot be changed either. In a container the kernel may refuse some
+or all of this.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+from app.kit.confinement import kernel
+from app.kit.confinement.places import SHARED_MEMORY
+
+MOUNTS, IPC, USER, PROCESSES, NETWORK = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
+OUTSIDE = USER | NETWORK | IPC
+ALL = OUTSIDE | PROCESSES | MOUNTS
+NOSUID, NODEV, NOEXEC, BIND, ALL_BELOW, PRIVATE = 2, 4, 8, 1 << 12, 1 << 14, 1 << 18
+MOUNT_SETATTR, HERE, RECURSIVE, READ_ONLY = 442, -100, 0x8000, 1
+
+
+def available() -> int:
+    """The most of these that this kernel gives now, 0 if none: tried in a child, for the answer depends on much."""
+    return next((flags for flags in (ALL, OUTSIDE) if _is_given(flags)), 0)
+
+
+def fork(flags: int, writes: Iterable[str] = (), *, memory_bytes: int = 0) -> int:
+    """As os.fork, but the child may do no more than kernel.fork allows. Raises OSError, in the child too.
+
+    writes: folders and files that may be changed. memory_bytes: of shared memory, which is then its own.
+    """
+    if not flags:
+        return os.fork()
+    user, group = os.geteuid(), os.getegid()
+    child = kernel.fork(flags)
+    if child == 0:
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")  # files that it makes are its user's
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+        if flags & MOUNTS:
+            _mount(writes, memory_bytes)
+    return child
+
+
+def _is_given(flags: int) -> bool:
+    here = os.getpid()
+    try:
+        child = fork(flags, memory_bytes=1 << 20)
+    except BaseException as error:  # also in the child, which must end here
+        if os.getpid() != here:
+            os._exit(1)
+        if isinstance(error, OSError):
+            return False
+        raise
+    if child == 0:
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def _mount(writes: Iterable[str], memory_bytes: int) -> None:
+    kernel.mount(None, "/", flags=PRIVATE | ALL_BELOW)
+    kernel.mount("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
+    _set("/", READ_ONLY, 0, RECURSIVE)
+    for path in writes:
+        if os.path.exists(path):  # noqa: PTH110
+            kernel.mount(path, path, flags=BIND)
+            _set(path, 0, READ_ONLY)
+    if os.path.isdir(SHARED_MEMORY):  # noqa: PTH112
+        kernel.mount("shm", SHARED_MEMORY, "tmpfs", NOSUID | NODEV, f"mode=1777,size={memory_bytes}")
+
+
+def _set(path: str, add: int, remove: int, flags: int = 0) -> None:
+    """Attributes of a mount; a kernel before 5.12 leaves them as they are."""
+    attributes = struct.pack("=4Q", add, remove, 0, 0)
+    try:
+        kernel.syscall(MOUNT_SETATTR, HERE, os.fsencode(path), flags, attributes, len(attributes))
+    except OSError as error:
+        if error.errno != errno.ENOSYS:
+            raise

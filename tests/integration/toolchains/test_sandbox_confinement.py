@@ -1,0 +1,184 @@
+"""Hostile code in the sandbox's child: what it tries is refused, wherever this kernel offers the means."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.conversion.toolchains.confinement import confinement
+from app.conversion.toolchains.sandbox import Limits, Sandbox
+from app.kit.confinement import kernel, landlock, namespaces, syscalls
+from tests.harness.hostile_targets import DONE
+
+LIMITS = Limits(memory_bytes=1 << 30, time_s=60, threads=1)
+GIVEN = namespaces.available()
+needs_landlock = pytest.mark.skipif(not landlock.version(), reason="this kernel has no Landlock, or it is off")
+needs_filter = pytest.mark.skipif(kernel.MACHINE not in syscalls.MACHINES, reason="no filter for this machine")
+needs_processes = pytest.mark.skipif(
+    not GIVEN & namespaces.PROCESSES, reason="no namespaces of users and processes are to be had here"
+)
+Attack = Callable[..., dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    made = Sandbox()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def others(tmp_path: Path) -> Path:
+    """A file of another job, whose folder lies beside the child's."""
+    file = tmp_path / "another-job" / "model.onnx"
+    file.parent.mkdir()
+    file.write_text("secret weights")
+    return file
+
+
+@pytest.fixture
+def attack(sandbox: Sandbox, tmp_path: Path) -> Attack:
+    work = tmp_path / "job"
+    work.mkdir()
+
+    def run(name: str, **request: Any) -> dict[str, str]:
+        found: dict[str, str] = sandbox.run(
+            f"tests.harness.hostile_targets:{name}", request, work_dir=work, limits=LIMITS
+        ).result
+        assert found
+        return found
+
+    return run
+
+
+def succeeded(found: dict[str, str]) -> list[str]:
+    return [name for name, end in found.items() if end == DONE]
+
+
+@needs_filter
+def test_it_can_call_nobody(attack: Attack, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door, socket.socket(socket.AF_UNIX) as named:
+        named.bind(str(tmp_path / "job" / "socket"))
+        named.listen()
+        found = attack("call_out", port=door.getsockname()[1], path=str(tmp_path / "job" / "socket"))
+    assert not succeeded(found)
+    assert all(end.startswith("PermissionError") for end in found.values()), found
+
+
+@needs_landlock
+def test_it_reads_neither_another_job_nor_what_is_the_machines(attack: Attack, others: Path) -> None:
+    found = attack("read_others", file=str(others))
+    assert not succeeded(found)
+    assert "Permission denied" in found["by a program"]
+
+
+@needs_landlock
+def test_data_beside_a_program_is_kept_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = tmp_path / "site-packages"
+    (library / "data").mkdir(parents=True)
+    (library / "data" / "secret").write_text("kept")
+    (library / "csv_of_ours.py").write_text("")
+    (tmp_path / "job").mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(library))
+    keeper = Sandbox(keep_out=[library / "data"])
+    try:
+        found = keeper.run(
+            "tests.harness.hostile_targets:read_others", {"file": str(library / "data" / "secret")},
+            work_dir=tmp_path / "job", limits=LIMITS,
+        ).result  # fmt: skip
+        seen = keeper.run(
+            "tests.harness.hostile_targets:load", {"module": "csv_of_ours"}, work_dir=tmp_path / "job", limits=LIMITS
+        ).result
+    finally:
+        keeper.close()
+    assert not succeeded(found)
+    assert succeeded(seen) == ["csv_of_ours"]
+
+
+@needs_landlock
+def test_it_changes_nothing_but_its_own_folder(attack: Attack, others: Path) -> None:
+    library = Path(json.__file__)
+    size_bytes = library.stat().st_size
+    assert not succeeded(attack("change_others", file=str(others), library=str(library)))
+    assert [path.name for path in others.parent.iterdir()] == ["model.onnx"]
+    assert others.read_text() == "secret weights"
+    assert library.stat().st_size == size_bytes
+
+
+@needs_processes
+def test_it_changes_no_mode_and_no_time_outside(attack: Attack, others: Path) -> None:
+    others.chmod(0o600)
+    assert not succeeded(attack("change_modes", file=str(others)))
+    assert others.stat().st_mode & 0o777 == 0o600
+
+
+@needs_processes
+def test_it_meets_neither_its_worker_nor_the_fork_server(attack: Attack, sandbox: Sandbox) -> None:
+    attack("compute")
+    assert sandbox._server
+    found = attack("meet_processes", pids=[os.getpid(), sandbox._server.pid])
+    assert not succeeded(found)
+
+
+@needs_filter
+def test_it_cannot_make_the_calls_that_a_computation_never_makes(attack: Attack) -> None:
+    found = attack("call_the_kernel")
+    assert not succeeded(found)
+    clone3 = found.pop("clone3")
+    assert "Function not implemented" in clone3, "libraries fall back to clone only then"
+    assert all(end.startswith("PermissionError") for end in found.values()), found
+
+
+def test_what_honest_tools_do_works(attack: Attack) -> None:
+    found = attack("compute")
+    assert found.pop("its place") == "True"
+    assert len(succeeded(found)) == len(found), found
+
+
+@needs_processes
+def test_processes_of_a_tool_can_share_memory(attack: Attack) -> None:
+    assert succeeded(attack("share_memory")) == ["pool"]
+
+
+@needs_landlock
+@needs_filter
+@needs_processes
+def test_health_tells_of_all_four_parts(sandbox: Sandbox) -> None:
+    assert confinement(sandbox) == dict.fromkeys(("files", "network", "processes", "system calls"), True)
+    ended = subprocess.run(
+        [sys.executable, "-m", "app.cli", "health", "sandbox"], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == "The sandbox holds files, network, processes, system calls.\n"
+
+
+WITHOUT = """
+import sys
+from dataclasses import replace
+from app.kit.confinement import kernel, landlock, syscalls
+machine = syscalls.MACHINES[kernel.MACHINE]
+syscalls.MACHINES[kernel.MACHINE] = replace(machine, denied=(landlock.CREATE_RULESET,))
+kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+assert syscalls.restrict()  # it refuses new namespaces too, as containers do
+syscalls.MACHINES[kernel.MACHINE] = machine
+sys.argv = ["modelmill", *sys.argv[1:]]
+from app.cli import main
+sys.exit(main())
+"""
+
+
+@needs_filter
+def test_in_a_container_that_refuses_landlock_and_namespaces_it_works_and_health_says_what_is_missing() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", WITHOUT, "health", "sandbox"], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1, ended.stderr
+    assert "the sandbox holds network, system calls, but not files (it takes Landlock); processes" in ended.stderr
