@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.joint_inference.model.status import Reason, current_of
+from app.joint_inference.model.tally import upload_share_key
 from app.kit.clock import age
 
 Json = Mapping[str, Any]
@@ -41,7 +42,7 @@ def services_table(records: Iterable[Json], now: datetime) -> Table:
             str(record["active"]),
             str(record["failed"]),
             counted.get("inferenceNumber", "–"),
-            _share(counted.get("uploadCloudRatio")),
+            _share(counted.get(upload_share_key(counted))),
             age(record["created_at"], now),
             escape(_since(record, now)),
         )

@@ -9,6 +9,14 @@ from typing import Any
 
 from app.vision.model import Prediction
 
+UPLOAD_SHARE = "cloudAnswerRatio"
+"""The key of the share of all pictures that the cloud answered."""
+
+
+def upload_share_key(task_info: Mapping[str, Any]) -> str:
+    """Where the share that the cloud answered stands; of a worker that does not say, the requirement's ratio."""
+    return UPLOAD_SHARE if UPLOAD_SHARE in task_info else "uploadCloudRatio"
+
 
 class Source(StrEnum):
     """Whose answer is the final one."""
@@ -52,14 +60,21 @@ class Tally:
     update_time: str = ""
 
     @property
+    def hard_ratio(self) -> float:
+        """The requirement's uploadCloudRatio: 0.1 where 100 of 1000 are hard, whatever became of them."""
+        return self.hard / self.inferences if self.inferences else 0.0
+
+    @property
     def upload_ratio(self) -> float:
+        """The share that the cloud answered."""
         return self.uploaded / self.inferences if self.inferences else 0.0
 
     def to_task_info(self) -> dict[str, Any]:
         """The requirement's taskInfo, with further keys."""
         return {
             "inferenceNumber": self.inferences, "hardExampleNumber": self.hard,
-            "uploadCloudRatio": round(self.upload_ratio, 4), "startTime": self.start_time,
+            "uploadCloudRatio": round(self.hard_ratio, 4), UPLOAD_SHARE: round(self.upload_ratio, 4),
+            "startTime": self.start_time,
             "updateTime": self.update_time, "currentTime": self.update_time,
             "uploadNumber": self.uploaded, "uploadFailedNumber": self.failed, "keptNumber": self.kept,
             "fallbackNumber": self.fallback, "bytesUploaded": self.bytes_uploaded,

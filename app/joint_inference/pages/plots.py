@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from app.joint_inference.model.tally import upload_share_key
 from app.joint_inference.service import Point
 from app.kit.charts import Scale
 from app.kit.clock import from_text
@@ -73,7 +74,7 @@ def latency_plot(points: Sequence[Point]) -> Plot | None:
 
 def upload_plot(points: Sequence[Point]) -> Plot | None:
     """In percent: since the start, and of what was seen between two points."""
-    since_start = _over_time(points, lambda p: _value(p, "uploadCloudRatio"))
+    since_start = _over_time(points, lambda p: _value(p, upload_share_key(p.task_info)))
     between = []
     for (minutes, _), earlier, later in zip(since_start[1:], points, points[1:], strict=False):
         between.append((minutes, _share(earlier, later)))

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from app.joint_inference.model.resource import Role, Service, Worker
 from app.joint_inference.model.status import ConditionType, Reason, current_of
 from app.joint_inference.model.stream import STREAM
-from app.joint_inference.model.tally import Sample, Source
+from app.joint_inference.model.tally import Sample, Source, upload_share_key
 from app.kit import charts
 from app.nodes.model import Node, WorkerReport
 from app.vision.model import Prediction
@@ -136,7 +136,7 @@ def figures_of(task_info: Mapping[str, Any]) -> Figures | None:
     return Figures(
         total=total, hard=hard, edge=max(0, total - cloud - fallback), cloud=cloud, fallback=fallback,
         kept=_whole(task_info, "keptNumber"), failed=_whole(task_info, "uploadFailedNumber"),
-        upload_ratio=_number(task_info, "uploadCloudRatio") or 0.0, bytes=_whole(task_info, "bytesUploaded"),
+        upload_ratio=_number(task_info, upload_share_key(task_info)) or 0.0, bytes=_whole(task_info, "bytesUploaded"),
         fps=_number(task_info, "fps"), breaker=str(task_info.get("breaker") or ""),
         last_error=str(task_info.get("lastError") or ""),
         edge_ms=(_number(task_info, "edgeMsP50"), _number(task_info, "edgeMsP95")),

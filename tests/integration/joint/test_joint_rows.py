@@ -320,7 +320,7 @@ def test_a_big_model_that_answers_garbage_leaves_every_answer_to_the_edge(
     found = deployment.reaches("garbage", "Degraded")
     assert current(found)[0] == "Running"
     counted = metrics(deployment.when("garbage", lambda found: metrics(found).get("fallbackNumber") == "6"))
-    assert (counted["uploadNumber"], counted["uploadFailedNumber"], counted["uploadCloudRatio"]) == ("0", "3", "0")
+    assert (counted["uploadNumber"], counted["uploadFailedNumber"], counted["cloudAnswerRatio"]) == ("0", "3", "0")
     said = text_of(page(deployment, "garbage"))
     assert "By the edge as fallback 6" in said
     assert "paused after errors" in said

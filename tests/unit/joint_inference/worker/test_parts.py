@@ -256,6 +256,8 @@ def test_a_sample_is_counted_once_and_its_end_once() -> None:
         10, 4, 1, 1, 2, 2,
     )  # fmt: skip
     assert (tally.upload_ratio, tally.bytes_uploaded, tally.edge_ms_p50, tally.cloud_ms_p50) == (0.1, 600, 4.5, 20)
+    said = tally.to_task_info()
+    assert (said["uploadCloudRatio"], said["cloudAnswerRatio"]) == (0.4, 0.1), "the requirement's: hard of all"
     assert (tally.fps, tally.breaker, tally.last_error, tally.update_time) == (1, Breaker.OPEN, "gone", "last")
 
 
