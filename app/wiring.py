@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from app.homes.service import Homes
     from app.joint_inference.service import Joint
     from app.kit.sql import Database
-    from app.models.service import Models
+    from app.models.service import Model, Models
     from app.nodes.service import Nodes
     from app.training.service import Training
     from app.video.service import Video
@@ -98,7 +98,7 @@ class Parts:
     def models(self) -> Models:
         from app.models.service import Models
 
-        return Models(self.database, self.objects, self.conversion)
+        return Models(self.database, self.objects, self.conversion, self._users_of)
 
     @cached_property
     def joint(self) -> Joint:
@@ -111,6 +111,10 @@ class Parts:
         from app.video_wiring import open_video
 
         return open_video(self)
+
+    def _users_of(self, model: Model) -> list[str]:
+        services, jobs = self.joint.services.using(model.owner, model.name), self.video.jobs.using(model.card.sha256)
+        return [*(f"service {name}" for name in services), *(f"video job {uid}" for uid in jobs)]
 
     def _count_tasks(self, user: str) -> int:
         return self.training.tasks.count_unended(user)

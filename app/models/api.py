@@ -118,8 +118,8 @@ OPERATIONS = [
         query=schemas.NamedQuery,
     ),
     Operation(
-        "DELETE", NAMED, remove_model, "Forget a model and its files; what runs with it runs on", {204: None},
-        errors=(404, 422, 503), query=schemas.NamedQuery,
+        "DELETE", NAMED, remove_model, "Forget a model and its files; one that is used stays", {204: None},
+        errors=(404, 409, 422, 503), query=schemas.NamedQuery,
     ),
     Operation(
         "GET", FILE, get_model_file, "Download the file of a model; Range is honoured",

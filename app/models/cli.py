@@ -83,7 +83,7 @@ def show(context: typer.Context, name: Name, as_json: AsJson = False, url: Url =
 
 @commands.command()
 def remove(context: typer.Context, name: Name, url: Url = None) -> None:
-    """Forget a model and its files. What runs with it runs on."""
+    """Forget a model and its files. One that a service or a video job uses stays."""
     with _client(context, url) as client:
         client.remove(name)
     typer.echo(f"{name} is removed.")

@@ -15,6 +15,12 @@ class ModelExists(Conflict):
     code = "MODEL_EXISTS"
 
 
+class ModelInUse(Conflict):
+    """Something that runs needs it."""
+
+    code = "MODEL_IN_USE"
+
+
 class BadModelName(BadInput):
     code = "MODEL_NAME_INVALID"
 

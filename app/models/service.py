@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -16,19 +16,25 @@ from app.kit.clock import to_text
 from app.kit.objects import ObjectStore
 from app.kit.sql import Database
 from app.models.bringing import Bringing, Brought
-from app.models.errors import ModelExists
+from app.models.errors import ModelExists, ModelInUse
 from app.models.keeping import Keeping
 from app.models.model import FACTS, Model, checked_labels, checked_name, file_of, is_name, pins
 from app.vision.model import Decoder, Format, ModelCard
 
 __all__ = ["Model", "Models"]
 JOBS_AT_ONCE = 50
+NAMED_USERS = 5
+UsersOf = Callable[[Model], Sequence[str]]
+"""What needs a model, each as its reader finds it: `service default/faces`."""
 
 
 class Models:
     """Every verb takes the user; another user's model is as if there were none."""
 
-    def __init__(self, database: Database, objects: ObjectStore, conversion: Conversion) -> None:
+    def __init__(
+        self, database: Database, objects: ObjectStore, conversion: Conversion, users_of: UsersOf = lambda _: ()
+    ) -> None:  # fmt: skip
+        self.users_of = users_of
         self.database = database
         self.objects = objects
         self.conversion = conversion
@@ -109,7 +115,14 @@ class Models:
         return self.keeping.get(user, name)
 
     def remove(self, user: str, name: str) -> None:
-        """Its files go when no other model has them. What runs with it runs on. Raises ModelNotFound."""
+        """Its files go when no other model has them. Raises ModelNotFound, ModelInUse."""
+        used = self.users_of(self.get(user, name))
+        if used:
+            further = f" and {len(used) - NAMED_USERS} more" if len(used) > NAMED_USERS else ""
+            raise ModelInUse(
+                f"The model {name!r} is used by {', '.join(used[:NAMED_USERS])}{further}.",
+                hint="End them, or have them use another model, and remove it then.", detail={"used_by": list(used)},
+            )  # fmt: skip
         self.keeping.remove(user, name)
 
     def _job(self, user: str, job: str) -> JobRecord | None:

@@ -16,6 +16,7 @@ import yaml
 from app.joint_inference import store
 from app.joint_inference.service.controller import HEARTBEAT_S
 from app.kit.clock import from_text, now, to_text
+from app.models.errors import ModelInUse
 from app.settings import Settings
 from app.wiring import Parts
 from tests.harness.joint.nodes import Scene, helmet
@@ -180,6 +181,18 @@ def times(scene: Scene) -> tuple[datetime, datetime]:
     """Heartbeat and transition of the current condition."""
     last = the_service(scene).status["conditions"][-1]
     return from_text(last["lastHeartbeatTime"]), from_text(last["lastTransitionTime"])
+
+
+def test_a_model_that_a_service_names_cannot_be_removed_before_the_service(scene: Scene) -> None:
+    joint, models = scene.parts.joint.services, scene.parts.models
+    joint.create(scene.user, helmet("gate", namespace="shop"), now=scene.now)
+    scene.settle()
+    for name in ("small-model", "big-model"):
+        with pytest.raises(ModelInUse, match=f"{name}.*service shop/gate"):
+            models.remove(scene.user, name)
+    joint.delete(scene.user, "shop", "gate", now=scene.now)
+    models.remove(scene.user, "small-model")
+    assert models.find(scene.user, "small-model", now=scene.now) is None
 
 
 def test_a_heartbeat_comes_every_period_and_a_transition_only_with_a_change(scene: Scene) -> None:

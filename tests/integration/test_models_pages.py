@@ -172,7 +172,7 @@ def test_to_delete_is_asked_first_and_its_users_are_not_stopped(web: httpx.Clien
     assert page(web, NAMED, name="m")
     answer = web.post(DELETE, data={"name": "m"})
     assert (answer.status_code, answer.headers["location"]) == (303, f"{LIST}?note=deleted")
-    assert "What ran with it runs on." in page(web, answer.headers["location"])
+    assert "The model was deleted." in page(web, answer.headers["location"])
     page(web, NAMED, 404, name="m")
     page(web, DELETE, 404, name="m")
     assert web.post(DELETE, data={"name": "m"}).status_code == 404

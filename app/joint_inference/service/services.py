@@ -165,6 +165,15 @@ class Services:
         with self.database.read() as on:
             return len(store.there_for(on, user))
 
+    def using(self, user: str, model: str) -> list[str]:
+        """namespace/name of those whose edge or cloud worker has this model."""
+        with self.database.read() as on:
+            found = store.there_for(on, user)
+        return [
+            f"{service.namespace}/{service.name}" for service in found
+            if model in (service.specification.edge.model, service.specification.cloud.model)
+        ]  # fmt: skip
+
     def delete_all(self, user: str, *, now: datetime) -> None:
         with self.database.read() as on:
             found = store.there_for(on, user)

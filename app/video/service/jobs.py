@@ -170,6 +170,15 @@ class Jobs:
         with self.database.read() as on:
             return store.count_unended(on, user)
 
+    def using(self, sha256: str) -> list[str]:
+        """Uids of those, anybody's, that are not DONE and have a stage that runs a model of this file."""
+        with self.database.read() as on:
+            found = store.unended(on)
+        return [
+            kept.job.uid for kept in found
+            if any(card.sha256 == sha256 for stage in kept.job.stages for cards in stage.variants for card in cards)
+        ]  # fmt: skip
+
     def cancel_all(self, user: str, *, now: datetime) -> None:
         with self.database.read() as on:
             found = store.unended(on, owner=user)

@@ -281,7 +281,7 @@ def test_a_stalled_big_model_does_not_hold_up_what_the_edge_sees(
     folder.mkdir()
     for number, picture in enumerate(digits[:50]):
         (folder / f"{number:03}.png").write_bytes(picture)
-    parameters = {"source": str(folder), "deadline_ms": "60000", "fps": "0", "queue_size": "4"}
+    parameters = {"source": str(folder), "deadline_ms": "60000", "fps": "0", "queue_size": "4", "on_full": "drop"}
     deployment.apply(digits_service("stream", algorithm="EdgeOnly"))
     big = worker(deployment.reaches("stream", "Serving"), "cloud")["pid"]
     os.kill(big, signal.SIGSTOP)

@@ -15,7 +15,7 @@ from app.kit.blobs import blob_key
 from app.kit.errors import BadInput
 from app.kit.objects import StoreUnavailable
 from app.kit.objects.timed import TimedStore
-from app.models.errors import BadLabels, BadModelName, ModelExists, ModelNotFound
+from app.models.errors import BadLabels, BadModelName, ModelExists, ModelInUse, ModelNotFound
 from app.models.model import MAX_LABELS
 from app.models.service import Model, Models
 from app.settings import Settings
@@ -232,6 +232,18 @@ def test_files_stay_as_long_as_somebodys_model_names_them(parts: Parts, models: 
     assert blobs(models) == {nef.twin_sha256}
     models.remove("bob", "m")
     assert not blobs(models)
+
+
+def test_one_that_is_used_stays_and_says_by_what(parts: Parts) -> None:
+    users = [f"service default/s{number}" for number in range(7)]
+    models = Models(parts.database, parts.objects, parts.conversion, lambda model: users if model.name == "m" else ())
+    add(models, finished_job(parts, "alice"))
+    with pytest.raises(ModelInUse, match=r"'m' is used by service default/s0, .*s4 and 2 more") as caught:
+        models.remove("alice", "m")
+    assert caught.value.detail["used_by"] == users
+    assert models.get("alice", "m")
+    users.clear()
+    models.remove("alice", "m")
 
 
 def test_what_is_not_there_or_anothers_cannot_be_removed(parts: Parts, models: Models) -> None:
