@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,6 +18,7 @@ import httpx
 import psutil
 import pytest
 
+from app.video.cli.pseudo.sample_clip import HEADS
 from app.video.cli.pseudo.show import job
 from app.video.cli.pseudo.stand import Ports
 from tests.harness.api import until
@@ -85,7 +88,9 @@ def test_one_command_gives_the_requirements_ports_and_runs_its_job(pseudo: Pseud
     address = f"127.0.0.2:{ports.edge}"
     for port in (ports.users, ports.tracker):
         status = until(lambda at=port: pseudo.http.get(pseudo.url(at, "/user/get_all_status")).json()["data"])
-        assert status[address]["video"] == {"0": {"type": "people indoor", "name": "classroom-270p.mp4"}}
+        assert status[address]["video"] == {
+            "0": {"type": "people indoor", "name": "classroom-270p.mp4", "size": "480x270"},
+        }
     until(lambda: "Ctrl-C ends everything" in pseudo.log.read_text())
 
     face = base64.b64encode((shared_data / "images" / "face_1.jpg").read_bytes()).decode()
@@ -146,18 +151,23 @@ def test_what_cannot_be_started_is_said_before_anything_is(tmp_path: Path) -> No
         assert words in pseudo.log.read_text()
 
 
-@pytest.mark.exhaustive
 @pytest.mark.slow
-def test_without_models_and_videos_it_says_what_is_missing(tmp_path: Path) -> None:
+def test_without_videos_and_models_a_drawn_clip_is_watched(tmp_path: Path) -> None:
+    """As README has it."""
     pseudo = Pseudo(tmp_path)
     try:
         until(pseudo.is_up)
         said = until(lambda: " ".join(pseudo.log.read_text().split()), lambda text: "Ctrl-C ends" in text)
-        assert "The edge node has no video" in said
-        assert "Stages: none. With --models DIR" in said
-        assert "face_rfb_640.onnx" in said
+        assert "Video 0 of edge0: drawn heads, heads.mp4" in said and "left out" not in said
+        assert "With --videos FILE and --models DIR it is your video" in said
+        line = shlex.split(next(part for part in pseudo.log.read_text().splitlines() if "curl" in part))
+        submitted = subprocess.run(line, capture_output=True, text=True, check=True)
+        uid = json.loads(submitted.stdout)["job_uid"]
+        results = until(lambda: result_of(pseudo, uid)["appended_result"], lambda found: len(found) == 10)
+        assert any(frame["total"] == len(HEADS) for frame in results)
     finally:
         assert pseudo.end() == 0
+    assert not list(tmp_path.glob("modelmill-*")), "clip, models and data go with it"
 
 
 @pytest.mark.slow

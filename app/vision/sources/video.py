@@ -44,7 +44,7 @@ class Video:
 
     def __init__(self, place: str, name: str, *, live: bool) -> None:
         """Raises DecoderMissing without PyAV."""
-        self._av = _av(name)
+        self._av = require_pyav(name)
         self._place, self._name, self._live = place, name, live
         self.fps = 0.0
         self.is_endless = live
@@ -170,7 +170,8 @@ def _problem(container: Any) -> str:
     return ""
 
 
-def _av(name: str) -> Any:
+def require_pyav(name: str) -> Any:
+    """Raises DecoderMissing, naming the video, where it is missing."""
     try:
         return importlib.import_module("av")
     except ImportError as error:

@@ -17,7 +17,8 @@ def pseudo(
         list[str] | None,
         typer.Option(
             metavar="DIR|TYPE=SOURCE",
-            help="Videos of the edge node: all of a folder, or one path or URL; repeatable; default: input/.",
+            help="Videos of the edge node: all of a folder, or one path or URL; repeatable; default: input/, else a "
+            "clip that is drawn for it.",
         ),
     ] = None,
     models: Annotated[
@@ -36,6 +37,7 @@ def pseudo(
 ) -> None:
     """Start web, scheduler, a cloud node and an edge node on this machine, until Ctrl-C.
 
+    Without videos and models there is a drawn clip of four heads, and models that find them and say where they look.
     All ports are on 127.0.0.1. The edge node has the address 127.0.0.2, so that plans can tell it from the cloud.
     """
     from app.video.cli.pseudo.show import play
@@ -44,4 +46,5 @@ def pseudo(
 
     ports = Ports(port, tracker_port, edge_port, picture_port, edge_picture_port, service_port)
     given = videos if videos is not None else [str(INPUT)] if INPUT.is_dir() else []
-    raise Ended(play(ports, videos=found_videos(given), models=models, data=data_dir))
+    found = found_videos(given) if given or models else None
+    raise Ended(play(ports, videos=found, models=models, data=data_dir))

@@ -49,25 +49,51 @@ RECIPES = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Kit:
+    """decoders: name of a model, which is the stem of its file → how its answers are read. recipes: of the stages that
+    are made of them."""
+
+    decoders: Mapping[str, str]
+    recipes: Sequence[Recipe]
+
+
+USUAL = Kit(DECODERS, RECIPES)
+SAMPLE = Kit(
+    {
+        "sample_faces_640": "ultraface", "sample_faces_320": "ultraface", "sample_faces_160": "ultraface",
+        "sample_poses": "auto",
+    },
+    (
+        Recipe(
+            "face_detection", "face_detection",
+            (("sample_faces_640",), ("sample_faces_320",), ("sample_faces_160",)),
+        ),
+        Recipe("face_alignment", "face_alignment", (("sample_poses",),)),
+    ),
+)  # fmt: skip
+"""Of the drawn clip: see app.video.cli.pseudo.sample_models."""
+
+
 class Catalogue(Remote):
     def put(self, name: str, body: Mapping[str, Any]) -> None:
         with self._answer("PUT", f"{STAGES}/{quote(name)}", json=body) as answer:
             answer.read()
 
 
-def files_in(folder: Path) -> dict[str, Path]:
+def files_in(folder: Path, kit: Kit = USUAL) -> dict[str, Path]:
     """Name → file, of the models that are known by name. Raises BadInput."""
     if not folder.is_dir():
         raise BadInput(f"there is no folder {folder}", hint="Give --models a folder with ONNX models.")
-    return {name: file for name in DECODERS if (file := folder / f"{name}.onnx").is_file()}
+    return {name: file for name in kit.decoders if (file := folder / f"{name}.onnx").is_file()}
 
 
-def fill(url: str, folder: Path, say: Say) -> list[str]:
+def fill(url: str, folder: Path, say: Say, kit: Kit = USUAL) -> list[str]:
     """Names of the stages that there are then. Raises BadInput, and what the API says is wrong."""
-    there = set(_brought(url, files_in(folder), say))
+    there = set(_brought(url, files_in(folder, kit), kit.decoders, say))
     made = []
     with Catalogue(url) as catalogue:
-        for recipe in RECIPES:
+        for recipe in kit.recipes:
             body = recipe.body(there)
             if body is None:
                 wanted = ", or ".join(" and ".join(f"{name}.onnx" for name in names) for names in recipe.variants)
@@ -78,14 +104,14 @@ def fill(url: str, folder: Path, say: Say) -> list[str]:
     return made
 
 
-def _brought(url: str, files: Mapping[str, Path], say: Say) -> Iterator[str]:
+def _brought(url: str, files: Mapping[str, Path], decoders: Mapping[str, str], say: Say) -> Iterator[str]:
     """Names of those that are there then; one that was there before stays as it is."""
     with Models(url) as models:
         known = {str(model["name"]) for model in models.models(limit=1000)}
         for name, file in files.items():
             try:
                 if name not in known:
-                    models.bring(name, file, decoder=DECODERS[name], labels=())
+                    models.bring(name, file, decoder=decoders[name], labels=())
             except ApiError as error:
                 say(f"The model {file} is left out: {error}")
                 continue

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +14,30 @@ from rich.console import Console
 
 from app.kit.command import Exit
 from app.kit.interrupting import signals_end
-from app.video.cli.pseudo.filling import DECODERS, RECIPES, files_in, fill
+from app.video.cli.pseudo.filling import DECODERS, RECIPES, SAMPLE, USUAL, Kit, files_in, fill
 from app.video.cli.pseudo.stand import EDGE_HOST, Ports, Stand, Videos, running_stand
+from app.video.cli.pseudo.videos import found_videos
 from app.vision.sources.facts import facts_of
 from app.vision.sources.opening import is_stream
+from app.vision.sources.video import require_pyav
+
+CLIP = "heads.mp4"
 
 
-def play(ports: Ports, *, videos: Videos, models: Path | None, data: Path | None) -> Exit:
-    """Until Ctrl-C. Raises CannotStart, BadInput, and what the API says is wrong."""
+def play(ports: Ports, *, videos: Videos | None, models: Path | None, data: Path | None) -> Exit:
+    """Until Ctrl-C. videos: None: those of the sample, with its models. Raises CannotStart, BadInput, SourceUnusable,
+    and what the API says is wrong."""
     if models is not None:
         files_in(models)
     console = Console()
-    with signals_end():
+    with signals_end(), ExitStack() as stack:
         try:
-            _play(console, ports, videos, models, data)
+            kit = USUAL
+            if videos is None:
+                models, kit = sample(data, stack), SAMPLE
+                videos = found_videos([f"drawn heads={models / CLIP}"])
+                _say(console, f"There are no videos and no models: a clip and models are made in {models}.")
+            _play(console, ports, videos, models, data, kit)
         except KeyboardInterrupt:
             return Exit.OK
         finally:
@@ -33,7 +45,26 @@ def play(ports: Ports, *, videos: Videos, models: Path | None, data: Path | None
     return Exit.OK
 
 
-def _play(console: Console, ports: Ports, videos: Videos, models: Path | None, data: Path | None) -> None:
+def sample(data: Path | None, stack: ExitStack) -> Path:
+    """Folder of the drawn clip and its models: in that of the data, else it goes with the stack. Raises SourceUnusable
+    without PyAV."""
+    require_pyav(CLIP)
+    if data is None:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="modelmill-sample-")))
+    else:
+        folder = data.expanduser().absolute() / "sample"
+        folder.mkdir(parents=True, exist_ok=True)
+    from app.video.cli.pseudo.sample_clip import draw_clip
+    from app.video.cli.pseudo.sample_models import write_models
+
+    draw_clip(folder / CLIP)
+    write_models(folder)
+    return folder
+
+
+def _play(
+    console: Console, ports: Ports, videos: Videos, models: Path | None, data: Path | None, kit: Kit
+) -> None:  # fmt: skip
     def say(text: str) -> None:
         _say(console, text)
 
@@ -44,8 +75,8 @@ def _play(console: Console, ports: Ports, videos: Videos, models: Path | None, d
             say(f"Video {number} of edge0: {kind}, {Path(source).name if not is_stream(source) else 'a stream'}")
             if problem := facts_of(source).problem:
                 say(f"  {problem}.")
-        made = fill(stand.url, models, say) if models else []
-        say(_what_next(ports, stand, videos, made))
+        made = fill(stand.url, models, say, kit) if models else []
+        say(_what_next(ports, stand, videos, made, kit))
         threading.Event().wait()
 
 
@@ -61,11 +92,13 @@ def addresses(ports: Ports) -> str:
     ])  # fmt: skip
 
 
-def _what_next(ports: Ports, stand: Stand, videos: Videos, made: Sequence[str]) -> str:
+def _what_next(ports: Ports, stand: Stand, videos: Videos, made: Sequence[str], kit: Kit = USUAL) -> str:
     lines = [f"Logs: {stand.folder / 'run' / 'logs'}"]
     if not videos:
         lines.append("The edge node has no video: start again with --videos DIR or --videos 'traffic flow=FILE'.")
-    if len(made) < len(RECIPES):
+    if kit is SAMPLE:
+        lines.append("With --videos FILE and --models DIR it is your video and your models: see docs/video.md.")
+    elif len(made) < len(RECIPES):
         known = ", ".join(f"{name}.onnx" for name in DECODERS)
         lines.append(f"Stages: {', '.join(made) or 'none'}. With --models DIR they are made of those of {known} there.")
         lines.append(f"Stages of other models are made at {stand.url}/ui/video/stages.")

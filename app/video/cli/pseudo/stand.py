@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.embedded.folder import DataFolder
+from app.embedded.ports import require_free
 from app.embedded.process import Part
 from app.embedded.stack import Plan, running
 from app.embedded.supervisor import Notice
+from app.kit.command import CannotStart
 from app.video.cli.pseudo.relays import Relay, relaying
 
 HOST, EDGE_HOST = "127.0.0.1", "127.0.0.2"
@@ -57,6 +59,7 @@ class Stand:
 @contextmanager
 def running_stand(ports: Ports, *, videos: Videos, data: Path | None, notice: Notice) -> Iterator[Stand]:
     """data: where everything is kept; without it a folder that goes at the end. Raises CannotStart."""
+    _require_free(ports.users)
     _forget_surroundings()
     folder = data.expanduser().absolute() if data else Path(tempfile.mkdtemp(prefix="modelmill-video-"))
     none = dict.fromkeys(("onnx", "bie", "nef"), 0)
@@ -68,6 +71,14 @@ def running_stand(ports: Ports, *, videos: Videos, data: Path | None, notice: No
     finally:
         if data is None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _require_free(port: int) -> None:
+    """Raises CannotStart. Any free port will not do: plans and jobs name the requirement's."""
+    try:
+        require_free(HOST, port)
+    except CannotStart as error:
+        raise CannotStart(error.message, hint="Choose another --port, from 1 to 65535.") from error
 
 
 def _forget_surroundings() -> None:

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.server
 import json
 import socket
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from app.kit.command import CannotStart
 from app.kit.errors import BadInput
-from app.video.cli.pseudo.filling import RECIPES, files_in
+from app.video.cli.pseudo import sample_clip
+from app.video.cli.pseudo.filling import RECIPES, SAMPLE, files_in
 from app.video.cli.pseudo.relays import Relay, relaying
-from app.video.cli.pseudo.show import _what_next, addresses, job
-from app.video.cli.pseudo.stand import Ports, Stand
+from app.video.cli.pseudo.show import CLIP, _what_next, addresses, job, sample
+from app.video.cli.pseudo.stand import Ports, Stand, running_stand
 from app.video.cli.pseudo.videos import found_videos
 from app.video.model.dag import read_dag
+from app.video.stages.base import ModelFile
+from app.video.stages.registry import stage_class
 from app.vision.errors import SourceUnusable
+from app.vision.model import Format, ModelCard
+from app.vision.sources import open_source
 from tests.harness.ports import free_port
 
 PORTS = Ports(5000, 5001, 5002, 5100, 5101, 5500)
@@ -158,3 +166,55 @@ def test_the_job_that_is_shown_is_one_that_is_understood() -> None:
     shown = json.loads(json.dumps(job(PORTS)))
     assert (shown["node_addr"], shown["video_id"]) == ("127.0.0.2:5002", 0)
     assert read_dag(shown["dag"]).stages == ("face_detection", "face_alignment")
+
+
+def test_a_taken_port_of_the_web_has_a_hint_that_can_be_followed(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ports = Ports(taken.getsockname()[1], *(free_port() for _ in range(5)))
+        with pytest.raises(CannotStart, match="is taken") as refused:
+            running_stand(ports, videos=(), data=tmp_path, notice=print).__enter__()
+    assert "--port 0" not in refused.value.hint and "--port" in refused.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+# the sample
+def opened(kind: str, folder: Path, name: str) -> Any:
+    file = folder / f"{name}.onnx"
+    data = file.read_bytes()
+    card = ModelCard(name, Format.ONNX, hashlib.sha256(data).hexdigest(), len(data))
+    return stage_class(kind)([ModelFile(card, file)], {})
+
+
+def test_the_sample_finds_its_heads_and_where_they_look(tmp_path: Path) -> None:
+    folder = sample(tmp_path, ExitStack())
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 1 << 20
+    pictures = [frame.picture for frame in open_source(str(folder / CLIP))]
+    assert len(pictures) == sample_clip.FRAMES
+    faces = {name: opened("face_detection", folder, name) for name in list(SAMPLE.decoders)[:3]}
+    poses = opened("face_alignment", folder, "sample_poses")
+    for number in range(0, len(pictures), 10):
+        seen = {name: stage.run({"image": pictures[number]})["bbox"] for name, stage in faces.items()}
+        counts = [len(boxes) for boxes in seen.values()]
+        assert counts[:2] == [4, 4] and counts[2] < 4, "the smallest is worth less"
+        boxes = sorted(seen["sample_faces_640"])
+        found = poses.run({"image": pictures[number], "bbox": boxes})["head_pose"]
+        for (yaw, pitch, _), (true_yaw, true_pitch) in zip(
+            found, sample_clip.poses(number / len(pictures)), strict=True
+        ):
+            assert abs(yaw - true_yaw) < 10 and abs(pitch - true_pitch) < 10
+
+
+def test_the_sample_goes_with_what_started_it_unless_its_data_is_kept(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        gone = sample(None, stack)
+        assert (gone / CLIP).is_file()
+    assert not gone.exists()
+    kept = sample(tmp_path, ExitStack())
+    assert kept == tmp_path / "sample" and files_in(kept, SAMPLE).keys() == SAMPLE.decoders.keys()
+
+
+def test_without_pyav_the_sample_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "av", None)
+    with pytest.raises(SourceUnusable) as refused:
+        sample(tmp_path, ExitStack())
+    assert "modelmill[edge]" in refused.value.hint

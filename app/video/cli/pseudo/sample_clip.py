@@ -1,0 +1,66 @@
+"""A clip to begin with, drawn here: four heads that turn and nod. Four people's faces need nobody's leave this way."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import av
+import numpy as np
+from PIL import Image, ImageDraw
+
+WIDTH, HEIGHT, FPS, FRAMES = 480, 270, 12, 120
+HEADS = ((75, 95, 30), (190, 110, 26), (300, 90, 28), (405, 115, 32))
+"""Where each is in the middle of its way, and its radius."""
+SKIN, NOSE, EYES = (255, 200, 140), (20, 20, 220), (70, 50, 40)
+WALL, FLOOR, SHIRTS = (200, 214, 210), (120, 130, 125), ((60, 90, 120), (110, 70, 90), (70, 110, 80), (90, 90, 60))
+TURN_DEG, NOD_DEG = 45.0, 35.0
+REACH = 0.6
+"""Of the radius: so far from the middle is the nose of a head that is turned by a right angle."""
+
+
+def draw_clip(path: Path) -> None:
+    """Ten seconds, which may be repeated."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mpeg4", rate=FPS)
+        stream.width, stream.height, stream.pix_fmt, stream.bit_rate = WIDTH, HEIGHT, "yuv420p", 1_200_000
+        for number in range(FRAMES):
+            frame = av.VideoFrame.from_ndarray(np.asarray(_picture(number / FRAMES)), "rgb24")
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+
+
+def poses(share: float) -> list[tuple[float, float]]:
+    """Yaw (to the reader's left) and pitch (up) of each head in degrees, after that share of the clip."""
+    return [
+        (
+            TURN_DEG * math.sin(2 * math.pi * (share * (1 + number % 2) + number / 4)),
+            NOD_DEG * math.sin(2 * math.pi * (share * (2 - number % 2) + number / 3)),
+        )
+        for number in range(len(HEADS))
+    ]
+
+
+def _picture(share: float) -> Image.Image:
+    image = Image.new("RGB", (WIDTH, HEIGHT), WALL)
+    pen = ImageDraw.Draw(image)
+    pen.rectangle((0, HEIGHT * 2 // 3, WIDTH, HEIGHT), FLOOR)
+    for number, ((x, y, radius), (yaw, pitch)) in enumerate(zip(HEADS, poses(share), strict=True)):
+        sway = 8 * math.sin(2 * math.pi * (share + number / 4))
+        _head(pen, x + sway, y, radius, yaw, pitch, SHIRTS[number])
+    return image
+
+
+def _head(
+    pen: ImageDraw.ImageDraw, x: float, y: float, radius: int, yaw: float, pitch: float, shirt: tuple[int, int, int]
+) -> None:
+    pen.rounded_rectangle((x - 1.4 * radius, y + 1.1 * radius, x + 1.4 * radius, HEIGHT), radius, shirt)
+    pen.ellipse((x - radius, y - radius, x + radius, y + radius), SKIN)
+    nose = x - REACH * radius * math.sin(math.radians(yaw)), y - REACH * radius * math.sin(math.radians(pitch))
+    for side in (-1, 1):
+        _dot(pen, nose[0] + side * 0.3 * radius, nose[1] - 0.3 * radius, 0.08 * radius, EYES)
+    _dot(pen, *nose, 0.16 * radius, NOSE)
+
+
+def _dot(pen: ImageDraw.ImageDraw, x: float, y: float, radius: float, colour: tuple[int, int, int]) -> None:
+    pen.ellipse((x - radius, y - radius, x + radius, y + radius), colour)
