@@ -2,8 +2,8 @@
 
 The order decides, first match first:
 1. it was to be stopped, or was stopped → CANCELED; Ray does not know it any more → LOST
-2. verl found too few GPUs (the words of its versions 0.3 to 0.10), or Ray could not place the driver in time
-   → INSUFFICIENT_RESOURCES
+2. verl found too few GPUs (the words of its versions 0.3 to 0.10) and ended with that, or Ray could not place the
+   driver in time → INSUFFICIENT_RESOURCES
 3. Ray's own process for the job, its node or a node of its actors died → INFRA_ERROR
 4. its environment or command could not be set up; the exception it ended with is one of paths, modules or Hydra's
    configuration → USER_ERROR
@@ -27,6 +27,9 @@ from app.training.model.task import FailureKind
 from app.training.model.wreckage import Said, read
 
 SUMMARY_CHARS = 300
+QUICK_FAILURES = 5
+"""So often in a row a program may find too few GPUs at once, where there was room for it. Somebody else was faster, but
+not always: what is wrong is not the cluster, and the others of the line are not to wait for it."""
 NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
 
 TOO_FEW = re.compile(
@@ -83,16 +86,19 @@ class Failure:
 
 
 def classify(
-    status: str, error_type: str, exit_code: int | None, message: str, log_tail: str, *, was_stopped: bool
-) -> Failure:
-    """status: Ray's word, "" if Ray does not know the job. was_stopped: it was told to stop, by us."""
+    status: str, error_type: str, exit_code: int | None, message: str, log_tail: str, *, was_stopped: bool,
+    counts_gpus: bool = True,
+) -> Failure:  # fmt: skip
+    """status: Ray's word, "" if Ray does not know the job. was_stopped: it was told to stop, by us. counts_gpus: the
+    program looks by itself whether there are enough, as verl does; what another one writes of that is its own affair.
+    """
     if was_stopped:
         return Failure(FailureKind.CANCELED, "Canceled")
     if status == "STOPPED":
         return Failure(FailureKind.CANCELED, "Stopped on Ray by somebody else")
     if not status:
         return Failure(FailureKind.LOST, "Ray does not know this job any more: its head was started anew")
-    said = _Said(error_type, exit_code, read(message), read(log_tail))
+    said = _Said(error_type, exit_code, read(message), read(log_tail), counts_gpus)
     for kind, find in _ORDER:
         summary = find(said)
         if summary is not None:
@@ -100,10 +106,13 @@ def classify(
     return Failure(FailureKind.UNKNOWN, _short(said.first_line() or "It failed, and nothing is known of the cause"))
 
 
-def is_retried(kind: FailureKind, *, infra_retries: int, tried_s: float, most_s: float) -> bool:
-    """infra_retries: how many are left. tried_s: so long it has lacked resources; most_s: when that is final."""
+def is_retried(
+    kind: FailureKind, *, infra_retries: int, tried_s: float, most_s: float, quick_failures: int = 0
+) -> bool:
+    """infra_retries: how many are left. tried_s: so long it has lacked resources; most_s: when that is final.
+    quick_failures: how often in a row it has failed for that soon after it was given them."""
     if kind is FailureKind.INSUFFICIENT_RESOURCES:
-        return tried_s < most_s
+        return tried_s < most_s and quick_failures < QUICK_FAILURES
     return kind in (FailureKind.INFRA_ERROR, FailureKind.LOST) and infra_retries > 0
 
 
@@ -114,6 +123,7 @@ class _Said:
     exit_code: int | None
     message: Said
     log: Said
+    counts_gpus: bool
 
     def search(self, pattern: re.Pattern[str]) -> str | None:
         """The last line that says so: of the log, which is whole, else of the message."""
@@ -130,7 +140,12 @@ class _Said:
 def _too_few(said: _Said) -> str | None:
     if said.error_type in NO_ROOM_TYPES:
         return said.first_line() or "Ray found no room for its driver"
-    return said.search(TOO_FEW)
+    if not said.counts_gpus:
+        return None
+    exception = said.exception()
+    if exception is None:
+        return said.search(TOO_FEW)
+    return exception if TOO_FEW.search(exception) else None
 
 
 def _infra(said: _Said) -> str | None:

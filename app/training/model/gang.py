@@ -5,8 +5,9 @@
 is said in `room`: never more than Ray says, less what active tasks were promised and have not claimed yet.
 
 **The line is strict.** The first that must wait ends the admission, whatever the reason: room, a retry that is not due
-(`next_run_at`), too large for the whole cluster. Else small tasks would take, for ever, what a large one waits for. A
-task with `backfill` lets others go ahead while it waits: whoever fits then goes, also with what it waited for.
+(`next_run_at`) and does not fit, too large for the whole cluster. Else small tasks would take, for ever, what a large
+one waits for. A retry that is not due and fits keeps its room, and others go beside it. A task with `backfill` lets
+others go ahead while it waits: whoever fits then goes, also with what it waited for.
 
 One that is too large for the cluster as it is now blocks as well. Nodes go and come back, within a minute when Ray is
 restarted on one; a run of days that slipped in during that minute would cost the one at the head those days. Who asks
@@ -65,7 +66,7 @@ def decide(
         if reason is _NO_ROOM:
             unfit[queued.task_id] = queued.demand
         reasons[queued.task_id] = reason
-        is_over = not queued.backfill
+        is_over = not (queued.backfill or round_.keeps_room_for(queued, reason))
     empty = Room(nodes)
     why = {demand: _why(demand, round_.room, empty) for demand in set(unfit.values())}
     reasons.update((task_id, why[demand]) for task_id, demand in unfit.items())
@@ -84,6 +85,18 @@ class _Round:
         self.admitted: list[str] = []
         self.refused: set[Demand] = set()
         """Room only shrinks in a round: who does not fit once will not fit later."""
+
+    def keeps_room_for(self, queued: Queued, reason: Waiting) -> bool:
+        """One that is to be tried again, and would fit: it did not fail for want of room. What it needs stays free for
+        it, and nobody waits for the rest."""
+        if reason.code is not WaitingCode.RETRY or queued.demand in self.refused:
+            return False
+        need = Need.of(queued.demand)
+        driver_at = self.room.place(need)
+        if driver_at is None:
+            return False
+        self.room.take(need, driver_at)
+        return True
 
     def consider(self, queued: Queued, active: int) -> Waiting | None:
         """None: it was admitted."""

@@ -113,7 +113,7 @@ class WaitingCode(StrEnum):
     BEHIND = "BEHIND"
     """ahead: so many tasks come first"""
     RETRY = "RETRY"
-    """at: when it is tried again after a failure for lack of resources"""
+    """at: when it is tried again; kind: of the failure, if that is known"""
     MOST_RUNNING = "MOST_RUNNING"
     """most: so many tasks may run at once"""
     DISABLED = "DISABLED"

@@ -8,9 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from app.training.model.task import Waiting, WaitingCode
+from app.training.model.task import FailureKind, Waiting, WaitingCode
 
 Facts = dict[str, Any]
+_CAUSES = {
+    FailureKind.INSUFFICIENT_RESOURCES.value: "it failed for lack of resources",
+    FailureKind.INFRA_ERROR.value: "its machine, or a process of Ray, died",
+    FailureKind.LOST.value: "Ray's head was started anew and has forgotten it",
+}
 
 
 def in_words(waiting: Waiting) -> str:
@@ -45,7 +50,8 @@ def _behind(facts: Facts) -> str:
 
 
 def _retry(facts: Facts) -> str:
-    return f"it failed for lack of resources, and is tried again at {facts.get('at', '?')}"
+    cause = _CAUSES.get(facts.get("kind", ""), "its last attempt failed")
+    return f"{cause}, and it is tried again at {facts.get('at', '?')}"
 
 
 def _most_running(facts: Facts) -> str:

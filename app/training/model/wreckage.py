@@ -7,6 +7,7 @@ on coming after the program has failed. What the program itself wrote counts fir
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 MOST_CHARS = 500_000
@@ -21,7 +22,8 @@ NAMES = ("Error", "Exception", "Interrupt", "Exit", "Errors", "MissingMandatoryV
 
 @dataclass(frozen=True)
 class Said:
-    """lines: without colours and names of processes. exception: the last one's line, of the program if it had one."""
+    """lines: without colours and names of processes. exception: the last one's line, of the program if it had one, with
+    the next line where it ends in a colon: the cause."""
 
     lines: tuple[str, ...] = ()
     exception: str | None = None
@@ -30,20 +32,32 @@ class Said:
 def read(text: str) -> Said:
     """Of a long text the end."""
     plain = CONTROLS.sub("", ESCAPE.sub("", text[-MOST_CHARS:].replace("\r", "\n")))
-    own: str | None = None
-    others: str | None = None
+    own: int | None = None
+    others: int | None = None
     is_ignored = False
-    lines = []
-    for written in plain.split("\n"):
+    lines, names = [], []
+    for at, written in enumerate(plain.split("\n")):
         name = OTHERS.match(written)
         line = written[name.end() if name else 0 :][:LINE_CHARS]
         lines.append(line)
+        names.append(name[0] if name else "")
         if line.startswith("Exception ignored in"):
             is_ignored = True
         elif _is_exception(line):
-            own, others = (own, others) if is_ignored else (own, line) if name else (line, others)
+            own, others = (own, others) if is_ignored else (own, at) if name else (at, others)
             is_ignored = False
-    return Said(tuple(lines), own or others)
+    last = others if own is None else own
+    return Said(tuple(lines), None if last is None else _with_cause(last, lines, names))
+
+
+def _with_cause(at: int, lines: Sequence[str], names: Sequence[str]) -> str:
+    """Hydra says "Error in call to target 'x':", and the error itself on the next line of the same process."""
+    line = lines[at].rstrip()
+    if not line.endswith(":"):
+        return line
+    below = zip(lines[at + 1 :], names[at + 1 :], strict=True)
+    cause = next((text for text, name in below if name == names[at] and text.strip()), "")
+    return f"{line} {cause.strip()}".rstrip()
 
 
 def _is_exception(line: str) -> bool:

@@ -34,6 +34,15 @@ Traceback (most recent call last):
     f"Cannot satisfy placement group requirement for pool '{req['pool']}' requiring {req['gpu']} GPUs and "
 NameError: name 'required' is not defined
 """
+BAD_ACTOR = """\
+Traceback (most recent call last):
+  File "/opt/verl/trainer/main_ppo.py", line 160, in main
+    validate_config(
+hydra.errors.InstantiationException: Error in call to target 'verl.workers.config.FSDPActorConfig':
+AssertionError("[actor] Please set at least one of 'actor.ppo_micro_batch_size' or 'actor.ppo_micro_batch_size_per_gpu\
+'")
+full_key: actor_rollout_ref.actor
+"""
 NOISE = "".join(f"\x1b[33m(raylet)\x1b[0m [2026-11-20 10:00:{n:02}] warning: spilled 2098 MiB\n" for n in range(40))
 NODE_DIED = """\
 Job supervisor actor died: The actor died unexpectedly before finishing this task.
@@ -169,6 +178,24 @@ CASES = [
         "Cannot satisfy placement group",
         "ValueError: Cannot satisfy placement group requirement for pool 'global_pool' requiring 8 "
         "GPUs and 24 CPUs on a single node. Max available on any single node: 4.0 GPUs, 2.0 CPUs.",
+    ),
+    Case(
+        "verl found too few once, and ended with something else",
+        RUNTIME,
+        "ValueError: my own bug",
+        VERL_TOO_FEW + 'Traceback (most recent call last):\n  File "x.py", line 1\nValueError: my own bug\n',
+    ),
+    Case(
+        "verl's configuration, whose cause is on the next line",
+        USER,
+        "FSDPActorConfig': AssertionError(\"[actor] Please set",
+        BAD_ACTOR,
+    ),
+    Case(
+        "the same, in an actor, with lines of others between",
+        USER,
+        "FSDPActorConfig': AssertionError(\"[actor] Please set",
+        "".join(f"(TaskRunner pid=3) {line}\n(raylet) spilled\n" for line in BAD_ACTOR.splitlines()),
     ),
     Case("the source lines of verl", RUNTIME, "NameError", SOURCE_LINES),
     Case(

@@ -125,10 +125,10 @@ class ScriptedRay:
         found.groups = []
         found.job = replace(found.job, status=status, **fields)
 
-    def fail(self, submission_id: str, said: str, *, exit_code: int = 1) -> None:
+    def fail(self, submission_id: str, said: str, *, exit_code: int = 1, **fields: Any) -> None:
         self.end(
             submission_id, RayStatus.FAILED, message=said, exit_code=exit_code,
-            error_type="JOB_ENTRYPOINT_COMMAND_ERROR",
+            error_type="JOB_ENTRYPOINT_COMMAND_ERROR", **fields,
         )  # fmt: skip
 
     def lose_node(self, submission_id: str) -> None:

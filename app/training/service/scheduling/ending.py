@@ -23,6 +23,8 @@ TAIL_LINES = 5000
 TAIL_BYTES = 1 << 20
 LOG_PATIENCE_S = 30
 """So long after a job's end its log is waited for, where Ray answers but does not give it."""
+QUICK = timedelta(minutes=5)
+"""verl looks for its GPUs within the first minutes, when it has read its configuration."""
 ASKS = "convert"
 """Without this word a spec asks for no conversion; whether it does is read by who is told."""
 logger = logging.getLogger(__name__)
@@ -69,6 +71,8 @@ def settle(
     kept: dict[str, Any] = {"ended_at": ended_at, "placement_pending_since": None, "failure_kind": None, "message": ""}
     if log_bytes is not None:
         kept["log_bytes"] = log_bytes
+    if failure is not None and failure.kind is FailureKind.LOST:
+        kept["ray_status"] = ""  # what it said last is not so any more
     if failure is not None:
         kept |= {"failure_kind": failure.kind, "message": failure.summary}
     with desk.database.write() as on:
@@ -98,22 +102,27 @@ def _outcome(desk: Desk, task: Task, attempt: Attempt, failure: Failure | None, 
     costs = failure.kind is not FailureKind.INSUFFICIENT_RESOURCES
     fields = {
         "next_run_at": at, "waited_since": moment.text, "infra_retries": task.infra_retries - costs,
-        "waiting": Waiting(WaitingCode.RETRY, {"at": at}),
+        "waiting": Waiting(WaitingCode.RETRY, {"at": at, "kind": failure.kind.value}),
     }  # fmt: skip
     return Outcome(Event.RETRY, fields, {**detail, "at": at})
 
 
 def _is_retried(desk: Desk, task: Task, kind: FailureKind, moment: Moment) -> bool:
-    tried_s = (moment.now - from_text(_lacking_since(desk, task))).total_seconds()
-    return is_retried(kind, infra_retries=task.infra_retries, tried_s=tried_s, most_s=desk.options.retry_most_s)
-
-
-def _lacking_since(desk: Desk, task: Task) -> str:
-    """When the first of its last attempts in a row began that found too few resources, if the last of all did."""
+    """By its last attempts in a row that found too few resources, if the last of all did."""
     with desk.database.read() as on:
         *earlier, last = store.attempts_of(on, task.task_id)
-    lacking = takewhile(lambda it: it.failure_kind is FailureKind.INSUFFICIENT_RESOURCES, reversed(earlier))
-    return min((it.created_at for it in lacking), default=last.created_at)
+    lacking = list(takewhile(lambda it: it.failure_kind is FailureKind.INSUFFICIENT_RESOURCES, reversed(earlier)))
+    tried_s = (moment.now - from_text(min((it.created_at for it in lacking), default=last.created_at))).total_seconds()
+    quick = list(takewhile(lambda it: _was_quick(it, moment), [last, *lacking]))
+    return is_retried(
+        kind, infra_retries=task.infra_retries, tried_s=tried_s, most_s=desk.options.retry_most_s,
+        quick_failures=len(quick),
+    )  # fmt: skip
+
+
+def _was_quick(attempt: Attempt, moment: Moment) -> bool:
+    """Not one that Ray could not place, or that was stopped for that: it has waited in earnest."""
+    return from_text(attempt.ended_at or moment.text) - from_text(attempt.created_at) < QUICK
 
 
 def _failure(desk: Desk, task: Task, attempt: Attempt, job: RayJob) -> Failure:
@@ -121,7 +130,10 @@ def _failure(desk: Desk, task: Task, attempt: Attempt, job: RayJob) -> Failure:
         return Failure(attempt.failure_kind, attempt.message)
     tail = _tail(desk, task, attempt, job).decode("utf-8", "replace")
     was_stopped = task.state is State.CANCELING
-    return classify(job.status, job.error_type, job.exit_code, job.message, tail, was_stopped=was_stopped)
+    return classify(
+        job.status, job.error_type, job.exit_code, job.message, tail, was_stopped=was_stopped,
+        counts_gpus=task.demand.claims_by_group,
+    )  # fmt: skip
 
 
 def _tail(desk: Desk, task: Task, attempt: Attempt, job: RayJob) -> bytes:

@@ -39,7 +39,7 @@ def write_reasons(desk: Desk, line: Sequence[Place], reasons: Mapping[str, Waiti
             continue
         if place.state is State.QUEUED:
             fresh.append((place.task_id, reason))
-        elif reason != place.waiting:
+        elif reason != place.waiting and not _is_told(reason, place.waiting):
             changed[reason.code].append((place.task_id, reason))
     _begin_to_wait(desk, fresh[:FRESH_AT_ONCE], moment)
     for found in changed.values():
@@ -78,6 +78,13 @@ def _note(desk: Desk, found: Iterable[tuple[str, Waiting]], moment: Moment) -> N
 
 def _lasting(reason: Waiting | None) -> Waiting | None:
     return Waiting(WaitingCode.BEHIND) if reason is not None and reason.code is WaitingCode.BEHIND else reason
+
+
+def _is_told(reason: Waiting, told: Waiting | None) -> bool:
+    """The end of the attempt has said more of a retry: what it failed of."""
+    if told is None or reason.code is not WaitingCode.RETRY or told.code is not WaitingCode.RETRY:
+        return False
+    return reason.facts.items() <= told.facts.items()
 
 
 def _batches(items: Iterable[T]) -> Iterator[list[T]]:

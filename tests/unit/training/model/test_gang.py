@@ -216,6 +216,19 @@ def test_a_retry_that_is_not_due_keeps_its_place_at_the_head() -> None:
     assert ask([replace(line[0], backfill=True), line[1]], [node(ONE)]).admitted == ("next",)
 
 
+def test_a_retry_that_is_not_due_and_fits_keeps_its_room_and_no_more() -> None:
+    line = [queued(slots(1, 6), "again", at=LATER), queued(slots(1, 2), "beside"), queued(slots(1, 1), "too much")]
+    found = ask(line, [node(ONE)])
+    assert found.admitted == ("beside",)
+    assert found.reasons["too much"].code is WaitingCode.GPUS
+
+
+def test_behind_a_retry_that_is_not_due_and_does_not_fit_nobody_goes() -> None:
+    line = [queued(slots(1, 6), "again", at=LATER), queued(slots(1, 2), "small")]
+    found = ask(line, [node(ONE, free=(4, 13))])
+    assert (found.admitted, found.reasons["small"].code) == ((), WaitingCode.BEHIND)
+
+
 def test_a_retry_that_is_due_goes() -> None:
     assert ask([queued(slots(1, 8), at=NOW)], [node(ONE)]).admitted == ("t",)
 

@@ -45,8 +45,18 @@ SENTENCES: list[tuple[WaitingCode, dict[str, Any], str]] = [
     (WaitingCode.BEHIND, {"ahead": 12}, "waiting: 12 tasks come first"),
     (
         WaitingCode.RETRY,
+        {"at": "2026-11-21T10:01:00.000Z", "kind": "INSUFFICIENT_RESOURCES"},
+        "waiting: it failed for lack of resources, and it is tried again at 2026-11-21T10:01:00.000Z",
+    ),
+    (
+        WaitingCode.RETRY,
+        {"at": "2026-11-21T10:01:00.000Z", "kind": "INFRA_ERROR"},
+        "waiting: its machine, or a process of Ray, died, and it is tried again at 2026-11-21T10:01:00.000Z",
+    ),
+    (
+        WaitingCode.RETRY,
         {"at": "2026-11-21T10:01:00.000Z"},
-        "waiting: it failed for lack of resources, and is tried again at 2026-11-21T10:01:00.000Z",
+        "waiting: its last attempt failed, and it is tried again at 2026-11-21T10:01:00.000Z",
     ),
     (WaitingCode.MOST_RUNNING, {"most": 1}, "waiting: only 1 task may run at once"),
     (WaitingCode.MOST_RUNNING, {"most": 3}, "waiting: only 3 tasks may run at once"),

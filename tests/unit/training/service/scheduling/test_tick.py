@@ -14,6 +14,8 @@ from app.kit.sql import Database
 from app.training import store
 from app.training.gateway import PlacementGroup, RayStatus, Submission
 from app.training.model import Demand, Event, FailureKind, State, Task, WaitingCode
+from app.training.model.failures import QUICK_FAILURES
+from app.training.model.waiting import in_words
 from app.training.service.scheduling.following import ARRIVAL_S
 from tests.harness.training.scripted_ray import BEGIN, SPEC, TOO_FEW, Bench, ScriptedRay
 
@@ -270,7 +272,7 @@ def test_one_that_lost_the_race_for_gpus_is_tried_again_after_a_minute(bench: Be
     assert bench.submitted() == ["one--a01"]
     waiting = bench.task("one").waiting
     assert waiting is not None
-    assert waiting.facts == {"at": at}
+    assert waiting.facts == {"at": at, "kind": "INSUFFICIENT_RESOURCES"}
     bench.tick(1)
     assert bench.submitted() == ["one--a01", "one--a02"]
     assert bench.task("one").next_run_at is None
@@ -299,6 +301,66 @@ def test_lack_of_resources_is_not_retried_for_ever(bench: Bench, ray: ScriptedRa
     task = bench.task("one")
     assert (task.state, task.failure_kind) == (State.FAILED, FailureKind.INSUFFICIENT_RESOURCES)
     assert "less than total desired" in task.error_summary
+
+
+def test_one_that_fails_at_once_again_and_again_ends_and_the_next_goes(bench: Bench, ray: ScriptedRay) -> None:
+    """Whatever it says of GPUs: five times there was room for it."""
+    bench.add("one")
+    bench.add("two")
+    for number in range(1, QUICK_FAILURES + 1):
+        bench.tick(bench.options.retry_interval_s)
+        assert bench.submitted()[-1] == f"one--a{number:02}"
+        ray.run(f"one--a{number:02}")
+        ray.fail(f"one--a{number:02}", TOO_FEW)
+        bench.tick()
+    task = bench.task("one")
+    assert (task.state, task.failure_kind) == (State.FAILED, FailureKind.INSUFFICIENT_RESOURCES)
+    bench.tick()
+    assert bench.submitted()[-1] == "two--a01"
+
+
+def test_those_that_waited_in_earnest_for_their_place_are_tried_for_a_day(bench: Bench, ray: ScriptedRay) -> None:
+    bench.add("one")
+    for number in range(1, QUICK_FAILURES + 2):
+        bench.tick(bench.options.retry_interval_s)
+        ray.run(f"one--a{number:02}")
+        bench.tick(901)
+        ray.fail(f"one--a{number:02}", TOO_FEW, ended_ms=int(bench.now.timestamp() * 1000))
+        bench.tick()
+        assert bench.state("one") is State.PENDING_RESOURCES
+
+
+def test_beside_one_that_is_to_be_tried_again_others_go_that_take_nothing_of_its_room(
+    bench: Bench, ray: ScriptedRay
+) -> None:
+    bench.running("one")
+    bench.add("cpus", 0)
+    bench.add("gpus", 1)
+    ray.fail("one--a01", TOO_FEW)
+    bench.tick()
+    assert bench.submitted() == ["one--a01", "cpus--a01"]
+    assert bench.state("gpus") is State.PENDING_RESOURCES
+    bench.tick(bench.options.retry_interval_s)
+    assert bench.submitted() == ["one--a01", "cpus--a01", "one--a02"]
+
+
+def test_a_program_that_counts_no_gpus_does_not_lack_them_whatever_it_prints(bench: Bench, ray: ScriptedRay) -> None:
+    submission_id = bench.running("one", demand=Demand(1, 1, 1, claims_by_group=False))
+    ray.write(submission_id, f"{TOO_FEW}\n".encode())
+    ray.fail(submission_id, TOO_FEW)
+    bench.tick()
+    assert (bench.state("one"), bench.task("one").failure_kind) == (State.FAILED, FailureKind.RUNTIME_ERROR)
+
+
+def test_a_retry_says_what_it_failed_of_until_it_goes(bench: Bench, ray: ScriptedRay) -> None:
+    bench.running("one")
+    ray.forget("one--a01")
+    bench.tick()
+    bench.tick(1)
+    waiting, (attempt,) = bench.task("one").waiting, bench.attempts("one")
+    assert waiting is not None
+    assert "forgotten" in in_words(waiting)
+    assert (attempt.failure_kind, attempt.ray_status) == (FailureKind.LOST, "")
 
 
 def test_a_long_time_in_the_line_or_on_the_cluster_takes_no_retry_away(bench: Bench, ray: ScriptedRay) -> None:
