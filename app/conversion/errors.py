@@ -91,6 +91,12 @@ class ModelTooLarge(TooLarge):
     code = "MODEL_TOO_LARGE"
 
 
+class BadModelArchive(BadInput):
+    """A zip with a model in it that must not be unpacked, or holds several."""
+
+    code = "MODEL_BAD_ARCHIVE"
+
+
 # --- the reference images, at intake --------------------------------------------------------------
 class BadArchive(BadInput):
     """Not a zip, damaged, encrypted, or with entries that point outside (zip slip, symbolic links)."""

@@ -44,6 +44,8 @@ def facts_of_quality(report: Json) -> Iterator[str]:
     verdict, size, latency = (report.get(key) or {} for key in ("verdict", "size", "latency_ms"))
     if verdict:
         word = "passed" if verdict.get("passed") else "NOT passed"
+        if verdict.get("nothing_quantized"):
+            word += ", for nothing was quantized"
         yield f"verdict: {word} (worst output {_number(verdict.get('snr_db'), 1)} dB; rule: {verdict.get('rule')})"
     if size.get("float_bytes") and size.get("int8_bytes"):
         yield f"size: {_kilobytes(size['float_bytes'])} float, {_kilobytes(size['int8_bytes'])} int8"

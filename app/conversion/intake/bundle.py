@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from app.conversion import keys
-from app.conversion.errors import BadArchive, ModelTooLarge
+from app.conversion.errors import BadArchive, BadModelArchive, ModelTooLarge, ZipBomb
 from app.conversion.intake import entries
 from app.conversion.intake.archive import write_entry
 from app.conversion.toolchains import graph
@@ -39,7 +39,7 @@ def merge(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
     request: {"model": path of an ONNX file or of a zip with one, "weights": path of a zip of the files beside it, or
     "", "unpack_to": an empty folder, "into": path of the one file, "max_bytes"}. Returns {"is_merged"}: false for a zip
-    without a model, which is left as it is. Raises BadArchive, ZipBomb, ModelTooLarge, and what graph.parse and
+    without a model, which is left as it is. Raises BadModelArchive, ModelTooLarge, and what graph.parse and
     external.take_in raise.
     """
     path, most, folder = Path(request["model"]), request["max_bytes"], Path(request["unpack_to"])
@@ -67,7 +67,7 @@ def merge(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 def _only(models: list[str]) -> str:
     if len(models) > 1:
-        raise BadArchive(
+        raise BadModelArchive(
             f"the zip holds {len(models)} models: {', '.join(models[:5])}",
             hint="Pack one .onnx file and its weights.",
             detail={"models": models[:100]},
@@ -85,6 +85,13 @@ def _beside(name: str, wanted: list[str], files: Mapping[str, Path]) -> dict[str
 
 def _unpacked(archive: Path, into: Path, most: int) -> dict[str, Path]:
     """Name → where its bytes are. Nothing else of the archive's names is used."""
+    try:
+        return _written(archive, into, most)
+    except (BadArchive, ZipBomb) as error:  # its code would speak of reference pictures
+        raise BadModelArchive(error.message, hint=error.hint, detail=error.detail) from error
+
+
+def _written(archive: Path, into: Path, most: int) -> dict[str, Path]:
     into.mkdir(parents=True)
     with _opened(archive) as opened:
         directory = opened.infolist()

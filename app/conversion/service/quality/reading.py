@@ -138,7 +138,9 @@ def _spread(value: Mapping[str, Any] | float | None) -> Spread:
 def _verdict(found: Report | None) -> Verdict | None:
     if found is None:
         return None
-    return Verdict(found.get("snr_db"), found.get("rule", ""), bool(found.get("passed")))
+    return Verdict(
+        found.get("snr_db"), found.get("rule", ""), bool(found.get("passed")), bool(found.get("nothing_quantized"))
+    )
 
 
 def _worst_samples(measured: Report) -> tuple[WorstSample, ...]:

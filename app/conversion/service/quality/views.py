@@ -85,6 +85,7 @@ class Verdict:
     snr_db: float | None
     rule: str
     passed: bool
+    nothing_quantized: bool = False
 
 
 @dataclass(frozen=True)

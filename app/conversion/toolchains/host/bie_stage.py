@@ -118,7 +118,7 @@ def _measure(done: Quantized, samples: CachedSamples, request: StageRequest, pro
         "quality": quality.quality_report(outputs, rows, matching.left_out, _count(outputs), count),
         "size": {"float_bytes": request.input().stat().st_size, "int8_bytes": request.output.stat().st_size},
         "latency_ms": {"float": latency[0], "int8": latency[1], "threads": 1},
-        "verdict": quality.verdict(outputs),
+        "verdict": quality.verdict(outputs, len(done.plan.nodes)),
     }
 
 
@@ -153,7 +153,7 @@ def _quality_warnings(report: dict[str, Any]) -> list[str]:
     verdict, outputs = report["verdict"], report["quality"]["outputs"]
     silent = [output["name"] for output in outputs if output.get("silent_samples")]
     warnings = [f"output {name!r} is all zero for some samples, which have no SNR" for name in silent]
-    if not verdict["passed"]:
+    if not verdict["passed"] and not verdict["nothing_quantized"]:
         warnings.append(
             f"the worst output has an SNR of {verdict['snr_db']} dB, below {SNR_DB_MIN:g} dB: try another "
             "method, more or more typical images, or leave the worst layers of the table in float (exclude_nodes)"
@@ -162,11 +162,12 @@ def _quality_warnings(report: dict[str, Any]) -> list[str]:
 
 
 def _summary(report: dict[str, Any]) -> dict[str, Any]:
+    verdict = report["verdict"]
     cosines = [c for output in report["quality"]["outputs"] if (c := output["cosine"]["mean"]) is not None]
     return {
-        "snr_db": report["verdict"]["snr_db"],
+        "snr_db": verdict["snr_db"],
         "cosine": min(cosines, default=None),
-        "passed": report["verdict"]["passed"],
+        "passed": None if verdict["nothing_quantized"] else verdict["passed"],
         "samples": report["quality"]["samples"],
         "size_bytes": report["size"]["int8_bytes"],
     }

@@ -76,13 +76,17 @@ def saturating_outputs(model: Any) -> dict[str, str]:
     return found
 
 
-def verdict(outputs: OutputStatistics) -> dict[str, Any]:
-    """{snr_db: the worst output's mean, rule, passed}; without any SNR (all outputs silent) it has not passed."""
+def verdict(outputs: OutputStatistics, int8_nodes: int) -> dict[str, Any]:
+    """{snr_db: the worst output's mean, rule, nothing_quantized, passed}.
+
+    Without any SNR (all outputs silent) it has not passed, nor where nothing became int8: there is nothing to judge.
+    """
     worst = outputs.worst_mean_snr_db
     return {
         "snr_db": None if worst is None else round(worst, 2),
         "rule": VERDICT_RULE,
-        "passed": worst is not None and worst >= SNR_DB_MIN,
+        "nothing_quantized": int8_nodes == 0,
+        "passed": worst is not None and worst >= SNR_DB_MIN and int8_nodes > 0,
     }
 
 

@@ -204,6 +204,12 @@ def test_a_report_without_quality_is_no_trouble():
     assert list(facts_of_quality({})) == []
 
 
+def test_the_verdict_says_that_nothing_was_quantized():
+    verdict = {"passed": False, "nothing_quantized": True, "snr_db": 120.0, "rule": "the rule"}
+    [said] = facts_of_quality({"verdict": verdict})
+    assert said.startswith("verdict: NOT passed, for nothing was quantized (worst output 120.0 dB")
+
+
 def test_a_silent_output_has_a_dash_for_its_missing_snr(capsys):
     output = {"name": "[bold]", "snr_db": {"mean": None, "min": None, "p5": None, "n": 0}, "cosine": {}}
     Console(width=200).print(quality_table({"quality": {"outputs": [output]}}))

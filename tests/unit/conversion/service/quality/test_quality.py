@@ -115,6 +115,12 @@ def test_the_verdict_names_its_rule_and_stands_beside_the_worst_layer(quality: Q
     assert quality.worst_layer.name == "b"
 
 
+def test_where_nothing_was_quantized_nothing_has_passed() -> None:
+    told = {"snr_db": 120.0, "rule": "the rule", "passed": False, "nothing_quantized": True}
+    read = with_bie(verdict=told)
+    assert read.verdict is not None and (read.verdict.passed, read.verdict.nothing_quantized) == (False, True)
+
+
 def test_the_first_layer_below_the_rule_is_found_in_graph_order() -> None:
     read = with_quality(layers=[layer("a", 40.0), layer("b", 18.0), layer("c", 3.0)])
     assert read.first_bad_layer is not None
