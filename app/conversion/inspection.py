@@ -19,6 +19,8 @@ from app.kit.errors import NotFound
 ZIP_ERRORS = (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, RuntimeError, LookupError)
 HASH_CHUNK_BYTES = 1 << 20
 LISTED_AT_MOST = 20
+ZIP_MARK = b"PK\x03\x04"
+CUT_ZIP = "it is a zip file, as a host NEF is, that ends early or is damaged: its table of contents cannot be read"
 
 
 def inspect_file(path: Path, chip: Chip | None = None) -> dict[str, Any]:
@@ -26,11 +28,25 @@ def inspect_file(path: Path, chip: Chip | None = None) -> dict[str, Any]:
 
     onnx, host-bie: graph.facts, "metadata"; with a chip "operators_probably_missing". host-nef: "manifest", "files",
     "is_intact". kneron-nef: see kneron.nef.probe. zip: "entries", "samples". unknown: "reason".
-    Raises NotFound, and what graph.load raises for a file that is ONNX but cannot be used.
+    Raises NotFound, TruncatedNef, and what graph.load raises for a file that is ONNX but cannot be used.
     """
     if not path.is_file():
         raise NotFound(f"there is no file {path}", hint="Check the path.")
     return {"name": path.name, "size_bytes": path.stat().st_size, **_facts(path, chip)}
+
+
+def damage(facts: dict[str, Any]) -> str:
+    """What is wrong with an inspected file, in a sentence; empty when nothing is."""
+    if facts["kind"] == "unknown":
+        return f"{facts['name']}: {facts['reason']}"
+    if facts["kind"] == "host-nef" and not facts["is_intact"]:
+        return f"{facts['name']} is damaged: its content is not what its manifest says"
+    if facts["kind"] == "kneron-nef":
+        wrong = [what for what in ("crc_ok", "header_crc_ok") if not facts[what]]
+        wrong += [f"crc_ok of model {model['id']}" for model in facts["models"] if model.get("crc_ok") is False]
+        if wrong:
+            return f"{facts['name']} is damaged: wrong checksums ({', '.join(wrong)})"
+    return ""
 
 
 def _facts(path: Path, chip: Chip | None) -> dict[str, Any]:
@@ -38,6 +54,9 @@ def _facts(path: Path, chip: Chip | None) -> dict[str, Any]:
         found = _zip(path)
         if found is not None:
             return found
+    with path.open("rb") as file:
+        if file.read(len(ZIP_MARK)) == ZIP_MARK:
+            return {"kind": "unknown", "reason": CUT_ZIP}
     found = _kneron_nef(path)
     if found is not None:
         return found
@@ -66,6 +85,8 @@ def _kneron_nef(path: Path) -> dict[str, Any] | None:
 
     try:
         return {"kind": "kneron-nef", **nef.probe(path)}
+    except nef.TruncatedNef:
+        raise
     except nef.NotNef:
         return None
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.kit.errors import BadRequest
+from app.kit.errors import BadInput, BadRequest
 from app.kit.service_options import AsJson
 
 
@@ -19,17 +19,16 @@ def inspect(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a file is and what is in it. Nothing is run."""
-    from app.conversion.inspection import inspect_file
+    """Say what a file is and what is in it. Nothing is run. What is damaged or unknown ends with exit code 2."""
+    from app.conversion.cli.tables import plain
+    from app.conversion.inspection import damage, inspect_file
 
     facts = inspect_file(file, _chip(chip))
-    if as_json:
-        typer.echo(json.dumps(facts, indent=2, default=str))
-        return
-    from app.conversion.cli.tables import plain
-
-    for line in plain(facts):
+    for line in [json.dumps(facts, indent=2, default=str)] if as_json else plain(facts):
         typer.echo(line)
+    problem = damage(facts)
+    if problem:
+        raise BadInput(problem, hint="Copy or download it again and compare the file sizes.")
 
 
 def run(

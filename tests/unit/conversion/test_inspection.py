@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from app.conversion.errors import GitLfsPointer, TruncatedModel
-from app.conversion.inspection import inspect_file
+from app.conversion.inspection import damage, inspect_file
 from app.conversion.options import Chip
 from app.conversion.toolchains.host import provenance, runtime
+from app.conversion.toolchains.kneron.nef import TruncatedNef
 from app.kit.errors import NotFound
 from tests.harness.models import small
 from tests.harness.models.packed import host_nef
@@ -73,6 +74,26 @@ def test_a_kneron_nef_is_read_by_its_own_reader(tmp_path: Path) -> None:
     found = inspect_file(tmp_path / "models_520.nef")
     assert (found["kind"], found["chip"], found["crc_ok"]) == ("kneron-nef", "520", True)
     json.dumps(found)
+
+
+def test_what_is_damaged_is_named_and_what_is_not_is_not(tmp_path: Path) -> None:
+    nef, host = nef_builder.build(), host_nef(tmp_path / "out.nef")
+    for data, words in (
+        (nef, ""), (nef_builder.build(nef_builder.Nef(changes={"crc": 5})), "wrong checksums (crc_ok)"),
+        (nef_builder.build(nef_builder.Nef(changes={"header_crc": 5})), "wrong checksums (header_crc_ok)"),
+        (host.read_bytes(), ""), (host.read_bytes()[:-30], "ends early or is damaged"), (b"text", "not an ONNX model"),
+        (small.conv().SerializeToString(), ""),
+    ):  # fmt: skip
+        (tmp_path / "file").write_bytes(data)
+        found = damage(inspect_file(tmp_path / "file"))
+        assert words in found and bool(found) is bool(words)
+    assert "not what its manifest says" in damage(inspect_file(host_nef(tmp_path / "other.nef", b"ort mOdel")))
+
+
+def test_a_kneron_nef_that_ends_early_is_an_error_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "cut.nef").write_bytes(nef_builder.build()[:400])
+    with pytest.raises(TruncatedNef, match="ends early"):
+        inspect_file(tmp_path / "cut.nef")
 
 
 def test_a_zip_of_samples_is_counted(tmp_path: Path) -> None:

@@ -15,14 +15,18 @@ VECTOR_LIMIT = 4096
 
 
 class Malformed(Exception):
-    """An offset or length points outside the buffer."""
+    """These bytes are no such buffer."""
+
+
+class BeyondEnd(Malformed):
+    """An offset or length points outside the buffer: it is none, or a part of one."""
 
 
 def unpack(buffer: Buffer, layout: str, position: int) -> int:
     """One little-endian number at `position`; layout is a `struct` letter (b B h H i I)."""
     size = struct.calcsize(layout)
     if position < 0 or position + size > len(buffer):
-        raise Malformed(f"offset {position} lies outside {len(buffer)} bytes")
+        raise BeyondEnd(f"offset {position} lies outside {len(buffer)} bytes")
     value: int = struct.unpack_from("<" + layout, buffer, position)[0]
     return value
 
@@ -43,7 +47,7 @@ class Table:
         if size < 4 or size % 2 or vtable + size > len(buffer):
             raise Malformed(f"vtable of {size} bytes at {vtable}")
         if table_size < 4 or position + table_size > len(buffer):
-            raise Malformed(f"table of {table_size} bytes at {position}")
+            raise BeyondEnd(f"table of {table_size} bytes at {position}")
         return Table(buffer, position, vtable, size)
 
     @staticmethod
@@ -80,7 +84,7 @@ class Table:
             return None
         length = unpack(self.buffer, "I", target)
         if target + 4 + length > len(self.buffer):
-            raise Malformed(f"vector of {length} bytes at {target}")
+            raise BeyondEnd(f"vector of {length} bytes at {target}")
         return self.buffer[target + 4 : target + 4 + length]
 
     def text(self, field: int) -> str:

@@ -12,7 +12,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from app.conversion.toolchains.kneron.flatbuffer import Buffer, Malformed, Table, unpack
+from app.conversion.toolchains.kneron.flatbuffer import BeyondEnd, Buffer, Malformed, Table, unpack
 from app.kit.errors import BadInput
 
 MAGIC = 19840308
@@ -33,10 +33,17 @@ class NotNef(BadInput):
     code = "NEF_UNREADABLE"
 
 
+class TruncatedNef(NotNef):
+    """It begins as a NEF and points beyond its end."""
+
+    code = "NEF_TRUNCATED"
+
+
 def probe(path: Path) -> dict[str, Any]:
     """What the file says: chip, target, crc_ok, header_crc_ok, encryption_mode, versions, models, fw_info, kne.
 
-    Raises NotNef for anything that is not a NEF. A NEF whose checksums are wrong is described with crc_ok False.
+    Raises NotNef for anything that is not a NEF, TruncatedNef for the beginning of one. A NEF whose checksums are wrong
+    is described with crc_ok False.
     """
     size = path.stat().st_size
     if not 16 <= size <= SIZE_LIMIT:
@@ -52,11 +59,18 @@ def probe(path: Path) -> dict[str, Any]:
 def describe(data: Buffer) -> dict[str, Any]:
     """The same for bytes in memory."""
     with data[:-4] as body, data[-4:] as tail:
-        problem = ""
+        problem, is_cut = "", False
         try:
             found = _describe(body)
         except (Malformed, struct.error) as error:
             problem = str(error)  # the exception itself would keep views of the mapped file alive
+            is_cut = isinstance(error, BeyondEnd)
+        if is_cut and _has_header(body):
+            raise TruncatedNef(
+                f"this Kneron NEF file ends early: it has {len(data)} bytes, and its content goes on beyond them",
+                hint="Copy or download it again and compare the file sizes.",
+                detail={"size_bytes": len(data)},
+            )
         if problem:
             raise NotNef(
                 f"this is not a Kneron NEF file ({problem})", hint="Choose a .nef file that the Kneron toolchain wrote."
@@ -77,7 +91,7 @@ def _describe(body: Buffer) -> dict[str, Any]:
         raise Malformed("the file holds no model data")
     facts = _header(header)
     named = [_model_info(table) for table in root.tables(2)]
-    fw_info = _fw_info(firmware, models) if firmware else None
+    fw_info = _fw_info(firmware, models, is_520=facts["chip"] == "520") if firmware else None
     kne = None if fw_info else _kne(models)
     return {
         **facts,
@@ -87,6 +101,15 @@ def _describe(body: Buffer) -> dict[str, Any]:
         "kne": kne is not None,
         "model_data_bytes": len(models),
     }
+
+
+def _has_header(body: Buffer) -> bool:
+    """Does it begin as a NEF?"""
+    try:
+        header = Table.root(body).table(1)
+        return header is not None and bool(_header(header)["platform"])
+    except (Malformed, struct.error):
+        return False
 
 
 def _header(header: Table) -> dict[str, Any]:
@@ -119,7 +142,7 @@ def _model_info(table: Table) -> dict[str, Any]:
     return {"id": table.number(1, "i"), "name": table.text(0), "version": table.text(2)}
 
 
-def _fw_info(firmware: Buffer, models: Buffer) -> dict[str, Any] | None:
+def _fw_info(firmware: Buffer, models: Buffer, *, is_520: bool) -> dict[str, Any] | None:
     """fw_info words (all u32): n, n records, dram_end, total_size, then in newer files crc words. None: other form."""
     if len(firmware) < 12 + FW_RECORD:
         return None
@@ -139,7 +162,7 @@ def _fw_info(firmware: Buffer, models: Buffer) -> dict[str, Any] | None:
         for i, record in enumerate(records):
             block = _block(models, records[0]["command_address"], record)
             record["crc_ok"] = unpack(firmware, "I", checks_at + 4 + 4 * i) == zlib.crc32(block)
-    info["models"] = [_described(record, records[0]["command_address"], models) for record in records]
+    info["models"] = [_described(record, records[0]["command_address"], models, is_520=is_520) for record in records]
     return info
 
 
@@ -154,14 +177,13 @@ def _block(models: Buffer, base: int, record: dict[str, int]) -> Buffer:
     return models[start : start + max(0, -(-(end - start) // 16) * 16)]
 
 
-def _described(record: dict[str, Any], base: int, models: Buffer) -> dict[str, Any]:
+def _described(record: dict[str, Any], base: int, models: Buffer, *, is_520: bool) -> dict[str, Any]:
     start = record["setup_address"] - base
     sizes = {key: value for key, value in record.items() if not key.endswith("_address")}
-    if start < 0 or record["setup_size_bytes"] < 72 or start + 72 > len(models):
+    if not is_520 or start < 0 or record["setup_size_bytes"] < 72 or start + 72 > len(models):
         return sizes
     words = struct.unpack_from("<18I", models, start)
-    if words[0] == LEGACY_SETUP and max(words[7:10]) <= 1 << 16:
-        # Word places of KL520 files; a KL720 setup starts with the same magic but keeps counts in words 13 and 14.
+    if words[0] == LEGACY_SETUP and max(words[7:10]) <= 1 << 16:  # a KL720 setup has the same magic, in other places
         sizes["setup_520"] = {"rows": words[7], "columns": words[8], "channels": words[9], "outputs": words[17]}
     return sizes
 

@@ -22,6 +22,7 @@ from app.conversion.errors import InvalidModel, NoImages
 from app.kit.clock import age
 from app.kit.command import Exit
 from app.kit.errors import BadRequest, NotFound
+from tests.standins.nef_builder import Nef, build
 
 NOBODY = "http://127.0.0.1:1"
 
@@ -85,6 +86,20 @@ def test_options_are_checked_before_anything_is_sent(monkeypatch, capsys, tmp_pa
 
 def test_inspecting_a_file_that_is_not_there_is_not_found(monkeypatch, tmp_path):
     assert typed(monkeypatch, "inspect", tmp_path / "nothing") == Exit.NOT_FOUND
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (build(Nef(changes={"crc": 5})), "wrong checksums"), (build()[:400], "ends early"),
+        (b"PK\x03\x04", "ends early"), (b"text", "not an ONNX model"),
+    ],
+)  # fmt: skip
+def test_inspecting_what_is_damaged_fails_with_the_cause(monkeypatch, capsys, tmp_path, data, words, flags):
+    (tmp_path / "x.nef").write_bytes(data)
+    assert typed(monkeypatch, "inspect", tmp_path / "x.nef", *flags) == Exit.BAD_INPUT
+    assert words in capsys.readouterr().err
 
 
 def test_an_unknown_chip_is_bad_usage(monkeypatch, capsys, tmp_path):

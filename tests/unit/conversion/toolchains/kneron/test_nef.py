@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.conversion.toolchains.kneron.nef import NotNef, chip_of, describe, probe
+from app.conversion.toolchains.kneron.nef import NotNef, TruncatedNef, chip_of, describe, probe
 from app.kit.errors import BadInput
 from tests.standins import nef_builder
 from tests.standins.nef_builder import Model, Nef, build, build_kne
@@ -46,6 +46,19 @@ def test_every_model_of_a_file_is_named_with_its_id_and_decimal_version() -> Non
 def test_models_without_model_info_are_found_through_fw_info() -> None:
     (model,) = read(build(Nef(has_model_info=False)))["models"]
     assert (model["id"], model["name"], model["version"]) == (32768, "", "1")
+
+
+@pytest.mark.parametrize("chip", ["720", "530", "630"])
+def test_the_places_of_a_520_setup_are_not_read_in_files_of_other_chips(chip: str) -> None:
+    (model,) = read(build(Nef(chip=chip)))["models"]
+    assert "setup_520" not in model and model["command_size_bytes"] == 32
+
+
+@pytest.mark.parametrize("share", [0.5, 0.75, 0.99])
+@pytest.mark.parametrize("data", [build(Nef(chip="720")), build(Nef(models=(Model(weight=bytes(100_000)),)))])
+def test_the_beginning_of_a_file_is_told_from_what_is_none(data: bytes, share: float) -> None:
+    with pytest.raises(TruncatedNef, match=f"ends early: it has {int(len(data) * share)} bytes"):
+        read(data[: int(len(data) * share)])
 
 
 @pytest.mark.parametrize("chip", ["520", "720", "530", "730", "630"])
