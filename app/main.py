@@ -21,6 +21,7 @@ from app.accounts.pages import ROUTES as ACCOUNTS_PAGES
 from app.conversion.api import OPERATIONS
 from app.conversion.metrics.collector import ConversionCollector
 from app.conversion.pages import ROUTES as CONVERSION_PAGES
+from app.conversion.results_api import OPERATIONS as RESULTS_OPERATIONS
 from app.conversion.schemas import Health
 from app.health import PROBES_TOGETHER, healthz, readyz
 from app.homes.api import OPERATIONS as HOMES_OPERATIONS
@@ -102,8 +103,9 @@ def create_app(settings: Settings | None = None) -> Starlette:
     if is_this_process:
         _prepare_or_exit(parts)
     operations = [
-        *ACCOUNTS_OPERATIONS, *HOMES_OPERATIONS, *OPERATIONS, *TRAINING_OPERATIONS, *MODELS_OPERATIONS,
-        *NODES_OPERATIONS, *JOINT_OPERATIONS, *VIDEO_OPERATIONS, *VIDEO_REQUIREMENT, *OBJECTS_OPERATIONS,
+        *ACCOUNTS_OPERATIONS, *HOMES_OPERATIONS, *OPERATIONS, *RESULTS_OPERATIONS, *TRAINING_OPERATIONS,
+        *MODELS_OPERATIONS, *NODES_OPERATIONS, *JOINT_OPERATIONS, *VIDEO_OPERATIONS, *VIDEO_REQUIREMENT,
+        *OBJECTS_OPERATIONS,
         *OWN_OPERATIONS,
     ]  # fmt: skip
     routes = [

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING
 from dramatiq import Middleware
 from redis import Redis
 
-from app.conversion.service import Admission, Conversion, Dispatch, Estimates, Expiry, Jobs, Looks, Submissions, Uploads
+from app.conversion.service import (
+    Admission,
+    Conversion,
+    Dispatch,
+    Estimates,
+    Expiry,
+    Jobs,
+    Looks,
+    Results,
+    Submissions,
+    Uploads,
+)
 from app.conversion.service.dispatch import PREFETCH
 from app.conversion.stages import StageRunner
 from app.conversion.store import JobStore
@@ -177,6 +188,7 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
         jobs=Jobs(store, broker, objects),
         dispatch=dispatch,
         estimates=estimates,
+        results=Results(store, objects, submissions, job_ttl_s=settings.record_ttl_s),
         expiry=Expiry(store, objects, job_ttl_s=settings.record_ttl_s, upload_ttl_s=settings.upload_ttl_s),
     )
     stages = StageRunner(settings, store, objects, sandbox, dispatch.send_done)

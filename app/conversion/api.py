@@ -124,11 +124,14 @@ def get_artifact(request: Request) -> Response:
     name = request.path_params["name"]
     jobs = conversion_of(request).jobs
     artifact = jobs.artifact(request.path_params["job_id"], name, user_of(request))
-    suffix = f".{name.rpartition('.')[2]}"
     return stream_bytes(
         request, lambda start, end: jobs.read(artifact, start, end), size=artifact.size_bytes,
-        etag=artifact.sha256, name=name, media_type=MEDIA_TYPES.get(suffix, OTHER_MEDIA_TYPE),
+        etag=artifact.sha256, name=name, media_type=media_type_of(name),
     )  # fmt: skip
+
+
+def media_type_of(name: str) -> str:
+    return MEDIA_TYPES.get(f".{name.rpartition('.')[2]}", OTHER_MEDIA_TYPE)
 
 
 def link_artifact(request: Request) -> Response:
@@ -188,8 +191,8 @@ _MULTIPART = {
     },
 }
 FILES = (OTHER_MEDIA_TYPE, *(kind.partition(";")[0] for kind in MEDIA_TYPES.values()))
-_ID = {"job_id": {"type": "string", "format": "uuid"}}
-_STEP: dict[str, dict[str, Any]] = {**_ID, "step": {"type": "string", "enum": [stage.step for stage in Stage]}}
+JOB_ID = {"job_id": {"type": "string", "format": "uuid"}}
+_STEP: dict[str, dict[str, Any]] = {**JOB_ID, "step": {"type": "string", "enum": [stage.step for stage in Stage]}}
 
 OPERATIONS = [
     Operation(
@@ -210,19 +213,19 @@ OPERATIONS = [
     ),
     Operation(
         "GET", "/jobs/{job_id}", get_job, "The state of a job", {200: schemas.JobAnswer}, errors=(404, 503),
-        parameters=_ID,
+        parameters=JOB_ID,
     ),
     Operation(
         "DELETE", "/jobs/{job_id}", delete_job, "Forget a finished job and its files", {204: None},
-        errors=(404, 409, 503), parameters=_ID,
+        errors=(404, 409, 503), parameters=JOB_ID,
     ),
     Operation(
         "GET", "/jobs/{job_id}/events", job_events, "Server-sent events: status at every change, then done",
-        {200: ("text/event-stream",)}, errors=(404, 503), parameters=_ID,
+        {200: ("text/event-stream",)}, errors=(404, 503), parameters=JOB_ID,
     ),
     Operation(
         "POST", "/jobs/{job_id}/cancel", cancel_job, "End a queued or running job", {200: schemas.JobAnswer},
-        errors=(404, 409, 503), parameters=_ID,
+        errors=(404, 409, 503), parameters=JOB_ID,
     ),
     Operation(
         "GET", "/jobs/{job_id}/logs/{step}", job_log, "The log of a step from an offset, live or afterwards",
@@ -231,15 +234,15 @@ OPERATIONS = [
     ),
     Operation(
         "GET", "/jobs/{job_id}/artifacts", list_artifacts, "The files of a job", {200: schemas.ArtifactsAnswer},
-        errors=(404, 503), parameters=_ID,
+        errors=(404, 503), parameters=JOB_ID,
     ),
     Operation(
         "GET", "/jobs/{job_id}/artifacts/{name}", get_artifact, "Download a file of a job; Range is honoured",
-        {200: FILES, 206: FILES, 304: None}, errors=(404, 416, 503), parameters=_ID,
+        {200: FILES, 206: FILES, 304: None}, errors=(404, 416, 503), parameters=JOB_ID,
     ),
     Operation(
         "GET", "/jobs/{job_id}/artifacts/{name}/link", link_artifact, "A link to a file that expires",
-        {200: schemas.LinkAnswer}, errors=(404, 503), parameters=_ID,
+        {200: schemas.LinkAnswer}, errors=(404, 503), parameters=JOB_ID,
     ),
     Operation(
         "GET", "/system", get_system, "Workers, queues, health and versions", {200: SystemAnswer},

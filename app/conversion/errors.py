@@ -38,6 +38,12 @@ class ArtifactNotReady(NotFound):
     code = "ARTIFACT_NOT_READY"
 
 
+class ResultNotFound(NotFound):
+    """The object store has nothing (any more) of this job, or it is another user's."""
+
+    code = "RESULT_NOT_FOUND"
+
+
 class KeyNotFound(BadInput):
     """A model_key or quant_key that names no stored object, or none that a submission may use."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 from app.conversion.model import Stage
 
@@ -10,6 +11,8 @@ UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 MODEL = "model.onnx"
 IMAGES = "quant.zip"
 MODEL_ENDING = ".onnx"
+OWNERS = "owners/"
+LAST_OUTPUT = f"out.{Stage.NEF.step}"
 _INPUT_KEY = re.compile(rf"(?:uploads/(?P<upload>{UUID})|jobs/(?P<job>{UUID})/input)/(?:model\.onnx|quant\.zip)")
 _UUID = re.compile(UUID)
 
@@ -50,6 +53,19 @@ def extra_file(job_id: str, name: str) -> str:
 
 def log(job_id: str, stage: Stage) -> str:
     return f"jobs/{job_id}/logs/{stage.step}.log"
+
+
+def owned(owner: str, job_id: str) -> str:
+    """An empty object that says whose job it is; with "" the prefix of all of theirs."""
+    return f"{OWNERS}{quote(owner, safe='')}/{job_id}"
+
+
+def artifact_name(key: str) -> str | None:
+    """What the job calls the file of this key; None for what is none of its artifacts."""
+    folder, name = key.split("/")[2:4]
+    if name == request("").rpartition("/")[2]:
+        return None
+    return name.replace("result.", "out.", 1) if folder == "output" and name.startswith("result.") else name
 
 
 def source_of(key: str) -> tuple[str, str] | None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from app.conversion.keys import UUID
 from app.conversion.model import StageState, Status, Verdict
 from app.conversion.options import Chip, Options, ToolchainName
 
@@ -154,6 +155,34 @@ class NamedArtifact(ArtifactAnswer):
 
 class ArtifactsAnswer(BaseModel):
     artifacts: list[NamedArtifact]
+
+
+class ResultsQuery(Strict):
+    """Paging of GET /results."""
+
+    limit: Annotated[int, Field(ge=1, le=100)] = 50
+    cursor: Annotated[str, Field(pattern=f"^{UUID}$")] | None = None
+    """next_cursor of the page before."""
+
+
+class ResultFile(BaseModel):
+    name: str
+    size_bytes: int
+
+
+class ResultAnswer(BaseModel):
+    job_id: str
+    name: str
+    tags: list[str]
+    options: dict[str, Any]
+    created_at: str
+    is_finished: Annotated[bool, Field(description="was the NEF made?")]
+    files: list[ResultFile]
+
+
+class ResultsAnswer(BaseModel):
+    results: list[ResultAnswer]
+    next_cursor: str | None
 
 
 class LinkAnswer(BaseModel):

@@ -7,7 +7,7 @@ refused change returns None, which is how a doubled, late or forged message ends
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ import redis
 from app.conversion import model
 from app.conversion.errors import JobNotFound
 from app.conversion.model import Change, JobRecord
+from app.kit.clock import now, to_text
 from app.kit.letter import Letter
 from app.kit.records import Answer, Records, Room
 from app.kit.workers import announce, living_workers, retire
@@ -23,6 +24,7 @@ from app.kit.workers import announce, living_workers, retire
 CHUNK = 200
 LIVE_LOG_TTL_S = 86400
 SUSPECT_TTL_S = 600
+BEGAN_AT = "began_at"
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,20 @@ class JobStore:
     def get(self, job_id: str) -> JobRecord | None:
         fields = self.records.read(job_id)
         return model.from_fields(fields) if fields else None
+
+    def known(self, job_ids: Sequence[str]) -> set[str]:
+        """Those of these that there are records of."""
+        with self.client.pipeline(transaction=False) as pipe:
+            for job_id in job_ids:
+                pipe.exists(self.records.key(job_id))
+            return {job_id for job_id, is_there in zip(job_ids, pipe.execute(), strict=True) if is_there}
+
+    def began_at(self) -> str:
+        """Since when Redis has remembered jobs: another time after each reset. Set by whoever asks first."""
+        with self.client.pipeline(transaction=True) as pipe:
+            pipe.set(BEGAN_AT, to_text(now()), nx=True)
+            pipe.get(BEGAN_AT)
+            return str(pipe.execute()[1].decode())
 
     def require(self, job_id: str) -> JobRecord:
         record = self.get(job_id)

@@ -55,6 +55,20 @@ def test_a_reader_of_chinese_is_told_in_chinese_first(
     expect(page.locator("[lang=en]", has_text=ENGLISH)).to_be_visible()
 
 
+def test_a_list_that_is_open_during_the_reset_says_so_and_leads_to_what_was_made(
+    page: Page, own_deployment: Deployment, api: Api
+) -> None:
+    api.convert(small_model(), pngs(3), name="survivor")
+    page.goto("/ui/jobs")
+    expect(page.get_by_role("link", name="survivor")).to_be_visible()
+    own_deployment.redis.flushall()
+    expect(page.locator(".notice")).to_contain_text(CHINESE, timeout=60_000)
+    page.get_by_role("link", name="Download them, or submit again").click()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="out.nef", exact=True).click()
+    assert download.value.suggested_filename == "out.nef"
+
+
 def test_a_page_that_is_open_during_the_reset_says_so_by_itself(
     page: Page, watch: Watch, own_deployment: Deployment, api: Api
 ) -> None:

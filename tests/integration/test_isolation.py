@@ -63,7 +63,8 @@ SHARED = {
 """Of video, the installation's: nodes, stages and what they take. An administrator changes them. Changes are a stream
 without an end: that it tells of one's own is seen in test_video_api."""
 LISTS = {
-    "/jobs", "/ui/jobs", "/ui/jobs/live", "/system", "/ui/system", "/ui/system/state", "/api/v2/me",
+    "/jobs", "/ui/jobs", "/ui/jobs/live", "/results", "/ui/results", "/system", "/ui/system",
+    "/ui/system/state", "/api/v2/me",
     "/api/v2/me/tokens", "/ui/account", "/ui/jobs/new", "/api/v2/tasks", "/api/v2/cluster",
     "/ui/tasks", "/ui/tasks/rows", "/ui/tasks/new", "/ui/cluster", "/ui/cluster/state",
     "/api/v2/video/jobs", "/user/get_all_status", "/ui/video", "/ui/video/rows", "/ui/video/new", "/ui/video/what-if",
@@ -82,7 +83,8 @@ OWN = {
 THINGS = {
     "GET /jobs/{job_id}", "DELETE /jobs/{job_id}", "GET /jobs/{job_id}/events", "POST /jobs/{job_id}/cancel",
     "GET /jobs/{job_id}/logs/{step}", "GET /jobs/{job_id}/artifacts", "GET /jobs/{job_id}/artifacts/{name}",
-    "GET /jobs/{job_id}/artifacts/{name}/link", "GET /ui/jobs/{job_id}", "GET /ui/jobs/{job_id}/live",
+    "GET /jobs/{job_id}/artifacts/{name}/link", "GET /results/{job_id}", "GET /results/{job_id}/{name}",
+    "GET /ui/jobs/{job_id}", "GET /ui/jobs/{job_id}/live",
     "POST /ui/jobs/{job_id}/cancel", "POST /ui/jobs/{job_id}/delete", "GET /ui/jobs/{job_id}/all.zip",
     "GET /ui/jobs/{job_id}/quality", "GET /ui/jobs/{job_id}/quality.csv", "GET /ui/jobs/{job_id}/quality.json",
     "GET /ui/jobs/{job_id}/samples/{index:int}", "GET /ui/jobs/{job_id}/graph/{artifact}",

@@ -130,7 +130,7 @@ def test_paging_survives_new_jobs(web: httpx.Client, service: Deployment) -> Non
     assert [name for name in names if f">{name}<" in second] == names[:2]
 
 
-def test_the_list_asks_for_its_unfinished_rows_in_one_and_stops_by_itself(
+def test_the_list_asks_for_its_unfinished_rows_in_one_and_then_for_a_reset_alone(
     web: httpx.Client, service: Deployment
 ) -> None:
     store, record = put_job(service, "moving")
@@ -143,7 +143,7 @@ def test_the_list_asks_for_its_unfinished_rows_in_one_and_stops_by_itself(
     assert f'id="job-state-{record.job_id}" class="cell-state" hx-swap-oob="true"' in running
     store.apply(record.job_id, model.cancelled(Stage.ONNX, now=to_text(now())))
     ended = web.get(asked[1], headers=HTMX).text
-    assert "Cancelled" in ended and "hx-trigger" not in ended
+    assert "Cancelled" in ended and "every 10s" in ended and "ids=&amp;began=" in ended
 
 
 def test_several_jobs_are_cancelled_and_deleted_after_a_question(web: httpx.Client, service: Deployment) -> None:

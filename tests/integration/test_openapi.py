@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from starlette.routing import Route
 
 from app.conversion.api import OPERATIONS
+from app.conversion.results_api import OPERATIONS as RESULTS_OPERATIONS
 from app.homes.api import OPERATIONS as HOMES_OPERATIONS
 from app.joint_inference.api import OPERATIONS as JOINT_OPERATIONS
 from app.kit.objects.routes import OPERATIONS as OBJECTS_OPERATIONS
@@ -82,7 +83,7 @@ def can_be_wrong(operation: Operation) -> bool:
 
 ALL_OPERATIONS = [
     *OPERATIONS, *HOMES_OPERATIONS, *MODELS_OPERATIONS, *NODES_OPERATIONS, *JOINT_OPERATIONS, *VIDEO_OPERATIONS,
-    *OBJECTS_OPERATIONS, *REQUIREMENT_OPERATIONS,
+    *OBJECTS_OPERATIONS, *RESULTS_OPERATIONS, *REQUIREMENT_OPERATIONS,
 ]  # fmt: skip
 TRIED = [
     pytest.param(operation, mode, id=f"{operation.method} {operation.path} {mode.value}")

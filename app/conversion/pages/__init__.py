@@ -5,11 +5,11 @@ Order matters: fixed paths (/ui/jobs/new, /ui/jobs/compare) come before /ui/jobs
 
 from __future__ import annotations
 
-from app.conversion.pages import compare, from_home, gone, graph, job, job_actions, jobs, new, quality, system
+from app.conversion.pages import compare, from_home, gone, graph, job, job_actions, jobs, new, quality, results, system
 
 ROUTES = [
     *jobs.ROUTES, *new.ROUTES, *from_home.ROUTES, *compare.ROUTES, *job.ROUTES, *job_actions.ROUTES, *quality.ROUTES,
-    *graph.ROUTES, *system.ROUTES, *gone.ROUTES,
+    *graph.ROUTES, *system.ROUTES, *gone.ROUTES, *results.ROUTES,
 ]  # fmt: skip
 
 __all__ = ["ROUTES"]

@@ -9,8 +9,10 @@ from starlette.routing import Route
 
 from app.conversion import keys
 from app.conversion.access import conversion_of
-from app.conversion.errors import TooManyJobs
+from app.conversion.errors import ResultNotFound, TooManyJobs
+from app.conversion.pages import showing
 from app.conversion.pages.new_texts import problem_of
+from app.conversion.service.results import StoredFile
 from app.conversion.service.submissions import Submission
 from app.conversion.store import job_not_found
 from app.kit.auth import user_of
@@ -28,7 +30,8 @@ def gone_page(request: Request, refused: TooManyJobs | None = None) -> Response:
     job_id = request.path_params["job_id"]
     response = render(
         request, "conversion/gone.html", refused.status if refused else 404, area="jobs", job_id=job_id,
-        remembered=_remembered(request, job_id), problem=problem_of(refused) if refused else None,
+        remembered=_remembered(request, job_id), files=_stored(request, job_id),
+        problem=problem_of(refused) if refused else None,
     )  # fmt: skip
     response.headers.update(retry_after(refused) if refused else {})
     return response
@@ -45,6 +48,13 @@ async def resubmit(request: Request) -> Response:
     except TooManyJobs as error:
         return await run_in_threadpool(gone_page, request, error)
     return see_other(f"/ui/jobs/{record.job_id}?note=resubmitted")
+
+
+def _stored(request: Request, job_id: str) -> list[StoredFile]:
+    try:
+        return showing.outputs_first(conversion_of(request).results.get(job_id, user_of(request)).files)
+    except ResultNotFound:
+        return []
 
 
 def _remembered(request: Request, job_id: str) -> Submission | None:

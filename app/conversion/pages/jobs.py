@@ -17,6 +17,7 @@ from app.conversion.errors import JobFinished, JobNotFound
 from app.conversion.model import JobRecord, Status
 from app.conversion.options import Chip, ToolchainName
 from app.conversion.pages import showing
+from app.conversion.pages.results import reset_view
 from app.conversion.schemas import CURSOR
 from app.conversion.service import Conversion
 from app.conversion.store import Filter
@@ -38,7 +39,7 @@ class ListQuery(FilterForm):
     owner: Annotated[str, Field(max_length=200)] | None = None
     q: Annotated[str, Field(max_length=200)] | None = None
     cursor: Annotated[str, Field(pattern=CURSOR)] | None = None
-    note: Literal["cancelled", "deleted"] | None = None
+    note: Literal["cancelled", "deleted", "restarted"] | None = None
     count: Annotated[int, Field(ge=0)] = 1
 
     @property
@@ -73,18 +74,24 @@ def jobs(request: Request) -> Response:
         wanted, user_of(request), limit=PAGE_JOBS, cursor=asked.cursor, max_read=MAX_READ
     )
     return render(
-        request, "conversion/jobs.html", area="jobs", asked=asked, **_rows(conversion, found), older=older,
+        request, "conversion/jobs.html", area="jobs", asked=asked, older=older, **_rows(conversion, found),
+        **reset_view(request),
         statuses=list(Status), toolchains=request.app.state.settings.toolchains, chips=list(Chip),
     )  # fmt: skip
 
 
 def live(request: Request) -> Response:
-    """The cells of those rows that were not finished, and which of them are to be asked for again."""
-    ids = request.query_params.get("ids", "").split(",")[:PAGE_JOBS]
+    """The cells of those rows that were not finished, and which of them are to be asked for again. After a reset the
+    page is loaded anew."""
     conversion = conversion_of(request)
-    return render(
-        request, "conversion/_jobs_live.html", **_rows(conversion, conversion.jobs.several(ids, user_of(request)))
-    )
+    began = conversion.jobs.store.began_at()
+    if (
+        request.query_params.get("began", began) != began
+    ):  # the rows of the open page are of jobs that there are no more
+        return Response(headers={"HX-Redirect": "/ui/jobs?note=restarted"})
+    ids = request.query_params.get("ids", "").split(",")[:PAGE_JOBS]
+    rows = _rows(conversion, conversion.jobs.several(ids, user_of(request)))
+    return render(request, "conversion/_jobs_live.html", **rows, began=began)
 
 
 def _rows(conversion: Conversion, found: Sequence[JobRecord]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from app.conversion import keys
 from app.conversion.model import Artifact, JobRecord, Stage, StageRecord, StageState
 from app.conversion.options import Options, ToolchainName
+from app.conversion.service.results import StoredFile
 from app.kit.clock import from_text
 from app.kit.wording import file_size
 
@@ -77,6 +78,12 @@ def files(artifacts: Mapping[str, Artifact]) -> list[File]:
     order = ("output", "report", "other", "log", "input")
     found = [File(name, _kind(name), made.size_bytes, made.sha256) for name, made in artifacts.items()]
     return sorted(found, key=lambda file: (order.index(file.kind), _place(file.name), file.name))
+
+
+def outputs_first(files: Iterable[StoredFile]) -> list[StoredFile]:
+    """As `files` orders them; the inputs are left out, for they are the reader's own."""
+    kept = [file for file in files if _kind(file.name) != "input"]
+    return sorted(kept, key=lambda file: (_kind(file.name) != "output", _place(file.name), file.name))
 
 
 def _kind(name: str) -> str:

@@ -13,11 +13,14 @@ from app.conversion.service.estimates import Estimates
 from app.conversion.service.expiry import Expiry
 from app.conversion.service.jobs import Jobs
 from app.conversion.service.looks import Looks
+from app.conversion.service.results import Results
 from app.conversion.service.submissions import Submissions
 from app.conversion.service.uploads import Uploads
 from app.kit.clock import now
 
-__all__ = ["Admission", "Conversion", "Dispatch", "Estimates", "Expiry", "Jobs", "Looks", "Submissions", "Uploads"]
+__all__ = [
+    "Admission", "Conversion", "Dispatch", "Estimates", "Expiry", "Jobs", "Looks", "Results", "Submissions", "Uploads",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Conversion:
     estimates: Estimates
     expiry: Expiry
     looks: Looks
+    results: Results
 
     def shown(self, record: JobRecord) -> dict[str, Any]:
         """A job as the API tells of it: the record, and what is only known in comparison with others."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import groupby
 
 from app.conversion import keys
 from app.conversion.store import JobStore
-from app.kit.objects import ObjectStore
+from app.kit.objects import ObjectMissing, ObjectStore
 
 
 class Expiry:
@@ -24,10 +26,19 @@ class Expiry:
         for job_id in self._expired("jobs/", now - self.job_ttl):
             record = self.store.get(job_id)
             if record is None or record.is_terminal:
+                self._forget_owner(job_id)
                 self.objects.delete_prefix(keys.job(job_id))
                 self.store.delete(job_id)
+        for info in list(self.objects.list(keys.OWNERS)):
+            if info.modified_at < now - 2 * self.job_ttl:  # of jobs whose files went in another way
+                self.objects.delete(info.key)
         for upload_id in self._expired("uploads/", now - self.upload_ttl):
             self.objects.delete_prefix(keys.upload(upload_id, ""))
+
+    def _forget_owner(self, job_id: str) -> None:
+        with suppress(ObjectMissing, ValueError):
+            asked = json.loads(b"".join(self.objects.read(keys.request(job_id))))
+            self.objects.delete(keys.owned(asked["owner"], job_id))
 
     def _expired(self, prefix: str, before: datetime) -> list[str]:
         """The ids under a prefix of which every file is older."""

@@ -91,6 +91,7 @@ class Jobs:
         record = self.get(job_id, user)
         if not record.is_terminal:
             raise JobActive(f"Job {job_id} has not ended yet.", hint="Cancel it first.")
+        self.objects.delete(keys.owned(user, job_id))
         self.objects.delete_prefix(keys.job(job_id))
         self.store.delete(job_id)
 

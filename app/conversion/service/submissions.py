@@ -79,7 +79,7 @@ class Submissions:
             letter = self.dispatch.letter(Stage.ONNX, job_id)
             self.admission.admit(record, score=int(moment.timestamp() * 1_000_000), letter=letter)
         except BaseException:
-            self._undo(job_id)
+            self._undo(job_id, submission.owner)
             raise
         JOBS_SUBMITTED.inc()
         note(job_id=job_id)
@@ -88,14 +88,19 @@ class Submissions:
 
     def remembered(self, job_id: str, owner: str) -> Submission:
         """What was once submitted as this job, also after its record is gone. Raises ObjectMissing if nothing is."""
-        asked = json.loads(b"".join(self.objects.read(keys.request(job_id))))
-        if asked["owner"] != owner:
-            raise ObjectMissing(f"There is no stored submission {job_id}.")
+        asked = self.asked(job_id, owner)
         return Submission(
             model_key=keys.input_(job_id, keys.MODEL), quant_key=keys.input_(job_id, keys.IMAGES), owner=owner,
             name=asked["name"], tags=tuple(asked["tags"]), options=Options.model_validate(asked["options"]),
             origin=asked.get("origin", ""),
         )  # fmt: skip
+
+    def asked(self, job_id: str, owner: str) -> dict[str, Any]:
+        """The same as it is stored, and created_at. Raises ObjectMissing."""
+        asked: dict[str, Any] = json.loads(b"".join(self.objects.read(keys.request(job_id))))
+        if asked["owner"] != owner:
+            raise ObjectMissing(f"There is no stored submission {job_id}.")
+        return asked
 
     def check_toolchain(self, options: Options) -> None:
         """Is it installed here? Raises BadInput."""
@@ -175,10 +180,12 @@ class Submissions:
             "created_at": to_text(now()),
         }
         self.objects.put(keys.request(job_id), [json.dumps(asked).encode()], content_type="application/json")
+        self.objects.put(keys.owned(submission.owner, job_id), [])
         return inputs
 
-    def _undo(self, job_id: str) -> None:
+    def _undo(self, job_id: str, owner: str) -> None:
         self.store.delete(job_id)
+        self.objects.delete(keys.owned(owner, job_id))
         self.objects.delete_prefix(keys.job(job_id))
 
 

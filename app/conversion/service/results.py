@@ -1,0 +1,104 @@
+"""Jobs whose files are in the object store while Redis has forgotten them: a reset ends jobs, not what they made.
+
+Each submission leaves an empty object below its owner's name, so that one listing finds them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from app.conversion import keys
+from app.conversion.errors import ResultNotFound
+from app.conversion.options import Options
+from app.conversion.service.submissions import Submissions
+from app.conversion.store import JobStore
+from app.kit.clock import from_text, now
+from app.kit.objects import ObjectMissing, ObjectStore
+
+CLOCKS_APART = timedelta(minutes=5)
+"""So far the clocks of the object store and of Redis' clients may differ."""
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """name: as among the artifacts of the job."""
+
+    name: str
+    key: str
+    size_bytes: int
+    etag: str
+
+
+@dataclass(frozen=True)
+class StoredJob:
+    job_id: str
+    name: str
+    tags: tuple[str, ...]
+    options: Options
+    created_at: datetime
+    files: tuple[StoredFile, ...]
+
+    @property
+    def is_finished(self) -> bool:
+        return any(file.name == keys.LAST_OUTPUT for file in self.files)
+
+
+class Results:
+    def __init__(self, store: JobStore, objects: ObjectStore, submissions: Submissions, *, job_ttl_s: int) -> None:
+        self.store = store
+        self.objects = objects
+        self.submissions = submissions
+        self.job_ttl = timedelta(seconds=job_ttl_s)
+
+    def forgotten(self, owner: str) -> list[str]:
+        """Ids, newest first."""
+        since = from_text(self.store.began_at())
+        if now() - since > self.job_ttl:  # what was stored before has expired
+            return []
+        listed = [(info.modified_at, info.key.rpartition("/")[2]) for info in self.objects.list(keys.owned(owner, ""))]
+        before = [job_id for at, job_id in sorted(listed, reverse=True) if at < since + CLOCKS_APART]
+        known = self.store.known(before)
+        return [job_id for job_id in before if job_id not in known]
+
+    def page(self, owner: str, *, limit: int, after: str | None = None) -> tuple[list[StoredJob], str | None]:
+        """Newest first, from behind the job `after` on; and the last one's id if more follow."""
+        ids = self.forgotten(owner)
+        start = ids.index(after) + 1 if after in ids else 0
+        shown = ids[start : start + limit]
+        found = [job for job in (self._stored(job_id, owner) for job_id in shown) if job is not None]
+        return found, shown[-1] if start + limit < len(ids) else None
+
+    def get(self, job_id: str, owner: str) -> StoredJob:
+        """Raises ResultNotFound, also for another user's."""
+        found = self._stored(job_id, owner) if keys.is_uuid4(job_id) else None
+        if found is None:
+            raise ResultNotFound(f"Nothing is stored of a job {job_id}.", hint="GET /results lists what is stored.")
+        return found
+
+    def file(self, job_id: str, name: str, owner: str) -> StoredFile:
+        """Raises ResultNotFound."""
+        files = {file.name: file for file in self.get(job_id, owner).files}
+        if name not in files:
+            there = ", ".join(files) or "none"
+            raise ResultNotFound(f"No file {name!r} is stored of job {job_id}.", hint=f"There are: {there}.")
+        return files[name]
+
+    def read(self, file: StoredFile, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        return self.objects.read(file.key, start=start, end=end)
+
+    def _stored(self, job_id: str, owner: str) -> StoredJob | None:
+        try:
+            asked = self.submissions.asked(job_id, owner)
+        except ObjectMissing:
+            return None
+        files = (
+            StoredFile(name, info.key, info.size_bytes, info.etag)
+            for info in self.objects.list(keys.job(job_id))
+            if (name := keys.artifact_name(info.key)) is not None
+        )
+        return StoredJob(
+            job_id, asked["name"], tuple(asked["tags"]), Options.model_validate(asked["options"]),
+            from_text(asked["created_at"]), tuple(sorted(files, key=lambda file: file.name)),
+        )  # fmt: skip
