@@ -87,6 +87,8 @@ class Settings(BaseSettings):
     """Port that it listens on, or that of SFTPGo's SFTP; 0: any. `modelmill up` takes the next that is free."""
     sftp_public_host: str | None = None
     """Name of the door that users are told; default: the host of public_url, or the web's."""
+    sftp_database_url: SecretStr = SecretStr("")
+    """The database as the embedded door reaches it, by a PostgreSQL account of few rights; default: as all others."""
     sftp_idle_s: float = Field(default=1800, gt=0)
     """The embedded door ends a session in which nothing was asked for this long."""
     sftpgo_url: str = "http://127.0.0.1:8081"
@@ -222,7 +224,7 @@ class Settings(BaseSettings):
             raise ValueError("queue_database must be another one than redis_url names")
         return self
 
-    @field_validator("database_url")
+    @field_validator("database_url", "sftp_database_url")
     @classmethod
     def _a_database_we_know(cls, url: SecretStr) -> SecretStr:
         if url.get_secret_value() and not url.get_secret_value().startswith(DATABASES):
@@ -292,3 +294,10 @@ def _database(url: str) -> int:
 def load_settings() -> Settings:
     """Settings from the environment, read once per process."""
     return Settings(_secrets_dir=os.environ.get("MODELMILL_SECRETS_DIR"))
+
+
+def secret_files() -> dict[str, str]:
+    """Variable → value, of the settings that are files; a variable of that name goes before."""
+    folder = os.environ.get("MODELMILL_SECRETS_DIR")
+    files = Path(folder).glob("modelmill_*") if folder else ()
+    return {path.name.upper(): path.read_text().strip() for path in files if path.is_file()}

@@ -12,7 +12,7 @@ def sftp() -> None:
     from app.homes_wiring import homes_options
     from app.kit import logs
     from app.kit.sql import Database
-    from app.kit.sql.migrating import upgrade
+    from app.kit.sql.migrating import require_current, upgrade
     from app.settings import load_settings
 
     settings = load_settings()
@@ -21,9 +21,13 @@ def sftp() -> None:
             f"SFTP is {settings.sftp} here, not embedded", hint="Set MODELMILL_SFTP=embedded, or do not run this."
         )
     logs.configure(settings.log_format, settings.log_level)
-    database = Database(settings.database)
+    own_url = settings.sftp_database_url.get_secret_value()
+    database = Database(own_url or settings.database)
     try:
-        upgrade(database, MIGRATIONS)
+        if own_url:  # an account of few rights, which changes no tables
+            require_current(database, MIGRATIONS)
+        else:
+            upgrade(database, MIGRATIONS)
         serve(
             database, homes_options(settings),
             ServerOptions(settings.sftp_address, settings.sftp_port, settings.data_dir / "sftp", settings.sftp_idle_s),

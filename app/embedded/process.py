@@ -10,20 +10,24 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from app.embedded import leash
 
 LEASH = Path(leash.__file__)
 TAIL_BYTES = 4096
+Role = Literal["server", "worker", "sftp"]
 
 
 @dataclass(frozen=True)
 class Part:
-    """What to run. name: also the name of its log. is_last: the others lean on it, so it is stopped after them."""
+    """What to run. name: also the name of its log. is_last: the others lean on it, so it is stopped after them.
+    role: decides which secrets it is told (see `secrets`), a server all."""
 
     name: str
     command: tuple[str, ...]
     is_last: bool = False
+    role: Role = "server"
 
 
 class Process:

@@ -14,10 +14,11 @@ from pathlib import Path
 from app.embedded.folder import DataFolder, Lock
 from app.embedded.ports import free_port, next_free_port, reachable_host, require_free
 from app.embedded.process import Part, tail
+from app.embedded.secrets import environment_of
 from app.embedded.supervisor import Notice, Supervisor
 from app.embedded.valkey import Valkey
 from app.kit.command import CannotStart
-from app.settings import load_settings
+from app.settings import load_settings, secret_files
 
 ROOT = Path(__file__).parents[2]
 """Where `app` and `actors` lie; the parts run there so that both can be imported."""
@@ -63,7 +64,10 @@ def running(plan: Plan, notice: Notice, on_supervisor: OnSupervisor = lambda _: 
         require_free(plan.host, port)
         valkey = Valkey.at(free_port())
         environment = _environment(plan, port, valkey)
-        supervisor = Supervisor(plan.data, environment, cwd=ROOT, notice=notice)
+        files = secret_files()
+        supervisor = Supervisor(
+            plan.data, lambda part: environment_of(part, environment, files), cwd=ROOT, notice=notice
+        )  # fmt: skip
         on_supervisor(supervisor)
         try:
             url = f"http://{reachable_host(plan.host)}:{port}"
@@ -71,6 +75,7 @@ def running(plan: Plan, notice: Notice, on_supervisor: OnSupervisor = lambda _: 
             supervisor.start([valkey.part(plan.data.run)])
             _require_valkey(valkey, supervisor)
             supervisor.start(parts(plan, port))
+            _say_what_sftp_holds(notice)
             _wait_for_web(plan.host, port, supervisor)
             yield Stack(url, supervisor, plan.data)
         finally:
@@ -88,11 +93,15 @@ def parts(plan: Plan, port: int) -> list[Part]:
     )  # fmt: skip
     scheduler = (dramatiq, "actors", "--queues", "done", "periodic", "--processes", "1", "--threads", "2")
     workers = [
-        Part(f"{stage}-{number}", (dramatiq, "actors", "--queues", stage, "--processes", "1", "--threads", "1"))
+        Part(
+            f"{stage}-{number}",
+            (dramatiq, "actors", "--queues", stage, "--processes", "1", "--threads", "1"),
+            role="worker",
+        )
         for stage in STAGES
         for number in range(plan.workers[stage])
     ]
-    pulse = Part("periodiq", (periodiq, "actors"))
+    pulse = Part("periodiq", (periodiq, "actors"), role="worker")
     queues = ("joint", "nodes", "joint_calibration", "video", "video_plans")
     controller = (dramatiq, "actors", "--queues", *queues, "--processes", "1", "--threads", "5")
     further = [Part("controller", controller), *_sftp(), *_training(dramatiq)]
@@ -101,7 +110,7 @@ def parts(plan: Plan, port: int) -> list[Part]:
 
 def _sftp() -> list[Part]:
     is_ours = load_settings().sftp == "embedded"
-    return [Part("sftp", (sys.executable, "-m", "app.cli", "sftp"))] if is_ours else []
+    return [Part("sftp", (sys.executable, "-m", "app.cli", "sftp"), role="sftp")] if is_ours else []
 
 
 def _training(dramatiq: str) -> list[Part]:
@@ -147,6 +156,13 @@ def _sftp_port(plan: Plan) -> dict[str, str]:
 def _secret_key(plan: Plan) -> dict[str, str]:
     """The folder's own, unless the settings have one (also in a file): the parts then find it as we did."""
     return {} if load_settings().has_lasting_key else {"MODELMILL_SECRET_KEY": plan.data.secret_key()}
+
+
+def _say_what_sftp_holds(notice: Notice) -> None:
+    settings = load_settings()
+    is_postgres = settings.database.startswith("postgresql://")
+    if settings.sftp == "embedded" and is_postgres and not settings.sftp_database_url.get_secret_value():
+        notice("The SFTP server holds the password of the database: set MODELMILL_SFTP_DATABASE_URL to spare it.")
 
 
 def _require_valkey(valkey: Valkey, supervisor: Supervisor) -> None:

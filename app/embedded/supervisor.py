@@ -39,9 +39,11 @@ class Watched:
 
 
 class Supervisor:
-    """notice gets a sentence whenever a part ended and is started again."""
+    """environment: what a part is told. notice gets a sentence whenever a part ended and is started again."""
 
-    def __init__(self, folder: DataFolder, environment: Mapping[str, str], *, cwd: Path, notice: Notice) -> None:
+    def __init__(
+        self, folder: DataFolder, environment: Callable[[Part], Mapping[str, str]], *, cwd: Path, notice: Notice
+    ) -> None:
         self._folder = folder
         self._environment = environment
         self._cwd = cwd
@@ -107,7 +109,11 @@ class Supervisor:
     def _launch(self, watched: Watched) -> None:
         watched.started_at = time.monotonic()
         watched.process = Process(
-            watched.part, log=watched.log, environment=self._environment, lifeline=self._lifeline, folder=self._cwd
+            watched.part,
+            log=watched.log,
+            environment=self._environment(watched.part),
+            lifeline=self._lifeline,
+            folder=self._cwd,
         )
 
     def _run(self) -> None:

@@ -52,7 +52,7 @@ class Valkey:
         config = folder / "valkey.conf"
         text = CONFIG.format(host=LOOPBACK, port=self.port, password=self.password, folder=_quoted(folder))
         write_private(config, text)
-        return Part("valkey", (_binary(), str(config)), is_last=True)
+        return Part("valkey", (_binary(), str(config)), is_last=True, role="worker")
 
     def is_up(self) -> bool:
         """Does our server answer there? Another one would not take the password."""

@@ -32,13 +32,19 @@ ASKPASS = "#!/bin/sh\nprintf '%s\\n' \"$SFTP_PASSWORD\"\n"
 
 
 class SftpServer:
-    """before: what starts the door's process. change: further settings of it."""
+    """before: what starts the door's process. database_url: of all but this process, SQLite if empty. change: further
+    settings of it."""
 
-    def __init__(self, folder: Path, before: Sequence[str] = (), **change: str) -> None:
+    def __init__(self, folder: Path, before: Sequence[str] = (), database_url: str = "", **change: str) -> None:
         self.folder = folder
         self.before = before
         self.port = free_port()
-        self.settings = Settings(data_dir=folder / "data", secret_key=SecretStr("s"), sftp_port=self.port)
+        self.settings = Settings(
+            data_dir=folder / "data",
+            secret_key=SecretStr("s"),
+            sftp_port=self.port,
+            database_url=SecretStr(database_url),
+        )
         self.accounts = open_accounts(self.settings)
         upgrade(self.accounts.database, MIGRATIONS)
         self.homes = open_homes(self.settings, self.accounts.database)

@@ -218,6 +218,17 @@ def test_a_stranger_on_this_machine_cannot_use_the_valkey(stack):
     assert "requirepass" not in "".join(_read(pid, "cmdline") for pid in stack.pids())
 
 
+def test_who_signs_nothing_does_not_hold_the_key(stack):
+    def holds(*words: str) -> set[bool]:
+        pids = stack.pids(*words)
+        assert pids, words
+        return {"MODELMILL_SECRET_KEY=" in _read(pid, "environ") for pid in pids}
+
+    assert holds("uvicorn") == {True}
+    for words in (("onnx",), ("bie",), ("nef",), ("periodiq",), ("sftp",), ("forkserver",), ("valkey",)):
+        assert holds(*words) == {False}, words
+
+
 def test_a_second_one_in_the_same_folder_is_told_of_the_first(stack):
     second = modelmill("up", "--port", "0", "--data-dir", stack.data_dir)
 

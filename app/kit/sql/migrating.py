@@ -39,6 +39,16 @@ def move(database: Database, migrations: Path, revision: str) -> None:
             command.upgrade(config, revision)
 
 
+def require_current(database: Database, migrations: Path) -> None:
+    """For who may not upgrade. Raises WrongDatabaseVersion."""
+    found, own = current(database), ScriptDirectory.from_config(_config(migrations)).get_current_head()
+    if found != own:
+        raise WrongDatabaseVersion(
+            f"The database is of version {found or 'none'}, and this program of {own}.",
+            hint="Start the web of this version first: it brings the database up.",
+        )
+
+
 def current(database: Database) -> str | None:
     """The version of the database; None while it is empty."""
     with database.read() as connection:

@@ -44,7 +44,7 @@ class SupervisedDeployment(FaultDeployment):
         data = DataFolder(self.folder / "data", self.folder / "data" / "run")
         data.prepare()
         self.notices: list[str] = []
-        self.supervisor = Supervisor(data, self.env, cwd=REPOSITORY, notice=self.notices.append)
+        self.supervisor = Supervisor(data, lambda _: self.env, cwd=REPOSITORY, notice=self.notices.append)
         self.expected = {"onnx": 1, "bie": bie, "nef": 1, "done": 1}
         stages = {f"{queue}-{n}": queue for queue in ("onnx", "bie", "nef") for n in range(self.expected[queue])}
         workers = [Part(name, tuple(self.command(queue))) for name, queue in stages.items()]

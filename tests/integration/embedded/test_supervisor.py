@@ -34,7 +34,7 @@ def notices() -> list[str]:
 
 @pytest.fixture
 def supervisor(folder: DataFolder, notices: list[str]) -> Iterator[Supervisor]:
-    made = Supervisor(folder, dict(os.environ), cwd=folder.root, notice=notices.append)
+    made = Supervisor(folder, lambda _: os.environ, cwd=folder.root, notice=notices.append)
     yield made
     if made.watched:
         made.stop(grace_s=0)

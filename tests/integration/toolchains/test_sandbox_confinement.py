@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -135,6 +136,13 @@ def test_it_cannot_make_the_calls_that_a_computation_never_makes(attack: Attack)
     clone3 = found.pop("clone3")
     assert "Function not implemented" in clone3, "libraries fall back to clone only then"
     assert all(end.startswith("PermissionError") for end in found.values()), found
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="util-linux has no unshare here")
+def test_namespaces_are_had_wherever_another_program_has_them() -> None:
+    flags = ("--user", "--map-root-user", "--net", "--ipc", "--pid", "--fork", "--mount-proc")
+    had = subprocess.run(["unshare", *flags, "true"], capture_output=True, check=False).returncode == 0
+    assert GIVEN == namespaces.ALL or not had
 
 
 def test_what_honest_tools_do_works(attack: Attack) -> None:

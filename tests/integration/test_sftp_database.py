@@ -1,0 +1,94 @@
+"""The embedded SFTP door with an account of PostgreSQL that may do what deployment.md grants it, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from app.accounts_wiring import MIGRATIONS
+from app.homes.door.embedded.who import Doorbook
+from app.kit.sql import Database
+from app.kit.sql.errors import WrongDatabaseVersion
+from app.kit.sql.migrating import move, require_current, upgrade
+from tests.harness.paths import REPOSITORY
+from tests.harness.postgres import PostgresServer, postgres_server
+from tests.harness.sftp import SftpServer, has_client
+
+pytestmark = [
+    pytest.mark.sftp, pytest.mark.postgres,
+    pytest.mark.skipif(not has_client(), reason="OpenSSH's client is not installed"),
+]  # fmt: skip
+PASSWORD = "another password"
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def own_url(postgres: PostgresServer) -> str:
+    """Of the door's account, made as the document says, on a database that is brought up."""
+    url = postgres.new_database()
+    database = Database(url)
+    upgrade(database, MIGRATIONS)
+    database.close()
+    found = re.search(r"```sql\n(.*?)```", (REPOSITORY / "docs" / "deployment.md").read_text(), re.DOTALL)
+    assert found
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(found.group(1).encode())
+    return url.replace(url.partition("@")[0], f"postgresql://modelmill_sftp:{PASSWORD.replace(' ', '%20')}")
+
+
+@pytest.fixture(scope="module")
+def door(postgres: PostgresServer, own_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SftpServer]:
+    everybodys = postgres.url(own_url.rpartition("/")[2])
+    deployment = SftpServer(tmp_path_factory.mktemp("sftp"), database_url=everybodys, sftp_database_url=own_url)
+    yield deployment
+    deployment.close()
+
+
+def test_users_come_in_by_key(door: SftpServer, tmp_path: Path) -> None:
+    home = door.user("anna")
+    (tmp_path / "file").write_text("x")
+    door.batch("anna", f"put {tmp_path / 'file'} datasets/file")
+    assert (home / "datasets" / "file").read_text() == "x"
+
+
+def test_a_one_time_password_is_changed(door: SftpServer, own_url: str) -> None:
+    door.user("berta", has_key=False)
+    one_time = door.homes.door.reset_password("berta", by="admin")
+    database = Database(own_url)
+    assert Doorbook(database).change("berta", one_time, "my own password 1").why == ""
+    database.close()
+    assert door.with_password("berta", "my own password 1", "ls").returncode == 0
+
+
+def test_it_reads_no_tokens_and_makes_no_users(own_url: str) -> None:
+    statements = (
+        "SELECT * FROM api_tokens", "INSERT INTO users (name) VALUES ('eve')", "DELETE FROM door_accounts",
+        "UPDATE door_accounts SET home = '/'", "CREATE TABLE own (x int)",
+    )  # fmt: skip
+    for statement in statements:
+        with (
+            psycopg.connect(own_url) as connection,
+            pytest.raises(psycopg.errors.InsufficientPrivilege),
+        ):
+            connection.execute(statement.encode())
+
+
+def test_who_may_not_upgrade_is_told_of_another_version(postgres: PostgresServer) -> None:
+    database = Database(postgres.new_database())
+    with pytest.raises(WrongDatabaseVersion, match="of version none"):
+        require_current(database, MIGRATIONS)
+    upgrade(database, MIGRATIONS)
+    require_current(database, MIGRATIONS)
+    move(database, MIGRATIONS, "0001")
+    with pytest.raises(WrongDatabaseVersion, match="of version 0001"):
+        require_current(database, MIGRATIONS)
+    database.close()
