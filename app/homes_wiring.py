@@ -23,6 +23,7 @@ def homes_options(settings: Settings) -> HomesOptions:
         settings.homes_logical_root,
         settings.home_quota_bytes,
         Retention(timedelta(days=settings.jobs_trash_after_days), timedelta(days=settings.jobs_purge_after_days)),
+        quota_files=settings.home_quota_files,
     )
 
 

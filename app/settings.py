@@ -75,6 +75,9 @@ class Settings(BaseSettings):
     """What tasks and users call that root, and where an SFTPGo server sees it."""
     home_quota_bytes: int = Field(default=0, ge=0)
     """How much a data home may hold whose user has no quota of their own; 0: as much as there is."""
+    home_quota_files: int = Field(default=1_000_000, ge=0)
+    """How many files and folders a data home may hold whose user has no such limit of their own; 0: as many as there
+    is room for."""
     jobs_trash_after_days: int = Field(default=3, ge=0, le=3650)
     """So long after its end the folder of a job goes from jobs/ to trash/jobs/ of its user's home."""
     jobs_purge_after_days: int = Field(default=7, ge=1, le=3650)

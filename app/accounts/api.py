@@ -56,7 +56,7 @@ async def create_user(request: Request) -> Response:
     asked = await json_body(request, schemas.NewUser)
     user, password = await run_in_threadpool(
         accounts_of(request).users.create, asked.name, asked.role, by=user_of(request),
-        quota_bytes=asked.quota_bytes, is_reuse=asked.reuse,
+        quota_bytes=asked.quota_bytes, quota_files=asked.quota_files, is_reuse=asked.reuse,
     )  # fmt: skip
     answer = schemas.CreatedUser(**schemas.user_answer(user, None).model_dump(), sftp_password=password)
     return _json(answer, 201, {"Location": f"/api/v2/users/{user.name}", **NO_STORE})

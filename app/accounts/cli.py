@@ -48,6 +48,9 @@ def commands(open_accounts: Open, reset_sftp: ResetSftp) -> typer.Typer:  # one 
         name: Name,
         admin: Annotated[bool, typer.Option("--admin", help="An administrator, who manages users.")] = False,
         quota: Annotated[str | None, typer.Option(metavar="SIZE", help="Of the data home, like 10GB.")] = None,
+        quota_files: Annotated[
+            int | None, typer.Option(metavar="COUNT", min=0, help="How many files and folders it may hold.")
+        ] = None,
         reuse: Annotated[bool, typer.Option("--reuse", help="Take the name of a deleted user.")] = False,
         data_dir: DataDir = None,
     ) -> None:
@@ -56,7 +59,9 @@ def commands(open_accounts: Open, reset_sftp: ResetSftp) -> typer.Typer:  # one 
 
         role = Role.ADMIN if admin else Role.USER
         quota_bytes = size_of(quota) if quota else None
-        _, password = open_accounts(data_dir).users.create(name, role, by=BY, quota_bytes=quota_bytes, is_reuse=reuse)
+        _, password = open_accounts(data_dir).users.create(
+            name, role, by=BY, quota_bytes=quota_bytes, quota_files=quota_files, is_reuse=reuse
+        )
         _said(
             f"Created the {'administrator' if admin else 'user'} {name}. `modelmill users token {name}` makes a token."
         )

@@ -37,13 +37,14 @@ ALL_SCOPES = frozenset(Scope)
 
 @dataclass(frozen=True)
 class User:
-    """quota_bytes: of the data home; None for the installation's default, 0 for none."""
+    """quota_bytes, quota_files: of the data home; None for the installation's default, 0 for none."""
 
     name: str
     role: Role
     is_enabled: bool
     created_at: str
     quota_bytes: int | None = None
+    quota_files: int | None = None
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ class NewUser(Strict):
     role: Role = Role.USER
     quota_bytes: Quota = None
     """Of the data home; null for the installation's default, 0 for none."""
+    quota_files: Quota = None
+    """How many files and folders it may hold; null and 0 as above."""
     reuse: bool = False
     """Take the name of a deleted user, with whatever is left of theirs."""
 
@@ -36,6 +38,7 @@ class UserChange(Strict):
     role: Role = Role.USER
     is_enabled: bool = True
     quota_bytes: Quota = None
+    quota_files: Quota = None
 
 
 class NewToken(Strict):
@@ -82,6 +85,7 @@ class UserAnswer(BaseModel):
     is_enabled: bool
     created_at: str
     quota_bytes: int | None
+    quota_files: int | None
     last_used_at: str | None
     """When a token of theirs was last used, to the minute."""
 
@@ -168,7 +172,7 @@ class TokenForm(BaseModel):
 def user_answer(user: User, last_used_at: str | None) -> UserAnswer:
     return UserAnswer(
         name=user.name, role=user.role, is_enabled=user.is_enabled, created_at=user.created_at,
-        quota_bytes=user.quota_bytes, last_used_at=last_used_at,
+        quota_bytes=user.quota_bytes, quota_files=user.quota_files, last_used_at=last_used_at,
     )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ users = sa.Table(
     sa.Column("role", sa.String(16), nullable=False),
     sa.Column("is_enabled", sa.Boolean, nullable=False),
     sa.Column("quota_bytes", sa.BigInteger),
+    sa.Column("quota_files", sa.BigInteger),
     sa.Column("created_at", TIME, nullable=False),
 )  # fmt: skip
 api_tokens = sa.Table(
@@ -84,7 +85,7 @@ def add_user(on: Connection, user: User) -> bool:
     insert = sqlite.insert if on.dialect.name == "sqlite" else postgresql.insert
     return on.execute(insert(users).values(
         name=user.name, role=user.role.value, is_enabled=user.is_enabled, quota_bytes=user.quota_bytes,
-        created_at=user.created_at,
+        quota_files=user.quota_files, created_at=user.created_at,
     ).on_conflict_do_nothing().returning(users.c.name)).first() is not None  # fmt: skip
 
 
@@ -123,7 +124,7 @@ def list_users(on: Connection, *, text: str = "", after: str = "", limit: int) -
 
 
 def change_user(on: Connection, name: str, **fields: Any) -> bool:
-    """fields: role, is_enabled, quota_bytes. False when there is no such user."""
+    """fields: role, is_enabled, quota_bytes, quota_files. False when there is no such user."""
     return on.execute(sa.update(users).where(users.c.name == name).values(**fields)).rowcount == 1
 
 
@@ -238,7 +239,7 @@ def entries(
 
 
 def _user(row: Any) -> User:
-    return User(row.name, Role(row.role), bool(row.is_enabled), row.created_at, row.quota_bytes)
+    return User(row.name, Role(row.role), bool(row.is_enabled), row.created_at, row.quota_bytes, row.quota_files)
 
 
 def _owner(row: Any) -> User:

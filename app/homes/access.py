@@ -10,7 +10,7 @@ from app.accounts.access import accounts_of
 from app.homes.door.base import DoorUnavailable
 from app.homes.errors import HomeMissing
 from app.homes.files import HomeFiles
-from app.homes.model import HomesOptions
+from app.homes.model import HomesOptions, Quota
 from app.homes.quota import HomeUsage
 from app.homes.reading import Shelf
 from app.homes.service import Homes
@@ -20,11 +20,11 @@ from app.kit.auth import user_of
 
 @dataclass(frozen=True)
 class Home:
-    """The home of who asks. quota_bytes: their own; None for the installation's."""
+    """The home of who asks."""
 
     homes: Homes
     user: str
-    quota_bytes: int | None
+    quota: Quota
 
     @property
     def files(self) -> HomeFiles:
@@ -60,7 +60,7 @@ class Home:
         return keys
 
     def usage(self) -> HomeUsage:
-        return self.files.usage(self.user, quota_bytes=self.quota_bytes)
+        return self.files.usage(self.user, quota=self.quota)
 
 
 def homes_of(request: Request) -> Homes:
@@ -83,4 +83,5 @@ def home_of(request: Request) -> Home:
 def described_home_of(request: Request) -> Home:
     """To say where it is, which must work while the disk does not."""
     user = user_of(request)
-    return Home(homes_of(request), user, accounts_of(request).users.get(user).quota_bytes)
+    homes, found = homes_of(request), accounts_of(request).users.get(user)
+    return Home(homes, user, homes.options.quota(found.quota_bytes, found.quota_files))

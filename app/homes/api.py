@@ -49,10 +49,10 @@ def data_of(home: Home) -> schemas.DataAnswer:
         usage = home.usage()
     facts = door.facts(home.user) if door.is_open else None
     sftp = schemas.SftpAnswer(**vars(facts.info), password_token_id=facts.password_token) if facts else None
-    quota_bytes = options.quota_bytes if home.quota_bytes is None else home.quota_bytes
     return schemas.DataAnswer(
         home=home.logical(""), folders={name: home.logical(name) for name in HOME_FOLDERS},
-        common=f"{options.prefix}/{COMMON}", sftp=sftp, quota_bytes=quota_bytes,
+        common=f"{options.prefix}/{COMMON}", sftp=sftp, quota_bytes=home.quota.size_bytes,
+        quota_files=home.quota.files, used_files=usage.files if usage else None,
         used_bytes=usage.total_bytes if usage else None, used_by_folder=usage.folders if usage else {},
         retention=schemas.RetentionAnswer(
             jobs_trash_after_days=options.retention.trash_after.total_seconds() / DAY_S,
@@ -82,7 +82,7 @@ async def put_file(request: Request) -> Response:
     is_new = not await run_in_threadpool(_is_there, home, path)
     write = partial(
         home.files.write, home.user, path, replace=may_replace, expected_bytes=_length(request),
-        quota_bytes=home.quota_bytes,
+        quota=home.quota,
     )  # fmt: skip
     try:
         entry = await hand_over(request.stream(), write)
@@ -94,7 +94,7 @@ async def put_file(request: Request) -> Response:
 async def make_folder(request: Request) -> Response:
     asked, home = await json_body(request, schemas.NewFolder), await run_in_threadpool(home_of, request)
     path = home.own(asked.path)
-    await run_in_threadpool(home.files.make_folder, home.user, path)
+    await run_in_threadpool(home.files.make_folder, home.user, path, quota=home.quota)
     return _json(schemas.PlaceAnswer(path=home.logical(path.removeprefix("/"))), 201)
 
 

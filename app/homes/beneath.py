@@ -41,6 +41,8 @@ class Name:
 
 @dataclass(frozen=True)
 class Usage:
+    """files: and folders."""
+
     size_bytes: int
     files: int
 
@@ -182,11 +184,12 @@ class Beneath:
             walking.remove_tree(name, fd)
 
     def usage(self, path: str = "", seen: set[tuple[int, int]] | None = None) -> Usage:
-        """Bytes and number of the files below, each file once, however many names it has. seen: such files so far."""
+        """Of what lies below. The bytes of a file count once, however many names it has. seen: such files so far."""
         seen = set() if seen is None else seen
         size_bytes = files = 0
         with self.folder(path) as top_fd:
             for visit in walk(top_fd):
+                files += bool(visit.left)
                 for entry in visit.entries:
                     with suppress(FileNotFoundError):
                         found = entry.stat(follow_symlinks=False)

@@ -60,6 +60,12 @@ class QuotaExceeded(TooLarge):
     code = "QUOTA_EXCEEDED"
 
 
+class TooManyFiles(TooLarge):
+    """detail: quota_files, used_files."""
+
+    code = "TOO_MANY_FILES"
+
+
 class HomeDiskFull(Unavailable):
     status = 507
     code = "HOME_DISK_FULL"

@@ -29,6 +29,7 @@ from app.homes.model import (
     HomesOptions,
     Kind,
     Page,
+    Quota,
     check_may_enter,
     check_may_leave,
     home_of,
@@ -36,7 +37,7 @@ from app.homes.model import (
     stamped,
 )
 from app.homes.openers import Opener
-from app.homes.quota import Allowance, HomeUsage, Ledger
+from app.homes.quota import Allowance, HomeUsage, Ledger, Measurement
 from app.homes.reading import PAGE_ENTRIES, Shelf
 from app.kit.objects import CHUNK_BYTES
 
@@ -46,7 +47,7 @@ STALE_DRAFT_S = 24 * 3600
 class HomeFiles:
     """Safe to share between threads. Every method may raise PathRefused, HomeMissing, HomeDenied, HomeUnavailable.
 
-    quota_bytes, where it is asked for: the user's own; None for the installation's.
+    quota, where it is asked for: the user's; None for the installation's.
     """
 
     def __init__(self, options: HomesOptions, *, opener: Opener | None = None, ledger: Ledger | None = None) -> None:
@@ -94,23 +95,27 @@ class HomeFiles:
 
     def write(
         self, user: str, path: str, chunks: Iterable[bytes], *,
-        replace: bool = False, expected_bytes: int = 0, quota_bytes: int | None = None,
+        replace: bool = False, expected_bytes: int = 0, quota: Quota | None = None,
     ) -> Entry:  # fmt: skip
         """Store a stream as a file in constant memory. It appears whole or not at all, whatever `chunks` raises.
 
         expected_bytes: the size, where it is known beforehand: what cannot fit is refused before it is read.
-        Raises NameTaken unless `replace`, QuotaExceeded, HomeDiskFull, FileMissing for a missing folder.
+        Raises NameTaken unless `replace`, QuotaExceeded, TooManyFiles, HomeDiskFull, FileMissing for a missing folder.
         """
         place = _new_place(path)
         target = "/".join(place)
         with self.opened(user) as home, ExitStack() as stack:
             with disk_errors(path):
-                credit = _replaced_bytes(home, target, replace=replace)
-                _ensure_folder(home, TMP)
-                draft = stack.enter_context(home.draft(TMP))
-            allowance = self.allowance(user, home, place[0], credit=credit, quota_bytes=quota_bytes)
+                replaced = _replaced(home, target, replace=replace)
+            credit = replaced.st_size if replaced else 0
+            allowance = self.allowance(user, home, place[0], credit=credit, quota=quota)
             allowance.check(expected_bytes)
             try:
+                if replaced is None:
+                    allowance.take_file()  # before the draft is there and would be measured
+                with disk_errors(path):
+                    _ensure_folder(home, TMP)
+                    draft = stack.enter_context(home.draft(TMP))
                 _fill(draft, chunks, allowance, path)
                 with disk_errors(path):
                     status = draft.publish(target, replace=replace)
@@ -120,11 +125,13 @@ class HomeFiles:
             allowance.settle()
         return entry(place, status)
 
-    def make_folder(self, user: str, path: str) -> None:
-        """Raises NameTaken, FileMissing for a missing folder above."""
+    def make_folder(self, user: str, path: str, *, quota: Quota | None = None) -> None:
+        """Raises NameTaken, TooManyFiles, FileMissing for a missing folder above."""
         place = _new_place(path)
-        with self.opened(user) as home, disk_errors(path):
-            home.make_folder("/".join(place))
+        with self.opened(user) as home:
+            allowance = self.allowance(user, home, place[0], quota=quota)
+            with allowance.one_more(), disk_errors(path):
+                home.make_folder("/".join(place))
 
     def move(self, user: str, source: str, target: str) -> None:
         """Out of anywhere, into what is kept: that is how a result outlives its job's folder.
@@ -162,9 +169,9 @@ class HomeFiles:
         self._ledger.forget(user)
         return trashed and naming.path_to_text(trashed.split("/"))
 
-    def usage(self, user: str, *, quota_bytes: int | None = None) -> HomeUsage:
+    def usage(self, user: str, *, quota: Quota | None = None) -> HomeUsage:
         with self.opened(user) as home:
-            return self._ledger.usage(user, self._quota(quota_bytes), lambda: _measure(home))
+            return self._ledger.usage(user, quota or self.options.quota(), lambda: _measure(home))
 
     def sweep(self, user: str, *, now: datetime) -> list[str]:
         """Clear removed files that were long enough in the trash, and uploads that a crash cut off. Their paths."""
@@ -179,10 +186,12 @@ class HomeFiles:
         return gone
 
     def allowance(
-        self, user: str, home: Beneath, folder: str, *, credit: int = 0, quota_bytes: int | None = None
+        self, user: str, home: Beneath, folder: str, *, credit: int = 0, quota: Quota | None = None
     ) -> Allowance:
         """What may still be written into the opened home. folder: the one at its top; credit: bytes to be replaced."""
-        return self._ledger.allowance(user, folder, self._quota(quota_bytes), lambda: _measure(home), credit=credit)
+        return self._ledger.allowance(
+            user, folder, quota or self.options.quota(), lambda: _measure(home), credit=credit
+        )
 
     @contextmanager
     def opened(self, user: str) -> Iterator[Beneath]:
@@ -202,9 +211,6 @@ class HomeFiles:
             common = Beneath.at(self.options.root, COMMON, self._opener)
         with common:
             yield common
-
-    def _quota(self, own: int | None) -> int:
-        return self.options.quota_bytes if own is None else own
 
     def _stale_files(self, home: Beneath, now: datetime) -> list[str]:
         since = {name: removed_at(name) for name in _names(home, TRASHED_FILES)}
@@ -241,18 +247,18 @@ def _new_place(path: str, *, field: str = "path") -> list[str]:
     return place
 
 
-def _replaced_bytes(home: Beneath, target: str, *, replace: bool) -> int:
-    """The size of the file that an upload is to replace. Says what is in the way before the upload is read."""
+def _replaced(home: Beneath, target: str, *, replace: bool) -> os.stat_result | None:
+    """What an upload is to replace, if anything. Says what is in the way before the upload is read."""
     with home.parent(target) as (folder_fd, name):
         try:
             found = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
         except FileNotFoundError:
-            return 0
+            return None
     if not replace:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
     if kind_of(found.st_mode) is Kind.FOLDER:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
-    return found.st_size
+    return found
 
 
 def _ensure_folder(beneath: Beneath, folder: str) -> None:
@@ -260,13 +266,16 @@ def _ensure_folder(beneath: Beneath, folder: str) -> None:
         beneath.make_folder(folder)
 
 
-def _measure(home: Beneath) -> dict[str, int]:
+def _measure(home: Beneath) -> Measurement:
     with disk_errors("the data home"):
         seen: set[tuple[int, int]] = set()
-        folders = {"": 0}
+        folders, files = {"": 0}, 0
         for name in home.names():
+            files += 1
             if name.kind is Kind.FOLDER:
-                folders[name.name] = home.usage(name.name, seen).size_bytes
+                below = home.usage(name.name, seen)
+                folders[name.name] = below.size_bytes
+                files += below.files
             else:
                 folders[""] += home.lstat(name.name).st_size
-        return folders
+        return Measurement(folders, files)

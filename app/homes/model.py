@@ -72,6 +72,14 @@ class Retention:
 
 
 @dataclass(frozen=True)
+class Quota:
+    """How much a home may hold; 0: as much as there is. files: files and folders, but those that every home has."""
+
+    size_bytes: int = 0
+    files: int = 0
+
+
+@dataclass(frozen=True)
 class HomesOptions:
     """root: where the shared storage is mounted here. logical_root: what tasks and users call it."""
 
@@ -82,10 +90,18 @@ class HomesOptions:
     retention: Retention = field(default_factory=Retention)
     usage_ttl_s: float = 10.0
     """How long a measured usage is believed."""
+    quota_files: int = 0
+    """As quota_bytes: how many files and folders."""
 
     @property
     def prefix(self) -> str:
         return self.logical_root.rstrip("/")
+
+    def quota(self, own_bytes: int | None = None, own_files: int | None = None) -> Quota:
+        """Of a user, with what is their own; None: the installation's."""
+        return Quota(
+            self.quota_bytes if own_bytes is None else own_bytes, self.quota_files if own_files is None else own_files
+        )
 
     def logical(self, user: str, inner: str = "") -> str:
         """/private/users/alice/datasets: what a user writes into a task."""

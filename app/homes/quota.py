@@ -9,34 +9,61 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from app.homes.errors import QuotaExceeded
+from app.homes.errors import QuotaExceeded, TooManyFiles
+from app.homes.model import HOME_FOLDERS, Quota
 from app.homes.open_files import CountedFiles
 
 PATIENCE = 10
 """At most one part in so many of the time is spent on measuring one home."""
 HIDDEN = ""
 """Where files are counted that have no name any more: with what lies beside the folders."""
-Measure = Callable[[], dict[str, int]]
-"""Bytes per folder at the top of the home; "" for what lies beside them."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """folders: bytes per folder at the top of the home, "" for what lies beside them. files: all files and folders."""
+
+    folders: dict[str, int]
+    files: int
+
+
+Measure = Callable[[], Measurement]
+
+
+@dataclass(frozen=True)
+class Want:
+    """What is to be put into a home. credit: bytes of what it takes the place of."""
+
+    size_bytes: int = 0
+    files: int = 0
+    credit: int = 0
 
 
 @dataclass(frozen=True)
 class HomeUsage:
-    """Bytes; folders: of each folder at the top of the home. quota_bytes 0: there is none."""
+    """folders: bytes of each folder at the top of the home. files: but those folders that every home has."""
 
     total_bytes: int
-    quota_bytes: int
+    files: int
+    quota: Quota
     folders: dict[str, int]
 
 
 @dataclass
 class _Known:
-    """until: by when it is to be measured again; 0: at once. measuring: held meanwhile, so that it is done once."""
+    """until: by when it is to be measured again. is_forgotten: something went since, so it is too much.
+
+    measuring: held meanwhile, so that it is done once.
+    """
 
     folders: dict[str, int] = field(default_factory=dict)
+    files: int = 0
+    is_measured: bool = False
+    is_forgotten: bool = False
     until: float = 0.0
     measuring: threading.Lock = field(default_factory=threading.Lock)
 
@@ -58,51 +85,78 @@ class Ledger:
         self._known: dict[str, _Known] = {}
         self.files = CountedFiles()
 
-    def usage(self, user: str, quota_bytes: int, measure: Measure) -> HomeUsage:
-        known = self._measured(user, measure, anew=True)
+    def usage(self, user: str, quota: Quota, measure: Measure) -> HomeUsage:
+        known = self._measured(user, measure, is_due=True, is_forgotten_due=True)
         with self._lock:
-            return HomeUsage(known.total, quota_bytes, dict(known.folders))
+            return HomeUsage(known.total, known.files, quota, dict(known.folders))
 
     def forget(self, user: str) -> None:
-        """Something went that was not measured: measure when next asked."""
+        """Something went or moved that was not measured. What is known is too much at most: see fit."""
         with self._lock:
             if user in self._known:
-                self._known[user].until = 0.0
+                self._known[user].is_forgotten = True
 
-    def allowance(self, user: str, folder: str, quota_bytes: int, measure: Measure, *, credit: int = 0) -> Allowance:
+    def allowance(self, user: str, folder: str, quota: Quota, measure: Measure, *, credit: int = 0) -> Allowance:
         """For one upload. credit: the size of the file that it replaces."""
-        return Allowance(self, user, folder, quota_bytes, credit, measure)
+        return Allowance(self, user, folder, quota, credit, measure)
 
-    def claim(self, user: str, folder: str, size_bytes: int, limit: int, measure: Measure) -> int | None:
-        """Count these bytes in if the home then holds at most `limit`; else say how much it holds."""
-        known = self._measured(user, measure)
-        with self._lock:
-            if known.total + size_bytes > limit:
-                return known.total
-            known.folders[folder] = known.folders.get(folder, 0) + size_bytes
-            return None
+    def fit(
+        self,
+        user: str,
+        folder: str,
+        quota: Quota,
+        measure: Measure,
+        want: Want,
+        *,
+        is_begin: bool,
+        is_look: bool = False,
+    ) -> None:
+        """Count this in if the home then holds at most its quota. Raises QuotaExceeded, TooManyFiles.
 
-    def add(self, user: str, folder: str, size_bytes: int) -> None:
+        is_begin: of something, when the home is measured again if the time has come; what is under way is not held up
+        for that. Nothing is refused by what is out of date. is_look: count nothing in.
+        """
+        if not self._fits(self._measured(user, measure, is_due=is_begin), folder, quota, want, is_look):
+            known = self._measured(user, measure, is_due=True, is_forgotten_due=True)
+            if not self._fits(known, folder, quota, want, is_look):
+                raise _exceeded(known, quota, want)
+
+    def add(self, user: str, folder: str, size_bytes: int, *, files: int = 0) -> None:
         """Count in what was written, or with a negative number what went; nothing if the home was never measured."""
         with self._lock:
             known = self._known.get(user)
             if known is not None:
                 known.folders[folder] = max(0, known.folders.get(folder, 0) + size_bytes)
+                known.files = max(0, known.files + files)
 
-    def _measured(self, user: str, measure: Measure, *, anew: bool = False) -> _Known:
-        """anew: again, if the time has come. An upload under way counts for itself and is not held up for that."""
+    def _fits(self, known: _Known, folder: str, quota: Quota, want: Want, is_look: bool) -> bool:
+        with self._lock:
+            if want.size_bytes and 0 < quota.size_bytes < known.total + want.size_bytes - want.credit:
+                return False
+            if want.files and 0 < quota.files < known.files + want.files:
+                return False
+            if not is_look:
+                known.folders[folder] = known.folders.get(folder, 0) + want.size_bytes
+                known.files += want.files
+            return True
+
+    def _measured(self, user: str, measure: Measure, *, is_due: bool = False, is_forgotten_due: bool = False) -> _Known:
+        """Once at least; is_due: again, if the time has come; is_forgotten_due: if something went meanwhile."""
         with self._lock:
             known = self._known.setdefault(user, _Known())
         with known.measuring:
             begin = self._clock()
-            if known.until == 0.0 or (anew and begin >= known.until):
-                folders = measure()
+            is_out = (is_due and begin >= known.until) or (is_forgotten_due and known.is_forgotten)
+            if not known.is_measured or is_out:
+                found = measure()
+                folders = dict(found.folders)
                 hidden = self.files.hidden_bytes(user)
                 if hidden:
                     folders[HIDDEN] = folders.get(HIDDEN, 0) + hidden
                 took_s = self._clock() - begin
                 with self._lock:
-                    known.folders = folders
+                    known.folders, known.files = folders, max(0, found.files - len(HOME_FOLDERS))
+                    known.is_measured, known.is_forgotten = True, False
                     known.until = begin + took_s + max(self._ttl_s, PATIENCE * took_s)
         return known
 
@@ -110,32 +164,50 @@ class Ledger:
 class Allowance:
     """What one upload may still write. Counts its bytes in as they come, so that two uploads see each other."""
 
-    def __init__(self, ledger: Ledger, user: str, folder: str, quota_bytes: int, credit: int, measure: Measure) -> None:
+    def __init__(self, ledger: Ledger, user: str, folder: str, quota: Quota, credit: int, measure: Measure) -> None:
         self._ledger = ledger
         self._user = user
         self._folder = folder
-        self._quota_bytes = quota_bytes
+        self._quota = quota
         self._credit = credit
         self._measure = measure
-        self._taken = 0
+        self._taken = self._files = 0
 
     def check(self, size_bytes: int) -> None:
         """Raises QuotaExceeded if so much would not fit, before any of it is there."""
-        if self._quota_bytes:
-            used = self._ledger.usage(self._user, self._quota_bytes, self._measure).total_bytes
-            if used + size_bytes > self._quota_bytes + self._credit:
-                raise self._exceeded(used)
+        if self._quota.size_bytes:
+            self._fit(Want(max(1, size_bytes), credit=self._credit), is_begin=True, is_look=True)
+
+    def refresh(self) -> None:
+        """Measure the home again, if that was long ago."""
+        if self._quota.size_bytes:
+            self._ledger.usage(self._user, self._quota, self._measure)
 
     def take(self, size_bytes: int) -> None:
         """Raises QuotaExceeded."""
-        if not self._quota_bytes:
-            self._ledger.add(self._user, self._folder, size_bytes)
+        if self._quota.size_bytes:
+            self._fit(Want(size_bytes, credit=self._credit))
         else:
-            limit = self._quota_bytes + self._credit
-            used = self._ledger.claim(self._user, self._folder, size_bytes, limit, self._measure)
-            if used is not None:
-                raise self._exceeded(used)
+            self._ledger.add(self._user, self._folder, size_bytes)
         self._taken += size_bytes
+
+    def take_file(self) -> None:
+        """One more file or folder. Raises TooManyFiles."""
+        if self._quota.files:
+            self._fit(Want(files=1), is_begin=True)
+        else:
+            self._ledger.add(self._user, self._folder, 0, files=1)
+        self._files += 1
+
+    @contextmanager
+    def one_more(self) -> Iterator[None]:
+        """Of a file or folder that is made meanwhile. Raises TooManyFiles."""
+        self.take_file()
+        try:
+            yield
+        except BaseException:
+            self.give_back()
+            raise
 
     def free(self, size_bytes: int) -> None:
         """So much of what was there is gone."""
@@ -146,12 +218,22 @@ class Allowance:
         self._ledger.add(self._user, self._folder, -self._credit)
 
     def give_back(self) -> None:
-        self._ledger.add(self._user, self._folder, -self._taken)
-        self._taken = 0
+        self._ledger.add(self._user, self._folder, -self._taken, files=-self._files)
+        self._taken = self._files = 0
 
-    def _exceeded(self, used: int) -> QuotaExceeded:
+    def _fit(self, want: Want, *, is_begin: bool = False, is_look: bool = False) -> None:
+        self._ledger.fit(self._user, self._folder, self._quota, self._measure, want, is_begin=is_begin, is_look=is_look)
+
+
+def _exceeded(known: _Known, quota: Quota, want: Want) -> QuotaExceeded | TooManyFiles:
+    if want.size_bytes:
         return QuotaExceeded(
-            f"The data home may hold {self._quota_bytes} bytes; with this it would hold more.",
+            f"The data home may hold {quota.size_bytes} bytes; with this it would hold more.",
             hint="Remove what is not needed, from the trash too: what lies there counts until it is gone.",
-            detail={"quota_bytes": self._quota_bytes, "used_bytes": used},
+            detail={"quota_bytes": quota.size_bytes, "used_bytes": known.total},
         )
+    return TooManyFiles(
+        f"The data home may hold {quota.files} files and folders; with this it would hold more.",
+        hint="Remove what is not needed, from the trash too, or pack many small files into one archive.",
+        detail={"quota_files": quota.files, "used_files": known.files},
+    )

@@ -21,7 +21,7 @@ from itertools import count, groupby, islice
 from sqlalchemy import Connection
 
 from app.accounts.service.ledger import note
-from app.homes import store
+from app.homes import store, turns
 from app.homes.beneath import Beneath
 from app.homes.errors import NameTaken, refused
 from app.homes.model import JOBS, TRASH, TRASHED_JOBS, HomesOptions, check_user, home_of
@@ -125,12 +125,12 @@ class Janitor:
             return self._sweep(now, holder)
         finally:
             with self.database.write() as on:
-                store.end_turn(on, TURN, holder)
+                turns.end_turn(on, TURN, holder)
 
     def _take_turn(self, holder: str) -> bool:
         moment = clock.now()
         with self.database.write() as on:
-            return store.take_turn(
+            return turns.take_turn(
                 on, TURN, holder, at=clock.to_text(moment), until=clock.to_text(moment + timedelta(seconds=TURN_S))
             )
 

@@ -115,6 +115,10 @@ class DataAnswer(BaseModel):
     """0: as much as there is."""
     used_bytes: int | None
     """null while it cannot be told."""
+    quota_files: int
+    """How many files and folders; 0: as many as there is room for."""
+    used_files: int | None
+    """Files and folders, those in the trash too; null while it cannot be told."""
     used_by_folder: dict[str, int]
     retention: RetentionAnswer
 

@@ -30,6 +30,7 @@ door_accounts = sa.Table(
     sa.Column("keys", sa.Text, nullable=False),
     sa.Column("is_enabled", sa.Boolean, nullable=False),
     sa.Column("quota_bytes", sa.BigInteger, nullable=False),
+    sa.Column("quota_files", sa.BigInteger),
 )  # fmt: skip
 door_outbox = sa.Table(
     "door_outbox", metadata,
@@ -37,18 +38,13 @@ door_outbox = sa.Table(
     sa.Column("user_name", USER, nullable=False, index=True),
     sa.Column("event", sa.String(16), nullable=False),
     sa.Column("quota_bytes", sa.BigInteger),
+    sa.Column("quota_files", sa.BigInteger),
     sa.Column("created_at", TIME, nullable=False),
     sa.Column("tries", sa.Integer, nullable=False),
     sa.Column("next_try_at", TIME, nullable=False),
     sa.Column("last_error", sa.Text),
     sa.Column("done_at", TIME),
     sa.Column("password_hash", sa.String(200)),
-)  # fmt: skip
-turns = sa.Table(
-    "turns", metadata,
-    sa.Column("subject", USER, primary_key=True),
-    sa.Column("holder", sa.String(32), nullable=False),
-    sa.Column("until", TIME, nullable=False),
 )  # fmt: skip
 door_facts = sa.Table(
     "door_facts", metadata,
@@ -73,7 +69,8 @@ job_folders = sa.Table(
 class DoorAccount:
     """What the embedded door knows of who may come in.
 
-    home: from the root of the storage. password_hash: None of one whose password holds no more.
+    home: from the root of the storage. password_hash: None of one whose password holds no more. quota_files: None
+    for the installation's.
     """
 
     user: str
@@ -83,6 +80,7 @@ class DoorAccount:
     keys: tuple[str, ...]
     is_enabled: bool
     quota_bytes: int
+    quota_files: int | None = None
 
 
 @dataclass(frozen=True)
@@ -93,6 +91,7 @@ class Pending:
     user: str
     event: str
     quota_bytes: int | None
+    quota_files: int | None
     created_at: str
     tries: int
     next_try_at: str
@@ -120,7 +119,7 @@ def put_account(on: Connection, account: DoorAccount) -> None:
     _upsert(on, door_accounts, {
         "user_name": account.user, "home": account.home, "password_hash": account.password_hash,
         "is_one_time": account.is_one_time, "keys": json.dumps(account.keys), "is_enabled": account.is_enabled,
-        "quota_bytes": account.quota_bytes,
+        "quota_bytes": account.quota_bytes, "quota_files": account.quota_files,
     })  # fmt: skip
 
 
@@ -130,12 +129,12 @@ def get_account(on: Connection, user: str) -> DoorAccount | None:
         return None
     return DoorAccount(
         row.user_name, row.home, row.password_hash, bool(row.is_one_time), tuple(json.loads(row.keys)),
-        bool(row.is_enabled), row.quota_bytes,
+        bool(row.is_enabled), row.quota_bytes, row.quota_files,
     )  # fmt: skip
 
 
 def change_account(on: Connection, user: str, **fields: Any) -> bool:
-    """fields: home, password_hash, is_one_time, keys, is_enabled, quota_bytes. False when there is no such account."""
+    """fields: home, password_hash, is_one_time, keys, is_enabled, quota_bytes, quota_files. False if there is none."""
     if "keys" in fields:
         fields["keys"] = json.dumps(fields["keys"])
     return on.execute(sa.update(door_accounts).where(door_accounts.c.user_name == user).values(**fields)).rowcount == 1
@@ -155,11 +154,12 @@ def facts(on: Connection) -> dict[str, str]:
 
 # --- what the door has to hear of -------------------------------------------------------------------
 def add_pending(
-    on: Connection, user: str, event: str, quota_bytes: int | None, at: str, password_hash: str | None = None
-) -> int:
+    on: Connection, user: str, event: str, quota_bytes: int | None, at: str, *, quota_files: int | None = None,
+    password_hash: str | None = None,
+) -> int:  # fmt: skip
     added = on.execute(sa.insert(door_outbox).values(
-        user_name=user, event=event, quota_bytes=quota_bytes, created_at=at, tries=0, next_try_at=at,
-        password_hash=password_hash,
+        user_name=user, event=event, quota_bytes=quota_bytes, quota_files=quota_files, created_at=at, tries=0,
+        next_try_at=at, password_hash=password_hash,
     ))  # fmt: skip
     return int(added.inserted_primary_key[0])  # type: ignore[index]
 
@@ -206,20 +206,6 @@ def pending_failed(on: Connection, entry: Pending, *, next_try_at: str, error: s
     on.execute(sa.update(door_outbox).where(door_outbox.c.entry_id == entry.entry_id).values(
         tries=entry.tries + 1, next_try_at=next_try_at, last_error=error
     ))  # fmt: skip
-
-
-def take_turn(on: Connection, subject: str, holder: str, *, at: str, until: str) -> bool:
-    """May this holder act on it now, and nobody else? Until it gives the turn back, or so long; taken anew, longer."""
-    insert = _insert(on)(turns).values(subject=subject, holder=holder, until=until)
-    is_free = sa.or_(turns.c.until < at, turns.c.holder == holder)
-    taken = insert.on_conflict_do_update(
-        index_elements=["subject"], set_={"holder": holder, "until": until}, where=is_free
-    )
-    return on.execute(taken.returning(turns.c.subject)).first() is not None
-
-
-def end_turn(on: Connection, subject: str, holder: str) -> None:
-    on.execute(sa.delete(turns).where(turns.c.subject == subject, turns.c.holder == holder))
 
 
 # --- folders of jobs --------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from app.homes.door.embedded import EmbeddedDoor
 from app.homes.door.embedded.who import Doorbook
 from app.homes.door.passwords import hash_password
 from app.homes.door.sftpgo import SftpgoDoor, SftpgoOptions
+from app.homes.model import Quota
 from app.kit.sql import Database
 from app.kit.sql.migrating import upgrade
 from tests.standins.sftpgo import FINGERPRINT, SftpgoStandin
@@ -104,10 +105,10 @@ def test_creating_again_keeps_the_keys_and_takes_the_new_password(side: Side) ->
 
 
 def test_no_change_undoes_another(side: Side) -> None:
-    side.door.create("alice", HOME, HASH, quota_bytes=5)
+    side.door.create("alice", HOME, HASH, quota=Quota(5, 6))
     side.door.set_password("alice", "my own password")
     side.door.set_keys("alice", [KEY])
-    side.door.set_quota("alice", 7)
+    side.door.set_quota("alice", Quota(7))
     side.door.disable("alice")
     side.door.set_keys("alice", [KEY, KEY.replace("test", "other")])
     assert not side.opens("alice", "my own password")
@@ -135,7 +136,7 @@ def test_without_an_account_every_change_says_so(side: Side) -> None:
     for change in (
         lambda: door.set_password("alice", "my own password"),
         lambda: door.set_keys("alice", []),
-        lambda: door.set_quota("alice", 1),
+        lambda: door.set_quota("alice", Quota(1)),
         lambda: door.disable("alice"),
         lambda: door.enable("alice"),
         lambda: door.keys("alice"),
@@ -152,10 +153,10 @@ def test_it_says_where_it_is(side: Side) -> None:
 
 # --- SFTPGo alone -----------------------------------------------------------------------------------
 def test_sftpgo_is_told_what_a_user_may(sftpgo: Side, standin: SftpgoStandin) -> None:
-    sftpgo.door.create("alice", HOME, HASH, quota_bytes=5)
+    sftpgo.door.create("alice", HOME, HASH, quota=Quota(5, 6))
     user = standin.users["alice"]
     assert user["home_dir"] == "/private/users/alice"
-    assert user["quota_size"] == 5
+    assert (user["quota_size"], user["quota_files"]) == (5, 6)
     assert not {"*", "create_symlinks", "chmod", "chown"} & set(user["permissions"]["/"])
     assert {"upload", "download", "rename", "create_dirs", "delete"} <= set(user["permissions"]["/"])
     assert set(user["filters"]["denied_protocols"]) == {"FTP", "DAV"}

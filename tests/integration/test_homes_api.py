@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import select
 import socket
 from collections.abc import Iterator
@@ -11,10 +12,10 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from app.accounts.model import Scope
+from app.accounts.model import Role, Scope
 from tests.harness.api import until
 from tests.harness.deployment import Deployment
-from tests.harness.users import Person, make_users, person
+from tests.harness.users import OURS, Person, make_users, person
 
 QUOTA = 3 << 20
 CONTENT, FILES = "/api/v2/files/content", "/api/v2/files"
@@ -245,6 +246,27 @@ def test_an_upload_that_says_it_is_too_large_is_refused_while_it_would_still_fit
         connection.settimeout(10)
         assert connection.recv(100).startswith(b"HTTP/1.1 413")
     assert not (home / "datasets/large").exists()
+
+
+def test_files_beyond_the_limit_are_refused_and_the_limit_is_told(deployment: Deployment) -> None:
+    make_users(deployment, "few")
+    with person(deployment, "root-admin", Role.ADMIN).api() as office:
+        assert office.http.patch("/api/v2/users/few", json={"quota_files": 2}).json()["quota_files"] == 2
+    few = person(deployment, "few")
+    with few.api() as api:
+        assert put(api.http, "datasets/a").status_code == 201
+        assert api.http.post(f"{FILES}/folders", json={"path": "datasets/b"}).status_code == 201
+        for refused in (
+            put(api.http, "datasets/c"), api.http.post(f"{FILES}/folders", json={"path": "datasets/c"}),
+        ):  # fmt: skip
+            assert (refused.status_code, refused.json()["error"]["code"]) == (413, "TOO_MANY_FILES")
+            assert "archive" in refused.json()["error"]["hint"]
+        told = api.http.get("/api/v2/me").json()["data"]
+        assert (told["quota_files"], told["used_files"]) == (2, 2)
+    with few.browser() as browser:
+        assert "of 2 files and folders" in re.sub(r"<[^>]+>", "", browser.get("/ui/data").text)
+        form = {"path": "datasets", "name": "c"}
+        assert "pack many small files" in browser.post("/ui/data/folders", data=form, headers=OURS).text
 
 
 def test_ten_thousand_files_are_told_page_by_page_in_every_order(web: httpx.Client, home: Path) -> None:

@@ -42,8 +42,9 @@ class Users:
         self.works = works
 
     def create(
-        self, name: str, role: Role, *, by: str, quota_bytes: int | None = None, is_reuse: bool = False
-    ) -> tuple[User, str | None]:
+        self, name: str, role: Role, *, by: str, quota_bytes: int | None = None, quota_files: int | None = None,
+        is_reuse: bool = False,
+    ) -> tuple[User, str | None]:  # fmt: skip
         """The user and their one-time SFTP password, which is told this once; None where there is no SFTP.
 
         is_reuse: the name of a deleted user may be taken, with whatever is left of theirs.
@@ -54,7 +55,7 @@ class Users:
                 f"{name!r} cannot be a user's name.",
                 hint="2 to 32 small letters, digits, '-', '_' and '.', beginning with a letter.",
             )
-        user = User(name, role, True, to_text(now()), quota_bytes)
+        user = User(name, role, True, to_text(now()), quota_bytes, quota_files)
         with self.database.write() as on:
             if not is_reuse and store.was_deleted(on, name):
                 raise NameWasUsed(
@@ -95,8 +96,8 @@ class Users:
             return store.count_admin_tokens(on, to_text(now())) > 0
 
     def change(self, name: str, *, by: str, **fields: Any) -> User:
-        """fields: role, is_enabled, quota_bytes; those that differ are changed, all or none. Disabling ends the user's
-        sessions. Raises UserNotFound, LastAdmin."""
+        """fields: role, is_enabled, quota_bytes, quota_files; those that differ are changed, all or none. Disabling
+        ends the user's sessions. Raises UserNotFound, LastAdmin."""
         with self._guarded(name) as (on, user):
             fresh = {field: value for field, value in fields.items() if value != getattr(user, field)}
             if not fresh:

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from app.homes.model import Quota
 from app.kit.errors import BadInput, NotFound, Unavailable
 
 MIN_PASSWORD, MAX_PASSWORD = 10, 128
 ONE_TIME_BYTES = 15
+NO_QUOTA = Quota()
 
 
 class DoorUnavailable(Unavailable):
@@ -46,10 +48,10 @@ class DoorInfo:
 class Door(Protocol):
     """Every verb may be repeated. All but create and delete raise DoorAccountMissing; all raise DoorUnavailable."""
 
-    def create(self, user: str, home: str, password_hash: str, *, quota_bytes: int = 0) -> None:
+    def create(self, user: str, home: str, password_hash: str, *, quota: Quota = NO_QUOTA) -> None:
         """Make an account, or give the one that is there this home and password; enabled.
 
-        home: from the root of the storage, users/alice. password_hash: of a one-time password. quota_bytes 0: no limit.
+        home: from the root of the storage, users/alice. password_hash: of a one-time password.
         """
         ...
 
@@ -61,7 +63,7 @@ class Door(Protocol):
         """All the keys that may log in, as OpenSSH writes public keys."""
         ...
 
-    def set_quota(self, user: str, quota_bytes: int) -> None: ...
+    def set_quota(self, user: str, quota: Quota) -> None: ...
 
     def keys(self, user: str) -> list[str]: ...
 

@@ -18,8 +18,9 @@ from urllib.parse import quote
 
 import httpx
 
-from app.homes.door.base import DoorInfo, DoorUnavailable, no_account
+from app.homes.door.base import NO_QUOTA, DoorInfo, DoorUnavailable, no_account
 from app.homes.door.passwords import hash_password
+from app.homes.model import Quota
 
 PERMISSIONS = ("list", "download", "upload", "overwrite", "delete", "rename", "create_dirs", "chtimes")
 """Without create_symlinks, chmod and chown: nothing in a home may lead out of it, or be kept from the jobs."""
@@ -57,9 +58,10 @@ class SftpgoDoor:
     def close(self) -> None:
         self._client.close()
 
-    def create(self, user: str, home: str, password_hash: str, *, quota_bytes: int = 0) -> None:
+    def create(self, user: str, home: str, password_hash: str, *, quota: Quota = NO_QUOTA) -> None:
         body = {
-            "username": user, "status": 1, "password": password_hash, "quota_size": quota_bytes,
+            "username": user, "status": 1, "password": password_hash, "quota_size": quota.size_bytes,
+            "quota_files": quota.files,
             "home_dir": f"{self.options.homes_root.rstrip('/')}/{home}", "permissions": {"/": list(PERMISSIONS)},
             "max_sessions": MAX_SESSIONS, "public_keys": [], "filesystem": {"provider": 0},
             "filters": {"require_password_change": True, "denied_protocols": list(DENIED_PROTOCOLS),
@@ -79,8 +81,8 @@ class SftpgoDoor:
         is_removing = not set(there.get("public_keys") or []) <= set(keys)
         self._put(user, there | {"public_keys": list(keys)}, disconnect=is_removing)
 
-    def set_quota(self, user: str, quota_bytes: int) -> None:
-        self._put(user, self._user(user) | {"quota_size": quota_bytes})
+    def set_quota(self, user: str, quota: Quota) -> None:
+        self._put(user, self._user(user) | {"quota_size": quota.size_bytes, "quota_files": quota.files})
 
     def keys(self, user: str) -> list[str]:
         return list(self._user(user).get("public_keys") or [])

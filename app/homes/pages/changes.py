@@ -61,9 +61,7 @@ async def _receive(home: Home, folder: str, parts: AsyncIterator[Part], stored: 
                 pass
             continue
         name = plain_name(part.filename)
-        write = partial(
-            home.files.write, home.user, f"{folder}/{name}", replace=may_replace, quota_bytes=home.quota_bytes
-        )
+        write = partial(home.files.write, home.user, f"{folder}/{name}", replace=may_replace, quota=home.quota)
         await hand_over(content(), write)
         stored.append(name)
 
@@ -72,7 +70,7 @@ async def make_folder(request: Request) -> Response:
     asked, home = await form(request, schemas.NameForm), await run_in_threadpool(home_of, request)
     parent = home.own(asked.path)
     try:
-        await run_in_threadpool(home.files.make_folder, home.user, f"{parent}/{asked.name.strip()}")
+        await run_in_threadpool(home.files.make_folder, home.user, f"{parent}/{asked.name.strip()}", quota=home.quota)
     except ModelmillError as error:
         return await run_in_threadpool(folder_page, request, home, Spot(parent), error)
     return see_other(url_of(Spot(parent), note="made"))

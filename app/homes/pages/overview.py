@@ -82,7 +82,8 @@ def _folders(home: Home) -> dict[str, Any]:
         for name in FOLDERS
     ]
     common = Folder(COMMON, f"{home.options.prefix}/{COMMON}", url_of(Spot("", is_common=True)), None)
-    share = min(100, round(100 * usage.total_bytes / usage.quota_bytes)) if usage and usage.quota_bytes else 0
+    quota = home.quota
+    share = min(100, round(100 * usage.total_bytes / quota.size_bytes)) if usage and quota.size_bytes else 0
     return {"home": home.logical(""), "folders": folders, "common": common, "usage": usage, "share": share}
 
 

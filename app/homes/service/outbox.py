@@ -21,11 +21,11 @@ from sqlalchemy import Connection
 
 from app.accounts.model import User
 from app.accounts.service import OnChange
-from app.homes import bindings, store
+from app.homes import bindings, store, turns
 from app.homes.door.base import Door, DoorAccountMissing, DoorUnavailable, new_one_time_password
 from app.homes.door.passwords import hash_password
 from app.homes.files import HomeFiles
-from app.homes.model import home_of
+from app.homes.model import Quota, home_of
 from app.homes.store import Pending
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
@@ -70,7 +70,10 @@ def listener(kick: Kick | None = None, *, has_door: bool = True) -> OnChange:
             bindings.forget_others(on, user.name)
         password = new_one_time_password() if has_door and event == "created" else None
         password_hash = hash_password(password) if password else None
-        entry_id = store.add_pending(on, user.name, event, user.quota_bytes, to_text(now()), password_hash)
+        entry_id = store.add_pending(
+            on, user.name, event, user.quota_bytes, to_text(now()), quota_files=user.quota_files,
+            password_hash=password_hash,
+        )  # fmt: skip
         if kick is not None:
             sa.event.listen(on, "commit", lambda _: kick(entry_id), once=True)
         return password
@@ -146,13 +149,13 @@ class Outbox:
             yield
         finally:
             with self.database.write() as on:
-                store.end_turn(on, user, holder)
+                turns.end_turn(on, user, holder)
 
     def _take_turn(self, user: str, holder: str) -> bool:
         moment = now()
         until = moment + timedelta(seconds=TURN_S)
         with self.database.write() as on:
-            return store.take_turn(on, user, holder, at=to_text(moment), until=to_text(until))
+            return turns.take_turn(on, user, holder, at=to_text(moment), until=to_text(until))
 
     def _apply_all(self, user: str) -> None:
         with self.database.read() as on:
@@ -167,7 +170,7 @@ class Outbox:
                 store.pending_done(on, entry, to_text(now()))
 
     def _tell(self, entry: Pending) -> None:
-        user, quota_bytes = entry.user, self._quota(entry.quota_bytes)
+        user = entry.user
         if entry.event in ("created", "enabled"):
             self.files.create(user)
         if self.door is None:
@@ -182,7 +185,7 @@ class Outbox:
             elif entry.event == "deleted":
                 self.door.delete(user)
             else:
-                self.door.set_quota(user, quota_bytes)
+                self.door.set_quota(user, self._quota(entry))
         except DoorAccountMissing:  # somebody deleted it over there
             if entry.event == "enabled":
                 self._create(self.door, entry)
@@ -190,7 +193,7 @@ class Outbox:
     def _create(self, door: Door, entry: Pending) -> None:
         """With the password that was handed out, or one that nobody knows and that is to be reset."""
         password_hash = entry.password_hash or hash_password(new_one_time_password())
-        door.create(entry.user, home_of(entry.user), password_hash, quota_bytes=self._quota(entry.quota_bytes))
+        door.create(entry.user, home_of(entry.user), password_hash, quota=self._quota(entry))
 
     def _failed(self, entry: Pending, error: ModelmillError) -> None:
         pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(entry.tries, 10))
@@ -198,8 +201,8 @@ class Outbox:
         with self.database.write() as on:
             store.pending_failed(on, entry, next_try_at=next_try_at, error=error.message)
 
-    def _quota(self, own: int | None) -> int:
-        return self.files.options.quota_bytes if own is None else own
+    def _quota(self, entry: Pending) -> Quota:
+        return self.files.options.quota(entry.quota_bytes, entry.quota_files)
 
     def _await_entry(self, entry_id: int) -> None:
         """Its message may be here a moment before its transaction is done; if that was undone it never comes."""

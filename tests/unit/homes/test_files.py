@@ -21,7 +21,7 @@ from app.homes.errors import (
     QuotaExceeded,
 )
 from app.homes.files import HomeFiles
-from app.homes.model import HOME_FOLDERS, HomesOptions, Kind
+from app.homes.model import HOME_FOLDERS, HomesOptions, Kind, Quota
 from app.homes.openers import Opener
 from app.kit.errors import ModelmillError
 
@@ -204,7 +204,7 @@ def test_what_is_in_the_way_of_an_upload_is_said_before_it_is_read(files: HomeFi
         with pytest.raises(error):
             files.write("alice", path, never())
     with pytest.raises(QuotaExceeded):
-        files.write("alice", "datasets/e", never(), expected_bytes=1000, quota_bytes=100)
+        files.write("alice", "datasets/e", never(), expected_bytes=1000, quota=Quota(100))
 
 
 class Broken(OSError):
@@ -222,7 +222,7 @@ def test_an_upload_that_breaks_off_leaves_nothing_and_its_error_passes_as_it_is(
 
     before = everything_below(home)
     with pytest.raises(type(error)) as raised:
-        files.write("alice", "datasets/d", chunks(), quota_bytes=1000)
+        files.write("alice", "datasets/d", chunks(), quota=Quota(1000))
     assert raised.value is error
     assert everything_below(home) == before
     assert files.usage("alice").folders["datasets"] == 0

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from app.homes.errors import QuotaExceeded
+from app.homes.errors import NameTaken, QuotaExceeded, TooManyFiles
 from app.homes.files import HomeFiles
-from app.homes.model import HomesOptions
-from app.homes.quota import Ledger
+from app.homes.model import HOME_FOLDERS, HomesOptions, Quota
+from app.homes.quota import Ledger, Measurement
 
 
 @pytest.fixture
@@ -38,7 +39,8 @@ def content(files: HomeFiles, path: str) -> bytes:
 
 
 def put(files: HomeFiles, path: str, data: bytes, *, quota_bytes: int | None = None, replace: bool = False) -> None:
-    files.write("alice", path, [data], quota_bytes=quota_bytes, replace=replace)
+    quota = files.options.quota(quota_bytes)
+    files.write("alice", path, [data], quota=quota, replace=replace)
 
 
 def everything_below(folder: Path) -> list[str]:
@@ -55,7 +57,7 @@ def test_an_upload_beyond_the_quota_ends_in_the_middle_and_leaves_nothing(files:
 
     before = everything_below(home)
     with pytest.raises(QuotaExceeded) as raised:
-        files.write("alice", "datasets/d", chunks(), quota_bytes=57)
+        files.write("alice", "datasets/d", chunks(), quota=Quota(57))
     assert raised.value.status == 413
     assert raised.value.detail["quota_bytes"] == 57
     assert len(sent) == 6  # the seven bytes of weights are in the home already
@@ -71,7 +73,7 @@ def test_the_quota_of_the_installation_holds_for_who_has_none_and_zero_is_none(r
         put(files, "datasets/d", b"x" * 20)
     put(files, "datasets/d", b"x" * 20, quota_bytes=100)
     put(files, "datasets/e", b"x" * 20, quota_bytes=0)
-    assert files.usage("alice").quota_bytes == 10
+    assert files.usage("alice").quota.size_bytes == 10
 
 
 def test_a_file_that_is_replaced_makes_room_for_its_successor(files: HomeFiles) -> None:
@@ -95,7 +97,7 @@ def test_two_uploads_at_once_do_not_pass_the_quota_together(files: HomeFiles, ho
             yield b"x" * 40
 
         try:
-            ends.append(files.write("alice", f"datasets/{name}", chunks(), quota_bytes=7 + 130))
+            ends.append(files.write("alice", f"datasets/{name}", chunks(), quota=Quota(7 + 130)))
         except QuotaExceeded as error:
             ends.append(error)
 
@@ -128,13 +130,68 @@ def test_a_home_that_takes_long_to_measure_is_measured_less_often() -> None:
     clock = [0.0]
     measured = []
 
-    def measure() -> dict[str, int]:
+    def measure() -> Measurement:
         measured.append(clock[0])
         clock[0] += 5
-        return {"": 1}
+        return Measurement({"": 1}, 0)
 
     ledger = Ledger(10, lambda: clock[0])
     for moment in (0.0, 54.0, 56.0):
         clock[0] = max(clock[0], moment)
-        ledger.usage("alice", 0, measure)
+        ledger.usage("alice", Quota(), measure)
     assert measured == [0.0, 56.0]
+
+
+# --- how many files ---------------------------------------------------------------------------------
+def test_files_and_folders_beyond_the_limit_are_refused_with_what_to_do(files: HomeFiles, home: Path) -> None:
+    three = Quota(files=3)  # one is there already
+    files.write("alice", "datasets/a", [b""], quota=three)
+    files.make_folder("alice", "datasets/b", quota=three)
+    before = everything_below(home)
+    for attempt in (files.make_folder, lambda *where, quota: files.write(*where, [b""], quota=quota)):
+        with pytest.raises(TooManyFiles, match="3 files and folders") as raised:
+            attempt("alice", "datasets/c", quota=three)
+        assert raised.value.detail == {"quota_files": 3, "used_files": 3} and "archive" in raised.value.hint
+    assert everything_below(home) == before
+    files.write("alice", "datasets/a", [b"x"], quota=three, replace=True)  # no more than before
+    assert files.usage("alice").files == 3
+
+
+def test_what_goes_for_good_makes_room_and_what_lies_in_the_trash_does_not(files: HomeFiles) -> None:
+    two = Quota(files=2)
+    files.write("alice", "datasets/a", [b""], quota=two)
+    trashed = files.remove("alice", "datasets/a", now=datetime(2026, 1, 1, tzinfo=UTC))
+    with pytest.raises(TooManyFiles):
+        files.make_folder("alice", "datasets/b", quota=two)
+    assert trashed is not None
+    files.remove("alice", trashed, now=datetime(2026, 1, 1, tzinfo=UTC))
+    files.make_folder("alice", "datasets/b", quota=two)
+
+
+def test_what_was_not_made_does_not_count(files: HomeFiles) -> None:
+    three = Quota(files=3)
+    files.make_folder("alice", "datasets/a", quota=three)
+    for _ in range(3):
+        with pytest.raises(NameTaken):
+            files.make_folder("alice", "datasets/a", quota=three)
+        with pytest.raises(ZeroDivisionError):
+            files.write("alice", "datasets/b", (bytes(1 // number) for number in (1, 0)), quota=three)
+    assert files.usage("alice").files == 2
+
+
+def test_what_went_is_measured_only_when_something_would_be_refused() -> None:
+    ledger, measured = Ledger(10, lambda: 0.0), []
+
+    def measure() -> Measurement:
+        measured.append(True)
+        return Measurement({"": 10}, len(HOME_FOLDERS))
+
+    allowance = ledger.allowance("alice", "", Quota(30), measure)
+    allowance.take(10)
+    ledger.forget("alice")
+    allowance.take(10)
+    assert len(measured) == 1
+    allowance.take(15)  # with what went there is room
+    assert len(measured) == 2
+    with pytest.raises(QuotaExceeded):
+        allowance.take(15)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.homes import store
-from app.homes.door.base import DoorInfo, no_account
+from app.homes.door.base import NO_QUOTA, DoorInfo, no_account
 from app.homes.door.passwords import hash_password
+from app.homes.model import Quota
 from app.homes.store import DoorAccount
 from app.kit.sql import Database
 
@@ -23,11 +24,13 @@ class EmbeddedDoor:
         self.host = host
         self.port = port
 
-    def create(self, user: str, home: str, password_hash: str, *, quota_bytes: int = 0) -> None:
+    def create(self, user: str, home: str, password_hash: str, *, quota: Quota = NO_QUOTA) -> None:
         with self.database.write() as on:
             known = store.get_account(on, user)
             keys = known.keys if known else ()
-            store.put_account(on, DoorAccount(user, home, password_hash, True, keys, True, quota_bytes))
+            store.put_account(
+                on, DoorAccount(user, home, password_hash, True, keys, True, quota.size_bytes, quota.files)
+            )
 
     def set_password(self, user: str, password: str, *, is_one_time: bool = False) -> None:
         self._change(user, password_hash=hash_password(password), is_one_time=is_one_time)
@@ -35,8 +38,8 @@ class EmbeddedDoor:
     def set_keys(self, user: str, keys: Sequence[str]) -> None:
         self._change(user, keys=list(keys))
 
-    def set_quota(self, user: str, quota_bytes: int) -> None:
-        self._change(user, quota_bytes=quota_bytes)
+    def set_quota(self, user: str, quota: Quota) -> None:
+        self._change(user, quota_bytes=quota.size_bytes, quota_files=quota.files)
 
     def keys(self, user: str) -> list[str]:
         return list(self._account(user).keys)

@@ -11,15 +11,15 @@ import os
 import stat
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from app.homes.beneath import Beneath
-from app.homes.errors import QuotaExceeded
-from app.homes.model import HOME_FOLDERS
+from app.homes.errors import QuotaExceeded, TooManyFiles
+from app.homes.model import HOME_FOLDERS, Quota
 from app.homes.open_files import CountedFile
-from app.homes.quota import Allowance, Ledger
+from app.homes.quota import Allowance, Ledger, Measurement
 
 OPEN_FILES = 64
 """Of one session at once; OpenSSH's sftp has one, its rivals a handful."""
@@ -29,11 +29,11 @@ _WRITING = os.O_WRONLY | os.O_RDWR
 
 
 @dataclass(frozen=True)
-class Quota:
-    """bytes 0: no limit. ledger: of the process, so that two sessions of a user see each other."""
+class SessionQuota:
+    """ledger: of the process, so that two sessions of a user see each other."""
 
     user: str
-    size_bytes: int
+    quota: Quota
     ledger: Ledger
 
 
@@ -86,7 +86,7 @@ class OpenFile:
 class SftpHome:
     """Owns the descriptors of the home and of the files that are open in it. One session uses it, from threads."""
 
-    def __init__(self, root: Path, inner: str, quota: Quota) -> None:
+    def __init__(self, root: Path, inner: str, quota: SessionQuota) -> None:
         self.quota = quota
         self._home = Beneath.at(root, inner)
         self._files: set[OpenFile] = set()
@@ -102,7 +102,7 @@ class SftpHome:
         if len(self._files) >= OPEN_FILES:
             raise OSError(errno.EMFILE, f"a session may have {OPEN_FILES} files open")
         inner = inner_path(path)
-        fd = self._home.open_file(inner, flags & ~os.O_TRUNC)
+        fd = self._open_file(inner, flags & ~os.O_TRUNC)
         try:
             file = self._handle(fd, flags)
         except BaseException:
@@ -120,7 +120,8 @@ class SftpHome:
                 return
             self._files.discard(file)
         if file.counted is not None:
-            self._free(self.quota.ledger.files.close(file.fd, file.counted))
+            freed = self.quota.ledger.files.close(file.fd, file.counted)
+            self.quota.ledger.add(self.quota.user, WHOLE, -freed)
         os.close(file.fd)
 
     def scan(self, path: bytes) -> list[tuple[bytes, os.stat_result]]:
@@ -149,23 +150,26 @@ class SftpHome:
             return os.fsencode(os.readlink(name, dir_fd=fd))
 
     def make_folder(self, path: bytes) -> None:
-        self._home.make_folder(inner_path(path))
+        with _quota_as_os_error(), self._allowance().one_more():
+            self._home.make_folder(inner_path(path))
 
     def remove_folder(self, path: bytes) -> None:
         self._home.remove_folder(_may_leave(inner_path(path)))
+        self._gone(0)
 
     def remove(self, path: bytes) -> None:
         inner = _may_leave(inner_path(path))
         found = self._home.lstat(inner)
         self._home.remove(inner)
-        if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and not self.quota.ledger.files.is_open(found):
-            self._free(found.st_size)
+        self._gone(self._freed_bytes(found))
 
     def rename(self, source: bytes, target: bytes, *, replace: bool) -> None:
         """Neither away from nor over one of the folders that stay: an empty one would give way to a folder."""
         leaving, entering = _may_leave(inner_path(source)), _may_leave(inner_path(target))
+        over = self._replaced(entering) if replace and leaving != entering else None
         self._home.rename(leaving, entering, replace=replace)
-        self.quota.ledger.forget(self.quota.user)
+        if over is not None:
+            self._gone(self._freed_bytes(over))
 
     def set_times(self, path: bytes, times_ns: tuple[int, int]) -> None:
         with self._opened(path) as fd:
@@ -180,10 +184,10 @@ class SftpHome:
 
     def space(self) -> os.statvfs_result | tuple[int, int]:
         """The disk's, or with a quota (bytes of it, bytes used)."""
-        if not self.quota.size_bytes:
+        limit = self.quota.quota
+        if not limit.size_bytes:
             return os.statvfs(self._home.root_fd)
-        usage = self.quota.ledger.usage(self.quota.user, self.quota.size_bytes, self._measure)
-        return self.quota.size_bytes, usage.total_bytes
+        return limit.size_bytes, self.quota.ledger.usage(self.quota.user, limit, self._measure).total_bytes
 
     @contextmanager
     def _opened(self, path: bytes) -> Iterator[int]:
@@ -201,21 +205,39 @@ class SftpHome:
         if not flags & _WRITING:
             return OpenFile(fd, flags, None, None)
         allowance = self._allowance()
+        allowance.refresh()
         return OpenFile(fd, flags, allowance, self.quota.ledger.files.open(self.quota.user, fd))
 
-    def _free(self, size_bytes: int) -> None:
-        if size_bytes:
-            self.quota.ledger.add(self.quota.user, WHOLE, -size_bytes)
+    def _open_file(self, inner: str, flags: int) -> int:
+        """One that is made counts."""
+        if not flags & os.O_EXCL:
+            with suppress(FileNotFoundError):
+                return self._home.open_file(inner, flags & ~os.O_CREAT)
+        if not flags & os.O_CREAT:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), inner)
+        with _quota_as_os_error(), self._allowance().one_more():
+            return self._home.open_file(inner, flags)
+
+    def _gone(self, freed_bytes: int) -> None:
+        """A file or folder less."""
+        self.quota.ledger.add(self.quota.user, WHOLE, -freed_bytes, files=-1)
+
+    def _freed_bytes(self, found: os.stat_result) -> int:
+        """By its removal: nothing while it has another name, or is open for writing still."""
+        is_last = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+        return found.st_size if is_last and not self.quota.ledger.files.is_open(found) else 0
+
+    def _replaced(self, inner: str) -> os.stat_result | None:
+        with suppress(FileNotFoundError):
+            return self._home.lstat(inner)
+        return None
 
     def _allowance(self) -> Allowance:
-        quota = self.quota
-        allowance = quota.ledger.allowance(quota.user, WHOLE, quota.size_bytes, self._measure)
-        if quota.size_bytes:
-            quota.ledger.usage(quota.user, quota.size_bytes, self._measure)  # measured anew if that was long ago
-        return allowance
+        return self.quota.ledger.allowance(self.quota.user, WHOLE, self.quota.quota, self._measure)
 
-    def _measure(self) -> dict[str, int]:
-        return {WHOLE: self._home.usage().size_bytes}
+    def _measure(self) -> Measurement:
+        usage = self._home.usage()
+        return Measurement({WHOLE: usage.size_bytes}, usage.files)
 
 
 def inner_path(path: bytes) -> str:
@@ -252,5 +274,5 @@ def _may_leave(inner: str) -> str:
 def _quota_as_os_error() -> Iterator[None]:
     try:
         yield
-    except QuotaExceeded as error:
+    except (QuotaExceeded, TooManyFiles) as error:
         raise OSError(errno.EDQUOT, f"{error.message} {error.hint}") from error

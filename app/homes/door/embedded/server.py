@@ -17,7 +17,7 @@ from app.homes.door.embedded.accounts import FINGERPRINT, PORT
 from app.homes.door.embedded.files import SftpSession
 from app.homes.door.embedded.guard import Guard
 from app.homes.door.embedded.hall import IDLE_S, Hall
-from app.homes.door.embedded.home import Quota, SftpHome
+from app.homes.door.embedded.home import SessionQuota, SftpHome
 from app.homes.door.embedded.who import Doorbook
 from app.homes.model import HomesOptions
 from app.kit.command import CannotStart
@@ -101,7 +101,8 @@ class DoorServer:
             guard.show_out("Too many sessions in one connection.")
             raise asyncssh.SFTPNoConnection("too many sessions")
         account = guard.account
-        quota = Quota(account.user, account.quota_bytes, self.hall.ledger)
+        limit = self.homes.quota(account.quota_bytes, account.quota_files)
+        quota = SessionQuota(account.user, limit, self.hall.ledger)
         loop = asyncio.get_running_loop()
         home = await loop.run_in_executor(self.hall.files, SftpHome, self.homes.root, account.home, quota)
         return SftpSession(chan, home, self.hall.files, guard.touched)

@@ -12,9 +12,9 @@ import asyncssh
 import pytest
 
 from app.homes.door.embedded.files import open_flags
-from app.homes.door.embedded.home import OPEN_FILES, Quota, SftpHome, inner_path, shown_path
+from app.homes.door.embedded.home import OPEN_FILES, SessionQuota, SftpHome, inner_path, shown_path
 from app.homes.files import HomeFiles
-from app.homes.model import HomesOptions
+from app.homes.model import HomesOptions, Quota
 from app.homes.quota import Ledger
 from tests.harness.name_swap import outcomes, swapping
 
@@ -34,7 +34,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def home(root: Path) -> Iterator[SftpHome]:
-    made = SftpHome(root, "users/alice", Quota("alice", LIMIT, Ledger(60)))
+    made = SftpHome(root, "users/alice", SessionQuota("alice", Quota(LIMIT), Ledger(60)))
     yield made
     made.close()
 
@@ -256,4 +256,57 @@ def test_what_was_truncated_or_removed_can_be_written_again(home: SftpHome) -> N
     home.remove(b"datasets/a")
     assert written(home, b"datasets/b") == LIMIT
     home.resize(b"datasets/b", LIMIT // 2)
+    assert written(home, b"datasets/c") == LIMIT // 2
+
+
+# --- how many files ---------------------------------------------------------------------------------
+@pytest.fixture
+def small(root: Path) -> Iterator[SftpHome]:
+    """Of three files and folders at most."""
+    made = SftpHome(root, "users/alice", SessionQuota("alice", Quota(files=3), Ledger(60)))
+    yield made
+    made.close()
+
+
+def make_three(home: SftpHome) -> None:
+    home.make_folder(b"datasets/a")
+    for name in (b"datasets/a/1", b"datasets/a/2"):
+        home.close_file(home.open(name, CREATE))
+
+
+@pytest.mark.parametrize("flags", [CREATE, CREATE | os.O_EXCL, CREATE | os.O_TRUNC])
+def test_one_more_than_the_limit_is_refused_with_what_to_do_and_not_made(
+    small: SftpHome, alice: Path, flags: int
+) -> None:
+    make_three(small)
+    for more in (lambda: small.open(b"datasets/more", flags), lambda: small.make_folder(b"datasets/more")):
+        with pytest.raises(OSError, check=is_full, match="archive"):
+            more()
+    assert not (alice / "datasets" / "more").exists()
+    small.close_file(small.open(b"datasets/a/1", CREATE | os.O_TRUNC))  # it is there already
+
+
+@pytest.mark.parametrize("how", ["removed", "written over", "folder removed"])
+def test_what_goes_makes_room(small: SftpHome, how: str) -> None:
+    make_three(small)
+    if how == "written over":
+        small.rename(b"datasets/a/1", b"datasets/a/2", replace=True)
+    else:
+        small.remove(b"datasets/a/1")
+    if how == "folder removed":
+        small.remove(b"datasets/a/2")
+        small.remove_folder(b"datasets/a")
+        make_three(small)
+        return
+    small.make_folder(b"datasets/b")
+    with pytest.raises(OSError, check=is_full):
+        small.make_folder(b"datasets/c")
+
+
+def test_a_file_that_is_written_over_makes_room_for_bytes(home: SftpHome) -> None:
+    for name in (b"datasets/a", b"datasets/b"):
+        write(home, name, b"x" * (LIMIT // 2))
+    home.rename(b"datasets/a", b"datasets/a", replace=True)
+    assert written(home, b"datasets/c") == 0
+    home.rename(b"datasets/a", b"datasets/b", replace=True)
     assert written(home, b"datasets/c") == LIMIT // 2

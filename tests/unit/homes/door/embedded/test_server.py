@@ -15,11 +15,11 @@ from app.embedded.ports import next_free_port
 from app.homes.door.embedded.files import SftpSession
 from app.homes.door.embedded.guard import Guard
 from app.homes.door.embedded.hall import Hall
-from app.homes.door.embedded.home import Quota, SftpHome
+from app.homes.door.embedded.home import SessionQuota, SftpHome
 from app.homes.door.embedded.server import host_key
 from app.homes.door.embedded.who import Doorbook
 from app.homes.files import HomeFiles
-from app.homes.model import HomesOptions
+from app.homes.model import HomesOptions, Quota
 from app.homes.quota import Ledger
 from app.homes.store import DoorAccount
 from app.kit.command import CannotStart
@@ -69,7 +69,7 @@ def test_a_disk_that_hangs_for_one_session_keeps_no_other_waiting(
 ) -> None:
     HomeFiles(HomesOptions(tmp_path)).create("alice")
     executor, gate, used = ThreadPoolExecutor(2), threading.Event(), []
-    homes = [SftpHome(tmp_path, "users/alice", Quota("alice", 0, Ledger(60))) for _ in range(2)]
+    homes = [SftpHome(tmp_path, "users/alice", SessionQuota("alice", Quota(), Ledger(60))) for _ in range(2)]
     stuck, well = (SftpSession(Channel(), home, executor, lambda: used.append(1)) for home in homes)
     monkeypatch.setattr(homes[0], "lstat", lambda path: gate.wait(30) and SftpHome.lstat(homes[0], path))
 
