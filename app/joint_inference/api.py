@@ -14,12 +14,12 @@ from starlette.responses import JSONResponse, Response
 
 from app.joint_inference import answers, schemas
 from app.joint_inference.access import joint_of
+from app.joint_inference.advice import advice
 from app.joint_inference.answers import SERVICES
 from app.joint_inference.documents import MAX_BYTES, parse_document
 from app.joint_inference.metadata import NAME_PATTERN, NAMESPACE_PATTERN
 from app.joint_inference.model.resource import PLURAL, Service
 from app.joint_inference.receiving import read_sample
-from app.joint_inference.validation import warnings_of
 from app.kit.auth import user_of
 from app.kit.bodies import whole_body
 from app.kit.clock import now
@@ -38,7 +38,7 @@ async def create_service(request: Request) -> Response:
         service, is_new = await run_in_threadpool(services.apply, user, resource, now=now())
     else:
         service, is_new = await run_in_threadpool(services.create, user, resource, now=now()), True
-    return await _whole(request, service, 201 if is_new else 200, warnings_of(resource))
+    return await _whole(request, service, 201 if is_new else 200, advice(resource))
 
 
 def list_services(request: Request) -> Response:
@@ -59,7 +59,7 @@ async def replace_service(request: Request) -> Response:
     resource = parse_document(await whole_body(request, MAX_BYTES, "A resource"))
     services = joint_of(request).services
     service = await run_in_threadpool(services.replace, user_of(request), *named(request), resource, now=now())
-    return await _whole(request, service, 200, warnings_of(resource))
+    return await _whole(request, service, 200, advice(resource))
 
 
 async def delete_service(request: Request) -> Response:

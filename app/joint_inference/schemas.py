@@ -33,7 +33,7 @@ class ServiceAnswer(BaseModel):
     reported: dict[str, Any]
     """The last taskInfo of the edge worker."""
     warnings: list[str]
-    """What of the resource is not known here and was left out."""
+    """What of the resource was left out, or is not read by anything; a sentence each."""
     links: dict[str, str]
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from starlette.requests import Request
 
+from app.joint_inference.advice import ignored_parameters
 from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, VERSION
-from app.joint_inference.validation import parse_document, warnings_of
+from app.joint_inference.validation import parse_document, validated, warnings_of
 from app.kit.bodies import whole_body
 from app.kit.errors import BadRequest
 
@@ -70,14 +71,16 @@ def check_kind(resource: Any) -> None:
         raise BadRequest(f"{KIND} in version {VERSION!r} of {GROUP} is wanted here, not {said}.")
 
 
-def unknown_fields(resource: Any, writing: Writing) -> list[str]:
-    """Those to warn of. Raises BadRequest when they are not to be there, InvalidResource."""
+def warnings_for(resource: Any, writing: Writing) -> list[str]:
+    """What to warn of: fields that are not known, and parameters that nothing reads. Raises BadRequest when unknown
+    fields are not to be there, InvalidResource."""
+    ignored = ignored_parameters(validated(resource)["spec"])
     if writing.fields == "Ignore":
-        return []
+        return ignored
     unknown = warnings_of(resource)
     if unknown and writing.fields == "Strict":
         raise BadRequest("strict decoding error: " + ", ".join(f'unknown field "{path}"' for path in unknown[:20]))
-    return unknown
+    return [*(f'unknown field "{path}"' for path in unknown), *ignored]
 
 
 def number_of(query: Mapping[str, str], name: str, *, default: int, most: int) -> int:

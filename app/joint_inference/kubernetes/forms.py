@@ -87,10 +87,11 @@ def list_of(items: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> 
     return {"kind": LIST_KIND, "apiVersion": API_VERSION, "metadata": dict(metadata), "items": list(items)}
 
 
-def warned(response: Response, unknown: Sequence[str]) -> Response:
-    """With a header per field that was left out: kubectl prints them."""
-    for path in unknown[:20]:
-        text = path.encode("ascii", "replace").decode().replace("\\", "\\\\").replace('"', '\\"')
+def warned(response: Response, warnings: Sequence[str]) -> Response:
+    """With a header for each: kubectl prints them."""
+    for warning in warnings[:20]:
+        text = warning.encode("ascii", "replace").decode()
         printable = "".join(letter if letter.isprintable() else "?" for letter in text)
-        response.headers.append("Warning", f'299 - "unknown field \\"{printable}\\""')
+        escaped = printable.replace("\\", "\\\\").replace('"', '\\"')
+        response.headers.append("Warning", f'299 - "{escaped}"')
     return response

@@ -17,7 +17,7 @@ from app.joint_inference.kubernetes.asking import (
     body_of,
     check_kind,
     content_type,
-    unknown_fields,
+    warnings_for,
     writing_of,
 )
 from app.joint_inference.kubernetes.checking import (
@@ -52,12 +52,12 @@ def _created(request: Request, resource: Any) -> Response:
     check_kind(resource)
     namespace = request.path_params.get("namespace")
     check_place(resource, namespace, "")
-    unknown = unknown_fields(resource, writing)
+    warnings = warnings_for(resource, writing)
     services = joint_of(request).services
     if writing.is_dry:
-        return warned(JSONResponse(_tried(services, user, resource, namespace), status_code=201), unknown)
+        return warned(JSONResponse(_tried(services, user, resource, namespace), status_code=201), warnings)
     service = services.create(user, resource, now=now(), namespace=namespace)
-    return warned(shown(request, service, status=201), unknown)
+    return warned(shown(request, service, status=201), warnings)
 
 
 def _tried(services: Services, user: str, resource: Any, namespace: str | None) -> dict[str, Any]:
@@ -81,14 +81,14 @@ def _replaced(request: Request, resource: Any) -> Response:
     check_kind(resource)
     writing, place = writing_of(request.query_params), request.path_params
     check_place(resource, place["namespace"], place["name"])
-    unknown = unknown_fields(resource, writing)
+    warnings = warnings_for(resource, writing)
     services, user = joint_of(request).services, user_of(request)
     before = services.get(user, place["namespace"], place["name"])
     check_uid(before, resource)
     if writing.is_dry:
-        return warned(JSONResponse(changed_to(before, resource)), unknown)
+        return warned(JSONResponse(changed_to(before, resource)), warnings)
     service = services.replace(user, before.namespace, before.name, resource, now=now())
-    return warned(shown(request, service), unknown)
+    return warned(shown(request, service), warnings)
 
 
 @speaks_status
@@ -111,11 +111,11 @@ def _merged(request: Request, patch: Any) -> Response:
     check_kind(wanted)
     check_place(wanted, before.namespace, before.name)
     check_uid(before, wanted)
-    unknown = unknown_fields(wanted, writing)
+    warnings = warnings_for(wanted, writing)
     if writing.is_dry:
-        return warned(JSONResponse(changed_to(before, wanted)), unknown)
+        return warned(JSONResponse(changed_to(before, wanted)), warnings)
     service = services.merge(user, before.namespace, before.name, patch, now=now())
-    return warned(shown(request, service), unknown)
+    return warned(shown(request, service), warnings)
 
 
 def _applied(request: Request, resource: Any) -> Response:
@@ -134,10 +134,10 @@ def _applied(request: Request, resource: Any) -> Response:
     if _is_whole(resource):
         wanted["spec"] = resource["spec"]
     check_uid(before, wanted)
-    unknown = unknown_fields(wanted, writing)
+    warnings = warnings_for(wanted, writing)
     if writing.is_dry:
-        return warned(JSONResponse(changed_to(before, wanted)), unknown)
-    return warned(shown(request, services.replace(user, before.namespace, before.name, wanted, now=now())), unknown)
+        return warned(JSONResponse(changed_to(before, wanted)), warnings)
+    return warned(shown(request, services.replace(user, before.namespace, before.name, wanted, now=now())), warnings)
 
 
 def _is_whole(resource: Any) -> bool:

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.joint_inference.access import joint_of
+from app.joint_inference.advice import ignored_parameters
 from app.joint_inference.hard_examples import known
 from app.joint_inference.pages import new_form
 from app.joint_inference.pages.listing import url_of
@@ -53,6 +54,11 @@ class Draft:
     left_out: tuple[str, ...] = ()
     error: ModelmillError | None = None
     is_foreign: bool = False
+
+    @property
+    def ignored(self) -> list[str]:
+        """Sentences about parameters that nothing reads."""
+        return ignored_parameters(self.resource["spec"]) if self.resource else []
 
 
 def new(request: Request) -> Response:

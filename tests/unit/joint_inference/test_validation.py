@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.joint_inference.advice import advice
 from app.joint_inference.errors import InvalidResource
 from app.joint_inference.model.resource import specification_of
 from app.joint_inference.validation import (
@@ -330,6 +331,23 @@ def test_sednas_spelling_is_an_alias() -> None:
         "spec.edgeWorker.template.spec.dnsPolicy", "spec.edgeWorker.template.spec.containers[0].image",
         "spec.edgeWorker.template.spec.containers[0].env[1]",
     ]  # fmt: skip
+
+
+def test_what_sednas_examples_set_and_nothing_here_reads_is_told_in_sentences() -> None:
+    resource = parse_document(
+        SEDNA.replace('name: input_shape, value: "416,736"', "name: video_url, value: rtsp://x/y")
+    )
+    said = advice(resource)
+    assert said[0] == "The field spec.edgeWorker.template.spec.dnsPolicy is not known here and was left out."
+    assert said[3:] == [
+        "The bundled edge worker does not read the parameter 'video_url'. Name what it is to read as `source`.",
+        "The bundled cloud worker does not read the parameter 'input_shape'. "
+        "Name the size as `input_size`, width first, as 736x416.",
+    ]
+    own = sample()
+    own["spec"]["edgeWorker"]["workerSpec"]["parameters"] = [{"key": "video_url", "value": "rtsp://x/y"}]
+    assert own["spec"]["edgeWorker"]["workerSpec"]["scriptDir"]
+    assert advice(own) == [], "a user's own script may read it"
 
 
 def test_sednas_spelling_without_a_node_is_refused() -> None:
