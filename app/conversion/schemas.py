@@ -138,6 +138,7 @@ class JobAnswer(BaseModel):
     artifacts: dict[str, ArtifactAnswer]
     intake: dict[str, Any]
     origin: Annotated[str, Field(description="task:<id> of the training task that made the model; else empty")]
+    forecast_s: Annotated[float | None, Field(description="seconds to its end, as expected when it was submitted")]
     queue_position: int | None
     is_far_over_usual_time: Annotated[
         bool, Field(description="the running stage takes many times as long as in other jobs: it may never end")

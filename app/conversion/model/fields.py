@@ -30,6 +30,7 @@ def to_fields(record: JobRecord) -> dict[str, str]:
         "options": record.options.model_dump_json(exclude_defaults=True),
         "intake": json.dumps(record.intake),
         "origin": record.origin,
+        **({} if record.forecast_s is None else {"forecast_s": f"{record.forecast_s:.3f}"}),
     }
     for step, stage in record.stages.items():
         fields |= {f"{step}.{name}": text for name, text in _stage_fields(stage).items() if text}
@@ -56,6 +57,7 @@ def from_fields(fields: dict[str, str]) -> JobRecord:
         },
         intake=_parts(fields["intake"]),
         origin=fields.get("origin", ""),  # which older records do not have
+        forecast_s=float(fields["forecast_s"]) if "forecast_s" in fields else None,
     )
 
 

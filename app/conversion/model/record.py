@@ -148,6 +148,8 @@ class JobRecord:
     """Which worker may report on the running stage; empty when none."""
     origin: str = ""
     """What the model was made by, task:<id> of a training task; empty when its user brought it."""
+    forecast_s: float | None = None
+    """Seconds to its end, as expected when it was submitted; None where too few jobs had finished to tell."""
 
     @property
     def is_terminal(self) -> bool:
@@ -171,7 +173,7 @@ class JobRecord:
 
 def submitted(
     job_id: str, *, now: str, owner: str, name: str, tags: tuple[str, ...], options: Options,
-    inputs: dict[str, Artifact], intake: dict[str, Any], origin: str = "",
+    inputs: dict[str, Artifact], intake: dict[str, Any], origin: str = "", forecast_s: float | None = None,
 ) -> JobRecord:  # fmt: skip
     """The record of a new job, its first stage queued."""
     stages = dict.fromkeys((stage.step for stage in Stage), NOT_YET)
@@ -179,7 +181,7 @@ def submitted(
     return JobRecord(
         job_id=job_id, created_at=now, updated_at=now, status=Status.ONNX, stage=Stage.ONNX, owner=owner, name=name,
         tags=tags, options=options, output=dict.fromkeys(OUTPUT_KEYS), stages=stages, artifacts=inputs, intake=intake,
-        origin=origin,
+        origin=origin, forecast_s=forecast_s,
     )  # fmt: skip
 
 

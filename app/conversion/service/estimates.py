@@ -1,7 +1,8 @@
 """Says what a job that is not finished has before it: who is ahead, whether anybody works, when it will be done.
 
 The expected finish comes from the newest finished jobs of the same toolchain, as a range with the number of jobs it
-rests on. It is advice to a reader; nothing in the pipeline depends on it.
+rests on. It is advice to a reader; nothing in the pipeline depends on it. What was expected of a job when it was
+submitted is kept in its record, so that it can be said how right such forecasts have been.
 """
 
 from __future__ import annotations
@@ -32,10 +33,15 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Past:
-    """How long each stage of one finished job ran, in seconds, without its time in queues."""
+    """How long each stage of one finished job ran, in seconds, without its time in queues.
+
+    took_s: from its submission to its end. forecast_s: what was expected of that, None where nothing was.
+    """
 
     toolchain: str
     ran_s: dict[Stage, float]
+    took_s: float = 0.0
+    forecast_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -55,12 +61,21 @@ class Finish:
 
 
 @dataclass(frozen=True)
+class Accuracy:
+    """Three of four forecasts of so many jobs were off by this share of the time that the job took, or less."""
+
+    jobs: int
+    off_by: float
+
+
+@dataclass(frozen=True)
 class Outlook:
     """ahead: jobs before this one in its queue, None when it does not wait. workers: how many serve its stage."""
 
     ahead: int | None
     workers: int
     finish: Finish | None
+    accuracy: Accuracy | None = None
 
     @property
     def is_stuck(self) -> bool:
@@ -84,10 +99,19 @@ class Estimates:
         elapsed_s = 0.0
         if not waits and record.current.started_at:
             elapsed_s = max(0.0, (now - from_text(record.current.started_at)).total_seconds())
-        same = [past for past in self._history.value() if past.toolchain == record.options.toolchain.value]
+        same = self._pasts(record.options.toolchain.value)
         can_run = workers > 0 or not waits
         found = finish(same, record.stage, elapsed_s=elapsed_s, ahead=ahead or 0, workers=workers) if can_run else None
-        return Outlook(ahead, workers, found)
+        return Outlook(ahead, workers, found, accuracy(same))
+
+    def forecast_s(self, toolchain: str) -> float | None:
+        """Seconds to its end that a job submitted now is expected to take; None when that cannot be told."""
+        workers = self.workers(Stage.ONNX, toolchain)
+        if not workers:
+            return None
+        ahead = self.broker.waiting(Stage.ONNX.step)
+        found = finish(self._pasts(toolchain), Stage.ONNX, elapsed_s=0.0, ahead=ahead, workers=workers)
+        return found.p50_s if found else None
 
     def is_far_over(self, record: JobRecord, now: datetime) -> bool:
         """Does its running stage take many times as long as in other jobs?"""
@@ -98,8 +122,7 @@ class Estimates:
 
     def pace_s(self, toolchain: str) -> float | None:
         """Seconds from the end of one job to that of the next, as `pace` reckons; None when that cannot be told."""
-        pasts = [past for past in self._history.value() if past.toolchain == toolchain]
-        return pace(pasts, {stage: self.workers(stage, toolchain) for stage in Stage})
+        return pace(self._pasts(toolchain), {stage: self.workers(stage, toolchain) for stage in Stage})
 
     def unserved(self, toolchain: str) -> Stage | None:
         """The first stage that has living workers, and none with this toolchain. Of a stage without any nothing is
@@ -115,6 +138,9 @@ class Estimates:
         """How many living workers serve the stage with this toolchain."""
         return sum(_serves(worker, stage, toolchain) for worker in self._workers.value().values())
 
+    def _pasts(self, toolchain: str) -> list[Past]:
+        return [past for past in self._history.value() if past.toolchain == toolchain]
+
 
 def past_of(record: JobRecord) -> Past | None:
     """None for a job that did not finish, or whose times are not all known."""
@@ -126,7 +152,8 @@ def past_of(record: JobRecord) -> Past | None:
         if own.started_at is None or own.finished_at is None:
             return None
         ran_s[stage] = max(0.0, (from_text(own.finished_at) - from_text(own.started_at)).total_seconds())
-    return Past(record.options.toolchain.value, ran_s)
+    took_s = (from_text(record.finished_at or record.updated_at) - from_text(record.created_at)).total_seconds()
+    return Past(record.options.toolchain.value, ran_s, took_s, record.forecast_s)
 
 
 def _pasts(records: Iterable[JobRecord]) -> list[Past]:
@@ -151,6 +178,16 @@ def finish(pasts: Sequence[Past], stage: Stage, *, elapsed_s: float, ahead: int,
         wait_s + _quantile(left_s, 50), wait_s + _quantile(left_s, 90), len(telling), usual_s,
         is_overdue=elapsed_s > usual_s, is_far_over=elapsed_s > max(FAR_OVER * usual_s, FAR_OVER_S),
     )  # fmt: skip
+
+
+def accuracy(pasts: Sequence[Past]) -> Accuracy | None:
+    """None when too few jobs have been forecast to tell."""
+    off_by = [
+        abs(past.forecast_s - past.took_s) / past.took_s
+        for past in pasts
+        if past.forecast_s is not None and past.took_s > 0
+    ]
+    return Accuracy(len(off_by), _quantile(off_by, 75)) if len(off_by) >= MIN_JOBS else None
 
 
 def pace(pasts: Sequence[Past], workers: Mapping[Stage, int]) -> float | None:

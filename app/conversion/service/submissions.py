@@ -75,6 +75,7 @@ class Submissions:
             record = model.submitted(
                 job_id, now=to_text(moment), owner=submission.owner, name=submission.name, tags=submission.tags,
                 options=submission.options, inputs=inputs, intake=intake, origin=submission.origin,
+                forecast_s=self.admission.estimates.forecast_s(submission.options.toolchain.value),
             )  # fmt: skip
             letter = self.dispatch.letter(Stage.ONNX, job_id)
             self.admission.admit(record, score=int(moment.timestamp() * 1_000_000), letter=letter)

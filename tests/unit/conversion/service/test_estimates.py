@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from datetime import timedelta
+from uuid import uuid4
+
 import pytest
 
-from app.conversion.model import Stage
-from app.conversion.service.estimates import Past, finish
+from app.conversion.model import Stage, StageRecord, StageState, Status, submitted
+from app.conversion.options import Options
+from app.conversion.service import Estimates
+from app.conversion.service.estimates import Past, accuracy, finish
+from app.kit.clock import now, to_text
+from app.settings import Settings
+from app.wiring import Parts
+from tests.harness.users import within
 
 
 def past(onnx: float, bie: float, nef: float) -> Past:
@@ -62,3 +73,68 @@ def test_a_short_stage_is_far_over_its_time_after_a_minute(elapsed_s: float, is_
 def test_a_long_stage_is_far_over_its_time_after_five_times_of_it(elapsed_s: float, is_far: bool) -> None:
     found = finish(ALIKE, Stage.BIE, elapsed_s=elapsed_s, ahead=0, workers=1)
     assert found is not None and found.is_far_over is is_far
+
+
+# --- how right the forecasts were ---------------------------------------------------------------------
+def forecast(expected_s: float | None, took_s: float) -> Past:
+    return Past("host", {}, took_s, expected_s)
+
+
+def test_three_of_four_forecasts_were_off_by_so_much_or_less() -> None:
+    """By 10, 10, 20, 50 and 100 % of what the job then took, in both directions."""
+    pasts = [forecast(90, 100), forecast(110, 100), forecast(8, 10), forecast(300, 200), forecast(20, 10)]
+    found = accuracy([*pasts, forecast(None, 100)])
+    assert found is not None and (found.jobs, found.off_by) == (5, 0.5)
+
+
+def test_too_few_forecasts_say_nothing_of_how_right_they_are() -> None:
+    assert accuracy([forecast(1, 1)] * 2 + [forecast(None, 1)] * 9) is None
+
+
+def finished(parts: Parts, forecast_s: float | None = None) -> None:
+    """A job that was submitted 120 s before its end and ran 10, 20 and 30 s of that."""
+    at = now()
+    job = submitted(
+        str(uuid4()), now=to_text(at), owner="local", name="", tags=(), options=Options(), inputs={}, intake={},
+        forecast_s=forecast_s,
+    )  # fmt: skip
+    stages = {
+        step: StageRecord(
+            state=StageState.DONE, started_at=to_text(at), finished_at=to_text(at + timedelta(seconds=ran_s))
+        )
+        for step, ran_s in (("onnx", 10), ("bie", 20), ("nef", 30))
+    }
+    end = to_text(at + timedelta(seconds=120))
+    ended = replace(job, status=Status.COMPLETED, stage=Stage.NEF, stages=stages, finished_at=end)
+    parts.store.create(ended, score=at.timestamp())
+
+
+def serve(parts: Parts) -> None:
+    for stage in Stage:
+        said = {"queue": stage.step, "toolchains": ["host"], "job_id": None}
+        parts.store.announce(f"h/{stage.step}/0", json.dumps(said), 20)
+
+
+def test_what_is_expected_at_submission_goes_by_the_jobs_before_and_those_ahead(parts: Parts) -> None:
+    for _ in range(3):
+        finished(parts)
+    assert parts.conversion.estimates.forecast_s("host") is None, "nobody works"
+    estimates = Estimates(parts.store, parts.broker)
+    serve(parts)
+    parts.broker.send("onnx", "run_onnx", message_id="ahead", job_id="ahead")
+    assert estimates.forecast_s("host") == pytest.approx(10 + 60)
+    assert estimates.forecast_s("kneron") is None
+
+
+def test_the_page_of_a_job_says_how_right_forecasts_were(parts: Parts, settings: Settings) -> None:
+    for _ in range(4):
+        finished(parts, forecast_s=90)
+    serve(parts)
+    job = submitted(
+        str(uuid4()), now=to_text(now()), owner="local", name="", tags=(), options=Options(), inputs={}, intake={}
+    )
+    parts.store.create(job, score=now().timestamp())
+    with within(settings) as web:
+        page = web.get(f"/ui/jobs/{job.job_id}", headers={"Accept": "text/html"}).text
+        assert "of the last 4 forecasts three of four were right within 25 %" in page
+        assert web.get(f"/jobs/{job.job_id}").json()["forecast_s"] is None
