@@ -22,6 +22,7 @@ import pytest
 from app.conversion.model import Stage
 from tests.harness.faults.deployment import Job
 from tests.harness.faults.invariants import assert_recovered
+from tests.harness.faults.stages import NOTES
 from tests.harness.faults.supervised_deployment import SCHEDULER, SupervisedDeployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -159,12 +160,14 @@ def wide(tmp_path: Path) -> Iterator[SupervisedDeployment]:
 
 @pytest.mark.parametrize("jobs", JOBS)
 def test_many_jobs_under_random_faults(
-    wide: SupervisedDeployment, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str], jobs: int
+    wide: SupervisedDeployment, capsys: pytest.CaptureFixture[str], jobs: int
 ) -> None:
     seed = int(os.environ.get("MODELMILL_SOAK_SEED") or random.SystemRandom().randrange(1 << 32))
     with capsys.disabled():
         print(f"\nMODELMILL_SOAK_SEED={seed}")
-    soak = Soak(wide, seed, tmp_path_factory.mktemp("census"), jobs)
+    census = wide.folder / NOTES / "census"
+    census.mkdir()
+    soak = Soak(wide, seed, census, jobs)
     begin = time.monotonic()
     try:
         soak.run()

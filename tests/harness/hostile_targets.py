@@ -7,6 +7,7 @@ import importlib
 import mmap
 import multiprocessing
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -96,7 +97,7 @@ def call_the_kernel(request: dict[str, Any], progress: Progress) -> dict[str, st
         "ptrace": _tried(lambda: kernel.syscall(calls["ptrace"], ATTACH, os.getppid(), 0, 0)),
         "process_vm_readv": _tried(lambda: kernel.syscall(calls["process_vm_readv"], os.getpid(), 0, 0, 0, 0, 0)),
         "unshare": _tried(lambda: kernel.syscall(calls["unshare"], NEW_USER | NEW_NETWORK)),
-        "clone": _tried(lambda: kernel.fork(NEW_USER) or os._exit(0)),
+        "clone": _tried(lambda: kernel.syscall(machine.clone, NEW_USER | signal.SIGCHLD, 0, 0, 0, 0) or os._exit(0)),
         "mount": _tried(lambda: kernel.mount("none", "/", "tmpfs")),
         "keyctl": _tried(lambda: kernel.syscall(calls["keyctl"], 0, -3, 0)),
         "bpf": _tried(lambda: kernel.syscall(calls["bpf"], 0, buffer, 128)),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
+MARK = "KTC_MARK"
+"""A variable that the sandbox passes on: processes are told by its value, in whatever session they are."""
 PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
 
 

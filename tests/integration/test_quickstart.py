@@ -20,6 +20,7 @@ import redis
 
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
+from tests.harness.surroundings import MARK
 
 MODELMILL = Path(sys.executable).parent / "modelmill"
 SAMPLE = REPOSITORY / "ops" / "samples" / "digits"
@@ -65,12 +66,12 @@ class Up:
 
     @property
     def _mark(self) -> dict[str, str]:
-        """Of all that it starts, in whatever session: also the sandbox passes this variable on, but none of ours."""
-        return {"TMPDIR": str(self.temporary)}
+        """Of all that it starts, in whatever session: the sandbox passes the second on, but no variable of ours."""
+        return {"TMPDIR": str(self.temporary), MARK: f"of {self.temporary}"}
 
     def _is_mine(self, pid: int) -> bool:
         """Told by its environment; Valkey writes its title over that, but works in our folder."""
-        if f"TMPDIR={self.temporary}" in _read(pid, "environ").split("\0"):
+        if f"{MARK}=of {self.temporary}" in _read(pid, "environ").split("\0"):
             return True
         try:
             return Path(f"/proc/{pid}/cwd").readlink().is_relative_to(self.data_dir)

@@ -41,7 +41,7 @@ MAX_REQUEST_BYTES = 1 << 20
 TICK_S = 0.1
 TERM_GRACE_S = 1.5
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-HAS_CHILDREN_FILES = Path(f"/proc/self/task/{os.getpid()}/children").exists()
+HAS_CHILDREN_FILES = Path("/proc/thread-self/children").exists()
 
 
 def main() -> None:
@@ -49,31 +49,30 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # the end of the worker is the only sign to end
         signal.signal(number, signal.SIG_IGN)
     given = namespaces.available()
+    namespaces.enter(given)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors are reaped by the kernel
     for module in sys.argv[3:]:
         importlib.import_module(module)
     python = of_python().beside(filter(None, sys.argv[2].split(os.pathsep)))
     gc.freeze()  # a collection in a child would touch, and so copy, every page of these
-    server = os.getpid()
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 3)
         if not message:
             os._exit(0)  # the worker is gone
         request = json.loads(message)
         try:
-            if _fork(request, given) == 0:
-                control.close()
-                _supervise(request, _places(request, given, python), *descriptors)
-        except BaseException:  # noqa: BLE001  # no process to be had, or not as it must be: the worker hears of no result
+            child = _fork(request, given)
+        except OSError:  # no process is to be had: the worker hears of no result
             traceback.print_exc()
-            if os.getpid() != server:
-                os._exit(1)
+            child = -1
+        if child == 0:
+            control.close()
+            _supervise(request, _places(request, given, python), *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
 
 
 def _fork(request: dict[str, Any], given: int) -> int:
-    """given: the namespaces to be had."""
     writes = [request["work_dir"], *request["writes"]]
     return namespaces.fork(given, writes, memory_bytes=request["limits"]["memory_bytes"])
 

@@ -6,19 +6,17 @@ import contextlib
 import ctypes
 import os
 import platform
-import signal
+import sys
 
 PR_SET_NO_NEW_PRIVS = 38
 PR_CAPBSET_DROP = 24
-MACHINE = platform.machine()
+MACHINE = platform.machine() if sys.maxsize > 1 << 32 else ""
+"""Empty for a program of 32 bits, whose calls have other numbers."""
 CAPABILITIES = 64
 """More than there are: the numbers of those that a kernel does not know are refused."""
 _CAPABILITY_VERSION = 0x20080522
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
-_clone = ctypes.PyDLL(None, use_errno=True).syscall  # the interpreter's lock is held, and so the child has it
-_clone.restype = ctypes.c_long
-CLONE = {"x86_64": 56, "aarch64": 220}
 
 
 def syscall(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:
@@ -32,12 +30,12 @@ def prctl(option: int, value: int = 0, pointer: ctypes.c_void_p | None = None) -
     return _checked(_libc.prctl(option, ctypes.c_ulong(value), pointer or nothing, nothing, nothing))
 
 
-def fork(namespaces: int) -> int:
-    """As os.fork, the child in new namespaces, and in Python's eyes still the parent: neither handlers of os.fork nor
-    the C library have heard of it. It may wait, and call os.fork; nothing else of a program may go on in it."""
-    flags = ctypes.c_long(namespaces | signal.SIGCHLD)
-    nothing = [ctypes.c_long(0)] * 4
-    return _checked(_clone(ctypes.c_long(CLONE[MACHINE]), flags, *nothing))
+def unshare(flags: int) -> None:
+    _checked(_libc.unshare(flags))
+
+
+def setns(descriptor: int, kind: int) -> None:
+    _checked(_libc.setns(descriptor, kind))
 
 
 def mount(source: str | None, target: str, kind: str | None = None, flags: int = 0, data: str | None = None) -> None:

@@ -65,12 +65,8 @@ class Machine:
 
 
 MACHINES = {
-    "x86_64": Machine(
-        0xC000003E, (*COMMON.values(), *X86_64.values()), clone=kernel.CLONE["x86_64"], trace=X86_64["ptrace"]
-    ),
-    "aarch64": Machine(
-        0xC00000B7, (*COMMON.values(), *AARCH64.values()), clone=kernel.CLONE["aarch64"], trace=AARCH64["ptrace"]
-    ),
+    "x86_64": Machine(0xC000003E, (*COMMON.values(), *X86_64.values()), clone=56, trace=X86_64["ptrace"]),
+    "aarch64": Machine(0xC00000B7, (*COMMON.values(), *AARCH64.values()), clone=220, trace=AARCH64["ptrace"]),
 }
 
 

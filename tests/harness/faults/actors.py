@@ -28,6 +28,8 @@ import actors  # noqa: E402
 from app.conversion.service import dispatch  # noqa: E402
 from app.conversion.stages import Claimant, runner  # noqa: E402
 from app.conversion.toolchains import sandbox  # noqa: E402
+from app.kit.confinement.places import Places  # noqa: E402
+from tests.harness.faults.stages import NOTES  # noqa: E402
 
 HOLDS = actors.parts.settings.data_dir / "holds"
 CLOCKS = actors.parts.settings.data_dir / "clocks"
@@ -90,7 +92,7 @@ class _Datetime(datetime):
 def _light(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
     """The product's fork server without the libraries of the real toolchains: a worker that is started anew every
     second needs none of them."""
-    end = command.index(FORKSERVER) + 2
+    end = command.index(FORKSERVER) + 3
     return subprocess.Popen([*command[:end], "app.conversion.stages.child", "tests.harness.faults.stages"], **options)
 
 
@@ -102,6 +104,8 @@ if not IS_PATIENT:
     dispatch.SUSPECT_S = int(os.environ.get("CHAOS_SUSPECT_S", "1"))
 parts: Any = actors.parts
 runner.CHILD = "tests.harness.faults.stages:run_stage"
+NOTED = Places(writes=(str(actors.parts.settings.data_dir.parent / NOTES),))
+runner.StageRunner._places = lambda *_: NOTED  # type: ignore[method-assign]
 Claimant.take = _named(Claimant.take)  # type: ignore[method-assign]
 parts.stages.send_done = held("before-report", held("after-report", parts.stages.send_done, after=True))
 advance = held("after-advance", parts.conversion.dispatch.advance, after=True)

@@ -27,6 +27,8 @@ from app.kit.clock import now, to_text
 from app.main import create_app
 from app.wiring import assemble
 from tests.harness.deployment import DRAMATIQ, Deployment
+from tests.harness.faults.stages import NOTES, is_locked
+from tests.harness.surroundings import MARK
 
 ACTORS = "tests.harness.faults.actors"
 OWNER = "local"
@@ -63,12 +65,16 @@ class Job:
         """How often each stage was begun."""
         return Counter(self._lines("starts"))
 
-    def processes(self) -> list[int]:
-        """What a hanging stage is made of, the sandbox's own processes included."""
-        return [int(pid) for pid in (*self._lines("toolchain"), *self._lines("sandbox"))]
+    def processes(self) -> list[str]:
+        """What told of itself: the children of the stage, and the stage when it hangs."""
+        return self._lines("toolchain")
 
     def hangs(self) -> bool:
-        return len(self.processes()) == 4
+        return len(self.processes()) == 2
+
+    def is_alive(self) -> bool:
+        """Any of these."""
+        return is_locked(self.notes / "alive")
 
     def release(self, gate: str = "gate") -> None:
         (self.notes / gate).touch()
@@ -92,7 +98,9 @@ class FaultDeployment(Deployment):
         self.env["CHAOS_LIGHT"] = "1"
         self.temporary = self.folder / "tmp"
         self.temporary.mkdir()
-        self.env["TMPDIR"] = str(self.temporary)  # marks each of our processes, for the sandbox passes it on
+        self.env["TMPDIR"] = str(self.temporary)
+        self.env[MARK] = self.mark = f"of {self.folder}"
+        (self.folder / NOTES).mkdir()
         self.parts = assemble(self.settings())
         self.web_app = create_app(self.settings())
         self.clocks = self.folder / "data" / "clocks"
@@ -189,7 +197,7 @@ class FaultDeployment(Deployment):
         return job
 
     def _create(self, **plan: str) -> Job:
-        job = Job(str(uuid4()), self.folder / str(uuid4()))
+        job = Job(str(uuid4()), self.folder / NOTES / str(uuid4()))
         job.notes.mkdir()
         text = json.dumps({"notes": str(job.notes), **plan}).encode()
         self.parts.objects.put(keys.input_(job.job_id, keys.MODEL), [text])

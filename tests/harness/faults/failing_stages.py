@@ -8,8 +8,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -45,7 +43,7 @@ def _eat(notes: Path, output: Path, argument: str) -> None:
 def _brood(notes: Path, output: Path, argument: str) -> None:
     """Leaves children that obey no SIGTERM, each in a session of its own and still writing files, and ends well."""
     for _ in range(BROOD):
-        subprocess.Popen([sys.executable, "-c", stages.STUBBORN, str(notes / "toolchain")])
+        stages.start_stubborn(notes)
     while len(_lines(notes / "toolchain")) < BROOD:
         time.sleep(0.02)
 

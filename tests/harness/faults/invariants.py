@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import redis
 
 from app.conversion.model import Stage
+from app.kit.confinement import namespaces
 from tests.harness.faults.deployment import FaultDeployment, Job, is_alive, parent, until
+from tests.harness.surroundings import MARK
 
 ONCE = {stage.step: 1 for stage in Stage}
 FORKSERVER = b"forkserver"
@@ -93,19 +96,28 @@ def _messages(deployment: FaultDeployment) -> Iterator[str]:
     yield from (f"active: {job_id}" for job_id in deployment.parts.store.records.active_ids())
 
 
+@cache
+def _has_namespaces() -> bool:
+    return bool(namespaces.available() & namespaces.PROCESSES)
+
+
 def _orphans(deployment: FaultDeployment) -> Iterator[str]:
-    """Processes here that are neither a part of it, nor a worker below one, nor a worker's idle fork server.
+    """Processes here that are neither a part of it, nor a worker below one, nor a worker's idle fork server, which may
+    have one above it that waits for it.
 
     The mark is inherited by whatever a stage starts, in whatever session.
     """
-    mark = f"TMPDIR={deployment.temporary}".encode()
+    mark = f"{MARK}={deployment.mark}".encode()
     ours = {pid: command for pid, command in _marked(mark)}
     wanted = set(deployment.roots())
     todo = list(wanted)
     while todo:
         above = todo.pop()
         if FORKSERVER in ours.get(above, b""):
-            continue  # what an idle one has below it is a stage that nobody waits for
+            # What an idle one has below it is a stage that nobody waits for.
+            waits = _has_namespaces() and FORKSERVER not in ours.get(parent(above), b"")
+            wanted.update(pid for pid in ours if waits and parent(pid) == above)
+            continue
         below = [pid for pid in ours if pid not in wanted and parent(pid) == above]
         wanted.update(below)
         todo += below

@@ -16,16 +16,19 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from app.conversion.model import Stage
 from app.conversion.toolchains.base import OUTPUTS, Progress
 
 INPUTS = {"ONNX": "model.onnx", "BIE": "out.onnx", "NEF": "out.bie"}
+NOTES = "notes"
+"""The one folder of a deployment that its stages write in, beside their work folders."""
 STUBBORN = """
 import os, pathlib, signal, sys, time
 os.setsid()
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-open(sys.argv[1], "a").write(f"{os.getpid()}\\n")
+open(sys.argv[1], "a").write("child\\n")
 while True:
     pathlib.Path(f"litter-{time.monotonic_ns()}").touch()
     time.sleep(0.001)
@@ -57,12 +60,17 @@ def _hang(notes: Path) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for number in range(300):
         Path(f"rubbish-{number}").touch()
-    supervisor = os.getppid()
-    server = int(Path(f"/proc/{supervisor}/stat").read_text().rpartition(")")[2].split()[1])
-    subprocess.Popen([sys.executable, "-c", STUBBORN, str(notes / "toolchain")])
-    _note(notes / "toolchain", f"{os.getpid()}")
-    _note(notes / "sandbox", f"{supervisor}\n{server}")
+    start_stubborn(notes)
+    _note(notes / "toolchain", "stage")
     time.sleep(600)
+
+
+def start_stubborn(notes: Path) -> None:
+    """It tells of itself, and shares with this process a lock that is free again when both are gone, wherever they
+    are seen from."""
+    alive = os.open(notes / "alive", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(alive, fcntl.LOCK_SH)
+    subprocess.Popen([sys.executable, "-c", STUBBORN, str(notes / "toolchain")], pass_fds=[alive])
 
 
 def _wait(gate: Path) -> None:
@@ -79,12 +87,12 @@ def _count(folder: Path) -> None:
     """Each process holds a lock for as long as it lives, however it ends: who can be locked out is dead."""
     with (folder / "mutex").open("w") as mutex:
         fcntl.flock(mutex, fcntl.LOCK_EX)
-        own = os.open(folder / f"{os.getpid()}.lock", os.O_RDWR | os.O_CREAT)
+        own = os.open(folder / f"{uuid4()}.lock", os.O_RDWR | os.O_CREAT)
         fcntl.flock(own, fcntl.LOCK_EX)
-        _note(folder / "counts", str(sum(_is_locked(path) for path in folder.glob("*.lock"))))
+        _note(folder / "counts", str(sum(is_locked(path) for path in folder.glob("*.lock"))))
 
 
-def _is_locked(path: Path) -> bool:
+def is_locked(path: Path) -> bool:
     with path.open() as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -173,9 +173,10 @@ import sys
 from dataclasses import replace
 from app.kit.confinement import kernel, landlock, syscalls
 machine = syscalls.MACHINES[kernel.MACHINE]
-syscalls.MACHINES[kernel.MACHINE] = replace(machine, denied=(landlock.CREATE_RULESET,))
+unshare = (syscalls.X86_64 if kernel.MACHINE == "x86_64" else syscalls.AARCH64)["unshare"]
+syscalls.MACHINES[kernel.MACHINE] = replace(machine, denied=(landlock.CREATE_RULESET, unshare))
 kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-assert syscalls.restrict()  # it refuses new namespaces too, as containers do
+assert syscalls.restrict()
 syscalls.MACHINES[kernel.MACHINE] = machine
 sys.argv = ["modelmill", *sys.argv[1:]]
 from app.cli import main
