@@ -86,6 +86,12 @@ def refused(field: str, reason: str, *, hint: str = "") -> PathRefused:
     return PathRefused(f"{field}: {reason}", hint=hint, detail={"problems": [{"at": field, "problem": reason}]})
 
 
+def sentences(error: ModelmillError) -> str:
+    """What went wrong and what to do, for who gave the path in no field."""
+    message = error.detail["problems"][0]["problem"] if isinstance(error, PathRefused) else error.message
+    return f"{message.removesuffix('.')}. {error.hint}".strip()
+
+
 @contextmanager
 def disk_errors(shown: str, *, field: str = "path") -> Iterator[None]:
     """Turn an OSError into an error of the house. shown: the path as its user knows it; field: what it was given as."""

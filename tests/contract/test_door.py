@@ -157,8 +157,12 @@ def test_sftpgo_is_told_what_a_user_may(sftpgo: Side, standin: SftpgoStandin) ->
     user = standin.users["alice"]
     assert user["home_dir"] == "/private/users/alice"
     assert (user["quota_size"], user["quota_files"]) == (5, 6)
-    assert not {"*", "create_symlinks", "chmod", "chown"} & set(user["permissions"]["/"])
-    assert {"upload", "download", "rename", "create_dirs", "delete"} <= set(user["permissions"]["/"])
+    rights = {folder: set(of) for folder, of in user["permissions"].items()}
+    assert not {"*", "create_symlinks", "chmod", "chown"} & set().union(*rights.values())
+    assert {"upload", "download", "rename", "create_dirs", "delete"} <= rights["/datasets"]
+    for folder in ("/", "/jobs", "/trash", "/tmp"):
+        assert not {"upload", "create_dirs"} & rights[folder]
+    assert "rename" in rights["/jobs"] - rights["/"]  # results are moved out, the folders of a home stay
     assert set(user["filters"]["denied_protocols"]) == {"FTP", "DAV"}
 
 

@@ -258,6 +258,50 @@ def test_an_upload_over_the_quota_stops_and_says_why(door: SftpServer, name: str
     assert "2048" in said  # KiB in all, whatever the disk has
 
 
+def test_one_file_too_many_is_refused_with_what_to_do(door: SftpServer, name: str, home: Path, tmp_path: Path) -> None:
+    door.accounts.users.change(name, by="admin", quota_files=2)
+    door.homes.outbox.apply(name)
+    local = random_file(tmp_path / "file", 5)
+    door.batch(name, f"put {local} datasets/1", "mkdir datasets/2")
+    for more in (f"put {local} datasets/3", "mkdir datasets/3"):
+        said = door.batch(name, more, fails=True)
+        assert "may hold 2 files and folders" in said and "archive" in said
+    door.batch(name, f"put {local} datasets/1", "rm datasets/1", "mkdir datasets/3")
+
+
+# --- why ------------------------------------------------------------------------------------------
+def test_who_is_refused_is_told_why(door: SftpServer, name: str, home: Path, tmp_path: Path) -> None:
+    """OpenSSH's client itself says "Failure"."""
+    (home / "datasets" / "there").write_bytes(b"x")
+    (home / "datasets" / "folder").mkdir()
+    (home / "datasets" / "away").symlink_to("/etc/passwd")
+    local = random_file(tmp_path / "file", 5)
+    for line, reason in (
+        ("mkdir datasets/there", "There is something at /datasets/there already"),
+        ("mkdir datasets/folder", "There is something at /datasets/folder already"),
+        (f"put {local} datasets/folder/../away", "/datasets/away leads out of where it may be, by a link"),
+        (f"get datasets/away {tmp_path / 'stolen'}", "/datasets/away leads out of where it may be, by a link. Remove"),
+        (f"put {local} loose", "only datasets/, models/, code/ take files. Put it into one of"),
+        ("rename datasets/there jobs/there", "only datasets/, models/, code/ take files"),
+        ("rmdir jobs", "this folder is part of every data home and stays"),
+    ):  # fmt: skip
+        assert f"modelmill: {reason}" in door.batch(name, line, fails=True)
+    assert "No such file" in door.batch(name, "rm datasets/not-there", fails=True)
+
+
+def test_what_only_tries_says_nothing(door: SftpServer, name: str, home: Path, tmp_path: Path) -> None:
+    """Folders go up twice, and into a home from its top, without a word of what is there already."""
+    (tmp_path / "set").mkdir()
+    random_file(tmp_path / "set" / "file", 5)
+    for _ in range(2):
+        assert "modelmill:" not in door.batch(name, f"put -r {tmp_path / 'set'} datasets")
+        assert "modelmill:" not in door.batch(name, f"put -r {tmp_path / 'set'} datasets/set")
+    (tmp_path / "up" / "datasets").mkdir(parents=True)
+    random_file(tmp_path / "up" / "datasets" / "one", 5)
+    assert "modelmill:" not in door.batch(name, f"put -r {tmp_path / 'up' / 'datasets'} /")
+    assert (home / "datasets" / "one").exists()
+
+
 # --- tricks -----------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "path", ["/etc/passwd", "../../../../../../etc/passwd", "datasets/../../../../etc/passwd", "/proc/self/environ"]

@@ -20,10 +20,16 @@ import httpx
 
 from app.homes.door.base import NO_QUOTA, DoorInfo, DoorUnavailable, no_account
 from app.homes.door.passwords import hash_password
-from app.homes.model import Quota
+from app.homes.model import JOBS, KEPT, TMP, TRASH, Quota
 
-PERMISSIONS = ("list", "download", "upload", "overwrite", "delete", "rename", "create_dirs", "chtimes")
+SEE = ("list", "download")
+TAKE = (*SEE, "delete", "rename")
+FILL = (*TAKE, "upload", "overwrite", "create_dirs", "chtimes")
 """Without create_symlinks, chmod and chown: nothing in a home may lead out of it, or be kept from the jobs."""
+PERMISSIONS = {
+    "/": SEE, **{f"/{name}": FILL for name in KEPT}, **{f"/{name}": TAKE for name in (JOBS, TRASH, TMP)}
+}  # fmt: skip
+"""By folder. Where nothing may be put something can still be moved to: SFTPGo has one right for both ends of a move."""
 DENIED_PROTOCOLS = ("FTP", "DAV")
 NO_SHARES = ("shares-disabled",)
 MAX_SESSIONS = 8
@@ -62,7 +68,7 @@ class SftpgoDoor:
         body = {
             "username": user, "status": 1, "password": password_hash, "quota_size": quota.size_bytes,
             "quota_files": quota.files,
-            "home_dir": f"{self.options.homes_root.rstrip('/')}/{home}", "permissions": {"/": list(PERMISSIONS)},
+            "home_dir": f"{self.options.homes_root.rstrip('/')}/{home}", "permissions": PERMISSIONS,
             "max_sessions": MAX_SESSIONS, "public_keys": [], "filesystem": {"provider": 0},
             "filters": {"require_password_change": True, "denied_protocols": list(DENIED_PROTOCOLS),
                         "web_client": list(NO_SHARES)},

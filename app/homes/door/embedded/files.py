@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
@@ -13,11 +14,16 @@ import asyncssh
 from asyncssh.sftp import SFTPAttrs, SFTPName, SFTPVFSAttrs
 
 from app.homes.door.embedded.home import OpenFile, SftpHome, shown_path
+from app.homes.errors import LeadsOut, from_os_error, sentences
+from app.homes.names import to_text
 
 T = TypeVar("T")
 BLOCK_BYTES = 4096
 NAME_BYTES = 255
 NO_LINKS = "links cannot be made here"
+TYPED_MODE = 0o777
+MAX_TOLD = 50
+"""Reasons in one session: who moves a whole tree need not read each."""
 STDERR = asyncssh.EXTENDED_DATA_STDERR
 
 
@@ -29,14 +35,25 @@ class SftpSession(asyncssh.SFTPServer):
         self._home = home
         self._executor = executor
         self._on_use = on_use
+        self._told = 0
 
     async def _do(self, work: Callable[..., T], *arguments: Any) -> T:
         self._on_use()
         return await asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
 
+    async def _at(self, work: Callable[..., T], path: bytes, *arguments: Any, is_probe: bool = False) -> T:
+        """Of a path. is_probe: failing is nothing that the user must hear of."""
+        try:
+            return await self._do(work, path, *arguments)
+        except OSError as error:
+            told = with_reason(error, path)
+            if not is_probe and told.errno != errno.ENOENT:
+                self._tell_why(told)
+            raise told from error
+
     # --- files --------------------------------------------------------------------------------------
     async def open(self, path: bytes, pflags: int, attrs: SFTPAttrs) -> object:  # noqa: ARG002
-        return await self._do(self._home.open, path, open_flags(pflags))
+        return await self._at(self._home.open, path, open_flags(pflags))
 
     async def close(self, file_obj: object) -> None:
         await self._do(self._home.close_file, file_obj)
@@ -49,7 +66,9 @@ class SftpSession(asyncssh.SFTPServer):
         try:
             await self._do(file.write, data, offset)
         except OSError as error:
-            self._tell_why(file, error)
+            if not file.is_told_full:
+                file.is_told_full = True
+                self._tell_why(with_reason(error))
             raise
         return len(data)
 
@@ -72,42 +91,43 @@ class SftpSession(asyncssh.SFTPServer):
         return shown_path(path)
 
     async def stat(self, path: bytes) -> SFTPAttrs:
-        return attrs_of(await self._do(self._home.stat, path))
+        return attrs_of(await self._at(self._home.stat, path))
 
     async def lstat(self, path: bytes) -> SFTPAttrs:
-        return attrs_of(await self._do(self._home.lstat, path))
+        return attrs_of(await self._at(self._home.lstat, path))
 
     async def setstat(self, path: bytes, attrs: SFTPAttrs) -> None:
         """Size and times. Owner and mode are ours and passed over: scp -r, tar, rsync and cp -p set them as they go."""
         if attrs.size is not None:
-            await self._do(self._home.resize, path, attrs.size)
+            await self._at(self._home.resize, path, attrs.size)
         if (times := _times_ns(attrs)) is not None:
-            await self._do(self._home.set_times, path, times)
+            await self._at(self._home.set_times, path, times)
 
     async def lsetstat(self, path: bytes, attrs: SFTPAttrs) -> None:
         await self.setstat(path, attrs)
 
     async def scandir(self, path: bytes) -> AsyncIterator[SFTPName]:
-        for name, found in await self._do(self._home.scan, path):
+        for name, found in await self._at(self._home.scan, path):
             yield SFTPName(name, attrs=attrs_of(found))
 
     async def remove(self, path: bytes) -> None:
-        await self._do(self._home.remove, path)
+        await self._at(self._home.remove, path)
 
-    async def mkdir(self, path: bytes, attrs: SFTPAttrs) -> None:  # noqa: ARG002
-        await self._do(self._home.make_folder, path)
+    async def mkdir(self, path: bytes, attrs: SFTPAttrs) -> None:
+        """OpenSSH's command asks for mode 777; its put -r, for the folder's own: it tries whether there is one."""
+        await self._at(self._home.make_folder, path, is_probe=attrs.permissions != TYPED_MODE)
 
     async def rmdir(self, path: bytes) -> None:
-        await self._do(self._home.remove_folder, path)
+        await self._at(self._home.remove_folder, path)
 
     async def rename(self, oldpath: bytes, newpath: bytes) -> None:
-        await self._do(lambda: self._home.rename(oldpath, newpath, replace=False))
+        await self._at(lambda target: self._home.rename(oldpath, target, replace=False), newpath)
 
     async def posix_rename(self, oldpath: bytes, newpath: bytes) -> None:
-        await self._do(lambda: self._home.rename(oldpath, newpath, replace=True))
+        await self._at(lambda target: self._home.rename(oldpath, target, replace=True), newpath)
 
     async def readlink(self, path: bytes) -> bytes:
-        return await self._do(self._home.read_link, path)
+        return await self._at(self._home.read_link, path)
 
     def symlink(self, oldpath: bytes, newpath: bytes) -> None:  # noqa: ARG002
         raise asyncssh.SFTPPermissionDenied(NO_LINKS)
@@ -142,11 +162,20 @@ class SftpSession(asyncssh.SFTPServer):
     def format_group(self, gid: int | None) -> str:  # noqa: ARG002
         return "modelmill"
 
-    def _tell_why(self, file: OpenFile, error: OSError) -> None:
-        """Once for a file, on the session's stderr: OpenSSH's client shows no reason but "Failure"."""
-        if not file.is_told_full:
-            file.is_told_full = True
+    def _tell_why(self, error: OSError) -> None:
+        """On the session's stderr: OpenSSH's client shows no reason but "Failure"."""
+        self._told += 1
+        if self._told <= MAX_TOLD:
             self.channel.write(f"modelmill: {error.strerror}\r\n".encode(), STDERR)
+
+
+def with_reason(error: OSError, path: bytes = b"") -> OSError:
+    """The error with what its user can do about it. What leads out is denied: to SFTP's version 3 it had no name."""
+    code = errno.EACCES if isinstance(error, LeadsOut) else error.errno or errno.EIO
+    if not isinstance(error, LeadsOut) and error.strerror != os.strerror(code):
+        return OSError(code, error.strerror)  # ours, and says it already
+    told = from_os_error(error, to_text(os.fsdecode(shown_path(path))))
+    return OSError(code, sentences(told))
 
 
 def open_flags(pflags: int) -> int:

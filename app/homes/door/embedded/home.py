@@ -1,7 +1,8 @@
 """One user's home as an SFTP session sees it: blocking operations that take and give what SFTP does.
 
 All of it goes through Beneath, relative to the open home: no path of the host is ever put together. Errors are OSError.
-The folders that make a home one stay; links are neither made nor, by what changes things, followed.
+The folders that make a home one stay, and files go in where the web takes them; links are neither made nor, by what
+changes things, followed.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.homes.beneath import Beneath
-from app.homes.errors import QuotaExceeded, TooManyFiles
-from app.homes.model import HOME_FOLDERS, Quota
+from app.homes.errors import PathRefused, QuotaExceeded, TooManyFiles, sentences
+from app.homes.model import HOME_FOLDERS, Quota, check_may_enter
 from app.homes.open_files import CountedFile
 from app.homes.quota import Allowance, Ledger, Measurement
 
@@ -102,6 +103,8 @@ class SftpHome:
         if len(self._files) >= OPEN_FILES:
             raise OSError(errno.EMFILE, f"a session may have {OPEN_FILES} files open")
         inner = inner_path(path)
+        if flags & (_WRITING | os.O_CREAT | os.O_TRUNC):
+            _may_enter(inner)
         fd = self._open_file(inner, flags & ~os.O_TRUNC)
         try:
             file = self._handle(fd, flags)
@@ -150,8 +153,12 @@ class SftpHome:
             return os.fsencode(os.readlink(name, dir_fd=fd))
 
     def make_folder(self, path: bytes) -> None:
+        inner = inner_path(path)
+        if inner in ("", *HOME_FOLDERS):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), inner)
+        _may_enter(inner)
         with _quota_as_os_error(), self._allowance().one_more():
-            self._home.make_folder(inner_path(path))
+            self._home.make_folder(inner)
 
     def remove_folder(self, path: bytes) -> None:
         self._home.remove_folder(_may_leave(inner_path(path)))
@@ -165,7 +172,7 @@ class SftpHome:
 
     def rename(self, source: bytes, target: bytes, *, replace: bool) -> None:
         """Neither away from nor over one of the folders that stay: an empty one would give way to a folder."""
-        leaving, entering = _may_leave(inner_path(source)), _may_leave(inner_path(target))
+        leaving, entering = _may_leave(inner_path(source)), _may_enter(_may_leave(inner_path(target)))
         over = self._replaced(entering) if replace and leaving != entering else None
         self._home.rename(leaving, entering, replace=replace)
         if over is not None:
@@ -270,9 +277,17 @@ def _may_leave(inner: str) -> str:
     return inner
 
 
+def _may_enter(inner: str) -> str:
+    try:
+        check_may_enter(inner.split("/"))
+    except PathRefused as error:
+        raise PermissionError(errno.EACCES, sentences(error)) from error
+    return inner
+
+
 @contextmanager
 def _quota_as_os_error() -> Iterator[None]:
     try:
         yield
     except (QuotaExceeded, TooManyFiles) as error:
-        raise OSError(errno.EDQUOT, f"{error.message} {error.hint}") from error
+        raise OSError(errno.EDQUOT, sentences(error)) from error

@@ -28,7 +28,7 @@ from app.homes.door.public_keys import BadPublicKey
 from app.homes.door.sftpgo import SftpgoDoor, SftpgoOptions
 from app.homes.model import HomesOptions
 from app.homes.service import Homes, listener
-from app.kit.clock import now
+from app.kit.clock import now, to_text
 from app.kit.sql import Database
 from app.kit.sql.migrating import move, upgrade
 from tests.standins.sftpgo import SftpgoStandin
@@ -219,12 +219,12 @@ def test_only_one_at_a_time_changes_an_account(homes: Homes) -> None:
         pass
 
 
-def test_users_from_before_there_were_homes_get_theirs(database: Database, homes: Homes, accounts: Accounts) -> None:
+def test_users_from_before_there_were_homes_get_theirs(database: Database, homes: Homes) -> None:
     move(database, MIGRATIONS, "0001")
-    old = Accounts(database, Keeper("k"))
-    old.users.create("alice", Role.USER, by="admin")
-    old.users.create("bob", Role.USER, by="admin", quota_bytes=5)
-    old.users.change("bob", by="admin", is_enabled=False)
+    columns = [sa.column(name) for name in ("name", "role", "is_enabled", "quota_bytes", "created_at")]
+    users = (("alice", "user", True, None, to_text(now())), ("bob", "user", False, 5, to_text(now())))
+    with database.write() as on:
+        on.execute(sa.insert(sa.table("users", *columns)).values(users))
     upgrade(database, MIGRATIONS)
     assert [(entry.user, entry.event) for entry in homes.outbox.waiting()] == [
         ("alice", "created"), ("bob", "created"), ("bob", "disabled"),

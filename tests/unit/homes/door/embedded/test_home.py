@@ -310,3 +310,28 @@ def test_a_file_that_is_written_over_makes_room_for_bytes(home: SftpHome) -> Non
     assert written(home, b"datasets/c") == 0
     home.rename(b"datasets/a", b"datasets/b", replace=True)
     assert written(home, b"datasets/c") == LIMIT // 2
+
+
+# --- where files go in ------------------------------------------------------------------------------
+@pytest.mark.parametrize("place", ["", "jobs", "trash", "trash/files", "tmp"])
+def test_files_go_in_where_the_web_takes_them_and_nowhere_else(home: SftpHome, alice: Path, place: str) -> None:
+    there = alice / place / "there"
+    there.write_bytes(b"kept")
+    new, old = (os.fsencode(f"{place}/{name}") for name in ("new", "there"))
+    write(home, b"datasets/mine", b"x")
+    for attempt in (
+        lambda: home.open(new, CREATE), lambda: home.make_folder(new), lambda: home.open(old, os.O_WRONLY),
+        lambda: home.resize(old, 0), lambda: home.rename(b"datasets/mine", new, replace=False),
+        lambda: home.rename(b"datasets/mine", old, replace=True),
+    ):  # fmt: skip
+        with pytest.raises(PermissionError, match="only datasets/, models/, code/ take files"):
+            attempt()
+    assert there.read_bytes() == b"kept" and not there.with_name("new").exists()
+    home.rename(old, b"models/out", replace=False)
+    assert (alice / "models" / "out").read_bytes() == b"kept"
+
+
+@pytest.mark.parametrize("folder", [b"/", b"datasets", b"trash/files"])
+def test_a_folder_of_the_home_is_there_already(home: SftpHome, folder: bytes) -> None:
+    with pytest.raises(FileExistsError):
+        home.make_folder(folder)
