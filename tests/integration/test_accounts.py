@@ -186,13 +186,14 @@ def modelmill(*arguments: str, **environment: str) -> subprocess.CompletedProces
 
 def test_the_first_administrator_is_made_on_the_command_line(tmp_path: Path) -> None:
     place = ("--data-dir", str(tmp_path / "data"))
-    made = modelmill("users", "create", "boss", "--admin", "--quota", "10GB", *place)
+    made = modelmill("users", "create", "boss", "--admin", "--quota", "10GB", "--quota-files", "7", *place)
     first = made.stdout.strip()
     assert made.returncode == Exit.OK and len(first) >= 16 and first not in made.stderr
     issued = modelmill("users", "token", "boss", "--scope", "read", "--ttl", "90d", *place)
     assert TOKEN.fullmatch(issued.stdout.strip()) and issued.stdout.strip() not in issued.stderr
     [boss] = json.loads(modelmill("users", "list", "--json", *place).stdout)
-    assert (boss["name"], boss["role"], boss["quota_bytes"]) == ("boss", "admin", 10_000_000_000)
+    facts = [boss[name] for name in ("name", "role", "quota_bytes", "quota_files")]
+    assert facts == ["boss", "admin", 10_000_000_000, 7]
     assert modelmill("users", "disable", "boss", *place).returncode == Exit.BAD_INPUT
     token_id = issued.stdout.split("_")[1]
     assert modelmill("users", "revoke", "boss", token_id, *place).returncode == Exit.OK

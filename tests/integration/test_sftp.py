@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.accounts.model import Role
+from app.homes.door.embedded.files import MAX_TOLD
 from tests.harness.sftp import SftpServer, has_client, kill, until
 
 pytestmark = [pytest.mark.sftp, pytest.mark.skipif(not has_client(), reason="OpenSSH's client is not installed")]
@@ -286,7 +287,13 @@ def test_who_is_refused_is_told_why(door: SftpServer, name: str, home: Path, tmp
         ("rmdir jobs", "this folder is part of every data home and stays"),
     ):  # fmt: skip
         assert f"modelmill: {reason}" in door.batch(name, line, fails=True)
-    assert "No such file" in door.batch(name, "rm datasets/not-there", fails=True)
+    missing = door.batch(name, "rm datasets/not-there", fails=True)
+    assert "No such file" in missing and "modelmill:" not in missing
+
+
+def test_reasons_end_before_they_flood_the_terminal(door: SftpServer, name: str, home: Path) -> None:
+    said = door.batch(name, *["-mkdir loose"] * (MAX_TOLD + 5))
+    assert said.count("modelmill:") == MAX_TOLD
 
 
 def test_what_only_tries_says_nothing(door: SftpServer, name: str, home: Path, tmp_path: Path) -> None:

@@ -70,9 +70,10 @@ class Doorway:
             tokens, ended = bindings.bindings_of(on, user), bindings.ended_of(on, user, to_text(now()))
         held = None if keys is None else [key for key in keys if credential_of(key) not in ended]
         key_tokens = {key: tokens[credential_of(key)] for key in held or () if credential_of(key) in tokens}
-        return DoorFacts(
-            door.info(user), self.outbox.state(user), held, needs_new_password, key_tokens, tokens.get(PASSWORD)
-        )
+        password_token = tokens.get(PASSWORD)
+        if PASSWORD in ended:
+            needs_new_password, password_token = True, None
+        return DoorFacts(door.info(user), self.outbox.state(user), held, needs_new_password, key_tokens, password_token)
 
     def reset_password(self, user: str, *, by: str, token_id: str = "") -> str:
         """A one-time password, told this once."""

@@ -21,7 +21,7 @@ from uuid import uuid4
 import httpx
 
 from app.conversion import keys, model
-from app.conversion.model import JobRecord, Stage, StageState
+from app.conversion.model import Artifact, JobRecord, Stage, StageState
 from app.conversion.options import Options
 from app.kit.clock import now, to_text
 from app.main import create_app
@@ -202,8 +202,9 @@ class FaultDeployment(Deployment):
         text = json.dumps({"notes": str(job.notes), **plan}).encode()
         self.parts.objects.put(keys.input_(job.job_id, keys.MODEL), [text])
         self.parts.objects.put(keys.input_(job.job_id, keys.IMAGES), [_EMPTY_ZIP])
+        inputs = {keys.MODEL: Artifact(keys.input_(job.job_id, keys.MODEL), len(text), "")}
         record = model.submitted(
-            job.job_id, now=to_text(now()), owner=OWNER, name="", tags=(), options=Options(), inputs={}, intake={}
+            job.job_id, now=to_text(now()), owner=OWNER, name="", tags=(), options=Options(), inputs=inputs, intake={}
         )
         self.parts.store.create(record, score=time.time() * 1e6)
         return job

@@ -11,7 +11,7 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from app.homes.door.embedded.files import open_flags
+from app.homes.door.embedded.files import open_flags, with_reason
 from app.homes.door.embedded.home import OPEN_FILES, SessionQuota, SftpHome, inner_path, shown_path
 from app.homes.files import HomeFiles
 from app.homes.model import HomesOptions, Quota
@@ -329,6 +329,12 @@ def test_files_go_in_where_the_web_takes_them_and_nowhere_else(home: SftpHome, a
     assert there.read_bytes() == b"kept" and not there.with_name("new").exists()
     home.rename(old, b"models/out", replace=False)
     assert (alice / "models" / "out").read_bytes() == b"kept"
+
+
+def test_a_reason_holds_nothing_that_a_terminal_would_obey() -> None:
+    told = with_reason(FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)), b"datasets/\x1b[2J")
+    assert told.errno == errno.EEXIST
+    assert told.strerror.startswith("There is something at /datasets/\\x1b[2J already.")
 
 
 @pytest.mark.parametrize("folder", [b"/", b"datasets", b"trash/files"])
