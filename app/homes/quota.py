@@ -35,10 +35,10 @@ Measure = Callable[[], Measurement]
 
 
 @dataclass(frozen=True)
-class Want:
-    """What is to be put into a home. credit: bytes of what it takes the place of."""
+class Addition:
+    """What is to be put into a home. size_bytes: None if it does not matter; credit: of what it takes the place of."""
 
-    size_bytes: int = 0
+    size_bytes: int | None = None
     files: int = 0
     credit: int = 0
 
@@ -106,7 +106,7 @@ class Ledger:
         folder: str,
         quota: Quota,
         measure: Measure,
-        want: Want,
+        addition: Addition,
         *,
         is_begin: bool,
         is_look: bool = False,
@@ -116,10 +116,10 @@ class Ledger:
         is_begin: of something, when the home is measured again if the time has come; what is under way is not held up
         for that. Nothing is refused by what is out of date. is_look: count nothing in.
         """
-        if not self._fits(self._measured(user, measure, is_due=is_begin), folder, quota, want, is_look):
+        if not self._fits(self._measured(user, measure, is_due=is_begin), folder, quota, addition, is_look):
             known = self._measured(user, measure, is_due=True, is_forgotten_due=True)
-            if not self._fits(known, folder, quota, want, is_look):
-                raise _exceeded(known, quota, want)
+            if not self._fits(known, folder, quota, addition, is_look):
+                raise _exceeded(known, quota, addition)
 
     def add(self, user: str, folder: str, size_bytes: int, *, files: int = 0) -> None:
         """Count in what was written, or with a negative number what went; nothing if the home was never measured."""
@@ -129,15 +129,18 @@ class Ledger:
                 known.folders[folder] = max(0, known.folders.get(folder, 0) + size_bytes)
                 known.files = max(0, known.files + files)
 
-    def _fits(self, known: _Known, folder: str, quota: Quota, want: Want, is_look: bool) -> bool:
+    def _fits(self, known: _Known, folder: str, quota: Quota, addition: Addition, is_look: bool) -> bool:
         with self._lock:
-            if want.size_bytes and 0 < quota.size_bytes < known.total + want.size_bytes - want.credit:
+            if (
+                addition.size_bytes is not None
+                and 0 < quota.size_bytes < known.total + addition.size_bytes - addition.credit
+            ):
                 return False
-            if want.files and 0 < quota.files < known.files + want.files:
+            if addition.files and 0 < quota.files < known.files + addition.files:
                 return False
             if not is_look:
-                known.folders[folder] = known.folders.get(folder, 0) + want.size_bytes
-                known.files += want.files
+                known.folders[folder] = known.folders.get(folder, 0) + (addition.size_bytes or 0)
+                known.files += addition.files
             return True
 
     def _measured(self, user: str, measure: Measure, *, is_due: bool = False, is_forgotten_due: bool = False) -> _Known:
@@ -176,7 +179,7 @@ class Allowance:
     def check(self, size_bytes: int) -> None:
         """Raises QuotaExceeded if so much would not fit, before any of it is there."""
         if self._quota.size_bytes:
-            self._fit(Want(max(1, size_bytes), credit=self._credit), is_begin=True, is_look=True)
+            self._fit(Addition(size_bytes, credit=self._credit), is_begin=True, is_look=True)
 
     def refresh(self) -> None:
         """Measure the home again, if that was long ago."""
@@ -186,7 +189,7 @@ class Allowance:
     def take(self, size_bytes: int) -> None:
         """Raises QuotaExceeded."""
         if self._quota.size_bytes:
-            self._fit(Want(size_bytes, credit=self._credit))
+            self._fit(Addition(size_bytes, credit=self._credit))
         else:
             self._ledger.add(self._user, self._folder, size_bytes)
         self._taken += size_bytes
@@ -194,7 +197,7 @@ class Allowance:
     def take_file(self) -> None:
         """One more file or folder. Raises TooManyFiles."""
         if self._quota.files:
-            self._fit(Want(files=1), is_begin=True)
+            self._fit(Addition(files=1), is_begin=True)
         else:
             self._ledger.add(self._user, self._folder, 0, files=1)
         self._files += 1
@@ -221,12 +224,14 @@ class Allowance:
         self._ledger.add(self._user, self._folder, -self._taken, files=-self._files)
         self._taken = self._files = 0
 
-    def _fit(self, want: Want, *, is_begin: bool = False, is_look: bool = False) -> None:
-        self._ledger.fit(self._user, self._folder, self._quota, self._measure, want, is_begin=is_begin, is_look=is_look)
+    def _fit(self, addition: Addition, *, is_begin: bool = False, is_look: bool = False) -> None:
+        self._ledger.fit(
+            self._user, self._folder, self._quota, self._measure, addition, is_begin=is_begin, is_look=is_look
+        )
 
 
-def _exceeded(known: _Known, quota: Quota, want: Want) -> QuotaExceeded | TooManyFiles:
-    if want.size_bytes:
+def _exceeded(known: _Known, quota: Quota, addition: Addition) -> QuotaExceeded | TooManyFiles:
+    if addition.size_bytes is not None:
         return QuotaExceeded(
             f"The data home may hold {quota.size_bytes} bytes; with this it would hold more.",
             hint="Remove what is not needed, from the trash too: what lies there counts until it is gone.",

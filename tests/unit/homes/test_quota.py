@@ -142,6 +142,12 @@ def test_a_home_that_takes_long_to_measure_is_measured_less_often() -> None:
     assert measured == [0.0, 56.0]
 
 
+def test_what_adds_nothing_fits_into_a_full_home_and_not_into_one_that_holds_too_much(files: HomeFiles) -> None:
+    files.write("alice", "datasets/empty", [], quota=Quota(7))
+    with pytest.raises(QuotaExceeded):
+        files.write("alice", "datasets/other", [], quota=Quota(6))
+
+
 # --- how many files ---------------------------------------------------------------------------------
 def test_files_and_folders_beyond_the_limit_are_refused_with_what_to_do(files: HomeFiles, home: Path) -> None:
     three = Quota(files=3)  # one is there already
