@@ -247,6 +247,18 @@ def test_an_own_password_and_keys_are_set_and_what_is_wrong_is_told_beside_them(
     assert "SHA256:" not in web.get("/ui/data").text
 
 
+def test_a_key_that_another_token_set_is_kept_by_who_is_signed_in(web: httpx.Client, deployment: Deployment) -> None:
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl me@laptop"
+    with person(deployment, "alice", label="of another").api() as api:
+        assert api.http.put("/api/v2/me/ssh-keys", json={"keys": [key]}).status_code == 200
+    before = text_of(web.get("/ui/data"))
+    assert "Ends with the token of another" in before and "Keep" in before
+    assert web.post("/ui/data/ssh-keys", data={"key": key}).status_code == 303
+    after = text_of(web.get("/ui/data"))
+    assert "of another" not in after and "Keep" not in after
+    web.post("/ui/data/ssh-keys/remove", data={"key": key})
+
+
 def test_another_users_files_are_on_no_page(web: httpx.Client, deployment: Deployment) -> None:
     with person(deployment, "bob").api() as api:
         put = api.http.put("/api/v2/files/content", params={"path": "datasets/bobs-secret"}, content=b"of bob")
