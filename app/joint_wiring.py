@@ -56,6 +56,7 @@ def open_joint(parts: Parts) -> Joint:
     controller = Controller(services, reports, parts.nodes, parts.models, has_dataset)
     parts.nodes.on_change.append(controller.node_changed)
     parts.nodes.on_replace.append(controller.node_replaced)
+    parts.nodes.on_permit.append(controller.node_permitted)
     return Joint(services, reports, controller)
 
 

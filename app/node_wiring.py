@@ -14,8 +14,8 @@ def carriers(options: AgentOptions) -> Sequence[Carrier]:
     from app.joint_inference.carrier import JointCarrier
     from app.video.carrier import JobCarrier, ServicesCarrier
 
-    sources = [*options.sources, *(source for _, source in options.videos)]
-    return (JointCarrier(sources), JobCarrier(options.videos), ServicesCarrier())
+    joint = JointCarrier(options.sources, [source for _, source in options.videos])
+    return (joint, JobCarrier(options.videos), ServicesCarrier())
 
 
 def run_node(options: AgentOptions) -> None:

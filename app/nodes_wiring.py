@@ -8,15 +8,16 @@ import redis
 from redis import Redis
 
 from app.accounts.secrets import Keeper
+from app.accounts.service import Accounts
+from app.accounts.service.ledger import note
 from app.kit.records import NUDGES
-from app.kit.sql import Database
 from app.nodes.service import Nodes
 from app.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 
-def open_nodes(settings: Settings, database: Database, client: Redis) -> Nodes:
+def open_nodes(settings: Settings, accounts: Accounts, client: Redis) -> Nodes:
     """Nothing connects before it is used."""
 
     def nudge(node: str) -> None:
@@ -26,4 +27,5 @@ def open_nodes(settings: Settings, database: Database, client: Redis) -> Nodes:
         except redis.RedisError as error:
             logger.warning("Node %s is told a little later: %s", node, error)
 
-    return Nodes(database, Keeper(settings.secret_key.get_secret_value()), nudge)
+    keeper = Keeper(settings.secret_key.get_secret_value())
+    return Nodes(accounts.database, keeper, nudge, member_of=accounts.users.member, note=note)

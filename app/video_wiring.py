@@ -55,4 +55,5 @@ def open_video(parts: Parts) -> Video:
     )  # fmt: skip
     nodes.on_change.append(controller.node_changed)
     nodes.on_replace.append(controller.node_replaced)
+    nodes.on_permit.append(controller.node_permitted)
     return Video(catalogue, jobs, resources, planning, reports, Pictures(jobs, nodes, parts.objects), controller)

@@ -103,7 +103,7 @@ class Parts:
     def nodes(self) -> Nodes:
         from app.nodes_wiring import open_nodes
 
-        return open_nodes(self.settings, self.database, self.redis)
+        return open_nodes(self.settings, self.accounts, self.redis)
 
     @cached_property
     def models(self) -> Models:

@@ -128,6 +128,7 @@ def commands(open_accounts: Open, reset_sftp: ResetSftp) -> typer.Typer:  # one 
         _said(f"Token {token_id} of {name} is revoked.")
 
     app.command("sftp-reset")(_sftp_command(reset_sftp))
+    _add_groups(app, open_accounts)
     return app
 
 
@@ -137,6 +138,18 @@ def _sftp_command(reset_sftp: ResetSftp) -> Callable[..., None]:
         _said_once(reset_sftp(data_dir, name), name)
 
     return reset_sftp_password
+
+
+def _add_groups(app: typer.Typer, open_accounts: Open) -> None:
+    @app.command()
+    def groups(
+        name: Name,
+        group: Annotated[list[str] | None, typer.Argument(metavar="[GROUP]…", help="All of them; none: leave.")] = None,
+        data_dir: DataDir = None,
+    ) -> None:
+        """Put a user into these groups and no others, for `modelmill nodes allow NODE @GROUP`."""
+        user = open_accounts(data_dir).users.change(name, by=BY, groups=group or [])
+        _said(f"{name} is in {', '.join(user.groups) or 'no group'}.")
 
 
 def size_of(text: str) -> int:

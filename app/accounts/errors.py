@@ -21,6 +21,10 @@ class BadUserName(BadInput):
     code = "BAD_USER_NAME"
 
 
+class BadGroupName(BadInput):
+    code = "BAD_GROUP_NAME"
+
+
 class UserExists(Conflict):
     code = "USER_EXISTS"
 

@@ -37,7 +37,8 @@ ALL_SCOPES = frozenset(Scope)
 
 @dataclass(frozen=True)
 class User:
-    """quota_bytes, quota_files: of the data home; None for the installation's default, 0 for none."""
+    """quota_bytes, quota_files: of the data home; None for the installation's default, 0 for none. groups: sorted;
+    whoever says who may use a thing can name them, see app.kit.allowed."""
 
     name: str
     role: Role
@@ -45,6 +46,7 @@ class User:
     created_at: str
     quota_bytes: int | None = None
     quota_files: int | None = None
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

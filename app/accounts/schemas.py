@@ -39,6 +39,8 @@ class UserChange(Strict):
     is_enabled: bool = True
     quota_bytes: Quota = None
     quota_files: Quota = None
+    groups: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=50)] = []
+    """Names that lists of who may use a node, a video or a stage can hold, there written as @group."""
 
 
 class NewToken(Strict):
@@ -86,6 +88,7 @@ class UserAnswer(BaseModel):
     created_at: str
     quota_bytes: int | None
     quota_files: int | None
+    groups: list[str]
     last_used_at: str | None
     """When a token of theirs was last used, to the minute."""
 
@@ -147,6 +150,7 @@ class ChangeForm(BaseModel):
 
     role: Role | None = None
     enabled: Literal["yes", "no"] | None = None
+    groups: Annotated[str, Field(max_length=2000)] | None = None
 
 
 class TokenForm(BaseModel):
@@ -172,7 +176,7 @@ class TokenForm(BaseModel):
 def user_answer(user: User, last_used_at: str | None) -> UserAnswer:
     return UserAnswer(
         name=user.name, role=user.role, is_enabled=user.is_enabled, created_at=user.created_at,
-        quota_bytes=user.quota_bytes, quota_files=user.quota_files, last_used_at=last_used_at,
+        quota_bytes=user.quota_bytes, quota_files=user.quota_files, groups=list(user.groups), last_used_at=last_used_at,
     )  # fmt: skip
 
 

@@ -25,7 +25,9 @@ users = sa.Table(
     sa.Column("quota_bytes", sa.BigInteger),
     sa.Column("quota_files", sa.BigInteger),
     sa.Column("created_at", TIME, nullable=False),
+    sa.Column("group_names", sa.Text, nullable=False, server_default=""),
 )  # fmt: skip
+"""group_names: with blanks between them."""
 api_tokens = sa.Table(
     "api_tokens", metadata,
     sa.Column("token_id", sa.String(16), primary_key=True),
@@ -124,8 +126,11 @@ def list_users(on: Connection, *, text: str = "", after: str = "", limit: int) -
 
 
 def change_user(on: Connection, name: str, **fields: Any) -> bool:
-    """fields: role, is_enabled, quota_bytes, quota_files. False when there is no such user."""
-    return on.execute(sa.update(users).where(users.c.name == name).values(**fields)).rowcount == 1
+    """fields: role, is_enabled, quota_bytes, quota_files, groups. False when there is no such user."""
+    values = {"group_names" if field == "groups" else field: value for field, value in fields.items()}
+    if "group_names" in values:
+        values["group_names"] = " ".join(values["group_names"])
+    return on.execute(sa.update(users).where(users.c.name == name).values(**values)).rowcount == 1
 
 
 def delete_user(on: Connection, name: str) -> bool:
@@ -239,7 +244,10 @@ def entries(
 
 
 def _user(row: Any) -> User:
-    return User(row.name, Role(row.role), bool(row.is_enabled), row.created_at, row.quota_bytes, row.quota_files)
+    return User(
+        row.name, Role(row.role), bool(row.is_enabled), row.created_at, row.quota_bytes, row.quota_files,
+        tuple(row.group_names.split()),
+    )  # fmt: skip
 
 
 def _owner(row: Any) -> User:

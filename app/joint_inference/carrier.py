@@ -18,7 +18,7 @@ from app.joint_inference.worker.script import script_of
 from app.joint_inference.worker.work import VARIABLE, Work
 from app.nodes.agent.carrier import Agent, Blob, Place, Program, WorkRefused
 from app.nodes.model import Order
-from app.vision.sources.offered import SourceNotOffered, resolved
+from app.vision.sources.offered import SourceNotOffered, named, resolved
 
 MODULES = {Role.EDGE: "app.joint_inference.worker.edge", Role.CLOUD: "app.joint_inference.worker.cloud"}
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -30,9 +30,12 @@ SOURCE_NOT_OFFERED = "SourceNotOffered"
 class JointCarrier:
     kind = PLURAL
 
-    def __init__(self, sources: Sequence[str] = ()) -> None:
-        """sources: what services may open as a stream, see app.vision.sources.offered."""
-        self._sources = tuple(sources)
+    def __init__(self, sources: Sequence[str] = (), videos: Sequence[str] = ()) -> None:
+        """sources, and videos by their ids: what services may open as a stream, see app.vision.sources.offered."""
+        self._cameras = {
+            "sources": [(named(source), source) for source in sources],
+            "videos": [(str(number), source) for number, source in enumerate(videos)],
+        }
 
     def blobs(self, order: Order) -> list[Blob]:
         card = content_of(order).model
@@ -77,15 +80,25 @@ class JointCarrier:
         if not source or content.role is not Role.EDGE or not content.worker.is_builtin:
             return ""
         try:
-            return resolved(source, self._sources)
+            return resolved(source, *self._offered(content))
         except SourceNotOffered as error:
             raise WorkRefused(error.message, reason=SOURCE_NOT_OFFERED, hint=error.hint) from None
+
+    def _offered(self, content: Content) -> tuple[list[str], list[str]]:
+        """To the user of this service, and what is withheld from them."""
+        found: tuple[list[str], list[str]] = [], []
+        for kind, cameras in self._cameras.items():
+            closed = content.withheld.get(kind, ())
+            for name, source in cameras:
+                found[name in closed].append(source)
+        return found
 
     def routes(self, agent: Agent) -> list[BaseRoute]:
         return routes(agent, self.worker_name)
 
     def offers(self, agent: Agent) -> Mapping[str, Any]:  # noqa: ARG002  # the Carrier's
-        return {}
+        names = [name for name, _ in self._cameras["sources"]]
+        return {"sources": {name: {} for name in names}} if names else {}
 
 
 def content_of(order: Order) -> Content:

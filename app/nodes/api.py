@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, WebSocketRoute
 
-from app.kit.auth import LINK, caller_of
+from app.kit.auth import LINK, caller_of, user_of
 from app.kit.blobs import SHA256, blob_key
 from app.kit.bodies import whole_body
 from app.kit.clock import now
@@ -24,6 +24,7 @@ from app.kit.openapi import NODES, Operation
 from app.nodes import schemas
 from app.nodes.access import links_of, nodes_of, require_admin, this_node
 from app.nodes.commands import command_of
+from app.nodes.grants import read_grants
 from app.nodes.model import Order
 from app.nodes.socket import socket, take_in
 from app.nodes.wire import MAX_UP_BYTES, Acknowledgement, SignOfLife, order_frame, read
@@ -58,13 +59,26 @@ async def register_node(request: Request) -> Response:
 
 
 def list_nodes(request: Request) -> Response:
-    at, is_whole, found = now(), caller_of(request).is_admin, nodes_of(request).all()
+    at, is_whole, found = now(), caller_of(request).is_admin, nodes_of(request).seen_by(user_of(request))
     return _json(schemas.NodesAnswer(nodes=[schemas.node_answer(node, at, is_whole=is_whole) for node in found]))
 
 
 def get_node(request: Request) -> Response:
-    node = nodes_of(request).get(request.path_params["name"])
+    node = nodes_of(request).get_for(user_of(request), request.path_params["name"])
     return _json(schemas.node_answer(node, now(), is_whole=caller_of(request).is_admin))
+
+
+def get_access(request: Request) -> Response:
+    require_admin(request)
+    return _json(schemas.Access(**nodes_of(request).grants(request.path_params["name"]).to_json()))
+
+
+async def put_access(request: Request) -> Response:
+    require_admin(request)
+    asked, name = await json_body(request, schemas.Access), request.path_params["name"]
+    grants = read_grants(asked.model_dump())
+    await run_in_threadpool(nodes_of(request).permit, name, grants, by=user_of(request))
+    return _json(schemas.Access(**grants.to_json()))
 
 
 def remove_node(request: Request) -> Response:
@@ -143,10 +157,21 @@ OPERATIONS = [
         "POST", "/neptune/nodes", register_node, "Register a node; its token is shown this once (administrators)",
         {201: schemas.RegisteredAnswer}, errors=(400, 409, 413, 422, 503), body=schemas.NewNode,
     ),
-    Operation("GET", "/neptune/nodes", list_nodes, "Nodes by name", {200: schemas.NodesAnswer}, errors=(503,)),
+    Operation(
+        "GET", "/neptune/nodes", list_nodes, "Nodes that I may use, by name", {200: schemas.NodesAnswer}, errors=(503,),
+    ),
     Operation(
         "GET", "/neptune/nodes/{name}", get_node, "A node, and what its workers do", {200: schemas.NodeAnswer},
         errors=(404, 503), parameters=_NAME,
+    ),
+    Operation(
+        "GET", "/neptune/nodes/{name}/access", get_access, "Who may use a node and its cameras (administrators)",
+        {200: schemas.Access}, errors=(403, 404, 503), parameters=_NAME,
+    ),
+    Operation(
+        "PUT", "/neptune/nodes/{name}/access", put_access,
+        "Say who may use a node and its cameras; what of others' runs there is ended (administrators)",
+        {200: schemas.Access}, errors=(400, 403, 404, 413, 422, 503), body=schemas.Access, parameters=_NAME,
     ),
     Operation(
         "DELETE", "/neptune/nodes/{name}", remove_node, "Remove a node that has no work (administrators)", {204: None},

@@ -1,4 +1,5 @@
-"""`modelmill nodes …`: list, add, remove; for administrators. A token goes to stdout, what was done to stderr."""
+"""`modelmill nodes …`: list, add, allow, remove; for administrators. A token goes to stdout, what was done to
+stderr."""
 
 from __future__ import annotations
 
@@ -61,6 +62,47 @@ def add(
     _said(f"Node {made['name']} is added. Its token is shown this once; on its machine run:")
     _said(f"  {made['command']}")
     print(made["token"])
+
+
+@commands.command()
+def allow(
+    context: typer.Context,
+    name: Name,
+    who: Annotated[list[str] | None, typer.Argument(metavar="[USER|@GROUP]…", help="These and no others.")] = None,
+    everybody: Annotated[bool, typer.Option("--everybody", help="Whoever is signed in.")] = False,
+    administrators: Annotated[bool, typer.Option("--administrators", help="Administrators alone.")] = False,
+    video: Annotated[str | None, typer.Option(metavar="ID", help="Of the node this video only.")] = None,
+    source: Annotated[str | None, typer.Option(metavar="PATH|URL", help="This source, as the node offers it.")] = None,
+    url: Url = None,
+) -> None:
+    """Say who may use a node or one of its cameras. What others run there is ended. Without names: print who may."""
+    if sum((bool(who), everybody, administrators)) > 1 or (video is not None and source is not None):
+        raise BadInput(
+            "These contradict each other.", hint="Give names, --everybody or --administrators, and one camera."
+        )
+    with _client(context, url) as client:
+        access = client.access(name)
+        if who or everybody or administrators:
+            access = client.put_access(name, _changed(access, None if everybody else who or [], video, source))
+    for line in _lines(name, access):
+        print(line)
+
+
+def _changed(access: dict[str, Any], names: list[str] | None, video: str | None, source: str | None) -> dict[str, Any]:
+    kind, camera = ("videos", video) if video is not None else ("sources", source)
+    if camera is None:
+        return {**access, "allowed": names}
+    others = {key: allowed for key, allowed in access[kind].items() if key != camera}
+    return {**access, kind: others if names is None else {**others, camera: names}}
+
+
+def _lines(name: str, access: dict[str, Any]) -> list[str]:
+    def who(allowed: list[str] | None) -> str:
+        return "everybody" if allowed is None else " ".join(allowed) or "administrators alone"
+
+    cameras = [f"{name} {kind[:-1]} {camera}: {who(allowed)}"
+               for kind in ("videos", "sources") for camera, allowed in access[kind].items()]  # fmt: skip
+    return [f"{name}: {who(access['allowed'])}", *cameras]
 
 
 @commands.command()

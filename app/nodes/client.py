@@ -20,6 +20,17 @@ class Client(Remote):
         """With its token, which is told this once."""
         return self._json("POST", NODES, json={"name": name, "side": side, "replace": replace})
 
+    def access(self, name: str) -> Record:
+        """{allowed, videos, sources}, see schemas.Access."""
+        return self._json("GET", _access(name))
+
+    def put_access(self, name: str, access: Record) -> Record:
+        return self._json("PUT", _access(name), json=access)
+
     def remove(self, name: str) -> None:
         with self._answer("DELETE", f"{NODES}/{quote(name, safe='')}"):
             pass
+
+
+def _access(name: str) -> str:
+    return f"{NODES}/{quote(name, safe='')}/access"

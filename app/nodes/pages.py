@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from app.kit.auth import caller_of
+from app.kit.allowed import BadAccess, names_in
+from app.kit.auth import caller_of, user_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.http import form, is_fragment
 from app.kit.pages import see_other
+from app.kit.sent_form import sent_fields
 from app.kit.templates import render
 from app.nodes.access import nodes_of, require_admin
 from app.nodes.commands import command_of, plain_command
 from app.nodes.errors import BadNodeName, NodeBusy, NodeExists
+from app.nodes.grants import CAMERAS, read_grants
 from app.nodes.model import Node, Side
 from app.nodes.schemas import NodeForm
-from app.nodes.showing import view_of
+from app.nodes.showing import EVERYBODY, access_fields, view_of
 
 PAGE = "/ui/nodes"
 EVERY_S = 5
 EXAMPLE = "edge0"
+MAX_BYTES = 200_000
 
 
 def nodes(request: Request) -> Response:
     """htmx asks for the table alone, again and again."""
     at, is_admin = now(), caller_of(request).is_admin
     template = "nodes/_nodes_live.html" if is_fragment(request) else "nodes/nodes.html"
-    views = [view_of(node, at, is_whole=is_admin) for node in nodes_of(request).all()]
+    views = [view_of(node, at, is_whole=is_admin) for node in nodes_of(request).seen_by(user_of(request))]
     return render(
         request, template, area="nodes", views=views,
         add_command=f"modelmill nodes add {EXAMPLE} --side edge", every_s=EVERY_S,
@@ -39,10 +45,43 @@ def nodes(request: Request) -> Response:
 
 
 def node(request: Request) -> Response:
-    found, is_admin = nodes_of(request).get(request.path_params["name"]), caller_of(request).is_admin
+    return _page(request)
+
+
+async def permit(request: Request) -> Response:
+    """Of the page's form. A field of a camera that is left as * is for whoever may use the node."""
+    require_admin(request)
+    sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A list of who may use it")
+    return await run_in_threadpool(_permit, request, sent)
+
+
+def _permit(request: Request, sent: Mapping[str, str]) -> Response:
+    name = request.path_params["name"]
+    cameras = {
+        kind: {key.removeprefix(f"{kind}."): _names(text) for key, text in sent.items() if key.startswith(f"{kind}.")}
+        for kind in CAMERAS
+    }
+    try:
+        grants = read_grants({"allowed": _names(sent.get("allowed", "")), **cameras})
+    except BadAccess as error:
+        return _page(request, sent, error)
+    nodes_of(request).permit(name, grants, by=user_of(request))
+    return see_other(f"{PAGE}/{name}?note=permitted")
+
+
+def _names(text: str) -> list[str] | None:
+    return None if text.strip() == EVERYBODY else names_in(text)
+
+
+def _page(request: Request, sent: Mapping[str, str] | None = None, error: ModelmillError | None = None) -> Response:
+    """sent: what the form was sent with, where that is wrong."""
+    is_admin = caller_of(request).is_admin
+    found = nodes_of(request).get_for(user_of(request), request.path_params["name"])
     template = "nodes/_node_live.html" if is_fragment(request) else "nodes/node.html"
     return render(
-        request, template, area="nodes", view=view_of(found, now(), is_whole=is_admin), every_s=EVERY_S,
+        request, template, error.status if error else 200, area="nodes", error=error,
+        fields=access_fields(found, nodes_of(request).grants(found.name), sent or {}) if is_admin else [],
+        note=request.query_params.get("note", ""), view=view_of(found, now(), is_whole=is_admin), every_s=EVERY_S,
         pending=nodes_of(request).pending(found.name) if is_admin else [],
         command=plain_command(found.name, found.side.value, request.app.state.settings.web_url),
     )  # fmt: skip
@@ -107,6 +146,7 @@ ROUTES: list[BaseRoute] = [
     Route(PAGE + "/new", new),
     Route(PAGE + "/new", create, methods=["POST"]),
     Route(PAGE + "/{name}", node),
+    Route(PAGE + "/{name}/access", permit, methods=["POST"]),
     Route(PAGE + "/{name}/token", confirm_token),
     Route(PAGE + "/{name}/token", replace_token, methods=["POST"]),
     Route(PAGE + "/{name}/remove", confirm_removal),

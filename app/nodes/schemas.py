@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.kit.allowed import MOST
+from app.nodes.grants import MOST_CAMERAS
 from app.nodes.model import Node, Side, WorkerReport, WorkerState
 from app.nodes.wire import MAX_SEQ, MAX_SEQS
 
@@ -36,6 +38,21 @@ class RegisteredAnswer(BaseModel):
     """Shown this once."""
     command: str
     """Starts the agent on the node's machine."""
+
+
+Names = Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=MOST)]
+Cameras = Annotated[dict[Annotated[str, Field(max_length=1000)], Names], Field(max_length=MOST_CAMERAS)]
+
+
+class Access(Strict):
+    """Names of users, and of groups as @group. Administrators may use everything."""
+
+    allowed: Names | None = None
+    """Who may use the node; null: everybody."""
+    videos: Cameras = {}
+    """By the id of a video, if it is for fewer: a user must be allowed here, too."""
+    sources: Cameras = {}
+    """By the path or pattern of a source that the node offers, likewise."""
 
 
 class WorkerAnswer(BaseModel):

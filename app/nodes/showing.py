@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from app.kit.allowed import Allowed
 from app.kit.numbering import by_number
+from app.nodes.grants import Grants
 from app.nodes.model import Node, NodeReport, WorkerReport, WorkerState
 
 MOST_BYTES = 1 << 60
 MOST_TEXT = 200
 STATES = tuple(WorkerState)
+EVERYBODY = "*"
+"""What the form shows for everybody, and takes for it."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,38 @@ def view_of(node: Node, now: datetime, *, is_whole: bool) -> NodeView:
         states=tuple((state, count[state]) for state in STATES if count[state]),
         workers=tuple(sorted(report.workers, key=_by_name)) if is_whole else (), videos=_videos(report),
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class AccessField:
+    """A line of the form that says who may use a node: of all of it, or of a camera. kind: empty, videos or sources."""
+
+    name: str
+    kind: str
+    camera: str
+    text: str
+
+
+def access_fields(node: Node, grants: Grants, sent: Mapping[str, str]) -> list[AccessField]:
+    """For the node, for each camera that it offers, and for those that were narrowed and are gone.
+
+    sent: what the form was sent with goes first.
+    """
+    cameras = [
+        (kind, name, allowed)
+        for kind, narrowed in (("videos", grants.videos), ("sources", grants.sources))
+        for name, allowed in {**dict.fromkeys(_offered(node.report, kind), Allowed()), **narrowed}.items()
+    ]
+    found = [("allowed", "", "", grants.node), *((f"{kind}.{name}", kind, name, one) for kind, name, one in cameras)]
+    return [
+        AccessField(field, kind, name, sent.get(field, EVERYBODY if one.names is None else " ".join(one.names)))
+        for field, kind, name, one in found
+    ]
+
+
+def _offered(report: NodeReport, what: str) -> list[str]:
+    found = [kind.get(what) for kind in report.offers.values() if isinstance(kind, Mapping)]
+    return [str(name)[:MOST_TEXT] for names in found if isinstance(names, Mapping) for name in names]
 
 
 def _videos(report: NodeReport) -> tuple[VideoView, ...]:

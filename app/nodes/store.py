@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql, sqlite
 
+from app.nodes.grants import Grants, read_grants
 from app.nodes.model import Node, NodeReport, Operation, Order, Side, WorkKey
 from app.nodes.tables import nodes, order_numbers, orders
 
@@ -39,6 +40,20 @@ def change_node(on: Connection, name: str, **fields: Any) -> bool:
 def get_node(on: Connection, name: str) -> Node | None:
     row = on.execute(sa.select(nodes).where(nodes.c.name == name)).first()
     return _node(row) if row else None
+
+
+def granted(on: Connection) -> list[tuple[Node, Grants]]:
+    """All nodes, by name, with who may use them."""
+    return [(_node(row), _grants(row)) for row in on.execute(sa.select(nodes).order_by(nodes.c.name))]
+
+
+def grants_of(on: Connection, name: str) -> tuple[Node, Grants] | None:
+    row = on.execute(sa.select(nodes).where(nodes.c.name == name)).first()
+    return (_node(row), _grants(row)) if row else None
+
+
+def put_grants(on: Connection, name: str, grants: Grants) -> None:
+    on.execute(sa.update(nodes).where(nodes.c.name == name).values(access=as_text(grants.to_json())))
 
 
 def lock_node(on: Connection, name: str, *, is_removing: bool = False) -> Node | None:
@@ -153,6 +168,10 @@ def _node(row: Any) -> Node:
         name=row.name, side=Side(row.side), created_at=row.created_at, address=row.address, version=row.version,
         last_seen_at=row.last_seen_at, report=NodeReport.from_json(json.loads(row.report)),
     )  # fmt: skip
+
+
+def _grants(row: Any) -> Grants:
+    return read_grants(json.loads(row.access))
 
 
 def _order(row: Any) -> Order:

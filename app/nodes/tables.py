@@ -19,7 +19,9 @@ nodes = sa.Table(
     sa.Column("version", sa.String(32), nullable=False),
     sa.Column("last_seen_at", TIME),
     sa.Column("report", sa.Text, nullable=False),
+    sa.Column("access", sa.Text, nullable=False, server_default="{}"),
 )  # fmt: skip
+"""access: who may use it and its cameras, as Grants.to_json."""
 orders = sa.Table(
     "node_orders", metadata,
     sa.Column("node", NODE, primary_key=True),

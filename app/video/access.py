@@ -6,8 +6,9 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.kit.auth import caller_of
+from app.kit.auth import caller_of, user_of
 from app.kit.errors import Forbidden
+from app.video.model.profile import Measurement
 from app.video.service import Video
 
 
@@ -15,6 +16,13 @@ def video_of(request: Request) -> Video:
     found = request.app.state.video
     assert isinstance(found, Video)
     return found
+
+
+def measurements_of(request: Request, *, node: str = "", stage: str = "") -> list[Measurement]:
+    """On nodes that the user may use."""
+    video = video_of(request)
+    seen = {one.name for one in video.resources.nodes.seen_by(user_of(request))}
+    return [found for found in video.reports.measurements(node=node, stage=stage) if found.node in seen]
 
 
 def uid_of(request: Request) -> str:

@@ -10,7 +10,7 @@ from app.kit.auth import user_of
 from app.kit.clock import now
 from app.kit.http import json_body, query
 from app.video import answers, schemas
-from app.video.access import json_answer, require_admin, video_of
+from app.video.access import json_answer, measurements_of, require_admin, video_of
 from app.video.model.kinds import StageSpec
 from app.video.scheduling.contract import DEFAULT
 from app.video.scheduling.registry import policies
@@ -18,7 +18,7 @@ from app.video.scheduling.registry import policies
 
 # --- what there is ----------------------------------------------------------------------------------
 def list_videos(request: Request) -> Response:
-    return json_answer(answers.nodes(video_of(request).resources.videos(now())))
+    return json_answer(answers.nodes(video_of(request).resources.videos(user_of(request), now())))
 
 
 def list_kinds(request: Request) -> Response:
@@ -61,5 +61,5 @@ async def what_if(request: Request) -> Response:
 
 def list_measurements(request: Request) -> Response:
     asked = query(request, schemas.MeasurementQuery)
-    found = video_of(request).reports.measurements(node=asked.node, stage=asked.stage)
+    found = measurements_of(request, node=asked.node, stage=asked.stage)
     return json_answer(schemas.MeasurementsAnswer(measurements=[one.to_json() for one in found]))

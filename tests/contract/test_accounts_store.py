@@ -6,10 +6,19 @@ import pytest
 import sqlalchemy as sa
 
 from app.accounts import store
-from app.accounts.errors import LastAdmin, NameWasUsed, TokenNotFound, TokenRefused, UserExists, UserIsBusy
+from app.accounts.errors import (
+    BadGroupName,
+    LastAdmin,
+    NameWasUsed,
+    TokenNotFound,
+    TokenRefused,
+    UserExists,
+    UserIsBusy,
+)
 from app.accounts.model import Role, Scope, User
 from app.accounts.secrets import Keeper
 from app.accounts.service import Accounts, Work
+from app.kit.allowed import Member
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
 from app.kit.sql import Database, metadata
@@ -30,6 +39,22 @@ def test_a_user_is_created_once_changed_and_deleted(accounts: Accounts) -> None:
     assert [user.name for user, _ in accounts.users.page()] == ["root-admin"]
     actions = [entry.action for entry in accounts.ledger.entries(subject="user:alice")]
     assert actions == ["user.deleted", "user.quota_bytes", "user.role", "user.created"]
+
+
+def test_groups_are_a_users_and_lists_of_who_may_use_a_thing_know_them(accounts: Accounts) -> None:
+    accounts.users.create("alice", Role.USER, by="test")
+    assert accounts.users.get("alice").groups == ()
+    changed = accounts.users.change("alice", by="root-admin", groups=["night", "lab", "lab"])
+    assert changed.groups == accounts.users.get("alice").groups == ("lab", "night")
+    assert accounts.users.member("alice") == Member("alice", ("lab", "night"))
+    assert accounts.users.member("root-admin").is_admin
+    assert accounts.users.member("nobody") == Member("nobody")
+    (entry, *_) = accounts.ledger.entries(subject="user:alice")
+    assert (entry.action, entry.detail) == ("user.groups", {"was": [], "is": ["lab", "night"]})
+    for wrong in ("Lab", "@lab", "a b", ""):
+        with pytest.raises(BadGroupName):
+            accounts.users.change("alice", by="root-admin", groups=[wrong])
+    assert accounts.users.get("alice").groups == ("lab", "night")
 
 
 def test_the_name_of_a_deleted_user_is_given_again_only_on_purpose(accounts: Accounts) -> None:

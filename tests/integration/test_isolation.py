@@ -48,7 +48,8 @@ COMMON = {
 }  # fmt: skip
 """The same for all who are signed in."""
 NODES = re.compile(r"/neptune/nodes|/ui/nodes")
-"""The installation's: whoever is signed in sees that they are there, an administrator adds them and sees their work."""
+"""The installation's: seen by those who may use them (see test_node_access), an administrator adds them and sees their
+work."""
 LINK = "/neptune/link/"
 """A node's own: users have no business there, and a node none elsewhere but where it reports of services."""
 VIDEO = "/api/v2/video"

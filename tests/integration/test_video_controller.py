@@ -56,7 +56,7 @@ def test_a_node_with_the_longest_name_serves_stages(scene: Scene) -> None:
     said = SignOfLife("1", "10.0.0.9", NodeReport(workers=(worker,)), {str(key): order.seq})
     heard = SignOfLife.from_json(said.to_json())
     nodes.report(name, heard.report, address=heard.address, version="1", now=scene.now)
-    assert name in [host.node for host in scene.parts.video.resources.hosts("edge0", scene.now)]
+    assert name in [host.node for host in scene.parts.video.resources.hosts("alice", "edge0", scene.now)]
     nodes.report(name, NodeReport(), address="10.0.0.9", version="1", now=scene.now)
     scene.controller.reconcile("", now=scene.now)
     assert [order.key for order in nodes.pending(name)] == [key], "it is told once"
@@ -70,7 +70,7 @@ def test_a_host_of_stages_is_called_at_host_and_port_and_nothing_else(scene: Sce
     for address in (*good, *bad, good[0]):
         worker = WorkerReport(key, "video", "cloud0", "services-cloud0", 1, WorkerState.RUNNING, address=address)
         nodes.report("cloud0", NodeReport(workers=(worker,)), address="10.0.0.9", version="1", now=scene.now)
-        found = [host.node for host in scene.parts.video.resources.hosts("edge0", scene.now)]
+        found = [host.node for host in scene.parts.video.resources.hosts("alice", "edge0", scene.now)]
         assert ("cloud0" in found) == (address in good), address
 
 
@@ -310,17 +310,21 @@ def test_nodes_at_one_address_go_by_their_names_and_the_silent_are_told_to_be(sc
     assert info["cloud0"]["ip"] == "192.168.56.102"
     info = scene.video.resources.info(job, scene.later(31))
     assert [node["online"] for node in info.values()] == [False, False]
-    assert scene.video.resources.hosts("edge0", scene.now) == ()
+    assert scene.video.resources.hosts("alice", "edge0", scene.now) == ()
 
 
 def test_videos_are_found_by_the_nodes_name_and_address(scene: Scene) -> None:
     resources = scene.video.resources
-    (found,) = resources.videos(scene.now)
+    (found,) = resources.videos("alice", scene.now)
     assert (found.node, found.address, found.is_online) == ("edge0", "192.168.56.102:7000", True)
     assert found.videos["1"] == {"type": "people indoor", "name": "classroom-270p.mp4"}
-    assert resources.find("edge0", scene.now) == resources.find("192.168.56.102:7000", scene.now) == found
-    assert resources.find("", scene.now) is resources.find("cloud0", scene.now) is None
-    (silent,) = resources.videos(scene.later(31))
+    assert (
+        resources.find("alice", "edge0", scene.now)
+        == resources.find("alice", "192.168.56.102:7000", scene.now)
+        == found
+    )
+    assert resources.find("alice", "", scene.now) is resources.find("alice", "cloud0", scene.now) is None
+    (silent,) = resources.videos("alice", scene.later(31))
     assert not silent.is_online
 
 
@@ -335,7 +339,7 @@ def test_videos_come_in_the_order_of_their_numbers(scene: Scene) -> None:
 def test_what_a_node_offers_need_not_have_the_right_form(scene: Scene) -> None:
     for offered in (4, {"videos": 4}, {"videos": {"0": 4}}, {}, None):
         scene.parts.nodes.report("edge1", NodeReport(offers={JOBS: offered}), address="", version="1", now=scene.now)
-        assert [one.node for one in scene.video.resources.videos(scene.now)] == ["edge0"], offered
+        assert [one.node for one in scene.video.resources.videos("alice", scene.now)] == ["edge0"], offered
 
 
 def test_a_scrape_counts_jobs_by_state(scene: Scene) -> None:

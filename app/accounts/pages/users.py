@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
@@ -10,9 +11,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.accounts.access import accounts_of
-from app.accounts.errors import BadToken, BadUserName, LastAdmin, NameWasUsed, UserExists
+from app.accounts.errors import BadGroupName, BadToken, BadUserName, LastAdmin, NameWasUsed, UserExists
 from app.accounts.model import Role, scopes_of
 from app.accounts.schemas import ChangeForm, TokenForm, UserForm
+from app.kit.allowed import names_in
 from app.kit.auth import user_of
 from app.kit.errors import ModelmillError
 from app.kit.http import form
@@ -67,11 +69,13 @@ def user(request: Request, error: ModelmillError | None = None) -> Response:
 
 async def change(request: Request) -> Response:
     asked, name = await form(request, ChangeForm), request.path_params["name"]
-    fields = {"role": asked.role} if asked.role else {}
+    fields: dict[str, Any] = {"role": asked.role} if asked.role else {}
     enabled = {"is_enabled": asked.enabled == "yes"} if asked.enabled else {}
+    groups = {"groups": names_in(asked.groups)} if asked.groups is not None else {}
+    fields = {**fields, **enabled, **groups}
     try:
-        await run_in_threadpool(accounts_of(request).users.change, name, by=user_of(request), **fields, **enabled)
-    except LastAdmin as error:
+        await run_in_threadpool(accounts_of(request).users.change, name, by=user_of(request), **fields)
+    except (LastAdmin, BadGroupName) as error:
         return await run_in_threadpool(user, request, error)
     return see_other(f"{PAGE}/{name}?note=changed")
 

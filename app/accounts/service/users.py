@@ -10,9 +10,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from app.accounts import store
-from app.accounts.errors import BadUserName, LastAdmin, NameWasUsed, UserExists, UserIsBusy, UserNotFound
+from app.accounts.errors import BadGroupName, BadUserName, LastAdmin, NameWasUsed, UserExists, UserIsBusy, UserNotFound
 from app.accounts.model import Role, User, is_name
 from app.accounts.service.ledger import note
+from app.kit.allowed import GROUP, Member
 from app.kit.clock import now, to_text
 from app.kit.sql import Database
 
@@ -85,6 +86,12 @@ class Users:
         with self.database.read() as on:
             return _found(store.get_user(on, name), name)
 
+    def member(self, name: str) -> Member:
+        """As lists of who may use a thing see this user. One who was deleted is in no group."""
+        with self.database.read() as on:
+            user = store.get_user(on, name)
+        return Member(name, user.groups, user.role is Role.ADMIN) if user else Member(name)
+
     def enabled_of(self, names: Collection[str]) -> set[str]:
         """Those of these names whose users there are, and who are enabled."""
         with self.database.read() as on:
@@ -96,8 +103,10 @@ class Users:
             return store.count_admin_tokens(on, to_text(now())) > 0
 
     def change(self, name: str, *, by: str, **fields: Any) -> User:
-        """fields: role, is_enabled, quota_bytes, quota_files; those that differ are changed, all or none. Disabling
-        ends the user's sessions. Raises UserNotFound, LastAdmin."""
+        """fields: role, is_enabled, quota_bytes, quota_files, groups; those that differ are changed, all or none.
+        Disabling ends the user's sessions. Raises UserNotFound, LastAdmin, BadGroupName."""
+        if "groups" in fields:
+            fields["groups"] = _checked_groups(fields["groups"])
         with self._guarded(name) as (on, user):
             fresh = {field: value for field, value in fields.items() if value != getattr(user, field)}
             if not fresh:
@@ -162,6 +171,15 @@ class Users:
     def _tell(self, on: Connection, event: str, user: User) -> str | None:
         said = [listener(on, event, user) for listener in self.on_change]
         return next(filter(None, said), None)
+
+
+def _checked_groups(groups: Collection[str]) -> tuple[str, ...]:
+    wrong = next((group for group in groups if GROUP.fullmatch(group) is None), None)
+    if wrong is not None:
+        raise BadGroupName(
+            f"{wrong[:64]!r} cannot be the name of a group.", hint="1 to 31 small letters, digits, '-', '_' and '.'."
+        )
+    return tuple(sorted(set(groups)))
 
 
 def _event(fresh: dict[str, Any]) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from app.joint_inference.model.resource import Role, Service, Specification, Worker, specification_of
@@ -21,13 +21,15 @@ class BigModel:
 @dataclass(frozen=True)
 class Content:
     """big_model: of an edge worker; secret: what a cloud worker demands. resource: the whole, as the body of the
-    requirement's insert has it."""
+    requirement's insert has it. withheld: cameras of the node that are not for the service's user: {"videos": ids,
+    "sources": patterns}."""
 
     role: Role
     resource: Mapping[str, Any]
     model: ModelCard
     secret: str = ""
     big_model: BigModel | None = None
+    withheld: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def specification(self) -> Specification:
@@ -41,6 +43,7 @@ class Content:
         return {
             "role": self.role.value, "resource": dict(self.resource), "model": self.model.to_json(),
             "secret": self.secret, "bigModel": vars(self.big_model) if self.big_model else None,
+            **({"withheld": dict(self.withheld)} if any(self.withheld.values()) else {}),
         }  # fmt: skip
 
     @staticmethod
@@ -49,7 +52,7 @@ class Content:
         big = data.get("bigModel")
         return Content(
             Role(data["role"]), data["resource"], ModelCard.from_json(data["model"]), data.get("secret", ""),
-            BigModel(**big) if big else None,
+            BigModel(**big) if big else None, data.get("withheld") or {},
         )  # fmt: skip
 
 

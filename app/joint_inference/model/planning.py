@@ -6,7 +6,8 @@ it stays, also while the cloud is away: it goes on by itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from app.joint_inference.model.content import BigModel, Content, resource_for_node
@@ -19,9 +20,10 @@ from app.vision.model import ModelCard
 
 @dataclass(frozen=True)
 class World:
-    """What was found for a service. None: there is no such model, no such node, no such order.
+    """What was found for a service. None: there is no such model, no such node that its user may use, no such order.
 
-    problem: what is wrong with it whatever the nodes say. edge_order: what the edge node was told before.
+    problem: what is wrong with it whatever the nodes say. edge_order: what the edge node was told before. withheld: see
+    Content.
     """
 
     now: datetime
@@ -30,6 +32,7 @@ class World:
     edge_node: Node | None
     cloud_node: Node | None
     edge_order: Order | None = None
+    withheld: Mapping[str, Sequence[str]] = field(default_factory=dict)
     problem: Condition | None = None
     warning: Condition | None = None
 
@@ -38,13 +41,15 @@ class World:
 class Plan:
     """orders: what each worker is to be; a role that is missing is left as it is, unless it is of an older generation.
 
-    active, failed: the requirement's counts of workers.
+    active, failed: the requirement's counts of workers. ended: workers whose node there is not, or no longer for the
+    service's user.
     """
 
     condition: Condition
     orders: dict[Role, Content]
     active: int
     failed: int
+    ended: frozenset[Role] = frozenset()
 
 
 def key_of(service: Service, role: Role) -> WorkKey:
@@ -57,7 +62,8 @@ def plan(service: Service, world: World) -> Plan:
     failed = sum(worker.counts_as_failed for worker in seen.values())
     problem = world.problem or _missing(service, world)
     if problem is not None:
-        return Plan(problem, {}, active, failed)
+        nodes = {Role.EDGE: world.edge_node, Role.CLOUD: world.cloud_node}
+        return Plan(problem, {}, active, failed, frozenset(role for role in Role if nodes[role] is None))
     return Plan(condition_of(service, seen), _orders(service, world, seen[Role.CLOUD]), active, failed)
 
 
@@ -100,7 +106,7 @@ def _orders(service: Service, world: World, cloud: Seen) -> dict[Role, Content]:
     url = _big_model(service, world, cloud)
     if url:
         big = BigModel(url, service.secret)
-        orders[Role.EDGE] = Content(Role.EDGE, resource, world.edge_model, big_model=big)
+        orders[Role.EDGE] = Content(Role.EDGE, resource, world.edge_model, big_model=big, withheld=world.withheld)
     return orders
 
 

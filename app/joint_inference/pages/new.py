@@ -128,7 +128,7 @@ def _switched(draft: Draft, mode: str) -> Draft:
 
 
 def _page(request: Request, draft: Draft, status: int = 200) -> Response:
-    nodes = nodes_of(request).all()
+    nodes = nodes_of(request).seen_by(user_of(request))
     models, _ = models_of(request).page(user_of(request), limit=SUGGESTED)
     response = render(
         request, "joint_inference/new.html", status, area="services", draft=draft,

@@ -92,7 +92,7 @@ def _body(request: Request, found: Service, at: datetime) -> dict[str, Any]:
 
 
 def _worker(request: Request, found: Service, role: Role, at: datetime) -> showing.WorkerView:
-    node = nodes_of(request).find(found.specification.worker(role).node)
+    node = nodes_of(request).find_for(found.owner, found.specification.worker(role).node)
     return showing.worker_of(found, role, node, is_online=node is not None and node.is_online(at))
 
 

@@ -94,6 +94,11 @@ class Controller:
         for uid in {key.uid for key in keys if key.kind == PLURAL}:
             self.services.kick(uid)
 
+    def node_permitted(self, _: str, keys: Collection[WorkKey]) -> None:
+        """Listens to nodes: what runs there of those who may no longer use it is ended at once."""
+        for uid in {key.uid for key in keys if key.kind == PLURAL}:
+            self.services.kick(uid)
+
     def node_replaced(self, _: str, keys: Collection[WorkKey]) -> None:
         """Listens to nodes: the worker of the machine that was evicted goes on, and is not to be answered."""
         for uid in {key.uid for key in keys if key.kind == PLURAL}:
@@ -123,10 +128,14 @@ class Controller:
         problem, warning = self._judged(service)
         key = key_of(service, Role.EDGE)
         edge_order = next((o for o in orders if o.key == key and o.node == wanted.edge.node), None)
+        edge_node, cloud_node = (
+            self.nodes.find_for(service.owner, worker.node) for worker in (wanted.edge, wanted.cloud)
+        )
         return World(
             now=now, edge_model=edge_model.card if edge_model else None,
-            cloud_model=cloud_model.card if cloud_model else None, edge_node=self.nodes.find(wanted.edge.node),
-            cloud_node=self.nodes.find(wanted.cloud.node), edge_order=edge_order, problem=problem, warning=warning,
+            cloud_model=cloud_model.card if cloud_model else None, edge_node=edge_node, cloud_node=cloud_node,
+            edge_order=edge_order, withheld=self.nodes.hidden_from(service.owner, wanted.edge.node),
+            problem=problem, warning=warning,
         )  # fmt: skip
 
     def _judged(self, service: Service) -> tuple[Condition | None, Condition | None]:
@@ -178,9 +187,8 @@ class Controller:
             known = [order for order in self.nodes.orders_of(on, PLURAL, service.uid) if order.key == key]
             is_stale = any(order.generation != service.generation for order in known)
             is_wanted = found.condition.type is not ConditionType.FAILED  # an edge worker waits for the new cloud's
-            return (
-                set(self.nodes.withdraw(on, PLURAL, service.uid, role.value)) if is_stale and not is_wanted else set()
-            )
+            is_over = role in found.ended or (is_stale and not is_wanted)
+            return set(self.nodes.withdraw(on, PLURAL, service.uid, role.value)) if is_over else set()
         told = set(self.nodes.withdraw(on, PLURAL, service.uid, role.value, but=worker.node))
         is_new = self.nodes.order(
             on, worker.node, key, namespace=service.namespace, name=service.name, generation=service.generation,

@@ -199,7 +199,7 @@ def _view(
     service: Service, role: Role, nodes: Nodes, told: Mapping[tuple[str, str], Mapping[str, Any]], now: datetime
 ) -> WorkerView:  # fmt: skip
     worker = service.specification.worker(role)
-    node = nodes.find(worker.node)
+    node = nodes.find_for(service.owner, worker.node)
     is_online = node is not None and node.is_online(now)
     report = node.worker(key_of(service, role)) if node else None
     card = told.get((role.value, worker.node), {}).get("model") or {}

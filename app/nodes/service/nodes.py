@@ -5,19 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
+from app.kit.allowed import Member
 from app.kit.clock import to_text
 from app.kit.sql import Database
 from app.nodes import store
 from app.nodes.errors import BadNodeName, NodeBusy, NodeExists, NodeNotFound
+from app.nodes.grants import Grants, seen_by
 from app.nodes.model import NAME, OFFLINE_AFTER_S, Node, NodeReport, Operation, Order, Side, WorkKey
 from app.nodes.service import ordering
 from app.nodes.service.secrets import new_secret, parts_of, token_text
 
 _NAME = re.compile(NAME)
+T = TypeVar("T")
 RESERVED = ("new",)
 """A page has this name."""
 
@@ -29,21 +32,34 @@ class Hashing(Protocol):
 
 Nudge = Callable[[str], None]
 """Tell whoever watches the node of this name that there are orders for it."""
-OnReplace = Callable[[str, Collection[WorkKey]], None]
-"""The node of this name got a new token, for another machine perhaps; it keeps these orders. Called outside of any
-transaction."""
+OnKeys = Callable[[str, Collection[WorkKey]], None]
+"""The node of this name, which has these orders, got a new token, for another machine perhaps; or others may use it.
+Called outside of any transaction."""
+Note = Callable[[Connection, str, str, str, dict[str, Any]], None]
 OnChange = Callable[[Node, Collection[WorkKey]], None]
 """A node came, went, or reports other things of these workers, or offers others than before. Called outside of any
 transaction."""
 
 
+MemberOf = Callable[[str], Member]
+"""The user of this name, as lists of who may use a thing see them."""
+
+
 class Nodes:
-    def __init__(self, database: Database, keeper: Hashing, nudge: Nudge) -> None:
+    """note: write a line of the audit, in the transaction: by whom, what, to what, details."""
+
+    def __init__(
+        self, database: Database, keeper: Hashing, nudge: Nudge, *, member_of: MemberOf = Member,
+        note: Note = lambda *_: None,
+    ) -> None:  # fmt: skip
         self.database = database
         self.keeper = keeper
         self.nudge = nudge
+        self.member_of = member_of
+        self.note = note
+        self.on_permit: list[OnKeys] = []
         self.on_change: list[OnChange] = []
-        self.on_replace: list[OnReplace] = []
+        self.on_replace: list[OnKeys] = []
         self._looked_at: datetime | None = None
 
     # who they are
@@ -102,6 +118,48 @@ class Nodes:
         """By name."""
         with self.database.read() as on:
             return store.all_nodes(on)
+
+    # who may use them
+    def seen_by(self, user: str) -> list[Node]:
+        """By name, those that this user may use, without cameras that they may not."""
+        member = self.member_of(user)
+        with self.database.read() as on:
+            found = store.granted(on)
+        return [seen for node, grants in found if (seen := seen_by(member, node, grants)) is not None]
+
+    def find_for(self, user: str, name: str) -> Node | None:
+        """As seen_by."""
+        member = self.member_of(user)
+        with self.database.read() as on:
+            found = store.grants_of(on, name)
+        return seen_by(member, *found) if found else None
+
+    def get_for(self, user: str, name: str) -> Node:
+        """Raises NodeNotFound, also for one that they may not use."""
+        return _there(self.find_for(user, name), name)
+
+    def hidden_from(self, user: str, name: str) -> dict[str, list[str]]:
+        """Cameras of this node that are not for this user, of those that are narrowed; of no such node none."""
+        member = self.member_of(user)
+        with self.database.read() as on:
+            found = store.grants_of(on, name)
+        return found[1].hidden(member) if found else {}
+
+    def grants(self, name: str) -> Grants:
+        """Raises NodeNotFound."""
+        with self.database.read() as on:
+            _, found = _there(store.grants_of(on, name), name)
+        return found
+
+    def permit(self, name: str, grants: Grants, *, by: str) -> None:
+        """From now on these may use it; on_permit ends what of others' runs there. Raises NodeNotFound."""
+        with self.database.write() as on:
+            _there(store.lock_node(on, name), name)
+            store.put_grants(on, name, grants)
+            self.note(on, by, "node.access", f"node:{name}", grants.to_json())
+            keys = store.keys_on(on, name)
+        for listen in self.on_permit:
+            listen(name, keys)
 
     def remove(self, name: str) -> None:
         """Forget it, its token and its orders. Raises NodeNotFound, NodeBusy while anything is to run there."""
@@ -214,10 +272,10 @@ class Nodes:
             listen(node, keys)
 
 
-def _there(node: Node | None, name: str) -> Node:
-    if node is None:
+def _there(found: T | None, name: str) -> T:
+    if found is None:
         raise NodeNotFound(f"There is no node {name!r}.", hint="The page of nodes has their names.")
-    return node
+    return found
 
 
 def _keys(node: Node) -> set[WorkKey]:

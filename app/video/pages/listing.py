@@ -65,7 +65,7 @@ def url_of(uid: str, further: str = "") -> str:
 
 def facts_of_videos(request: Request, at: datetime) -> dict[tuple[str, str], Mapping[str, str]]:
     """(node, id of its video) → what the node says of it."""
-    nodes = video_of(request).resources.videos(at)
+    nodes = video_of(request).resources.videos(user_of(request), at)
     return {(node.node, video): facts for node in nodes for video, facts in node.videos.items()}
 
 

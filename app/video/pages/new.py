@@ -29,6 +29,7 @@ from app.video.pages import new_form
 from app.video.pages.listing import url_of
 from app.video.pages.new_form import Form, Problems
 from app.video.scheduling.registry import policies
+from app.video.service import NodeVideos
 
 JSON, FORM = "json", "form"
 
@@ -79,9 +80,14 @@ async def preview(request: Request) -> Response:
     return await run_in_threadpool(_preview, request, sent)
 
 
+def nodes_of(request: Request) -> list[NodeVideos]:
+    """With videos that the user may use."""
+    return video_of(request).resources.videos(user_of(request), now())
+
+
 def only_video(request: Request) -> str:
     """As the form names it, where there is no choice; else empty."""
-    found = [f"{node.node}/{video}" for node in video_of(request).resources.videos(now()) for video in node.videos]
+    found = [f"{node.node}/{video}" for node in nodes_of(request) for video in node.videos]
     return found[0] if len(found) == 1 else ""
 
 
@@ -160,7 +166,7 @@ def _switched(request: Request, draft: Draft, way: str) -> Draft:
 def _page(request: Request, draft: Draft, status: int = 200) -> Response:
     kinds = kinds_of(request)
     response = render(
-        request, "video/new.html", status, area="video", draft=draft, nodes=video_of(request).resources.videos(now()),
+        request, "video/new.html", status, area="video", draft=draft, nodes=nodes_of(request),
         policies=policies(), restart_policies=[one.value for one in RestartPolicy], levels=LEVELS,
         generators=GENERATORS, kinds=kinds, missing=new_form.problems_of(draft.form, kinds),
         has_example=bool(new_form.example_of(kinds)), defaults=new_form.DEFAULTS,

@@ -17,13 +17,13 @@ from app.kit.pages import see_other
 from app.kit.sent_form import sent_fields
 from app.kit.templates import render
 from app.models.access import models_of
-from app.video.access import require_admin, video_of
+from app.video.access import measurements_of, require_admin, video_of
 from app.video.errors import StageNotFound
 from app.video.model.job import Mode
 from app.video.model.kinds import SINGLE_FRAME, StageSpec
 from app.video.pages import new_form
 from app.video.pages.listing import url_of
-from app.video.pages.new import kinds_of
+from app.video.pages.new import kinds_of, nodes_of
 from app.video.wires import ordered
 
 MAX_BYTES = 20_000
@@ -140,13 +140,13 @@ def _page(
 ) -> Response:
     video = video_of(request)
     models, _ = models_of(request).page(user_of(request), limit=SUGGESTED)
-    measured = video.reports.measurements()
+    measured = measurements_of(request)
     return render(
         request, "video/stages.html", status, area="video", listed=video.catalogue.all(), kinds=video.catalogue.kinds(),
         values=values, problems=problems or {}, is_admin=caller_of(request).is_admin, sizes=SIZES,
         models=[model.name for model in models], note=request.query_params.get("note", ""),
         stage=request.query_params.get("stage", ""), measured=measured[:SHOWN_MEASUREMENTS],
-        measured_further=max(0, len(measured) - SHOWN_MEASUREMENTS), nodes=video.resources.videos(now()),
+        measured_further=max(0, len(measured) - SHOWN_MEASUREMENTS), nodes=nodes_of(request),
         wirable=kinds_of(request), is_edit="edit" in request.query_params,
     )  # fmt: skip
 

@@ -25,7 +25,7 @@ from app.video.model.kinds import SINGLE_FRAME
 from app.video.model.plan import RESOLUTIONS, VideoConf
 from app.video.pages import new_form, showing
 from app.video.pages.listing import url_of
-from app.video.pages.new import kinds_of, only_video
+from app.video.pages.new import kinds_of, nodes_of, only_video
 from app.video.scheduling.contract import NodeInfo
 from app.video.scheduling.predicting import Prediction
 from app.video.wires import dag_of, wired
@@ -105,7 +105,7 @@ def _answer(request: Request, sent: Mapping[str, str], job: VideoJob | None) -> 
     status = error.status if error else 422 if problems else 200
     return render(
         request, "video/what_if.html", status, area="video", resolutions=RESOLUTIONS, sizes=SIZES,
-        job_url=url_of(job.uid) if job else "", videos=video_of(request).resources.videos(now()), **context,
+        job_url=url_of(job.uid) if job else "", videos=nodes_of(request), **context,
     )  # fmt: skip
 
 
@@ -131,7 +131,7 @@ def _nodes(request: Request, values: Mapping[str, str], job: VideoJob | None) ->
     if job is not None:
         return [_of_info(info) for info in resources.info(job, now()).values()]
     node = values.get("video", "").partition("/")[0]
-    return [_of_host(host) for host in resources.hosts(node, now())] if node else []
+    return [_of_host(host) for host in resources.hosts(user_of(request), node, now())] if node else []
 
 
 def _of_info(info: NodeInfo) -> NodeFields:

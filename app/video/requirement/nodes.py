@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.kit.auth import caller_of
+from app.kit.auth import Caller, caller_of
 from app.kit.bodies import whole_body
 from app.kit.clock import now
 from app.kit.errors import BadRequest
@@ -98,7 +98,7 @@ async def update_status(request: Request) -> Response:
     """The origin's way to join, once a video: here a node is registered, and says by itself what it has."""
     asked, _ = await sent(request, JoinRequest)
     address = f"{request.client.host if request.client else ''}:{asked.node_port}"
-    found = await run_in_threadpool(_find, video_of(request).resources, caller_of(request).node or address)
+    found = await run_in_threadpool(_find, video_of(request).resources, caller_of(request), address)
     if found is None:
         raise VideoNotFound(f"No node with videos is known at {address}.", hint=HINT)
     if asked.video_id is not None and str(asked.video_id) not in found.videos:
@@ -130,5 +130,7 @@ def _submit(video: Video, user: str, asked: RequirementJob) -> VideoJob:
     return video.jobs.submit(user, wanted, now=now())
 
 
-def _find(resources: Resources, name_or_address: str) -> NodeVideos | None:
-    return resources.find(name_or_address, now())
+def _find(resources: Resources, caller: Caller, address: str) -> NodeVideos | None:
+    if caller.node:
+        return resources.of_node(caller.node, now())
+    return resources.find(caller.user, address, now())

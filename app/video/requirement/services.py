@@ -100,9 +100,7 @@ async def _serving_stage(request: Request, stage: str) -> list[Serving]:
 
 
 async def _serving(request: Request) -> list[Serving]:
-    require_user(request)
-    resources, nodes = video_of(request).resources, request.app.state.nodes
-    return await run_in_threadpool(serving_now, resources, nodes, now())
+    return await run_in_threadpool(serving_now, video_of(request).resources, require_user(request), now())
 
 
 async def _passed_on(request: Request, stage: str, hosts: Sequence[Serving]) -> Response:

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 
 from app.nodes.model import Node
-from app.nodes.service import Nodes
 from app.video.model.job import StageHost
 from app.video.model.plan import Role
 from app.video.service import Resources
@@ -43,9 +42,9 @@ class Serving:
         }  # fmt: skip
 
 
-def serving_now(resources: Resources, nodes: Nodes, now: datetime) -> list[Serving]:
-    """Of the cloud first, then those with the least waiting."""
-    known = {node.name: node for node in nodes.all()}
+def serving_now(resources: Resources, user: str, now: datetime) -> list[Serving]:
+    """Those that this user may use; of the cloud first, then those with the least waiting."""
+    known = {node.name: node for node in resources.nodes.seen_by(user)}
     found = [
         Serving(host, node, worker.detail)
         for host in resources.hosts_among(known.values(), "", now)

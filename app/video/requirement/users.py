@@ -43,7 +43,7 @@ class RequirementConstraint(Lenient):
 
 async def get_all_status(request: Request) -> Response:
     user, video = require_user(request), video_of(request)
-    found = await run_in_threadpool(video.resources.videos, now())
+    found = await run_in_threadpool(video.resources.videos, user, now())
     jobs = await run_in_threadpool(_jobs_by_node, video.jobs, user)
     shared = Counter(one.address for one in found)
     return done(data={

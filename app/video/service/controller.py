@@ -57,8 +57,10 @@ class Controller:
         if kept is None or kept.job.state is JobState.DONE:
             self._withdraw(uid, kept)
             return
-        nodes = self.nodes.all()
-        self._carry(kept, orders, nodes, now)
+        if not self.resources.may_use(kept.job, now):
+            self.jobs.bar(uid, now=now)
+            return
+        self._carry(kept, orders, self.nodes.seen_by(kept.job.owner), now)
 
     def due(self, now: datetime) -> list[str]:
         """uids to look at, by and by all; the empty one among them. Is called every few seconds."""
@@ -78,6 +80,13 @@ class Controller:
         with self.database.read() as on:
             uids = store.open_uids(on)
         for uid in ("", *uids):
+            self.jobs.kick(uid)
+
+    def node_permitted(self, _: str, __: Collection[WorkKey]) -> None:
+        """Listens to nodes: jobs of those who may no longer use it end, and others' plans take it in or do without."""
+        with self.database.read() as on:
+            uids = store.open_uids(on)
+        for uid in uids:
             self.jobs.kick(uid)
 
     def node_changed(self, node: Node, keys: Collection[WorkKey]) -> None:

@@ -26,6 +26,7 @@ from app.video.service.resources import NodeVideos, Resources
 from app.video.store import Decided, Event, Kept
 
 __all__ = ["Decided", "Event", "Jobs", "Submission", "no_such_job"]
+BARRED = "Its user may no longer use this video, or its node: an administrator has changed that."
 UID = re.compile(r"GLOBAL_ID_([1-9][0-9]{0,8})\.SUB_ID_([1-9][0-9]{0,8})")
 
 
@@ -133,6 +134,16 @@ class Jobs:
         self._told(uid)
         return self.get(user, uid)
 
+    def bar(self, uid: str, *, now: datetime) -> None:
+        """End one whose user may no longer use its video."""
+        with self.database.write() as on:
+            kept = store.lock(on, uid)
+            if kept is None or kept.job.state is JobState.DONE:
+                return
+            store.enter(on, kept, JobState.DONE, at=to_text(now), message=BARRED, ending=Ending.CANCELLED)
+        ENDED.labels(Ending.CANCELLED.value).inc()
+        self._told(uid)
+
     def delete(self, user: str, uid: str) -> None:
         """Of one that has ended: all that is kept of it. Raises VideoJobNotFound, Conflict while it runs."""
         if self.get(user, uid).state is not JobState.DONE:
@@ -195,7 +206,7 @@ class Jobs:
             yield on, kept
 
     def _checked(self, owner: str, wanted: Submission, now: datetime) -> VideoJob:
-        video = self.video_of(wanted.node, wanted.video_id, now)
+        video = self.video_of(owner, wanted.node, wanted.video_id, now)
         dag = read_dag(wanted.dag)
         stages = self.catalogue.resolve(owner, dag, now=now)
         kinds = self.catalogue.kinds()
@@ -213,11 +224,11 @@ class Jobs:
             reason="It waits for its first plan.",
         )  # fmt: skip
 
-    def video_of(self, node: str, video_id: str, now: datetime) -> NodeVideos:
-        """Raises VideoNotFound."""
-        video = self.resources.find(node, now)
+    def video_of(self, user: str, node: str, video_id: str, now: datetime) -> NodeVideos:
+        """Raises VideoNotFound, also for one that this user may not use."""
+        video = self.resources.find(user, node, now)
         if video is None:
-            known = ", ".join(one.node for one in self.resources.videos(now)[:10]) or "none"
+            known = ", ".join(one.node for one in self.resources.videos(user, now)[:10]) or "none"
             raise VideoNotFound(f"There is no node {node[:64]!r} with videos.", hint=f"Nodes with videos: {known}.")
         if video_id not in video.videos:
             raise VideoNotFound(

@@ -38,7 +38,7 @@ class Pictures:
     def live(self, user: str, uid: str, *, now: datetime) -> Live | None:
         """None: it does not run, or its node is silent. Raises VideoJobNotFound."""
         job = self.jobs.get(user, uid)
-        node = self.nodes.find(job.node)
+        node = self.nodes.find_for(user, job.node)
         if job.state is JobState.DONE or node is None:
             return None
         worker = running(node, job_key(uid), now)

@@ -102,7 +102,7 @@ class Planning:
         DECISIONS.labels(job.policy, decision.outcome).inc()
         DECISION_SECONDS.observe(decision.took_ms / 1000)
         plan = replace(decision.plan, seq=seq, policy=job.policy) if decision.plan else None
-        nodes = self.resources.nodes.all()
+        nodes = self.resources.nodes.seen_by(job.owner)
         hosts = self.resources.hosts_among(nodes, job.node, now)
         with self.database.write() as on:
             told = self._store(on, claimed, why, decision, plan, nodes, hosts, now)
@@ -115,7 +115,7 @@ class Planning:
         info = self.resources.info(job, now)
         facts = dag_info(job.dag, job.stages, self.jobs.catalogue.kinds())
         plan = judged(video_conf, flow_mapping, dag=facts, resource_info=info, policy=BY_HAND)
-        nodes = self.resources.nodes.all()
+        nodes = self.resources.nodes.seen_by(job.owner)
         hosts = self.resources.hosts_among(nodes, job.node, now)
         with self.jobs.going(user, uid) as (on, kept):
             plan = replace(plan, seq=kept.plan_seq + 1)

@@ -40,12 +40,25 @@ class Resources:
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
 
-    def videos(self, now: datetime) -> list[NodeVideos]:
-        """Nodes that have any, by name."""
-        return [found for node in self.nodes.all() if (found := videos_of(node, now)).videos]
+    def videos(self, user: str, now: datetime) -> list[NodeVideos]:
+        """Nodes that have any for this user, by name."""
+        return [found for node in self.nodes.seen_by(user) if (found := videos_of(node, now)).videos]
 
-    def find(self, name_or_address: str, now: datetime) -> NodeVideos | None:
-        known = self.videos(now)
+    def of_node(self, name: str, now: datetime) -> NodeVideos | None:
+        """All of them, for the node itself."""
+        node = self.nodes.find(name)
+        return videos_of(node, now) if node else None
+
+    def may_use(self, job: VideoJob, now: datetime) -> bool:
+        """Has its node the video of this job, and is it for the job's user? True of a node that is gone, and of a video
+        that it has no longer: there is nothing to keep anybody from."""
+        whole, seen = self.of_node(job.node, now), self.nodes.find_for(job.owner, job.node)
+        if whole is None:
+            return True
+        return seen is not None and (job.video_id in videos_of(seen, now).videos or job.video_id not in whole.videos)
+
+    def find(self, user: str, name_or_address: str, now: datetime) -> NodeVideos | None:
+        known = self.videos(user, now)
         by_name = (one for one in known if one.node == name_or_address)
         by_address = (one for one in known if one.address == name_or_address and one.address)
         return next(by_name, None) or next(by_address, None)
@@ -54,10 +67,10 @@ class Resources:
         found = self.nodes.find(node)
         return found is not None and found.is_online(now)
 
-    def hosts(self, job_node: str, now: datetime) -> tuple[StageHost, ...]:
-        """Where stages are served now, with their roles as seen from that node: nodes that are online and whose host
-        of stages runs. By role, then by name."""
-        return self.hosts_among(self.nodes.all(), job_node, now)
+    def hosts(self, user: str, job_node: str, now: datetime) -> tuple[StageHost, ...]:
+        """Where stages are served now for this user, with their roles as seen from that node: nodes that are online and
+        whose host of stages runs. By role, then by name."""
+        return self.hosts_among(self.nodes.seen_by(user), job_node, now)
 
     def hosts_among(self, nodes: Iterable[Node], job_node: str, now: datetime) -> tuple[StageHost, ...]:
         """As hosts, for whoever has read the nodes."""
@@ -81,10 +94,12 @@ class Resources:
         }  # fmt: skip
 
     def info(self, job: VideoJob, now: datetime) -> ResourceInfo:
-        """Nodes that serve stages, or are told to, and the job's own. online: heard of, and its host of stages runs.
+        """Nodes for the job's user that serve stages, or are told to, and the job's own. online: heard of, and its host
+        of stages runs.
 
         service: by the stages' names as the job has them; of others' jobs nothing is told."""
-        nodes = [node for node in self.nodes.all() if node.name == job.node or node.worker(key_of(node.name))]
+        seen = self.nodes.seen_by(job.owner)
+        nodes = [node for node in seen if node.name == job.node or node.worker(key_of(node.name))]
         shared = Counter(node.address for node in nodes)
         ways = _ways(nodes, job, now)
         return {

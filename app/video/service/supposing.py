@@ -79,7 +79,7 @@ def _job(jobs: Jobs, user: str, given: Mapping[str, Any], now: datetime) -> Vide
     if given.get("job_uid"):
         return jobs.get(user, _READER.text(given["job_uid"], "job_uid"))
     node, video_id = (_READER.text(given.get(key), key) for key in ("node", "video_id"))
-    video = jobs.video_of(node, video_id, now)
+    video = jobs.video_of(user, node, video_id, now)
     dag = read_dag(given.get("dag"))
     stages = jobs.catalogue.resolve(user, dag, now=now)
     kinds = jobs.catalogue.kinds()

@@ -2,10 +2,13 @@
 
 A pattern is a path, which offers itself and all below it, or a URL in which `*` stands for anything:
 `rtsp://10.0.0.*/cam*`, `https://cameras.example/*`. Scheme, host and port must be those of the pattern.
+
+Some of it may be withheld from some: then it is as if it were not offered, also where another pattern covers it.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,9 +23,9 @@ class SourceNotOffered(BadInput):
     code = "SOURCE_NOT_OFFERED"
 
 
-def resolved(source: str, patterns: Sequence[str]) -> str:
+def resolved(source: str, patterns: Sequence[str], withheld: Sequence[str] = ()) -> str:
     """The source as it may be opened: a path without links and `..`, or the URL. Raises SourceNotOffered."""
-    found = _url(source, patterns) if "://" in source else _path(source, patterns)
+    found = _url(source, patterns, withheld) if "://" in source else _path(source, patterns, withheld)
     if found is None:
         raise SourceNotOffered(
             "This node does not offer this source.",
@@ -31,20 +34,35 @@ def resolved(source: str, patterns: Sequence[str]) -> str:
     return found
 
 
-def _path(source: str, patterns: Sequence[str]) -> str | None:
+def named(pattern: str) -> str:
+    """What others may see of a pattern: without user and password."""
+    return re.sub(r"(?<=://)[^/@]*@", "", pattern)
+
+
+def _path(source: str, patterns: Sequence[str], withheld: Sequence[str]) -> str | None:
+    """Of the folders above it the nearest decides. Nor is a folder opened that holds something withheld."""
     if "\0" in source:
         return None
     try:
         place = Path(source).resolve()
-        roots = [Path(pattern).resolve() for pattern in patterns if "://" not in pattern]
+        offered, closed = (
+            [Path(pattern).resolve() for pattern in some if "://" not in pattern] for some in (patterns, withheld)
+        )
     except (OSError, RuntimeError):
         return None
-    return str(place) if any(place.is_relative_to(root) for root in roots) else None
+    depths = [len(root.parts) for root in offered if place.is_relative_to(root)]
+    is_closed = any(
+        root.is_relative_to(place) or (place.is_relative_to(root) and len(root.parts) >= max(depths, default=0))
+        for root in closed
+    )
+    return str(place) if depths and not is_closed else None
 
 
-def _url(source: str, patterns: Sequence[str]) -> str | None:
+def _url(source: str, patterns: Sequence[str], withheld: Sequence[str]) -> str | None:
     wanted = _split(source)
     if wanted is None or ".." in unquote(wanted.path).split("/"):
+        return None
+    if any((closed := _split(pattern)) is not None and _is_at(closed, wanted) for pattern in withheld):
         return None
     offered = (_split(pattern) for pattern in patterns if "://" in pattern)
     return source if any(pattern is not None and _offers(pattern, wanted) for pattern in offered) else None
@@ -68,6 +86,14 @@ def _offers(pattern: SplitResult, wanted: SplitResult) -> bool:
         pattern.scheme.lower() == wanted.scheme.lower()
         and _matches(_host(pattern), _host(wanted))
         and _matches(whole(pattern), whole(wanted))
+    )
+
+
+def _is_at(closed: SplitResult, wanted: SplitResult) -> bool:
+    """The same place by any scheme, port or query: the device behind it is one."""
+    place = posixpath.normpath("/" + unquote(wanted.path).lstrip("/"))
+    return _matches(closed.hostname or "", wanted.hostname or "") and any(
+        _matches(pattern, place) for pattern in (closed.path or "/", f"{closed.path.rstrip('/')}/*")
     )
 
 

@@ -35,3 +35,12 @@ def test_a_token_that_the_web_would_never_accept_is_not_made(database: Database)
     assert web.tokens.of("boss") == []
     made = CliRunner().invoke(commands(lambda _: open_with("the web's"), never), ["token", "boss"])
     assert made.exit_code == 0 and len(web.tokens.of("boss")) == 1
+
+
+def test_a_user_is_put_into_groups_and_leaves_them(database: Database) -> None:
+    accounts = Accounts(database, Keeper("k"))
+    accounts.users.create("alice", Role.USER, by="test")
+    for groups in (["lab", "night"], []):
+        ran = CliRunner().invoke(commands(lambda _: accounts), ["groups", "alice", *groups])
+        assert ran.exit_code == 0, ran.output
+        assert accounts.users.get("alice").groups == tuple(groups)

@@ -7,9 +7,9 @@ import json
 import stat
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -407,3 +407,30 @@ def test_a_source_that_the_node_does_not_offer_is_refused_before_anything_starts
     assert caught.value.reason == "SourceNotOffered" and str(tmp_path) not in caught.value.message
     JointCarrier([str(tmp_path / "homes")]).program(made, place(tmp_path))
     assert Work.read(place(tmp_path).folder / "work.json").source == str(tmp_path / "homes" / "alice")
+
+
+def test_a_camera_that_is_not_for_the_services_user_is_refused_and_the_others_are_offered(tmp_path: Path) -> None:
+    video, folder = str(tmp_path / "yard.mp4"), str(tmp_path / "cameras")
+    carrier = JointCarrier([folder, "rtsp://u:p@10.0.0.*/cam*"], [video])
+    assert carrier.offers(cast(Any, None)) == {"sources": {folder: {}, "rtsp://10.0.0.*/cam*": {}}}
+
+    def refused(source: str, withheld: dict[str, list[str]]) -> bool:
+        made = order(script=BUILTIN)
+        made.content["resource"]["spec"]["edgeWorker"]["workerSpec"]["parameters"] = [
+            {"key": "source", "value": source}
+        ]
+        told = replace(made, content=replace(Content.from_json(made.content), withheld=withheld).to_json())
+        try:
+            carrier.program(told, place(tmp_path))
+        except WorkRefused as error:
+            assert error.reason == "SourceNotOffered"
+            return True
+        return False
+
+    for source, withheld in (
+        (video, {"videos": ["0"]}), (f"{folder}/1", {"sources": [folder]}),
+        ("rtsp://10.0.0.7/cam1", {"sources": ["rtsp://10.0.0.*/cam*"]}),
+    ):  # fmt: skip
+        assert refused(source, withheld), source
+        assert not refused(source, {}), source
+        assert not refused(source, {"videos": ["1"], "sources": ["/elsewhere"]}), source

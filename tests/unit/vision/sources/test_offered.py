@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.vision.sources.offered import SourceNotOffered, resolved
+from app.vision.sources.offered import SourceNotOffered, named, resolved
 
 
 @pytest.fixture
@@ -64,3 +64,29 @@ def test_a_url_of_a_pattern_is_offered(url: str) -> None:
 def test_any_other_url_is_refused(url: str) -> None:
     with pytest.raises(SourceNotOffered):
         resolved(url, PATTERNS)
+
+
+def test_what_is_withheld_is_as_if_it_were_not_offered_also_where_a_wider_offer_covers_it(place: Path) -> None:
+    whole, camera = f"{place}/offered", f"{place}/offered/cam"
+    assert resolved(f"{place}/offered/later", [whole], [camera]) == f"{place}/offered/later"
+    for source in (camera, f"{camera}/a.png", f"{place}/offered/later/../cam", whole):
+        with pytest.raises(SourceNotOffered):
+            resolved(source, [whole], [camera])
+    assert resolved(f"{camera}/a.png", [camera], [whole]) == f"{camera}/a.png", "the nearest folder decides"
+    with pytest.raises(SourceNotOffered):
+        resolved(f"{camera}/a.png", [camera], [camera])
+
+
+@pytest.mark.parametrize(
+    "url", ["rtsp://10.0.0.7/cam1", "rtsp://u:p@10.0.0.7/cam1?x=1", "rtsp://10.0.0.7//cam1", "rtsp://10.0.0.7/%63am1",
+            "rtsp://10.0.0.7/cam1/sub", "rtsp://10.0.0.7/cam1/"],
+)  # fmt: skip
+def test_no_spelling_opens_a_withheld_camera_through_a_pattern(url: str) -> None:
+    with pytest.raises(SourceNotOffered):
+        resolved(url, ["rtsp://10.0.0.*/*"], ["rtsp://10.0.0.7:554/cam1"])
+    assert resolved("rtsp://10.0.0.7/cam10", ["rtsp://10.0.0.*/*"], ["rtsp://10.0.0.7/cam1"])
+
+
+def test_a_pattern_is_named_without_its_password() -> None:
+    assert named("rtsp://user:pass@10.0.0.*/cam*") == "rtsp://10.0.0.*/cam*"
+    assert named("/data/a@b") == "/data/a@b"

@@ -1,0 +1,22 @@
+"""Who may use what: groups of users; who may use a node and its cameras."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0009"
+down_revision = "0008"
+
+
+def upgrade() -> None:
+    with op.batch_alter_table("users") as batch:
+        batch.add_column(sa.Column("group_names", sa.Text(), nullable=False, server_default=""))
+    with op.batch_alter_table("nodes") as batch:
+        batch.add_column(sa.Column("access", sa.Text(), nullable=False, server_default="{}"))
+
+
+def downgrade() -> None:
+    for table, column in (("nodes", "access"), ("users", "group_names")):
+        with op.batch_alter_table(table) as batch:
+            batch.drop_column(column)

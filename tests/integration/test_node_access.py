@@ -1,0 +1,286 @@
+"""A node for some: to others it, its cameras and what runs there look like what does not exist, on every route; and
+what of theirs runs there ends when they may no longer use it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from starlette.routing import Route
+from typer.testing import CliRunner
+
+from app.accounts.model import Role
+from app.joint_inference.model.resource import PLURAL
+from app.kit.allowed import Allowed
+from app.kit.clock import now
+from app.main import create_app
+from app.nodes.cli import commands
+from app.nodes.grants import Grants
+from app.nodes.model import Operation
+from app.settings import Settings
+from app.video.model.job import JOBS, Ending, JobState
+from app.wiring import Parts
+from tests.harness.joint.nodes import Scene as Services
+from tests.harness.joint.nodes import helmet
+from tests.harness.users import OURS, Within
+from tests.harness.video.records import ADDRESSES, AGENT_PORT, CLOUD, EDGE, VIDEOS, dag, running_video
+from tests.harness.video.web import served
+
+K8S_NODE = "/neptune/nodes"
+VIDEO = "/api/v2/video"
+UNKNOWN, UNKNOWN_ADDRESS = "edge9", "192.168.56.109"
+STREAMS = re.compile(r"/(changes|events)$|^/metrics$|/link/")
+SIGNS = (*ADDRESSES.values(), *(video["name"] for video in VIDEOS.values()))
+"""What no answer may have that is for somebody who may not use these nodes."""
+
+
+@dataclass(frozen=True)
+class House:
+    """alice has a video job that runs on edge0 with a part on cloud0. boss is an administrator, mallory is not."""
+
+    parts: Parts
+    job_uid: str
+    alice: Within
+    mallory: Within
+    boss: Within
+    tokens: dict[str, str]
+
+    def restrict(self, access: dict[str, Any], *nodes: str) -> None:
+        for node in nodes or (EDGE, CLOUD):
+            answer = self.boss.request("PUT", f"{K8S_NODE}/{node}/access", json=access)
+            assert answer.status_code == 200, answer.text
+
+    def job(self) -> Any:
+        return self.parts.video.jobs.get("alice", self.job_uid)
+
+    def reconcile(self) -> None:
+        for uid in ("", self.job_uid):
+            self.parts.video.controller.reconcile(uid, now=now())
+
+    def orders(self, kind: str, uid: str) -> list[tuple[str, str]]:
+        with self.parts.database.read() as on:
+            found = self.parts.nodes.orders_of(on, kind, uid)
+        return [(order.node, order.key.part) for order in found if order.operation is not Operation.DELETE]
+
+
+@pytest.fixture
+def house(settings: Settings) -> Iterator[House]:
+    app = create_app(settings.model_copy(update={"accounts": True}))
+    parts: Parts = app.state.parts
+    parts.prepare()
+    people, tokens = {}, {}
+    for name, role in (("alice", Role.USER), ("mallory", Role.USER), ("boss", Role.ADMIN)):
+        parts.accounts.users.create(name, role, by="test")
+        tokens[name] = parts.accounts.tokens.issue(name, by="test")[1]
+        people[name] = Within(app, Authorization=f"Bearer {tokens[name]}", **OURS)
+    job = running_video(parts.video, "alice", now=now())
+    made = House(parts, job.uid, tokens=tokens, **people)
+    made.reconcile()
+    yield made
+    parts.close()
+
+
+def named(answer: httpx.Response, *names: str) -> tuple[int, str]:
+    """What it says, whichever of these names it was asked for."""
+    text = answer.text
+    for name in names:
+        text = text.replace(name, "NAME")
+    return answer.status_code, re.sub(r'nonce="[^"]*"', "", text)
+
+
+ASKING: list[tuple[str, str, dict[str, Any]]] = [
+    ("GET", f"{K8S_NODE}/NODE", {}),
+    ("GET", "/ui/nodes/NODE", {"headers": {"Accept": "text/html"}}),
+    ("POST", f"{VIDEO}/jobs", {"json": {"node": "NODE", "video_id": 1, "dag": dag()}}),
+    ("POST", f"{VIDEO}/jobs", {"json": {"node": f"ADDRESS:{AGENT_PORT}", "video_id": 1, "dag": dag()}}),
+    ("POST", f"{VIDEO}/profile", {"json": {"node": "NODE", "video_id": 1, "stages": ["face_detection"]}}),
+    ("POST", f"{VIDEO}/what-if", {"json": {"node": "NODE", "video_id": 1, "dag": dag()}}),
+    ("GET", f"{VIDEO}/profile?node=NODE", {}),
+    ("POST", "/user/submit_job", {"json": {"node_addr": f"ADDRESS:{AGENT_PORT}", "video_id": 1, "dag": dag()}}),
+    ("POST", "/user/submit_job", {"json": {"node_addr": "NODE", "video_id": 1, "dag": dag()}}),
+    ("POST", "/node/submit_job", {
+        "json": {"node_addr": "NODE", "video_id": 1, "dag": dag(), "unique_job_id": "GLOBAL_ID_77.SUB_ID_1"}}),
+    ("POST", "/ui/video/new", {"data": {"way": "form", "video": "NODE/1", "stages": "face_detection"}}),
+    ("POST", "/ui/video/what-if", {"data": {"video": "NODE/1", "dag": json.dumps(dag())}}),
+    ("POST", "/ui/video/stages/measure", {"data": {"video": "NODE/1", "stage.face_detection": "on"}}),
+    *(("GET", path, {}) for path in (f"{K8S_NODE}/NODE/access",)),
+    ("PUT", f"{K8S_NODE}/NODE/access", {"json": {"allowed": None}}),
+    ("DELETE", f"{K8S_NODE}/NODE", {}),
+]  # fmt: skip
+"""Every route that can be given the name of a node."""
+
+
+@pytest.mark.parametrize("access", [{"allowed": ["alice"]}, {"allowed": []}, {"allowed": ["@lab", "@Lab".lower()]}])
+def test_a_node_for_others_is_answered_like_one_that_there_is_not(house: House, access: dict[str, Any]) -> None:
+    house.restrict(access)
+    for method, path, options in ASKING:
+        seen = []
+        for node, address in ((EDGE, ADDRESSES[EDGE]), (UNKNOWN, UNKNOWN_ADDRESS)):
+            sent = json.loads(json.dumps(options).replace("NODE", node).replace("ADDRESS", address))
+            answer = house.mallory.request(method, path.replace("NODE", node), **sent)
+            seen.append(named(answer, node, address))
+        assert seen[0] == seen[1], (method, path)
+
+
+def test_no_route_shows_it_to_those_who_may_not_use_it(house: House) -> None:
+    paths = [
+        route.path for route in house.mallory.app.routes
+        if isinstance(route, Route) and "GET" in (route.methods or ()) and "{" not in route.path
+        and not STREAMS.search(route.path)
+    ]  # fmt: skip
+    assert {"/ui/nodes", K8S_NODE, f"{VIDEO}/nodes", "/user/get_all_status", "/get_cluster_info", "/ui/video/new"} <= {
+        *paths
+    }
+    before = {path: house.mallory.get(path).text for path in paths}
+    assert [path for path, text in before.items() if any(sign in text for sign in SIGNS)], "signs that nobody sees"
+    house.restrict({"allowed": ["alice"]})
+    shown = {path: house.mallory.get(path).text for path in paths}
+    assert [path for path, text in shown.items() if any(sign in text for sign in SIGNS)] == []
+    assert house.mallory.get("/get_service_list").json() == []
+    assert house.mallory.get("/get_execute_url/face_detection").status_code == 404
+    assert house.mallory.post("/service/face_detection", content=b"x").status_code == 404
+    for path in ("/ui/video/new", "/ui/services/new", "/ui/video/stages"):
+        assert f'value="{EDGE}' not in shown[path], path
+    assert [node["name"] for node in house.alice.get(K8S_NODE).json()["nodes"]] == [CLOUD, EDGE]
+
+
+def test_a_camera_for_others_is_no_video_of_the_node(house: House) -> None:
+    house.restrict({"videos": {"1": ["alice"]}}, EDGE)
+    for path in (f"{VIDEO}/nodes", K8S_NODE, "/user/get_all_status", "/ui/nodes", "/ui/video/new"):
+        text = house.mallory.get(path).text
+        assert VIDEOS["0"]["name"] in text or path == "/user/get_all_status", path
+        assert VIDEOS["1"]["name"] not in text, path
+    asked = {"node": EDGE, "dag": dag()}
+    refused, unknown = (house.mallory.post(f"{VIDEO}/jobs", json={**asked, "video_id": video}) for video in (1, 7))
+    assert named(refused, "'1'") == named(unknown, "'7'") and refused.status_code == 404
+    assert house.job().state is JobState.EXEC, "alice's goes on"
+
+
+def test_a_group_lets_its_members_in_and_leaving_it_keeps_them_out(house: House) -> None:
+    house.restrict({"allowed": ["@lab"]})
+    assert house.mallory.get(K8S_NODE).json() == {"nodes": []}
+    assert house.boss.request("PATCH", "/api/v2/users/mallory", json={"groups": ["lab"]}).json()["groups"] == ["lab"]
+    assert len(house.mallory.get(K8S_NODE).json()["nodes"]) == 2
+    assert house.boss.request("PATCH", "/api/v2/users/mallory", json={"groups": []}).status_code == 200
+    assert house.mallory.get(f"{K8S_NODE}/{EDGE}").status_code == 404
+
+
+@pytest.mark.parametrize(("access", "node"), [({"allowed": ["mallory"]}, EDGE), ({"videos": {"1": ["mallory"]}}, EDGE)])
+def test_a_job_ends_when_its_user_may_no_longer_use_its_video(house: House, access: dict[str, Any], node: str) -> None:
+    assert house.orders(JOBS, house.job_uid) == [(EDGE, "runner")]
+    house.restrict(access, node)
+    house.reconcile()
+    job = house.job()
+    assert (job.state, job.ending) == (JobState.DONE, Ending.CANCELLED)
+    assert "may no longer use this video" in job.reason
+    house.reconcile()
+    assert house.orders(JOBS, house.job_uid) == []
+
+
+def test_a_job_goes_on_without_a_host_that_is_no_longer_for_its_user(house: House) -> None:
+    def hosts() -> list[str]:
+        with house.parts.database.read() as on:
+            (order,) = house.parts.nodes.orders_of(on, JOBS, house.job_uid)
+        return [host["node"] for host in order.content["hosts"]]
+
+    assert CLOUD in hosts()
+    house.restrict({"allowed": ["mallory"]}, CLOUD)
+    house.reconcile()
+    assert house.job().state is JobState.UNSCHED, "its plan needs another"
+    assert hosts() == [EDGE]
+    assert CLOUD not in house.alice.get(f"{VIDEO}/jobs/{house.job_uid}/resources").text
+
+
+def test_who_may_use_it_is_said_by_administrators_alone_and_noted(house: House) -> None:
+    asked = {"allowed": ["mallory"]}
+    for who in (house.mallory, house.alice):
+        assert who.request("PUT", f"{K8S_NODE}/{EDGE}/access", json=asked).status_code == 403
+        assert who.get(f"{K8S_NODE}/{EDGE}/access").status_code == 403
+        assert who.post(f"/ui/nodes/{EDGE}/access", data={"allowed": "mallory"}).status_code == 403
+    house.restrict({"allowed": ["alice"]}, EDGE)
+    (entry,) = house.parts.accounts.ledger.entries(subject=f"node:{EDGE}")
+    assert (entry.actor, entry.action, entry.detail["allowed"]) == ("boss", "node.access", ["alice"])
+    assert house.boss.request("PUT", f"{K8S_NODE}/{EDGE}/access", json={"allowed": ["No Name"]}).status_code == 422
+    assert house.boss.get(f"{K8S_NODE}/{EDGE}/access").json()["allowed"] == ["alice"]
+    assert house.boss.request("PUT", f"{K8S_NODE}/{UNKNOWN}/access", json=asked).status_code == 404
+
+
+def test_the_page_of_a_node_says_who_may_use_it_and_takes_it(house: House) -> None:
+    page = f"/ui/nodes/{EDGE}"
+    assert "/access" not in house.mallory.get(page).text
+    assert 'name="videos.1"' in house.boss.get(page).text
+    sent = {"allowed": "*", "videos.0": "*", "videos.1": "alice, @lab"}
+    assert house.boss.post(f"{page}/access", data=sent).status_code == 303
+    grants = house.boss.get(f"{K8S_NODE}/{EDGE}/access").json()
+    assert grants == {"allowed": None, "videos": {"1": ["@lab", "alice"]}, "sources": {}}
+    assert 'value="@lab alice"' in house.boss.get(page).text
+    wrong = house.boss.post(f"{page}/access", data={**sent, "allowed": "No!"})
+    assert wrong.status_code == 422 and 'value="No!"' in wrong.text
+    assert house.boss.get(f"{K8S_NODE}/{EDGE}/access").json() == grants
+
+
+def test_the_command_says_who_may_use_it(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODELMILL_TOKEN", house.tokens["boss"])
+    with served(house.boss.app) as url:
+
+        def run(*arguments: str) -> str:
+            ran = CliRunner().invoke(commands, ["allow", EDGE, *arguments, "--url", url])
+            assert ran.exit_code == 0, ran.output
+            return ran.stdout
+
+        assert run() == "edge0: everybody\n"
+        assert run("alice", "@lab") == "edge0: @lab alice\n"
+        assert run("--video", "1", "alice") == "edge0: @lab alice\nedge0 video 1: alice\n"
+        assert run("--administrators") == "edge0: administrators alone\nedge0 video 1: alice\n"
+        assert run("--video", "1", "--everybody") == "edge0: administrators alone\n"
+        assert run("--everybody") == "edge0: everybody\n"
+
+
+def test_a_service_ends_when_its_user_may_no_longer_use_a_node_and_comes_back_when_they_may(parts: Parts) -> None:
+    scene = Services(parts)
+    service = parts.joint.services.create("alice", helmet(), now=scene.now)
+
+    def orders() -> list[str]:
+        with parts.database.read() as on:
+            found = parts.nodes.orders_of(on, PLURAL, service.uid)
+        return [order.key.part for order in found if order.operation is not Operation.DELETE]
+
+    def said() -> dict[str, Any]:
+        parts.joint.controller.reconcile(service.uid, now=now())
+        status = parts.joint.services.get("alice", "default", "helmet").status
+        return dict(status["conditions"][-1])
+
+    said()
+    assert orders() == ["cloud"]
+    everybody = parts.nodes.grants("solar-corona-cloud")
+    parts.nodes.permit("solar-corona-cloud", Grants(Allowed(())), by="boss")
+    barred = said()
+    assert (barred["type"], barred["reason"]) == ("Failed", "NodeNotFound")
+    assert "There is no node 'solar-corona-cloud'" in barred["message"]
+    assert orders() == []
+    parts.nodes.permit("solar-corona-cloud", everybody, by="boss")
+    assert said()["type"] != "Failed"
+    assert orders() == ["cloud"]
+
+
+def test_a_service_is_told_which_cameras_of_its_node_are_not_for_its_user(parts: Parts) -> None:
+    scene = Services(parts)
+    service = parts.joint.services.create("alice", helmet(), now=scene.now)
+
+    def withheld() -> Any:
+        with parts.database.read() as on:
+            found = parts.nodes.orders_of(on, PLURAL, service.uid)
+        (edge,) = (order for order in found if order.key.part == "edge")
+        return edge.content.get("withheld")
+
+    scene.settle()
+    assert withheld() is None
+    cameras = {"0": Allowed(("bob",)), "1": Allowed(("alice",))}
+    parts.nodes.permit("edge0", Grants(videos=cameras, sources={"/data": Allowed(())}), by="boss")
+    scene.settle()
+    assert withheld() == {"videos": ["0"], "sources": ["/data"]}
