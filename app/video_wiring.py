@@ -43,7 +43,8 @@ def open_video(parts: Parts) -> Video:
             logger.debug("Who watches video jobs reads them again by and by: %s", error)
 
     settings, database, nodes = parts.settings, parts.database, parts.nodes
-    catalogue, resources = Catalogue(database, parts.models), Resources(nodes)
+    catalogue = Catalogue(database, parts.models, member_of=nodes.member_of, note=nodes.note)
+    resources = Resources(nodes)
     jobs = Jobs(
         database, catalogue, resources, kick=kick, announce=announce, max_per_user=settings.video_jobs_per_user
     )  # fmt: skip

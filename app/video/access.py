@@ -19,10 +19,12 @@ def video_of(request: Request) -> Video:
 
 
 def measurements_of(request: Request, *, node: str = "", stage: str = "") -> list[Measurement]:
-    """On nodes that the user may use."""
-    video = video_of(request)
-    seen = {one.name for one in video.resources.nodes.seen_by(user_of(request))}
-    return [found for found in video.reports.measurements(node=node, stage=stage) if found.node in seen]
+    """On nodes that the user may use, of stages that they may use."""
+    video, user = video_of(request), user_of(request)
+    nodes = {one.name for one in video.resources.nodes.seen_by(user)}
+    stages = {spec.name for spec, _ in video.catalogue.seen_by(user)}
+    found = video.reports.measurements(node=node, stage=stage)
+    return [one for one in found if one.node in nodes and one.stage in stages]
 
 
 def uid_of(request: Request) -> str:

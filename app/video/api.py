@@ -49,6 +49,14 @@ OPERATIONS: list[Operation] = [
         {200: schemas.StageAnswer}, errors=_SENT, body=schemas.NewStage, parameters=_STAGE,
     ),
     Operation(
+        "GET", f"{VIDEO}/stages/{{name}}/access", common.get_stage_access, "Who may use a stage (administrators)",
+        {200: schemas.StageAccess}, errors=(403, 404, 503), parameters=_STAGE,
+    ),
+    Operation(
+        "PUT", f"{VIDEO}/stages/{{name}}/access", common.put_stage_access, "Say who may use a stage (administrators)",
+        {200: schemas.StageAccess}, errors=(403, 404, *_SENT), body=schemas.StageAccess, parameters=_STAGE,
+    ),
+    Operation(
         "DELETE", f"{VIDEO}/stages/{{name}}", common.remove_stage, "Remove a stage that no job names (administrators)",
         {204: None}, errors=(404, 409, 503), parameters=_STAGE,
     ),

@@ -81,6 +81,13 @@ class Client(Remote):
         """stage: {kind, models, parameters}."""
         return self._json("PUT", _stage(name), json=stage)
 
+    def stage_access(self, name: str) -> Record:
+        """{allowed}: names of users and @groups, or None for everybody."""
+        return self._json("GET", f"{_stage(name)}/access")
+
+    def put_stage_access(self, name: str, allowed: list[str] | None) -> Record:
+        return self._json("PUT", f"{_stage(name)}/access", json={"allowed": allowed})
+
     def remove_stage(self, name: str) -> None:
         self._nothing("DELETE", _stage(name))
 

@@ -6,6 +6,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.kit.allowed import read_allowed
 from app.kit.auth import user_of
 from app.kit.clock import now
 from app.kit.http import json_body, query
@@ -30,7 +31,7 @@ def list_policies(_: Request) -> Response:
 
 
 def list_stages(request: Request) -> Response:
-    found = video_of(request).catalogue.all()
+    found = video_of(request).catalogue.seen_by(user_of(request))
     return json_answer(schemas.StagesAnswer(stages=[answers.stage(spec, pinned) for spec, pinned in found]))
 
 
@@ -41,6 +42,20 @@ async def put_stage(request: Request) -> Response:
     spec = StageSpec(name, asked.kind, models, asked.parameters)
     pinned = await run_in_threadpool(video_of(request).catalogue.put, user_of(request), spec, now=now())
     return json_answer(answers.stage(spec, pinned))
+
+
+def get_stage_access(request: Request) -> Response:
+    require_admin(request)
+    allowed = video_of(request).catalogue.allowed(str(request.path_params["name"]))
+    return json_answer(schemas.StageAccess(allowed=allowed.to_json()))
+
+
+async def put_stage_access(request: Request) -> Response:
+    require_admin(request)
+    asked, name = await json_body(request, schemas.StageAccess), str(request.path_params["name"])
+    allowed = read_allowed(asked.allowed)
+    await run_in_threadpool(video_of(request).catalogue.permit, name, allowed, by=user_of(request))
+    return json_answer(schemas.StageAccess(allowed=allowed.to_json()))
 
 
 def remove_stage(request: Request) -> Response:

@@ -134,13 +134,13 @@ async def _submitted(request: Request, wanted: Submission, stages: list[str] | N
     if (wanted.dag is None) == (stages is None):
         raise BadRequest("Either dag or stages is to be given.", hint="stages: names of the catalogue, in their order.")
     if stages is not None:
-        wanted = replace(wanted, dag=await run_in_threadpool(_dag_of, video.catalogue, stages))
+        wanted = replace(wanted, dag=await run_in_threadpool(_dag_of, video.catalogue, user, stages))
     job = await run_in_threadpool(video.jobs.submit, user, wanted, now=now())
     return json_answer(answers.whole(job), 201, {"Location": answers.place_of(job.uid)})
 
 
-def _dag_of(catalogue: Catalogue, stages: list[str]) -> dict[str, Any]:
-    of = catalogue.kinds_of_stages()
+def _dag_of(catalogue: Catalogue, user: str, stages: list[str]) -> dict[str, Any]:
+    of = catalogue.kinds_of_stages(user)
     return chained([(name, _known(name, of)) for name in stages])
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
+from app.kit.allowed import MOST
 from app.video.model.job import Ending, JobState, Mode, RestartPolicy
 
 TEXT = r"^[^\x00-\x1f\x7f]*$"
@@ -73,6 +74,12 @@ class NewStage(Strict):
                       Field(max_length=3)] = []  # fmt: skip
     """By model_id: big, middle, small; of a kind that needs several models each entry names that many."""
     parameters: Annotated[dict[str, str], Field(max_length=50)] = {}
+
+
+class StageAccess(Strict):
+    """Names of users, and of groups as @group; null: everybody. Administrators may use everything."""
+
+    allowed: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=MOST)] | None = None
 
 
 class WhatIf(Strict):

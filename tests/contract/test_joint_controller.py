@@ -51,8 +51,8 @@ class SlowNodes(Nodes):
 
     meanwhile: Callable[[], None] | None = None
 
-    def find(self, name: str) -> Node | None:
-        found = super().find(name)
+    def find_for(self, user: str, name: str) -> Node | None:
+        found = super().find_for(user, name)
         if name == "cloud0" and self.meanwhile is not None:
             meanwhile, self.meanwhile = self.meanwhile, None
             meanwhile()

@@ -55,7 +55,8 @@ LINK = "/neptune/link/"
 VIDEO = "/api/v2/video"
 SHARED = {
     f"GET {VIDEO}/nodes", f"GET {VIDEO}/kinds", f"GET {VIDEO}/policies", f"GET {VIDEO}/stages", f"GET {VIDEO}/profile",
-    f"PUT {VIDEO}/stages/{{name}}", f"DELETE {VIDEO}/stages/{{name}}", "GET /get_service_list",
+    f"PUT {VIDEO}/stages/{{name}}", f"GET {VIDEO}/stages/{{name}}/access", f"PUT {VIDEO}/stages/{{name}}/access",
+    f"DELETE {VIDEO}/stages/{{name}}", "GET /get_service_list",
     "GET /get_execute_url/{stage}", "GET /get_resource_info", "GET /get_cluster_info", "POST /service/{stage}",
     "POST /execute_task/{stage}", "POST /node/update_status", f"GET {VIDEO}/changes", "GET /ui/video/events",
     "GET /ui/video/stages", "POST /ui/video/stages", "POST /ui/video/stages/measure",

@@ -23,6 +23,7 @@ from app.nodes.cli import commands
 from app.nodes.grants import Grants
 from app.nodes.model import Operation
 from app.settings import Settings
+from app.video.cli import commands as video_commands
 from app.video.model.job import JOBS, Ending, JobState
 from app.wiring import Parts
 from tests.harness.joint.nodes import Scene as Services
@@ -284,3 +285,72 @@ def test_a_service_is_told_which_cameras_of_its_node_are_not_for_its_user(parts:
     parts.nodes.permit("edge0", Grants(videos=cameras, sources={"/data": Allowed(())}), by="boss")
     scene.settle()
     assert withheld() == {"videos": ["0"], "sources": ["/data"]}
+
+
+STAGE, NO_STAGE = "face_alignment", "face_elsewhere"
+NAMING: list[tuple[str, str, dict[str, Any]]] = [
+    ("POST", f"{VIDEO}/jobs", {"json": {"node": EDGE, "video_id": 1, "stages": ["face_detection", STAGE]}}),
+    ("POST", f"{VIDEO}/jobs", {"json": {"node": EDGE, "video_id": 1, "dag": dag()}}),
+    ("POST", f"{VIDEO}/profile", {"json": {"node": EDGE, "video_id": 1, "stages": ["face_detection", STAGE]}}),
+    ("POST", f"{VIDEO}/what-if", {"json": {"node": EDGE, "video_id": 1, "dag": dag()}}),
+    ("POST", "/user/submit_job", {"json": {"node_addr": EDGE, "video_id": 1, "dag": dag()}}),
+    ("GET", f"{VIDEO}/profile?stage={STAGE}", {}),
+    ("GET", f"/get_execute_url/{STAGE}", {}),
+    ("POST", f"/service/{STAGE}", {"content": b"x"}),
+    ("POST", f"/execute_task/{STAGE}", {"content": b"x"}),
+    ("GET", f"{VIDEO}/stages/{STAGE}/access", {}),
+    ("PUT", f"{VIDEO}/stages/{STAGE}", {"json": {"kind": "motion"}}),
+    ("DELETE", f"{VIDEO}/stages/{STAGE}", {}),
+    ("GET", f"/ui/video/stages/{STAGE}/remove", {}),
+]
+"""Every route that can be given the name of a stage."""
+
+
+def test_a_stage_for_others_is_like_one_that_there_is_not(house: House) -> None:
+    asked = {"allowed": ["alice"]}
+    place = f"{VIDEO}/stages/{STAGE}/access"
+    assert house.mallory.request("PUT", place, json=asked).status_code == 403
+    assert house.boss.request("PUT", place, json=asked).json() == asked
+    (entry,) = house.parts.accounts.ledger.entries(subject=f"stage:{STAGE}")
+    assert (entry.actor, entry.action, entry.detail) == ("boss", "stage.access", asked)
+    for method, path, options in NAMING:
+        seen = []
+        for name in (STAGE, NO_STAGE):
+            sent = options
+            if "json" in options:
+                sent = {"json": json.loads(json.dumps(options["json"]).replace(STAGE, name))}
+            seen.append(named(house.mallory.request(method, path.replace(STAGE, name), **sent), name))
+        assert seen[0] == seen[1], (method, path)
+    for path in (f"{VIDEO}/stages", "/get_service_list", "/get_resource_info", "/ui/video/new", f"{VIDEO}/profile"):
+        assert STAGE in house.alice.get(path).text, path
+        assert STAGE not in house.mallory.get(path).text, path
+    listed = house.mallory.get("/ui/video/stages").text
+    assert f"<strong>{STAGE}</strong>" not in listed.split('id="kinds-title"')[0]
+    assert house.alice.post(f"{VIDEO}/jobs", json=NAMING[1][2]["json"]).status_code == 201
+
+
+def test_a_stage_that_is_replaced_stays_for_whom_it_was(house: House) -> None:
+    house.boss.request("PUT", f"{VIDEO}/stages/{STAGE}/access", json={"allowed": ["@lab"]})
+    motion = {"name": STAGE, "kind": "motion"}
+    assert house.boss.request("PUT", f"{VIDEO}/stages/{STAGE}", json={"kind": "motion"}).status_code == 200
+    assert house.boss.post("/ui/video/stages", data=motion).status_code == 303
+    assert house.boss.get(f"{VIDEO}/stages/{STAGE}/access").json() == {"allowed": ["@lab"]}
+    assert 'value="@lab"' in house.boss.get(f"/ui/video/stages?edit={STAGE}").text
+    assert house.boss.post("/ui/video/stages", data={**motion, "allowed": "alice @lab"}).status_code == 303
+    assert house.boss.get(f"{VIDEO}/stages/{STAGE}/access").json() == {"allowed": ["@lab", "alice"]}
+    assert house.boss.post("/ui/video/stages", data={**motion, "allowed": "No!"}).status_code == 422
+
+
+def test_the_command_says_who_may_use_a_stage(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODELMILL_TOKEN", house.tokens["boss"])
+    with served(house.boss.app) as url:
+
+        def run(*arguments: str) -> str:
+            ran = CliRunner().invoke(video_commands, ["stages", "allow", STAGE, *arguments, "--url", url])
+            assert ran.exit_code == 0, ran.output
+            return ran.stdout
+
+        assert run() == f"{STAGE}: everybody\n"
+        assert run("alice", "@lab") == f"{STAGE}: @lab alice\n"
+        assert run("--administrators") == run() == f"{STAGE}: administrators alone\n"
+        assert run("--everybody") == f"{STAGE}: everybody\n"

@@ -1,4 +1,4 @@
-"""Who may use what: groups of users; who may use a node and its cameras."""
+"""Who may use what: groups of users; who may use a node and its cameras; who may use a stage."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ def upgrade() -> None:
         batch.add_column(sa.Column("group_names", sa.Text(), nullable=False, server_default=""))
     with op.batch_alter_table("nodes") as batch:
         batch.add_column(sa.Column("access", sa.Text(), nullable=False, server_default="{}"))
+    with op.batch_alter_table("video_stages") as batch:
+        batch.add_column(sa.Column("allowed", sa.Text(), nullable=False, server_default="null"))
 
 
 def downgrade() -> None:
-    for table, column in (("nodes", "access"), ("users", "group_names")):
+    for table, column in (("video_stages", "allowed"), ("nodes", "access"), ("users", "group_names")):
         with op.batch_alter_table(table) as batch:
             batch.drop_column(column)

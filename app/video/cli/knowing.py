@@ -81,6 +81,27 @@ def set_stage(
     tell(record, as_json=as_json, text=f"stage {name} set")
 
 
+@stages.command("allow")
+def allow_stage(
+    context: typer.Context,
+    name: Name,
+    who: Annotated[list[str] | None, typer.Argument(metavar="[USER|@GROUP]…", help="These and no others.")] = None,
+    everybody: Annotated[bool, typer.Option("--everybody", help="Whoever is signed in.")] = False,
+    administrators: Annotated[bool, typer.Option("--administrators", help="Administrators alone.")] = False,
+    url: Url = None,
+) -> None:
+    """Say who may name a stage in a job (administrators). Without names: print who may."""
+    if sum((bool(who), everybody, administrators)) > 1:
+        raise BadRequest("These contradict each other.", hint="Give names, or --everybody, or --administrators.")
+    with client_of(context, url) as client:
+        if who or everybody or administrators:
+            record = client.put_stage_access(name, None if everybody else who or [])
+        else:
+            record = client.stage_access(name)
+    allowed = record["allowed"]
+    typer.echo(f"{name}: {'everybody' if allowed is None else ' '.join(allowed) or 'administrators alone'}")
+
+
 @stages.command("remove")
 def remove_stage(context: typer.Context, name: Name, url: Url = None) -> None:
     """Remove a stage that no job names (administrators)."""

@@ -93,9 +93,7 @@ def only_video(request: Request) -> str:
 
 def kinds_of(request: Request) -> dict[str, StageKind]:
     """By stage of the catalogue. One whose program is not installed is left out."""
-    catalogue = video_of(request).catalogue
-    kinds = catalogue.kinds()
-    return {spec.name: kinds[spec.kind] for spec, _ in catalogue.all() if spec.kind in kinds}
+    return video_of(request).catalogue.kinds_of_stages(user_of(request))
 
 
 def body_of_job(job: VideoJob) -> dict[str, Any]:

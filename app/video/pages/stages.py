@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from app.kit.allowed import Allowed, names_in, read_allowed
 from app.kit.auth import caller_of, user_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError, NotFound
@@ -31,14 +32,17 @@ SUGGESTED = 200
 """Models that a field offers."""
 SHOWN_MEASUREMENTS = 400
 SIZES = ("big", "middle", "small")
-EMPTY = {"name": "", "kind": "", "big": "", "middle": "", "small": "", "parameters": ""}
+EVERYBODY = "*"
+"""What the form shows for everybody, and takes for it."""
+EMPTY = {"name": "", "kind": "", "big": "", "middle": "", "small": "", "parameters": "", "allowed": EVERYBODY}
 
 
 def stages(request: Request) -> Response:
     """?edit: a stage whose values the form holds."""
     edit = request.query_params.get("edit", "")
-    found = next((spec for spec, _ in video_of(request).catalogue.all() if spec.name == edit), None)
-    return _page(request, values_of(found) if found else dict(EMPTY))
+    catalogue = video_of(request).catalogue
+    found = next((spec for spec, _ in catalogue.seen_by(user_of(request)) if spec.name == edit), None)
+    return _page(request, values_of(found, catalogue.allowed(found.name)) if found else dict(EMPTY))
 
 
 async def put(request: Request) -> Response:
@@ -57,7 +61,10 @@ def _put(request: Request, sent: Mapping[str, str]) -> Response:
     if missing:
         return _page(request, values, missing, 422)
     try:
+        allowed = read_allowed(None if values["allowed"] == EVERYBODY else names_in(values["allowed"]))
         video_of(request).catalogue.put(user_of(request), spec, now=now())
+        if "allowed" in sent:
+            video_of(request).catalogue.permit(spec.name, allowed, by=user_of(request))
     except ModelmillError as error:
         return _page(request, values, {"": new_form.text_of(error)}, error.status)
     return see_other(f"/ui/video/stages?{urlencode({'note': 'put', 'stage': spec.name})}")
@@ -77,10 +84,11 @@ def spec_of(values: Mapping[str, str]) -> StageSpec:
     return StageSpec(values["name"], values["kind"], tuple(sizes), parameters)
 
 
-def values_of(spec: StageSpec) -> dict[str, str]:
+def values_of(spec: StageSpec, allowed: Allowed) -> dict[str, str]:
     sizes = dict(zip(SIZES, (", ".join(names) for names in spec.models), strict=False))
     lines = "\n".join(f"{key}={value}" for key, value in spec.parameters.items())
-    return {**EMPTY, "name": spec.name, "kind": spec.kind, **sizes, "parameters": lines}
+    who = EVERYBODY if allowed.names is None else " ".join(allowed.names)
+    return {**EMPTY, "name": spec.name, "kind": spec.kind, **sizes, "parameters": lines, "allowed": who}
 
 
 def ask_remove(request: Request) -> Response:
@@ -142,7 +150,8 @@ def _page(
     models, _ = models_of(request).page(user_of(request), limit=SUGGESTED)
     measured = measurements_of(request)
     return render(
-        request, "video/stages.html", status, area="video", listed=video.catalogue.all(), kinds=video.catalogue.kinds(),
+        request, "video/stages.html", status, area="video", listed=video.catalogue.seen_by(user_of(request)),
+        kinds=video.catalogue.kinds(),
         values=values, problems=problems or {}, is_admin=caller_of(request).is_admin, sizes=SIZES,
         models=[model.name for model in models], note=request.query_params.get("note", ""),
         stage=request.query_params.get("stage", ""), measured=measured[:SHOWN_MEASUREMENTS],

@@ -125,7 +125,7 @@ async def put_picture(request: Request) -> Response:
 
 def _submit(video: Video, user: str, asked: RequirementJob) -> VideoJob:
     """The requirement's body has no Render here: it was taken off when the DAG was cut."""
-    dag = rendered(asked.dag, video.catalogue.kinds_of_stages())
+    dag = rendered(asked.dag, video.catalogue.kinds_of_stages(user))
     wanted = replace(submission(asked, asked.unique_job_id), dag=dag)
     return video.jobs.submit(user, wanted, now=now())
 

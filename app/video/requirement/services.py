@@ -100,7 +100,8 @@ async def _serving_stage(request: Request, stage: str) -> list[Serving]:
 
 
 async def _serving(request: Request) -> list[Serving]:
-    return await run_in_threadpool(serving_now, video_of(request).resources, require_user(request), now())
+    video, user = video_of(request), require_user(request)
+    return await run_in_threadpool(serving_now, video.resources, video.catalogue, user, now())
 
 
 async def _passed_on(request: Request, stage: str, hosts: Sequence[Serving]) -> Response:

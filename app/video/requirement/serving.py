@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from app.nodes.model import Node
 from app.video.model.job import StageHost
 from app.video.model.plan import Role
-from app.video.service import Resources
+from app.video.service import Catalogue, Resources
 from app.video.service.resources import host_of
 
 ORDER = (Role.CLOUD.value, Role.EDGE.value, Role.HOST.value)
@@ -18,17 +18,19 @@ ORDER = (Role.CLOUD.value, Role.EDGE.value, Role.HOST.value)
 
 @dataclass(frozen=True)
 class Serving:
-    """detail: what the host of stages says of itself: {n_process, cpu_ratio, mem_ratio, queue, stages, way}."""
+    """detail: what the host of stages says of itself: {n_process, cpu_ratio, mem_ratio, queue, stages, way}. known:
+    stages that the user may use."""
 
     host: StageHost
     node: Node
     detail: Mapping[str, Any]
+    known: Collection[str]
 
     @property
     def stages(self) -> list[str]:
         """Of the catalogue; those of jobs are nobody else's."""
         found = self.detail.get("stages")
-        return sorted(name for name in found if "/" not in name) if isinstance(found, Mapping) else []
+        return sorted(name for name in found if name in self.known) if isinstance(found, Mapping) else []
 
     @property
     def queue(self) -> float:
@@ -42,11 +44,12 @@ class Serving:
         }  # fmt: skip
 
 
-def serving_now(resources: Resources, user: str, now: datetime) -> list[Serving]:
+def serving_now(resources: Resources, catalogue: Catalogue, user: str, now: datetime) -> list[Serving]:
     """Those that this user may use; of the cloud first, then those with the least waiting."""
+    stages = {spec.name for spec, _ in catalogue.seen_by(user)}
     known = {node.name: node for node in resources.nodes.seen_by(user)}
     found = [
-        Serving(host, node, worker.detail)
+        Serving(host, node, worker.detail, stages)
         for host in resources.hosts_among(known.values(), "", now)
         if (node := known[host.node]) and (worker := host_of(node, now))
     ]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
+from app.kit.allowed import Allowed, Member
 from app.kit.clock import to_text
 from app.kit.sql import Database
 from app.models.service import Models
+from app.nodes.service.nodes import MemberOf, Note
 from app.video import store
 from app.video.errors import BadDag, BadStage, StageInUse, StageNotFound
 from app.video.model.dag import MAX_VARIANTS, Dag
@@ -18,17 +20,40 @@ from app.vision.model import ModelCard
 
 
 class Catalogue:
-    """on_change: stages came or went."""
+    """on_change: stages came or went. member_of, note: see Nodes."""
 
-    def __init__(self, database: Database, models: Models) -> None:
+    def __init__(
+        self, database: Database, models: Models, *, member_of: MemberOf = Member, note: Note = lambda *_: None
+    ) -> None:
         self.database = database
         self.models = models
+        self.member_of = member_of
+        self.note = note
         self.on_change: list[Callable[[], None]] = []
 
     def all(self) -> list[tuple[StageSpec, Stage]]:
         """By name."""
         with self.database.read() as on:
             return [(listed.spec, listed.stage) for listed in store.all_stages(on)]
+
+    def seen_by(self, user: str) -> list[tuple[StageSpec, Stage]]:
+        """Those that this user may use, by name."""
+        member = self.member_of(user)
+        with self.database.read() as on:
+            return [(one.spec, one.stage) for one in store.all_stages(on) if one.allowed.admits(member)]
+
+    def allowed(self, name: str) -> Allowed:
+        """Who may use it. Raises StageNotFound."""
+        with self.database.read() as on:
+            return _there(store.get_stage(on, name), name).allowed
+
+    def permit(self, name: str, allowed: Allowed, *, by: str) -> None:
+        """From now on these may name it; jobs under way keep what they have. Raises StageNotFound."""
+        with self.database.write() as on:
+            if _there(store.get_stage(on, name), name).allowed == allowed:
+                return
+            store.put_allowed(on, name, allowed)
+            self.note(on, by, "stage.access", f"stage:{name}", {"allowed": allowed.to_json()})
 
     def put(self, owner: str, spec: StageSpec, *, now: datetime) -> Stage:
         """Add or replace it; its models are the owner's and are pinned now. Jobs under way keep what they have.
@@ -47,8 +72,7 @@ class Catalogue:
     def remove(self, name: str) -> None:
         """Raises StageNotFound, StageInUse while a job names it."""
         with self.database.write() as on:
-            if store.get_stage(on, name) is None:
-                raise StageNotFound(f"There is no stage {name[:64]!r} in the catalogue.")
+            _there(store.get_stage(on, name), name)
             used = [kept.job.uid for kept in store.unended(on) if name in kept.job.dag.stages and
                     name not in kept.job.dag.own]  # fmt: skip
             if used:
@@ -62,14 +86,14 @@ class Catalogue:
         """By the kind's name."""
         return kinds()
 
-    def kinds_of_stages(self) -> dict[str, StageKind]:
-        """By the stage's name; without those whose kind has gone with its package."""
+    def kinds_of_stages(self, user: str) -> dict[str, StageKind]:
+        """By the name of a stage that this user may use; without those whose kind has gone with its package."""
         kinds = self.kinds()
-        return {spec.name: kinds[spec.kind] for spec, _ in self.all() if spec.kind in kinds}
+        return {spec.name: kinds[spec.kind] for spec, _ in self.seen_by(user) if spec.kind in kinds}
 
     def resolve(self, owner: str, dag: Dag, *, now: datetime) -> tuple[Stage, ...]:
         """The stages of a DAG, its own first, with models pinned. Raises BadDag (unknown stage), BadStage."""
-        listed = {spec.name: stage for spec, stage in self.all()}
+        listed = {spec.name: stage for spec, stage in self.seen_by(owner)}
         own = {name: self._pinned(owner, dag.own[name], now) for name in dag.stages if name in dag.own}
         unknown = [name for name in dag.stages if name not in own and name not in listed]
         if unknown:
@@ -117,6 +141,12 @@ class Catalogue:
     def _changed(self) -> None:
         for listen in self.on_change:
             listen()
+
+
+def _there(listed: store.Listed | None, name: str) -> store.Listed:
+    if listed is None:
+        raise StageNotFound(f"There is no stage {name[:64]!r} in the catalogue.")
+    return listed
 
 
 def _check_counts(spec: StageSpec, kind: StageKind) -> None:

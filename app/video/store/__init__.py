@@ -24,11 +24,11 @@ from app.video.store.jobs import (
 )
 from app.video.store.measurements import measurements, put_measurements
 from app.video.store.rows import Kept
-from app.video.store.stages import Listed, all_stages, get_stage, put_stage, remove_stage
+from app.video.store.stages import Listed, all_stages, get_stage, put_allowed, put_stage, remove_stage
 
 __all__ = [
     "Decided", "Event", "Filter", "Kept", "Listed", "UidTaken", "WrongMove", "add_decision", "add_event", "add_job",
     "all_stages", "census", "change", "claim_number", "count_unended", "decisions_of",
     "ended_before", "enter", "events_of", "forget", "get", "get_stage", "last_decision", "lock", "measurements",
-    "next_number", "open_uids", "page", "put_measurements", "put_stage", "remove_stage", "unended",
+    "next_number", "open_uids", "page", "put_allowed", "put_measurements", "put_stage", "remove_stage", "unended",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql, sqlite
 
+from app.kit.allowed import EVERYBODY, Allowed, read_allowed
 from app.video.model.kinds import Stage, StageSpec
 from app.video.store.rows import as_text
 from app.video.store.tables import stages
@@ -17,23 +18,28 @@ from app.video.store.tables import stages
 
 @dataclass(frozen=True)
 class Listed:
-    """owner: whose models it has."""
+    """owner: whose models it has. allowed: who may use it."""
 
     owner: str
     created_at: str
     spec: StageSpec
     stage: Stage
+    allowed: Allowed = EVERYBODY
 
 
 def put_stage(on: Connection, listed: Listed) -> None:
-    """In place of the one of its name."""
+    """In place of the one of its name, and for the same users."""
     values = {
         "owner": listed.owner, "created_at": listed.created_at, "spec": as_text(listed.spec.to_json()),
         "stage": as_text(listed.stage.to_json()),
     }  # fmt: skip
     insert = (sqlite.insert if on.dialect.name == "sqlite" else postgresql.insert)(stages)
-    made = insert.values(name=listed.spec.name, **values)
+    made = insert.values(name=listed.spec.name, allowed=as_text(listed.allowed.to_json()), **values)
     on.execute(made.on_conflict_do_update(index_elements=["name"], set_=values))
+
+
+def put_allowed(on: Connection, name: str, allowed: Allowed) -> None:
+    on.execute(sa.update(stages).where(stages.c.name == name).values(allowed=as_text(allowed.to_json())))
 
 
 def get_stage(on: Connection, name: str) -> Listed | None:
@@ -53,4 +59,4 @@ def remove_stage(on: Connection, name: str) -> bool:
 
 def _listed(row: Any) -> Listed:
     spec, stage = StageSpec.from_json(json.loads(row.spec)), Stage.from_json(json.loads(row.stage))
-    return Listed(row.owner, row.created_at, spec, stage)
+    return Listed(row.owner, row.created_at, spec, stage, read_allowed(json.loads(row.allowed)))

@@ -91,8 +91,10 @@ stages = sa.Table(
     sa.Column("created_at", TIME, nullable=False),
     sa.Column("spec", sa.Text, nullable=False),
     sa.Column("stage", sa.Text, nullable=False),
+    sa.Column("allowed", sa.Text, nullable=False, server_default="null"),
 )
-"""The catalogue, the installation's. owner: whose models they are; stage: with its models pinned."""
+"""The catalogue, the installation's. owner: whose models they are; stage: with its models pinned; allowed: who may use
+it, as Allowed.to_json."""
 measurements = sa.Table(
     "video_measurements",
     metadata,
