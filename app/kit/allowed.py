@@ -11,6 +11,7 @@ from app.kit.errors import BadInput
 GROUP = re.compile(r"[a-z0-9][a-z0-9._-]{0,30}")
 _NAME = re.compile(r"@?[a-z0-9][a-z0-9._-]{0,31}")
 MOST = 200
+ALL = "*"
 
 
 class BadAccess(BadInput):
@@ -39,6 +40,11 @@ class Allowed:
             return True
         return any(f"@{group}" in self.names for group in member.groups)
 
+    @property
+    def text(self) -> str:
+        """For a form; read_typed reads it again."""
+        return ALL if self.names is None else " ".join(self.names)
+
     def to_json(self) -> list[str] | None:
         return None if self.names is None else list(self.names)
 
@@ -58,6 +64,16 @@ def read_allowed(names: Iterable[str] | None) -> Allowed:
         )
         raise BadAccess(what, hint=f"Name users as alice, and groups as @lab; {MOST} of them at most.")
     return Allowed(found)
+
+
+def read_typed(text: str) -> Allowed:
+    """What somebody put into a field of a form. Raises BadAccess."""
+    return EVERYBODY if text.strip() == ALL else read_allowed(names_in(text))
+
+
+def words_of(names: list[str] | None) -> str:
+    """For a line of text."""
+    return "everybody" if names is None else " ".join(names) or "administrators alone"
 
 
 def names_in(text: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app.kit.allowed import words_of
 from app.kit.clock import age
 from app.kit.command import EPILOG
 from app.kit.errors import BadInput
@@ -97,12 +98,9 @@ def _changed(access: dict[str, Any], names: list[str] | None, video: str | None,
 
 
 def _lines(name: str, access: dict[str, Any]) -> list[str]:
-    def who(allowed: list[str] | None) -> str:
-        return "everybody" if allowed is None else " ".join(allowed) or "administrators alone"
-
-    cameras = [f"{name} {kind[:-1]} {camera}: {who(allowed)}"
+    cameras = [f"{name} {kind[:-1]} {camera}: {words_of(allowed)}"
                for kind in ("videos", "sources") for camera, allowed in access[kind].items()]  # fmt: skip
-    return [f"{name}: {who(access['allowed'])}", *cameras]
+    return [f"{name}: {words_of(access['allowed'])}", *cameras]
 
 
 @commands.command()

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from app.kit.allowed import BadAccess, names_in
+from app.kit.allowed import EVERYBODY, BadAccess, read_typed
 from app.kit.auth import caller_of, user_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
@@ -20,10 +20,10 @@ from app.kit.templates import render
 from app.nodes.access import nodes_of, require_admin
 from app.nodes.commands import command_of, plain_command
 from app.nodes.errors import BadNodeName, NodeBusy, NodeExists
-from app.nodes.grants import CAMERAS, read_grants
+from app.nodes.grants import CAMERAS, Grants
 from app.nodes.model import Node, Side
 from app.nodes.schemas import NodeForm
-from app.nodes.showing import EVERYBODY, access_fields, view_of
+from app.nodes.showing import access_fields, view_of
 
 PAGE = "/ui/nodes"
 EVERY_S = 5
@@ -57,20 +57,17 @@ async def permit(request: Request) -> Response:
 
 def _permit(request: Request, sent: Mapping[str, str]) -> Response:
     name = request.path_params["name"]
-    cameras = {
-        kind: {key.removeprefix(f"{kind}."): _names(text) for key, text in sent.items() if key.startswith(f"{kind}.")}
-        for kind in CAMERAS
-    }
     try:
-        grants = read_grants({"allowed": _names(sent.get("allowed", "")), **cameras})
+        cameras = {
+            kind: {key.partition(".")[2]: allowed for key, text in sent.items()
+                   if key.startswith(f"{kind}.") and (allowed := read_typed(text)) != EVERYBODY}
+            for kind in CAMERAS
+        }  # fmt: skip
+        grants = Grants(read_typed(sent.get("allowed", "")), **cameras)
     except BadAccess as error:
         return _page(request, sent, error)
     nodes_of(request).permit(name, grants, by=user_of(request))
     return see_other(f"{PAGE}/{name}?note=permitted")
-
-
-def _names(text: str) -> list[str] | None:
-    return None if text.strip() == EVERYBODY else names_in(text)
 
 
 def _page(request: Request, sent: Mapping[str, str] | None = None, error: ModelmillError | None = None) -> Response:

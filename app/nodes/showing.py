@@ -16,8 +16,6 @@ from app.nodes.model import Node, NodeReport, WorkerReport, WorkerState
 MOST_BYTES = 1 << 60
 MOST_TEXT = 200
 STATES = tuple(WorkerState)
-EVERYBODY = "*"
-"""What the form shows for everybody, and takes for it."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +79,7 @@ def access_fields(node: Node, grants: Grants, sent: Mapping[str, str]) -> list[A
         for name, allowed in {**dict.fromkeys(_offered(node.report, kind), Allowed()), **narrowed}.items()
     ]
     found = [("allowed", "", "", grants.node), *((f"{kind}.{name}", kind, name, one) for kind, name, one in cameras)]
-    return [
-        AccessField(field, kind, name, sent.get(field, EVERYBODY if one.names is None else " ".join(one.names)))
-        for field, kind, name, one in found
-    ]
+    return [AccessField(field, kind, name, sent.get(field, one.text)) for field, kind, name, one in found]
 
 
 def _offered(report: NodeReport, what: str) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app.kit.allowed import words_of
 from app.kit.command import EPILOG, Ended, Exit
 from app.kit.errors import BadRequest
 from app.kit.service_options import AsJson, Url
@@ -98,8 +99,7 @@ def allow_stage(
             record = client.put_stage_access(name, None if everybody else who or [])
         else:
             record = client.stage_access(name)
-    allowed = record["allowed"]
-    typer.echo(f"{name}: {'everybody' if allowed is None else ' '.join(allowed) or 'administrators alone'}")
+    typer.echo(f"{name}: {words_of(record['allowed'])}")
 
 
 @stages.command("remove")

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.kit.allowed import Allowed, names_in, read_allowed
+from app.kit.allowed import EVERYBODY, Allowed, read_typed
 from app.kit.auth import caller_of, user_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError, NotFound
@@ -32,9 +32,7 @@ SUGGESTED = 200
 """Models that a field offers."""
 SHOWN_MEASUREMENTS = 400
 SIZES = ("big", "middle", "small")
-EVERYBODY = "*"
-"""What the form shows for everybody, and takes for it."""
-EMPTY = {"name": "", "kind": "", "big": "", "middle": "", "small": "", "parameters": "", "allowed": EVERYBODY}
+EMPTY = {"name": "", "kind": "", "big": "", "middle": "", "small": "", "parameters": "", "allowed": EVERYBODY.text}
 
 
 def stages(request: Request) -> Response:
@@ -61,7 +59,7 @@ def _put(request: Request, sent: Mapping[str, str]) -> Response:
     if missing:
         return _page(request, values, missing, 422)
     try:
-        allowed = read_allowed(None if values["allowed"] == EVERYBODY else names_in(values["allowed"]))
+        allowed = read_typed(values["allowed"])
         video_of(request).catalogue.put(user_of(request), spec, now=now())
         if "allowed" in sent:
             video_of(request).catalogue.permit(spec.name, allowed, by=user_of(request))
@@ -87,8 +85,7 @@ def spec_of(values: Mapping[str, str]) -> StageSpec:
 def values_of(spec: StageSpec, allowed: Allowed) -> dict[str, str]:
     sizes = dict(zip(SIZES, (", ".join(names) for names in spec.models), strict=False))
     lines = "\n".join(f"{key}={value}" for key, value in spec.parameters.items())
-    who = EVERYBODY if allowed.names is None else " ".join(allowed.names)
-    return {**EMPTY, "name": spec.name, "kind": spec.kind, **sizes, "parameters": lines, "allowed": who}
+    return {**EMPTY, "name": spec.name, "kind": spec.kind, **sizes, "parameters": lines, "allowed": allowed.text}
 
 
 def ask_remove(request: Request) -> Response:
