@@ -35,6 +35,8 @@ class Reason(StrEnum):
     ALGORITHM_NOT_FOUND = "AlgorithmNotFound"
     BAD_PARAMETERS = "BadParameters"
     """A parameter of the algorithm or of a bundled worker is none."""
+    MODELS_DIFFER = "ModelsDiffer"
+    """Failed: a detector and a classifier, or classifiers of other classes."""
     DATASET_NOT_FOUND = "DatasetNotFound"
     ROLLOUT_STALLED = "RolloutStalled"
     """Pending: a worker cannot be changed to what is wanted, and goes on as it was before."""

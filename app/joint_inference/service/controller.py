@@ -17,11 +17,12 @@ from app.joint_inference.hard_examples.base import BadParameter, UnknownAlgorith
 from app.joint_inference.model.planning import Plan, World, key_of, plan
 from app.joint_inference.model.resource import PLURAL, Role, Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after, current_of
+from app.joint_inference.service.pairing import mismatch
 from app.joint_inference.service.reports import Reports
 from app.joint_inference.service.services import Services
 from app.joint_inference.worker.options import algorithm_of, cloud_options, edge_options
 from app.kit.clock import from_text, to_text
-from app.models.service import Models
+from app.models.service import Model, Models
 from app.nodes.model import Node, Order, WorkKey
 from app.nodes.service import Nodes
 
@@ -125,7 +126,7 @@ class Controller:
         wanted = service.specification
         edge_model = self.models.find(service.owner, wanted.edge.model, now=now)
         cloud_model = self.models.find(service.owner, wanted.cloud.model, now=now)
-        problem, warning = self._judged(service)
+        problem, warning = self._judged(service, edge_model, cloud_model)
         key = key_of(service, Role.EDGE)
         edge_order = next((o for o in orders if o.key == key and o.node == wanted.edge.node), None)
         edge_node, cloud_node = (
@@ -138,7 +139,9 @@ class Controller:
             problem=problem, warning=warning,
         )  # fmt: skip
 
-    def _judged(self, service: Service) -> tuple[Condition | None, Condition | None]:
+    def _judged(
+        self, service: Service, edge_model: Model | None, cloud_model: Model | None
+    ) -> tuple[Condition | None, Condition | None]:  # fmt: skip
         """What is wrong with it, and what is to be warned of, whatever the nodes say."""
         wanted = service.specification
         for worker in (wanted.edge, wanted.cloud):
@@ -147,7 +150,8 @@ class Controller:
                 message = f"There is no dataset {dataset!r} for the {worker.role} worker in the data home."
                 return Condition(ConditionType.FAILED, Reason.DATASET_NOT_FOUND, message), None
         try:
-            return None, _warning(service)
+            warning = _warning(service)
+            return mismatch((wanted.edge, edge_model), (wanted.cloud, cloud_model)), warning
         except UnknownAlgorithm as error:
             said = f"{error.message} {error.hint}".strip()
             return Condition(ConditionType.FAILED, Reason.ALGORITHM_NOT_FOUND, said), None

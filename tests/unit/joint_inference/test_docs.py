@@ -82,6 +82,7 @@ def test_the_states_and_what_it_says_when_the_cloud_is_away_are_named() -> None:
         "InvalidResource",
         "edge_fallback",
         "RolloutStalled",
+        "ModelsDiffer",
         *ENDS,
     ):
         assert word in TEXT
