@@ -19,6 +19,12 @@ class ServiceChanged(Conflict):
     code = "SERVICE_CHANGED"
 
 
+class FieldConflict(Conflict):
+    """Server-side apply of a field that another manager has set otherwise. detail: {"conflicts": [{manager, field}]}"""
+
+    code = "FIELD_CONFLICT"
+
+
 class InvalidResource(BadInput):
     """detail: {"problems": [{"path": "$.spec.edgeWorker.name", "message": …}, …]}, the first of them in the message."""
 

@@ -54,6 +54,24 @@ def warnings_of(resource: Any) -> list[str]:
     return _examined(resource, None)[1]
 
 
+def known_fields(resource: Any) -> dict[str, Any]:
+    """The labels, annotations and fields of spec that a resource names and a schema knows, whole or in part, and valid
+    or not. Raises InvalidResource for what is nested too deep."""
+    if _is_too_deep(resource):
+        refuse([Problem("$", f"is nested more than {MAX_DEPTH} deep")])
+    given = resource.get("metadata")
+    given = given if isinstance(given, dict) else {}
+    about = {key: given[key] for key in ("labels", "annotations") if given.get(key)}
+    spec, _ = _pruned(resource.get("spec") or {}, SPEC_SCHEMA, ("spec",))
+    return {"metadata": about, "spec": spec}
+
+
+def unknown_in(resource: Any) -> list[str]:
+    """As warnings_of, of a resource that may name no more than some fields."""
+    _, pruned = _pruned(resource.get("spec") or {}, SPEC_SCHEMA, ("spec",))
+    return [path_of(path).removeprefix("$.") for path in pruned]
+
+
 def validated_status(status: Any) -> dict[str, Any]:
     """Raises InvalidResource, with paths that begin with $.status."""
     if _is_too_deep(status):
@@ -208,4 +226,6 @@ def _kind(value: Any) -> str:
     return "null" if value is None else _KINDS.get(type(value), shown(type(value).__name__))
 
 
-__all__ = ["parse_document", "parse_documents", "validated", "validated_status", "warnings_of"]
+__all__ = [
+    "known_fields", "parse_document", "parse_documents", "unknown_in", "validated", "validated_status", "warnings_of",
+]  # fmt: skip

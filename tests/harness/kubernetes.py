@@ -24,6 +24,7 @@ GROUP = "/apis/neptune.io/v1alpha1"
 EVERYWHERE = f"{GROUP}/jointinferenceservices"
 MERGE = {"Content-Type": "application/merge-patch+json"}
 APPLY = {"Content-Type": "application/apply-patch+yaml"}
+JSON_PATCH = {"Content-Type": "application/json-patch+json"}
 
 
 def sample(name: str = "helmet-detection-demo", namespace: str | None = None, **metadata: Any) -> dict[str, Any]:

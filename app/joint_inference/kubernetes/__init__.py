@@ -5,11 +5,11 @@ from __future__ import annotations
 from starlette.routing import BaseRoute, Route
 
 from app.joint_inference.kubernetes import discovery, documents
+from app.joint_inference.kubernetes.patches import patch_service
 from app.joint_inference.kubernetes.reading import get_service, list_services
 from app.joint_inference.kubernetes.writing import (
     create_service,
     delete_service,
-    patch_service,
     put_status,
     replace_service,
 )

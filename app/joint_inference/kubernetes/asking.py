@@ -10,14 +10,16 @@ from typing import Any
 from starlette.requests import Request
 
 from app.joint_inference.advice import ignored_parameters
+from app.joint_inference.model.ownership import MAX_MANAGER, OURS
 from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, VERSION
-from app.joint_inference.validation import parse_document, validated, warnings_of
+from app.joint_inference.validation import parse_document, unknown_in, validated, warnings_of
 from app.kit.bodies import whole_body
 from app.kit.errors import BadRequest
 
 MAX_BODY_BYTES = 1 << 20
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 YAML = ("application/yaml", "application/x-yaml", "text/yaml", APPLY)
 
 
@@ -28,21 +30,29 @@ class UnknownPatch(BadRequest):
 
 @dataclass(frozen=True)
 class Writing:
-    """is_dry: nothing is to be kept. strict: what to do about unknown fields: Strict, Warn, Ignore."""
+    """is_dry: nothing is to be kept. fields: what to do about unknown ones: Strict, Warn, Ignore. manager: who sets the
+    fields. is_forced: an apply takes them from others."""
 
     is_dry: bool
     fields: str
+    manager: str
+    is_forced: bool
 
 
-def writing_of(query: Mapping[str, str]) -> Writing:
+def writing_of(request: Request) -> Writing:
     """Raises BadRequest."""
+    query = request.query_params
     fields = query.get("fieldValidation") or "Warn"
     if fields not in ("Strict", "Warn", "Ignore"):
         raise BadRequest(f"fieldValidation is Strict, Warn or Ignore, not {fields[:50]!r}.")
     dry = query.get("dryRun", "")
     if dry not in ("", "All"):
         raise BadRequest(f"dryRun is All or left out, not {dry[:50]!r}.")
-    return Writing(dry == "All", fields)
+    agent = request.headers.get("user-agent", "").partition("/")[0].strip()
+    manager = query.get("fieldManager") or agent or OURS
+    if len(manager) > MAX_MANAGER or not manager.isprintable():
+        raise BadRequest(f"A fieldManager has at most {MAX_MANAGER} printable characters.")
+    return Writing(dry == "All", fields, manager, query.get("force", "").lower() in ("true", "1"))
 
 
 async def body_of(request: Request) -> Any:
@@ -79,8 +89,20 @@ def warnings_for(resource: Any, writing: Writing) -> list[str]:
         return ignored
     unknown = warnings_of(resource)
     if unknown and writing.fields == "Strict":
-        raise BadRequest("strict decoding error: " + ", ".join(f'unknown field "{path}"' for path in unknown[:20]))
+        raise _strict(unknown)
     return [*(f'unknown field "{path}"' for path in unknown), *ignored]
+
+
+def warnings_for_fields(resource: Any, writing: Writing) -> list[str]:
+    """As warnings_for, of a resource that names no more than some fields. Raises BadRequest."""
+    unknown = unknown_in(resource)
+    if unknown and writing.fields == "Strict":
+        raise _strict(unknown)
+    return [f'unknown field "{path}"' for path in unknown] if writing.fields == "Warn" else []
+
+
+def _strict(unknown: Sequence[str]) -> BadRequest:
+    return BadRequest("strict decoding error: " + ", ".join(f'unknown field "{path}"' for path in unknown[:20]))
 
 
 def number_of(query: Mapping[str, str], name: str, *, default: int, most: int) -> int:

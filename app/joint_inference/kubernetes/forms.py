@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.joint_inference.errors import InvalidResource, ServiceChanged, ServiceExists, ServiceNotFound
+from app.joint_inference.errors import FieldConflict, InvalidResource, ServiceChanged, ServiceExists, ServiceNotFound
 from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, LIST_KIND, PLURAL
 from app.kit.errors import ModelmillError, Unauthorized
 from app.kit.http import retry_after
@@ -50,6 +50,14 @@ def status_of(error: ModelmillError, name: str = "") -> dict[str, Any]:
     details: dict[str, Any] = {"group": GROUP, "kind": PLURAL}
     if name:
         details["name"] = name
+    if isinstance(error, FieldConflict):
+        details["causes"] = [
+            {
+                "reason": "FieldManagerConflict", "field": one["field"],
+                "message": f'conflict with "{one["manager"]}" using {API_VERSION}',
+            }
+            for one in error.detail["conflicts"]
+        ]  # fmt: skip
     if isinstance(error, InvalidResource):
         details |= {"kind": KIND, "causes": [_cause(problem) for problem in error.detail.get("problems", ())]}
     return {

@@ -9,9 +9,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.joint_inference.access import joint_of
-from app.joint_inference.errors import InvalidResource, ServiceExists, ServiceNotFound
+from app.joint_inference.errors import ServiceExists, ServiceNotFound
 from app.joint_inference.kubernetes.asking import (
-    APPLY,
     MERGE,
     UnknownPatch,
     body_of,
@@ -30,6 +29,7 @@ from app.joint_inference.kubernetes.checking import (
 )
 from app.joint_inference.kubernetes.forms import failure, speaks_status, warned
 from app.joint_inference.kubernetes.reading import shown
+from app.joint_inference.model.ownership import UPDATE, Manager
 from app.joint_inference.service import Services
 from app.joint_inference.service.merging import merged
 from app.joint_inference.validation import validated, validated_status
@@ -42,13 +42,13 @@ from app.kit.errors import BadRequest, ModelmillError
 async def create_service(request: Request) -> Response:
     resource = await body_of(request)
     try:
-        return await run_in_threadpool(_created, request, resource)
+        return await run_in_threadpool(created, request, resource)
     except ModelmillError as error:
         return failure(error, named_in_body(resource))  # no name is in the path
 
 
-def _created(request: Request, resource: Any) -> Response:
-    writing, user = writing_of(request.query_params), user_of(request)
+def created(request: Request, resource: Any, operation: str = UPDATE) -> Response:
+    writing, user = writing_of(request), user_of(request)
     check_kind(resource)
     namespace = request.path_params.get("namespace")
     check_place(resource, namespace, "")
@@ -56,7 +56,9 @@ def _created(request: Request, resource: Any) -> Response:
     services = joint_of(request).services
     if writing.is_dry:
         return warned(JSONResponse(_tried(services, user, resource, namespace), status_code=201), warnings)
-    service = services.create(user, resource, now=now(), namespace=namespace)
+    service = services.create(
+        user, resource, now=now(), namespace=namespace, by=Manager(writing.manager, operation)
+    )  # fmt: skip
     return warned(shown(request, service, status=201), warnings)
 
 
@@ -79,7 +81,7 @@ async def replace_service(request: Request) -> Response:
 
 def _replaced(request: Request, resource: Any) -> Response:
     check_kind(resource)
-    writing, place = writing_of(request.query_params), request.path_params
+    writing, place = writing_of(request), request.path_params
     check_place(resource, place["namespace"], place["name"])
     warnings = warnings_for(resource, writing)
     services, user = joint_of(request).services, user_of(request)
@@ -87,65 +89,8 @@ def _replaced(request: Request, resource: Any) -> Response:
     check_uid(before, resource)
     if writing.is_dry:
         return warned(JSONResponse(changed_to(before, resource)), warnings)
-    service = services.replace(user, before.namespace, before.name, resource, now=now())
+    service = services.replace(user, before.namespace, before.name, resource, now=now(), by=Manager(writing.manager))
     return warned(shown(request, service), warnings)
-
-
-@speaks_status
-async def patch_service(request: Request) -> Response:
-    """A JSON merge patch; or what `kubectl apply --server-side` sends, without its owners of fields."""
-    kind = content_type(request)
-    if kind not in (MERGE, APPLY):
-        raise UnknownPatch(f"The patch is {kind[:100]!r}.", hint=f"Send {MERGE}: kubectl patch --type=merge.")
-    patch = await body_of(request)
-    return await run_in_threadpool(_applied if kind == APPLY else _merged, request, patch)
-
-
-def _merged(request: Request, patch: Any) -> Response:
-    if not isinstance(patch, dict):
-        raise BadRequest("A merge patch is an object.")
-    writing, place = writing_of(request.query_params), request.path_params
-    services, user = joint_of(request).services, user_of(request)
-    before = services.get(user, place["namespace"], place["name"])
-    wanted = merged(before.to_resource(), patch)
-    check_kind(wanted)
-    check_place(wanted, before.namespace, before.name)
-    check_uid(before, wanted)
-    warnings = warnings_for(wanted, writing)
-    if writing.is_dry:
-        return warned(JSONResponse(changed_to(before, wanted)), warnings)
-    service = services.merge(user, before.namespace, before.name, patch, now=now())
-    return warned(shown(request, service), warnings)
-
-
-def _applied(request: Request, resource: Any) -> Response:
-    """Created, or changed: a spec that is whole replaces what is there, of anything else what is not named stays."""
-    check_kind(resource)
-    writing, place = writing_of(request.query_params), request.path_params
-    check_place(resource, place["namespace"], place["name"])
-    services, user = joint_of(request).services, user_of(request)
-    try:
-        before = services.get(user, place["namespace"], place["name"])
-    except ServiceNotFound:
-        return _created(request, resource)
-    wanted = merged(before.to_resource(), resource)
-    if not metadata_of(resource).get("resourceVersion"):
-        wanted["metadata"].pop("resourceVersion", None)
-    if _is_whole(resource):
-        wanted["spec"] = resource["spec"]
-    check_uid(before, wanted)
-    warnings = warnings_for(wanted, writing)
-    if writing.is_dry:
-        return warned(JSONResponse(changed_to(before, wanted)), warnings)
-    return warned(shown(request, services.replace(user, before.namespace, before.name, wanted, now=now())), warnings)
-
-
-def _is_whole(resource: Any) -> bool:
-    try:
-        validated(resource)
-    except InvalidResource:
-        return False
-    return True
 
 
 @speaks_status
@@ -162,7 +107,7 @@ def _deleted(request: Request, options: dict[str, Any]) -> Response:
     if isinstance(preconditions, dict):
         check_uid(before, {"metadata": preconditions})
         check_version(before, {"metadata": preconditions})
-    is_dry = writing_of(request.query_params).is_dry or options.get("dryRun") == ["All"]
+    is_dry = writing_of(request).is_dry or options.get("dryRun") == ["All"]
     if not is_dry:
         before = services.delete(user, before.namespace, before.name, now=now())
     return shown(request, before)
@@ -190,6 +135,6 @@ def _status_put(request: Request, body: dict[str, Any]) -> Response:
     check_uid(before, body)
     check_version(before, body)
     status = validated_status(body.get("status") or {})
-    if not writing_of(request.query_params).is_dry:
+    if not writing_of(request).is_dry:
         before = services.put_status(user, before.namespace, before.name, status, now=now())
     return shown(request, before)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -80,6 +80,8 @@ class Service:
     gone_at: str | None = None
     secret: str = ""
     reported: Mapping[str, Any] = field(default_factory=dict)
+    managed: Sequence[Any] = ()
+    """metadata.managedFields; empty: of a time when fields had no owners."""
 
     @property
     def specification(self) -> Specification:
@@ -95,6 +97,8 @@ class Service:
             metadata["labels"] = dict(self.labels)
         if self.annotations:
             metadata["annotations"] = dict(self.annotations)
+        if self.managed:
+            metadata["managedFields"] = list(self.managed)
         if self.deleted_at:
             metadata["deletionTimestamp"] = _seconds(self.deleted_at)
         return {

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,10 +10,18 @@ from typing import Any
 from sqlalchemy import Connection
 
 from app.joint_inference import store
-from app.joint_inference.errors import ServiceChanged, ServiceExists, ServiceNotFound
+from app.joint_inference.errors import ServiceExists, ServiceNotFound
+from app.joint_inference.model.ownership import Manager
 from app.joint_inference.model.planning import key_of
 from app.joint_inference.model.resource import PLURAL, Role, Service
-from app.joint_inference.model.status import Condition, ConditionType, Reason, completed, conditions_after
+from app.joint_inference.model.status import completed
+from app.joint_inference.service.changes import (
+    names_version,
+    new_service,
+    of_this_name,
+    replaced,
+    terminating,
+)
 from app.joint_inference.service.merging import merged
 from app.joint_inference.store import Filter, ServiceEvent
 from app.joint_inference.validation import validated
@@ -27,6 +34,9 @@ from app.nodes.service import Nodes
 Kick = Callable[[str], None]
 """Have the service of this uid looked at soon."""
 EVENTS = 100
+US = Manager()
+Wanted = Callable[[Service], tuple[Any, Sequence[Any] | None]]
+"""The resource, and its managedFields where these do not follow from what has changed."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +65,9 @@ class Services:
         self.kick = kick
         self.announce = announce
 
-    def create(self, user: str, resource: Any, *, now: datetime, namespace: str | None = None) -> Service:
+    def create(
+        self, user: str, resource: Any, *, now: datetime, namespace: str | None = None, by: Manager = US
+    ) -> Service:  # fmt: skip
         """resource: as its user sent it, any JSON value. namespace: that of the path, where it must agree.
 
         Raises InvalidResource, ServiceExists.
@@ -63,7 +75,7 @@ class Services:
         fit = validated(resource, namespace=namespace)
         try:
             with self.database.write() as on:
-                made = store.add_service(on, _new(user, fit, to_text(now)), to_text(now))
+                made = store.add_service(on, new_service(user, fit, to_text(now), by), to_text(now))
         except store.NameTaken:
             named = fit["metadata"]
             raise ServiceExists(
@@ -72,24 +84,35 @@ class Services:
             ) from None
         return self._told(made)
 
-    def replace(self, user: str, namespace: str, name: str, resource: Any, *, now: datetime) -> Service:
+    def replace(
+        self, user: str, namespace: str, name: str, resource: Any, *, now: datetime, by: Manager = US
+    ) -> Service:  # fmt: skip
         """Its spec, labels and annotations. A metadata.resourceVersion must be the present one.
 
         Raises InvalidResource, ServiceNotFound, ServiceChanged.
         """
-        fit = _of_this_name(validated(resource, namespace=namespace), name)
-        with self.database.write() as on:
-            changed = _replaced(on, _held(on, user, namespace, name), fit, to_text(now))
-        return self._told(changed)
+        return self.change(user, namespace, name, lambda _: (resource, None), now=now, by=by)
 
-    def merge(self, user: str, namespace: str, name: str, patch: Any, *, now: datetime) -> Service:
+    def merge(self, user: str, namespace: str, name: str, patch: Any, *, now: datetime, by: Manager = US) -> Service:
         """JSON merge patch (RFC 7386) on the resource. Raises as replace."""
+
+        def wanted(service: Service) -> tuple[Any, None]:
+            found = merged(service.to_resource(), patch)
+            is_of_any = not names_version(patch)
+            return merged(found, {"metadata": {"resourceVersion": None}}) if is_of_any else found, None
+
+        return self.change(user, namespace, name, wanted, now=now, by=by)
+
+    def change(
+        self, user: str, namespace: str, name: str, wanted: Wanted, *, now: datetime, by: Manager = US
+    ) -> Service:  # fmt: skip
+        """wanted: what is to be of the one that there is, while nobody else changes it. Raises as replace, and what
+        wanted raises."""
         with self.database.write() as on:
             service = _held(on, user, namespace, name)
-            wanted = merged(service.to_resource(), patch)
-            if not _names_version(patch):
-                wanted = merged(wanted, {"metadata": {"resourceVersion": None}})
-            changed = _replaced(on, service, _of_this_name(validated(wanted, namespace=namespace), name), to_text(now))
+            resource, managed = wanted(service)
+            fit = of_this_name(validated(resource, namespace=namespace), name)
+            changed = replaced(on, service, fit, to_text(now), by, managed)
         return self._told(changed)
 
     def apply(self, user: str, resource: Any, *, now: datetime) -> tuple[Service, bool]:
@@ -122,7 +145,7 @@ class Services:
             service = _held(on, user, namespace, name)
             if service.deleted_at is not None:
                 return service
-            deleted = store.change_service(on, service, **_terminating(service, to_text(now)))
+            deleted = store.change_service(on, service, **terminating(service, to_text(now)))
         return self._told(deleted or service)
 
     def page(
@@ -220,67 +243,6 @@ def _there(found: Service | None, namespace: str, name: str) -> Service:
     if found is None or found.gone_at is not None:
         raise ServiceNotFound(f"There is no service {name!r} in the namespace {namespace!r}.")
     return found
-
-
-def _new(user: str, fit: Mapping[str, Any], at: str) -> Service:
-    metadata = fit["metadata"]
-    accepted = Condition(ConditionType.PENDING, Reason.ACCEPTED, "It will be looked at in a moment.")
-    return Service(
-        uid=str(uuid.uuid4()), owner=user, namespace=metadata["namespace"], name=metadata["name"], generation=1,
-        version=0, created_at=at, spec=fit["spec"],
-        status={"conditions": conditions_after((), accepted, None, at), "active": 0, "failed": 0},
-        labels=metadata.get("labels") or {}, annotations=metadata.get("annotations") or {},
-        secret=new_secret(),
-    )  # fmt: skip
-
-
-def _names_version(patch: Any) -> bool:
-    """Is it a change of one certain version, or of whatever there is?"""
-    metadata = patch.get("metadata") if isinstance(patch, dict) else None
-    return isinstance(metadata, dict) and bool(metadata.get("resourceVersion"))
-
-
-def _replaced(on: Connection, service: Service, fit: Mapping[str, Any], at: str) -> Service:
-    """Nothing but what is different changes: the same again keeps its version."""
-    metadata = fit["metadata"]
-    wanted_version = metadata.get("resourceVersion")
-    if wanted_version and str(wanted_version) != str(service.version):
-        raise _changed(service)
-    fields: dict[str, Any] = {
-        "labels": metadata.get("labels") or {}, "annotations": metadata.get("annotations") or {}
-    }  # fmt: skip
-    if fit["spec"] != service.spec:
-        fields |= {"spec": fit["spec"], "generation": service.generation + 1}
-    if all(getattr(service, name) == value for name, value in fields.items()):
-        return service
-    changed = store.change_service(on, service, **fields)
-    if changed is None:
-        raise _changed(service)
-    if changed.generation != service.generation:
-        store.add_event(on, service.uid, at, type="Changed", reason="SpecChanged", message=f"#{changed.generation}")
-    return changed
-
-
-def _changed(service: Service) -> ServiceChanged:
-    return ServiceChanged(
-        f"The service {service.name!r} has been changed meanwhile; its version is {service.version}.",
-        hint="Read it again, and make your change in that.",
-    )
-
-
-def _of_this_name(fit: dict[str, Any], name: str) -> dict[str, Any]:
-    if fit["metadata"]["name"] != name:
-        raise BadInput(
-            f"The name in the path is {name!r}, the one in the resource {fit['metadata']['name']!r}.",
-            hint="A service cannot be renamed: make a new one.", detail={"path": "$.metadata.name"},
-        )  # fmt: skip
-    return fit
-
-
-def _terminating(service: Service, at: str) -> dict[str, Any]:
-    ending = Condition(ConditionType.PENDING, Reason.TERMINATING, "Its workers are being ended.")
-    conditions = conditions_after(service.status.get("conditions", ()), ending, None, at)
-    return {"deleted_at": at, "status": {**service.status, "conditions": conditions}}
 
 
 def _cursor(text: str | None) -> tuple[str, str] | None:

@@ -17,7 +17,7 @@ from app.joint_inference.store.events import add_event, forget_events
 from app.joint_inference.store.rows import to_service
 from app.joint_inference.store.tables import samples, services, versions
 
-JSON = frozenset({"spec", "status", "labels", "annotations", "reported"})
+JSON = frozenset({"spec", "status", "labels", "annotations", "reported", "managed"})
 IS_THERE = services.c.gone_at.is_(None)
 
 

@@ -27,6 +27,7 @@ services = sa.Table(
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("secret", Sealed(new_secret), nullable=False),
     sa.Column("reported", sa.Text, nullable=False),
+    sa.Column("managed", sa.Text, nullable=False, server_default="[]"),
     sa.Column("looked_at", TIME, nullable=False, index=True),
     sa.Index(
         "uq_joint_services_owner_namespace_name", "owner", "namespace", "name", unique=True,

@@ -64,6 +64,32 @@ def test_it_is_applied_by_the_server_too(kubectl: Kubectl, tmp_path: Path) -> No
     assert "cloudWorker" in kubectl("get", "jis", NAME, "-o", "yaml").stdout
 
 
+def test_who_applies_by_the_server_does_not_overwrite_anothers_field_unasked(kubectl: Kubectl, tmp_path: Path) -> None:
+    apply = ("apply", "--server-side", "-f")
+    kubectl(*apply, SAMPLE, "--field-manager=alice")
+    changed = tmp_path / "changed.yaml"
+    changed.write_text(SAMPLE.read_text().replace('"IBT"', '"Threshold"'))
+    refused = kubectl(*apply, changed, "--field-manager=bob", fails=True).stderr
+    assert 'conflict with "alice"' in refused and ".spec.edgeWorker.hardExampleAlgorithm.name" in refused
+    kubectl(*apply, changed, "--field-manager=bob", "--force-conflicts")
+    algorithm = "jsonpath={.spec.edgeWorker.hardExampleAlgorithm.name}"
+    assert kubectl("get", "jis", NAME, "-o", algorithm).stdout == "Threshold"
+
+
+def test_who_applied_by_themselves_may_go_over_to_the_server(kubectl: Kubectl, tmp_path: Path) -> None:
+    kubectl("apply", "-f", SAMPLE)
+    changed = tmp_path / "changed.yaml"
+    changed.write_text(SAMPLE.read_text().replace('"edge0"', '"edge1"'))
+    assert kubectl("apply", "--server-side", "-f", changed).stdout.strip().endswith("serverside-applied")
+
+
+def test_a_service_is_patched_by_operations(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", SAMPLE)
+    patch = '[{"op": "replace", "path": "/spec/edgeWorker/nodeName", "value": "edge9"}]'
+    kubectl("patch", "jis", NAME, "--type=json", "-p", patch)
+    assert kubectl("get", "jis", NAME, "-o", "jsonpath={.spec.edgeWorker.nodeName}").stdout == "edge9"
+
+
 def test_a_service_is_patched_labelled_and_replaced(kubectl: Kubectl, tmp_path: Path) -> None:
     kubectl("create", "-f", SAMPLE)
     kubectl("patch", "jis", NAME, "--type=merge", "-p", '{"spec":{"edgeWorker":{"model":{"name":"smaller"}}}}')

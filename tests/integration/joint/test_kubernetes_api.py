@@ -15,6 +15,7 @@ from tests.harness.kubernetes import (
     APPLY,
     EVERYWHERE,
     GROUP,
+    JSON_PATCH,
     MERGE,
     changes,
     further_web,
@@ -199,9 +200,7 @@ def test_a_merge_patch_changes_what_it_names(client: httpx.Client) -> None:
     assert found["details"]["causes"][0]["field"] == "spec.edgeWorker.nodeName"
 
 
-@pytest.mark.parametrize(
-    "kind", ["application/strategic-merge-patch+json", "application/json-patch+json", "application/json"]
-)
+@pytest.mark.parametrize("kind", ["application/strategic-merge-patch+json", "application/json"])
 def test_other_patches_are_not_taken(client: httpx.Client, kind: str) -> None:
     put(client, sample("one"))
     answer = client.patch(path("one"), content="{}", headers={"Content-Type": kind})
@@ -221,15 +220,74 @@ def test_an_apply_patch_creates_and_then_changes(client: httpx.Client) -> None:
     del resource["spec"]["edgeWorker"]["workerSpec"]["parameters"]
     found = client.patch(path("one"), json=resource, headers=APPLY)
     assert found.status_code == 200
-    assert found.json()["metadata"]["labels"] == {"a": "1", "b": "2"}
+    assert found.json()["metadata"]["labels"] == {"b": "2"}, "what one manager owned and names no more is gone"
     assert "parameters" not in found.json()["spec"]["edgeWorker"]["workerSpec"]
     part = {
         **{key: resource[key] for key in ("apiVersion", "kind")},
         "metadata": {"name": "one", "annotations": {"n": "x"}},
     }
-    found = client.patch(path("one"), json=part, headers=APPLY)
+    found = client.patch(path("one"), json=part, headers=APPLY, params={"fieldManager": "another"})
     assert found.json()["metadata"]["annotations"] == {"n": "x"}
     assert found.json()["spec"] == resource["spec"]
+    assert [one["manager"] for one in found.json()["metadata"]["managedFields"]] == ["python-httpx", "another"]
+    said = refusal(client.patch(path("one"), json=part, headers=APPLY), 422, "Invalid")["message"]
+    assert "spec.edgeWorker: Required value" in said, "it named all of it before"
+
+
+def test_anothers_field_is_a_conflict_unless_it_is_forced(client: httpx.Client) -> None:
+    alice, bob = {"fieldManager": "alice"}, {"fieldManager": "bob"}
+    client.patch(path("one"), json=sample("one"), headers=APPLY, params=alice)
+    other = sample("one")
+    other["spec"]["edgeWorker"]["hardExampleAlgorithm"]["name"] = "Threshold"
+    for params in (bob, {**bob, "dryRun": "All"}):
+        found = refusal(client.patch(path("one"), json=other, headers=APPLY, params=params), 409, "Conflict")
+        (cause,) = found["details"]["causes"]
+        assert cause["reason"] == "FieldManagerConflict" and 'conflict with "alice"' in cause["message"]
+        assert cause["field"] == ".spec.edgeWorker.hardExampleAlgorithm.name"
+    assert client.get(path("one")).json()["spec"] == sample()["spec"]
+    answer = client.patch(path("one"), json=other, headers=APPLY, params={**bob, "force": "true"})
+    assert answer.json()["spec"] == other["spec"]
+    refusal(client.patch(path("one"), json=sample("one"), headers=APPLY, params=alice), 409, "Conflict")
+
+
+def test_a_json_patch_changes_what_it_names(client: httpx.Client) -> None:
+    put(client, sample("one", labels={"a": "1"}))
+    patch = [
+        {"op": "test", "path": "/spec/edgeWorker/nodeName", "value": "edge0"},
+        {"op": "replace", "path": "/spec/edgeWorker/nodeName", "value": "edge7"},
+        {"op": "remove", "path": "/metadata/labels/a"},
+    ]
+    found = client.patch(path("one"), json=patch, headers=JSON_PATCH).json()
+    assert found["spec"]["edgeWorker"]["nodeName"] == "edge7"
+    assert "labels" not in found["metadata"]
+    stale = refusal(client.patch(path("one"), json=patch, headers=JSON_PATCH), 422, "Invalid")
+    assert "does not fit" in stale["message"]
+    version = {"op": "replace", "path": "/metadata/resourceVersion", "value": "1"}
+    refusal(client.patch(path("one"), json=[version], headers=JSON_PATCH), 409, "Conflict")
+
+
+@pytest.mark.parametrize(
+    ("patch", "status"),
+    [
+        ({"op": "remove", "path": "/spec"}, 400),
+        ([{"op": "fold", "path": "/spec"}], 400),
+        (["remove"], 400),
+        ([{"op": "remove"}], 400),
+        ([{"op": "remove", "path": "/spec/none"}], 422),
+        ([{"op": "remove", "path": "/spec/edgeWorker"}], 422),
+        ([{"op": "replace", "path": "", "value": 7}], 400),
+        ([{"op": "add", "path": "/metadata/managedFields", "value": [{"manager": "x"}]}], 422),
+        ([{"op": "copy", "from": "/spec", "path": f"/spec/a{n}"} for n in range(40)], 422),
+        ([{"op": "add", "path": "/spec/a", "value": 1}] * 1001, 400),
+    ],
+)  # fmt: skip
+def test_a_json_patch_that_is_none_or_does_not_fit_changes_nothing(
+    client: httpx.Client, patch: Any, status: int
+) -> None:
+    made = put(client, sample("one"))
+    answer = client.patch(path("one"), json=patch, headers=JSON_PATCH)
+    refusal(answer, status, "BadRequest" if status == 400 else "Invalid")
+    assert client.get(path("one")).json()["spec"] == made["spec"]
 
 
 def test_the_status_is_written_apart(client: httpx.Client, joint: JointDeployment) -> None:
@@ -267,7 +325,7 @@ def test_a_dry_run_changes_nothing(client: httpx.Client) -> None:
     patch = {"spec": {"edgeWorker": {"nodeName": "edge7"}}}
     changed = client.patch(path("one"), json=patch, headers=MERGE, params=dry).json()
     assert changed["spec"]["edgeWorker"]["nodeName"] == "edge7"
-    applied = client.patch(path("one"), json={**made, **patch}, headers=APPLY, params=dry)
+    applied = client.patch(path("one"), json={**made, **patch}, headers=APPLY, params={**dry, "force": "true"})
     assert applied.status_code == 200
     assert client.put(
         path("one"), json={**made, "metadata": {"name": "one", "labels": {"a": "b"}}}, params=dry

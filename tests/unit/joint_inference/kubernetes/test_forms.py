@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.requests import Request
 
 from app.joint_inference.errors import InvalidResource, ServiceNotFound
 from app.joint_inference.kubernetes.asking import number_of, wants_table, writing_of
@@ -153,10 +155,25 @@ def test_whatever_is_sent_as_a_selector_it_is_one_or_refused(text: str) -> None:
 # --- options ---
 
 
-@pytest.mark.parametrize("query", [{"fieldValidation": "Loose"}, {"dryRun": "true"}])
+def request(query: dict[str, str], agent: str = "") -> Request:
+    headers = [(b"user-agent", agent.encode())]
+    return Request({"type": "http", "query_string": urlencode(query).encode(), "headers": headers})
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{"fieldValidation": "Loose"}, {"dryRun": "true"}, {"fieldManager": "m" * 129}, {"fieldManager": "a\nb"}],
+)
 def test_an_option_that_is_none_is_refused(query: dict[str, str]) -> None:
     with pytest.raises(BadRequest):
-        writing_of(query)
+        writing_of(request(query))
+
+
+def test_who_sets_fields_is_named_by_the_query_or_by_the_program() -> None:
+    agent = "kubectl/v1.32.4 (linux/amd64)"
+    assert writing_of(request({"fieldManager": "alice", "force": "true"}, agent)).manager == "alice"
+    assert writing_of(request({}, agent)).manager == "kubectl"
+    assert writing_of(request({})).manager == "modelmill"
 
 
 @pytest.mark.parametrize("text", ["-1", "ten", "1.5", "²", "9" * 30])

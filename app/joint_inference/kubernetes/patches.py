@@ -1,0 +1,115 @@
+"""PATCH of one service: a JSON merge patch, a JSON patch, or the fields of `kubectl apply --server-side`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.joint_inference.access import joint_of
+from app.joint_inference.errors import ServiceNotFound
+from app.joint_inference.kubernetes.asking import (
+    APPLY,
+    JSON_PATCH,
+    MERGE,
+    UnknownPatch,
+    body_of,
+    check_kind,
+    content_type,
+    warnings_for,
+    warnings_for_fields,
+    writing_of,
+)
+from app.joint_inference.kubernetes.checking import changed_to, check_place, check_uid, check_version, metadata_of
+from app.joint_inference.kubernetes.forms import speaks_status, warned
+from app.joint_inference.kubernetes.json_patch import checked_managed, patched
+from app.joint_inference.kubernetes.reading import shown
+from app.joint_inference.kubernetes.writing import created
+from app.joint_inference.model import ownership
+from app.joint_inference.model.ownership import Manager
+from app.joint_inference.model.resource import Service
+from app.joint_inference.service.merging import merged
+from app.joint_inference.service.services import Wanted
+from app.joint_inference.validation import known_fields
+from app.kit.auth import user_of
+from app.kit.clock import now, to_text
+from app.kit.errors import BadRequest
+
+
+@speaks_status
+async def patch_service(request: Request) -> Response:
+    kind = content_type(request)
+    if kind not in PATCHES:
+        raise UnknownPatch(
+            f"The patch is {kind[:100]!r}.", hint=f"Send {MERGE} or {JSON_PATCH}: kubectl patch --type=merge or json."
+        )
+    patch = await body_of(request)
+    return await run_in_threadpool(PATCHES[kind], request, patch)
+
+
+def _merged(request: Request, patch: Any) -> Response:
+    if not isinstance(patch, dict):
+        raise BadRequest("A merge patch is an object.")
+
+    def wanted(before: Service) -> tuple[Any, None]:
+        found = merged(before.to_resource(), patch)
+        return found if metadata_of(patch).get("resourceVersion") else _of_any_version(found), None
+
+    return _changed(request, wanted, Manager(writing_of(request).manager))
+
+
+def _patched(request: Request, operations: Any) -> Response:
+    def wanted(before: Service) -> tuple[Any, Any]:
+        whole = before.to_resource()
+        found = patched(whole, operations)
+        managed = metadata_of(found).get("managedFields")
+        is_other = managed != whole["metadata"].get("managedFields")
+        return found, checked_managed(managed) if is_other else None
+
+    return _changed(request, wanted, Manager(writing_of(request).manager))
+
+
+def _applied(request: Request, resource: Any) -> Response:
+    """Created, or changed in the fields that it names, and in those that its manager named before and does not now."""
+    check_kind(resource)
+    writing, place = writing_of(request), request.path_params
+    check_place(resource, place["namespace"], place["name"])
+    manager, at = Manager(writing.manager, ownership.APPLY), to_text(now())
+    try:
+        joint_of(request).services.get(user_of(request), place["namespace"], place["name"])
+    except ServiceNotFound:
+        return created(request, resource, ownership.APPLY)
+
+    def wanted(before: Service) -> tuple[Any, Any]:
+        check_version(before, resource)
+        check_uid(before, resource)
+        return ownership.applied(
+            before.managed, before.to_resource(), known_fields(resource), manager, at, force=writing.is_forced
+        )
+
+    return _changed(request, wanted, manager, warnings_for_fields(resource, writing))
+
+
+def _changed(request: Request, wanted: Wanted, by: Manager, warnings: list[str] | None = None) -> Response:
+    """warnings: instead of those about what it becomes, of which a part may not be the caller's."""
+    writing, place = writing_of(request), request.path_params
+    services, user = joint_of(request).services, user_of(request)
+    before = services.get(user, place["namespace"], place["name"])
+    resource, _ = wanted(before)
+    check_kind(resource)
+    check_place(resource, before.namespace, before.name)
+    check_uid(before, resource)
+    said = warnings_for(resource, writing) if warnings is None else warnings
+    if writing.is_dry:
+        return warned(JSONResponse(changed_to(before, resource)), said)
+    service = services.change(user, before.namespace, before.name, wanted, now=now(), by=by)
+    return warned(shown(request, service), said)
+
+
+def _of_any_version(resource: Any) -> Any:
+    return merged(resource, {"metadata": {"resourceVersion": None}})
+
+
+PATCHES = {MERGE: _merged, JSON_PATCH: _patched, APPLY: _applied}

@@ -1,0 +1,82 @@
+"""How a service begins and changes, within a transaction of its caller."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+
+from app.joint_inference import store
+from app.joint_inference.errors import ServiceChanged
+from app.joint_inference.model.ownership import Manager, updated
+from app.joint_inference.model.resource import Service
+from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after
+from app.kit.errors import BadInput
+from app.kit.sql import new_secret
+
+
+def new_service(user: str, fit: Mapping[str, Any], at: str, by: Manager) -> Service:
+    metadata = fit["metadata"]
+    accepted = Condition(ConditionType.PENDING, Reason.ACCEPTED, "It will be looked at in a moment.")
+    return Service(
+        uid=str(uuid.uuid4()), owner=user, namespace=metadata["namespace"], name=metadata["name"], generation=1,
+        version=0, created_at=at, spec=fit["spec"],
+        status={"conditions": conditions_after((), accepted, None, at), "active": 0, "failed": 0},
+        labels=metadata.get("labels") or {}, annotations=metadata.get("annotations") or {},
+        secret=new_secret(), managed=updated((), None, fit, by, at),
+    )  # fmt: skip
+
+
+def names_version(patch: Any) -> bool:
+    """Is it a change of one certain version, or of whatever there is?"""
+    metadata = patch.get("metadata") if isinstance(patch, dict) else None
+    return isinstance(metadata, dict) and bool(metadata.get("resourceVersion"))
+
+
+def replaced(
+    on: Connection, service: Service, fit: Mapping[str, Any], at: str, by: Manager, managed: Sequence[Any] | None = None
+) -> Service:  # fmt: skip
+    """Nothing but what is different changes: the same again keeps its version. managed: who owns what then, where that
+    is known already. Raises ServiceChanged."""
+    metadata = fit["metadata"]
+    wanted_version = metadata.get("resourceVersion")
+    if wanted_version and str(wanted_version) != str(service.version):
+        raise changed_meanwhile(service)
+    fields: dict[str, Any] = {
+        "labels": metadata.get("labels") or {}, "annotations": metadata.get("annotations") or {},
+        "managed": updated(service.managed, service.to_resource(), fit, by, at) if managed is None else managed,
+    }  # fmt: skip
+    if fit["spec"] != service.spec:
+        fields |= {"spec": fit["spec"], "generation": service.generation + 1}
+    if all(getattr(service, name) == value for name, value in fields.items()):
+        return service
+    changed = store.change_service(on, service, **fields)
+    if changed is None:
+        raise changed_meanwhile(service)
+    if changed.generation != service.generation:
+        store.add_event(on, service.uid, at, type="Changed", reason="SpecChanged", message=f"#{changed.generation}")
+    return changed
+
+
+def changed_meanwhile(service: Service) -> ServiceChanged:
+    return ServiceChanged(
+        f"The service {service.name!r} has been changed meanwhile; its version is {service.version}.",
+        hint="Read it again, and make your change in that.",
+    )
+
+
+def of_this_name(fit: dict[str, Any], name: str) -> dict[str, Any]:
+    if fit["metadata"]["name"] != name:
+        raise BadInput(
+            f"The name in the path is {name!r}, the one in the resource {fit['metadata']['name']!r}.",
+            hint="A service cannot be renamed: make a new one.", detail={"path": "$.metadata.name"},
+        )  # fmt: skip
+    return fit
+
+
+def terminating(service: Service, at: str) -> dict[str, Any]:
+    ending = Condition(ConditionType.PENDING, Reason.TERMINATING, "Its workers are being ended.")
+    conditions = conditions_after(service.status.get("conditions", ()), ending, None, at)
+    return {"deleted_at": at, "status": {**service.status, "conditions": conditions}}
