@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from app.conversion.options import Preprocess
 from app.conversion.toolchains.samples.pictures import Layout
 from app.vision.decoders import Family, Port, family_of
+from app.vision.decoders.classifier import may_be_probabilities
 from app.vision.decoders.names import usual_labels
 from app.vision.errors import InferenceFailed, ModelUnusable
 from app.vision.model import Decoder, ModelCard, Picture, Prediction, PredictorOptions
@@ -30,12 +32,21 @@ class Predictor:
     """
 
     def __init__(
-        self, runtime: Runtime, preparer: Preparer, family: Family, labels: tuple[str, ...], options: PredictorOptions
-    ) -> None:
+        self, runtime: Runtime, preparer: Preparer, family: Family, labels: tuple[str, ...], options: PredictorOptions,
+        *, doubt: str = "",
+    ) -> None:  # fmt: skip
         self._runtime, self._preparer, self._family, self._options = runtime, preparer, family, options
         self.runtime = runtime.said
         self.why = runtime.why
         self.labels = labels
+        self._doubt = doubt
+
+    def refuse_guess(self) -> None:
+        """For who cannot do with a model that may be of another kind than it was taken for. Raises ModelUnusable."""
+        if self._doubt:
+            raise ModelUnusable(
+                self._doubt, hint="If it is a classifier, say so by the decoder classifier or by its labels."
+            )
 
     @property
     def decoder(self) -> Decoder:
@@ -85,11 +96,15 @@ def _fitted(runtime: Runtime, card: ModelCard, options: PredictorOptions) -> Pre
     layout = input_layout(runtime.input.shape, size)
     family = family_of(named, _ports(runtime.outputs), layout.size)
     preparer = _preparer(runtime, layout, family, card, options)
-    shown = _shown(runtime, preparer)
+    outputs = _shown(runtime, preparer)
+    shown = [Port(name, values.shape) for name, values in outputs.items()]
     seen = family_of(named, shown, layout.size)
+    is_guess = seen.name is Decoder.CLASSIFIER and named is Decoder.AUTO and not card.labels
+    doubt = _doubt(*outputs.values()) if is_guess else ""
     if seen is not family:
         preparer = _preparer(runtime, layout, seen, card, options)
-    return Predictor(runtime, preparer, seen, card.labels or usual_labels(seen.name, shown[0].shape), options)
+    labels = card.labels or usual_labels(seen.name, shown[0].shape)
+    return Predictor(runtime, preparer, seen, labels, options, doubt=doubt)
 
 
 def _preparer(runtime: Runtime, layout: Layout, family: Family, card: ModelCard, options: PredictorOptions) -> Preparer:
@@ -97,14 +112,24 @@ def _preparer(runtime: Runtime, layout: Layout, family: Family, card: ModelCard,
     return Preparer(layout, runtime.input.dtype, preprocess)
 
 
-def _shown(runtime: Runtime, preparer: Preparer) -> list[Port]:
-    """The outputs as they really are, of a grey picture."""
+def _doubt(values: npt.NDArray[Any]) -> str:
+    """A row of numbers is a classifier's as well as a regressor's: why it does not look like the former, or nothing."""
+    row = values.reshape(values.shape[0], -1)[0].astype(np.float64)
+    if may_be_probabilities(row):
+        return ""
+    return (
+        f"the model answers {len(row)} numbers that are no probabilities, {row.min():.3g} to {row.max():.3g}: a "
+        "classifier's logits, or something else's values"
+    )
+
+
+def _shown(runtime: Runtime, preparer: Preparer) -> dict[str, npt.NDArray[Any]]:
+    """What it answers to a grey picture."""
     array, _ = preparer.prepare(np.full(preparer.layout.size[::-1], GREY, np.uint8))
     try:
-        outputs = runtime.run(array)
+        return dict(runtime.run(array))
     except InferenceFailed as error:
         raise ModelUnusable(error.message, hint=error.hint, detail=error.detail) from error
-    return [Port(name, values.shape) for name, values in outputs.items()]
 
 
 def _ports(outputs: tuple[Tensor, ...]) -> list[Port]:

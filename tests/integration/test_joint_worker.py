@@ -107,13 +107,14 @@ class Site:
         self.edge_port, self.cloud_port = free_port(), free_port()
         self.edge_url, self.cloud_url = (f"http://127.0.0.1:{port}" for port in (self.edge_port, self.cloud_port))
         self.big_url = self.cloud_url
+        self.models = {Role.EDGE: "digits_small", Role.CLOUD: "digits_big"}
         self.http = stack.enter_context(httpx.Client(timeout=LONG_S, trust_env=False))
 
     def start(
         self, role: Role, edge: Mapping[str, str] = {}, cloud: Mapping[str, str] = {}, *,
         script: tuple[str, str] = ("", ""), secret: str = SECRET,
     ) -> subprocess.Popen[bytes]:  # fmt: skip
-        model = card("digits_small" if role is Role.EDGE else "digits_big")
+        model = card(self.models[role])
         content = Content(
             role, resource(edge, cloud, script), model, secret=SECRET if role is Role.CLOUD else "",
             big_model=BigModel(self.big_url, secret) if role is Role.EDGE else None,
@@ -385,6 +386,17 @@ def test_a_camera_that_dies_is_told_and_taken_up_again_when_it_is_back(here: Sit
         made.plug_in()
         until(lambda: agent.info()["detail"]["stream"] == {})
         assert agent.info()["status"] == "running"
+
+
+@pytest.mark.parametrize("role", Role)
+def test_a_regressor_is_not_taken_for_a_classifier_that_nobody_named(
+    here: Site, role: Role, capfd: pytest.CaptureFixture[str]
+) -> None:
+    here.models[role] = "headpose_fsanet_var"
+    with pytest.raises(AssertionError, match="it has ended"):
+        here.start(role)
+    assert "3 numbers that are no probabilities" in capfd.readouterr().err
+    here.start(role, {"decoder": "classifier"}, {"decoder": "classifier"})
 
 
 def test_a_big_model_says_to_its_agent_what_runs_it(here: Site, agent: FakeAgent) -> None:

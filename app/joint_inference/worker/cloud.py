@@ -95,6 +95,7 @@ def run(work: Work) -> None:
     card = replace(card, labels=options.labels or card.labels)
     # Pictures side by side are faster than one on all cores.
     predictor = open_predictor(card, work.model, work.twin, replace(options.predictor, threads=1))
+    predictor.refuse_guess()
     server = CloudServer(
         predictor, service=work.service, model=card.name, secret=work.content.secret, threads=options.predictor.threads
     )

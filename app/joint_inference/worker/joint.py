@@ -84,6 +84,7 @@ class JointInference:
             card = work.content.model
             card = replace(card, labels=options.labels or card.labels)
             predictor = open_predictor(card, work.model, work.twin, options.predictor)
+            predictor.refuse_guess()
         made = JointInference(
             predictor, algorithm, options, big_model=work.content.big_model, service=work.service, folder=work.folder,
             on_final=on_final,

@@ -16,6 +16,7 @@ from app.vision.preparing import Fit, Size
 
 TOLERANCE = 0.05
 """Probabilities of an int8 model do not quite sum to 1."""
+ROUGHLY = 0.5
 
 
 class Classifier:
@@ -34,6 +35,11 @@ class Classifier:
     def read(self, outputs: Outputs, fit: Fit, size: Size, options: PredictorOptions) -> Reading:  # noqa: ARG002
         (values,) = outputs.values()
         return Reading(probabilities=tuple(probabilities(values.reshape(values.shape[0], -1)[0]).tolist()))
+
+
+def may_be_probabilities(row: npt.NDArray[np.floating]) -> bool:
+    """Roughly: what an int8 model answers may be off by more than rounding, what a regressor answers is anything."""
+    return bool(row.min() >= -ROUGHLY and abs(row.sum() - 1) <= ROUGHLY)
 
 
 def probabilities(row: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:

@@ -94,6 +94,16 @@ def test_the_decoder_may_be_named_by_card_or_option(tmp_path: Path) -> None:
     opened(tmp_path, model, card(decoder=Decoder.YOLOX), decoder=Decoder.CLASSIFIER)
 
 
+def test_a_row_of_numbers_is_a_classifiers_when_it_looks_so_or_somebody_says_so(tmp_path: Path) -> None:
+    pose, shares = (answering({"y": np.array([row])}) for row in ([-14.0, 3.0, 30.0], [0.2, 0.1, 0.7]))
+    with pytest.raises(ModelUnusable, match="3 numbers that are no probabilities, -14 to 30") as caught:
+        opened(tmp_path, pose).refuse_guess()
+    assert "decoder classifier" in caught.value.hint
+    opened(tmp_path, shares).refuse_guess()
+    opened(tmp_path, pose, decoder=Decoder.CLASSIFIER).refuse_guess()
+    opened(tmp_path, pose, card(labels=("yaw", "pitch", "roll"))).refuse_guess()
+
+
 def test_outputs_that_no_decoder_understands_are_refused_when_the_model_is_opened(tmp_path: Path) -> None:
     with pytest.raises(ModelUnusable, match=r"no decoder understands the model's outputs: heat \[1, 6, 9\]") as caught:
         opened(tmp_path, answering({"heat": np.zeros((1, 6, 9))}))
