@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ Boxes = list[list[float]]
 @dataclass
 class Case:
     """files: sha256 → model. found: (size, model) → boxes of each frame, 0..1 of the picture; rows: of a node named
-    `any`."""
+    `any`. fps: of the clip."""
 
     clip: Path
     dag: Dag
@@ -60,7 +60,17 @@ class Case:
     frames: Sequence[Picture]
     found: dict[tuple[str, int], list[Boxes]] = field(default_factory=dict)
     rows: list[Measured] = field(default_factory=list)
+    fps: float = FPS
     _known: dict[tuple[str, int, int], float] = field(default_factory=dict)
+
+    def at(self, fps: float, folder: Path) -> Case:
+        """The same frames, so many a second."""
+        if fps == self.fps:
+            return self
+        clip = folder / f"clip-{fps:g}.mp4"
+        if not clip.exists():
+            _write(clip, self.frames, fps)
+        return replace(self, clip=clip, fps=fps)
 
     @property
     def info(self) -> DagInfo:
@@ -95,7 +105,7 @@ def prepared(folder: Path) -> Case:
     """Writes the clip, faster and larger than its source, looks at it in each way, and takes the times."""
     frames = _frames(SHARED_DATA / "video" / CLIP)
     clip = folder / "clip.mp4"
-    _write(clip, frames)
+    _write(clip, frames, FPS)
     stages, files = [], {}
     for name, variants in VARIANTS.items():
         cards = tuple(tuple(_card(model, files) for model in models) for models in variants)
@@ -168,9 +178,9 @@ def _frames(path: Path) -> list[Picture]:
     return [np.asarray(picture) for picture in pictures]
 
 
-def _write(path: Path, frames: Sequence[Picture]) -> None:
+def _write(path: Path, frames: Sequence[Picture], fps: float) -> None:
     with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=FPS, options={"preset": "ultrafast", "crf": "20"})
+        stream = container.add_stream("libx264", rate=round(fps), options={"preset": "ultrafast", "crf": "20"})
         stream.width, stream.height, stream.pix_fmt = *SIZE, "yuv420p"
         for frame in frames:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))

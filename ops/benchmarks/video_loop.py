@@ -13,7 +13,8 @@ import numpy as np
 from app.video.model.plan import VideoConf
 from app.vision.model import Picture
 from ops.benchmarks.video_case import ALIGNMENT, DETECTION, FPS, Case, fitted, opened
-from ops.benchmarks.video_nodes import EDGE, Job, NotMeasured, VideoNodes
+from ops.benchmarks.video_fixed import EDGE
+from ops.benchmarks.video_nodes import Job, NotMeasured, VideoNodes
 from tests.harness.link import Line
 
 SIZE = "480p"

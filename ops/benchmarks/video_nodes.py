@@ -29,11 +29,10 @@ from app.video.scheduling.contract import Measured, ResourceInfo
 from app.video.scheduling.desk import Desk
 from app.video.services.work import ServicesWork
 from ops.benchmarks.video_case import Case
+from ops.benchmarks.video_fixed import CLOUD, EDGE, ROLES
 from tests.harness.link import Line, Link
 from tests.harness.ports import free_port
 
-EDGE, CLOUD = "edge0", "cloud0"
-ROLES = {EDGE: "host", CLOUD: "cloud"}
 SECRET, ADDRESS = "benchmark", "127.0.0.1"
 START_S, END_S = 60.0, 10.0
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.video.model.plan import Plan, Role, StagePlace, VideoConf
 from ops.benchmarks.video_case import held_f1
-from ops.benchmarks.video_rows import Row, best_fixed, best_quality, lines, row_of
+from ops.benchmarks.video_rows import Row, best_fixed, best_quality, equals, lines, row_of
 from tests.harness.link import Line, Pace
 
 HI_S = 0.3
@@ -35,13 +35,16 @@ class _Ran:
 
 
 class _Graded:
+    def __init__(self, fps: float = 10.0) -> None:
+        self.fps = fps
+
     def quality(self, size: str, model: int, nskip: int) -> float:
         assert model == 1, "the worst of the stages counts"
         return {"480p": 0.9, "720p": 1.0}[size] - 0.1 * nskip
 
 
-def _row(*jobs: _Ran, seconds: float = 10.0) -> Row:
-    return row_of("profile", jobs, _Graded(), 100.0, seconds, HI_S, is_fixed=False)
+def _row(*jobs: _Ran, seconds: float = 10.0, fps: float = 10.0) -> Row:
+    return row_of("profile", jobs, _Graded(fps), 100.0, seconds, HI_S, is_fixed=False)
 
 
 def _reports(plan: Plan, a_second: int, took: Sequence[float] = (), first: float = 100.5) -> list[Any]:
@@ -82,6 +85,32 @@ def test_frames_that_a_plan_leaves_out_are_not_missing_but_cost_quality() -> Non
     found = _row(_Ran([(90.0, plan)], _reports(plan, 5)))
     assert found.drops == pytest.approx(0.0)
     assert found.quality == pytest.approx(0.8)
+
+
+def test_frames_that_the_source_does_not_have_are_wanted_by_no_plan() -> None:
+    plan = replace(_plan(1), video_conf=VideoConf("480p", 24.0))
+    found = _row(_Ran([(90.0, plan)], _reports(plan, 10)))
+    assert (found.drops, found.quality) == (pytest.approx(0.0), pytest.approx(0.9))
+
+
+def test_frames_that_a_lower_rate_leaves_out_cost_quality_like_those_that_are_skipped() -> None:
+    plan = _plan(1)
+    found = _row(_Ran([(90.0, plan)], _reports(plan, 10)), fps=20.0)
+    assert (found.drops, found.quality) == (pytest.approx(0.0), pytest.approx(0.8))
+
+
+def test_a_plan_is_compared_with_those_that_are_as_good_and_see_as_much() -> None:
+    mine = replace(ROW, violations=0.04, quality=0.95, fps=12.0)
+    fixed = replace(mine, is_fixed=True)
+    rows = [
+        mine, replace(fixed, name="worse", quality=0.9), replace(fixed, name="sees less", fps=6.0),
+        replace(fixed, name="as good", violations=0.2, quality=0.945, fps=11.8),
+    ]  # fmt: skip
+    assert [row.name for row in equals(rows, mine)] == ["as good"]
+    (line,) = [line for line in lines({"stepped": rows}, []) if "violations" in line]
+    assert "of its equals as good has 20.0%" in line and "<= 10.0%" in line and line.endswith("   met")
+    (line,) = [line for line in lines({"stepped": rows[:3]}, []) if "violations" in line]
+    assert "no fixed plan is as good and sees as much" in line and "(4.0%)" in line
 
 
 def test_each_plan_counts_for_the_frames_it_stands_for_and_changes_for_a_minute() -> None:
