@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from app.kit import charts
-from app.video.model.constraint import LEVELS
+from app.video.model.constraint import DEFAULT_DELAY_S, LEVELS
 from app.video.model.dag import Dag
 from app.video.model.job import JobState, Mode, VideoJob
 from app.video.model.plan import Role
@@ -52,10 +52,12 @@ class Figures:
     fallbacks: int | None
     quality: float | None
     """Mean F1 of the stages that say one, 0..1."""
+    is_hurried: bool = True
+    """Did anybody ask for a time? Who has each frame processed, as fast as that goes, has not, unless they say so."""
 
     @property
     def is_late(self) -> bool:
-        return self.p50 is not None and self.p50 > self.hi
+        return self.is_hurried and self.p50 is not None and self.p50 > self.hi
 
     @property
     def bar(self) -> Markup:
@@ -138,7 +140,8 @@ def figures_of(job: VideoJob) -> Figures:
     whole = {key: _whole(found, key) for key in ("frames", "tracked", "skipped", "dropped", "violations", "fallbacks")}
     return Figures(
         p50=number(found, "e2e_p50"), p95=number(found, "e2e_p95"), hi=job.constraint.hi, fps=number(found, "fps"),
-        bytes_up=number(found, "bytes_up"), quality=quality_of(found), **whole,
+        bytes_up=number(found, "bytes_up"), quality=quality_of(found),
+        is_hurried=job.realtime or job.constraint.hi != DEFAULT_DELAY_S, **whole,
     )  # fmt: skip
 
 

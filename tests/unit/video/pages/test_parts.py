@@ -136,3 +136,16 @@ def test_neither_a_peak_nor_a_far_limit_flattens_the_plot_of_delays() -> None:
     assert [kind for kind, _ in far.lines] == ["p50", "p95"] and far.y_ticks[-1][1] == "20"
     peak = drawn([0.7, *[0.02] * 20], 0.05)
     assert peak.is_cut and float(peak.y_ticks[-1][1]) <= 100 and peak.lines[0][0] == "hi"
+
+
+def test_a_job_is_late_where_a_time_was_asked_for() -> None:
+    def late(**facts: object) -> bool:
+        made = VideoJob(
+            uid="u", owner="o", node="n", video_id="0", dag=read_dag(dag()), stages=(), policy="profile",
+            restart_policy=RestartPolicy.NEVER, created_at=to_text(BEGAN), plan_result={"delay": {}, "e2e_p50": 2.0},
+            **{"constraint": Constraint(), **facts},
+        )  # type: ignore[arg-type]  # fmt: skip
+        return showing.figures_of(made).is_late
+
+    assert late() and late(realtime=False, constraint=Constraint(hi=1.0))
+    assert not late(realtime=False)
