@@ -83,10 +83,10 @@ class Generator:
 
     def _of(self, shot: Shot) -> Iterator[Taken]:
         if shot.read is None:
-            self._note(shot, shot.reason)
             if shot.is_cut:
                 yield from self._whole_clip()
                 raise SourceUnusable(f"the source is cut off: {shot.reason}", hint="Give a whole one.")
+            self._note(shot, shot.reason)
             return
         if not self._pace.wants(shot.at):
             return

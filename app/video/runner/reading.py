@@ -66,7 +66,8 @@ class Reading:
         damaged = self._generator.damaged
         if damaged > 2 * self._damaged or (damaged and not self._damaged):
             self._damaged = damaged
-            self._note(f"{damaged} damaged frames were left out: {self._generator.why_damaged}")
+            said = "A damaged frame was" if damaged == 1 else f"{damaged} damaged frames were"
+            self._note(f"{said} left out: {self._generator.why_damaged}")
 
     def _goes_on_after(self, why: str) -> bool:
         if self._policy is RestartPolicy.NEVER or not (self._live or self._policy in AFTER_DAMAGE):

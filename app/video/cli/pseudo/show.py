@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,11 +18,13 @@ from app.kit.interrupting import signals_end
 from app.video.cli.pseudo.filling import DECODERS, RECIPES, SAMPLE, USUAL, Kit, files_in, fill
 from app.video.cli.pseudo.stand import EDGE_HOST, Ports, Stand, Videos, running_stand
 from app.video.cli.pseudo.videos import found_videos
+from app.video.client import Client
 from app.vision.sources.facts import facts_of
 from app.vision.sources.opening import is_stream
 from app.vision.sources.video import require_pyav
 
 CLIP = "heads.mp4"
+JOIN_S, LOOK_S = 60.0, 0.2
 
 
 def play(ports: Ports, *, videos: Videos | None, models: Path | None, data: Path | None) -> Exit:
@@ -76,8 +79,18 @@ def _play(
             if problem := facts_of(source).problem:
                 say(f"  {problem}.")
         made = fill(stand.url, models, say, kit) if models else []
+        if videos:
+            _await_edge(stand.url)
         say(_what_next(ports, stand, videos, made, kit))
         threading.Event().wait()
+
+
+def _await_edge(url: str) -> None:
+    """Until a job can be submitted; one that takes very long says why in its log."""
+    deadline = time.monotonic() + JOIN_S
+    with Client(url) as client:
+        while time.monotonic() < deadline and not any(node["is_online"] for node in client.nodes()):
+            time.sleep(LOOK_S)
 
 
 def addresses(ports: Ports) -> str:

@@ -94,6 +94,7 @@ def test_a_source_that_is_cut_off_says_so_after_its_frames() -> None:
         for frame in generator.one_pass(Reel(3, cut=True)):
             seen.append(frame)
     assert numbers(seen) == [0, 1, 2]
+    assert generator.damaged == 0, "no frame is damaged: there are none"
 
 
 def test_a_pass_without_one_frame_is_none() -> None:
