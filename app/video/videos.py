@@ -35,14 +35,15 @@ class Videos:
         self._known: dict[str, tuple[Mark, SourceFacts]] = {}
 
     def told(self) -> dict[str, Mapping[str, str]]:
-        """By id: {type, name}, and size, as 270x480, and problem, where there are. A file is looked at when it has
+        """By id: {type, name}, and size, as 270x480, fps and problem, where there are. A file is looked at when it has
         changed."""
         return {video_id: self._told(video_id, video) for video_id, video in self.by_id.items()}
 
     def _told(self, video_id: str, video: Video) -> dict[str, str]:
         facts = self._facts(video_id, video)
         size = f"{facts.width}x{facts.height}" if facts.width else ""
-        told = {"type": video.type, "name": video.name, "size": size, "problem": facts.problem}
+        fps = f"{facts.fps:.5g}" if facts.fps else ""
+        told = {"type": video.type, "name": video.name, "size": size, "fps": fps, "problem": facts.problem}
         return {key: value for key, value in told.items() if value or key in ("type", "name")}
 
     def _facts(self, video_id: str, video: Video) -> SourceFacts:

@@ -19,7 +19,7 @@ from app.video.model.dag import Dag, read_dag
 from app.video.model.kinds import Stage
 from app.video.model.plan import RESOLUTIONS
 from app.video.runner.scoring import f1
-from app.video.scheduling.contract import DagInfo, Measured
+from app.video.scheduling.contract import DagInfo, GeneratorInfo, Measured
 from app.video.stages.base import ModelFile
 from app.video.stages.registry import kinds, stage_class
 from app.vision.encoding import encode
@@ -62,6 +62,11 @@ class Case:
     rows: list[Measured] = field(default_factory=list)
     fps: float = FPS
     _known: dict[tuple[str, int, int], float] = field(default_factory=dict)
+
+    @property
+    def source(self) -> GeneratorInfo:
+        """What a node says of the clip before a frame of it is seen."""
+        return {"fps": self.fps, "width": SIZE[0], "height": SIZE[1]}
 
     def at(self, fps: float, folder: Path) -> Case:
         """The same frames, so many a second."""

@@ -201,7 +201,7 @@ class VideoNodes:
                 policy=job.policy, job_uid=job.uid, dag=self.case.info, resource_info=self.resources(),
                 last_plan_res=body.get("last_plan_result"),
                 user_constraint={"delay": (-1.0, self.hi_s), "quality": 0.0, "given": {}},
-                generator_output=body.get("generator_output"), state=state,
+                generator_output=body.get("generator_output") or self.case.source, state=state,
             ))  # fmt: skip
             job.memory = {key: value for key, value in decision.state.items()
                           if key not in ("profile", "now", "last_plan")}  # fmt: skip

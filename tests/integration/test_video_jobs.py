@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from app.video.errors import (
 )
 from app.video.model.job import JOBS, Ending, JobState, Mode
 from app.video.service import Submission
+from app.video.service.questions import question_of
 from app.wiring import Parts
 from tests.harness.video.nodes import USER, Scene
 from tests.harness.video.records import dag, ended_video, running_video, waiting_video
@@ -299,3 +301,21 @@ def test_videos_for_tests_are_as_the_services_leave_them(scene: Scene) -> None:
     assert scene.jobs.decisions(USER, running.uid)[0].outcome == "late"
     assert len(scene.reports.series(running.uid)) == 30
     assert len(scene.reports.measurements(node="edge0")) == 12
+
+
+def test_the_first_plan_is_for_the_rate_and_size_that_the_node_says_its_video_has(scene: Scene) -> None:
+    facts = {"type": "hall", "name": "a.mp4", "size": "270x480", "fps": "12.5"}
+    strange = {"type": "hall", "name": "b.mp4", "size": "x", "fps": "-1e9"}
+    node = scene.parts.nodes.get("edge0")
+    offers = {JOBS: {"address": "", "videos": {"0": facts, "1": strange}}}
+    scene.parts.nodes.report(
+        "edge0", replace(node.report, offers=offers), address=node.address, version="1", now=scene.now
+    )
+    for video_id, known in (("0", {"fps": 12.5, "width": 270.0, "height": 480.0}), ("1", {})):
+        job = scene.submit(video_id=video_id)
+        with scene.jobs.database.read() as on:
+            kept = store.get(on, job.uid)
+        assert kept is not None and kept.generator_output == known
+        info = scene.video.resources.info(job, scene.now)
+        question = question_of(kept, info, [], scene.jobs.catalogue.kinds(), scene.now)
+        assert question.generator_output == (known or None)

@@ -89,7 +89,7 @@ def test_one_command_gives_the_requirements_ports_and_runs_its_job(pseudo: Pseud
     for port in (ports.users, ports.tracker):
         status = until(lambda at=port: pseudo.http.get(pseudo.url(at, "/user/get_all_status")).json()["data"])
         assert status[address]["video"] == {
-            "0": {"type": "people indoor", "name": "classroom-270p.mp4", "size": "480x270"},
+            "0": {"type": "people indoor", "name": "classroom-270p.mp4", "size": "480x270", "fps": "12"},
         }
     until(lambda: "Ctrl-C ends everything" in pseudo.log.read_text())
 

@@ -27,7 +27,7 @@ class Refusal(BaseModel):
 
 class NodeStatus(BaseModel):
     video: dict[str, dict[str, str]]
-    """By id: type, name, and where there are size and problem."""
+    """By id: type, name, and where there are size, fps and problem."""
     node: str
     online: bool
     last_seen: str | None

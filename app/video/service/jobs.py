@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -28,6 +28,8 @@ from app.video.store import Decided, Event, Kept
 __all__ = ["Decided", "Event", "Jobs", "Submission", "no_such_job"]
 BARRED = "Its user may no longer use this video, or its node: an administrator has changed that."
 UID = re.compile(r"GLOBAL_ID_([1-9][0-9]{0,8})\.SUB_ID_([1-9][0-9]{0,8})")
+
+FIGURE = re.compile(r"[1-9][0-9]{0,4}(\.[0-9]{1,4})?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ class Jobs:
     def submit(self, owner: str, wanted: Submission, *, now: datetime) -> VideoJob:
         """Raises VideoNotFound, BadDag, BadStage, BadConstraint, UnknownPolicy, TooMany, Conflict (the uid is taken).
         Nothing is stored then."""
-        job = self._checked(owner, wanted, now)
+        video = self.video_of(owner, wanted.node, wanted.video_id, now)
+        job = self._checked(owner, wanted, video.node, now)
         try:
             with self.database.write() as on:
                 if store.count_unended(on, owner) >= self.max_per_user:
@@ -75,7 +78,7 @@ class Jobs:
                         f"You have {self.max_per_user} video jobs that have not ended.",
                         hint="Cancel one of them, or wait for its end.",
                     )
-                kept = _numbered(on, job)
+                kept = replace(_numbered(on, job), generator_output=source_of(video.videos[job.video_id]))
                 store.add_job(on, kept)
         except store.UidTaken:
             raise Conflict(
@@ -205,8 +208,7 @@ class Jobs:
                 raise JobEnded(f"The job {uid} has ended.", hint="Submit it again.")
             yield on, kept
 
-    def _checked(self, owner: str, wanted: Submission, now: datetime) -> VideoJob:
-        video = self.video_of(owner, wanted.node, wanted.video_id, now)
+    def _checked(self, owner: str, wanted: Submission, node: str, now: datetime) -> VideoJob:
         dag = read_dag(wanted.dag)
         stages = self.catalogue.resolve(owner, dag, now=now)
         kinds = self.catalogue.kinds()
@@ -218,7 +220,7 @@ class Jobs:
                 f"unique_job_id: {wanted.uid[:64]!r} is none", hint="It reads GLOBAL_ID_<number>.SUB_ID_<number>."
             )
         return VideoJob(
-            uid=wanted.uid, owner=owner, node=video.node, video_id=wanted.video_id, dag=dag, stages=stages,
+            uid=wanted.uid, owner=owner, node=node, video_id=wanted.video_id, dag=dag, stages=stages,
             constraint=read_constraint(wanted.constraint), policy=policy, restart_policy=wanted.restart_policy,
             created_at=to_text(now), mode=wanted.mode, realtime=wanted.realtime, secret=new_secret(),
             reason="It waits for its first plan.",
@@ -245,6 +247,14 @@ class Jobs:
     def _told(self, uid: str) -> None:
         self.kick(uid)
         self.announce(uid)
+
+
+def source_of(facts: Mapping[str, str]) -> dict[str, float]:
+    """What a node says of its video, as a runner says it later of each frame: so that the first plan is for the rate
+    and size that there are."""
+    width, _, height = facts.get("size", "").partition("x")
+    said = {"fps": facts.get("fps", ""), "width": width, "height": height}
+    return {name: float(text) for name, text in said.items() if FIGURE.fullmatch(text)}
 
 
 def no_such_job(uid: str) -> VideoJobNotFound:

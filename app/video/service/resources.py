@@ -27,7 +27,7 @@ _SERVED_AT = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253}):[0-9]{
 @dataclass(frozen=True)
 class NodeVideos:
     """address: ip:port of its agent, the requirement's node_addr. videos: by id, in their order, {type, name}, and
-    where its node says so size (as 270x480) and problem (what speaks against it)."""
+    where its node says so size (as 270x480), fps and problem (what speaks against it)."""
 
     node: str
     address: str

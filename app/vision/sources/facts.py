@@ -19,11 +19,12 @@ TRIED = 100
 @dataclass(frozen=True)
 class SourceFacts:
     """problem: a sentence without its end: why it cannot be looked at, or not to its end; empty: nothing speaks against
-    it. width, height: of a video file, upright; 0: not known."""
+    it. width, height: of a video file, upright; fps: frames a second; 0: not known."""
 
     problem: str = ""
     width: int = 0
     height: int = 0
+    fps: float = 0.0
 
 
 def facts_of(source: str) -> SourceFacts:
@@ -45,7 +46,7 @@ def _facts_of_file(reel: Video, path: Path) -> SourceFacts:
             try:
                 if shot.read is not None:
                     height, width = shot.read().shape[:2]
-                    return SourceFacts(_cut(reel, path), width, height)
+                    return SourceFacts(_cut(reel, path), width, height, reel.fps)
             except DamagedPicture as error:
                 reason = error.message
             else:
