@@ -12,6 +12,7 @@ from app.kit.http import checked
 from app.training.errors import BadSpec, UnreadableSpec
 from app.training.spec.fields import TaskSpec
 from app.training.spec.plain_yaml import MAX_DEPTH, read_yaml
+from app.training.spec.problems import Problem, in_words
 
 MAX_SPEC_BYTES = 64 * 1024
 HINT = "What a task may say is described at /openapi.json; the page New task writes one for you."
@@ -32,13 +33,18 @@ def read_spec(body: bytes, *, content_type: str = "") -> tuple[TaskSpec, str]:
     if not isinstance(data, dict):
         found = "empty" if data is None else "no list of fields"
         raise UnreadableSpec(f"The spec is {found}.", hint="Write fields and values, like workload: ppo")
-    problems = [{"at": at, "problem": problem} for at, problem in _strange(data, "")]
+    problems: list[Problem] = [{"at": at, "problem": problem} for at, problem in _strange(data, "")]
     if problems:
-        raise BadSpec(f"{problems[0]['at']}: {problems[0]['problem']}", hint=HINT, detail={"problems": problems})
+        raise _bad(problems)
     try:
         return checked(lambda: TaskSpec.model_validate(data)), text
     except BadInput as error:
-        raise BadSpec(error.message, hint=HINT, detail=error.detail) from None
+        raise _bad(in_words(error.detail["problems"], data)) from None
+
+
+def _bad(problems: list[Problem]) -> BadSpec:
+    first = problems[0]
+    return BadSpec(f"{first['at']}: {first['problem']}", hint=HINT, detail={"problems": problems})
 
 
 def _decoded(body: bytes) -> str:

@@ -167,6 +167,35 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_field(line: str, at: str) -
     assert list(problems(f"{rest}{line}\n")) == [at]
 
 
+@pytest.mark.parametrize(
+    ("line", "at", "meant"),
+    [
+        ("trian_file: /private/common/d", "trian_file", "train_file"), ("gpus: 3", "gpus", "n_gpus_per_node"),
+        ("model: gpt2", "model", "model_id or model_path"), ("epochs: 3", "epochs", "total_epochs"),
+        ("override: {}", "override", "overrides"), ("convert: {images: p, modle: m.onnx}", "convert.modle", "model"),
+        ("convert: {pictures: p}", "convert.pictures", "images"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_field_is_told_first_with_the_one_that_was_meant(line: str, at: str, meant: str) -> None:
+    text = PPO.replace("train_file: /private/common/d\n", "") + line
+    found = problems(text)
+    assert next(iter(found.items())) == (at, f"there is no such field: did you mean {meant}?")
+    assert "train_file" in found
+
+
+def test_a_field_like_no_other_is_only_said_to_be_none() -> None:
+    assert problems(f"{PPO}zzz: 1") == {"zzz": "there is no such field"}
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [("123", 'write it in quotes, like "123"'), ("yes", 'write it in quotes, like "true"'), ("null", "leave the field"),
+     ("[a]", "must be a text")],
+)  # fmt: skip
+def test_what_yaml_takes_for_a_number_is_to_be_written_in_quotes(value: str, said: str) -> None:
+    assert said in problems(f"{PPO}name: {value}")["name"]
+
+
 def test_half_a_character_is_refused_wherever_it_stands() -> None:
     body = {"workload": "script", "convert": {"images": "p", "options": {"a": ["ok", "\ud800"], "b\udfff": 1}}}
     with pytest.raises(BadSpec) as raised:
