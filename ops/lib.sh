@@ -109,6 +109,20 @@ install_tests() {
     install_locked test "$root/ops/requirements.lock" "$root/ops/requirements-test.lock"
 }
 
+# install_verl configuration|whole: the real verl in .venv/verl, off Python's path; its configuration is a part of its own
+# package, and what it runs on is 450 MB more.
+install_verl() {
+    local part="$1" lock="$root/ops/requirements-verl.lock" target="$venv/verl" stamp="$venv/verl/.installed" hash packages
+    hash="$(sha256sum <"$lock")"
+    case "$(cat "$stamp" 2>/dev/null)" in "$hash whole" | "$hash $part") return 0 ;; esac
+    packages=(-r "$lock")
+    if [ "$part" = configuration ]; then packages=("$(grep '^verl==' "$lock")"); fi
+    rm -rf "$target"
+    step "Installing verl ($part)" pip_install --no-deps --target "$target" "${packages[@]}" ||
+        fail "verl could not be installed: see above; is the package index reachable?"
+    printf '%s' "$hash $part" >"$stamp"
+}
+
 install_all_tests() {
     install_runtime
     install_locked all "$root/ops/requirements.lock" "$root/ops/requirements-test.lock" "$root/ops/requirements-train.lock"

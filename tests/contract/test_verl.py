@@ -4,9 +4,7 @@ the real verl publishes: Hydra composes it, and nothing mandatory is missing."""
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from hydra.errors import HydraException
@@ -14,65 +12,15 @@ from omegaconf import DictConfig, OmegaConf
 from pydantic_core import PydanticCustomError
 
 from app.training.model import Rollout, Workload
-from app.training.pages import new_form
-from app.training.pages.examples import example
-from app.training.service import TrainingOptions
-from app.training.spec import TaskSpec, read_spec
+from app.training.spec import TaskSpec
 from app.training.spec.verl_keys import check_key, is_allowed
-from app.training.workloads import submission_of
-from tests.harness.paths import REPOSITORY
 from tests.harness.training.verl import CONFIG, composed, missing
+from tests.harness.training.verl_tasks import FORM, VERL, documented, filled_in, shown, words
 
 pytestmark = pytest.mark.skipif(not CONFIG.is_dir(), reason="verl's configuration is not there: ops/test fetches it")
-HOME, COMMON = "/private/users/alice", "/private/common"
-VERL = [Workload.PPO, Workload.GRPO, Workload.SFT]
-FORM = {
-    "model_id": "Qwen/Qwen2.5-0.5B-Instruct", "train_file": f"{HOME}/datasets/a.parquet",
-    "val_file": f"{HOME}/datasets/b.parquet", "n_gpus_per_node": "8",
-}  # fmt: skip
-WHOLE_FORM = {
-    **FORM, "name": "every field", "code_path": f"{COMMON}/code/verl", "rollout": "sglang", "nnodes": "2",
-    "cpus_per_gpu": "2.5", "total_epochs": "3", "total_training_steps": "70", "save_freq": "10", "test_freq": "5",
-    "max_wait_s": "60", "restart_on_infra": "2", "backfill": "1",
-    "overrides": "data.train_batch_size: 64\ntrainer.resume_mode: disable",
-}  # fmt: skip
 
 
-def read(text: str) -> TaskSpec:
-    return read_spec(text.encode())[0]
-
-
-def filled_in(workload: Workload, fields: dict[str, str]) -> TaskSpec:
-    spec, _, problems = new_form.spec_of({**new_form.empty_values(workload), **fields})
-    assert spec is not None, problems
-    return spec
-
-
-def documented() -> Iterator[Any]:
-    for file in [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]:
-        tasks = re.findall(r"```yaml\n(workload: (?:ppo|grpo|sft)\n.*?)```", file.read_text(), re.DOTALL)
-        for number, text in enumerate(tasks):
-            yield pytest.param(read(text), id=f"{file.name}-{number}")
-
-
-def shown() -> Iterator[Any]:
-    for workload in VERL:
-        yield pytest.param(read(example(workload, HOME, COMMON)), id=f"example-{workload}")
-        yield pytest.param(filled_in(workload, FORM), id=f"form-{workload}")
-        yield pytest.param(filled_in(workload, {**FORM, "n_gpus_per_node": "1"}), id=f"form-{workload}-one-gpu")
-        yield pytest.param(filled_in(workload, WHOLE_FORM), id=f"whole-form-{workload}")
-
-
-def words(spec: TaskSpec) -> list[str]:
-    """Of its command line: what comes after the interpreter."""
-    made = submission_of(
-        spec, submission_id="t--a01", task_id="t", user="alice", logical_root="/private",
-        options=TrainingOptions(is_on=True, homes_root="/private"),
-    )  # fmt: skip
-    return shlex.split(made.entrypoint)[5:]
-
-
-@pytest.mark.parametrize("spec", [*documented(), *shown()])
+@pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in [*documented(), *shown()]])
 def test_verl_knows_every_setting_of_what_is_shown_and_misses_none(spec: TaskSpec) -> None:
     config = composed(words(spec))
     assert missing(config) == set()

@@ -18,6 +18,7 @@ from tests.harness.paths import REPOSITORY
 VERL = Path(sys.prefix) / "verl"
 """Put on PYTHONPATH it is what `import verl` finds."""
 CONFIG = VERL / "verl" / "trainer" / "config"
+HAS_ALL = (VERL / "transformers").is_dir()
 NAMES = {"verl.trainer.main_ppo": "ppo_trainer", "verl.trainer.sft_trainer_ray": "sft_trainer_engine"}
 _VALIDATION = """
 import json, sys

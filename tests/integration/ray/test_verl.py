@@ -1,0 +1,91 @@
+"""The real verl on a real Ray cluster, as far as a machine without GPUs lets it: to the process group of NCCL."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.ray_cluster import running_cluster
+from tests.harness.training.deployment import ENDED, Trainer
+from tests.harness.training.verl import HAS_ALL, VERL, run, validate
+from tests.harness.training.verl_tasks import documented, shown, words
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.exhaustive,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(not HAS_ALL, reason="verl is not there: ops/test --all installs it"),
+]
+COMMON = "/private/common"
+NO_GPU = "Distributed package doesn't have NCCL built in"
+"""What PyTorch for CPUs says where the workers of verl, each with its GPU, join."""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model, and the data of both kinds."""
+    folder = tmp_path_factory.mktemp("tiny")
+    run("-m", "tests.harness.training.tiny_model", str(folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trainer(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Iterator[Trainer]:
+    """The whole product, before nodes on which verl is installed."""
+    with running_cluster([(4, 20), (4, 20)], environment={"PYTHONPATH": str(VERL)}) as cluster:
+        made = Trainer(tmp_path_factory.mktemp("verl"), cluster)
+        try:
+            made.start()
+            shutil.copytree(data / "model", made.common / "models" / "tiny")
+            for file in data.glob("*.parquet"):
+                shutil.copy(file, made.common / "datasets")
+            yield made
+        finally:
+            made.close()
+
+
+def task(workload: str) -> dict[str, Any]:
+    file = f"{COMMON}/datasets/{'messages' if workload == 'sft' else 'prompts'}.parquet"
+    return {
+        "workload": workload, "model_path": f"{COMMON}/models/tiny", "train_file": file, "val_file": file,
+        "n_gpus_per_node": 1 if workload == "sft" else 2, "overrides": {"data.train_batch_size": 16},
+    }  # fmt: skip
+
+
+def of_real_tasks(data: Path) -> Iterator[list[str]]:
+    """Their command lines, on a model that is there: nothing is fetched from Hugging Face."""
+    for _, spec in [*documented(), *shown()]:
+        model = {"model_id": None, "model_path": "/private/model"}
+        yield [word.replace("/private/model", str(data / "model")) for word in words(spec.model_copy(update=model))]
+
+
+def test_verls_own_checks_pass_all_that_is_documented_shown_and_written_by_the_form(data: Path) -> None:
+    validate(list(of_real_tasks(data)))
+
+
+def test_its_checks_do_find_what_is_wrong(data: Path) -> None:
+    *_, command = (words for words in of_real_tasks(data) if "verl.trainer.main_ppo" in words)
+    with pytest.raises(AssertionError, match="micro_batch_size"):
+        validate([[*command, "actor_rollout_ref.actor.use_dynamic_bsz=false"]])
+
+
+def test_ppo_grpo_and_sft_at_once_come_as_far_as_the_gpus(trainer: Trainer) -> None:
+    """Their data is read, their groups are placed, their workers run and meet; none meets another's."""
+    kinds = ["sft", "ppo", "grpo", "ppo"]
+    tasks = [trainer.send({**task(kind), "overrides": _batches(kind)}) for kind in kinds]
+    for task_id in tasks:
+        ended = trainer.reaches(task_id, *ENDED)
+        log = "\n".join(trainer.logs(task_id, tail=5000))
+        assert (ended["state"], ended["failure_kind"]) == ("FAILED", "RUNTIME_ERROR"), log[-3000:]
+        assert NO_GPU in ended["error_summary"] or NO_GPU in log, log[-3000:]
+        assert "TransferQueue" not in log
+        assert "ActorUnschedulableError" not in log
+
+
+def _batches(workload: str) -> dict[str, Any]:
+    own = {} if workload == "sft" else {"actor_rollout_ref.actor.ppo_mini_batch_size": 8}
+    return {"data.train_batch_size": 16, **own}
