@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import secrets
 import shutil
 import signal
 import subprocess
@@ -81,7 +80,7 @@ def start(folder: RunFolder, homes: Path, chosen: argparse.Namespace) -> int:
     for port, flag in ((chosen.port, "--port"), (chosen.gcs_port, "--gcs-port")):
         _require_free(port, flag)
     temporary = tempfile.mkdtemp(prefix="mm-ray-", dir="/tmp")
-    cluster = Cluster(chosen.port, chosen.gcs_port, secrets.token_urlsafe(24), temporary)
+    cluster = Cluster(chosen.port, chosen.gcs_port, folder.token(), temporary)
     folder.write(cluster)
     try:
         cluster = _start_nodes(folder, cluster, chosen)

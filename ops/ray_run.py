@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import secrets
 import signal
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -17,6 +18,7 @@ from app.training.model import Node
 LOOPBACK = "127.0.0.1"
 RESOURCE = "worker_node"
 WHOLE = 2
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,13 @@ class RunFolder:
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             json.dump(asdict(cluster), file)
         fresh.replace(self._remembered)
+
+    def token(self) -> str:
+        """The same at each start: who was told of it once, as a `modelmill up` that runs, need not be told again."""
+        kept = self.path / "token"
+        with contextlib.suppress(FileExistsError), os.fdopen(os.open(kept, _NEW, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(24))
+        return kept.read_text()
 
     def forget(self) -> None:
         self._remembered.unlink(missing_ok=True)

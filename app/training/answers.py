@@ -59,10 +59,10 @@ def cluster(view: ClusterView | None, user: str, *, is_on: bool) -> schemas.Clus
     """Who holds how much is for all to see; which task it is, for its user alone."""
     if view is None:
         return schemas.ClusterAnswer(
-            is_on=is_on, seen_at=None, unreachable_since=None, nodes=[], holders=[], queued=0
+            is_on=is_on, seen_at=None, unreachable_since=None, problem="", nodes=[], holders=[], queued=0
         )  # fmt: skip
     return schemas.ClusterAnswer(
-        is_on=is_on, seen_at=view.seen_at, unreachable_since=view.unreachable_since,
+        is_on=is_on, seen_at=view.seen_at, unreachable_since=view.unreachable_since, problem=view.problem,
         nodes=[schemas.NodeAnswer(**vars(node)) for node in view.nodes],
         holders=[_holder(held, is_own=held.user == user) for held in view.holders], queued=view.queued,
     )  # fmt: skip

@@ -215,6 +215,8 @@ class ClusterAnswer(BaseModel):
     """null: no scheduler has looked for some time."""
     unreachable_since: str | None
     """Ray does not answer since then; nodes are as last seen."""
+    problem: str
+    """Why it does not; empty while it does."""
     nodes: list[NodeAnswer]
     holders: list[HolderAnswer]
     queued: int

@@ -481,11 +481,14 @@ def test_the_cluster_shows_who_holds_what_and_no_other_s_tasks(
         Holder("alices-task", "alice", "ppo", "RUNNING", 4, {"n1": 4.0}),
         Holder("bobs-task", "bob", "sft", "SUBMITTED", 2, {}),
     )
-    view = ClusterView("2026-11-01T12:00:00.000Z", (node,), holders, queued=3, unreachable_since="2026")
+    view = ClusterView(
+        "2026-11-01T12:00:00.000Z", (node,), holders, queued=3, unreachable_since="2026", problem="Ray is new."
+    )
     ClusterPicture(deployment.redis).put(view)
     seen = web.get("/api/v2/cluster")
     assert "bobs-task" not in seen.text
     cluster = seen.json()
+    assert cluster["problem"] == "Ray is new."
     assert (cluster["queued"], cluster["unreachable_since"], cluster["seen_at"]) == (3, "2026", view.seen_at)
     assert cluster["nodes"] == [vars(node)]
     assert [(held["user"], held["gpus"], held["task_id"]) for held in cluster["holders"]] == [

@@ -90,6 +90,7 @@ def cluster_lines(seen: Json) -> Iterator[str]:
         return
     if seen["unreachable_since"]:
         yield f"Ray has not answered since {seen['unreachable_since']}; this is as it was last seen."
+        yield from filter(None, [seen.get("problem", "")])
     for held in seen["holders"]:
         which = f" for {held['task_id']} ({held['state']})" if held["task_id"] else ""
         reserved = held["gpus"] - sum(held["by_node"].values())

@@ -30,14 +30,15 @@ class Holder:
 
 @dataclass(frozen=True)
 class ClusterView:
-    """seen_at: when (ISO 8601). unreachable_since: Ray does not answer, and nodes are as last seen. queued: tasks in
-    line, of everybody."""
+    """seen_at: when (ISO 8601). unreachable_since: Ray does not answer, and nodes are as last seen; problem: why, as
+    far as is known. queued: tasks in line, of everybody."""
 
     seen_at: str
     nodes: tuple[Node, ...] = ()
     holders: tuple[Holder, ...] = ()
     queued: int = 0
     unreachable_since: str | None = None
+    problem: str = ""
 
 
 class ClusterPicture:

@@ -40,7 +40,7 @@ _TRAINER = (
     "trainer.balance_batch", "trainer.log_val_generations", "trainer.esi_redundant_time", "trainer.resume_mode",
     "trainer.max_actor_ckpt_to_keep", "trainer.max_critic_ckpt_to_keep", "trainer.max_ckpt_to_keep",
     "trainer.del_local_ckpt_after_load", "trainer.ray_wait_register_center_timeout", "trainer.seed",
-    "trainer.val_before_train", "trainer.val_only", "trainer.critic_warmup",
+    "trainer.val_before_train", "trainer.val_only", "trainer.critic_warmup", "trainer.device",
 )  # fmt: skip
 _BY_REINFORCEMENT = (
     "data", "actor_rollout_ref.actor", "actor_rollout_ref.ref", "actor_rollout_ref.rollout", "actor_rollout_ref.model",

@@ -34,6 +34,7 @@ class TrainingDeployment:
     def __init__(self, folder: Path, cluster: RayCluster, **settings: str) -> None:
         self.deployment = Deployment(folder, **cluster.settings, ray_python=sys.executable, **settings)
         self.http = httpx.Client(base_url=self.deployment.url, timeout=60)
+        self.patience_s = PATIENCE_S
         self.scheduler: subprocess.Popen[bytes] | None = None
         self.common = folder / "data" / "homes" / "common"
         shutil.copytree(STAND_INS, self.common / "code" / "verl")
@@ -79,7 +80,7 @@ class TrainingDeployment:
         return found
 
     def when(self, task_id: str, is_so: Callable[[Task], Any]) -> Task:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + self.patience_s
         while not is_so(task := self.task(task_id)):
             assert time.monotonic() < deadline, f"it never came to that; at last: {task}"
             time.sleep(POLL_S)

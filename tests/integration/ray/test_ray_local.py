@@ -111,16 +111,26 @@ def assert_token_is_private(local: Local) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.ray
 def test_after_a_node_was_killed_it_says_so_and_starts_anew(local):
-    assert local.start().returncode == 0
+    first = local.start()
+    assert first.returncode == 0
     [raylet] = [pid for pid in with_descendants([local.folder.read().nodes[1].pid]) if is_raylet(pid, "")]
     before = local.pids()
     os.kill(raylet, signal.SIGKILL)
     until(lambda: local.run("status"), lambda done: done.returncode == 3)
 
-    assert local.start().returncode == 0
+    assert local.start().stdout == first.stdout, "whoever was told of it need not be told again"
 
     assert local.run("status").returncode == 0
     assert [pid for pid in before if began(pid)] == []
+
+
+def test_its_token_outlives_a_stop_and_is_its_owners_alone(local):
+    with local.folder.locked():
+        token = local.folder.token()
+        local.folder.forget()
+        assert local.folder.token() == token
+    assert len(token) >= 24
+    assert stat.S_IMODE((local.folder.path / "token").stat().st_mode) == 0o600
 
 
 def test_a_process_that_got_the_number_of_one_of_ours_is_left_alone(local):

@@ -1,7 +1,9 @@
-"""The real verl on a real Ray cluster, as far as a machine without GPUs lets it: to the process group of NCCL."""
+"""The real verl on a real Ray cluster, as far as a machine without GPUs lets it: ppo and grpo to the process group of
+NCCL, sft on a platform of CPUs to its end."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.ray_cluster import running_cluster
+from tests.harness.ray_cluster import STAND_INS, RayCluster, running_cluster
 from tests.harness.training.deployment import ENDED, Trainer
 from tests.harness.training.verl import HAS_ALL, VERL, run, validate
 from tests.harness.training.verl_tasks import documented, shown, words
@@ -21,6 +23,7 @@ pytestmark = [
     pytest.mark.skipif(not HAS_ALL, reason="verl is not there: ops/test --all installs it"),
 ]
 COMMON = "/private/common"
+ON_CPU = STAND_INS.parent / "verl_cpu"
 NO_GPU = "Distributed package doesn't have NCCL built in"
 """What PyTorch for CPUs says where the workers of verl, each with its GPU, join."""
 
@@ -39,13 +42,37 @@ def trainer(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Iterator[Tr
     with running_cluster([(4, 20), (4, 20)], environment={"PYTHONPATH": str(VERL)}) as cluster:
         made = Trainer(tmp_path_factory.mktemp("verl"), cluster)
         try:
-            made.start()
-            shutil.copytree(data / "model", made.common / "models" / "tiny")
-            for file in data.glob("*.parquet"):
-                shutil.copy(file, made.common / "datasets")
+            _begin(made, data)
             yield made
         finally:
             made.close()
+
+
+@pytest.fixture
+def cpu_cluster() -> Iterator[RayCluster]:
+    """One node, on which verl takes the CPU for its accelerator."""
+    platform = {"VERL_USE_EXTERNAL_MODULES": "verl_on_cpu", "VERL_PLATFORM": "cpu", "VERL_ENGINE_DEVICE": "cuda"}
+    with running_cluster([(1, 11)], environment={"PYTHONPATH": f"{VERL}:{ON_CPU}", **platform}) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cpu_trainer(tmp_path: Path, data: Path, cpu_cluster: RayCluster) -> Iterator[Trainer]:
+    made = Trainer(tmp_path, cpu_cluster)
+    try:
+        _begin(made, data)
+        yield made
+    finally:
+        made.close()
+
+
+def _begin(trainer: Trainer, data: Path) -> None:
+    """verl takes a minute to be imported by its processes, one after the other."""
+    trainer.patience_s = 600
+    trainer.start()
+    shutil.copytree(data / "model", trainer.common / "models" / "tiny")
+    for file in data.glob("*.parquet"):
+        shutil.copy(file, trainer.common / "datasets")
 
 
 def task(workload: str) -> dict[str, Any]:
@@ -89,3 +116,27 @@ def test_ppo_grpo_and_sft_at_once_come_as_far_as_the_gpus(trainer: Trainer) -> N
 def _batches(workload: str) -> dict[str, Any]:
     own = {} if workload == "sft" else {"actor_rollout_ref.actor.ppo_mini_batch_size": 8}
     return {"data.train_batch_size": 16, **own}
+
+
+def test_a_task_whose_node_is_lost_goes_on_from_its_last_checkpoint_and_ends_well(
+    cpu_cluster: RayCluster, cpu_trainer: Trainer
+) -> None:
+    overrides = {
+        "engine.strategy": "fsdp2", "trainer.device": "cpu", "data.train_batch_size": 16, "data.num_workers": 0,
+        "+model.override_config": {"attn_implementation": "sdpa"}, "trainer.max_ckpt_to_keep": 2,
+    }  # fmt: skip
+    task_id = cpu_trainer.send({**task("sft"), "save_freq": 1, "total_epochs": 15, "overrides": overrides})
+    place = Path(cpu_trainer.when(task_id, lambda found: found["checkpoints"])["checkpoints"]["path"])
+    saved = (
+        cpu_trainer.common.parent / place.relative_to("/private") / "checkpoints" / "latest_checkpointed_iteration.txt"
+    )
+    cpu_trainer.when(task_id, lambda _: saved.exists() and int(saved.read_text()) >= 3)
+    cpu_cluster.kill_worker()
+    lost_at = int(saved.read_text())
+    cpu_cluster.start_worker(*cpu_cluster.sizes[0])
+    ended = cpu_trainer.reaches(task_id, *ENDED)
+    log = "\n".join(cpu_trainer.logs(task_id, tail=5000))
+    assert ended["state"] == "SUCCEEDED", log[-3000:]
+    assert [attempt["failure_kind"] for attempt in ended["attempts"]] == ["INFRA_ERROR", None]
+    steps = [int(step) for step in re.findall(r"\bstep:(\d+) ", log)]
+    assert (steps[0], steps[-1]) == (lost_at + 1, 60)

@@ -89,9 +89,12 @@ def test_who_has_no_task_is_told_what_to_do(deployment: Deployment) -> None:
 def test_a_cluster_that_does_not_answer_is_told_on_every_page(
     web: httpx.Client, deployment: Deployment, ids: dict[str, str]
 ) -> None:
-    show_cluster(deployment, task_scenes.cluster("erin", ids, unreachable_since="2026-11-20T10:20:30.000Z"))
+    away = {"unreachable_since": "2026-11-20T10:20:30.000Z", "problem": "Ray does not accept our token."}
+    show_cluster(deployment, task_scenes.cluster("erin", ids, **away))
     for path in ("/ui/tasks", f"/ui/tasks/{ids['waiting']}", "/ui/cluster"):
-        assert "Ray is unreachable since 2026-11-20 10:20:30 UTC" in text_of(web.get(path)), path
+        shown = text_of(web.get(path))
+        assert "Ray is unreachable since 2026-11-20 10:20:30 UTC" in shown, path
+        assert "Ray does not accept our token." in shown, path
     assert "unreachable" not in text_of(web.get(f"/ui/tasks/{ids['failed']}"))
     show_cluster(deployment, None)
     for path in ("/ui/tasks", f"/ui/tasks/{ids['waiting']}", "/ui/cluster"):

@@ -131,7 +131,9 @@ class Scheduler:
             logger.warning("Ray does not answer, and tasks stay as they are: %s", error.message)
         line = read_line(self.desk)
         write_reason_for_all(self.desk, line, Waiting(WaitingCode.RAY, {"since": self._away_since}), moment)
-        self._show(replace(seen, seen_at=moment.text, queued=len(line), unreachable_since=self._away_since))
+        problem = " ".join(part for part in (error.message, error.hint) if part)
+        since = self._away_since
+        self._show(replace(seen, seen_at=moment.text, queued=len(line), unreachable_since=since, problem=problem))
 
     def _ray_is_there(self, view: ClusterView) -> None:
         if self._away_since is not None:

@@ -304,7 +304,6 @@ def test_other_settings_of_verl_may_be_changed(key: str) -> None:
     "key",
     ["global_profiler.tool", "global_profiler.finish_hook_cmd", "actor_rollout_ref.actor.profiler.enable", "a.b",
      "skip.rollout.enable", "distillation.enabled", "transfer_queue.enable", "trainer.v1.trainer_mode",
-     "trainer.device",
      "trainer.checkpoint_callback_class", "actor_rollout_ref.rollout.agent.agent_loop_manager_class",
      "actor_rollout_ref.rollout.custom_async_server.name", "actor_rollout_ref.actor.optim.optimizer_impl",
      "actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module", "actor_rollout_ref.rollout.trace.backend",

@@ -745,10 +745,11 @@ def test_while_ray_is_away_nothing_changes_but_what_is_said_and_it_recovers_alon
         assert (waiting.code, waiting.facts) == (WaitingCode.RAY, {"since": since}), name
     assert bench.shown.view is not None
     assert (bench.shown.view.unreachable_since, bench.shown.view.queued) == (since, 3)
+    assert "Ray does not answer" in bench.shown.view.problem
     assert [node.node_id for node in bench.shown.view.nodes] == ["node0"]
     ray.away = set()
     bench.tick(5)
-    assert bench.shown.view.unreachable_since is None
+    assert (bench.shown.view.unreachable_since, bench.shown.view.problem) == (None, "")
     waiting = bench.task("two").waiting
     assert waiting is not None
     assert waiting.code is WaitingCode.GPUS
