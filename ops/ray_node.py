@@ -60,8 +60,8 @@ def environment(outer: Mapping[str, str], token: str) -> dict[str, str]:
     kept = {name: value for name, value in outer.items() if not name.startswith(PRIVATE)}
     binaries = str(Path(RAY).parent)
     added = {"RAY_USAGE_STATS_ENABLED": "0", "PATH": f"{binaries}:{outer.get('PATH', '/usr/bin:/bin')}"}
-    if token:
-        added |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+    # Said in either case: else Ray wants the token that ~/.ray/auth_token has, if anything has ever made one there.
+    added |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token} if token else {"RAY_AUTH_MODE": "disabled"}
     return kept | added
 
 

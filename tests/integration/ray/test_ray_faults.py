@@ -170,3 +170,13 @@ def test_a_head_that_was_restarted_without_its_memory_knows_no_old_job_and_takes
     assert frail.job(submission_id) is None
     assert sum(node.may_train for node in frail.nodes()) == 1
     assert ended(frail, submitted(frail, "true")).status is RayStatus.SUCCEEDED
+
+
+@pytest.mark.exhaustive
+def test_a_token_that_something_has_left_in_the_home_closes_no_cluster_that_has_none(tmp_path):
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text("0123456789abcdef" * 4)
+    with running_cluster([(1, 1)], environment={"HOME": str(tmp_path)}) as cluster:
+        gateway = RayGateway(cluster.options())
+        assert ended(gateway, submitted(gateway, "true")).status is RayStatus.SUCCEEDED
+        gateway.close()
