@@ -122,6 +122,12 @@ def fetch(client: Client, record: Record, folder: Path, *, names: Sequence[str] 
         raise BadInput(f"cannot write to {folder}: {error.strerror or error}", hint="Choose another folder.") from error
 
 
+def show_warnings(console: Console, record: Record) -> None:
+    """What was found in the inputs when they were submitted."""
+    for warning in (record.get("intake") or {}).get("warnings") or []:
+        console.print(f"warning: {warning['message']}", markup=False, highlight=False, soft_wrap=True)
+
+
 def show_quality(console: Console, report: Record) -> None:
     if (report.get("quality") or {}).get("outputs"):
         console.print(quality_table(report))

@@ -95,10 +95,12 @@ def convert(
 def _submit(client: Any, order: Any, as_json: bool) -> None:
     from rich.console import Console
 
-    from app.conversion.cli.conversion import submit
+    from app.conversion.cli.conversion import show_warnings, submit
     from app.conversion.cli.progress import Lines
 
-    record = submit(client, order, Lines(Console(stderr=True)))
+    console = Console(stderr=True)
+    record = submit(client, order, Lines(console))
+    show_warnings(console, record)
     typer.echo(json.dumps(record, indent=2) if as_json else record["job_id"])
 
 
@@ -109,6 +111,7 @@ def _convert(client: Any, order: Any, folder: Path, as_json: bool) -> None:
 
     console = Console(stderr=as_json)
     record = conversion.convert(client, order, console)
+    conversion.show_warnings(console, record)
     if record["status"] != "COMPLETED":
         _failed(client, record, console, as_json)
     files = conversion.fetch(client, record, folder)

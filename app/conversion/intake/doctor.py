@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from app.conversion.intake import ranges
 from app.conversion.intake.findings import BLOCKS, FIELD, INFORMS, MANUAL, WARNS, Finding
-from app.conversion.intake.measured import Numbers, Picture, Unreadable
+from app.conversion.intake.measured import Measured, Numbers, Picture
 from app.conversion.intake.ranges import Expectation
 from app.conversion.options import Preprocess
 
@@ -36,16 +36,15 @@ class Target:
     expectation: Expectation = field(default_factory=Expectation)
 
 
-@dataclass(frozen=True)
-class Measured:
-    """count: of all samples; those looked at are a part of it when there are very many."""
-
-    count: int
-    pictures: Sequence[Picture] = ()
-    arrays: Sequence[Numbers] = ()
-    unreadable: Sequence[Unreadable] = ()
-    kinds: dict[str, int] = field(default_factory=dict)
-    ignored: Sequence[str] = ()
+def target_of(shapes: Sequence[Sequence[int | str | None]], expectation: Expectation) -> Target:
+    """shapes: of all inputs. Only a lone input of four axes can be one of pictures."""
+    shape = shapes[0] if len(shapes) == 1 else ()
+    if len(shape) != 4:
+        return Target(expectation=expectation)
+    order = "NHWC" if shape[3] in (1, 3) and shape[1] not in (1, 3) else "NCHW"
+    height, width, channels = (shape[order.index(axis)] for axis in "HWC")
+    size = (width, height) if isinstance(width, int) and isinstance(height, int) else None
+    return Target(channels if isinstance(channels, int) else None, size, expectation)
 
 
 def diagnose(

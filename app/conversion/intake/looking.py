@@ -11,19 +11,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 
 from app.conversion.errors import DynamicShape
 from app.conversion.intake import measures
 from app.conversion.intake.archive import extract
 from app.conversion.intake.expectation import expectation_of
-from app.conversion.intake.measured import Numbers
 from app.conversion.intake.model import check_model
-from app.conversion.options import Chip, Options, Preprocess, ToolchainName
+from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.kneron.operators import probably_missing
-from app.conversion.toolchains.samples import KINDS, SampleSet
 from app.conversion.toolchains.samples.pictures import DECODER_ERRORS
 from app.kit.errors import ModelmillError
 
@@ -96,57 +93,32 @@ def look_at_images(request: dict[str, Any], progress: Progress) -> dict[str, Any
     folder = Path(request["unpack_to"])
     progress(0.0, "unpacking")
     unpacked = extract(images, folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
-    files = sorted(folder / name for name in unpacked.files)
-    pictures = [path for path in files if KINDS[path.suffix.lower()] == "image"]
-    chosen = _spread(pictures, LOOKED_AT_MOST)
-    found, unreadable = measures.measure_pictures(chosen, lambda done: progress(0.1 + 0.6 * done, "looking"))
-    kinds = Counter(KINDS[path.suffix.lower()] for path in files)
-    counted, arrays, problem = _look_at_arrays(folder, kinds, request.get("inputs"))
+    specs = request.get("inputs")
+    inputs = specs and [graph.TensorSpec(entry["name"], tuple(entry["shape"]), entry["dtype"]) for entry in specs]
+    measured, problem = measures.measure_samples(
+        folder, unpacked, inputs, LOOKED_AT_MOST, lambda done: progress(0.1 + 0.6 * done, "looking")
+    )
     progress(0.8, "making thumbnails")
+    pictures = [asdict(picture) for picture in measured.pictures]
     return {
-        "count": len(pictures) + counted,
+        "count": measured.count,
         "size_bytes": images.stat().st_size,
-        "kinds": dict(kinds),
-        "formats": dict(Counter(picture.format for picture in found)),
-        "ignored": unpacked.ignored[:NAMED_AT_MOST],
-        "unreadable": [asdict(entry) for entry in unreadable],
-        "looked_at": len(chosen) + len(arrays),
-        "pictures": [asdict(picture) for picture in found],
-        "arrays": [asdict(array) for array in arrays],
-        "thumbnails": _thumbnails(folder, [picture.name for picture in found], Path(request["thumbs"])),
-        "problem": problem,
+        "kinds": measured.kinds,
+        "formats": dict(Counter(picture.format for picture in measured.pictures)),
+        "ignored": list(measured.ignored)[:NAMED_AT_MOST],
+        "unreadable": [asdict(entry) for entry in measured.unreadable],
+        "looked_at": len(measured.pictures) + len(measured.unreadable) + len(measured.arrays),
+        "pictures": pictures,
+        "arrays": [asdict(array) for array in measured.arrays],
+        "thumbnails": _thumbnails(folder, [picture["name"] for picture in pictures], Path(request["thumbs"])),
+        "problem": problem.to_dict() if problem else None,
     }
-
-
-def _look_at_arrays(
-    folder: Path, kinds: Counter[str], inputs: Sequence[dict[str, Any]] | None
-) -> tuple[int, list[Numbers], dict[str, Any] | None]:
-    """How many samples the arrays hold, the measures of the first, and why they do not fit the model."""
-    files = kinds["npy"] + kinds["npz"]
-    if not files or inputs is None:
-        return files, [], None
-    specs = [graph.TensorSpec(entry["name"], tuple(entry["shape"]), entry["dtype"]) for entry in inputs]
-    try:
-        samples = SampleSet(folder, specs, Preprocess(), skip_damaged=True)
-        found = [
-            measures.measure_array(sample.name, name, array)
-            for sample, _ in zip(_arrays_only(samples), range(LOOKED_AT_MOST), strict=False)
-            for name, array in sample.arrays.items()
-            if array.size and array.dtype.kind in "fiu"
-        ]
-        return len(samples) - kinds["image"], found, None
-    except ModelmillError as error:
-        return files, [], error.to_dict()
-
-
-def _arrays_only(samples: SampleSet) -> Any:
-    return (s for s in samples if not any(s.name.lower().endswith(end) for end in KINDS if KINDS[end] == "image"))
 
 
 def _thumbnails(folder: Path, names: Sequence[str], into: Path) -> list[dict[str, str]]:
     into.mkdir(parents=True, exist_ok=True)
     made = []
-    for number, name in enumerate(_spread(names, THUMBNAILS)):
+    for number, name in enumerate(measures.spread(names, THUMBNAILS)):
         target = into / f"{number}.jpg"
         try:
             measures.thumbnail(folder / name, target, THUMBNAIL_SIDE)
@@ -154,10 +126,3 @@ def _thumbnails(folder: Path, names: Sequence[str], into: Path) -> list[dict[str
             continue
         made.append({"file": target.name, "name": name})
     return made
-
-
-def _spread(items: Sequence[Any], count: int) -> list[Any]:
-    """At most `count` of them, evenly spread, in order."""
-    if len(items) <= count:
-        return list(items)
-    return [items[int(index)] for index in np.linspace(0, len(items) - 1, count)]

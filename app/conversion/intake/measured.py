@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -40,3 +41,15 @@ class Numbers:
 class Unreadable:
     name: str
     reason: str
+
+
+@dataclass(frozen=True)
+class Measured:
+    """count: of all samples; those looked at are a part of it when there are very many."""
+
+    count: int
+    pictures: Sequence[Picture] = ()
+    arrays: Sequence[Numbers] = ()
+    unreadable: Sequence[Unreadable] = ()
+    kinds: dict[str, int] = field(default_factory=dict)
+    ignored: Sequence[str] = ()

@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageOps
 
-from app.conversion.intake.measured import Numbers, Picture, Unreadable
+from app.conversion.intake.archive import Unpacked
+from app.conversion.intake.measured import Measured, Numbers, Picture, Unreadable
+from app.conversion.options import Preprocess
+from app.conversion.toolchains.samples import KINDS, InputSpec, Sample, SampleSet
 from app.conversion.toolchains.samples.pictures import DECODER_ERRORS, FORMATS, MAX_PIXELS
+from app.kit.errors import ModelmillError
 from app.kit.reasons import reason_of
 
 LOOK_SIDE = 96
@@ -26,6 +31,7 @@ GRAY_SPREAD = 2.0
 """A picture whose channels differ by less than this on average, of 255, shows no colour."""
 
 Progress = Callable[[float], None]
+Item = TypeVar("Item")
 
 
 def measure_pictures(
@@ -39,6 +45,53 @@ def measure_pictures(
         except DECODER_ERRORS as error:
             unreadable.append(Unreadable(path.name, reason_of(error)))
     return found, unreadable
+
+
+def measure_samples(
+    folder: Path, unpacked: Unpacked, inputs: Sequence[InputSpec] | None, most: int, progress: Progress = lambda _: None
+) -> tuple[Measured, ModelmillError | None]:
+    """What an unpacked upload holds, and why its arrays do not fit the inputs.
+
+    inputs: with fixed shapes; without them arrays are counted by their files, and not measured. most: so many pictures,
+    and as many arrays, are measured; the pictures are evenly spread over all there are.
+    """
+    files = sorted(folder / name for name in unpacked.files)
+    kinds = Counter(KINDS[path.suffix.lower()] for path in files)
+    chosen = spread([path for path in files if KINDS[path.suffix.lower()] == "image"], most)
+    pictures, unreadable = measure_pictures(chosen, progress)
+    counted, arrays, problem = _measure_arrays(folder, kinds, inputs, most)
+    return Measured(kinds["image"] + counted, pictures, arrays, unreadable, dict(kinds), unpacked.ignored), problem
+
+
+def _measure_arrays(
+    folder: Path, kinds: Counter[str], inputs: Sequence[InputSpec] | None, most: int
+) -> tuple[int, list[Numbers], ModelmillError | None]:
+    """How many samples the arrays hold, the measures of the first, and why they do not fit the model."""
+    files = kinds["npy"] + kinds["npz"]
+    if not files or inputs is None:
+        return files, [], None
+    try:
+        samples = SampleSet(folder, inputs, Preprocess(), skip_damaged=True)
+        found = [
+            measure_array(sample.name, name, array)
+            for sample, _ in zip(_arrays_only(samples), range(most), strict=False)
+            for name, array in sample.arrays.items()
+            if array.size and array.dtype.kind in "fiu"
+        ]
+        return len(samples) - kinds["image"], found, None
+    except ModelmillError as error:
+        return files, [], error
+
+
+def _arrays_only(samples: SampleSet) -> Iterator[Sample]:
+    return (s for s in samples if not any(s.name.lower().endswith(end) for end in KINDS if KINDS[end] == "image"))
+
+
+def spread(items: Sequence[Item], count: int) -> list[Item]:
+    """At most `count` of them, evenly spread, in order."""
+    if len(items) <= count:
+        return list(items)
+    return [items[int(index)] for index in np.linspace(0, len(items) - 1, count)]
 
 
 def measure_picture(path: Path) -> Picture:

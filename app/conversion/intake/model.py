@@ -10,7 +10,9 @@ from typing import Any
 import onnx
 
 from app.conversion.errors import InvalidModel, ModelTooLarge, TooNewModel, UnsupportedInput
+from app.conversion.intake.expectation import expectation_of
 from app.conversion.intake.operators import refuse_unknown_operators
+from app.conversion.intake.ranges import Expectation
 from app.conversion.options import Options, ToolchainName
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.graph import TensorSpec
@@ -47,10 +49,12 @@ READS = {
 
 @dataclass(frozen=True)
 class CheckedModel:
-    """facts: see graph.facts, with size_bytes, of the model with fixed shapes. warnings: {code, message, detail}."""
+    """facts: see graph.facts, with size_bytes, of the model with fixed shapes. expectation: of the values it takes, as
+    its first layers tell. warnings: {code, message, detail}."""
 
     facts: dict[str, Any]
     inputs: list[TensorSpec]
+    expectation: Expectation = field(default_factory=Expectation)
     changes: list[str] = field(default_factory=list)
     warnings: list[dict[str, Any]] = field(default_factory=list)
 
@@ -79,7 +83,7 @@ def check_model(path: Path, options: Options, *, max_bytes: int) -> CheckedModel
     if options.toolchain is ToolchainName.KNERON:
         _refuse_batch(inputs)
     facts = {**graph.facts(model), "size_bytes": size}
-    return CheckedModel(facts, inputs, changes, _chip_warnings(options, model))
+    return CheckedModel(facts, inputs, expectation_of(model), changes, _chip_warnings(options, model))
 
 
 def _refuse_versions(model: onnx.ModelProto, reads: Reads) -> None:

@@ -8,14 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from app.conversion.errors import ImagesTooLarge
+from app.conversion.intake import doctor
 from app.conversion.intake.archive import Unpacked, extract
-from app.conversion.intake.model import check_model
+from app.conversion.intake.findings import INFORMS
+from app.conversion.intake.measured import Measured
+from app.conversion.intake.measures import measure_samples
+from app.conversion.intake.model import CheckedModel, check_model
 from app.conversion.options import Options
 from app.conversion.toolchains.samples import SampleSet
 
 FEW_SAMPLES = 20
 GOOD_SAMPLES = 100
 NAMED_AT_MOST = 10
+MEASURED_AT_MOST = 200
+"""So many samples tell what kind they are; the page of a new conversion takes the time for more."""
+TOLD_HERE = frozenset({"FEW_SAMPLES", "UNREADABLE", "FILES_IGNORED"})
 
 Progress = Callable[[float, str], None]
 
@@ -40,12 +47,13 @@ def check_submission(request: dict[str, Any], progress: Progress) -> dict[str, A
     samples = SampleSet(folder, checked.inputs, options.preprocess, skip_damaged=options.allow_damaged_images)
     _refuse_many(len(samples), limits["max_images"])
     found = samples.check(lambda fraction: progress(0.5 + fraction * 0.45, "reading the reference samples"))
+    told = _diagnosis(measure_samples(folder, unpacked, checked.inputs, MEASURED_AT_MOST)[0], checked, options)
     digests = {path.name: _sha256(path) for path in (model, images)}
     progress(1.0, "checked")
     return {
         "model": checked.facts,
         "samples": {**found, "ignored": unpacked.ignored[:100]},
-        "warnings": checked.warnings + _sample_warnings(found, unpacked),
+        "warnings": checked.warnings + _sample_warnings(found, unpacked) + told,
         "changes": checked.changes,
         "sha256": digests,
     }
@@ -83,6 +91,21 @@ def _sample_warnings(found: dict[str, Any], unpacked: Unpacked) -> list[dict[str
         text = f"{len(ignored)} files of the zip are no samples and are ignored: {_listed(ignored)}"
         warnings.append({"code": "FILES_IGNORED", "message": text, "detail": {"ignored": ignored[:100]}})
     return warnings
+
+
+def _diagnosis(measured: Measured, checked: CheckedModel, options: Options) -> list[dict[str, Any]]:
+    """What the calibration doctor warns of, but for what is told here already."""
+    target = doctor.target_of([spec.shape for spec in checked.inputs], checked.expectation)
+    found = doctor.diagnose(measured, target, options.preprocess, allow_damaged=options.allow_damaged_images)
+    return [
+        {
+            "code": one.code,
+            "message": f"{one.message} {one.advice}".strip() % one.detail,
+            "detail": {**one.detail, "samples": list(one.samples[:100])},
+        }
+        for one in found
+        if one.severity != INFORMS and one.code not in TOLD_HERE
+    ]
 
 
 def _listed(names: list[str]) -> str:

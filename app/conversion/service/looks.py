@@ -20,9 +20,9 @@ from typing import Any
 from app.conversion import keys
 from app.conversion.errors import KeyNotFound, StageCrashed, StageOutOfMemory, StageTimedOut
 from app.conversion.intake import doctor
-from app.conversion.intake.doctor import Measured, Target
+from app.conversion.intake.doctor import Target
 from app.conversion.intake.findings import Finding
-from app.conversion.intake.measured import Numbers, Picture, Unreadable
+from app.conversion.intake.measured import Measured, Numbers, Picture, Unreadable
 from app.conversion.intake.ranges import Expectation
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.service.submissions import Submission
@@ -221,14 +221,7 @@ def _shape(entry: dict[str, Any], shapes: Shapes) -> list[Any]:
 def _target(model: ModelLook | None, shapes: Shapes) -> Target:
     if model is None or model.facts is None:
         return Target()
-    inputs = model.facts["inputs"]
-    shape = _shape(inputs[0], shapes) if len(inputs) == 1 else []
-    if len(shape) != 4:
-        return Target(expectation=model.expectation)
-    order = "NHWC" if shape[3] in (1, 3) and shape[1] not in (1, 3) else "NCHW"
-    height, width, channels = (shape[order.index(axis)] for axis in "HWC")
-    size = (width, height) if isinstance(width, int) and isinstance(height, int) else None
-    return Target(channels if isinstance(channels, int) else None, size, model.expectation)
+    return doctor.target_of([_shape(entry, shapes) for entry in model.facts["inputs"]], model.expectation)
 
 
 def _images_look(found: dict[str, Any]) -> ImagesLook:

@@ -256,7 +256,7 @@ def test_a_good_submission_is_described_in_plain_data(tmp_path: Path) -> None:
     found = submit(tmp_path, small.conv(("N", 3, 8, 8)), images)
     assert json.loads(json.dumps(found)) == found
     assert found["samples"] == {"samples": 3, "skipped": [], "kinds": {"image": 3}, "ignored": ["labels.csv"]}
-    assert [warning["code"] for warning in found["warnings"]] == ["FEW_SAMPLES", "FILES_IGNORED"]
+    assert [warning["code"] for warning in found["warnings"]][:2] == ["FEW_SAMPLES", "FILES_IGNORED"]
     assert found["model"]["macs"] == 6912
     assert len(found["changes"]) == 1
     assert found["sha256"] == {
@@ -297,10 +297,41 @@ def test_pictures_for_a_model_that_takes_none_are_refused(tmp_path: Path) -> Non
 
 def test_arrays_in_a_zip_or_bare_are_taken(tmp_path: Path) -> None:
     with (tmp_path / "bare").open("wb") as file:
-        np.save(file, np.zeros((30, 39), np.float32))
+        np.save(file, np.random.default_rng(0).normal(0, 1, (30, 39)).astype(np.float32))
     found = submit(tmp_path, small.relu(), tmp_path / "bare")
     assert found["samples"] == {"samples": 30, "skipped": [], "kinds": {"npy": 30}, "ignored": []}
     assert found["warnings"] == []
+
+
+def same_pictures(path: Path, picture: Image.Image) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for index in range(25):
+            with archive.open(f"{index}.png", "w") as file:
+                picture.save(file, "PNG")
+    return path
+
+
+def test_what_the_doctor_warns_of_is_told_with_the_submission(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (16, 16, 3), np.uint8)
+    for number, (picture, codes) in enumerate((
+        (Image.fromarray(noise), {"ALL_THE_SAME"}), (Image.new("RGB", (16, 16)), {"ALL_THE_SAME", "BLANK"}),
+    )):  # fmt: skip
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        found = submit(folder, small.conv(), same_pictures(folder / "quant.zip", picture))
+        told = {warning["code"]: warning for warning in found["warnings"]}
+        assert codes <= set(told)
+        assert told["ALL_THE_SAME"]["message"] == (
+            "All 25 samples are one and the same. Calibration needs variety: send different pictures."
+        )
+    assert len(told["BLANK"]["detail"]["samples"]) == 25
+
+
+def test_arrays_are_looked_at_too(tmp_path: Path) -> None:
+    with (tmp_path / "bare").open("wb") as file:
+        np.save(file, np.ones((30, 39), np.float32))
+    found = submit(tmp_path, small.relu(), tmp_path / "bare")
+    assert {"ALL_THE_SAME", "CONSTANT"} <= {warning["code"] for warning in found["warnings"]}
 
 
 def test_a_float64_array_is_refused(tmp_path: Path) -> None:
