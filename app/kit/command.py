@@ -17,12 +17,13 @@ class Exit(IntEnum):
     UNREACHABLE = 3
     NOT_FOUND = 4
     BUSY = 5
+    BELOW = 6
     CANCELLED = 130
 
 
 EPILOG = (
     "Exit codes: 0 ok · 1 the conversion, the task or the service failed · 2 bad input or usage · "
-    "3 service not reachable · 4 not found · 5 busy, try again later · 130 cancelled."
+    "3 service not reachable · 4 not found · 5 busy, try again later · 6 below the quality asked for · 130 cancelled."
 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ import httpx
 import onnx
 import pytest
 
-from app import cli
 from app.kit.command import Exit
 from tests.harness.api import Api, Named, has_ended, pngs, zipped
+from tests.harness.command_line import typed
 from tests.harness.deployment import Deployment
 from tests.harness.models import host as host_models
 from tests.harness.models import small
@@ -98,15 +97,6 @@ def written(folder: Path, files: Named) -> Path:
     for name, data in files:
         (folder / name).write_bytes(data)
     return folder
-
-
-def typed(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> int:
-    """The exit code of `modelmill words`."""
-    monkeypatch.setattr(sys, "argv", ["modelmill", *map(str, words)])
-    try:
-        return cli.main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
 
 
 def test_the_command_line_sends_the_file_that_lies_beside(

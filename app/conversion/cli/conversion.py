@@ -135,6 +135,16 @@ def show_quality(console: Console, report: Record) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
+def lack_of_quality(record: Record, report: Record, min_snr_db: float) -> str:
+    """Why this conversion is not as good as min_snr_db; empty when it is. report: bie.json."""
+    if (report.get("verdict") or {}).get("nothing_quantized"):
+        return "nothing was quantized, so there is no quality to speak of"
+    snr_db = record["stages"]["bie"]["summary"].get("snr_db")
+    if snr_db is None:
+        return "the signal-to-noise ratio of this conversion was not measured"
+    return "" if snr_db >= min_snr_db else f"the worst output has {snr_db:g} dB, less than the {min_snr_db:g} asked for"
+
+
 def show_failure(client: Client, record: Record, console: Console) -> None:
     """Step, reason, hint and the end of that step's log."""
     error = record["error"] or {"step": "", "reason": "unknown", "hint": ""}

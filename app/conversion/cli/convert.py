@@ -11,6 +11,7 @@ import typer
 from app.conversion.cli.service import client_of
 from app.kit.command import EPILOG as EXIT_CODES
 from app.kit.command import Ended, Exit
+from app.kit.errors import BadRequest
 from app.kit.service_options import AsJson, Url
 
 EPILOG = "Ctrl-C cancels the job. " + EXIT_CODES
@@ -63,6 +64,10 @@ def convert(
     timeout: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Wait no longer; the job itself goes on (exit code 1).")
     ] = None,
+    min_snr: Annotated[
+        float | None,
+        typer.Option(metavar="DB", help="End with exit code 6 when an output has less, or nothing was quantized."),
+    ] = None,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
@@ -83,11 +88,13 @@ def convert(
         "quantization.per_channel": per_channel,
         "allow_damaged_images": allow_damaged,
     }
+    if min_snr is not None and not wait:
+        raise BadRequest("--min-snr needs the result of the job", hint="Leave out --no-wait.")
     chosen = options_of(options, flags, shape or [])
     order = Order(model, images, chosen, name=name, tags=tuple(tag or ()), timeout_s=timeout)
     with client_of(context, url) as client:
         if wait:
-            _convert(client, order, out or Path(f"{model.stem}-converted"), as_json)
+            _convert(client, order, out or Path(f"{model.stem}-converted"), min_snr, as_json)
         else:
             _submit(client, order, as_json)
 
@@ -104,7 +111,7 @@ def _submit(client: Any, order: Any, as_json: bool) -> None:
     typer.echo(json.dumps(record, indent=2) if as_json else record["job_id"])
 
 
-def _convert(client: Any, order: Any, folder: Path, as_json: bool) -> None:
+def _convert(client: Any, order: Any, folder: Path, min_snr: float | None, as_json: bool) -> None:
     from rich.console import Console
 
     from app.conversion.cli import conversion
@@ -119,9 +126,13 @@ def _convert(client: Any, order: Any, folder: Path, as_json: bool) -> None:
     if as_json:
         shown = {"job": record, "files": {name: str(path) for name, path in files.items()}, "bie": report}
         typer.echo(json.dumps(shown, indent=2))
-        return
-    conversion.show_quality(console, report)
-    console.print(f"{conversion.RESULT} lies in {files[conversion.RESULT]}", markup=False, soft_wrap=True)
+    else:
+        conversion.show_quality(console, report)
+        console.print(f"{conversion.RESULT} lies in {files[conversion.RESULT]}", markup=False, soft_wrap=True)
+    lack = "" if min_snr is None else conversion.lack_of_quality(record, report, min_snr)
+    if lack:
+        Console(stderr=True).print(f"modelmill: {lack}", markup=False, highlight=False, soft_wrap=True)
+        raise Ended(Exit.BELOW)
 
 
 def _failed(client: Any, record: dict[str, Any], console: Any, as_json: bool) -> None:

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
-from app import cli
+from tests.harness import command_line
 
 
 def typed(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     """The exit code of `modelmill joint arguments`."""
-    monkeypatch.setattr(sys, "argv", ["modelmill", "joint", *map(str, arguments)])
-    monkeypatch.delenv("MODELMILL_URL", raising=False)
-    try:
-        return cli.main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
+    return command_line.typed(monkeypatch, "joint", *arguments)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 import zipfile
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from app import cli
 from app.conversion.cli import running
 from app.conversion.cli.choices import numbers, options_of
+from app.conversion.cli.conversion import lack_of_quality
 from app.conversion.cli.packing import packed
 from app.conversion.cli.progress import Lines, stage_text
 from app.conversion.cli.tables import facts_of_quality, plain, quality_table
@@ -22,19 +20,10 @@ from app.conversion.errors import InvalidModel, NoImages
 from app.kit.clock import age
 from app.kit.command import Exit
 from app.kit.errors import BadRequest, NotFound
+from tests.harness.command_line import typed
 from tests.standins.nef_builder import Nef, build
 
 NOBODY = "http://127.0.0.1:1"
-
-
-def typed(monkeypatch, *arguments: str | Path) -> int:
-    """The exit code of `modelmill arguments`."""
-    monkeypatch.setattr(sys, "argv", ["modelmill", *map(str, arguments)])
-    monkeypatch.delenv("MODELMILL_URL", raising=False)
-    try:
-        return cli.main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
 
 
 def test_help_names_the_commands_and_the_exit_codes(monkeypatch, capsys):
@@ -223,6 +212,21 @@ def test_the_verdict_says_that_nothing_was_quantized():
     verdict = {"passed": False, "nothing_quantized": True, "snr_db": 120.0, "rule": "the rule"}
     [said] = facts_of_quality({"verdict": verdict})
     assert said.startswith("verdict: NOT passed, for nothing was quantized (worst output 120.0 dB")
+
+
+def test_quality_is_compared_with_what_was_asked_for():
+    def lack(snr_db: float | None, **verdict: object) -> str:
+        return lack_of_quality({"stages": {"bie": {"summary": {"snr_db": snr_db}}}}, {"verdict": verdict}, 20)
+
+    assert lack(20.0) == lack(35.5) == ""
+    assert lack(19.9) == "the worst output has 19.9 dB, less than the 20 asked for"
+    assert "not measured" in lack(None) and "nothing was quantized" in lack(120.0, nothing_quantized=True)
+
+
+def test_quality_cannot_be_asked_for_without_waiting(monkeypatch, capsys, tmp_path):
+    command = ("convert", tmp_path / "m.onnx", tmp_path, "--no-wait", "--min-snr", "20", "--url", NOBODY)
+    assert typed(monkeypatch, *command) == Exit.BAD_INPUT
+    assert "--min-snr needs the result" in capsys.readouterr().err
 
 
 def test_a_silent_output_has_a_dash_for_its_missing_snr(capsys):

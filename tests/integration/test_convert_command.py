@@ -1,0 +1,55 @@
+"""`modelmill convert` against a running service: what it warns of, and how it ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from app.kit.command import Exit
+from tests.harness.api import npy, pngs, small_model
+from tests.harness.command_line import typed
+from tests.harness.deployment import Deployment
+from tests.harness.models import host as host_models
+
+MonkeyPatch, Captured = pytest.MonkeyPatch, pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> tuple[Path, Path]:
+    """A model, and a folder of copies of one picture."""
+    (tmp_path / "net.onnx").write_bytes(small_model())
+    images = tmp_path / "images"
+    images.mkdir()
+    for index in range(20):
+        (images / f"{index}.png").write_bytes(pngs(1)[0][1])
+    return tmp_path / "net.onnx", images
+
+
+@pytest.mark.parametrize(("asked", "code"), [("20", Exit.OK), ("100", Exit.BELOW)])
+def test_the_quality_asked_for_decides_how_it_ends(
+    service: Deployment, inputs: tuple[Path, Path], tmp_path: Path, monkeypatch: MonkeyPatch, capsys: Captured,
+    asked: str, code: Exit,
+) -> None:  # fmt: skip
+    out = tmp_path / "out"
+    assert typed(monkeypatch, "convert", *inputs, "-o", out, "--min-snr", asked, "--url", service.url) == code
+    said = capsys.readouterr()
+    assert "less than the 100 asked for" in said.err if code else not said.err
+    assert (out / "out.nef").is_file()
+    assert "warning: All 20 samples are one and the same." in said.out
+
+
+def test_where_nothing_was_quantized_no_quality_is_enough(
+    service: Deployment, tmp_path: Path, monkeypatch: MonkeyPatch, capsys: Captured
+) -> None:
+    model = host_models.model_of([helper.make_node("Relu", ["x"], ["y"], "relu")], {"x": [1, 8]}, {"y": [1, 8]})
+    onnx.save(model, str(tmp_path / "relu.onnx"))
+    (tmp_path / "x.npy").write_bytes(npy(np.random.default_rng(0).normal(0, 1, (30, 8)).astype(np.float32)))
+    command = ["convert", tmp_path / "relu.onnx", tmp_path / "x.npy", "-o", tmp_path / "out", "--url", service.url]
+    assert typed(monkeypatch, *command) == Exit.OK
+    assert "NOT passed, for nothing was quantized" in capsys.readouterr().out
+    assert typed(monkeypatch, *command, "--min-snr", "1") == Exit.BELOW
+    assert "nothing was quantized" in capsys.readouterr().err
