@@ -14,6 +14,7 @@ from tests.harness.api import npy, pngs, small_model
 from tests.harness.command_line import typed
 from tests.harness.deployment import Deployment
 from tests.harness.models import host as host_models
+from tests.harness.models import small
 
 MonkeyPatch, Captured = pytest.MonkeyPatch, pytest.CaptureFixture[str]
 
@@ -53,3 +54,11 @@ def test_where_nothing_was_quantized_no_quality_is_enough(
     assert "NOT passed, for nothing was quantized" in capsys.readouterr().out
     assert typed(monkeypatch, *command, "--min-snr", "1") == Exit.BELOW
     assert "nothing was quantized" in capsys.readouterr().err
+
+
+def test_the_flag_for_open_shapes_is_written_with_the_names_of_the_model(
+    service: Deployment, inputs: tuple[Path, Path], monkeypatch: MonkeyPatch, capsys: Captured
+) -> None:
+    small.write(inputs[0], small.conv(("N", 3, "H", "W")))
+    assert typed(monkeypatch, "convert", *inputs, "--url", service.url) == Exit.BAD_INPUT
+    assert 'On the command line: --shape "x=1,3,224,224".' in capsys.readouterr().err

@@ -21,7 +21,6 @@ LOG_LINES = 15
 RESULT = "out.nef"
 INPUTS = ("model.onnx", "quant.zip")
 FLAGS = {
-    "MODEL_DYNAMIC_SHAPE": 'On the command line: --shape "input=1,3,224,224".',
     "MODEL_EXTERNAL_WEIGHTS": "On the command line: lay them beside the model, and they go with it.",
     "IMAGES_DAMAGED": "On the command line: --allow-damaged.",
 }
@@ -60,8 +59,17 @@ def submit(client: Client, order: Order, display: Display) -> Record:
             keys["model_key"], keys["quant_key"], options=order.options, name=name[:200], tags=order.tags
         )
     except ApiError as error:
-        error.hint = f"{error.hint} {FLAGS.get(error.code, '')}".strip()
+        error.hint = f"{error.hint} {_flag(error)}".strip()
         raise
+
+
+def _flag(error: ApiError) -> str:
+    shapes = [
+        f'--shape "{entry["name"]}={",".join(map(str, entry["example"]))}"'
+        for entry in error.detail.get("inputs", ())
+        if isinstance(entry, dict) and "example" in entry
+    ]
+    return f"On the command line: {' '.join(shapes)}." if shapes else FLAGS.get(error.code, "")
 
 
 def convert(client: Client, order: Order, console: Console) -> Record:

@@ -78,21 +78,22 @@ def _refuse_dynamic(fixed: list[tuple[TensorSpec, tuple[int | str | None, ...]]]
     if not dynamic:
         return
     named = ", ".join(f"{spec.name!r} {spec.shape_text()}" for spec in dynamic)
-    example = json.dumps({spec.name: _example(spec) for spec in dynamic}, ensure_ascii=False)
+    examples = {spec.name: _example(spec) for spec in dynamic}
     raise DynamicShape(
         f"{'an input has' if len(dynamic) == 1 else 'inputs have'} axes of unknown size: {named}",
-        hint=f"Give the shape with input_shapes, for example {example}.",
-        detail={"inputs": [{"name": spec.name, "shape": list(spec.shape)} for spec in dynamic]},
+        hint=f"Give the shape with input_shapes, for example {json.dumps(examples, ensure_ascii=False)}.",
+        detail={
+            "inputs": [{"name": s.name, "shape": list(s.shape), "example": examples[s.name]} for s in dynamic],
+        },
     )
 
 
 def _example(spec: TensorSpec) -> list[int]:
+    """Of a picture where it may be one; else 1 for every open axis, which is a batch or a step as often as not."""
     shape = spec.shape if spec.is_rank_known else (None,) * 4
-    guess = {0: 1}
-    if len(shape) == 4 and not isinstance(shape[3], int):
-        guess = {0: 1, 1: EXAMPLE_CHANNELS}
-    if len(shape) == 4 and shape[3] in (1, 3):
-        guess = {0: 1}
+    if len(shape) != 4:
+        return [axis if isinstance(axis, int) else 1 for axis in shape]
+    guess = {0: 1} if shape[3] in (1, 3) else {0: 1, 1: EXAMPLE_CHANNELS}
     return [axis if isinstance(axis, int) else guess.get(i, EXAMPLE_SIDE) for i, axis in enumerate(shape)]
 
 

@@ -31,6 +31,7 @@ SIZE_LIMIT = 64 << 20
 NODE_LIMIT = 5000
 SLOWEST = 10
 SHARED = "shared"
+BACKEND = "node backend"
 
 
 def number(value: object) -> float | None:
@@ -154,21 +155,27 @@ def read_nodes(path: Path) -> list[dict[str, Any]]:
 
 
 def _filled(table: list[list[str]]) -> list[dict[str, str]]:
-    """Rows by column name. "↑" repeats the value above (a node of the same backend node); NaN and None become ""."""
+    """Rows by column name. "↑" repeats the value above (a node of the same backend node); NaN and None become "".
+
+    Some reports write the values of a shared backend node out at each of its nodes.
+    """
     header, rows, above = table[0], [], dict[str, str]()
+    told = set[str]()
     for cells in table[1 : NODE_LIMIT + 1]:
         row = {}
         for name, cell in zip(header, cells, strict=False):
             value = above.get(name, "") if cell == "↑" else cell
             row[name] = "" if value.lower() in EMPTY else value
-        row[SHARED] = "yes" if "↑" in cells else ""
+        backend = row.get(BACKEND, "")
+        row[SHARED] = "yes" if "↑" in cells or backend in told else ""
+        told |= {backend} - {""}
         above = row
         rows.append(row)
     return rows
 
 
 def _node(row: dict[str, str]) -> dict[str, Any]:
-    texts = {"node": "node", "origin": "node origin", "type": "type", "backend": "node backend"}
+    texts = {"node": "node", "origin": "node origin", "type": "type", "backend": BACKEND}
     texts |= {"bits_in": "bw in", "bits_out": "bw out", "bits_weight": "bw weight"}
     texts |= {"in_format": "in_fmt", "out_format": "out_fmt"}
     numbers = {"mac_cycles": "MAC_cycle", "runtime_ms": "runtime(ms)", "snr_db": "SNR"}

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pillow_heif
 from PIL import Image, UnidentifiedImageError
 
-from app.conversion.errors import DamagedImage, WrongSampleShape
+from app.conversion.errors import DamagedImage, UnsupportedInput, WrongSampleShape
 from app.conversion.options import Preprocess
 from app.conversion.toolchains.samples.spec import InputSpec, static_shape
 from app.kit.errors import BadInput
@@ -84,6 +84,16 @@ def layout_of(spec: InputSpec) -> Layout:
     )
 
 
+def _refuse_huge_input(layout: Layout, spec: InputSpec) -> None:
+    width, height = layout.size
+    if width * height > MAX_PIXELS:
+        raise UnsupportedInput(
+            f"the input {spec.name!r} takes pictures of {width} x {height} pixels, more than {MAX_PIXELS:,}",
+            hint="Export the model for smaller pictures.",
+            detail={"input": spec.name, "shape": list(layout.shape)},
+        )
+
+
 def preprocess_image(path: Path, spec: InputSpec, preprocess: Preprocess) -> npt.NDArray[Any]:
     """The picture as an array of the input's whole shape and dtype; a fixed batch above 1 repeats the picture.
 
@@ -96,11 +106,12 @@ def preprocess_image(path: Path, spec: InputSpec, preprocess: Preprocess) -> npt
 class ImageReader:
     """Reads pictures for one input. The formula is one table of 256 values per channel, so it costs one lookup.
 
-    Raises WrongSampleShape or BadInput when the input or the options cannot work with pictures.
+    Raises WrongSampleShape, UnsupportedInput or BadInput when the input or the options cannot work with pictures.
     """
 
     def __init__(self, spec: InputSpec, preprocess: Preprocess) -> None:
         self.layout = layout_of(spec)
+        _refuse_huge_input(self.layout, spec)
         self._options = preprocess
         self._color = _color(preprocess, self.layout.channels, spec.name)
         self._table = _table(preprocess, self.layout.channels, spec)

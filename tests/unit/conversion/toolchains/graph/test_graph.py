@@ -282,8 +282,14 @@ def test_unknown_axes_other_than_batch_are_refused_with_an_example() -> None:
     with pytest.raises(DynamicShape, match=r"'x' \[N, 3, H, W\]") as caught:
         graph.fix_shapes(model, {})
     assert 'input_shapes, for example {"x": [1, 3, 224, 224]}' in caught.value.hint
-    assert caught.value.detail == {"inputs": [{"name": "x", "shape": ["N", 3, "H", "W"]}]}
+    assert caught.value.detail == {"inputs": [{"name": "x", "shape": ["N", 3, "H", "W"], "example": [1, 3, 224, 224]}]}
     assert model.SerializeToString() == before
+
+
+def test_the_example_of_what_is_no_picture_makes_none_of_it() -> None:
+    with pytest.raises(DynamicShape) as caught:
+        graph.fix_shapes(small.add([2, "batch", 128], ["n", "points", 2]), {})
+    assert '{"a": [2, 1, 128], "b": [1, 1, 2]}' in caught.value.hint
 
 
 def test_an_input_without_a_rank_is_refused() -> None:

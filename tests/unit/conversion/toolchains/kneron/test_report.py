@@ -95,6 +95,23 @@ def test_the_node_table_is_found_among_others_and_read(tmp_path: Path) -> None:
     assert softmax["type"] == "CPU"
 
 
+def test_the_time_of_a_backend_node_that_is_written_out_at_each_of_its_nodes_counts_once(tmp_path: Path) -> None:
+    path = tmp_path / "r.html"
+    columns = ("node", "node origin", "type", "node backend", "runtime(ms)", "SNR")
+    rows = [("a", "A", "NPU", "npu_0", "3.95", "40"), ("b", "B", "FUSED", "npu_0", "3.95", "38")]
+    rows += [
+        ("c", "C", "NPU", "npu_1", "2.31", "39"),
+        ("d", "D", "CPU", "", "1.5", ""),
+        ("e", "E", "CPU", "", "1.5", ""),
+    ]
+    cells = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    head = "".join(f"<th>{name}</th>" for name in columns)
+    path.write_text(f'<table class="dataframe"><tr>{head}</tr>{cells}</table>')
+    found = report.digest(report.read_nodes(path))
+    assert [node["node"] for node in found["slowest"]] == ["a", "c", "d", "e"]
+    assert [node["node"] for node in found["lowest_snr"]] == ["b", "c", "a"]
+
+
 def test_the_digest_puts_cpu_nodes_slow_nodes_and_noisy_nodes_first(tmp_path: Path) -> None:
     path = tmp_path / "r.html"
     path.write_text(written.html("kdp530", "cpu_node"))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.conversion.errors import DamagedImage, DynamicShape, WrongSampleShape
+from app.conversion.errors import DamagedImage, DynamicShape, UnsupportedInput, WrongSampleShape
 from app.conversion.options import Preprocess
 from app.conversion.toolchains.graph import TensorSpec
 from app.conversion.toolchains.samples import SampleSet, layout_of, pictures, preprocess_image
@@ -155,7 +155,12 @@ def test_a_picture_with_too_many_pixels_is_refused_before_it_is_unpacked(
 ) -> None:
     monkeypatch.setattr(pictures, "MAX_PIXELS", 63)
     with pytest.raises(DamagedImage, match="8 x 8 pixels"):
-        preprocess_image(png(tmp_path / "a.png", pixels(8, 8)), RGB8, RAW)
+        preprocess_image(png(tmp_path / "a.png", pixels(8, 8)), spec(1, 3, 4, 4), RAW)
+
+
+def test_an_input_for_pictures_that_are_too_large_is_the_fault_of_the_model() -> None:
+    with pytest.raises(UnsupportedInput, match="'x' takes pictures of 60000 x 50000 pixels"):
+        pictures.ImageReader(spec(1, 3, 50000, 60000), RAW)
 
 
 @pytest.mark.parametrize("shape", [(1, 39), (1, 4, 8, 8), (3, 8, 8), (1, 8, 8, 2)])
