@@ -7,11 +7,14 @@ import re
 import zipfile
 from pathlib import Path
 
+import onnx
 from playwright.sync_api import Page, expect
 
 from app.conversion.pages.new import SAMPLE_IMAGES, SAMPLE_MODEL
 from tests.harness.api import Api, has_ended, not_a_number_model, pngs
 from tests.harness.browser.drag_and_drop import drop
+from tests.harness.models import host as host_models
+from tests.harness.models import small
 
 JOB_PAGE = re.compile(r"/ui/jobs/([0-9a-f-]{36})$")
 
@@ -66,6 +69,31 @@ def test_a_dropped_folder_of_pictures_is_taken_whole(page: Page, api: Api, tmp_p
     stored = api.http.get(f"/jobs/{job['job_id']}/artifacts/quant.zip").content
     with zipfile.ZipFile(io.BytesIO(stored)) as packed:
         assert len(packed.namelist()) == len(names) > 90
+
+
+def test_a_model_and_the_file_of_its_weights_are_chosen_together(page: Page, api: Api, tmp_path: Path) -> None:
+    graph, weights = small.split(tmp_path, host_models.convolutional())
+    for name, data in (("a.onnx.data", weights), ("net.onnx", named(graph, "a.onnx.data")), ("0.png", pngs(1)[0][1])):
+        (tmp_path / name).write_bytes(data)
+    page.goto("/ui/jobs/new")
+    page.locator("#file-model").set_input_files([tmp_path / "a.onnx.data", tmp_path / "net.onnx"])
+    model = page.locator('[data-upload="model"]')
+    expect(model).to_contain_text("net.onnx")
+    expect(model).to_contain_text("Opset")
+    page.locator("#file-images").set_input_files(tmp_path / "0.png")
+    expect(page.locator('[data-upload="images"]')).to_have_class(re.compile("is-filled"))
+    job = api.wait(convert(page), has_ended)
+    assert job["status"] == "COMPLETED", job["error"]
+
+
+def named(graph: bytes, place: str) -> bytes:
+    """The graph, its weights in another file."""
+    model = onnx.load_from_string(graph)
+    for tensor in model.graph.initializer:
+        for item in tensor.external_data:
+            if item.key == "location":
+                item.value = place
+    return bytes(model.SerializeToString())
 
 
 def test_a_failing_model_shows_its_reason_a_hint_and_the_last_lines_of_its_log(page: Page, api: Api) -> None:
