@@ -28,6 +28,10 @@ class Stage(StrEnum):
         return list(Stage).index(self)
 
     @cached_property
+    def before(self) -> Stage | None:
+        return list(Stage)[self.place - 1] if self.place else None
+
+    @cached_property
     def next(self) -> Stage | None:
         following = list(Stage)[self.place + 1 :]
         return following[0] if following else None

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from app.conversion import keys
 from app.conversion.errors import StageCancelled, StageFailed
 from app.conversion.metrics import STAGE_SECONDS
 from app.conversion.model import Artifact, JobError, JobRecord
@@ -144,10 +143,9 @@ class StageRunner:
         return installation.places(self.settings.kneron_python) if is_vendors else NOWHERE
 
     def _limits(self, space: Workspace) -> Limits:
-        settings, model_bytes = self.settings, space.record.artifacts[keys.MODEL].size_bytes
-        return Limits(
-            settings.stage_memory_bytes, settings.stage_time_s(space.stage.step, model_bytes), settings.threads
-        )
+        settings = self.settings
+        time_s = settings.stage_time_s(space.stage.step, space.model.stat().st_size)
+        return Limits(settings.stage_memory_bytes, time_s, settings.threads)
 
 
 def again(call: Callable[[], T]) -> T:

@@ -49,6 +49,12 @@ class Workspace:
         """The packed reference images, for the stages that use them."""
         return None if self.stage is Stage.NEF else self.folder / SCRATCH / IMAGES_IN_SCRATCH
 
+    @property
+    def model(self) -> Path:
+        """What the stage reads, once it is fetched."""
+        before = self.stage.before
+        return self.folder / (OUTPUTS[before] if before else keys.MODEL)
+
     def fetch_inputs(self) -> None:
         """Raises WorkDiskFull when they do not fit here."""
         try:
@@ -57,16 +63,13 @@ class Workspace:
             raise self._disk_full(error) from error
 
     def _fetch_inputs(self) -> None:
-        job_id = self.record.job_id
-        if self.stage is Stage.ONNX:
-            self.objects.get_file(keys.input_(job_id, keys.MODEL), self.folder / keys.MODEL)
-        else:
-            before = Stage.ONNX if self.stage is Stage.BIE else Stage.BIE
-            self.objects.get_file(keys.result(job_id, before), self.folder / OUTPUTS[before])
+        job_id, before = self.record.job_id, self.stage.before
+        key = keys.result(job_id, before) if before else keys.input_(job_id, keys.MODEL)
+        self.objects.get_file(key, self.model)
         if self.images is not None:
             self.objects.get_file(keys.input_(job_id, keys.IMAGES), self.images)
         for name, artifact in self.record.artifacts.items():
-            if name.startswith(f"{self._before()}.meta."):
+            if before and name.startswith(f"{before.step}.meta."):
                 self.objects.get_file(artifact.key, self.folder / f"out.{name}")
 
     def store_outputs(self, result: dict[str, Any], *, max_bytes: int) -> dict[str, Artifact]:
@@ -131,9 +134,6 @@ class Workspace:
             "then submit the job again.",
             detail={"cause": str(error)},
         )
-
-    def _before(self) -> str:
-        return {Stage.ONNX: "-", Stage.BIE: "onnx", Stage.NEF: "bie"}[self.stage]
 
     def _remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
