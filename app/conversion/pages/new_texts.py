@@ -36,8 +36,9 @@ TITLES = {
     ),
     "MODEL_EXTERNAL_WEIGHTS": (
         "Weights of the model are missing: they lie in another file.",
-        "Merge the weights into one file: onnx.save_model(…, save_as_external_data=False).",
+        "Choose that file (such as model.onnx.data) together with the model, or a zip of both.",
     ),
+    "MODEL_BAD_ARCHIVE": ("The zip cannot be used.", "Pack one .onnx file and its weights, without a password."),
     "MODEL_TOO_NEW": ("The model is newer than this toolchain reads.", "Export it with an older opset, such as 17."),
     "MODEL_DYNAMIC_SHAPE": ("The model leaves axes of its inputs open.", "Give the missing sizes."),
     "MODEL_UNSUPPORTED_OPERATOR": (
