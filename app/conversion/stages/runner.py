@@ -112,7 +112,7 @@ class StageRunner:
             with span("toolchain"), StageLog(space.log, self.settings.log_bytes, self.settings.live_log_bytes) as log:
                 running.log = log
                 finished = self.sandbox.run(
-                    CHILD, self._request(space), work_dir=space.folder, limits=self._limits(space),
+                    CHILD, self._request(space), work_dir=space.folder, limits=limits_of(self.settings, space),
                     places=self._places(space.record),
                     hooks=Hooks(on_log=log.write, on_progress=running.report, should_stop=lambda: running.lost),
                 )  # fmt: skip
@@ -142,10 +142,11 @@ class StageRunner:
         is_vendors = record.options.toolchain is ToolchainName.KNERON
         return installation.places(self.settings.kneron_python) if is_vendors else NOWHERE
 
-    def _limits(self, space: Workspace) -> Limits:
-        settings = self.settings
-        time_s = settings.stage_time_s(space.stage.step, space.model.stat().st_size)
-        return Limits(settings.stage_memory_bytes, time_s, settings.threads)
+
+def limits_of(settings: Settings, space: Workspace) -> Limits:
+    """What a stage may use, once its inputs are fetched."""
+    time_s = settings.stage_time_s(space.stage.step, space.model.stat().st_size)
+    return Limits(settings.stage_memory_bytes, time_s, settings.threads)
 
 
 def again(call: Callable[[], T]) -> T:
