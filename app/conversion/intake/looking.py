@@ -65,7 +65,7 @@ def _open_inputs(model: onnx.ModelProto) -> list[dict[str, Any]]:
     try:
         graph.fix_shapes(model, {})
     except DynamicShape as error:
-        return list(error.detail["inputs"])
+        return [{"name": entry["name"], "shape": entry["shape"]} for entry in error.detail["inputs"]]
     return []
 
 
