@@ -28,7 +28,7 @@ def homes_options(settings: Settings) -> HomesOptions:
 
 
 def _door(settings: Settings, database: Database) -> Door | None:
-    host = settings.sftp_public_host or urlsplit(settings.web_url).hostname or settings.sftp_address
+    host = settings.sftp_known_host or urlsplit(settings.web_url).hostname or settings.sftp_address
     if settings.sftp == "embedded":
         from app.homes.door.embedded import EmbeddedDoor
 

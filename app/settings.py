@@ -44,7 +44,7 @@ class Settings(BaseSettings):
     port: int = Field(default=8080, ge=1, le=65535)
     """Port that the web listens on."""
     public_url: str | None = None
-    """How clients reach the web; default http://host:port. Used in signed links."""
+    """How clients reach the web, in signed links and in every address that is shown; default: as whoever asks did."""
     secret_key: SecretStr = Field(default_factory=lambda: SecretStr(secrets.token_hex(32)))
     """Signs links of the filesystem store, keys the hashes of API tokens, and encrypts the secrets of services, video
     jobs and nodes in the database: with another one all tokens end, and those secrets cannot be read. Give the same one
@@ -89,7 +89,8 @@ class Settings(BaseSettings):
     sftp_port: int = Field(default=2022, ge=0, le=65535)
     """Port that it listens on, or that of SFTPGo's SFTP; 0: any. `modelmill up` takes the next that is free."""
     sftp_public_host: str | None = None
-    """Name of the door that users are told; default: the host of public_url, or the web's."""
+    """Name of the door that users are told; default: the host of public_url, else where it listens, else the name by
+    which the reader reached the web."""
     sftp_database_url: SecretStr = SecretStr("")
     """The database as the embedded door reaches it, by a PostgreSQL account of few rights; default: as all others."""
     sftp_idle_s: float = Field(default=1800, gt=0)
@@ -275,6 +276,13 @@ class Settings(BaseSettings):
     @property
     def sftp_address(self) -> str:
         return self.sftp_host or self.host
+
+    @property
+    def sftp_known_host(self) -> str | None:
+        """Name of the door where the settings tell it; else it goes by the name that the web is reached by."""
+        is_one = self.sftp_host is not None and self.sftp_host.strip("[]") not in ("", "0.0.0.0", "::")  # noqa: S104
+        public = urlsplit(self.public_url).hostname if self.public_url else None
+        return self.sftp_public_host or public or (self.sftp_host if is_one else None)
 
     @property
     def web_url(self) -> str:

@@ -25,6 +25,7 @@ from app.kit.clock import now, to_text
 from app.kit.errors import NotFound
 from app.kit.http import json_body, query, stream_bytes
 from app.kit.openapi import Operation
+from app.kit.reached import reached_link
 
 SEND_TIMEOUT_S = 10
 SHUTDOWN_GRACE_S = 2.0
@@ -43,6 +44,8 @@ async def presign_uploads(request: Request) -> Response:
     wanted = await json_body(request, schemas.NewLinks)
     names = [name for name, is_wanted in ((keys.MODEL, wanted.model), (keys.IMAGES, wanted.images)) if is_wanted]
     made = await run_in_threadpool(conversion_of(request).uploads.presign, user_of(request), names)
+    for link in made["links"].values():
+        link["url"] = reached_link(request, link["url"])
     answer = {
         "upload_id": made["upload_id"],
         "expires_at": made["expires_at"],
@@ -140,7 +143,7 @@ def link_artifact(request: Request) -> Response:
     jobs = conversion_of(request).jobs
     artifact = jobs.artifact(request.path_params["job_id"], name, user_of(request))
     ttl_s = request.app.state.settings.presign_ttl_s
-    url = jobs.link(artifact, name, expires_s=ttl_s)
+    url = reached_link(request, jobs.link(artifact, name, expires_s=ttl_s))
     return JSONResponse({"url": url, "expires_at": to_text(now() + timedelta(seconds=ttl_s))})
 
 

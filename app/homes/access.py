@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.requests import Request
 
@@ -13,18 +13,20 @@ from app.homes.files import HomeFiles
 from app.homes.model import HomesOptions, Quota
 from app.homes.quota import HomeUsage
 from app.homes.reading import Shelf
-from app.homes.service import Homes
+from app.homes.service import DoorFacts, Homes
 from app.homes.spots import Spot, own_spot, spot_of
 from app.kit.auth import user_of
+from app.kit.reached import reached_host
 
 
 @dataclass(frozen=True)
 class Home:
-    """The home of who asks."""
+    """The home of who asks. host: the name of the door, where only the request tells it."""
 
     homes: Homes
     user: str
     quota: Quota
+    host: str | None = None
 
     @property
     def files(self) -> HomeFiles:
@@ -59,6 +61,11 @@ class Home:
             raise DoorUnavailable("The SFTP server does not say which keys it knows.", hint="Try again later.")
         return keys
 
+    def door(self) -> DoorFacts:
+        """Raises DoorOff."""
+        facts = self.homes.door.facts(self.user)
+        return replace(facts, info=replace(facts.info, host=self.host)) if self.host else facts
+
     def usage(self) -> HomeUsage:
         return self.files.usage(self.user, quota=self.quota)
 
@@ -84,4 +91,5 @@ def described_home_of(request: Request) -> Home:
     """To say where it is, which must work while the disk does not."""
     user = user_of(request)
     homes, found = homes_of(request), accounts_of(request).users.get(user)
-    return Home(homes, user, homes.options.quota(found.quota_bytes, found.quota_files))
+    host = None if request.app.state.settings.sftp_known_host else reached_host(request)
+    return Home(homes, user, homes.options.quota(found.quota_bytes, found.quota_files), host)

@@ -47,7 +47,7 @@ def data_of(home: Home) -> schemas.DataAnswer:
     options, door, usage = home.options, home.homes.door, None
     with suppress(ModelmillError):
         usage = home.usage()
-    facts = door.facts(home.user) if door.is_open else None
+    facts = home.door() if door.is_open else None
     sftp = schemas.SftpAnswer(**vars(facts.info), password_token_id=facts.password_token) if facts else None
     return schemas.DataAnswer(
         home=home.logical(""), folders={name: home.logical(name) for name in HOME_FOLDERS},

@@ -21,6 +21,7 @@ from app.kit.events import changed
 from app.kit.http import json_body, query, stream_bytes
 from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.openapi import NODES, Operation
+from app.kit.reached import reached_url
 from app.nodes import schemas
 from app.nodes.access import links_of, nodes_of, require_admin, this_node
 from app.nodes.commands import command_of
@@ -53,7 +54,7 @@ async def register_node(request: Request) -> Response:
     node, token = await run_in_threadpool(
         nodes_of(request).register, asked.name, asked.side, now=now(), replace=asked.replace
     )  # fmt: skip
-    command = command_of(node, token, request.app.state.settings.web_url)
+    command = command_of(node, token, reached_url(request))
     made = schemas.RegisteredAnswer(name=node.name, side=node.side, token=token, command=command)
     return _json(made, 201, {"Location": f"/neptune/nodes/{node.name}", **NO_STORE})
 

@@ -15,6 +15,7 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.http import form, is_fragment
 from app.kit.pages import see_other
+from app.kit.reached import reached_url
 from app.kit.sent_form import sent_fields
 from app.kit.templates import render
 from app.nodes.access import nodes_of, require_admin
@@ -39,7 +40,7 @@ def nodes(request: Request) -> Response:
     return render(
         request, template, area="nodes", views=views,
         add_command=f"modelmill nodes add {EXAMPLE} --side edge", every_s=EVERY_S,
-        start_command=plain_command(EXAMPLE, "edge", request.app.state.settings.web_url),
+        start_command=plain_command(EXAMPLE, "edge", reached_url(request)),
         note=request.query_params.get("note", ""),
     )  # fmt: skip
 
@@ -80,7 +81,7 @@ def _page(request: Request, sent: Mapping[str, str] | None = None, error: Modelm
         fields=access_fields(found, nodes_of(request).grants(found.name), sent or {}) if is_admin else [],
         note=request.query_params.get("note", ""), view=view_of(found, now(), is_whole=is_admin), every_s=EVERY_S,
         pending=nodes_of(request).pending(found.name) if is_admin else [],
-        command=plain_command(found.name, found.side.value, request.app.state.settings.web_url),
+        command=plain_command(found.name, found.side.value, reached_url(request)),
     )  # fmt: skip
 
 
@@ -134,7 +135,7 @@ def remove(request: Request) -> Response:
 
 def _shown_once(request: Request, made: Node, token: str) -> Response:
     """The answer to the form is the one page that ever shows the token."""
-    command = command_of(made, token, request.app.state.settings.web_url)
+    command = command_of(made, token, reached_url(request))
     return render(request, "nodes/token.html", area="nodes", node=made, text=token, command=command)
 
 

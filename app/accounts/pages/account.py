@@ -14,6 +14,7 @@ from app.accounts.schemas import TokenForm
 from app.kit.auth import caller_of, user_of
 from app.kit.http import form
 from app.kit.pages import see_other
+from app.kit.reached import reached_url
 from app.kit.templates import render
 
 PAGE = "/ui/account"
@@ -42,7 +43,7 @@ async def issue(request: Request) -> Response:
         return await run_in_threadpool(account, request, f"{error.message} {error.hint}")
     return render(
         request, "accounts/token.html", area="account", token=token, text=text, back=PAGE, is_own=True,
-        url=request.app.state.settings.web_url,
+        url=reached_url(request),
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from app.kit.auth import user_of
 from app.kit.errors import ModelmillError
 from app.kit.http import form
 from app.kit.pages import see_other
+from app.kit.reached import reached_url
 from app.kit.templates import render
 
 PAGE = "/ui/admin/users"
@@ -92,7 +93,7 @@ async def issue(request: Request) -> Response:
         return await run_in_threadpool(user, request, error)
     return render(
         request, "accounts/token.html", area="users", token=token, text=text, back=f"{PAGE}/{name}", is_own=False,
-        url=request.app.state.settings.web_url,
+        url=reached_url(request),
     )  # fmt: skip
 
 

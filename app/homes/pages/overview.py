@@ -61,7 +61,7 @@ def overview(request: Request, error: ModelmillError | None = None, part: str = 
 def _door(request: Request, home: Home) -> dict[str, Any]:
     if not home.homes.door.is_open:
         return {"door": None, "keys": [], "password_token": None, "command": ""}
-    facts = home.homes.door.facts(home.user)
+    facts = home.door()
     tokens = {token.token_id: token for token in accounts_of(request).tokens.of(home.user)}
     return {
         "door": facts, "keys": [_key(text, tokens.get(facts.key_tokens.get(text, ""))) for text in facts.keys or ()],

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.homes import schemas
-from app.homes.access import homes_of
+from app.homes.access import described_home_of, homes_of
 from app.homes.pages.overview import overview
 from app.homes.pages.urls import DATA
 from app.homes.service import Doorway
@@ -30,8 +30,7 @@ class PasswordsDiffer(BadInput):
 
 def confirm_reset(request: Request) -> Response:
     """Says what will happen before it does."""
-    user = user_of(request)
-    return render(request, "homes/password_reset.html", area="data", door=homes_of(request).door.facts(user))
+    return render(request, "homes/password_reset.html", area="data", door=described_home_of(request).door())
 
 
 def reset(request: Request) -> Response:
@@ -42,7 +41,9 @@ def reset(request: Request) -> Response:
         password = door.reset_password(user, by=user, token_id=caller.token_id)
     except ModelmillError as error:
         return overview(request, error, "password")
-    return render(request, "homes/password.html", area="data", password=password, info=door.facts(user).info)
+    return render(
+        request, "homes/password.html", area="data", password=password, info=described_home_of(request).door().info
+    )
 
 
 async def set_own(request: Request) -> Response:
