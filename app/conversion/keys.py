@@ -62,10 +62,10 @@ def owned(owner: str, job_id: str) -> str:
 
 def artifact_name(key: str) -> str | None:
     """What the job calls the file of this key; None for what is none of its artifacts."""
-    folder, name = key.split("/")[2:4]
-    if name == request("").rpartition("/")[2]:
-        return None
-    return name.replace("result.", "out.", 1) if folder == "output" and name.startswith("result.") else name
+    _, _, folder, name = key.split("/") if key.count("/") == 3 else ("", "", "", "")
+    if folder == "output":
+        return f"out.{name.removeprefix('result.')}" if name.startswith("result.") else name
+    return name if folder == "logs" or (folder == "input" and name in (MODEL, IMAGES)) else None
 
 
 def source_of(key: str) -> tuple[str, str] | None:

@@ -22,6 +22,8 @@ from tests.harness.deployment import Deployment
 PAGES = {
     "list": "/ui/jobs",
     "list without a match": "/ui/jobs?q=no-such-name",
+    "list after a reset": "/ui/jobs?note=restarted",
+    "stored results": "/ui/results",
     "new": "/ui/jobs/new",
     "new from a job": "/ui/jobs/new?from={finished}",
     "finished job": "/ui/jobs/{finished}",

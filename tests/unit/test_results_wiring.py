@@ -75,7 +75,8 @@ def test_the_job_is_the_users_own_and_knows_the_task(parts: Parts, jobs: JobsOfR
 def test_nothing_but_the_job_stays_in_the_store(parts: Parts, jobs: JobsOfResults) -> None:
     job_id = jobs.convert(wanted())
     assert {info.key for info in parts.objects.list("")} == {
-        keys.input_(job_id, keys.MODEL), keys.input_(job_id, keys.IMAGES), keys.request(job_id)
+        keys.input_(job_id, keys.MODEL), keys.input_(job_id, keys.IMAGES), keys.request(job_id),
+        keys.owned("alice", job_id),
     }  # fmt: skip
 
 

@@ -28,9 +28,10 @@ def gone_page(request: Request, refused: TooManyJobs | None = None) -> Response:
     refused: why that click could not be obeyed yet.
     """
     job_id = request.path_params["job_id"]
+    made, others = showing.stored(_stored(request, job_id))
     response = render(
         request, "conversion/gone.html", refused.status if refused else 404, area="jobs", job_id=job_id,
-        remembered=_remembered(request, job_id), files=_stored(request, job_id),
+        remembered=_remembered(request, job_id), made=made, others=others,
         problem=problem_of(refused) if refused else None,
     )  # fmt: skip
     response.headers.update(retry_after(refused) if refused else {})
@@ -50,11 +51,11 @@ async def resubmit(request: Request) -> Response:
     return see_other(f"/ui/jobs/{record.job_id}?note=resubmitted")
 
 
-def _stored(request: Request, job_id: str) -> list[StoredFile]:
+def _stored(request: Request, job_id: str) -> tuple[StoredFile, ...]:
     try:
-        return showing.outputs_first(conversion_of(request).results.get(job_id, user_of(request)).files)
+        return conversion_of(request).results.get(job_id, user_of(request)).files
     except ResultNotFound:
-        return []
+        return ()
 
 
 def _remembered(request: Request, job_id: str) -> Submission | None:

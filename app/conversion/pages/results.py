@@ -32,7 +32,7 @@ class PageQuery(BaseModel):
 def results(request: Request) -> Response:
     asked, ttl_s = query(request, PageQuery), request.app.state.settings.record_ttl_s
     found, older = conversion_of(request).results.page(user_of(request), limit=PAGE_RESULTS, after=asked.cursor)
-    shown = [(job, showing.outputs_first(job.files)) for job in found]
+    shown = [(job, *showing.stored(job.files)) for job in found]
     return render(
         request, "conversion/results.html", area="jobs", found=shown, older=older,
         is_first=asked.cursor is None, kept_s=ttl_s,

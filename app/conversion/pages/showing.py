@@ -80,10 +80,10 @@ def files(artifacts: Mapping[str, Artifact]) -> list[File]:
     return sorted(found, key=lambda file: (order.index(file.kind), _place(file.name), file.name))
 
 
-def outputs_first(files: Iterable[StoredFile]) -> list[StoredFile]:
-    """As `files` orders them; the inputs are left out, for they are the reader's own."""
-    kept = [file for file in files if _kind(file.name) != "input"]
-    return sorted(kept, key=lambda file: (_kind(file.name) != "output", _place(file.name), file.name))
+def stored(files: Iterable[StoredFile]) -> tuple[list[StoredFile], list[StoredFile]]:
+    """The outputs in the order of the stages, and what else there is."""
+    found = sorted(files, key=lambda file: (_place(file.name), file.name))
+    return [f for f in found if _kind(f.name) == "output"], [f for f in found if _kind(f.name) != "output"]
 
 
 def _kind(name: str) -> str:
