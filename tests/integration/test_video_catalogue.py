@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.accounts.model import Role
+from app.models.errors import ModelInUse
 from app.video.errors import BadDag, BadStage, StageInUse, StageNotFound
 from app.video.model.dag import read_dag
 from app.video.model.kinds import StageSpec
@@ -40,6 +41,15 @@ def test_a_stage_is_added_with_its_models_pinned_and_replaced(scene: Scene, part
     assert stage in [found for _, found in catalogue.all()], "what is pinned stays pinned"
     catalogue.put(USER, replace(SPEC, models=(("face_slim_320",),)), now=scene.now)
     assert len(dict((spec.name, stage) for spec, stage in catalogue.all())["faces"].variants) == 1
+
+
+def test_a_model_of_a_job_that_goes_on_is_not_removed(scene: Scene, parts: Parts) -> None:
+    job = scene.submit()
+    (name, *_) = [card.name for stage in job.stages for cards in stage.variants for card in cards]
+    with pytest.raises(ModelInUse, match=f"video job {job.uid}"):
+        parts.models.remove(USER, name)
+    scene.video.jobs.cancel(USER, job.uid, now=scene.now)
+    parts.models.remove(USER, name)
 
 
 NO_STAGES = (
