@@ -6,6 +6,8 @@ whatever exceeds it is streamed again, so memory does not grow with the number o
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -17,6 +19,8 @@ from app.conversion.toolchains.base import StageRequest
 Array = npt.NDArray[Any]
 
 CACHE_BYTES = 64 << 20
+DRAWN_BYTES = 8
+"""Of each number of noise before it gets its type."""
 NOISE_SEED = 20240
 
 
@@ -112,4 +116,8 @@ class _NoiseSample:
 
 
 def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, lowest: float, highest: float) -> Array:
+    if (
+        math.prod(shape) * DRAWN_BYTES > sys.maxsize
+    ):  # NumPy takes that for a wrong value, and less for too little memory
+        raise MemoryError
     return rng.uniform(lowest, highest, shape).astype(dtype)
