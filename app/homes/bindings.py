@@ -64,5 +64,5 @@ def users_ended(on: Connection, at: str) -> list[str]:
 
 
 def _ended(column: sa.Column[Any], at: str) -> sa.Select[tuple[Any]]:
-    holding = sa.and_(api_tokens.c.token_id == _C.token_id, token_holds(at))
-    return sa.select(column).select_from(door_bindings).where(~sa.exists().where(holding))
+    token = sa.select(api_tokens.c.token_id).where(api_tokens.c.token_id == _C.token_id, token_holds(at))
+    return sa.select(column).select_from(door_bindings).where(~token.exists())

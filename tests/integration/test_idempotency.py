@@ -20,6 +20,7 @@ CREATING = {
     "/uploads", "/uploads/presign", "/jobs", "/api/v2/tasks", "/api/v2/tasks/{task_id}/convert", "/api/v2/models",
     "/api/v2/services", "/api/v2/video/jobs", "/api/v2/video/profile", "/neptune/nodes", "/api/v2/users",
     "/api/v2/me/tokens", "/api/v2/users/{name}/tokens", "/api/v2/me/sftp-password", "/api/v2/files/folders",
+    "/api/v2/users/{name}/sftp-reset",
 }  # fmt: skip
 
 

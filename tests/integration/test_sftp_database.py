@@ -71,7 +71,8 @@ def test_a_one_time_password_is_changed(door: SftpServer, own_url: str) -> None:
 
 def test_it_reads_no_tokens_and_makes_no_users(own_url: str) -> None:
     statements = (
-        "SELECT * FROM api_tokens", "INSERT INTO users (name) VALUES ('eve')", "DELETE FROM door_accounts",
+        "SELECT * FROM api_tokens", "SELECT secret_hash FROM api_tokens", "DELETE FROM door_accounts",
+        "INSERT INTO users (name) VALUES ('eve')",
         "UPDATE door_accounts SET home = '/'", "CREATE TABLE own (x int)",
     )  # fmt: skip
     for statement in statements:

@@ -332,7 +332,7 @@ def test_videos_come_in_the_order_of_their_numbers(scene: Scene) -> None:
     videos = {str(number): {"type": "hall", "name": f"{number}.mp4"} for number in (0, 1, 10, 11, 2, 3)}
     offers = {JOBS: {"address": "", "videos": videos}}
     scene.parts.nodes.report("edge0", NodeReport(offers=offers), address="", version="1", now=scene.now)
-    (found,) = scene.video.resources.videos(scene.now)
+    (found,) = scene.video.resources.videos("alice", scene.now)
     assert list(found.videos) == ["0", "1", "2", "3", "10", "11"]
 
 

@@ -62,7 +62,7 @@ _BYTES = {"required": True, "content": {_ANY_TYPE: {"schema": {"type": "string",
 
 OPERATIONS = [
     Operation(
-        "PUT", _KEY, put_object, "Upload by a signed link", {200: None}, errors=(403, 408, 413, 422, 503, 507),
+        "PUT", _KEY, put_object, "Upload by a signed link", {200: None}, errors=(403, 404, 408, 413, 422, 503, 507),
         query=Signed, body=_BYTES, headers={"ETag": "SHA-256 of what was stored"}, callers=(),
     ),
     Operation(

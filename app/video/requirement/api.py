@@ -8,12 +8,14 @@ from typing import Any, Literal
 from pydantic import RootModel
 
 from app.kit.openapi import Answer, Operation
+from app.video.model.reading import NAME
 from app.video.parts import MIXED
 from app.video.requirement import nodes, schemas, services, users
 from app.video.requirement.telling import Endpoint, told
 from app.video.schemas import UID
 
 _UID: dict[str, dict[str, Any]] = {"job_uid": {"type": "string", "pattern": UID}}
+_STAGE: dict[str, dict[str, Any]] = {"stage": {"type": "string", "pattern": f"^{NAME.pattern}$"}}
 _PICTURE: dict[str, Any] = {"required": True, "content": {"image/jpeg": {"schema": {}}}}
 _CALL: dict[str, Any] = {
     "required": True,
@@ -81,7 +83,7 @@ OPERATIONS: list[Operation] = [
     _operation("GET", "/get_service_list", services.get_service_list, "requirement_services", "Stages that are served",
                Names, READ),
     _operation("GET", "/get_execute_url/{stage}", services.get_execute_url, "requirement_urls",
-               "Where to call a stage, on each node that serves it", ByAddress, (*READ, *OF_JOB)),
+               "Where to call a stage, on each node that serves it", ByAddress, (*READ, *OF_JOB), parameters=_STAGE),
     _operation("GET", "/get_resource_info", services.get_resource_info, "requirement_resources",
                "Stages and what they have left, by node", ByAddress, READ),
     _operation("GET", "/get_cluster_info", services.get_cluster_info, "requirement_cluster", "Nodes that serve stages",

@@ -41,6 +41,6 @@ def test_a_user_is_put_into_groups_and_leaves_them(database: Database) -> None:
     accounts = Accounts(database, Keeper("k"))
     accounts.users.create("alice", Role.USER, by="test")
     for groups in (["lab", "night"], []):
-        ran = CliRunner().invoke(commands(lambda _: accounts), ["groups", "alice", *groups])
+        ran = CliRunner().invoke(commands(lambda _: accounts, never), ["groups", "alice", *groups])
         assert ran.exit_code == 0, ran.output
         assert accounts.users.get("alice").groups == tuple(groups)
