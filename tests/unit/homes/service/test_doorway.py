@@ -8,12 +8,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from argon2 import PasswordHasher
 
 from app.accounts.model import Role
 from app.accounts.secrets import Keeper
 from app.accounts.service import Accounts
-from app.homes.door import passwords
 from app.homes.door.base import Door, DoorUnavailable
 from app.homes.door.embedded import EmbeddedDoor
 from app.homes.door.embedded.who import Doorbook
@@ -28,24 +26,6 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh
 OWN = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBiIs8jmTwARmBROsy6V38v+eR38QyocjymCkUoT3JOF own"
 PASSWORD = "chosen by a token"
 LATER = timedelta(hours=2)
-
-
-@pytest.fixture(autouse=True)
-def _quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passwords, "_HASHER", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[SftpgoStandin]:
-    made = SftpgoStandin()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def standin(running: SftpgoStandin) -> SftpgoStandin:
-    running.forget()
-    return running
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from argon2 import PasswordHasher
 from sqlalchemy import Connection
 
 from app.accounts.errors import UserExists
@@ -20,7 +19,6 @@ from app.accounts.service import Accounts
 from app.accounts.service.ledger import Ledger
 from app.accounts_wiring import MIGRATIONS
 from app.homes import store
-from app.homes.door import passwords
 from app.homes.door.base import BadDoorPassword, DoorInfo, DoorOff, DoorUnavailable
 from app.homes.door.embedded import EmbeddedDoor
 from app.homes.door.embedded.who import Doorbook
@@ -46,25 +44,6 @@ def accounts(database: Database, kicks: list[int]) -> Accounts:
     made = Accounts(database, Keeper("k"))
     made.on_change.append(listener(kicks.append))
     return made
-
-
-@pytest.fixture(autouse=True)
-def _quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is tested here is who is told of them, twenty times over."""
-    monkeypatch.setattr(passwords, "_HASHER", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[SftpgoStandin]:
-    made = SftpgoStandin()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def standin(running: SftpgoStandin) -> SftpgoStandin:
-    running.forget()
-    return running
 
 
 @pytest.fixture
