@@ -44,7 +44,7 @@ def badge(page: Page, text: str) -> None:
 def test_polling_finishes_the_page_when_the_event_stream_was_killed_in_mid_job(
     page: Page, watch: Watch, waiting_job: str, own_deployment: Deployment
 ) -> None:
-    with page.expect_response(EVENTS) as stream:
+    with page.expect_response(EVENTS, timeout=60_000) as stream:
         page.goto(f"/ui/jobs/{waiting_job}")
     assert stream.value.ok
     badge(page, "Waiting for NEF")

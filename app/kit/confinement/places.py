@@ -74,8 +74,13 @@ def _is_library(entry: str, prefixes: Iterable[str]) -> bool:
 
 
 def _importable(folder: str) -> list[str]:
-    with os.scandir(folder) as entries:
-        return [
-            entry.path for entry in entries
-            if entry.name.endswith((".py", ".so")) or (entry.is_dir() and Path(entry.path, "__init__.py").exists())
-        ]  # fmt: skip
+    """What this user may not look into is no package to it either."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.path for entry in entries if entry.name.endswith((".py", ".so")) or _is_package(entry.path)]
+    except PermissionError:
+        return []
+
+
+def _is_package(path: str) -> bool:
+    return os.path.exists(os.path.join(path, "__init__.py"))  # noqa: PTH110, PTH118  # False where it may not look

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from app.kit.confinement.places import Places, of_python
 
@@ -45,3 +51,28 @@ def test_of_a_folder_on_the_path_only_what_can_be_imported_is_read(tmp_path: Pat
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     assert set(of_python().reads) - set(before.reads) == {package, str(tmp_path / "module.py")}
     assert data not in of_python().reads
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Where everybody may look, unlike pytest's own."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_what_this_user_may_not_look_into_is_left_out(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkout where somebody else has served from, say."""
+    (open_folder / "module.py").touch()
+    (open_folder / "locked").mkdir(mode=0o700 if os.geteuid() == 0 else 0)
+    monkeypatch.setattr(sys, "path", [str(open_folder), *sys.path])
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        reads = of_python().reads
+    finally:
+        os.seteuid(user)
+    assert str(open_folder / "module.py") in reads
+    assert str(open_folder / "locked") not in reads
