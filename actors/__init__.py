@@ -14,10 +14,10 @@ from periodiq import PeriodiqMiddleware
 from actors.observing import Observing
 from actors.shutdown_grace import ShutdownGrace
 from actors.worker_life import WorkerLife
-from app.kit import logs, tracing
-from app.kit.inline_work import InlineWork
+from app.bootstrap.container import assemble
+from app.kit.observability import logs, tracing
+from app.kit.queue.inline_worker import InlineWork
 from app.settings import load_settings
-from app.wiring import assemble
 
 SKIP_DELAY_S = 2 * 3600  # a pulse is not skipped because its sender's clock is an hour behind ours, or was
 

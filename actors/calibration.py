@@ -17,7 +17,7 @@ room = threading.Lock()
 
 @dramatiq.actor(queue_name=QUEUE, max_retries=0)
 def calibrate(calibration_id: str) -> None:
-    from app.joint_wiring import open_calibrations  # the other workers need not its time to import
+    from app.bootstrap.joint_inference import open_calibrations  # the other workers need not its time to import
 
     if not room.acquire(blocking=False):
         calibrate.send_with_options(kwargs={"calibration_id": calibration_id}, delay=AGAIN_MS)

@@ -15,7 +15,7 @@ from actors.joint_inference import reconcile
 from actors.video import reconcile_video
 
 if TYPE_CHECKING:
-    from app.kit.leading import Leader, Watch
+    from app.kit.redis.leader import Leader, Watch
 
 QUEUE = "nodes"
 LEASE, LEASE_S = "nodes:leader", 10.0
@@ -32,8 +32,8 @@ def watch_nodes() -> None:
 @lru_cache(maxsize=1)
 def leader() -> Leader:
     """Made when it is first needed: the other workers need neither SQL nor the time to import it."""
-    from app.kit.leading import Leader
-    from app.kit.lease import Lease
+    from app.kit.redis.leader import Leader
+    from app.kit.redis.lease import Lease
 
     assert parts.joint is not None and parts.video is not None  # with them come those who are told of changes
 
@@ -46,6 +46,9 @@ def leader() -> Leader:
         return False
 
     return Leader(
-        Lease(parts.redis, LEASE, ttl_s=LEASE_S), tick, work="nodes are watched", tick_s=LOOK_S,
+        Lease(parts.redis, LEASE, ttl_s=LEASE_S),
+        tick,
+        work="nodes are watched",
+        tick_s=LOOK_S,
         is_ending=lambda: parts.broker.is_draining,
-    )  # fmt: skip
+    )

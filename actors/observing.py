@@ -10,9 +10,9 @@ from typing import Any
 
 import dramatiq
 
-from app.kit import logs, tracing
-from app.kit.metrics import Pump
-from app.kit.tracing_messages import carrier_of
+from app.kit.observability import logs, tracing
+from app.kit.observability.message_tracing import carrier_of
+from app.kit.observability.metrics import MetricsExporter
 
 
 class Observing(dramatiq.Middleware):
@@ -21,7 +21,7 @@ class Observing(dramatiq.Middleware):
     worker: name of this process for a queue; None when it has none there.
     """
 
-    def __init__(self, pump: Pump, worker: Callable[[str], str | None]) -> None:
+    def __init__(self, pump: MetricsExporter, worker: Callable[[str], str | None]) -> None:
         self.pump = pump
         self.worker = worker
         self._message = threading.local()

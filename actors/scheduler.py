@@ -8,7 +8,7 @@ from typing import Any
 import dramatiq
 
 from actors import parts
-from app.kit.insistence import until_answered
+from app.kit.queue.retry import until_answered
 
 
 # Not notified of a shutdown: a few milliseconds from its end, it must not be cut off between record and queue.

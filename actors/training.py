@@ -11,11 +11,11 @@ import redis
 from periodiq import cron
 
 from actors import parts
+from app.kit.cli.command import CannotStart
 from app.kit.clock import now
-from app.kit.command import CannotStart
 
 if TYPE_CHECKING:
-    from app.training.service.leading import Leader
+    from app.training.service.leader import Leader
 
 QUEUE = "training"
 logger = logging.getLogger(__name__)
@@ -23,9 +23,11 @@ logger = logging.getLogger(__name__)
 
 # Without a cluster nobody takes from the queue. Not notified of a shutdown: it sees that by itself, between two steps.
 @dramatiq.actor(
-    queue_name=QUEUE, max_retries=0, notify_shutdown=False,
+    queue_name=QUEUE,
+    max_retries=0,
+    notify_shutdown=False,
     **({"periodic": cron("* * * * *")} if parts.settings.ray_address else {}),
-)  # fmt: skip
+)
 def schedule() -> None:
     """Lead for the rest of this minute, unless another does."""
     try:
@@ -51,14 +53,14 @@ def look_for_results() -> None:
 @lru_cache(maxsize=1)
 def leader() -> Leader:
     """Made when it is first needed: the other workers need neither SQL, nor Ray, nor the time to import them."""
-    from app.training.service.leading import Leader
-    from app.training.service.waking import convert_by
-    from app.training_wiring import open_scheduler
+    from app.bootstrap.training import open_scheduler
+    from app.training.service.leader import Leader
+    from app.training.service.wake_up import convert_by
 
     settings = parts.settings
     scheduler = open_scheduler(
         settings, parts.database, parts.homes, parts.redis, convert_by(parts.broker), parts.accounts.users.enabled_of
-    )  # fmt: skip
+    )
     is_ending = lambda: parts.broker.is_draining  # noqa: E731
     return Leader(parts.redis, scheduler, tick_s=settings.training_tick_s, is_ending=is_ending)
 

@@ -19,14 +19,14 @@ from typing import Any
 import dramatiq
 import redis
 
+from app.bootstrap.container import Container
 from app.conversion.model import Stage
 from app.conversion.service.dispatch import DONE, PERIODIC
-from app.conversion.stages import Claimant, Heartbeat, Worker
+from app.conversion.stages import Heartbeat, JobClaimer, Worker
 from app.conversion.toolchains import libraries
 from app.conversion.toolchains.installed import installed
-from app.kit.insistence import until_answered
-from app.kit.slots import Doing, Slot, take_slot
-from app.wiring import Parts
+from app.kit.process.slots import InFlight, Slot, take_slot
+from app.kit.queue.retry import until_answered
 
 PR_SET_PDEATHSIG = 1
 REMOVE_S = 5.0
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class WorkerLife(dramatiq.Middleware):
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Container) -> None:
         self.parts = parts
         self.slots: dict[str, Slot] = {}
         self.heartbeats: dict[str, Heartbeat] = {}
@@ -69,14 +69,16 @@ class WorkerLife(dramatiq.Middleware):
             for found in left:
                 until_answered(partial(self._settle, found.doing, queue), "settle what a dead worker left")
                 found.settled()
-            slot.write(Doing(broker.broker_id))
+            slot.write(InFlight(broker.broker_id))
             self.heartbeats[queue] = Heartbeat(
-                self.parts.store, worker=slot.name, ttl_s=settings.worker_ttl_s,
+                self.parts.store,
+                worker=slot.name,
+                ttl_s=settings.worker_ttl_s,
                 text=lambda job_id, queue=queue: self._text(queue, job_id),  # type: ignore[misc]
-            )  # fmt: skip
+            )
             self.heartbeats[queue].start()
             if queue in stages:
-                claimant = Claimant(stages[queue], slot, self.parts.store, broker)
+                claimant = JobClaimer(stages[queue], slot, self.parts.store, broker)
                 broker.claimants[queue] = claimant
                 self.workers[queue] = Worker(claimant, self.heartbeats[queue])
         if self.workers:
@@ -99,7 +101,7 @@ class WorkerLife(dramatiq.Middleware):
         for heartbeat in self.heartbeats.values():
             heartbeat.stop()
 
-    def _give_back(self, doing: Doing, queue: str) -> None:
+    def _give_back(self, doing: InFlight, queue: str) -> None:
         """The jobs whose message was cut off between its fetch and its work: claimed, and never begun."""
         if queue not in self.workers:
             return
@@ -108,7 +110,7 @@ class WorkerLife(dramatiq.Middleware):
             claimant.give_back(job_id)
             self.parts.conversion.dispatch.lost(replace(doing, record_id=job_id))
 
-    def _settle(self, doing: Doing, queue: str) -> None:
+    def _settle(self, doing: InFlight, queue: str) -> None:
         """Deal with what an ended worker was doing. Twice does no harm."""
         if doing.work_dir:
             _remove(Path(doing.work_dir))

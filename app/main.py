@@ -18,36 +18,37 @@ from starlette.routing import Mount
 
 from app.accounts.api import OPERATIONS as ACCOUNTS_OPERATIONS
 from app.accounts.pages import ROUTES as ACCOUNTS_PAGES
+from app.bootstrap.container import Container, assemble
+from app.bootstrap.health import PROBES_TOGETHER, healthz, readyz
+from app.bootstrap.joint_inference import open_calibrations
 from app.conversion.api import OPERATIONS
 from app.conversion.metrics.collector import ConversionCollector
 from app.conversion.pages import ROUTES as CONVERSION_PAGES
 from app.conversion.results_api import OPERATIONS as RESULTS_OPERATIONS
 from app.conversion.schemas import Health
-from app.health import PROBES_TOGETHER, healthz, readyz
 from app.homes.api import OPERATIONS as HOMES_OPERATIONS
 from app.homes.pages import ROUTES as HOMES_PAGES
 from app.joint_inference.api import OPERATIONS as JOINT_OPERATIONS
 from app.joint_inference.kubernetes import ROUTES as KUBERNETES_API
 from app.joint_inference.metrics import JointCollector
 from app.joint_inference.pages import ROUTES as JOINT_PAGES
-from app.joint_wiring import open_calibrations
-from app.kit import logs, tracing
-from app.kit.auth import Authentication
-from app.kit.body_limits import BodyLimits, UploadLimits
-from app.kit.command import complain, exit_code
+from app.kit.cli.command import complain, exit_code
 from app.kit.errors import ModelmillError
-from app.kit.events import NudgeHub
-from app.kit.http import EXCEPTION_HANDLERS
-from app.kit.idempotency import KeptAnswers
-from app.kit.metrics_page import SCRAPES_TOGETHER, metrics
 from app.kit.objects.routes import OPERATIONS as OBJECTS_OPERATIONS
-from app.kit.openapi import Operation, document
-from app.kit.pages import ROUTES as KIT_PAGES
-from app.kit.requests import Observed
-from app.kit.security import KnownHostsOnly, SameOriginOnly, SecurityHeaders
-from app.kit.static import HashedFiles
-from app.models.api import OPERATIONS as MODELS_OPERATIONS
-from app.models.pages import ROUTES as MODELS_PAGES
+from app.kit.observability import logs, tracing
+from app.kit.observability.metrics_page import SCRAPES_TOGETHER, metrics
+from app.kit.observability.request_log import RequestLog
+from app.kit.redis.change_hub import ChangeHub
+from app.kit.web.auth import Authentication
+from app.kit.web.body_limits import BodyLimits, UploadLimits
+from app.kit.web.common_pages import ROUTES as KIT_PAGES
+from app.kit.web.http import EXCEPTION_HANDLERS
+from app.kit.web.idempotency import KeptAnswers
+from app.kit.web.openapi import Operation, document
+from app.kit.web.security import KnownHostsOnly, SameOriginOnly, SecurityHeaders
+from app.kit.web.static import HashedFiles
+from app.model_registry.api import OPERATIONS as MODELS_OPERATIONS
+from app.model_registry.pages import ROUTES as MODELS_PAGES
 from app.nodes.api import OPERATIONS as NODES_OPERATIONS
 from app.nodes.api import ROUTES as NODES_SOCKETS
 from app.nodes.pages import ROUTES as NODES_PAGES
@@ -57,12 +58,11 @@ from app.training.metrics.collector import TrainingCollector
 from app.training.pages import ROUTES as TRAINING_PAGES
 from app.training.service import ClusterPicture
 from app.video.api import OPERATIONS as VIDEO_OPERATIONS
+from app.video.compat.api import OPERATIONS as VIDEO_REQUIREMENT
+from app.video.compat.api import PATHS as VIDEO_REQUIREMENT_PATHS
 from app.video.errors import as_refusal
 from app.video.metrics import VideoCollector
 from app.video.pages import ROUTES as VIDEO_PAGES
-from app.video.requirement.api import OPERATIONS as VIDEO_REQUIREMENT
-from app.video.requirement.api import PATHS as VIDEO_REQUIREMENT_PATHS
-from app.wiring import Parts, assemble
 
 
 def openapi(request: Request) -> Response:
@@ -72,18 +72,29 @@ def openapi(request: Request) -> Response:
 OWN_OPERATIONS = [
     Operation("GET", "/healthz", healthz, "Is the web process alive?", {200: Health}, callers=()),
     Operation(
-        "GET", "/readyz", readyz, "Can it reach Redis, object store and database?", {200: Health}, errors=(503,),
+        "GET",
+        "/readyz",
+        readyz,
+        "Can it reach Redis, object store and database?",
+        {200: Health},
+        errors=(503,),
         callers=(),
     ),
     Operation("GET", "/openapi.json", openapi, "This document.", {200: ("application/json",)}, callers=()),
     Operation(
-        "GET", "/metrics", metrics, "Figures for Prometheus.", {200: ("text/plain",)}, errors=(401,), callers=(),
+        "GET",
+        "/metrics",
+        metrics,
+        "Figures for Prometheus.",
+        {200: ("text/plain",)},
+        errors=(401,),
+        callers=(),
     ),
-]  # fmt: skip
+]
 
 
 MIDDLEWARE = [
-    Middleware(Observed, path_fields=("job_id", "task_id")),
+    Middleware(RequestLog, path_fields=("job_id", "task_id")),
     Middleware(SecurityHeaders),
     Middleware(KnownHostsOnly),
     Middleware(SameOriginOnly),
@@ -103,11 +114,19 @@ def create_app(settings: Settings | None = None) -> Starlette:
     if is_this_process:
         _prepare_or_exit(parts)
     operations = [
-        *ACCOUNTS_OPERATIONS, *HOMES_OPERATIONS, *OPERATIONS, *RESULTS_OPERATIONS, *TRAINING_OPERATIONS,
-        *MODELS_OPERATIONS, *NODES_OPERATIONS, *JOINT_OPERATIONS, *VIDEO_OPERATIONS, *VIDEO_REQUIREMENT,
+        *ACCOUNTS_OPERATIONS,
+        *HOMES_OPERATIONS,
+        *OPERATIONS,
+        *RESULTS_OPERATIONS,
+        *TRAINING_OPERATIONS,
+        *MODELS_OPERATIONS,
+        *NODES_OPERATIONS,
+        *JOINT_OPERATIONS,
+        *VIDEO_OPERATIONS,
+        *VIDEO_REQUIREMENT,
         *OBJECTS_OPERATIONS,
         *OWN_OPERATIONS,
-    ]  # fmt: skip
+    ]
     routes = [
         *KIT_PAGES,
         *ACCOUNTS_PAGES,
@@ -144,7 +163,7 @@ def create_app(settings: Settings | None = None) -> Starlette:
         settings.uploads_per_user, settings.uploads_at_once, settings.upload_idle_s, settings.upload_least_bytes_per_s
     )
     app.state.kept_answers = KeptAnswers(parts.redis, settings.secret_key.get_secret_value())
-    app.state.hub = NudgeHub(settings.redis_url)
+    app.state.hub = ChangeHub(settings.redis_url)
     app.state.collectors = collectors_of(parts, viewers=lambda: app.state.hub.viewers)
     app.state.scrape_limiter = CapacityLimiter(SCRAPES_TOGETHER)
     app.state.probe_limiter = CapacityLimiter(PROBES_TOGETHER)
@@ -154,7 +173,7 @@ def create_app(settings: Settings | None = None) -> Starlette:
     return app
 
 
-def collectors_of(parts: Parts, *, viewers: Callable[[], int]) -> list[Collector]:
+def collectors_of(parts: Container, *, viewers: Callable[[], int]) -> list[Collector]:
     """viewers: open event streams of this process."""
     queues, list_key = parts.look_at_queues, parts.broker.list_key
     collectors: list[Collector] = [ConversionCollector(parts.look, queues, list_key=list_key, viewers=viewers)]
@@ -165,7 +184,7 @@ def collectors_of(parts: Parts, *, viewers: Callable[[], int]) -> list[Collector
     return collectors
 
 
-def _prepare_or_exit(parts: Parts) -> None:
+def _prepare_or_exit(parts: Container) -> None:
     """A server would print a traceback, where the operator needs a sentence."""
     try:
         parts.prepare()
@@ -176,7 +195,7 @@ def _prepare_or_exit(parts: Parts) -> None:
 
 @contextlib.asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
-    parts: Parts = app.state.parts
+    parts: Container = app.state.parts
     if not app.state.is_prepared:
         await run_in_threadpool(parts.prepare)
     listening = asyncio.create_task(app.state.hub.run())

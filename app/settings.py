@@ -15,8 +15,8 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from app.conversion.options import ToolchainName
-from app.kit.addresses import is_loopback
-from app.kit.logs import Format, Level
+from app.kit.network.addresses import is_loopback
+from app.kit.observability.logs import Format, Level
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB

@@ -1,6 +1,6 @@
 """Ray on this machine, for `modelmill up` beside it: a head that runs no programs, and one worker. See ops/ray-local.
 
-Each node is left behind on a leash (app.embedded.leash), which ends all of the node when it is asked to, and when the
+Each node is left behind on a leash (app.standalone.leash), which ends all of the node when it is asked to, and when the
 node ends by itself. `ray stop`, which ends every Ray of the machine, is never used.
 """
 
@@ -19,12 +19,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from app.embedded import leash
-from app.embedded.ports import free_port, require_free
-from app.embedded.process import tail
-from app.kit.command import CannotStart
+from app.kit.cli.command import CannotStart
 from app.kit.errors import ModelmillError
 from app.settings import load_settings
+from app.standalone import leash
+from app.standalone.ports import free_port, require_free
+from app.standalone.process import tail
 from ops import ray_node
 from ops.ray_run import LOOPBACK, RESOURCE, Cluster, Leashed, RunFolder, began
 
@@ -103,9 +103,12 @@ def _require_free(port: int, flag: str) -> None:
 
 def _start_nodes(folder: RunFolder, cluster: Cluster, chosen: argparse.Namespace) -> Cluster:
     head = ray_node.head_command(
-        gcs_port=cluster.gcs_port, dashboard_port=cluster.dashboard_port, client_port=free_port(),
-        folder=Path(cluster.temporary), store_bytes=STORE_BYTES,
-    )  # fmt: skip
+        gcs_port=cluster.gcs_port,
+        dashboard_port=cluster.dashboard_port,
+        client_port=free_port(),
+        folder=Path(cluster.temporary),
+        store_bytes=STORE_BYTES,
+    )
     cluster = _launch(folder, cluster, "head", head)
     _wait(folder, cluster, "head", lambda: ray_node.listens(cluster.gcs_port))
     worker = ray_node.worker_command(
@@ -130,10 +133,15 @@ def _launch(folder: RunFolder, cluster: Cluster, name: str, command: list[str]) 
     path.unlink()
     with (folder.path / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", leash.__file__, str(lifeline), "--", *command], pass_fds=[lifeline], cwd="/",
-            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            [sys.executable, "-I", "-S", leash.__file__, str(lifeline), "--", *command],
+            pass_fds=[lifeline],
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
             env=ray_node.environment(os.environ, cluster.token),
-        )  # fmt: skip
+        )
     os.close(lifeline)
     cluster = replace(cluster, nodes=(*cluster.nodes, Leashed(process.pid, began(process.pid))))
     folder.write(cluster)
@@ -179,8 +187,10 @@ def status(folder: RunFolder) -> int:
     except (ModelmillError, ValueError) as error:
         say(f"Ray runs, and does not answer as it should: {error}")
         return 1
-    say(f"Ray runs at {known.address}. Of its worker are free: {worker.free_gpus:g} of {worker.total_gpus:g} GPUs, "
-        f"{worker.free_cpus:g} of {worker.total_cpus:g} CPUs.")  # fmt: skip
+    say(
+        f"Ray runs at {known.address}. Of its worker are free: {worker.free_gpus:g} of {worker.total_gpus:g} GPUs, "
+        f"{worker.free_cpus:g} of {worker.total_cpus:g} CPUs."
+    )
     show(known)
     return 0
 

@@ -30,7 +30,10 @@ COMMON = (
 def head_command(*, gcs_port: int, dashboard_port: int, client_port: int, folder: Path, store_bytes: int) -> list[str]:
     """folder: of sessions, with their sockets: its path must be short (65 bytes)."""
     return [
-        RAY, "start", "--head", *COMMON,
+        RAY,
+        "start",
+        "--head",
+        *COMMON,
         "--no-monitor",  # of an autoscaler, which has nothing to start here
         "--num-cpus=0",
         "--num-gpus=0",
@@ -40,19 +43,22 @@ def head_command(*, gcs_port: int, dashboard_port: int, client_port: int, folder
         f"--ray-client-server-port={client_port}",
         f"--object-store-memory={store_bytes}",
         f"--temp-dir={folder}",
-    ]  # fmt: skip
+    ]
 
 
 def worker_command(*, gcs_port: int, cpus: int, gpus: int, resource: str, store_bytes: int) -> list[str]:
     """Waits for the head, for many minutes if need be. The GPUs are as many as is said, whether they exist or not."""
     return [
-        RAY, "start", f"--address=127.0.0.1:{gcs_port}", *COMMON,
+        RAY,
+        "start",
+        f"--address=127.0.0.1:{gcs_port}",
+        *COMMON,
         "--include-log-monitor=false",  # the head's reads all logs of this host; with two, each line is told twice
         f"--num-cpus={cpus}",
         f"--num-gpus={gpus}",
         f"--resources={json.dumps({resource: MANY})}",
         f"--object-store-memory={store_bytes}",
-    ]  # fmt: skip
+    ]
 
 
 def environment(outer: Mapping[str, str], token: str) -> dict[str, str]:

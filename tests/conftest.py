@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from app.homes.openers import KernelOpener, Opener, StepOpener, best_opener
+from app.bootstrap.container import Container, assemble
+from app.homes.path_openers import KernelOpener, Opener, StepOpener, best_opener
 from app.kit.sql import Database, Sealer
 from app.settings import Settings
-from app.wiring import Parts, assemble
 from tests.harness.collection import pytest_collection
 from tests.harness.deployment import Deployment
 from tests.harness.durations import pytest_addoption, pytest_configure
@@ -79,7 +79,7 @@ def settings(valkey: Valkey, tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def parts(settings: Settings) -> Iterator[Parts]:
+def parts(settings: Settings) -> Iterator[Container]:
     made = assemble(settings)
     yield made
     made.close()

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
-from app.accounts.doorkeeper import Doorkeeper
+from app.accounts.authenticator import AccountAuthenticator
 from app.accounts.model import Token
 from app.accounts.service import Accounts
-from app.kit.auth import caller_of
+from app.kit.web.auth import caller_of
 
 
 def accounts_of(request: Request) -> Accounts:
     return doorkeeper_of(request).accounts
 
 
-def doorkeeper_of(request: Request) -> Doorkeeper:
+def doorkeeper_of(request: Request) -> AccountAuthenticator:
     found = request.app.state.doorkeeper
-    assert isinstance(found, Doorkeeper)
+    assert isinstance(found, AccountAuthenticator)
     return found
 
 

@@ -12,9 +12,9 @@ from starlette.responses import JSONResponse, Response
 from app.accounts import schemas
 from app.accounts.access import accounts_of, token_of
 from app.accounts.model import ALL_SCOPES, Role, Token
-from app.kit.auth import caller_of, user_of
-from app.kit.http import json_body, query
-from app.kit.openapi import Operation
+from app.kit.web.auth import caller_of, user_of
+from app.kit.web.http import json_body, query
+from app.kit.web.openapi import Operation
 
 NO_STORE = {"Cache-Control": "no-store"}
 
@@ -23,9 +23,11 @@ def me_of(request: Request) -> schemas.MeAnswer:
     """What accounts know of who asks; homes answer GET /api/v2/me with this and where the data is."""
     user, token = accounts_of(request).users.get(user_of(request)), token_of(request)
     return schemas.MeAnswer(
-        user_id=user.name, role=user.role, scopes=sorted(token.scopes if token else ALL_SCOPES),
+        user_id=user.name,
+        role=user.role,
+        scopes=sorted(token.scopes if token else ALL_SCOPES),
         token_id=token.token_id if token else None,
-    )  # fmt: skip
+    )
 
 
 def list_my_tokens(request: Request) -> Response:
@@ -55,9 +57,14 @@ def list_users(request: Request) -> Response:
 async def create_user(request: Request) -> Response:
     asked = await json_body(request, schemas.NewUser)
     user, password = await run_in_threadpool(
-        accounts_of(request).users.create, asked.name, asked.role, by=user_of(request),
-        quota_bytes=asked.quota_bytes, quota_files=asked.quota_files, is_reuse=asked.reuse,
-    )  # fmt: skip
+        accounts_of(request).users.create,
+        asked.name,
+        asked.role,
+        by=user_of(request),
+        quota_bytes=asked.quota_bytes,
+        quota_files=asked.quota_files,
+        is_reuse=asked.reuse,
+    )
     answer = schemas.CreatedUser(**schemas.user_answer(user, None).model_dump(), sftp_password=password)
     return _json(answer, 201, {"Location": f"/api/v2/users/{user.name}", **NO_STORE})
 
@@ -105,9 +112,14 @@ def get_audit(request: Request) -> Response:
 
 async def _issue(request: Request, name: str, asked: schemas.NewToken, within: Token | None = None) -> Response:
     token, text = await run_in_threadpool(
-        accounts_of(request).tokens.issue, name, by=caller_of(request).user, label=asked.label, scopes=asked.scopes,
-        ttl_s=asked.ttl_s, within=within,
-    )  # fmt: skip
+        accounts_of(request).tokens.issue,
+        name,
+        by=caller_of(request).user,
+        label=asked.label,
+        scopes=asked.scopes,
+        ttl_s=asked.ttl_s,
+        within=within,
+    )
     return _json(schemas.IssuedToken(**schemas.token_fields(token), token=text), 201, NO_STORE)
 
 
@@ -132,51 +144,113 @@ _ROLES = ", ".join(Role)
 
 OPERATIONS = [
     Operation(
-        "GET", "/api/v2/me/tokens", list_my_tokens, "My tokens", {200: schemas.TokensAnswer}, errors=(503,),
+        "GET",
+        "/api/v2/me/tokens",
+        list_my_tokens,
+        "My tokens",
+        {200: schemas.TokensAnswer},
+        errors=(503,),
     ),
     Operation(
-        "POST", "/api/v2/me/tokens", issue_my_token, "Issue a token for myself; it is shown this once",
-        {201: schemas.IssuedToken}, errors=(400, 413, 422, 503), body=schemas.NewToken,
+        "POST",
+        "/api/v2/me/tokens",
+        issue_my_token,
+        "Issue a token for myself; it is shown this once",
+        {201: schemas.IssuedToken},
+        errors=(400, 413, 422, 503),
+        body=schemas.NewToken,
     ),
     Operation(
-        "DELETE", "/api/v2/me/tokens/{token_id}", revoke_my_token, "Revoke a token of mine", {204: None},
-        errors=(404, 503), parameters=_TOKEN_ID,
+        "DELETE",
+        "/api/v2/me/tokens/{token_id}",
+        revoke_my_token,
+        "Revoke a token of mine",
+        {204: None},
+        errors=(404, 503),
+        parameters=_TOKEN_ID,
     ),
     Operation(
-        "GET", "/api/v2/users", list_users, "Users by name (administrators)", {200: schemas.UsersAnswer},
-        errors=(404, 422, 503), query=schemas.UserQuery,
+        "GET",
+        "/api/v2/users",
+        list_users,
+        "Users by name (administrators)",
+        {200: schemas.UsersAnswer},
+        errors=(404, 422, 503),
+        query=schemas.UserQuery,
     ),
     Operation(
-        "POST", "/api/v2/users", create_user,
+        "POST",
+        "/api/v2/users",
+        create_user,
         f"Create a user; roles: {_ROLES}; their one-time SFTP password is shown this once (administrators)",
-        {201: schemas.CreatedUser}, errors=(400, 404, 409, 413, 422, 503), body=schemas.NewUser,
+        {201: schemas.CreatedUser},
+        errors=(400, 404, 409, 413, 422, 503),
+        body=schemas.NewUser,
     ),
     Operation(
-        "GET", "/api/v2/users/{name}", get_user, "A user (administrators)", {200: schemas.UserAnswer},
-        errors=(404, 503), parameters=_NAME,
+        "GET",
+        "/api/v2/users/{name}",
+        get_user,
+        "A user (administrators)",
+        {200: schemas.UserAnswer},
+        errors=(404, 503),
+        parameters=_NAME,
     ),
     Operation(
-        "PATCH", "/api/v2/users/{name}", change_user, "Change role or quota, disable or enable (administrators)",
-        {200: schemas.UserAnswer}, errors=(400, 404, 409, 413, 422, 503), body=schemas.UserChange, parameters=_NAME,
+        "PATCH",
+        "/api/v2/users/{name}",
+        change_user,
+        "Change role or quota, disable or enable (administrators)",
+        {200: schemas.UserAnswer},
+        errors=(400, 404, 409, 413, 422, 503),
+        body=schemas.UserChange,
+        parameters=_NAME,
     ),
     Operation(
-        "DELETE", "/api/v2/users/{name}", delete_user, "Delete a user (administrators)", {204: None},
-        errors=(404, 409, 422, 503), query=schemas.Deletion, parameters=_NAME,
+        "DELETE",
+        "/api/v2/users/{name}",
+        delete_user,
+        "Delete a user (administrators)",
+        {204: None},
+        errors=(404, 409, 422, 503),
+        query=schemas.Deletion,
+        parameters=_NAME,
     ),
     Operation(
-        "GET", "/api/v2/users/{name}/tokens", list_tokens, "A user's tokens (administrators)",
-        {200: schemas.TokensAnswer}, errors=(404, 503), parameters=_NAME,
+        "GET",
+        "/api/v2/users/{name}/tokens",
+        list_tokens,
+        "A user's tokens (administrators)",
+        {200: schemas.TokensAnswer},
+        errors=(404, 503),
+        parameters=_NAME,
     ),
     Operation(
-        "POST", "/api/v2/users/{name}/tokens", issue_token, "Issue a token; it is shown this once (administrators)",
-        {201: schemas.IssuedToken}, errors=(400, 404, 413, 422, 503), body=schemas.NewToken, parameters=_NAME,
+        "POST",
+        "/api/v2/users/{name}/tokens",
+        issue_token,
+        "Issue a token; it is shown this once (administrators)",
+        {201: schemas.IssuedToken},
+        errors=(400, 404, 413, 422, 503),
+        body=schemas.NewToken,
+        parameters=_NAME,
     ),
     Operation(
-        "DELETE", "/api/v2/users/{name}/tokens/{token_id}", revoke_token, "Revoke a token (administrators)",
-        {204: None}, errors=(404, 503), parameters={**_NAME, **_TOKEN_ID},
+        "DELETE",
+        "/api/v2/users/{name}/tokens/{token_id}",
+        revoke_token,
+        "Revoke a token (administrators)",
+        {204: None},
+        errors=(404, 503),
+        parameters={**_NAME, **_TOKEN_ID},
     ),
     Operation(
-        "GET", "/api/v2/audit", get_audit, "Who did what to which account, newest first (administrators)",
-        {200: schemas.AuditAnswer}, errors=(404, 422, 503), query=schemas.AuditQuery,
+        "GET",
+        "/api/v2/audit",
+        get_audit,
+        "Who did what to which account, newest first (administrators)",
+        {200: schemas.AuditAnswer},
+        errors=(404, 422, 503),
+        query=schemas.AuditQuery,
     ),
-]  # fmt: skip
+]

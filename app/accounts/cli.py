@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.kit.command import EPILOG
+from app.kit.cli.command import EPILOG
 from app.kit.errors import BadInput
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ ALL_SCOPES = frozenset(Scope)
 @dataclass(frozen=True)
 class User:
     """quota_bytes, quota_files: of the data home; None for the installation's default, 0 for none. groups: sorted;
-    whoever says who may use a thing can name them, see app.kit.allowed."""
+    whoever says who may use a thing can name them, see app.kit.access."""
 
     name: str
     role: Role

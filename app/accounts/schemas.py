@@ -175,17 +175,27 @@ class TokenForm(BaseModel):
 
 def user_answer(user: User, last_used_at: str | None) -> UserAnswer:
     return UserAnswer(
-        name=user.name, role=user.role, is_enabled=user.is_enabled, created_at=user.created_at,
-        quota_bytes=user.quota_bytes, quota_files=user.quota_files, groups=list(user.groups), last_used_at=last_used_at,
-    )  # fmt: skip
+        name=user.name,
+        role=user.role,
+        is_enabled=user.is_enabled,
+        created_at=user.created_at,
+        quota_bytes=user.quota_bytes,
+        quota_files=user.quota_files,
+        groups=list(user.groups),
+        last_used_at=last_used_at,
+    )
 
 
 def token_fields(token: Token) -> dict[str, Any]:
     return {
-        "token_id": token.token_id, "label": token.label, "scopes": sorted(token.scopes),
-        "created_at": token.created_at, "expires_at": token.expires_at, "last_used_at": token.last_used_at,
+        "token_id": token.token_id,
+        "label": token.label,
+        "scopes": sorted(token.scopes),
+        "created_at": token.created_at,
+        "expires_at": token.expires_at,
+        "last_used_at": token.last_used_at,
         "revoked_at": token.revoked_at,
-    }  # fmt: skip
+    }
 
 
 def entry_answer(entry: Entry) -> EntryAnswer:

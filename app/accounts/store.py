@@ -18,7 +18,8 @@ TIME = sa.String(32)
 USER = sa.String(32)
 
 users = sa.Table(
-    "users", metadata,
+    "users",
+    metadata,
     sa.Column("name", USER, primary_key=True),
     sa.Column("role", sa.String(16), nullable=False),
     sa.Column("is_enabled", sa.Boolean, nullable=False),
@@ -26,10 +27,11 @@ users = sa.Table(
     sa.Column("quota_files", sa.BigInteger),
     sa.Column("created_at", TIME, nullable=False),
     sa.Column("group_names", sa.Text, nullable=False, server_default=""),
-)  # fmt: skip
+)
 """group_names: with blanks between them."""
 api_tokens = sa.Table(
-    "api_tokens", metadata,
+    "api_tokens",
+    metadata,
     sa.Column("token_id", sa.String(16), primary_key=True),
     sa.Column("user_name", USER, sa.ForeignKey("users.name", ondelete="CASCADE"), nullable=False, index=True),
     sa.Column("label", sa.String(100), nullable=False),
@@ -39,25 +41,27 @@ api_tokens = sa.Table(
     sa.Column("expires_at", TIME),
     sa.Column("last_used_at", TIME),
     sa.Column("revoked_at", TIME),
-)  # fmt: skip
+)
 sessions = sa.Table(
-    "sessions", metadata,
+    "sessions",
+    metadata,
     sa.Column("session_hash", sa.String(64), primary_key=True),
     sa.Column(
         "token_id", sa.String(16), sa.ForeignKey("api_tokens.token_id", ondelete="CASCADE"), nullable=False, index=True
     ),
     sa.Column("created_at", TIME, nullable=False),
     sa.Column("expires_at", TIME, nullable=False, index=True),
-)  # fmt: skip
+)
 audit = sa.Table(
-    "audit", metadata,
+    "audit",
+    metadata,
     sa.Column("entry_id", sa.Integer, primary_key=True, autoincrement=True),
     sa.Column("at", TIME, nullable=False),
     sa.Column("actor", USER, nullable=False, index=True),
     sa.Column("action", sa.String(64), nullable=False),
     sa.Column("subject", sa.String(300), nullable=False, index=True),
     sa.Column("detail", sa.Text, nullable=False),
-)  # fmt: skip
+)
 
 installation = sa.Table(
     "installation",
@@ -82,37 +86,49 @@ _BY_SESSION = (
 
 
 # --- users ------------------------------------------------------------------------------------------
-def add_user(on: Connection, user: User) -> bool:
+def add_user(conn: Connection, user: User) -> bool:
     """False when there is one of this name already."""
-    insert = sqlite.insert if on.dialect.name == "sqlite" else postgresql.insert
-    return on.execute(insert(users).values(
-        name=user.name, role=user.role.value, is_enabled=user.is_enabled, quota_bytes=user.quota_bytes,
-        quota_files=user.quota_files, created_at=user.created_at,
-    ).on_conflict_do_nothing().returning(users.c.name)).first() is not None  # fmt: skip
+    insert = sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert
+    return (
+        conn.execute(
+            insert(users)
+            .values(
+                name=user.name,
+                role=user.role.value,
+                is_enabled=user.is_enabled,
+                quota_bytes=user.quota_bytes,
+                quota_files=user.quota_files,
+                created_at=user.created_at,
+            )
+            .on_conflict_do_nothing()
+            .returning(users.c.name)
+        ).first()
+        is not None
+    )
 
 
-def lock_user(on: Connection, name: str) -> User | None:
+def lock_user(conn: Connection, name: str) -> User | None:
     """As get_user; until the transaction ends nobody else changes or deletes the user. SQLite has one writer anyway."""
-    row = on.execute(sa.select(users).where(users.c.name == name).with_for_update()).first()
+    row = conn.execute(sa.select(users).where(users.c.name == name).with_for_update()).first()
     return _user(row) if row else None
 
 
-def lock_admins(on: Connection) -> None:
+def lock_admins(conn: Connection) -> None:
     """Before one of them may be taken away: two at once could otherwise each find the other still there."""
-    on.execute(sa.select(users.c.name).where(_IS_ADMIN).order_by(users.c.name).with_for_update()).all()
+    conn.execute(sa.select(users.c.name).where(_IS_ADMIN).order_by(users.c.name).with_for_update()).all()
 
 
-def get_user(on: Connection, name: str) -> User | None:
-    row = on.execute(sa.select(users).where(users.c.name == name)).first()
+def get_user(conn: Connection, name: str) -> User | None:
+    row = conn.execute(sa.select(users).where(users.c.name == name)).first()
     return _user(row) if row else None
 
 
-def enabled_of(on: Connection, names: Collection[str]) -> set[str]:
+def enabled_of(conn: Connection, names: Collection[str]) -> set[str]:
     """Those of these names whose users there are, and who are enabled."""
-    return set(on.execute(sa.select(users.c.name).where(users.c.name.in_(names), users.c.is_enabled)).scalars())
+    return set(conn.execute(sa.select(users.c.name).where(users.c.name.in_(names), users.c.is_enabled)).scalars())
 
 
-def list_users(on: Connection, *, text: str = "", after: str = "", limit: int) -> list[tuple[User, str | None]]:
+def list_users(conn: Connection, *, text: str = "", after: str = "", limit: int) -> list[tuple[User, str | None]]:
     """By name, each with when a token of theirs was last used. text: part of the name. after: a name."""
     last_used = (
         sa.select(sa.func.max(api_tokens.c.last_used_at))
@@ -122,30 +138,30 @@ def list_users(on: Connection, *, text: str = "", after: str = "", limit: int) -
     wanted = sa.select(users, last_used.label("last_used_at")).where(users.c.name > after).order_by(users.c.name)
     if text:
         wanted = wanted.where(users.c.name.contains(text.lower(), autoescape=True))
-    return [(_user(row), row.last_used_at) for row in on.execute(wanted.limit(limit))]
+    return [(_user(row), row.last_used_at) for row in conn.execute(wanted.limit(limit))]
 
 
-def change_user(on: Connection, name: str, **fields: Any) -> bool:
+def change_user(conn: Connection, name: str, **fields: Any) -> bool:
     """fields: role, is_enabled, quota_bytes, quota_files, groups. False when there is no such user."""
     values = {"group_names" if field == "groups" else field: value for field, value in fields.items()}
     if "group_names" in values:
         values["group_names"] = " ".join(values["group_names"])
-    return on.execute(sa.update(users).where(users.c.name == name).values(**values)).rowcount == 1
+    return conn.execute(sa.update(users).where(users.c.name == name).values(**values)).rowcount == 1
 
 
-def delete_user(on: Connection, name: str) -> bool:
-    return on.execute(sa.delete(users).where(users.c.name == name)).rowcount == 1
+def delete_user(conn: Connection, name: str) -> bool:
+    return conn.execute(sa.delete(users).where(users.c.name == name)).rowcount == 1
 
 
-def count_admins(on: Connection) -> int:
+def count_admins(conn: Connection) -> int:
     """Those that are enabled."""
-    return int(on.execute(sa.select(sa.func.count()).select_from(users).where(_IS_ADMIN)).scalar_one())
+    return int(conn.execute(sa.select(sa.func.count()).select_from(users).where(_IS_ADMIN)).scalar_one())
 
 
-def count_admin_tokens(on: Connection, at: str) -> int:
+def count_admin_tokens(conn: Connection, at: str) -> int:
     """With which somebody could sign in as administrator at this time."""
     wanted = sa.select(sa.func.count()).select_from(api_tokens.join(users)).where(_IS_ADMIN, token_holds(at))
-    return int(on.execute(wanted).scalar_one())
+    return int(conn.execute(wanted).scalar_one())
 
 
 # --- tokens -----------------------------------------------------------------------------------------
@@ -155,79 +171,93 @@ def token_holds(at: str) -> sa.ColumnElement[bool]:
     return sa.and_(c.revoked_at.is_(None), sa.or_(c.expires_at.is_(None), c.expires_at > at))
 
 
-def add_token(on: Connection, token: Token, secret_hash: str) -> None:
-    on.execute(sa.insert(api_tokens).values(
-        token_id=token.token_id, user_name=token.user_name, label=token.label, secret_hash=secret_hash,
-        scopes=" ".join(sorted(token.scopes)), created_at=token.created_at, expires_at=token.expires_at,
-    ))  # fmt: skip
+def add_token(conn: Connection, token: Token, secret_hash: str) -> None:
+    conn.execute(
+        sa.insert(api_tokens).values(
+            token_id=token.token_id,
+            user_name=token.user_name,
+            label=token.label,
+            secret_hash=secret_hash,
+            scopes=" ".join(sorted(token.scopes)),
+            created_at=token.created_at,
+            expires_at=token.expires_at,
+        )
+    )
 
 
-def find_token(on: Connection, token_id: str) -> tuple[Token, User, str] | None:
+def find_token(conn: Connection, token_id: str) -> tuple[Token, User, str] | None:
     """The token, its user and the hash of its secret."""
-    row = on.execute(_BY_TOKEN, {"token_id": token_id}).first()
+    row = conn.execute(_BY_TOKEN, {"token_id": token_id}).first()
     return (_token(row), _owner(row), row.secret_hash) if row else None
 
 
-def list_tokens(on: Connection, user_name: str) -> list[Token]:
+def list_tokens(conn: Connection, user_name: str) -> list[Token]:
     wanted = sa.select(*_TOKEN_COLUMNS).where(api_tokens.c.user_name == user_name).order_by(api_tokens.c.created_at)
-    return [_token(row) for row in on.execute(wanted)]
+    return [_token(row) for row in conn.execute(wanted)]
 
 
-def token_used(on: Connection, token_id: str, at: str) -> None:
-    on.execute(sa.update(api_tokens).where(api_tokens.c.token_id == token_id).values(last_used_at=at))
+def token_used(conn: Connection, token_id: str, at: str) -> None:
+    conn.execute(sa.update(api_tokens).where(api_tokens.c.token_id == token_id).values(last_used_at=at))
 
 
-def revoke_token(on: Connection, user_name: str, token_id: str, at: str) -> bool:
+def revoke_token(conn: Connection, user_name: str, token_id: str, at: str) -> bool:
     """And end the sessions it began. False when the user has no such token, or it is revoked already."""
     mine = (api_tokens.c.token_id == token_id, api_tokens.c.user_name == user_name, api_tokens.c.revoked_at.is_(None))
-    if on.execute(sa.update(api_tokens).where(*mine).values(revoked_at=at)).rowcount == 0:
+    if conn.execute(sa.update(api_tokens).where(*mine).values(revoked_at=at)).rowcount == 0:
         return False
-    on.execute(sa.delete(sessions).where(sessions.c.token_id == token_id))
+    conn.execute(sa.delete(sessions).where(sessions.c.token_id == token_id))
     return True
 
 
 # --- sessions ---------------------------------------------------------------------------------------
-def add_session(on: Connection, session_hash: str, token_id: str, *, created_at: str, expires_at: str) -> None:
-    on.execute(sa.insert(sessions).values(
-        session_hash=session_hash, token_id=token_id, created_at=created_at, expires_at=expires_at
-    ))  # fmt: skip
+def add_session(conn: Connection, session_hash: str, token_id: str, *, created_at: str, expires_at: str) -> None:
+    conn.execute(
+        sa.insert(sessions).values(
+            session_hash=session_hash, token_id=token_id, created_at=created_at, expires_at=expires_at
+        )
+    )
 
 
-def find_session(on: Connection, session_hash: str) -> tuple[Token, User, str] | None:
+def find_session(conn: Connection, session_hash: str) -> tuple[Token, User, str] | None:
     """The token that began it, its user, and when the session ends."""
-    row = on.execute(_BY_SESSION, {"session_hash": session_hash}).first()
+    row = conn.execute(_BY_SESSION, {"session_hash": session_hash}).first()
     return (_token(row), _owner(row), row.session_expires_at) if row else None
 
 
-def delete_session(on: Connection, session_hash: str) -> None:
-    on.execute(sa.delete(sessions).where(sessions.c.session_hash == session_hash))
+def delete_session(conn: Connection, session_hash: str) -> None:
+    conn.execute(sa.delete(sessions).where(sessions.c.session_hash == session_hash))
 
 
-def delete_sessions_of(on: Connection, user_name: str) -> None:
+def delete_sessions_of(conn: Connection, user_name: str) -> None:
     theirs = sa.select(api_tokens.c.token_id).where(api_tokens.c.user_name == user_name)
-    on.execute(sa.delete(sessions).where(sessions.c.token_id.in_(theirs)))
+    conn.execute(sa.delete(sessions).where(sessions.c.token_id.in_(theirs)))
 
 
-def was_deleted(on: Connection, name: str) -> bool:
+def was_deleted(conn: Connection, name: str) -> bool:
     """Was there a user of this name, who was deleted?"""
     wanted = sa.select(audit.c.entry_id).where(audit.c.subject == f"user:{name}", audit.c.action == "user.deleted")
-    return on.execute(wanted.limit(1)).first() is not None
+    return conn.execute(wanted.limit(1)).first() is not None
 
 
-def delete_sessions_before(on: Connection, at: str) -> int:
-    return on.execute(sa.delete(sessions).where(sessions.c.expires_at < at)).rowcount
+def delete_sessions_before(conn: Connection, at: str) -> int:
+    return conn.execute(sa.delete(sessions).where(sessions.c.expires_at < at)).rowcount
 
 
 # --- audit ------------------------------------------------------------------------------------------
-def note(on: Connection, entry: Entry) -> None:
-    on.execute(sa.insert(audit).values(
-        at=entry.at, actor=entry.actor, action=entry.action, subject=entry.subject,
-        detail=json.dumps(entry.detail, ensure_ascii=False),
-    ))  # fmt: skip
+def note(conn: Connection, entry: Entry) -> None:
+    conn.execute(
+        sa.insert(audit).values(
+            at=entry.at,
+            actor=entry.actor,
+            action=entry.action,
+            subject=entry.subject,
+            detail=json.dumps(entry.detail, ensure_ascii=False),
+        )
+    )
 
 
 def entries(
-    on: Connection, *, limit: int, before: int | None = None, subject: str | None = None, actor: str | None = None
+    conn: Connection, *, limit: int, before: int | None = None, subject: str | None = None, actor: str | None = None
 ) -> list[Entry]:
     """Newest first. before: the number of an entry."""
     wanted = sa.select(audit).order_by(audit.c.entry_id.desc()).limit(limit)
@@ -239,15 +269,20 @@ def entries(
         wanted = wanted.where(audit.c.actor == actor)
     return [
         Entry(row.at, row.actor, row.action, row.subject, json.loads(row.detail), row.entry_id)
-        for row in on.execute(wanted)
+        for row in conn.execute(wanted)
     ]
 
 
 def _user(row: Any) -> User:
     return User(
-        row.name, Role(row.role), bool(row.is_enabled), row.created_at, row.quota_bytes, row.quota_files,
+        row.name,
+        Role(row.role),
+        bool(row.is_enabled),
+        row.created_at,
+        row.quota_bytes,
+        row.quota_files,
         tuple(row.group_names.split()),
-    )  # fmt: skip
+    )
 
 
 def _owner(row: Any) -> User:

@@ -10,22 +10,22 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.conversion import keys, schemas
+from app.conversion import object_keys, schemas
 from app.conversion.access import conversion_of
 from app.conversion.model import JobRecord, Stage
-from app.conversion.receiving import receive_upload
 from app.conversion.service import Conversion
 from app.conversion.service.submissions import Submission
 from app.conversion.service.system import look
 from app.conversion.store import Filter
 from app.conversion.streaming import job_frames
 from app.conversion.system_schemas import SystemAnswer
-from app.kit.auth import user_of
+from app.conversion.uploads import receive_upload
 from app.kit.clock import now, to_text
 from app.kit.errors import NotFound
-from app.kit.http import json_body, query, stream_bytes
-from app.kit.openapi import Operation
-from app.kit.reached import reached_link
+from app.kit.web.auth import user_of
+from app.kit.web.http import json_body, query, stream_bytes
+from app.kit.web.openapi import Operation
+from app.kit.web.public_address import reached_link
 
 SEND_TIMEOUT_S = 10
 SHUTDOWN_GRACE_S = 2.0
@@ -42,15 +42,19 @@ async def upload(request: Request) -> Response:
 
 async def presign_uploads(request: Request) -> Response:
     wanted = await json_body(request, schemas.NewLinks)
-    names = [name for name, is_wanted in ((keys.MODEL, wanted.model), (keys.IMAGES, wanted.images)) if is_wanted]
+    names = [
+        name
+        for name, is_wanted in ((object_keys.MODEL, wanted.model), (object_keys.IMAGES, wanted.images))
+        if is_wanted
+    ]
     made = await run_in_threadpool(conversion_of(request).uploads.presign, user_of(request), names)
     for link in made["links"].values():
         link["url"] = reached_link(request, link["url"])
     answer = {
         "upload_id": made["upload_id"],
         "expires_at": made["expires_at"],
-        "model": made["links"].get(keys.MODEL),
-        "images": made["links"].get(keys.IMAGES),
+        "model": made["links"].get(object_keys.MODEL),
+        "images": made["links"].get(object_keys.IMAGES),
     }
     return JSONResponse(answer, status_code=201)
 
@@ -58,9 +62,13 @@ async def presign_uploads(request: Request) -> Response:
 async def create_job(request: Request) -> Response:
     asked = await json_body(request, schemas.NewJob)
     submission = Submission(
-        model_key=asked.model_key, quant_key=asked.quant_key, owner=user_of(request), name=asked.name,
-        tags=tuple(asked.tags), options=asked.options,
-    )  # fmt: skip
+        model_key=asked.model_key,
+        quant_key=asked.quant_key,
+        owner=user_of(request),
+        name=asked.name,
+        tags=tuple(asked.tags),
+        options=asked.options,
+    )
     conversion = conversion_of(request)
     record = await run_in_threadpool(conversion.submissions.submit, submission)
     return _job_response(conversion, record, 201, {"Location": f"/jobs/{record.job_id}"})
@@ -128,9 +136,13 @@ def get_artifact(request: Request) -> Response:
     jobs = conversion_of(request).jobs
     artifact = jobs.artifact(request.path_params["job_id"], name, user_of(request))
     return stream_bytes(
-        request, lambda start, end: jobs.read(artifact, start, end), size=artifact.size_bytes,
-        etag=artifact.sha256, name=name, media_type=media_type_of(name),
-    )  # fmt: skip
+        request,
+        lambda start, end: jobs.read(artifact, start, end),
+        size=artifact.size_bytes,
+        etag=artifact.sha256,
+        name=name,
+        media_type=media_type_of(name),
+    )
 
 
 def media_type_of(name: str) -> str:
@@ -199,55 +211,120 @@ _STEP: dict[str, dict[str, Any]] = {**JOB_ID, "step": {"type": "string", "enum":
 
 OPERATIONS = [
     Operation(
-        "POST", "/uploads", upload, "Upload a model, its reference images, or both",
-        {201: schemas.UploadAnswer}, errors=(400, 413, 415, 422, 503, 507), body=_MULTIPART,
+        "POST",
+        "/uploads",
+        upload,
+        "Upload a model, its reference images, or both",
+        {201: schemas.UploadAnswer},
+        errors=(400, 413, 415, 422, 503, 507),
+        body=_MULTIPART,
     ),
     Operation(
-        "POST", "/uploads/presign", presign_uploads, "Links to PUT inputs straight to the object store",
-        {201: schemas.LinksAnswer}, errors=(400, 413, 422, 503, 507), body=schemas.NewLinks,
+        "POST",
+        "/uploads/presign",
+        presign_uploads,
+        "Links to PUT inputs straight to the object store",
+        {201: schemas.LinksAnswer},
+        errors=(400, 413, 422, 503, 507),
+        body=schemas.NewLinks,
     ),
     Operation(
-        "POST", "/jobs", create_job, "Create a conversion job from uploaded inputs",
-        {201: schemas.JobAnswer}, errors=(400, 413, 422, 429, 503, 507), body=schemas.NewJob,
+        "POST",
+        "/jobs",
+        create_job,
+        "Create a conversion job from uploaded inputs",
+        {201: schemas.JobAnswer},
+        errors=(400, 413, 422, 429, 503, 507),
+        body=schemas.NewJob,
     ),
     Operation(
-        "GET", "/jobs", list_jobs, "Jobs, newest first", {200: schemas.JobsAnswer}, errors=(400, 422, 503),
+        "GET",
+        "/jobs",
+        list_jobs,
+        "Jobs, newest first",
+        {200: schemas.JobsAnswer},
+        errors=(400, 422, 503),
         query=schemas.JobQuery,
     ),
     Operation(
-        "GET", "/jobs/{job_id}", get_job, "The state of a job", {200: schemas.JobAnswer}, errors=(404, 503),
+        "GET",
+        "/jobs/{job_id}",
+        get_job,
+        "The state of a job",
+        {200: schemas.JobAnswer},
+        errors=(404, 503),
         parameters=JOB_ID,
     ),
     Operation(
-        "DELETE", "/jobs/{job_id}", delete_job, "Forget a finished job and its files", {204: None},
-        errors=(404, 409, 503), parameters=JOB_ID,
+        "DELETE",
+        "/jobs/{job_id}",
+        delete_job,
+        "Forget a finished job and its files",
+        {204: None},
+        errors=(404, 409, 503),
+        parameters=JOB_ID,
     ),
     Operation(
-        "GET", "/jobs/{job_id}/events", job_events, "Server-sent events: status at every change, then done",
-        {200: ("text/event-stream",)}, errors=(404, 503), parameters=JOB_ID,
+        "GET",
+        "/jobs/{job_id}/events",
+        job_events,
+        "Server-sent events: status at every change, then done",
+        {200: ("text/event-stream",)},
+        errors=(404, 503),
+        parameters=JOB_ID,
     ),
     Operation(
-        "POST", "/jobs/{job_id}/cancel", cancel_job, "End a queued or running job", {200: schemas.JobAnswer},
-        errors=(404, 409, 503), parameters=JOB_ID,
+        "POST",
+        "/jobs/{job_id}/cancel",
+        cancel_job,
+        "End a queued or running job",
+        {200: schemas.JobAnswer},
+        errors=(404, 409, 503),
+        parameters=JOB_ID,
     ),
     Operation(
-        "GET", "/jobs/{job_id}/logs/{step}", job_log, "The log of a step from an offset, live or afterwards",
-        {200: ("text/plain",)}, errors=(404, 422, 503), query=schemas.LogQuery, parameters=_STEP,
+        "GET",
+        "/jobs/{job_id}/logs/{step}",
+        job_log,
+        "The log of a step from an offset, live or afterwards",
+        {200: ("text/plain",)},
+        errors=(404, 422, 503),
+        query=schemas.LogQuery,
+        parameters=_STEP,
         headers={"X-Log-Next-Offset": "offset to ask for next", "X-Log-Complete": "true when nothing will follow"},
     ),
     Operation(
-        "GET", "/jobs/{job_id}/artifacts", list_artifacts, "The files of a job", {200: schemas.ArtifactsAnswer},
-        errors=(404, 503), parameters=JOB_ID,
+        "GET",
+        "/jobs/{job_id}/artifacts",
+        list_artifacts,
+        "The files of a job",
+        {200: schemas.ArtifactsAnswer},
+        errors=(404, 503),
+        parameters=JOB_ID,
     ),
     Operation(
-        "GET", "/jobs/{job_id}/artifacts/{name}", get_artifact, "Download a file of a job; Range is honoured",
-        {200: FILES, 206: FILES, 304: None}, errors=(404, 416, 503), parameters=JOB_ID,
+        "GET",
+        "/jobs/{job_id}/artifacts/{name}",
+        get_artifact,
+        "Download a file of a job; Range is honoured",
+        {200: FILES, 206: FILES, 304: None},
+        errors=(404, 416, 503),
+        parameters=JOB_ID,
     ),
     Operation(
-        "GET", "/jobs/{job_id}/artifacts/{name}/link", link_artifact, "A link to a file that expires",
-        {200: schemas.LinkAnswer}, errors=(404, 503), parameters=JOB_ID,
+        "GET",
+        "/jobs/{job_id}/artifacts/{name}/link",
+        link_artifact,
+        "A link to a file that expires",
+        {200: schemas.LinkAnswer},
+        errors=(404, 503),
+        parameters=JOB_ID,
     ),
     Operation(
-        "GET", "/system", get_system, "Workers, queues, health and versions", {200: SystemAnswer},
+        "GET",
+        "/system",
+        get_system,
+        "Workers, queues, health and versions",
+        {200: SystemAnswer},
     ),
-]  # fmt: skip
+]

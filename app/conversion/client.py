@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 
 import httpx
 
-from app.kit.command import Unreachable
-from app.kit.remote import ApiError, OnBytes, Remote, WaitedEnough
+from app.kit.cli.api_client import ApiClient, ApiError, OnBytes, WaitedEnough
+from app.kit.cli.command import Unreachable
 
 FINISHED = ("COMPLETED", "FAILED")
 POLL_S = 3.0
@@ -30,7 +30,7 @@ class LogPart:
     is_complete: bool
 
 
-class Client(Remote):
+class Client(ApiClient):
     def upload(self, model: Path, images: Path, on_bytes: OnBytes = lambda _: None) -> dict[str, Any]:
         """Send both from disk, in constant memory. on_bytes gets the number of bytes of each piece sent.
 

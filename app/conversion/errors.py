@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from app.kit.errors import BadInput, Conflict, ModelmillError, NotFound, TooLarge, TooMany
+from app.kit.errors import BadInput, Conflict, NotFound, TooLarge, TooMany
+from app.kit.sandbox.errors import StageFailed
 
 
 class JobNotFound(NotFound):
@@ -137,28 +138,6 @@ class WrongSampleType(BadInput):
 
 
 # --- a stage, while it runs -----------------------------------------------------------------------
-class StageFailed(ModelmillError):
-    """A stage ended without its output. message is the reason the user reads."""
-
-    code = "STAGE_FAILED"
-
-
-class StageCrashed(StageFailed):
-    code = "STAGE_CRASHED"
-
-
-class StageOutOfMemory(StageFailed):
-    code = "STAGE_OUT_OF_MEMORY"
-
-
-class StageTimedOut(StageFailed):
-    code = "STAGE_TIMED_OUT"
-
-
-class StageCancelled(StageFailed):
-    code = "CANCELLED"
-
-
 class WorkDiskFull(StageFailed):
     """The disk under the work folder has no space left. detail: cause, what the stage itself had to say."""
 

@@ -10,10 +10,10 @@ from app.conversion import schemas
 from app.conversion.access import conversion_of
 from app.conversion.api import FILES, JOB_ID, media_type_of
 from app.conversion.service.results import StoredJob
-from app.kit.auth import user_of
 from app.kit.clock import to_text
-from app.kit.http import query, stream_bytes
-from app.kit.openapi import Operation
+from app.kit.web.auth import user_of
+from app.kit.web.http import query, stream_bytes
+from app.kit.web.openapi import Operation
 
 
 def list_results(request: Request) -> Response:
@@ -30,17 +30,25 @@ def get_result_file(request: Request) -> Response:
     results, name = conversion_of(request).results, request.path_params["name"]
     file = results.file(request.path_params["job_id"], name, user_of(request))
     return stream_bytes(
-        request, lambda start, end: results.read(file, start, end), size=file.size_bytes, etag=file.etag, name=name,
+        request,
+        lambda start, end: results.read(file, start, end),
+        size=file.size_bytes,
+        etag=file.etag,
+        name=name,
         media_type=media_type_of(name),
-    )  # fmt: skip
+    )
 
 
 def _shown(job: StoredJob) -> schemas.ResultAnswer:
     return schemas.ResultAnswer(
-        job_id=job.job_id, name=job.name, tags=list(job.tags), options=job.options.model_dump(mode="json"),
-        created_at=to_text(job.created_at), is_finished=job.is_finished,
+        job_id=job.job_id,
+        name=job.name,
+        tags=list(job.tags),
+        options=job.options.model_dump(mode="json"),
+        created_at=to_text(job.created_at),
+        is_finished=job.is_finished,
         files=[schemas.ResultFile(name=file.name, size_bytes=file.size_bytes) for file in job.files],
-    )  # fmt: skip
+    )
 
 
 def _json(answer: BaseModel) -> Response:
@@ -49,15 +57,30 @@ def _json(answer: BaseModel) -> Response:
 
 OPERATIONS = [
     Operation(
-        "GET", "/results", list_results, "Jobs that a reset has ended and whose files are still stored, newest first",
-        {200: schemas.ResultsAnswer}, errors=(422, 503), query=schemas.ResultsQuery,
+        "GET",
+        "/results",
+        list_results,
+        "Jobs that a reset has ended and whose files are still stored, newest first",
+        {200: schemas.ResultsAnswer},
+        errors=(422, 503),
+        query=schemas.ResultsQuery,
     ),
     Operation(
-        "GET", "/results/{job_id}", get_result, "What is stored of a job, whether or not it is known still",
-        {200: schemas.ResultAnswer}, errors=(404, 503), parameters=JOB_ID,
+        "GET",
+        "/results/{job_id}",
+        get_result,
+        "What is stored of a job, whether or not it is known still",
+        {200: schemas.ResultAnswer},
+        errors=(404, 503),
+        parameters=JOB_ID,
     ),
     Operation(
-        "GET", "/results/{job_id}/{name}", get_result_file, "Download a stored file; Range is honoured",
-        {200: FILES, 206: FILES, 304: None}, errors=(404, 416, 503), parameters=JOB_ID,
+        "GET",
+        "/results/{job_id}/{name}",
+        get_result_file,
+        "Download a stored file; Range is honoured",
+        {200: FILES, 206: FILES, 304: None},
+        errors=(404, 416, 503),
+        parameters=JOB_ID,
     ),
-]  # fmt: skip
+]

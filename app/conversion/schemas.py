@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from app.conversion.keys import UUID
 from app.conversion.model import StageState, Status, Verdict
+from app.conversion.object_keys import UUID
 from app.conversion.options import Chip, Options, ToolchainName
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200)]

@@ -17,9 +17,9 @@ from app.conversion import model
 from app.conversion.errors import JobNotFound
 from app.conversion.model import Change, JobRecord
 from app.kit.clock import now, to_text
-from app.kit.letter import Letter
-from app.kit.records import Answer, Records, Room
-from app.kit.workers import announce, living_workers, retire
+from app.kit.queue.message import OutgoingMessage
+from app.kit.redis.records import Answer, JobLimit, Records
+from app.kit.redis.worker_registry import announce, living_workers, retire
 
 CHUNK = 200
 LIVE_LOG_TTL_S = 86400
@@ -75,12 +75,12 @@ class JobStore:
         self.live_log_bytes = live_log_bytes
 
     def create(
-        self, record: JobRecord, *, score: float, room: Room | None = None, letter: Letter | None = None
+        self, record: JobRecord, *, score: float, room: JobLimit | None = None, letter: OutgoingMessage | None = None
     ) -> Answer:
         """room: how many jobs there may be; without it as many as one likes. letter: sent in the same step."""
         return self.records.create(record.job_id, model.to_fields(record), score=score, room=room, letter=letter)
 
-    def full(self, room: Room) -> Answer | None:
+    def full(self, room: JobLimit) -> Answer | None:
         """Why another job would be refused now; None when it would not."""
         return self.records.full(room)
 
@@ -108,12 +108,16 @@ class JobStore:
             raise job_not_found(job_id)
         return record
 
-    def apply(self, job_id: str, change: Change, letter: Letter | None = None) -> bool:
+    def apply(self, job_id: str, change: Change, letter: OutgoingMessage | None = None) -> bool:
         """Change the job if it stands where the change says; False if it does not. letter: sent in the same step."""
         return self.records.change(
-            job_id, _guards(change), change.fields, ttl_s=self.record_ttl_s if change.is_end else None,
-            drop_text=f"log:{change.stage.step}", letter=letter,
-        )  # fmt: skip
+            job_id,
+            _guards(change),
+            change.fields,
+            ttl_s=self.record_ttl_s if change.is_end else None,
+            drop_text=f"log:{change.stage.step}",
+            letter=letter,
+        )
 
     def claim(self, job_id: str, claim: Change) -> JobRecord | None:
         """As apply, and get the job as it is now claimed.
@@ -135,9 +139,13 @@ class JobStore:
                 record.stage, beat.progress, beat.message, started_at=beat.started_at, now=beat.now
             )
         return self.records.beat(
-            record.job_id, record.claim, worker=beat.worker, worker_text=beat.worker_text,
-            ttl_ms=int(beat.ttl_s * 1000), fields=live,
-        )  # fmt: skip
+            record.job_id,
+            record.claim,
+            worker=beat.worker,
+            worker_text=beat.worker_text,
+            ttl_ms=int(beat.ttl_s * 1000),
+            fields=live,
+        )
 
     def page(
         self, wanted: Filter, *, limit: int, cursor: str | None, max_read: int | None = None

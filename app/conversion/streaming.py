@@ -7,23 +7,21 @@ from collections.abc import AsyncIterator
 
 from app.conversion.service import Conversion
 from app.kit.errors import NotFound
-from app.kit.events import NudgeHub
-from app.kit.frames import Frames, frame, frames_of
+from app.kit.redis.change_hub import ChangeHub
+from app.kit.web.sse import EventFrames, frame, frames_of
 
 MIN_FRAME_GAP_S = 0.05
 
 
-def job_frames(hub: NudgeHub, conversion: Conversion, job_id: str, user: str) -> AsyncIterator[bytes]:
+def job_frames(hub: ChangeHub, conversion: Conversion, job_id: str, user: str) -> AsyncIterator[bytes]:
     """Ends with `done`, or with `gone` when the record was forgotten."""
-    return frames_of(
-        hub, f"job:{job_id}", user, lambda: _frames(conversion, job_id, user), gap_s=MIN_FRAME_GAP_S
-    )  # fmt: skip
+    return frames_of(hub, f"job:{job_id}", user, lambda: _frames(conversion, job_id, user), gap_s=MIN_FRAME_GAP_S)
 
 
-def _frames(conversion: Conversion, job_id: str, user: str) -> Frames:
+def _frames(conversion: Conversion, job_id: str, user: str) -> EventFrames:
     try:
         record = conversion.jobs.get(job_id, user)
     except NotFound as error:
-        return Frames(b"", frame("gone", json.dumps({"error": error.to_dict()})))
+        return EventFrames(b"", frame("gone", json.dumps({"error": error.to_dict()})))
     text = json.dumps(conversion.shown(record))
-    return Frames(frame("status", text), frame("done", text) if record.is_terminal else b"")
+    return EventFrames(frame("status", text), frame("done", text) if record.is_terminal else b"")

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from starlette.requests import Request
 
 from app.accounts.access import accounts_of
-from app.homes.door.base import DoorUnavailable
 from app.homes.errors import HomeMissing
 from app.homes.files import HomeFiles
+from app.homes.home_paths import HomePath, own_spot, spot_of
 from app.homes.model import HomesOptions, Quota
 from app.homes.quota import HomeUsage
-from app.homes.reading import Shelf
-from app.homes.service import DoorFacts, Homes
-from app.homes.spots import Spot, own_spot, spot_of
-from app.kit.auth import user_of
-from app.kit.reached import reached_host
+from app.homes.read_only_tree import ReadOnlyTree
+from app.homes.service import Homes, SftpFacts
+from app.homes.sftp.backend import SftpUnavailable
+from app.kit.web.auth import user_of
+from app.kit.web.public_address import reached_host
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Home:
     def options(self) -> HomesOptions:
         return self.homes.options
 
-    def spot(self, text: str, *, field: str = "path") -> Spot:
+    def spot(self, text: str, *, field: str = "path") -> HomePath:
         """What may be read. Raises PathRefused."""
         return spot_of(self.options, self.user, text, field=field)
 
@@ -44,25 +44,25 @@ class Home:
         """The path in the home of what is to be changed. Raises PathRefused."""
         return own_spot(self.options, self.user, text, field=field).inner
 
-    def shelf(self, spot: Spot) -> Shelf:
+    def shelf(self, spot: HomePath) -> ReadOnlyTree:
         return self.files.common() if spot.is_common else self.files.home(self.user)
 
     def logical(self, inner: str) -> str:
         return self.options.logical(self.user, inner)
 
-    def path_of(self, spot: Spot) -> str:
+    def path_of(self, spot: HomePath) -> str:
         """As tasks name it, and as `spot` takes it."""
         return spot.logical(self.options, self.user)
 
     def ssh_keys(self) -> list[str]:
-        """Raises DoorOff, and DoorUnavailable rather than to say that there are none."""
+        """Raises SftpOff, and SftpUnavailable rather than to say that there are none."""
         keys = self.homes.door.facts(self.user).keys
         if keys is None:
-            raise DoorUnavailable("The SFTP server does not say which keys it knows.", hint="Try again later.")
+            raise SftpUnavailable("The SFTP server does not say which keys it knows.", hint="Try again later.")
         return keys
 
-    def door(self) -> DoorFacts:
-        """Raises DoorOff."""
+    def door(self) -> SftpFacts:
+        """Raises SftpOff."""
         facts = self.homes.door.facts(self.user)
         return replace(facts, info=replace(facts.info, host=self.host)) if self.host else facts
 

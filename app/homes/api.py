@@ -18,14 +18,14 @@ from app.homes import schemas
 from app.homes.access import Home, described_home_of, home_of, homes_of
 from app.homes.downloads import MEDIA_TYPE, download
 from app.homes.errors import FileMissing, NameTaken
+from app.homes.home_paths import HomePath
 from app.homes.model import COMMON, HOME_FOLDERS, Entry
-from app.homes.spots import Spot
-from app.kit.auth import caller_of
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
-from app.kit.handover import hand_over
-from app.kit.http import json_body, query
-from app.kit.openapi import Operation
+from app.kit.web.auth import caller_of
+from app.kit.web.http import json_body, query
+from app.kit.web.openapi import Operation
+from app.kit.web.thread_stream import hand_over
 
 DAY_S = 86400
 NO_STORE = {"Cache-Control": "no-store"}
@@ -50,15 +50,20 @@ def data_of(home: Home) -> schemas.DataAnswer:
     facts = home.door() if door.is_open else None
     sftp = schemas.SftpAnswer(**vars(facts.info), password_token_id=facts.password_token) if facts else None
     return schemas.DataAnswer(
-        home=home.logical(""), folders={name: home.logical(name) for name in HOME_FOLDERS},
-        common=f"{options.prefix}/{COMMON}", sftp=sftp, quota_bytes=home.quota.size_bytes,
-        quota_files=home.quota.files, used_files=usage.files if usage else None,
-        used_bytes=usage.total_bytes if usage else None, used_by_folder=usage.folders if usage else {},
+        home=home.logical(""),
+        folders={name: home.logical(name) for name in HOME_FOLDERS},
+        common=f"{options.prefix}/{COMMON}",
+        sftp=sftp,
+        quota_bytes=home.quota.size_bytes,
+        quota_files=home.quota.files,
+        used_files=usage.files if usage else None,
+        used_bytes=usage.total_bytes if usage else None,
+        used_by_folder=usage.folders if usage else {},
         retention=schemas.RetentionAnswer(
             jobs_trash_after_days=options.retention.trash_after.total_seconds() / DAY_S,
             jobs_purge_after_days=options.retention.purge_after.total_seconds() / DAY_S,
         ),
-    )  # fmt: skip
+    )
 
 
 def list_files(request: Request) -> Response:
@@ -81,14 +86,18 @@ async def put_file(request: Request) -> Response:
     path, may_replace = home.own(asked.path), request.headers.get("if-none-match", "").strip() != "*"
     is_new = not await run_in_threadpool(_is_there, home, path)
     write = partial(
-        home.files.write, home.user, path, replace=may_replace, expected_bytes=_length(request),
+        home.files.write,
+        home.user,
+        path,
+        replace=may_replace,
+        expected_bytes=_length(request),
         quota=home.quota,
-    )  # fmt: skip
+    )
     try:
         entry = await hand_over(request.stream(), write)
     except NameTaken as error:
         raise FileExists(error.message, hint="Leave out If-None-Match to write over it.") from None
-    return _json(_entry(home, Spot(path.removeprefix("/")), entry), 201 if is_new else 200)
+    return _json(_entry(home, HomePath(path.removeprefix("/")), entry), 201 if is_new else 200)
 
 
 async def make_folder(request: Request) -> Response:
@@ -150,7 +159,7 @@ def _keys(request: Request) -> Response:
     return _json(schemas.KeysAnswer(keys=home.ssh_keys(), tokens=home.homes.door.facts(home.user).key_tokens))
 
 
-def _entry(home: Home, spot: Spot, entry: Entry) -> schemas.EntryAnswer:
+def _entry(home: Home, spot: HomePath, entry: Entry) -> schemas.EntryAnswer:
     return schemas.entry_answer(entry, home.path_of(spot), to_text(entry.modified_at))
 
 
@@ -172,61 +181,116 @@ def _json(answer: BaseModel, status: int = 200, headers: dict[str, str] | None =
 
 
 _ANY_FILE: dict[str, Any] = {
-    "required": True, "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
-}  # fmt: skip
+    "required": True,
+    "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+}
 _DISK = (400, 403, 404, 409, 422, 503, 507)
 
 OPERATIONS = [
     Operation(
-        "GET", "/api/v2/me", get_me, "Who I am, what my token may do, and where my data is",
-        {200: schemas.MeAnswer}, errors=(503,),
+        "GET",
+        "/api/v2/me",
+        get_me,
+        "Who I am, what my token may do, and where my data is",
+        {200: schemas.MeAnswer},
+        errors=(503,),
     ),
     Operation(
-        "GET", "/api/v2/files", list_files, "What is in a folder of my data home, or of the common one",
-        {200: schemas.FolderAnswer}, errors=_DISK, query=schemas.FolderQuery,
+        "GET",
+        "/api/v2/files",
+        list_files,
+        "What is in a folder of my data home, or of the common one",
+        {200: schemas.FolderAnswer},
+        errors=_DISK,
+        query=schemas.FolderQuery,
     ),
     Operation(
-        "GET", "/api/v2/files/content", get_file, "Download a file; Range is honoured",
-        {200: (MEDIA_TYPE,), 206: (MEDIA_TYPE,), 304: None}, errors=(*_DISK, 416), query=schemas.FileQuery,
+        "GET",
+        "/api/v2/files/content",
+        get_file,
+        "Download a file; Range is honoured",
+        {200: (MEDIA_TYPE,), 206: (MEDIA_TYPE,), 304: None},
+        errors=(*_DISK, 416),
+        query=schemas.FileQuery,
     ),
     Operation(
-        "PUT", "/api/v2/files/content", put_file,
+        "PUT",
+        "/api/v2/files/content",
+        put_file,
         "Upload a file: the body as it is; with If-None-Match: * nothing is written over",
-        {200: schemas.EntryAnswer, 201: schemas.EntryAnswer}, errors=(*_DISK, 412, 413), query=schemas.FileQuery,
+        {200: schemas.EntryAnswer, 201: schemas.EntryAnswer},
+        errors=(*_DISK, 412, 413),
+        query=schemas.FileQuery,
         body=_ANY_FILE,
     ),
     Operation(
-        "DELETE", "/api/v2/files", remove_file, "Put into the trash; what is there already goes for good",
-        {200: schemas.RemovedAnswer}, errors=_DISK, query=schemas.FileQuery,
+        "DELETE",
+        "/api/v2/files",
+        remove_file,
+        "Put into the trash; what is there already goes for good",
+        {200: schemas.RemovedAnswer},
+        errors=_DISK,
+        query=schemas.FileQuery,
     ),
     Operation(
-        "POST", "/api/v2/files/folders", make_folder, "Make a folder", {201: schemas.PlaceAnswer},
-        errors=(*_DISK, 413), body=schemas.NewFolder,
+        "POST",
+        "/api/v2/files/folders",
+        make_folder,
+        "Make a folder",
+        {201: schemas.PlaceAnswer},
+        errors=(*_DISK, 413),
+        body=schemas.NewFolder,
     ),
     Operation(
-        "POST", "/api/v2/files/move", move_file, "Move or rename; out of the trash, too", {200: schemas.PlaceAnswer},
-        errors=(*_DISK, 413), body=schemas.Move,
+        "POST",
+        "/api/v2/files/move",
+        move_file,
+        "Move or rename; out of the trash, too",
+        {200: schemas.PlaceAnswer},
+        errors=(*_DISK, 413),
+        body=schemas.Move,
     ),
     Operation(
-        "POST", "/api/v2/me/sftp-password", reset_sftp_password, "A one-time SFTP password; the one before ends",
-        {201: schemas.OneTimePassword}, errors=(404, 503),
+        "POST",
+        "/api/v2/me/sftp-password",
+        reset_sftp_password,
+        "A one-time SFTP password; the one before ends",
+        {201: schemas.OneTimePassword},
+        errors=(404, 503),
     ),
     Operation(
-        "POST", "/api/v2/users/{name}/sftp-reset", reset_sftp_password_of,
+        "POST",
+        "/api/v2/users/{name}/sftp-reset",
+        reset_sftp_password_of,
         "A one-time SFTP password for a user, shown this once; the one before ends (administrators)",
-        {201: schemas.OneTimePassword}, errors=(404, 503),
+        {201: schemas.OneTimePassword},
+        errors=(404, 503),
         parameters={"name": {"type": "string", "pattern": NAME_PATTERN}},
     ),
     Operation(
-        "PUT", "/api/v2/me/sftp-password", set_sftp_password, "Choose my SFTP password", {204: None},
-        errors=(400, 404, 413, 422, 503), body=schemas.NewPassword,
+        "PUT",
+        "/api/v2/me/sftp-password",
+        set_sftp_password,
+        "Choose my SFTP password",
+        {204: None},
+        errors=(400, 404, 413, 422, 503),
+        body=schemas.NewPassword,
     ),
     Operation(
-        "GET", "/api/v2/me/ssh-keys", get_ssh_keys, "The public keys that may log in by SFTP",
-        {200: schemas.KeysAnswer}, errors=(404, 503),
+        "GET",
+        "/api/v2/me/ssh-keys",
+        get_ssh_keys,
+        "The public keys that may log in by SFTP",
+        {200: schemas.KeysAnswer},
+        errors=(404, 503),
     ),
     Operation(
-        "PUT", "/api/v2/me/ssh-keys", set_ssh_keys, "Replace the public keys that may log in by SFTP",
-        {200: schemas.KeysAnswer}, errors=(400, 404, 413, 422, 503), body=schemas.Keys,
+        "PUT",
+        "/api/v2/me/ssh-keys",
+        set_ssh_keys,
+        "Replace the public keys that may log in by SFTP",
+        {200: schemas.KeysAnswer},
+        errors=(400, 404, 413, 422, 503),
+        body=schemas.Keys,
     ),
-]  # fmt: skip
+]

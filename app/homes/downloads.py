@@ -7,20 +7,24 @@ from starlette.responses import Response
 
 from app.homes.access import Home
 from app.homes.errors import NotAFile
+from app.homes.home_paths import HomePath
 from app.homes.model import Kind
-from app.homes.spots import Spot
-from app.kit.http import stream_bytes
+from app.kit.web.http import stream_bytes
 
 MEDIA_TYPE = "application/octet-stream"
 
 
-def download(request: Request, home: Home, spot: Spot) -> Response:
+def download(request: Request, home: Home, spot: HomePath) -> Response:
     """Raises FileMissing, NotAFile, RangeNotSatisfiable."""
     shelf = home.shelf(spot)
     found = shelf.info(spot.inner)
     if found.kind is not Kind.FILE:
         raise NotAFile(f"{spot.inner or 'The home'} is no file.", hint="Name a file, not a folder or a device.")
     return stream_bytes(
-        request, lambda start, end: shelf.read(spot.inner, start=start, end=end), size=found.size_bytes,
-        etag=found.etag, name=found.name, media_type=MEDIA_TYPE,
-    )  # fmt: skip
+        request,
+        lambda start, end: shelf.read(spot.inner, start=start, end=end),
+        size=found.size_bytes,
+        etag=found.etag,
+        name=found.name,
+        media_type=MEDIA_TYPE,
+    )

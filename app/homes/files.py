@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 
 from app.homes import names as naming
-from app.homes.beneath import DRAFT_PREFIX, Beneath, Draft, kind_of
 from app.homes.errors import FileMissing, HomeMissing, disk_errors, refused
 from app.homes.listing import entry
 from app.homes.model import (
@@ -36,9 +35,10 @@ from app.homes.model import (
     removed_at,
     stamped,
 )
-from app.homes.openers import Opener
-from app.homes.quota import Allowance, HomeUsage, Ledger, Measurement
-from app.homes.reading import PAGE_ENTRIES, Shelf
+from app.homes.path_openers import Opener
+from app.homes.quota import Allowance, HomeUsage, Measurement, UsageTracker
+from app.homes.read_only_tree import PAGE_ENTRIES, ReadOnlyTree
+from app.homes.rooted_directory import DRAFT_PREFIX, Draft, RootedDirectory, kind_of
 from app.kit.objects import CHUNK_BYTES
 
 STALE_DRAFT_S = 24 * 3600
@@ -50,16 +50,18 @@ class HomeFiles:
     quota, where it is asked for: the user's; None for the installation's.
     """
 
-    def __init__(self, options: HomesOptions, *, opener: Opener | None = None, ledger: Ledger | None = None) -> None:
+    def __init__(
+        self, options: HomesOptions, *, opener: Opener | None = None, ledger: UsageTracker | None = None
+    ) -> None:
         self.options = options
         self._opener = opener
-        self._ledger = ledger or Ledger(options.usage_ttl_s)
+        self._ledger = ledger or UsageTracker(options.usage_ttl_s)
 
     def prepare(self) -> None:
         """Make the shared folders, if they are not there. What is there stays as the operator made it."""
         with disk_errors(str(self.options.root)):
             self.options.root.mkdir(parents=True, exist_ok=True)
-            with Beneath.at(self.options.root, opener=self._opener) as root:
+            with RootedDirectory.at(self.options.root, opener=self._opener) as root:
                 for folder in (USERS, COMMON, *(f"{COMMON}/{name}" for name in COMMON_FOLDERS)):
                     _ensure_folder(root, folder)
 
@@ -68,19 +70,19 @@ class HomeFiles:
         inner = home_of(user)
         self.prepare()
         with disk_errors(inner):
-            with Beneath.at(self.options.root, USERS, self._opener) as users:
+            with RootedDirectory.at(self.options.root, USERS, self._opener) as users:
                 _ensure_folder(users, user)
-            with Beneath.at(self.options.root, inner, self._opener) as home:
+            with RootedDirectory.at(self.options.root, inner, self._opener) as home:
                 for folder in HOME_FOLDERS:
                     _ensure_folder(home, folder)
 
-    def home(self, user: str) -> Shelf:
+    def home(self, user: str) -> ReadOnlyTree:
         """The user's own, for reading."""
-        return Shelf(lambda: self.opened(user))
+        return ReadOnlyTree(lambda: self.opened(user))
 
-    def common(self) -> Shelf:
+    def common(self) -> ReadOnlyTree:
         """What everybody may read, without the service's own."""
-        return Shelf(self._opened_common, hidden=frozenset(PRIVATE_COMMON))
+        return ReadOnlyTree(self._opened_common, hidden=frozenset(PRIVATE_COMMON))
 
     def browse(self, user: str, path: str = "", *, cursor: str | None = None, limit: int = PAGE_ENTRIES) -> Page:
         return self.home(user).browse(path, cursor=cursor, limit=limit)
@@ -94,9 +96,15 @@ class HomeFiles:
         return self.home(user).read(path, start=start, end=end, chunk_bytes=chunk_bytes)
 
     def write(
-        self, user: str, path: str, chunks: Iterable[bytes], *,
-        replace: bool = False, expected_bytes: int = 0, quota: Quota | None = None,
-    ) -> Entry:  # fmt: skip
+        self,
+        user: str,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        replace: bool = False,
+        expected_bytes: int = 0,
+        quota: Quota | None = None,
+    ) -> Entry:
         """Store a stream as a file in constant memory. It appears whole or not at all, whatever `chunks` raises.
 
         expected_bytes: the size, where it is known beforehand: what cannot fit is refused before it is read.
@@ -186,7 +194,7 @@ class HomeFiles:
         return gone
 
     def allowance(
-        self, user: str, home: Beneath, folder: str, *, credit: int = 0, quota: Quota | None = None
+        self, user: str, home: RootedDirectory, folder: str, *, credit: int = 0, quota: Quota | None = None
     ) -> Allowance:
         """What may still be written into the opened home. folder: the one at its top; credit: bytes to be replaced."""
         return self._ledger.allowance(
@@ -194,31 +202,31 @@ class HomeFiles:
         )
 
     @contextmanager
-    def opened(self, user: str) -> Iterator[Beneath]:
+    def opened(self, user: str) -> Iterator[RootedDirectory]:
         """The home for operations beneath it, which raise OSError. Raises HomeMissing, PathRefused."""
         inner = home_of(user)
         try:
             with disk_errors(inner, field="user"):
-                home = Beneath.at(self.options.root, inner, self._opener)
+                home = RootedDirectory.at(self.options.root, inner, self._opener)
         except FileMissing:
             raise HomeMissing(f"The user {user} has no data home yet.", hint="Ask the operator to make it.") from None
         with home:
             yield home
 
     @contextmanager
-    def _opened_common(self) -> Iterator[Beneath]:
+    def _opened_common(self) -> Iterator[RootedDirectory]:
         with disk_errors("the common folder"):
-            common = Beneath.at(self.options.root, COMMON, self._opener)
+            common = RootedDirectory.at(self.options.root, COMMON, self._opener)
         with common:
             yield common
 
-    def _stale_files(self, home: Beneath, now: datetime) -> list[str]:
+    def _stale_files(self, home: RootedDirectory, now: datetime) -> list[str]:
         since = {name: removed_at(name) for name in _names(home, TRASHED_FILES)}
         is_stale = self.options.retention.is_stale
         return [f"{TRASHED_FILES}/{name}" for name, moment in since.items() if moment and is_stale(moment, now)]
 
 
-def _stale_drafts(home: Beneath, now: datetime) -> list[str]:
+def _stale_drafts(home: RootedDirectory, now: datetime) -> list[str]:
     stale = []
     for path in (f"{TMP}/{name}" for name in _names(home, TMP) if name.startswith(DRAFT_PREFIX)):
         with suppress(FileNotFoundError):
@@ -227,7 +235,7 @@ def _stale_drafts(home: Beneath, now: datetime) -> list[str]:
     return stale
 
 
-def _names(home: Beneath, folder: str) -> list[str]:
+def _names(home: RootedDirectory, folder: str) -> list[str]:
     with suppress(FileNotFoundError):
         return [name.name for name in home.names(folder)]
     return []
@@ -247,7 +255,7 @@ def _new_place(path: str, *, field: str = "path") -> list[str]:
     return place
 
 
-def _replaced(home: Beneath, target: str, *, replace: bool) -> os.stat_result | None:
+def _replaced(home: RootedDirectory, target: str, *, replace: bool) -> os.stat_result | None:
     """What an upload is to replace, if anything. Says what is in the way before the upload is read."""
     with home.parent(target) as (folder_fd, name):
         try:
@@ -261,12 +269,12 @@ def _replaced(home: Beneath, target: str, *, replace: bool) -> os.stat_result | 
     return found
 
 
-def _ensure_folder(beneath: Beneath, folder: str) -> None:
+def _ensure_folder(beneath: RootedDirectory, folder: str) -> None:
     with suppress(FileExistsError):
         beneath.make_folder(folder)
 
 
-def _measure(home: Beneath) -> Measurement:
+def _measure(home: RootedDirectory) -> Measurement:
     with disk_errors("the data home"):
         seen: set[tuple[int, int]] = set()
         folders, files = {"": 0}, 0

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from app.homes import names as naming
-from app.homes.beneath import Name, kind_of, names_in
 from app.homes.errors import refused
 from app.homes.model import Entry, Kind, Page
+from app.homes.rooted_directory import Name, kind_of, names_in
 
 _CURSOR = re.compile(r"([df])(?:=(-?[0-9]{1,20}))?:(.+)", re.DOTALL)
 
@@ -54,9 +54,14 @@ class Place:
 
 
 def page_of(
-    folder_fd: int, path: list[str], *, cursor: str | None, limit: int, sort: Sort = Sort.NAME,
+    folder_fd: int,
+    path: list[str],
+    *,
+    cursor: str | None,
+    limit: int,
+    sort: Sort = Sort.NAME,
     hidden: frozenset[str] = frozenset(),
-) -> Page:  # fmt: skip
+) -> Page:
     """A part of the folder. path: its own; hidden: names to leave out.
 
     By name, only what is on the page is looked at beyond its name; by anything else all of it is.

@@ -72,7 +72,7 @@ class _Known:
         return sum(self.folders.values())
 
 
-class Ledger:
+class UsageTracker:
     """What is known of every home's usage in this process. Safe to share between threads.
 
     files: those that are open for writing here.
@@ -167,7 +167,9 @@ class Ledger:
 class Allowance:
     """What one upload may still write. Counts its bytes in as they come, so that two uploads see each other."""
 
-    def __init__(self, ledger: Ledger, user: str, folder: str, quota: Quota, credit: int, measure: Measure) -> None:
+    def __init__(
+        self, ledger: UsageTracker, user: str, folder: str, quota: Quota, credit: int, measure: Measure
+    ) -> None:
         self._ledger = ledger
         self._user = user
         self._folder = folder

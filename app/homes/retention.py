@@ -20,12 +20,12 @@ from itertools import count, groupby, islice
 
 from sqlalchemy import Connection
 
-from app.accounts.service.ledger import note
+from app.accounts.service.audit_log import note
 from app.homes import store, turns
-from app.homes.beneath import Beneath
 from app.homes.errors import NameTaken, refused
 from app.homes.model import JOBS, TRASH, TRASHED_JOBS, HomesOptions, check_user, home_of
 from app.homes.names import check_new_name, check_segment
+from app.homes.rooted_directory import RootedDirectory
 from app.homes.store import JobFolder
 from app.kit import clock
 from app.kit.sql import Database
@@ -76,25 +76,25 @@ class Folders:
         """The job runs, perhaps again: its folder stays. Raises NameTaken while one of this name is in the trash."""
         check_user(user)
         check_folder_name(name)
-        with self.database.write() as on:
-            known = store.lock_folders(on, user, [name]).get(name)
+        with self.database.write() as conn:
+            known = store.lock_folders(conn, user, [name]).get(name)
             if known is not None and known.trashed_at is not None and known.purged_at is None:
                 raise NameTaken(f"The trash has the folder of a job {name}.", hint="Choose another name for the job.")
             if known is None or known.ended_at is not None:
-                store.folder_begun(on, user, name, now)
+                store.folder_begun(conn, user, name, now)
 
     def ended(self, user: str, name: str, ended_at: datetime) -> None:
         """The job has ended, however. Told again it changes nothing."""
         check_user(user)
         check_folder_name(name)
-        with self.database.write() as on:
-            store.folder_ended(on, user, name, ended_at)
+        with self.database.write() as conn:
+            store.folder_ended(conn, user, name, ended_at)
 
     def times(self, user: str, names: Sequence[str] | None = None) -> list[FolderTimes]:
         """Of the folders that are there, or of those of them; before anything happens to them."""
         check_user(user)
-        with self.database.read() as on:
-            found = store.folders_of(on, user, names)
+        with self.database.read() as conn:
+            found = store.folders_of(conn, user, names)
         return [self._times(folder) for folder in found]
 
     def _times(self, folder: JobFolder) -> FolderTimes:
@@ -102,13 +102,17 @@ class Folders:
         is_trashed = folder.trashed_at is not None
         inner = f"{TRASHED_JOBS}/{folder.trash_name}" if is_trashed else f"{JOBS}/{folder.name}"
         return FolderTimes(
-            folder.name, self.options.logical(folder.user, inner), is_trashed, ended_at,
-            retention.trash_at(ended_at) if ended_at else None, retention.purge_at(ended_at) if ended_at else None,
+            folder.name,
+            self.options.logical(folder.user, inner),
+            is_trashed,
+            ended_at,
+            retention.trash_at(ended_at) if ended_at else None,
+            retention.purge_at(ended_at) if ended_at else None,
             folder.problem,
-        )  # fmt: skip
+        )
 
 
-class Janitor:
+class RetentionSweeper:
     def __init__(self, database: Database, options: HomesOptions) -> None:
         self.database = database
         self.options = options
@@ -124,34 +128,34 @@ class Janitor:
         try:
             return self._sweep(now, holder)
         finally:
-            with self.database.write() as on:
-                turns.end_turn(on, TURN, holder)
+            with self.database.write() as conn:
+                turns.end_turn(conn, TURN, holder)
 
     def _take_turn(self, holder: str) -> bool:
         moment = clock.now()
-        with self.database.write() as on:
+        with self.database.write() as conn:
             return turns.take_turn(
-                on, TURN, holder, at=clock.to_text(moment), until=clock.to_text(moment + timedelta(seconds=TURN_S))
+                conn, TURN, holder, at=clock.to_text(moment), until=clock.to_text(moment + timedelta(seconds=TURN_S))
             )
 
     def _sweep(self, now: datetime, holder: str) -> Swept:
         retention = self.options.retention
-        with self.database.read() as on:
-            to_trash = store.folders_ended_before(on, now - retention.trash_after, is_trashed=False)
+        with self.database.read() as conn:
+            to_trash = store.folders_ended_before(conn, now - retention.trash_after, is_trashed=False)
         trashed = [self._trash(home, batch, now) for home, batch in self._batches(to_trash, holder)]
         last = now - retention.trash_after - retention.purge_after
-        with self.database.read() as on:
-            to_purge = store.folders_ended_before(on, last, is_trashed=True)
+        with self.database.read() as conn:
+            to_purge = store.folders_ended_before(conn, last, is_trashed=True)
         purged = [self._purge(home, batch, now) for home, batch in self._batches(to_purge, holder)]
         done, gone = sum(trashed), sum(purged)
         return Swept(done, gone, len(to_trash) + len(to_purge) - done - gone)
 
-    def _batches(self, folders: list[JobFolder], holder: str) -> Iterator[tuple[Beneath, list[JobFolder]]]:
+    def _batches(self, folders: list[JobFolder], holder: str) -> Iterator[tuple[RootedDirectory, list[JobFolder]]]:
         """By home, which is open meanwhile. A home that cannot be opened is for the next pass."""
         for user, theirs in groupby(folders, key=lambda folder: folder.user):
             batches = list(theirs)
             try:
-                home = Beneath.at(self.options.root, home_of(user))
+                home = RootedDirectory.at(self.options.root, home_of(user))
             except OSError as error:
                 self._record_problem(batches, error)
                 continue
@@ -161,11 +165,11 @@ class Janitor:
                     self._take_turn(holder)
                     yield home, batch
 
-    def _trash(self, home: Beneath, batch: list[JobFolder], now: datetime) -> int:
+    def _trash(self, home: RootedDirectory, batch: list[JobFolder], now: datetime) -> int:
         sizes = [_size(home, f"{JOBS}/{folder.name}") for folder in batch]  # not while others wait for SQL
         done, troubles = 0, []
-        with self.database.write() as on:
-            still = _still(on, batch)
+        with self.database.write() as conn:
+            still = _still(conn, batch)
             for folder, size_bytes in zip(batch, sizes, strict=True):
                 if folder not in still:
                     continue
@@ -174,13 +178,13 @@ class Janitor:
                 except OSError as error:
                     troubles.append((folder, error))
                     continue
-                self._record_trashed(on, folder, trash_name, size_bytes, now)
+                self._record_trashed(conn, folder, trash_name, size_bytes, now)
                 done += 1
         for folder, trouble in troubles:
             self._record_problem([folder], trouble)
         return done
 
-    def _purge(self, home: Beneath, batch: list[JobFolder], now: datetime) -> int:
+    def _purge(self, home: RootedDirectory, batch: list[JobFolder], now: datetime) -> int:
         gone: list[tuple[JobFolder, bool]] = []
         for folder in batch:
             with self._problems(folder):
@@ -190,27 +194,27 @@ class Janitor:
                 except FileNotFoundError:  # its user took it out, or another pass did this
                     was_there = False
                 gone.append((folder, was_there))
-        with self.database.write() as on:
-            still = _still(on, batch)
+        with self.database.write() as conn:
+            still = _still(conn, batch)
             for folder, was_there in gone:
-                if folder in still and store.change_folder(on, folder, purged_at=now, problem=None) and was_there:
-                    self._note(on, PURGED, folder, f"{TRASHED_JOBS}/{folder.trash_name}", folder.size_bytes)
+                if folder in still and store.change_folder(conn, folder, purged_at=now, problem=None) and was_there:
+                    self._note(conn, PURGED, folder, f"{TRASHED_JOBS}/{folder.trash_name}", folder.size_bytes)
         return len(gone)
 
     def _record_trashed(
-        self, on: Connection, folder: JobFolder, trash_name: str | None, size_bytes: int | None, now: datetime
+        self, conn: Connection, folder: JobFolder, trash_name: str | None, size_bytes: int | None, now: datetime
     ) -> None:
         """trash_name None: there was nothing to move."""
         if trash_name is None:
-            store.change_folder(on, folder, purged_at=now, problem=None)
+            store.change_folder(conn, folder, purged_at=now, problem=None)
             return
         facts = {"trashed_at": now, "trash_name": trash_name, "size_bytes": size_bytes, "problem": None}
-        store.change_folder(on, folder, **facts)
-        self._note(on, TRASHED, folder, f"{JOBS}/{folder.name}", size_bytes)
+        store.change_folder(conn, folder, **facts)
+        self._note(conn, TRASHED, folder, f"{JOBS}/{folder.name}", size_bytes)
 
-    def _note(self, on: Connection, action: str, folder: JobFolder, inner: str, size_bytes: int | None) -> None:
+    def _note(self, conn: Connection, action: str, folder: JobFolder, inner: str, size_bytes: int | None) -> None:
         path = self.options.logical(folder.user, inner)
-        note(on, SYSTEM, action, f"user:{folder.user}", {"path": path, "size_bytes": size_bytes, "job": folder.name})
+        note(conn, SYSTEM, action, f"user:{folder.user}", {"path": path, "size_bytes": size_bytes, "job": folder.name})
 
     @contextmanager
     def _problems(self, folder: JobFolder) -> Iterator[None]:
@@ -226,9 +230,9 @@ class Janitor:
         if not fresh:
             return
         logger.warning("%d folders of jobs of %s stay: %s", len(fresh), fresh[0].user, said)
-        with self.database.write() as on:
+        with self.database.write() as conn:
             for folder in fresh:
-                store.change_folder(on, folder, problem=said)
+                store.change_folder(conn, folder, problem=said)
 
 
 def check_folder_name(name: str) -> str:
@@ -238,9 +242,9 @@ def check_folder_name(name: str) -> str:
     return check_new_name(name, field="job")
 
 
-def _still(on: Connection, batch: list[JobFolder]) -> set[JobFolder]:
+def _still(conn: Connection, batch: list[JobFolder]) -> set[JobFolder]:
     """Those that are as they were when they were read: a job may have begun again."""
-    fresh = store.lock_folders(on, batch[0].user, [folder.name for folder in batch])
+    fresh = store.lock_folders(conn, batch[0].user, [folder.name for folder in batch])
     return {folder for folder in batch if folder.name in fresh and _moments(fresh[folder.name]) == _moments(folder)}
 
 
@@ -248,7 +252,7 @@ def _moments(folder: JobFolder) -> tuple[datetime | None, ...]:
     return folder.ended_at, folder.trashed_at, folder.purged_at
 
 
-def _to_trash(home: Beneath, name: str) -> str | None:
+def _to_trash(home: RootedDirectory, name: str) -> str | None:
     """What it is called in the trash; None when it is neither here nor there."""
     source = f"{JOBS}/{name}"
     try:
@@ -270,7 +274,7 @@ def _to_trash(home: Beneath, name: str) -> str | None:
     return None
 
 
-def _is_there(home: Beneath, path: str) -> bool:
+def _is_there(home: RootedDirectory, path: str) -> bool:
     try:
         home.lstat(path)
     except FileNotFoundError:
@@ -278,7 +282,7 @@ def _is_there(home: Beneath, path: str) -> bool:
     return True
 
 
-def _size(home: Beneath, path: str) -> int | None:
+def _size(home: RootedDirectory, path: str) -> int | None:
     try:
         found = home.lstat(path)
         return home.usage(path).size_bytes if stat.S_ISDIR(found.st_mode) else found.st_size

@@ -10,7 +10,7 @@ from app.accounts.schemas import MeAnswer as AccountAnswer
 from app.accounts.schemas import Strict
 from app.homes.listing import Sort
 from app.homes.model import Entry, Kind
-from app.homes.reading import PAGE_ENTRIES
+from app.homes.read_only_tree import PAGE_ENTRIES
 
 MAX_ENTRIES = 1000
 MAX_CURSOR = 1100
@@ -174,6 +174,10 @@ class KeyForm(BaseModel):
 
 def entry_answer(entry: Entry, path: str, modified_at: str) -> EntryAnswer:
     return EntryAnswer(
-        name=entry.name, path=path, kind=entry.kind, size_bytes=entry.size_bytes, modified_at=modified_at,
+        name=entry.name,
+        path=path,
+        kind=entry.kind,
+        size_bytes=entry.size_bytes,
+        modified_at=modified_at,
         etag=entry.etag,
-    )  # fmt: skip
+    )

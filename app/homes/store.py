@@ -22,7 +22,8 @@ TIME = sa.String(32)
 USER = sa.String(32)
 
 door_accounts = sa.Table(
-    "door_accounts", metadata,
+    "door_accounts",
+    metadata,
     sa.Column("user_name", USER, primary_key=True),
     sa.Column("home", sa.Text, nullable=False),
     sa.Column("password_hash", sa.String(200), nullable=False),
@@ -31,9 +32,10 @@ door_accounts = sa.Table(
     sa.Column("is_enabled", sa.Boolean, nullable=False),
     sa.Column("quota_bytes", sa.BigInteger, nullable=False),
     sa.Column("quota_files", sa.BigInteger),
-)  # fmt: skip
+)
 door_outbox = sa.Table(
-    "door_outbox", metadata,
+    "door_outbox",
+    metadata,
     sa.Column("entry_id", sa.Integer, primary_key=True, autoincrement=True),
     sa.Column("user_name", USER, nullable=False, index=True),
     sa.Column("event", sa.String(16), nullable=False),
@@ -45,14 +47,16 @@ door_outbox = sa.Table(
     sa.Column("last_error", sa.Text),
     sa.Column("done_at", TIME),
     sa.Column("password_hash", sa.String(200)),
-)  # fmt: skip
+)
 door_facts = sa.Table(
-    "door_facts", metadata,
+    "door_facts",
+    metadata,
     sa.Column("name", sa.String(32), primary_key=True),
     sa.Column("value", sa.Text, nullable=False),
-)  # fmt: skip
+)
 job_folders = sa.Table(
-    "job_folders", metadata,
+    "job_folders",
+    metadata,
     sa.Column("user_name", USER, primary_key=True),
     sa.Column("name", sa.String(255), primary_key=True),
     sa.Column("begun_at", TIME, nullable=False),
@@ -62,11 +66,11 @@ job_folders = sa.Table(
     sa.Column("purged_at", TIME),
     sa.Column("size_bytes", sa.BigInteger),
     sa.Column("problem", sa.Text),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
-class DoorAccount:
+class SftpAccount:
     """What the embedded door knows of who may come in.
 
     home: from the root of the storage. password_hash: None of one whose password holds no more. quota_files: None
@@ -115,56 +119,87 @@ class JobFolder:
 
 
 # --- accounts of the embedded door ------------------------------------------------------------------
-def put_account(on: Connection, account: DoorAccount) -> None:
-    _upsert(on, door_accounts, {
-        "user_name": account.user, "home": account.home, "password_hash": account.password_hash,
-        "is_one_time": account.is_one_time, "keys": json.dumps(account.keys), "is_enabled": account.is_enabled,
-        "quota_bytes": account.quota_bytes, "quota_files": account.quota_files,
-    })  # fmt: skip
+def put_account(conn: Connection, account: SftpAccount) -> None:
+    _upsert(
+        conn,
+        door_accounts,
+        {
+            "user_name": account.user,
+            "home": account.home,
+            "password_hash": account.password_hash,
+            "is_one_time": account.is_one_time,
+            "keys": json.dumps(account.keys),
+            "is_enabled": account.is_enabled,
+            "quota_bytes": account.quota_bytes,
+            "quota_files": account.quota_files,
+        },
+    )
 
 
-def get_account(on: Connection, user: str) -> DoorAccount | None:
-    row = on.execute(sa.select(door_accounts).where(door_accounts.c.user_name == user)).first()
+def get_account(conn: Connection, user: str) -> SftpAccount | None:
+    row = conn.execute(sa.select(door_accounts).where(door_accounts.c.user_name == user)).first()
     if row is None:
         return None
-    return DoorAccount(
-        row.user_name, row.home, row.password_hash, bool(row.is_one_time), tuple(json.loads(row.keys)),
-        bool(row.is_enabled), row.quota_bytes, row.quota_files,
-    )  # fmt: skip
+    return SftpAccount(
+        row.user_name,
+        row.home,
+        row.password_hash,
+        bool(row.is_one_time),
+        tuple(json.loads(row.keys)),
+        bool(row.is_enabled),
+        row.quota_bytes,
+        row.quota_files,
+    )
 
 
-def change_account(on: Connection, user: str, **fields: Any) -> bool:
+def change_account(conn: Connection, user: str, **fields: Any) -> bool:
     """fields: home, password_hash, is_one_time, keys, is_enabled, quota_bytes, quota_files. False if there is none."""
     if "keys" in fields:
         fields["keys"] = json.dumps(fields["keys"])
-    return on.execute(sa.update(door_accounts).where(door_accounts.c.user_name == user).values(**fields)).rowcount == 1
+    return (
+        conn.execute(sa.update(door_accounts).where(door_accounts.c.user_name == user).values(**fields)).rowcount == 1
+    )
 
 
-def delete_account(on: Connection, user: str) -> bool:
-    return on.execute(sa.delete(door_accounts).where(door_accounts.c.user_name == user)).rowcount == 1
+def delete_account(conn: Connection, user: str) -> bool:
+    return conn.execute(sa.delete(door_accounts).where(door_accounts.c.user_name == user)).rowcount == 1
 
 
-def put_fact(on: Connection, name: str, value: str) -> None:
-    _upsert(on, door_facts, {"name": name, "value": value})
+def put_fact(conn: Connection, name: str, value: str) -> None:
+    _upsert(conn, door_facts, {"name": name, "value": value})
 
 
-def facts(on: Connection) -> dict[str, str]:
-    return {row.name: row.value for row in on.execute(sa.select(door_facts))}
+def facts(conn: Connection) -> dict[str, str]:
+    return {row.name: row.value for row in conn.execute(sa.select(door_facts))}
 
 
 # --- what the door has to hear of -------------------------------------------------------------------
 def add_pending(
-    on: Connection, user: str, event: str, quota_bytes: int | None, at: str, *, quota_files: int | None = None,
+    conn: Connection,
+    user: str,
+    event: str,
+    quota_bytes: int | None,
+    at: str,
+    *,
+    quota_files: int | None = None,
     password_hash: str | None = None,
-) -> int:  # fmt: skip
-    added = on.execute(sa.insert(door_outbox).values(
-        user_name=user, event=event, quota_bytes=quota_bytes, quota_files=quota_files, created_at=at, tries=0,
-        next_try_at=at, password_hash=password_hash,
-    ))  # fmt: skip
+) -> int:
+    added = conn.execute(
+        sa.insert(door_outbox).values(
+            user_name=user,
+            event=event,
+            quota_bytes=quota_bytes,
+            quota_files=quota_files,
+            created_at=at,
+            tries=0,
+            next_try_at=at,
+            password_hash=password_hash,
+        )
+    )
     return int(added.inserted_primary_key[0])  # type: ignore[index]
 
 
-def pending(on: Connection, *, user: str | None = None, limit: int = 1000) -> list[Pending]:
+def pending(conn: Connection, *, user: str | None = None, limit: int = 1000) -> list[Pending]:
     """Oldest first."""
     wanted = sa.select(door_outbox).where(door_outbox.c.done_at.is_(None)).order_by(door_outbox.c.entry_id)
     if user is not None:
@@ -172,11 +207,11 @@ def pending(on: Connection, *, user: str | None = None, limit: int = 1000) -> li
     columns = Pending.__dataclass_fields__
     return [
         Pending(**{name: getattr(row, "user_name" if name == "user" else name) for name in columns})
-        for row in on.execute(wanted.limit(limit))
+        for row in conn.execute(wanted.limit(limit))
     ]
 
 
-def users_due(on: Connection, at: str) -> list[str]:
+def users_due(conn: Connection, at: str) -> list[str]:
     """Whose oldest change may be told now: a later one of the same user waits for it."""
     oldest = (
         sa.select(sa.func.min(door_outbox.c.entry_id))
@@ -186,83 +221,105 @@ def users_due(on: Connection, at: str) -> list[str]:
     wanted = sa.select(door_outbox.c.user_name).where(
         door_outbox.c.entry_id.in_(oldest), door_outbox.c.next_try_at <= at
     )
-    return [row.user_name for row in on.execute(wanted.order_by(door_outbox.c.entry_id))]
+    return [row.user_name for row in conn.execute(wanted.order_by(door_outbox.c.entry_id))]
 
 
-def has_entry(on: Connection, entry_id: int) -> bool:
-    return on.execute(sa.select(door_outbox.c.entry_id).where(door_outbox.c.entry_id == entry_id)).first() is not None
+def has_entry(conn: Connection, entry_id: int) -> bool:
+    return conn.execute(sa.select(door_outbox.c.entry_id).where(door_outbox.c.entry_id == entry_id)).first() is not None
 
 
-def pending_done(on: Connection, entry: Pending, at: str) -> None:
+def pending_done(conn: Connection, entry: Pending, at: str) -> None:
     """And forget the ones done before it: of each user the last is enough."""
     theirs = door_outbox.c.user_name == entry.user
-    on.execute(sa.delete(door_outbox).where(theirs, door_outbox.c.done_at.is_not(None)))
-    on.execute(sa.update(door_outbox).where(door_outbox.c.entry_id == entry.entry_id).values(
-        done_at=at, last_error=None, password_hash=None
-    ))  # fmt: skip
+    conn.execute(sa.delete(door_outbox).where(theirs, door_outbox.c.done_at.is_not(None)))
+    conn.execute(
+        sa.update(door_outbox)
+        .where(door_outbox.c.entry_id == entry.entry_id)
+        .values(done_at=at, last_error=None, password_hash=None)
+    )
 
 
-def pending_failed(on: Connection, entry: Pending, *, next_try_at: str, error: str) -> None:
-    on.execute(sa.update(door_outbox).where(door_outbox.c.entry_id == entry.entry_id).values(
-        tries=entry.tries + 1, next_try_at=next_try_at, last_error=error
-    ))  # fmt: skip
+def pending_failed(conn: Connection, entry: Pending, *, next_try_at: str, error: str) -> None:
+    conn.execute(
+        sa.update(door_outbox)
+        .where(door_outbox.c.entry_id == entry.entry_id)
+        .values(tries=entry.tries + 1, next_try_at=next_try_at, last_error=error)
+    )
 
 
 # --- folders of jobs --------------------------------------------------------------------------------
-def folder_begun(on: Connection, user: str, name: str, at: datetime) -> None:
+def folder_begun(conn: Connection, user: str, name: str, at: datetime) -> None:
     """A job that begins again has its folder again."""
-    _upsert(on, job_folders, {
-        "user_name": user, "name": name, "begun_at": to_text(at), "ended_at": None, "trashed_at": None,
-        "trash_name": None, "purged_at": None, "size_bytes": None, "problem": None,
-    })  # fmt: skip
+    _upsert(
+        conn,
+        job_folders,
+        {
+            "user_name": user,
+            "name": name,
+            "begun_at": to_text(at),
+            "ended_at": None,
+            "trashed_at": None,
+            "trash_name": None,
+            "purged_at": None,
+            "size_bytes": None,
+            "problem": None,
+        },
+    )
 
 
-def folder_ended(on: Connection, user: str, name: str, at: datetime) -> None:
+def folder_ended(conn: Connection, user: str, name: str, at: datetime) -> None:
     """The first end counts: told twice it does not begin to wait anew."""
-    insert = _insert(on)(job_folders).values(user_name=user, name=name, begun_at=to_text(at), ended_at=to_text(at))
-    on.execute(insert.on_conflict_do_update(
-        index_elements=["user_name", "name"], set_={"ended_at": to_text(at)}, where=job_folders.c.ended_at.is_(None)
-    ))  # fmt: skip
+    insert = _insert(conn)(job_folders).values(user_name=user, name=name, begun_at=to_text(at), ended_at=to_text(at))
+    conn.execute(
+        insert.on_conflict_do_update(
+            index_elements=["user_name", "name"], set_={"ended_at": to_text(at)}, where=job_folders.c.ended_at.is_(None)
+        )
+    )
 
 
-def change_folder(on: Connection, folder: JobFolder, **fields: Any) -> bool:
+def change_folder(conn: Connection, folder: JobFolder, **fields: Any) -> bool:
     """Unless it began again since it was read. fields: trashed_at, trash_name, purged_at, size_bytes, problem."""
     values = {name: _text(value) for name, value in fields.items()}
     c = job_folders.c
     same = (c.user_name == folder.user, c.name == folder.name, c.ended_at == _text(folder.ended_at))
-    return on.execute(sa.update(job_folders).where(*same).values(**values)).rowcount == 1
+    return conn.execute(sa.update(job_folders).where(*same).values(**values)).rowcount == 1
 
 
-def lock_folders(on: Connection, user: str, names: Sequence[str]) -> dict[str, JobFolder]:
+def lock_folders(conn: Connection, user: str, names: Sequence[str]) -> dict[str, JobFolder]:
     """By name. Nobody else changes them until the transaction ends."""
     theirs = (job_folders.c.user_name == user, job_folders.c.name.in_(names))
     wanted = sa.select(job_folders).where(*theirs).order_by(job_folders.c.name).with_for_update()
-    return {row.name: _folder(row) for row in on.execute(wanted)}
+    return {row.name: _folder(row) for row in conn.execute(wanted)}
 
 
-def folders_of(on: Connection, user: str, names: Sequence[str] | None = None) -> list[JobFolder]:
+def folders_of(conn: Connection, user: str, names: Sequence[str] | None = None) -> list[JobFolder]:
     """Those that are not purged, by their begin."""
     wanted = sa.select(job_folders).where(job_folders.c.user_name == user, job_folders.c.purged_at.is_(None))
     if names is not None:
         wanted = wanted.where(job_folders.c.name.in_(names))
-    return [_folder(row) for row in on.execute(wanted.order_by(job_folders.c.begun_at))]
+    return [_folder(row) for row in conn.execute(wanted.order_by(job_folders.c.begun_at))]
 
 
-def folders_ended_before(on: Connection, moment: datetime, *, is_trashed: bool) -> list[JobFolder]:
+def folders_ended_before(conn: Connection, moment: datetime, *, is_trashed: bool) -> list[JobFolder]:
     """Not purged; by user, so that a home is opened once."""
     place = job_folders.c.trashed_at.is_not(None) if is_trashed else job_folders.c.trashed_at.is_(None)
     wanted = sa.select(job_folders).where(
         job_folders.c.ended_at <= to_text(moment), job_folders.c.purged_at.is_(None), place
     )
-    return [_folder(row) for row in on.execute(wanted.order_by(job_folders.c.user_name, job_folders.c.ended_at))]
+    return [_folder(row) for row in conn.execute(wanted.order_by(job_folders.c.user_name, job_folders.c.ended_at))]
 
 
 def _folder(row: Any) -> JobFolder:
     times = {name: _moment(getattr(row, name)) for name in ("ended_at", "trashed_at", "purged_at")}
     return JobFolder(
-        user=row.user_name, name=row.name, begun_at=from_text(row.begun_at), trash_name=row.trash_name,
-        size_bytes=row.size_bytes, problem=row.problem, **times,
-    )  # fmt: skip
+        user=row.user_name,
+        name=row.name,
+        begun_at=from_text(row.begun_at),
+        trash_name=row.trash_name,
+        size_bytes=row.size_bytes,
+        problem=row.problem,
+        **times,
+    )
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -273,11 +330,11 @@ def _text(value: Any) -> Any:
     return to_text(value) if isinstance(value, datetime) else value
 
 
-def _insert(on: Connection) -> Any:
-    return sqlite.insert if on.dialect.name == "sqlite" else postgresql.insert
+def _insert(conn: Connection) -> Any:
+    return sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert
 
 
-def _upsert(on: Connection, table: sa.Table, values: dict[str, Any]) -> None:
+def _upsert(conn: Connection, table: sa.Table, values: dict[str, Any]) -> None:
     keys = [column.name for column in table.primary_key]
     others = {name: value for name, value in values.items() if name not in keys}
-    on.execute(_insert(on)(table).values(**values).on_conflict_do_update(index_elements=keys, set_=others))
+    conn.execute(_insert(conn)(table).values(**values).on_conflict_do_update(index_elements=keys, set_=others))

@@ -9,23 +9,24 @@ from sqlalchemy.dialects import postgresql, sqlite
 from app.kit.sql import metadata
 
 turns = sa.Table(
-    "turns", metadata,
+    "turns",
+    metadata,
     sa.Column("subject", sa.String(32), primary_key=True),
     sa.Column("holder", sa.String(32), nullable=False),
     sa.Column("until", sa.String(32), nullable=False),
-)  # fmt: skip
+)
 
 
-def take_turn(on: Connection, subject: str, holder: str, *, at: str, until: str) -> bool:
+def take_turn(conn: Connection, subject: str, holder: str, *, at: str, until: str) -> bool:
     """May this holder act on it now, and nobody else? Until it gives the turn back, or so long; taken anew, longer."""
-    make = sqlite.insert if on.dialect.name == "sqlite" else postgresql.insert
+    make = sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert
     insert = make(turns).values(subject=subject, holder=holder, until=until)
     is_free = sa.or_(turns.c.until < at, turns.c.holder == holder)
     taken = insert.on_conflict_do_update(
         index_elements=["subject"], set_={"holder": holder, "until": until}, where=is_free
     )
-    return on.execute(taken.returning(turns.c.subject)).first() is not None
+    return conn.execute(taken.returning(turns.c.subject)).first() is not None
 
 
-def end_turn(on: Connection, subject: str, holder: str) -> None:
-    on.execute(sa.delete(turns).where(turns.c.subject == subject, turns.c.holder == holder))
+def end_turn(conn: Connection, subject: str, holder: str) -> None:
+    conn.execute(sa.delete(turns).where(turns.c.subject == subject, turns.c.holder == holder))

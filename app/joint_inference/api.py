@@ -12,20 +12,20 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.joint_inference import answers, schemas
+from app.joint_inference import responses, schemas
 from app.joint_inference.access import joint_of
-from app.joint_inference.advice import advice
-from app.joint_inference.answers import SERVICES
 from app.joint_inference.documents import MAX_BYTES, parse_document
 from app.joint_inference.metadata import NAME_PATTERN, NAMESPACE_PATTERN
 from app.joint_inference.model.resource import PLURAL, Service
-from app.joint_inference.receiving import read_sample
-from app.kit.auth import user_of
-from app.kit.bodies import whole_body
+from app.joint_inference.responses import SERVICES
+from app.joint_inference.sample_upload import read_sample
+from app.joint_inference.spec_warnings import advice
 from app.kit.clock import now
 from app.kit.errors import BadRequest
-from app.kit.http import query
-from app.kit.openapi import NODES, USERS, Operation
+from app.kit.web.auth import user_of
+from app.kit.web.http import query
+from app.kit.web.openapi import NODES, USERS, Operation
+from app.kit.web.request_body import whole_body
 from app.nodes.access import node_of
 
 YAML = "application/yaml"
@@ -44,10 +44,14 @@ async def create_service(request: Request) -> Response:
 def list_services(request: Request) -> Response:
     asked = query(request, schemas.ServiceQuery)
     found, cursor = joint_of(request).services.page(
-        user_of(request), namespace=asked.namespace, text=asked.q, state=asked.state, cursor=asked.cursor,
+        user_of(request),
+        namespace=asked.namespace,
+        text=asked.q,
+        state=asked.state,
+        cursor=asked.cursor,
         limit=asked.limit,
-    )  # fmt: skip
-    return _json(schemas.ServicesAnswer(services=[answers.summary(s) for s in found], next_cursor=cursor))
+    )
+    return _json(schemas.ServicesAnswer(services=[responses.summary(s) for s in found], next_cursor=cursor))
 
 
 async def get_service(request: Request) -> Response:
@@ -69,13 +73,13 @@ async def delete_service(request: Request) -> Response:
 
 def service_events(request: Request) -> Response:
     found = joint_of(request).services.events(user_of(request), *named(request))
-    return _json(schemas.EventsAnswer(events=[answers.event(event) for event in found]))
+    return _json(schemas.EventsAnswer(events=[responses.event(event) for event in found]))
 
 
 def service_samples(request: Request) -> Response:
     joint, user = joint_of(request), user_of(request)
     service = joint.services.get(user, *named(request))
-    return _json(answers.samples(service, joint.reports.samples(user, *named(request))))
+    return _json(responses.samples(service, joint.reports.samples(user, *named(request))))
 
 
 def sample_picture(request: Request) -> Response:
@@ -111,7 +115,7 @@ def named(request: Request) -> tuple[str, str]:
 
 async def _whole(request: Request, service: Service, status: int = 200, warnings: Sequence[str] = ()) -> Response:
     workers = await run_in_threadpool(joint_of(request).services.workers, service, now=now())
-    return _json(answers.whole(service, workers, warnings), status, {"Location": answers.place_of(service)})
+    return _json(responses.whole(service, workers, warnings), status, {"Location": responses.place_of(service)})
 
 
 def _json(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -125,14 +129,19 @@ _RESOURCE: dict[str, Any] = {
 _STATUS: dict[str, Any] = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
 _SAMPLE: dict[str, Any] = {
     "required": True,
-    "content": {"multipart/form-data": {"schema": {
-        "type": "object", "required": ["sample", "picture"],
-        "properties": {
-            "sample": {"type": "string", "description": "JSON"},
-            "picture": {"type": "string", "format": "binary", "description": "JPEG or PNG"},
-        },
-    }}},
-}  # fmt: skip
+    "content": {
+        "multipart/form-data": {
+            "schema": {
+                "type": "object",
+                "required": ["sample", "picture"],
+                "properties": {
+                    "sample": {"type": "string", "description": "JSON"},
+                    "picture": {"type": "string", "format": "binary", "description": "JPEG or PNG"},
+                },
+            }
+        }
+    },
+}
 _ONE = f"{SERVICES}/{{namespace}}/{{name}}"
 _NAMED: dict[str, dict[str, Any]] = {
     "namespace": {"type": "string", "pattern": NAMESPACE_PATTERN},
@@ -141,47 +150,97 @@ _NAMED: dict[str, dict[str, Any]] = {
 
 OPERATIONS = [
     Operation(
-        "POST", SERVICES, create_service, "Create a JointInferenceService; with apply=true also replace one",
-        {200: schemas.ServiceAnswer, 201: schemas.ServiceAnswer}, errors=(400, 409, 413, 422, 503), body=_RESOURCE,
+        "POST",
+        SERVICES,
+        create_service,
+        "Create a JointInferenceService; with apply=true also replace one",
+        {200: schemas.ServiceAnswer, 201: schemas.ServiceAnswer},
+        errors=(400, 409, 413, 422, 503),
+        body=_RESOURCE,
         query=schemas.ApplyQuery,
     ),
     Operation(
-        "GET", SERVICES, list_services, "My services, newest first", {200: schemas.ServicesAnswer},
-        errors=(422, 503), query=schemas.ServiceQuery,
+        "GET",
+        SERVICES,
+        list_services,
+        "My services, newest first",
+        {200: schemas.ServicesAnswer},
+        errors=(422, 503),
+        query=schemas.ServiceQuery,
     ),
     Operation(
-        "GET", _ONE, get_service, "A service: the resource, its workers, what they report",
-        {200: schemas.ServiceAnswer}, errors=(404, 503), parameters=_NAMED,
+        "GET",
+        _ONE,
+        get_service,
+        "A service: the resource, its workers, what they report",
+        {200: schemas.ServiceAnswer},
+        errors=(404, 503),
+        parameters=_NAMED,
     ),
     Operation(
-        "PUT", _ONE, replace_service, "Replace a service's specification", {200: schemas.ServiceAnswer},
-        errors=(400, 404, 409, 413, 422, 503), body=_RESOURCE, parameters=_NAMED,
+        "PUT",
+        _ONE,
+        replace_service,
+        "Replace a service's specification",
+        {200: schemas.ServiceAnswer},
+        errors=(400, 404, 409, 413, 422, 503),
+        body=_RESOURCE,
+        parameters=_NAMED,
     ),
     Operation(
-        "DELETE", _ONE, delete_service, "End a service's workers, and forget it then", {202: schemas.ServiceAnswer},
-        errors=(404, 503), parameters=_NAMED,
+        "DELETE",
+        _ONE,
+        delete_service,
+        "End a service's workers, and forget it then",
+        {202: schemas.ServiceAnswer},
+        errors=(404, 503),
+        parameters=_NAMED,
     ),
     Operation(
-        "GET", f"{_ONE}/events", service_events, "What happened to a service, newest first",
-        {200: schemas.EventsAnswer}, errors=(404, 503), parameters=_NAMED,
+        "GET",
+        f"{_ONE}/events",
+        service_events,
+        "What happened to a service, newest first",
+        {200: schemas.EventsAnswer},
+        errors=(404, 503),
+        parameters=_NAMED,
     ),
     Operation(
-        "GET", f"{_ONE}/samples", service_samples, "Its newest hard samples with both answers",
-        {200: schemas.SamplesAnswer}, errors=(404, 503), parameters=_NAMED,
+        "GET",
+        f"{_ONE}/samples",
+        service_samples,
+        "Its newest hard samples with both answers",
+        {200: schemas.SamplesAnswer},
+        errors=(404, 503),
+        parameters=_NAMED,
     ),
     Operation(
-        "GET", f"{_ONE}/samples/{{sample_id}}", sample_picture, "The picture of a hard sample",
-        {200: ("image/jpeg", "image/png")}, errors=(404, 503), parameters=_NAMED,
+        "GET",
+        f"{_ONE}/samples/{{sample_id}}",
+        sample_picture,
+        "The picture of a hard sample",
+        {200: ("image/jpeg", "image/png")},
+        errors=(404, 503),
+        parameters=_NAMED,
     ),
     Operation(
-        "POST", f"/{{namespace}}/neptune/upstream/{PLURAL}/{{name}}/status", report_status,
-        "What a service's worker did, reported by its node", {200: schemas.Acknowledged},
-        errors=(400, 404, 413, 422, 503), body=_STATUS,
+        "POST",
+        f"/{{namespace}}/neptune/upstream/{PLURAL}/{{name}}/status",
+        report_status,
+        "What a service's worker did, reported by its node",
+        {200: schemas.Acknowledged},
+        errors=(400, 404, 413, 422, 503),
+        body=_STATUS,
         callers=(*USERS, *NODES),
     ),
     Operation(
-        "POST", f"/neptune/link/{{node}}/{PLURAL}/{{uid}}/samples", add_sample,
-        "A hard sample to look at, reported by its node", {204: None}, errors=(400, 401, 404, 413, 415, 422, 503),
-        body=_SAMPLE, callers=NODES,
+        "POST",
+        f"/neptune/link/{{node}}/{PLURAL}/{{uid}}/samples",
+        add_sample,
+        "A hard sample to look at, reported by its node",
+        {204: None},
+        errors=(400, 401, 404, 413, 415, 422, 503),
+        body=_SAMPLE,
+        callers=NODES,
     ),
-]  # fmt: skip
+]

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from app.kit.remote import Remote
+from app.kit.cli.api_client import ApiClient
 
 SERVICES = "/api/v2/services"
 PAGE = 200
 Record = dict[str, Any]
 
 
-class Client(Remote):
+class Client(ApiClient):
     def apply(self, resource: Any) -> tuple[Record, bool]:
         """Create, or replace what has this namespace and name. True: it is new. The same again does no harm."""
         with self._answer("POST", SERVICES, params={"apply": "true"}, json=resource) as answer:

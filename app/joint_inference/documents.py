@@ -8,7 +8,7 @@ from typing import Any
 from app.joint_inference.model.resource import LIST_KIND
 from app.joint_inference.problems import Problem, refuse
 from app.kit.errors import TooLarge
-from app.kit.plain_yaml import UnreadableYaml, read_documents
+from app.kit.text.plain_yaml import UnreadableYaml, read_documents
 
 MAX_BYTES = 256 * 1024
 MAX_DOCUMENTS = 100

@@ -15,7 +15,7 @@ from app.joint_inference import store
 from app.joint_inference.model.status import ConditionType
 from app.kit import clock
 from app.kit.sql import Database
-from app.kit.sql.glance import Glance
+from app.kit.sql.timeboxed_query import TimeboxedQuery
 from app.nodes.model import Node, Side
 from app.nodes.service import Nodes
 
@@ -36,7 +36,7 @@ class JointCollector(Collector):
 
     def __init__(self, database: Database, nodes: Nodes, *, now: Callable[[], datetime] = clock.now) -> None:
         self._nodes = nodes
-        self._glance = Glance(database, self._look)
+        self._glance = TimeboxedQuery(database, self._look)
         self._now = now
 
     def collect(self) -> Iterable[Metric]:
@@ -50,13 +50,14 @@ class JointCollector(Collector):
                 services.add_metric([state.value], seen.services.get(state.value, 0))
             yield services
             yield GaugeMetricFamily(
-                "modelmill_node_orders_pending", "Orders that their nodes have not stored yet.",
+                "modelmill_node_orders_pending",
+                "Orders that their nodes have not stored yet.",
                 value=seen.pending_orders,
-            )  # fmt: skip
+            )
 
-    def _look(self, on: Connection) -> Seen:
-        nodes, pending = self._nodes.census(on)
-        return Seen(nodes, pending, store.census(on))
+    def _look(self, conn: Connection) -> Seen:
+        nodes, pending = self._nodes.census(conn)
+        return Seen(nodes, pending, store.census(conn))
 
 
 def _of_nodes(nodes: Iterable[Node], now: datetime) -> Metric:

@@ -92,10 +92,14 @@ def _examined(resource: Any, namespace: str | None) -> tuple[dict[str, Any], lis
     given = resource.get("metadata")
     about = metadata.kept(given if isinstance(given, dict) else {}, namespace)
     spec, pruned = _pruned(resource.get("spec"), SPEC_SCHEMA, ("spec",))
-    refuse([
-        *head, *(metadata.problems_of(about, namespace) if isinstance(given, dict) else ()),
-        *_strange(about, ("metadata",)), *(_spec(resource, spec)),
-    ])  # fmt: skip
+    refuse(
+        [
+            *head,
+            *(metadata.problems_of(about, namespace) if isinstance(given, dict) else ()),
+            *_strange(about, ("metadata",)),
+            *(_spec(resource, spec)),
+        ]
+    )
     fit = {"apiVersion": API_VERSION, "kind": KIND, "metadata": about, "spec": spec}
     return fit, [*unknown, *(path_of(path).removeprefix("$.") for path in pruned)]
 
@@ -227,5 +231,11 @@ def _kind(value: Any) -> str:
 
 
 __all__ = [
-    "known_fields", "parse_document", "parse_documents", "unknown_in", "validated", "validated_status", "warnings_of",
-]  # fmt: skip
+    "known_fields",
+    "parse_document",
+    "parse_documents",
+    "unknown_in",
+    "validated",
+    "validated_status",
+    "warnings_of",
+]

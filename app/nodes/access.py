@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.requests import HTTPConnection, Request
 
-from app.kit.auth import caller_of
 from app.kit.errors import Forbidden
+from app.kit.web.auth import caller_of
 from app.nodes.links import Links
 from app.nodes.service import Nodes
 

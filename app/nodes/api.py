@@ -11,23 +11,23 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, WebSocketRoute
 
-from app.kit.auth import LINK, caller_of, user_of
-from app.kit.blobs import SHA256, blob_key
-from app.kit.bodies import whole_body
 from app.kit.clock import now
-from app.kit.ending import is_ending
 from app.kit.errors import Conflict, NotFound
-from app.kit.events import changed
-from app.kit.http import json_body, query, stream_bytes
 from app.kit.objects import ObjectMissing, ObjectStore
-from app.kit.openapi import NODES, Operation
-from app.kit.reached import reached_url
+from app.kit.objects.blobs import SHA256, blob_key
+from app.kit.redis.change_hub import changed
+from app.kit.web.auth import LINK, caller_of, user_of
+from app.kit.web.http import json_body, query, stream_bytes
+from app.kit.web.openapi import NODES, Operation
+from app.kit.web.public_address import reached_url
+from app.kit.web.request_body import whole_body
+from app.kit.web.shutdown import is_ending
 from app.nodes import schemas
 from app.nodes.access import links_of, nodes_of, require_admin, this_node
 from app.nodes.commands import command_of
 from app.nodes.grants import read_grants
 from app.nodes.model import Order
-from app.nodes.socket import socket, take_in
+from app.nodes.node_socket import socket, take_in
 from app.nodes.wire import MAX_UP_BYTES, Acknowledgement, SignOfLife, order_frame, read
 
 SLICE_S = 1.0
@@ -53,7 +53,7 @@ async def register_node(request: Request) -> Response:
     asked = await json_body(request, schemas.NewNode)
     node, token = await run_in_threadpool(
         nodes_of(request).register, asked.name, asked.side, now=now(), replace=asked.replace
-    )  # fmt: skip
+    )
     command = command_of(node, token, reached_url(request))
     made = schemas.RegisteredAnswer(name=node.name, side=node.side, token=token, command=command)
     return _json(made, 201, {"Location": f"/neptune/nodes/{node.name}", **NO_STORE})
@@ -130,9 +130,13 @@ def get_blob(request: Request) -> Response:
     except ObjectMissing:
         raise NoSuchBlob("The file is no longer kept.", hint="Bring the model again.") from None
     return stream_bytes(
-        request, lambda start, end: objects.read(key, start=start, end=end), size=size, etag=sha256, name=sha256,
+        request,
+        lambda start, end: objects.read(key, start=start, end=end),
+        size=size,
+        etag=sha256,
+        name=sha256,
         media_type="application/octet-stream",
-    )  # fmt: skip
+    )
 
 
 async def _sent(request: Request) -> dict[str, Any]:
@@ -155,47 +159,103 @@ _RANGE: dict[str, dict[str, Any]] = {"Range": {"type": "string", "pattern": "^by
 
 OPERATIONS = [
     Operation(
-        "POST", "/neptune/nodes", register_node, "Register a node; its token is shown this once (administrators)",
-        {201: schemas.RegisteredAnswer}, errors=(400, 409, 413, 422, 503), body=schemas.NewNode,
+        "POST",
+        "/neptune/nodes",
+        register_node,
+        "Register a node; its token is shown this once (administrators)",
+        {201: schemas.RegisteredAnswer},
+        errors=(400, 409, 413, 422, 503),
+        body=schemas.NewNode,
     ),
     Operation(
-        "GET", "/neptune/nodes", list_nodes, "Nodes that I may use, by name", {200: schemas.NodesAnswer}, errors=(503,),
+        "GET",
+        "/neptune/nodes",
+        list_nodes,
+        "Nodes that I may use, by name",
+        {200: schemas.NodesAnswer},
+        errors=(503,),
     ),
     Operation(
-        "GET", "/neptune/nodes/{name}", get_node, "A node, and what its workers do", {200: schemas.NodeAnswer},
-        errors=(404, 503), parameters=_NAME,
+        "GET",
+        "/neptune/nodes/{name}",
+        get_node,
+        "A node, and what its workers do",
+        {200: schemas.NodeAnswer},
+        errors=(404, 503),
+        parameters=_NAME,
     ),
     Operation(
-        "GET", "/neptune/nodes/{name}/access", get_access, "Who may use a node and its cameras (administrators)",
-        {200: schemas.Access}, errors=(403, 404, 503), parameters=_NAME,
+        "GET",
+        "/neptune/nodes/{name}/access",
+        get_access,
+        "Who may use a node and its cameras (administrators)",
+        {200: schemas.Access},
+        errors=(403, 404, 503),
+        parameters=_NAME,
     ),
     Operation(
-        "PUT", "/neptune/nodes/{name}/access", put_access,
+        "PUT",
+        "/neptune/nodes/{name}/access",
+        put_access,
         "Say who may use a node and its cameras; what of others' runs there is ended (administrators)",
-        {200: schemas.Access}, errors=(400, 403, 404, 413, 422, 503), body=schemas.Access, parameters=_NAME,
+        {200: schemas.Access},
+        errors=(400, 403, 404, 413, 422, 503),
+        body=schemas.Access,
+        parameters=_NAME,
     ),
     Operation(
-        "DELETE", "/neptune/nodes/{name}", remove_node, "Remove a node that has no work (administrators)", {204: None},
-        errors=(404, 409, 503), parameters=_NAME,
+        "DELETE",
+        "/neptune/nodes/{name}",
+        remove_node,
+        "Remove a node that has no work (administrators)",
+        {204: None},
+        errors=(404, 409, 503),
+        parameters=_NAME,
     ),
     Operation(
-        "GET", LINK + "/{node}/messages", poll_messages, "What a node is to run; waits for it (the node's token)",
-        {200: schemas.MessagesAnswer}, errors=(403, 409, 422, 503), query=schemas.MessagesQuery, parameters=_NODE,
+        "GET",
+        LINK + "/{node}/messages",
+        poll_messages,
+        "What a node is to run; waits for it (the node's token)",
+        {200: schemas.MessagesAnswer},
+        errors=(403, 409, 422, 503),
+        query=schemas.MessagesQuery,
+        parameters=_NODE,
         callers=NODES,
     ),
     Operation(
-        "POST", LINK + "/{node}/acknowledge", acknowledge_messages, "A node has stored messages (the node's token)",
-        {204: None}, errors=(400, 413, 503), body=schemas.Acknowledged, parameters=_NODE, callers=NODES,
+        "POST",
+        LINK + "/{node}/acknowledge",
+        acknowledge_messages,
+        "A node has stored messages (the node's token)",
+        {204: None},
+        errors=(400, 413, 503),
+        body=schemas.Acknowledged,
+        parameters=_NODE,
+        callers=NODES,
     ),
     Operation(
-        "POST", LINK + "/{node}/report", report_node, "A node's sign of life (the node's token)", {204: None},
-        errors=(400, 404, 413, 503), body=schemas.Report, parameters=_NODE, callers=NODES,
+        "POST",
+        LINK + "/{node}/report",
+        report_node,
+        "A node's sign of life (the node's token)",
+        {204: None},
+        errors=(400, 404, 413, 503),
+        body=schemas.Report,
+        parameters=_NODE,
+        callers=NODES,
     ),
     Operation(
-        "GET", LINK + "/{node}/blobs/{sha256}", get_blob, "A file that a message to the node names (the node's token)",
+        "GET",
+        LINK + "/{node}/blobs/{sha256}",
+        get_blob,
+        "A file that a message to the node names (the node's token)",
         {200: ("application/octet-stream",), 206: ("application/octet-stream",), 304: None},
-        errors=(403, 404, 416, 503), parameters={**_NODE, **_SHA256}, sent_headers=_RANGE, callers=NODES,
+        errors=(403, 404, 416, 503),
+        parameters={**_NODE, **_SHA256},
+        sent_headers=_RANGE,
+        callers=NODES,
     ),
-]  # fmt: skip
+]
 ROUTES: list[BaseRoute] = [WebSocketRoute(LINK + "/{node}/socket", socket)]
 """What is no HTTP operation: the socket."""

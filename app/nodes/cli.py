@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.kit.allowed import words_of
+from app.kit.access import words_of
+from app.kit.cli.command import EPILOG
+from app.kit.cli.service_options import AsJson, Url, token, url_of
 from app.kit.clock import age
-from app.kit.command import EPILOG
 from app.kit.errors import BadInput
-from app.kit.service_options import AsJson, Url, token, url_of
 
 if TYPE_CHECKING:
     from app.nodes.client import Client
@@ -23,8 +23,9 @@ SIDES = ("edge", "cloud", "host")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the node.")]
 commands = typer.Typer(
     help="The machines that run models: list, add, remove. `modelmill node` is what runs on each.",
-    no_args_is_help=True, epilog=EPILOG,
-)  # fmt: skip
+    no_args_is_help=True,
+    epilog=EPILOG,
+)
 
 
 @commands.command("list")
@@ -98,8 +99,11 @@ def _changed(access: dict[str, Any], names: list[str] | None, video: str | None,
 
 
 def _lines(name: str, access: dict[str, Any]) -> list[str]:
-    cameras = [f"{name} {kind[:-1]} {camera}: {words_of(allowed)}"
-               for kind in ("videos", "sources") for camera, allowed in access[kind].items()]  # fmt: skip
+    cameras = [
+        f"{name} {kind[:-1]} {camera}: {words_of(allowed)}"
+        for kind in ("videos", "sources")
+        for camera, allowed in access[kind].items()
+    ]
     return [f"{name}: {words_of(access['allowed'])}", *cameras]
 
 

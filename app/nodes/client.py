@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from app.kit.remote import Remote
+from app.kit.cli.api_client import ApiClient
 
 NODES = "/neptune/nodes"
 Record = dict[str, Any]
 
 
-class Client(Remote):
+class Client(ApiClient):
     def nodes(self) -> list[Record]:
         found: list[Record] = self._json("GET", NODES)["nodes"]
         return found

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.kit.allowed import EVERYBODY, Allowed, Member, read_allowed
+from app.kit.access import EVERYBODY, AccessRule, Member, read_allowed
 from app.nodes.model import Node
 
 CAMERAS = ("videos", "sources")
@@ -21,9 +21,9 @@ MOST_CAMERAS = 500
 class Grants:
     """A camera that is not named is for whoever may use the node."""
 
-    node: Allowed = EVERYBODY
-    videos: Mapping[str, Allowed] = field(default_factory=dict)
-    sources: Mapping[str, Allowed] = field(default_factory=dict)
+    node: AccessRule = EVERYBODY
+    videos: Mapping[str, AccessRule] = field(default_factory=dict)
+    sources: Mapping[str, AccessRule] = field(default_factory=dict)
 
     def hidden(self, member: Member) -> dict[str, list[str]]:
         """Cameras that this user may not use, of those that are narrowed."""
@@ -65,6 +65,7 @@ def _without(offered: Any, hidden: Mapping[str, list[str]]) -> Any:
         return offered
     return {
         name: {key: what for key, what in found.items() if str(key) not in hidden[name]}
-        if name in hidden and isinstance(found, Mapping) else found
+        if name in hidden and isinstance(found, Mapping)
+        else found
         for name, found in offered.items()
-    }  # fmt: skip
+    }

@@ -105,10 +105,14 @@ class WorkerReport:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> WorkerReport:
         """Raises KeyError, TypeError, ValueError for what is none."""
-        return WorkerReport(**{
-            **data, "key": WorkKey(**data["key"]), "state": WorkerState(data["state"]),
-            "log": tuple(str(line) for line in data.get("log", ())),
-        })  # fmt: skip
+        return WorkerReport(
+            **{
+                **data,
+                "key": WorkKey(**data["key"]),
+                "state": WorkerState(data["state"]),
+                "log": tuple(str(line) for line in data.get("log", ())),
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -133,10 +137,13 @@ class NodeReport:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> NodeReport:
         """Raises KeyError, TypeError, ValueError for what is none."""
-        return NodeReport(**{
-            **data, "accelerators": tuple(data.get("accelerators", ())),
-            "workers": tuple(WorkerReport.from_json(worker) for worker in data.get("workers", ())),
-        })  # fmt: skip
+        return NodeReport(
+            **{
+                **data,
+                "accelerators": tuple(data.get("accelerators", ())),
+                "workers": tuple(WorkerReport.from_json(worker) for worker in data.get("workers", ())),
+            }
+        )
 
 
 @dataclass(frozen=True)

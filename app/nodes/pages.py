@@ -9,22 +9,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from app.kit.allowed import EVERYBODY, BadAccess, read_typed
-from app.kit.auth import caller_of, user_of
+from app.kit.access import EVERYBODY, BadAccess, read_typed
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
-from app.kit.http import form, is_fragment
-from app.kit.pages import see_other
-from app.kit.reached import reached_url
-from app.kit.sent_form import sent_fields
-from app.kit.templates import render
+from app.kit.web.auth import caller_of, user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.forms import sent_fields
+from app.kit.web.http import form, is_fragment
+from app.kit.web.public_address import reached_url
+from app.kit.web.templates import render
 from app.nodes.access import nodes_of, require_admin
 from app.nodes.commands import command_of, plain_command
 from app.nodes.errors import BadNodeName, NodeBusy, NodeExists
 from app.nodes.grants import CAMERAS, Grants
 from app.nodes.model import Node, Side
 from app.nodes.schemas import NodeForm
-from app.nodes.showing import access_fields, view_of
+from app.nodes.view_models import access_fields, view_of
 
 PAGE = "/ui/nodes"
 EVERY_S = 5
@@ -38,11 +38,15 @@ def nodes(request: Request) -> Response:
     template = "nodes/_nodes_live.html" if is_fragment(request) else "nodes/nodes.html"
     views = [view_of(node, at, is_whole=is_admin) for node in nodes_of(request).seen_by(user_of(request))]
     return render(
-        request, template, area="nodes", views=views,
-        add_command=f"modelmill nodes add {EXAMPLE} --side edge", every_s=EVERY_S,
+        request,
+        template,
+        area="nodes",
+        views=views,
+        add_command=f"modelmill nodes add {EXAMPLE} --side edge",
+        every_s=EVERY_S,
         start_command=plain_command(EXAMPLE, "edge", reached_url(request)),
         note=request.query_params.get("note", ""),
-    )  # fmt: skip
+    )
 
 
 def node(request: Request) -> Response:
@@ -60,10 +64,13 @@ def _permit(request: Request, sent: Mapping[str, str]) -> Response:
     name = request.path_params["name"]
     try:
         cameras = {
-            kind: {key.partition(".")[2]: allowed for key, text in sent.items()
-                   if key.startswith(f"{kind}.") and (allowed := read_typed(text)) != EVERYBODY}
+            kind: {
+                key.partition(".")[2]: allowed
+                for key, text in sent.items()
+                if key.startswith(f"{kind}.") and (allowed := read_typed(text)) != EVERYBODY
+            }
             for kind in CAMERAS
-        }  # fmt: skip
+        }
         grants = Grants(read_typed(sent.get("allowed", "")), **cameras)
     except BadAccess as error:
         return _page(request, sent, error)
@@ -77,20 +84,31 @@ def _page(request: Request, sent: Mapping[str, str] | None = None, error: Modelm
     found = nodes_of(request).get_for(user_of(request), request.path_params["name"])
     template = "nodes/_node_live.html" if is_fragment(request) else "nodes/node.html"
     return render(
-        request, template, error.status if error else 200, area="nodes", error=error,
+        request,
+        template,
+        error.status if error else 200,
+        area="nodes",
+        error=error,
         fields=access_fields(found, nodes_of(request).grants(found.name), sent or {}) if is_admin else [],
-        note=request.query_params.get("note", ""), view=view_of(found, now(), is_whole=is_admin), every_s=EVERY_S,
+        note=request.query_params.get("note", ""),
+        view=view_of(found, now(), is_whole=is_admin),
+        every_s=EVERY_S,
         pending=nodes_of(request).pending(found.name) if is_admin else [],
         command=plain_command(found.name, found.side.value, reached_url(request)),
-    )  # fmt: skip
+    )
 
 
 def new(request: Request, asked: NodeForm | None = None, error: ModelmillError | None = None) -> Response:
     require_admin(request)
     return render(
-        request, "nodes/new.html", error.status if error else 200, area="nodes", asked=asked or NodeForm(),
-        sides=list(Side), error=error,
-    )  # fmt: skip
+        request,
+        "nodes/new.html",
+        error.status if error else 200,
+        area="nodes",
+        asked=asked or NodeForm(),
+        sides=list(Side),
+        error=error,
+    )
 
 
 async def create(request: Request) -> Response:
@@ -121,7 +139,7 @@ def confirm_removal(request: Request, error: ModelmillError | None = None) -> Re
     found = nodes_of(request).get(request.path_params["name"])
     return render(
         request, "nodes/confirm_removal.html", error.status if error else 200, area="nodes", node=found, error=error
-    )  # fmt: skip
+    )
 
 
 def remove(request: Request) -> Response:

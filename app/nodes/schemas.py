@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.kit.allowed import MOST
+from app.kit.access import MOST
 from app.nodes.grants import MOST_CAMERAS
 from app.nodes.model import Node, Side, WorkerReport, WorkerState
 from app.nodes.wire import MAX_SEQ, MAX_SEQS
@@ -148,14 +148,24 @@ def node_answer(node: Node, now: datetime, *, is_whole: bool) -> NodeAnswer:
     """is_whole: with its workers."""
     report = node.report
     return NodeAnswer(
-        name=node.name, side=node.side, is_online=node.is_online(now), created_at=node.created_at,
-        last_seen_at=node.last_seen_at, address=node.address, version=node.version, cpu=report.cpu,
-        memory=report.memory, load=report.load, memory_bytes=report.memory_bytes, cores=report.cores,
-        free_disk_bytes=report.free_disk_bytes, accelerators=list(report.accelerators),
+        name=node.name,
+        side=node.side,
+        is_online=node.is_online(now),
+        created_at=node.created_at,
+        last_seen_at=node.last_seen_at,
+        address=node.address,
+        version=node.version,
+        cpu=report.cpu,
+        memory=report.memory,
+        load=report.load,
+        memory_bytes=report.memory_bytes,
+        cores=report.cores,
+        free_disk_bytes=report.free_disk_bytes,
+        accelerators=list(report.accelerators),
         offers=dict(report.offers),
         worker_states=Counter(worker.state for worker in report.workers),
         workers=[_worker_answer(worker) for worker in report.workers] if is_whole else None,
-    )  # fmt: skip
+    )
 
 
 def _worker_answer(worker: WorkerReport) -> WorkerAnswer:

@@ -20,154 +20,172 @@ _IN_TURN = (orders.c.kind, orders.c.uid, orders.c.node, orders.c.part)
 
 
 # --- nodes ------------------------------------------------------------------------------------------
-def add_node(on: Connection, node: Node, token_hash: str) -> bool:
+def add_node(conn: Connection, node: Node, token_hash: str) -> bool:
     """False when there is one of this name already."""
-    insert = _insert(on)(nodes).values(
-        name=node.name, side=node.side.value, token_hash=token_hash, created_at=node.created_at, address=node.address,
-        version=node.version, last_seen_at=node.last_seen_at, report=as_text(node.report.to_json()),
-    )  # fmt: skip
-    return on.execute(insert.on_conflict_do_nothing().returning(nodes.c.name)).first() is not None
+    insert = _insert(conn)(nodes).values(
+        name=node.name,
+        side=node.side.value,
+        token_hash=token_hash,
+        created_at=node.created_at,
+        address=node.address,
+        version=node.version,
+        last_seen_at=node.last_seen_at,
+        report=as_text(node.report.to_json()),
+    )
+    return conn.execute(insert.on_conflict_do_nothing().returning(nodes.c.name)).first() is not None
 
 
-def change_node(on: Connection, name: str, **fields: Any) -> bool:
+def change_node(conn: Connection, name: str, **fields: Any) -> bool:
     """fields: side, token_hash, address, version, last_seen_at, report. False when there is no such node."""
     values = {**fields}
     if "report" in values:
         values["report"] = as_text(values["report"].to_json())
-    return on.execute(sa.update(nodes).where(nodes.c.name == name).values(**values)).rowcount == 1
+    return conn.execute(sa.update(nodes).where(nodes.c.name == name).values(**values)).rowcount == 1
 
 
-def get_node(on: Connection, name: str) -> Node | None:
-    row = on.execute(sa.select(nodes).where(nodes.c.name == name)).first()
+def get_node(conn: Connection, name: str) -> Node | None:
+    row = conn.execute(sa.select(nodes).where(nodes.c.name == name)).first()
     return _node(row) if row else None
 
 
-def granted(on: Connection) -> list[tuple[Node, Grants]]:
+def granted(conn: Connection) -> list[tuple[Node, Grants]]:
     """All nodes, by name, with who may use them."""
-    return [(_node(row), _grants(row)) for row in on.execute(sa.select(nodes).order_by(nodes.c.name))]
+    return [(_node(row), _grants(row)) for row in conn.execute(sa.select(nodes).order_by(nodes.c.name))]
 
 
-def grants_of(on: Connection, name: str) -> tuple[Node, Grants] | None:
-    row = on.execute(sa.select(nodes).where(nodes.c.name == name)).first()
+def grants_of(conn: Connection, name: str) -> tuple[Node, Grants] | None:
+    row = conn.execute(sa.select(nodes).where(nodes.c.name == name)).first()
     return (_node(row), _grants(row)) if row else None
 
 
-def put_grants(on: Connection, name: str, grants: Grants) -> None:
-    on.execute(sa.update(nodes).where(nodes.c.name == name).values(access=as_text(grants.to_json())))
+def put_grants(conn: Connection, name: str, grants: Grants) -> None:
+    conn.execute(sa.update(nodes).where(nodes.c.name == name).values(access=as_text(grants.to_json())))
 
 
-def lock_node(on: Connection, name: str, *, is_removing: bool = False) -> Node | None:
+def lock_node(conn: Connection, name: str, *, is_removing: bool = False) -> Node | None:
     """As get_node; until the transaction ends nobody else changes it. is_removing: nor orders anything of it."""
     wanted = sa.select(nodes).where(nodes.c.name == name).with_for_update(key_share=not is_removing)
-    row = on.execute(wanted).first()
+    row = conn.execute(wanted).first()
     return _node(row) if row else None
 
 
-def hold_node(on: Connection, name: str) -> bool:
+def hold_node(conn: Connection, name: str) -> bool:
     """Is it there? Until the transaction ends it stays; it may be changed meanwhile."""
     wanted = sa.select(nodes.c.name).where(nodes.c.name == name).with_for_update(read=True, key_share=True)
-    return on.execute(wanted).first() is not None
+    return conn.execute(wanted).first() is not None
 
 
-def all_nodes(on: Connection) -> list[Node]:
-    return [_node(row) for row in on.execute(sa.select(nodes).order_by(nodes.c.name))]
+def all_nodes(conn: Connection) -> list[Node]:
+    return [_node(row) for row in conn.execute(sa.select(nodes).order_by(nodes.c.name))]
 
 
-def delete_node(on: Connection, name: str) -> None:
-    on.execute(sa.delete(orders).where(orders.c.node == name))
-    on.execute(sa.delete(nodes).where(nodes.c.name == name))
+def delete_node(conn: Connection, name: str) -> None:
+    conn.execute(sa.delete(orders).where(orders.c.node == name))
+    conn.execute(sa.delete(nodes).where(nodes.c.name == name))
 
 
-def token_hash_of(on: Connection, name: str) -> str | None:
-    found: str | None = on.execute(sa.select(nodes.c.token_hash).where(nodes.c.name == name)).scalar()
+def token_hash_of(conn: Connection, name: str) -> str | None:
+    found: str | None = conn.execute(sa.select(nodes.c.token_hash).where(nodes.c.name == name)).scalar()
     return found
 
 
 # --- orders -----------------------------------------------------------------------------------------
-def next_seq(on: Connection) -> int:
+def next_seq(conn: Connection) -> int:
     """A number that no order ever had. Its row has then done what it is for."""
-    added = on.execute(sa.insert(order_numbers)).inserted_primary_key
+    added = conn.execute(sa.insert(order_numbers)).inserted_primary_key
     assert added is not None
-    on.execute(sa.delete(order_numbers).where(order_numbers.c.seq == added[0]))
+    conn.execute(sa.delete(order_numbers).where(order_numbers.c.seq == added[0]))
     return int(added[0])
 
 
-def put_order(on: Connection, order: Order) -> None:
+def put_order(conn: Connection, order: Order) -> None:
     """In place of the one of its key."""
     keys = {"node": order.node, "kind": order.key.kind, "uid": order.key.uid, "part": order.key.part}
     values = {
-        "seq": order.seq, "namespace": order.namespace, "name": order.name, "operation": order.operation.value,
-        "generation": order.generation, "content": as_text(order.content), "is_acknowledged": order.is_acknowledged,
-    }  # fmt: skip
-    insert = _insert(on)(orders).values(**keys, **values)
-    on.execute(insert.on_conflict_do_update(index_elements=list(keys), set_=values))
+        "seq": order.seq,
+        "namespace": order.namespace,
+        "name": order.name,
+        "operation": order.operation.value,
+        "generation": order.generation,
+        "content": as_text(order.content),
+        "is_acknowledged": order.is_acknowledged,
+    }
+    insert = _insert(conn)(orders).values(**keys, **values)
+    conn.execute(insert.on_conflict_do_update(index_elements=list(keys), set_=values))
 
 
-def lock_order(on: Connection, node: str, key: WorkKey) -> Order | None:
+def lock_order(conn: Connection, node: str, key: WorkKey) -> Order | None:
     c = orders.c
     same = (c.node == node, c.kind == key.kind, c.uid == key.uid, c.part == key.part)
-    row = on.execute(sa.select(orders).where(*same).with_for_update()).first()
+    row = conn.execute(sa.select(orders).where(*same).with_for_update()).first()
     return _order(row) if row else None
 
 
-def orders_of(on: Connection, kind: str, uid: str, *, is_locked: bool = False) -> list[Order]:
+def orders_of(conn: Connection, kind: str, uid: str, *, is_locked: bool = False) -> list[Order]:
     """By node and part. is_locked: nobody else changes them until the transaction ends."""
     wanted = sa.select(orders).where(orders.c.kind == kind, orders.c.uid == uid).order_by(*_IN_TURN)
-    return [_order(row) for row in on.execute(wanted.with_for_update() if is_locked else wanted)]
+    return [_order(row) for row in conn.execute(wanted.with_for_update() if is_locked else wanted)]
 
 
-def orders_of_kind(on: Connection, kind: str) -> list[Order]:
+def orders_of_kind(conn: Connection, kind: str) -> list[Order]:
     """By node and part."""
-    return [_order(row) for row in on.execute(sa.select(orders).where(orders.c.kind == kind).order_by(*_IN_TURN))]
+    return [_order(row) for row in conn.execute(sa.select(orders).where(orders.c.kind == kind).order_by(*_IN_TURN))]
 
 
-def lock_orders_on(on: Connection, node: str, seqs: Collection[int] | None = None) -> list[Order]:
+def lock_orders_on(conn: Connection, node: str, seqs: Collection[int] | None = None) -> list[Order]:
     """Of this node; seqs: only these."""
     wanted = sa.select(orders).where(orders.c.node == node).order_by(*_IN_TURN)
     if seqs is not None:
         wanted = wanted.where(orders.c.seq.in_(seqs))
-    return [_order(row) for row in on.execute(wanted.with_for_update())]
+    return [_order(row) for row in conn.execute(wanted.with_for_update())]
 
 
-def pending_on(on: Connection, node: str) -> list[Order]:
+def pending_on(conn: Connection, node: str) -> list[Order]:
     """By seq."""
     wanted = sa.select(orders).where(orders.c.node == node, orders.c.is_acknowledged.is_(False))
-    return [_order(row) for row in on.execute(wanted.order_by(orders.c.seq))]
+    return [_order(row) for row in conn.execute(wanted.order_by(orders.c.seq))]
 
 
-def count_pending(on: Connection) -> int:
-    return int(on.execute(sa.select(sa.func.count()).where(~orders.c.is_acknowledged)).scalar_one())
+def count_pending(conn: Connection) -> int:
+    return int(conn.execute(sa.select(sa.func.count()).where(~orders.c.is_acknowledged)).scalar_one())
 
 
-def keys_on(on: Connection, node: str) -> set[WorkKey]:
+def keys_on(conn: Connection, node: str) -> set[WorkKey]:
     wanted = sa.select(orders.c.kind, orders.c.uid, orders.c.part).where(orders.c.node == node)
-    return {WorkKey(*row) for row in on.execute(wanted)}
+    return {WorkKey(*row) for row in conn.execute(wanted)}
 
 
-def has_work(on: Connection, node: str) -> bool:
+def has_work(conn: Connection, node: str) -> bool:
     """Has it anything to run? What it is to end does not count."""
     is_work = orders.c.operation != Operation.DELETE.value
-    return on.execute(sa.select(orders.c.seq).where(orders.c.node == node, is_work).limit(1)).first() is not None
+    return conn.execute(sa.select(orders.c.seq).where(orders.c.node == node, is_work).limit(1)).first() is not None
 
 
-def acknowledge(on: Connection, seqs: Collection[int]) -> None:
-    on.execute(sa.update(orders).where(orders.c.seq.in_(seqs)).values(is_acknowledged=True))
+def acknowledge(conn: Connection, seqs: Collection[int]) -> None:
+    conn.execute(sa.update(orders).where(orders.c.seq.in_(seqs)).values(is_acknowledged=True))
 
 
-def forget(on: Connection, seqs: Collection[int]) -> None:
-    on.execute(sa.delete(orders).where(orders.c.seq.in_(seqs)))
+def forget(conn: Connection, seqs: Collection[int]) -> None:
+    conn.execute(sa.delete(orders).where(orders.c.seq.in_(seqs)))
 
 
-def contents_on(on: Connection, node: str) -> list[Mapping[str, Any]]:
+def contents_on(conn: Connection, node: str) -> list[Mapping[str, Any]]:
     """Of all its orders."""
-    return [json.loads(text) for text in on.execute(sa.select(orders.c.content).where(orders.c.node == node)).scalars()]
+    return [
+        json.loads(text) for text in conn.execute(sa.select(orders.c.content).where(orders.c.node == node)).scalars()
+    ]
 
 
 def _node(row: Any) -> Node:
     return Node(
-        name=row.name, side=Side(row.side), created_at=row.created_at, address=row.address, version=row.version,
-        last_seen_at=row.last_seen_at, report=NodeReport.from_json(json.loads(row.report)),
-    )  # fmt: skip
+        name=row.name,
+        side=Side(row.side),
+        created_at=row.created_at,
+        address=row.address,
+        version=row.version,
+        last_seen_at=row.last_seen_at,
+        report=NodeReport.from_json(json.loads(row.report)),
+    )
 
 
 def _grants(row: Any) -> Grants:
@@ -176,10 +194,16 @@ def _grants(row: Any) -> Grants:
 
 def _order(row: Any) -> Order:
     return Order(
-        seq=row.seq, node=row.node, key=WorkKey(row.kind, row.uid, row.part), namespace=row.namespace, name=row.name,
-        operation=Operation(row.operation), generation=row.generation, content=json.loads(row.content),
+        seq=row.seq,
+        node=row.node,
+        key=WorkKey(row.kind, row.uid, row.part),
+        namespace=row.namespace,
+        name=row.name,
+        operation=Operation(row.operation),
+        generation=row.generation,
+        content=json.loads(row.content),
         is_acknowledged=bool(row.is_acknowledged),
-    )  # fmt: skip
+    )
 
 
 def as_text(data: Mapping[str, Any]) -> str:
@@ -187,5 +211,5 @@ def as_text(data: Mapping[str, Any]) -> str:
     return json.dumps(data, allow_nan=False, sort_keys=True)
 
 
-def _insert(on: Connection) -> Any:
-    return sqlite.insert if on.dialect.name == "sqlite" else postgresql.insert
+def _insert(conn: Connection) -> Any:
+    return sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert

@@ -10,7 +10,8 @@ TIME = sa.String(32)
 NODE = sa.String(63)
 
 nodes = sa.Table(
-    "nodes", metadata,
+    "nodes",
+    metadata,
     sa.Column("name", NODE, primary_key=True),
     sa.Column("side", sa.String(8), nullable=False),
     sa.Column("token_hash", sa.String(64), nullable=False),
@@ -20,10 +21,11 @@ nodes = sa.Table(
     sa.Column("last_seen_at", TIME),
     sa.Column("report", sa.Text, nullable=False),
     sa.Column("access", sa.Text, nullable=False, server_default="{}"),
-)  # fmt: skip
+)
 """access: who may use it and its cameras, as Grants.to_json."""
 orders = sa.Table(
-    "node_orders", metadata,
+    "node_orders",
+    metadata,
     sa.Column("node", NODE, primary_key=True),
     sa.Column("kind", sa.String(63), primary_key=True),
     sa.Column("uid", sa.String(36), primary_key=True),
@@ -36,7 +38,7 @@ orders = sa.Table(
     sa.Column("content", Sealed(), nullable=False),
     sa.Column("is_acknowledged", sa.Boolean, nullable=False),
     sa.Index("ix_node_orders_kind_uid", "kind", "uid"),
-)  # fmt: skip
+)
 """content: it names the secrets of services. An order whose key is lost goes: it is given anew."""
 order_numbers = sa.Table(
     "node_order_numbers",

@@ -85,10 +85,15 @@ class SignOfLife:
 def order_frame(order: Order) -> dict[str, Any]:
     """What a node is sent; as an object, for the long poll answers with a list of them."""
     header = {
-        "namespace": order.namespace, "resourceKind": order.key.kind, "resourceName": order.name,
-        "operation": order.operation.value, "uid": order.key.uid, "part": order.key.part, "seq": order.seq,
+        "namespace": order.namespace,
+        "resourceKind": order.key.kind,
+        "resourceName": order.name,
+        "operation": order.operation.value,
+        "uid": order.key.uid,
+        "part": order.key.part,
+        "seq": order.seq,
         "generation": order.generation,
-    }  # fmt: skip
+    }
     return _frame(header, order.content)
 
 
@@ -104,10 +109,15 @@ def order_of(frame: Mapping[str, Any], node: str) -> Order:
     if wrong or not all(map(_is_seq, numbers)) or header.get("operation") not in list(Operation):
         raise BadFrame(f"The header of an order lacks something: {', '.join(wrong) or 'seq, generation or operation'}.")
     return Order(
-        seq=header["seq"], node=node, key=WorkKey(header["resourceKind"], header["uid"], header["part"]),
-        namespace=header["namespace"], name=header["resourceName"], operation=Operation(header["operation"]),
-        generation=header["generation"], content=content,
-    )  # fmt: skip
+        seq=header["seq"],
+        node=node,
+        key=WorkKey(header["resourceKind"], header["uid"], header["part"]),
+        namespace=header["namespace"],
+        name=header["resourceName"],
+        operation=Operation(header["operation"]),
+        generation=header["generation"],
+        content=content,
+    )
 
 
 def acknowledge_frame(seqs: Collection[int]) -> dict[str, Any]:

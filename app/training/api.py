@@ -9,15 +9,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.kit.auth import user_of
-from app.kit.bodies import whole_body
 from app.kit.clock import now, to_text
-from app.kit.http import json_body, query
-from app.kit.idempotency import HEADER, SCHEMA
-from app.kit.openapi import Operation
-from app.training import answers, schemas
+from app.kit.web.auth import user_of
+from app.kit.web.http import json_body, query
+from app.kit.web.idempotency import HEADER, SCHEMA
+from app.kit.web.openapi import Operation
+from app.kit.web.request_body import whole_body
+from app.training import responses, schemas
 from app.training.access import training_of
-from app.training.answers import TASKS
+from app.training.responses import TASKS
 from app.training.spec import MAX_SPEC_BYTES
 from app.training.store import Filter
 
@@ -33,29 +33,31 @@ async def create_task(request: Request) -> Response:
         tasks.submit, user, body, idempotency_key=request.headers.get(HEADER), now=now()
     )
     view = await run_in_threadpool(tasks.get, user, task.task_id)
-    return _json(answers.whole(view), 201 if is_new else 200, {"Location": f"{TASKS}/{task.task_id}"})
+    return _json(responses.whole(view), 201 if is_new else 200, {"Location": f"{TASKS}/{task.task_id}"})
 
 
 def list_tasks(request: Request) -> Response:
     asked = query(request, schemas.TaskQuery)
     wanted = Filter(
-        states=None if asked.state is None else (asked.state,), workload=asked.workload,
-        since=to_text(asked.since) if asked.since else None, until=to_text(asked.until) if asked.until else None,
+        states=None if asked.state is None else (asked.state,),
+        workload=asked.workload,
+        since=to_text(asked.since) if asked.since else None,
+        until=to_text(asked.until) if asked.until else None,
         text=asked.q,
-    )  # fmt: skip
+    )
     tasks = training_of(request).tasks
     found, cursor = tasks.page(user_of(request), wanted, cursor=asked.cursor, limit=asked.limit)
-    return _json(schemas.TasksAnswer(tasks=[answers.summary(view) for view in found], next_cursor=cursor))
+    return _json(schemas.TasksAnswer(tasks=[responses.summary(view) for view in found], next_cursor=cursor))
 
 
 def get_task(request: Request) -> Response:
-    return _json(answers.whole(training_of(request).tasks.get(user_of(request), _task_id(request))))
+    return _json(responses.whole(training_of(request).tasks.get(user_of(request), _task_id(request))))
 
 
 def cancel_task(request: Request) -> Response:
     tasks, user, task_id = training_of(request).tasks, user_of(request), _task_id(request)
     tasks.cancel(user, task_id, now=now())
-    return _json(answers.whole(tasks.get(user, task_id)), 202)
+    return _json(responses.whole(tasks.get(user, task_id)), 202)
 
 
 def task_logs(request: Request) -> Response:
@@ -75,7 +77,7 @@ def task_logs(request: Request) -> Response:
 def task_events(request: Request) -> Response:
     asked = query(request, schemas.EventQuery)
     found = training_of(request).tasks.events(user_of(request), _task_id(request), after=asked.after)
-    return _json(schemas.EventsAnswer(events=[answers.event(event) for event in found]))
+    return _json(schemas.EventsAnswer(events=[responses.event(event) for event in found]))
 
 
 def task_spec(request: Request) -> Response:
@@ -87,17 +89,23 @@ def task_spec(request: Request) -> Response:
 async def convert_result(request: Request) -> Response:
     asked, user = await json_body(request, schemas.NewConversion), user_of(request)
     made = await run_in_threadpool(
-        training_of(request).results.convert, user, _task_id(request), artifact=asked.artifact, images=asked.images,
-        name=asked.name, options=asked.options, now=now(),
-    )  # fmt: skip
-    return _json(answers.conversion(made), 201, {"Location": f"/jobs/{made.job_id}"})
+        training_of(request).results.convert,
+        user,
+        _task_id(request),
+        artifact=asked.artifact,
+        images=asked.images,
+        name=asked.name,
+        options=asked.options,
+        now=now(),
+    )
+    return _json(responses.conversion(made), 201, {"Location": f"/jobs/{made.job_id}"})
 
 
 def get_cluster(request: Request) -> Response:
     """As the scheduler last saw it."""
     training = training_of(request)
     view = training.picture.get() if training.options.is_on else None
-    return _json(answers.cluster(view, user_of(request), is_on=training.options.is_on))
+    return _json(responses.cluster(view, user_of(request), is_on=training.options.is_on))
 
 
 def _task_id(request: Request) -> str:
@@ -125,40 +133,82 @@ _LOG_HEADERS = {
 
 OPERATIONS = [
     Operation(
-        "POST", TASKS, create_task,
+        "POST",
+        TASKS,
+        create_task,
         "Put a training task at the end of the line; the same Idempotency-Key again answers the first one",
-        {200: schemas.TaskAnswer, 201: schemas.TaskAnswer}, errors=(400, 409, 413, 422, 503), body=_SPEC,
+        {200: schemas.TaskAnswer, 201: schemas.TaskAnswer},
+        errors=(400, 409, 413, 422, 503),
+        body=_SPEC,
         sent_headers={HEADER: SCHEMA},
     ),
     Operation(
-        "GET", TASKS, list_tasks, "My training tasks, newest first", {200: schemas.TasksAnswer}, errors=(422, 503),
+        "GET",
+        TASKS,
+        list_tasks,
+        "My training tasks, newest first",
+        {200: schemas.TasksAnswer},
+        errors=(422, 503),
         query=schemas.TaskQuery,
     ),
     Operation(
-        "GET", f"{TASKS}/{{task_id}}", get_task, "A task: its state, why it waits, its attempts and what it left",
-        {200: schemas.TaskAnswer}, errors=(404, 503),
+        "GET",
+        f"{TASKS}/{{task_id}}",
+        get_task,
+        "A task: its state, why it waits, its attempts and what it left",
+        {200: schemas.TaskAnswer},
+        errors=(404, 503),
     ),
     Operation(
-        "POST", f"{TASKS}/{{task_id}}/cancel", cancel_task, "End a task: at once if it waits, else within seconds",
-        {202: schemas.TaskAnswer}, errors=(404, 409, 503),
+        "POST",
+        f"{TASKS}/{{task_id}}/cancel",
+        cancel_task,
+        "End a task: at once if it waits, else within seconds",
+        {202: schemas.TaskAnswer},
+        errors=(404, 409, 503),
     ),
     Operation(
-        "GET", f"{TASKS}/{{task_id}}/logs", task_logs, "The last lines of an attempt's log",
-        {200: ("text/plain",)}, errors=(403, 404, 422, 503), query=schemas.LogQuery, headers=_LOG_HEADERS,
+        "GET",
+        f"{TASKS}/{{task_id}}/logs",
+        task_logs,
+        "The last lines of an attempt's log",
+        {200: ("text/plain",)},
+        errors=(403, 404, 422, 503),
+        query=schemas.LogQuery,
+        headers=_LOG_HEADERS,
     ),
     Operation(
-        "GET", f"{TASKS}/{{task_id}}/events", task_events, "What happened to a task", {200: schemas.EventsAnswer},
-        errors=(404, 422, 503), query=schemas.EventQuery,
+        "GET",
+        f"{TASKS}/{{task_id}}/events",
+        task_events,
+        "What happened to a task",
+        {200: schemas.EventsAnswer},
+        errors=(404, 422, 503),
+        query=schemas.EventQuery,
     ),
     Operation(
-        "GET", f"{TASKS}/{{task_id}}/spec", task_spec, "The task as it was sent", {200: (YAML,)}, errors=(404, 503),
+        "GET",
+        f"{TASKS}/{{task_id}}/spec",
+        task_spec,
+        "The task as it was sent",
+        {200: (YAML,)},
+        errors=(404, 503),
     ),
     Operation(
-        "POST", f"{TASKS}/{{task_id}}/convert", convert_result, "Send a model that a task left to conversion",
-        {201: schemas.ConversionAnswer}, errors=(400, 403, 404, 409, 413, 422, 503, 507), body=schemas.NewConversion,
+        "POST",
+        f"{TASKS}/{{task_id}}/convert",
+        convert_result,
+        "Send a model that a task left to conversion",
+        {201: schemas.ConversionAnswer},
+        errors=(400, 403, 404, 409, 413, 422, 503, 507),
+        body=schemas.NewConversion,
     ),
     Operation(
-        "GET", "/api/v2/cluster", get_cluster, "The cluster: its nodes, and who holds how many GPUs",
-        {200: schemas.ClusterAnswer}, errors=(503,),
+        "GET",
+        "/api/v2/cluster",
+        get_cluster,
+        "The cluster: its nodes, and who holds how many GPUs",
+        {200: schemas.ClusterAnswer},
+        errors=(503,),
     ),
-]  # fmt: skip
+]

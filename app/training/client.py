@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from app.kit.remote import Remote
+from app.kit.cli.api_client import ApiClient
 
 TASKS = "/api/v2/tasks"
 MOST_LINES = 5000
@@ -14,7 +14,7 @@ PAGE = 200
 Record = dict[str, Any]
 
 
-class Client(Remote):
+class Client(ApiClient):
     def submit(self, spec: bytes, *, idempotency_key: str) -> Record:
         """Safe to send again with the same key: that gives the same task."""
         headers = {"Content-Type": "application/yaml", "Idempotency-Key": idempotency_key}

@@ -6,8 +6,8 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.kit.auth import caller_of, user_of
 from app.kit.errors import Forbidden
+from app.kit.web.auth import caller_of, user_of
 from app.video.model.profile import Measurement
 from app.video.service import Video
 

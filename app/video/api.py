@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.kit.openapi import Operation
+from app.kit.web.mjpeg import MIXED
+from app.kit.web.openapi import Operation
 from app.video import endpoints as common
 from app.video import job_endpoints as job
 from app.video import schemas
-from app.video.answers import JOBS, VIDEO
 from app.video.job_endpoints import STREAM
-from app.video.parts import MIXED
+from app.video.responses import JOBS, VIDEO
 
 _ONE = f"{JOBS}/{{job_uid}}"
 _STAGE: dict[str, dict[str, Any]] = {"name": {"type": "string", "pattern": schemas.NAME}}
@@ -22,82 +22,164 @@ _SENT = (400, 413, 422, 503)
 def _of_job(rest: str, endpoint: Any, summary: str, answer: Any, **more: Any) -> Operation:
     """What is known of a job."""
     errors = more.pop("errors", (404, 503))
-    return Operation(
-        "GET", f"{_ONE}{rest}", endpoint, summary, {200: answer}, errors=errors, parameters=_UID, **more
-    )  # fmt: skip
+    return Operation("GET", f"{_ONE}{rest}", endpoint, summary, {200: answer}, errors=errors, parameters=_UID, **more)
 
 
 OPERATIONS: list[Operation] = [
     Operation(
-        "GET", f"{VIDEO}/nodes", common.list_videos, "Nodes that have videos", {200: schemas.NodesAnswer},
+        "GET",
+        f"{VIDEO}/nodes",
+        common.list_videos,
+        "Nodes that have videos",
+        {200: schemas.NodesAnswer},
         errors=(503,),
     ),
     Operation(
-        "GET", f"{VIDEO}/kinds", common.list_kinds, "Kinds of stages: what goes in, what comes out",
-        {200: schemas.KindsAnswer}, errors=(503,),
-    ),
-    Operation(
-        "GET", f"{VIDEO}/policies", common.list_policies, "Scheduling policies", {200: schemas.PoliciesAnswer},
+        "GET",
+        f"{VIDEO}/kinds",
+        common.list_kinds,
+        "Kinds of stages: what goes in, what comes out",
+        {200: schemas.KindsAnswer},
         errors=(503,),
     ),
     Operation(
-        "GET", f"{VIDEO}/stages", common.list_stages, "Stages that a DAG may name", {200: schemas.StagesAnswer},
+        "GET",
+        f"{VIDEO}/policies",
+        common.list_policies,
+        "Scheduling policies",
+        {200: schemas.PoliciesAnswer},
         errors=(503,),
     ),
     Operation(
-        "PUT", f"{VIDEO}/stages/{{name}}", common.put_stage, "Add or replace a stage (administrators)",
-        {200: schemas.StageAnswer}, errors=_SENT, body=schemas.NewStage, parameters=_STAGE,
+        "GET",
+        f"{VIDEO}/stages",
+        common.list_stages,
+        "Stages that a DAG may name",
+        {200: schemas.StagesAnswer},
+        errors=(503,),
     ),
     Operation(
-        "GET", f"{VIDEO}/stages/{{name}}/access", common.get_stage_access, "Who may use a stage (administrators)",
-        {200: schemas.StageAccess}, errors=(403, 404, 503), parameters=_STAGE,
+        "PUT",
+        f"{VIDEO}/stages/{{name}}",
+        common.put_stage,
+        "Add or replace a stage (administrators)",
+        {200: schemas.StageAnswer},
+        errors=_SENT,
+        body=schemas.NewStage,
+        parameters=_STAGE,
     ),
     Operation(
-        "PUT", f"{VIDEO}/stages/{{name}}/access", common.put_stage_access, "Say who may use a stage (administrators)",
-        {200: schemas.StageAccess}, errors=(403, 404, *_SENT), body=schemas.StageAccess, parameters=_STAGE,
+        "GET",
+        f"{VIDEO}/stages/{{name}}/access",
+        common.get_stage_access,
+        "Who may use a stage (administrators)",
+        {200: schemas.StageAccess},
+        errors=(403, 404, 503),
+        parameters=_STAGE,
     ),
     Operation(
-        "DELETE", f"{VIDEO}/stages/{{name}}", common.remove_stage, "Remove a stage that no job names (administrators)",
-        {204: None}, errors=(404, 409, 503), parameters=_STAGE,
+        "PUT",
+        f"{VIDEO}/stages/{{name}}/access",
+        common.put_stage_access,
+        "Say who may use a stage (administrators)",
+        {200: schemas.StageAccess},
+        errors=(403, 404, *_SENT),
+        body=schemas.StageAccess,
+        parameters=_STAGE,
     ),
     Operation(
-        "GET", JOBS, job.list_video_jobs, "My video jobs, newest first", {200: schemas.JobsAnswer}, errors=(422, 503),
+        "DELETE",
+        f"{VIDEO}/stages/{{name}}",
+        common.remove_stage,
+        "Remove a stage that no job names (administrators)",
+        {204: None},
+        errors=(404, 409, 503),
+        parameters=_STAGE,
+    ),
+    Operation(
+        "GET",
+        JOBS,
+        job.list_video_jobs,
+        "My video jobs, newest first",
+        {200: schemas.JobsAnswer},
+        errors=(422, 503),
         query=schemas.JobQuery,
     ),
     Operation(
-        "POST", JOBS, job.submit_video_job, "Run a DAG of stages on a node's video", {201: schemas.JobAnswer},
-        errors=(404, 409, 429, *_SENT), body=schemas.NewJob,
+        "POST",
+        JOBS,
+        job.submit_video_job,
+        "Run a DAG of stages on a node's video",
+        {201: schemas.JobAnswer},
+        errors=(404, 409, 429, *_SENT),
+        body=schemas.NewJob,
     ),
     Operation(
-        "GET", f"{VIDEO}/changes", job.video_changes, "My newest jobs, again at every change (server-sent events)",
-        {200: (STREAM,)}, errors=(503,),
+        "GET",
+        f"{VIDEO}/changes",
+        job.video_changes,
+        "My newest jobs, again at every change (server-sent events)",
+        {200: (STREAM,)},
+        errors=(503,),
     ),
     _of_job("", job.get_video_job, "A job: its DAG, its plan, how it does", schemas.JobAnswer),
     Operation(
-        "DELETE", _ONE, job.delete_video_job, "Forget a job that has ended", {204: None}, errors=(404, 409, 503),
+        "DELETE",
+        _ONE,
+        job.delete_video_job,
+        "Forget a job that has ended",
+        {204: None},
+        errors=(404, 409, 503),
         parameters=_UID,
     ),
     Operation(
-        "POST", f"{_ONE}/cancel", job.cancel_video_job, "End a job; one that has ended stays as it is",
-        {200: schemas.JobAnswer}, errors=(404, 503), parameters=_UID,
+        "POST",
+        f"{_ONE}/cancel",
+        job.cancel_video_job,
+        "End a job; one that has ended stays as it is",
+        {200: schemas.JobAnswer},
+        errors=(404, 503),
+        parameters=_UID,
     ),
     Operation(
-        "PUT", f"{_ONE}/constraint", job.constrain_video_job, "How long a frame may take, and how good it must be",
-        {200: schemas.JobAnswer}, errors=(404, 409, *_SENT), body=_OBJECT, parameters=_UID,
+        "PUT",
+        f"{_ONE}/constraint",
+        job.constrain_video_job,
+        "How long a frame may take, and how good it must be",
+        {200: schemas.JobAnswer},
+        errors=(404, 409, *_SENT),
+        body=_OBJECT,
+        parameters=_UID,
     ),
     Operation(
-        "PUT", f"{_ONE}/policy", job.choose_policy, "Another scheduling policy from now on", {200: schemas.JobAnswer},
-        errors=(404, 409, *_SENT), body=schemas.Choice, parameters=_UID,
+        "PUT",
+        f"{_ONE}/policy",
+        job.choose_policy,
+        "Another scheduling policy from now on",
+        {200: schemas.JobAnswer},
+        errors=(404, 409, *_SENT),
+        body=schemas.Choice,
+        parameters=_UID,
     ),
     Operation(
-        "PUT", f"{_ONE}/plan", job.give_plan, "Another plan now, by hand", {200: schemas.JobAnswer},
-        errors=(404, 409, *_SENT), body=schemas.NewPlan, parameters=_UID,
+        "PUT",
+        f"{_ONE}/plan",
+        job.give_plan,
+        "Another plan now, by hand",
+        {200: schemas.JobAnswer},
+        errors=(404, 409, *_SENT),
+        body=schemas.NewPlan,
+        parameters=_UID,
     ),
     _of_job("/results", job.video_results, "Its newest results, its plan and how that does", schemas.ResultsAnswer),
     _of_job("/events", job.video_job_events, "What happened to it", schemas.EventsAnswer),
     _of_job(
-        "/decisions", job.video_decisions, "What the scheduler decided, newest first", schemas.DecisionsAnswer,
-        errors=(404, 422, 503), query=schemas.DecisionQuery,
+        "/decisions",
+        job.video_decisions,
+        "What the scheduler decided, newest first",
+        schemas.DecisionsAnswer,
+        errors=(404, 422, 503),
+        query=schemas.DecisionQuery,
     ),
     _of_job("/series", job.video_series, "How its plans did over time", schemas.SeriesAnswer),
     _of_job("/resources", job.video_resources, "Nodes and services as its policy sees them", schemas.ResourcesAnswer),
@@ -105,15 +187,30 @@ OPERATIONS: list[Operation] = [
     _of_job("/live", job.video_live, "Its live picture, for an <img>", (MIXED,), errors=(404, 503)),
     _of_job("/changes", job.video_job_changes, "The job, again at every change (server-sent events)", (STREAM,)),
     Operation(
-        "POST", f"{VIDEO}/what-if", common.what_if, "What each way to cut a DAG would take",
-        {200: schemas.WhatIfAnswer}, errors=(404, *_SENT), body=schemas.WhatIf,
+        "POST",
+        f"{VIDEO}/what-if",
+        common.what_if,
+        "What each way to cut a DAG would take",
+        {200: schemas.WhatIfAnswer},
+        errors=(404, *_SENT),
+        body=schemas.WhatIf,
     ),
     Operation(
-        "POST", f"{VIDEO}/profile", job.profile_video, "Measure stages on a node: a job that ends by itself",
-        {201: schemas.JobAnswer}, errors=(404, 409, 429, *_SENT), body=schemas.NewProfile,
+        "POST",
+        f"{VIDEO}/profile",
+        job.profile_video,
+        "Measure stages on a node: a job that ends by itself",
+        {201: schemas.JobAnswer},
+        errors=(404, 409, 429, *_SENT),
+        body=schemas.NewProfile,
     ),
     Operation(
-        "GET", f"{VIDEO}/profile", common.list_measurements, "What was measured", {200: schemas.MeasurementsAnswer},
-        errors=(422, 503), query=schemas.MeasurementQuery,
+        "GET",
+        f"{VIDEO}/profile",
+        common.list_measurements,
+        "What was measured",
+        {200: schemas.MeasurementsAnswer},
+        errors=(422, 503),
+        query=schemas.MeasurementQuery,
     ),
-]  # fmt: skip
+]

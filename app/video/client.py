@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from app.kit.remote import Remote
+from app.kit.cli.api_client import ApiClient
 
 VIDEO = "/api/v2/video"
 JOBS = f"{VIDEO}/jobs"
@@ -14,7 +14,7 @@ PAGE = 200
 Record = dict[str, Any]
 
 
-class Client(Remote):
+class Client(ApiClient):
     def submit(self, job: Record) -> Record:
         """job: the body of POST /api/v2/video/jobs."""
         return self._json("POST", JOBS, json=job)

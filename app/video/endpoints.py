@@ -6,11 +6,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.kit.allowed import read_allowed
-from app.kit.auth import user_of
+from app.kit.access import read_allowed
 from app.kit.clock import now
-from app.kit.http import json_body, query
-from app.video import answers, schemas
+from app.kit.web.auth import user_of
+from app.kit.web.http import json_body, query
+from app.video import responses, schemas
 from app.video.access import json_answer, measurements_of, require_admin, video_of
 from app.video.model.kinds import StageSpec
 from app.video.scheduling.contract import DEFAULT
@@ -19,11 +19,11 @@ from app.video.scheduling.registry import policies
 
 # --- what there is ----------------------------------------------------------------------------------
 def list_videos(request: Request) -> Response:
-    return json_answer(answers.nodes(video_of(request).resources.videos(user_of(request), now())))
+    return json_answer(responses.nodes(video_of(request).resources.videos(user_of(request), now())))
 
 
 def list_kinds(request: Request) -> Response:
-    return json_answer(answers.kinds(video_of(request).catalogue.kinds()))
+    return json_answer(responses.kinds(video_of(request).catalogue.kinds()))
 
 
 def list_policies(_: Request) -> Response:
@@ -32,7 +32,7 @@ def list_policies(_: Request) -> Response:
 
 def list_stages(request: Request) -> Response:
     found = video_of(request).catalogue.seen_by(user_of(request))
-    return json_answer(schemas.StagesAnswer(stages=[answers.stage(spec, pinned) for spec, pinned in found]))
+    return json_answer(schemas.StagesAnswer(stages=[responses.stage(spec, pinned) for spec, pinned in found]))
 
 
 async def put_stage(request: Request) -> Response:
@@ -41,7 +41,7 @@ async def put_stage(request: Request) -> Response:
     models = tuple((names,) if isinstance(names, str) else tuple(names) for names in asked.models)
     spec = StageSpec(name, asked.kind, models, asked.parameters)
     pinned = await run_in_threadpool(video_of(request).catalogue.put, user_of(request), spec, now=now())
-    return json_answer(answers.stage(spec, pinned))
+    return json_answer(responses.stage(spec, pinned))
 
 
 def get_stage_access(request: Request) -> Response:
@@ -71,7 +71,7 @@ async def what_if(request: Request) -> Response:
     if "video_id" in body:
         body["video_id"] = str(body["video_id"])
     found = await run_in_threadpool(video_of(request).planning.what_if, user_of(request), body, now=now())
-    return json_answer(answers.predictions(found))
+    return json_answer(responses.predictions(found))
 
 
 def list_measurements(request: Request) -> Response:

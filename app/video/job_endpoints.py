@@ -10,20 +10,20 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.kit.auth import user_of
-from app.kit.bodies import whole_body
 from app.kit.clock import now
 from app.kit.errors import BadRequest
-from app.kit.http import json_body, query
+from app.kit.web.auth import user_of
+from app.kit.web.http import json_body, query
+from app.kit.web.request_body import whole_body
 from app.nodes.wire import read
-from app.video import answers, schemas
+from app.video import responses, schemas
 from app.video.access import json_answer, uid_of, video_of
 from app.video.live import live_answer
+from app.video.model.dag_wiring import chained
 from app.video.model.job import Mode, VideoJob
 from app.video.model.kinds import StageKind
 from app.video.service import Catalogue, Submission
 from app.video.streaming import job_frames, list_frames
-from app.video.wires import chained
 
 MAX_JSON_BYTES = 1 << 20
 SEND_TIMEOUT_S, SHUTDOWN_GRACE_S = 10, 2.0
@@ -51,15 +51,15 @@ def list_video_jobs(request: Request) -> Response:
     found, cursor = video_of(request).jobs.page(
         user_of(request), state=asked.state, text=asked.q, cursor=asked.cursor, limit=asked.limit
     )
-    return json_answer(schemas.JobsAnswer(jobs=[answers.summary(job) for job in found], next_cursor=cursor))
+    return json_answer(schemas.JobsAnswer(jobs=[responses.summary(job) for job in found], next_cursor=cursor))
 
 
 def get_video_job(request: Request) -> Response:
-    return json_answer(answers.whole(_job(request)))
+    return json_answer(responses.whole(_job(request)))
 
 
 def cancel_video_job(request: Request) -> Response:
-    return json_answer(answers.whole(video_of(request).jobs.cancel(user_of(request), uid_of(request), now=now())))
+    return json_answer(responses.whole(video_of(request).jobs.cancel(user_of(request), uid_of(request), now=now())))
 
 
 def delete_video_job(request: Request) -> Response:
@@ -70,13 +70,13 @@ def delete_video_job(request: Request) -> Response:
 async def constrain_video_job(request: Request) -> Response:
     constraint, jobs = await _object(request), video_of(request).jobs
     job = await run_in_threadpool(jobs.constrain, user_of(request), uid_of(request), constraint, now=now())
-    return json_answer(answers.whole(job))
+    return json_answer(responses.whole(job))
 
 
 async def choose_policy(request: Request) -> Response:
     asked, jobs = await json_body(request, schemas.Choice), video_of(request).jobs
     job = await run_in_threadpool(jobs.choose, user_of(request), uid_of(request), asked.policy, now=now())
-    return json_answer(answers.whole(job))
+    return json_answer(responses.whole(job))
 
 
 async def give_plan(request: Request) -> Response:
@@ -84,25 +84,25 @@ async def give_plan(request: Request) -> Response:
     await run_in_threadpool(
         planning.give, user_of(request), uid_of(request), asked.video_conf, asked.flow_mapping, now=now()
     )
-    return json_answer(answers.whole(await run_in_threadpool(_job, request)))
+    return json_answer(responses.whole(await run_in_threadpool(_job, request)))
 
 
 # --- what is known of one ---------------------------------------------------------------------------
 def video_results(request: Request) -> Response:
-    return json_answer(answers.results(_job(request)))
+    return json_answer(responses.results(_job(request)))
 
 
 def video_job_events(request: Request) -> Response:
-    return json_answer(answers.events(video_of(request).jobs.events(user_of(request), uid_of(request))))
+    return json_answer(responses.events(video_of(request).jobs.events(user_of(request), uid_of(request))))
 
 
 def video_decisions(request: Request) -> Response:
     asked, jobs = query(request, schemas.DecisionQuery), video_of(request).jobs
-    return json_answer(answers.decisions(jobs.decisions(user_of(request), uid_of(request), limit=asked.limit)))
+    return json_answer(responses.decisions(jobs.decisions(user_of(request), uid_of(request), limit=asked.limit)))
 
 
 def video_series(request: Request) -> Response:
-    return json_answer(answers.series(video_of(request).reports.series(_job(request).uid)))
+    return json_answer(responses.series(video_of(request).reports.series(_job(request).uid)))
 
 
 def video_resources(request: Request) -> Response:
@@ -136,7 +136,7 @@ async def _submitted(request: Request, wanted: Submission, stages: list[str] | N
     if stages is not None:
         wanted = replace(wanted, dag=await run_in_threadpool(_dag_of, video.catalogue, user, stages))
     job = await run_in_threadpool(video.jobs.submit, user, wanted, now=now())
-    return json_answer(answers.whole(job), 201, {"Location": answers.place_of(job.uid)})
+    return json_answer(responses.whole(job), 201, {"Location": responses.place_of(job.uid)})
 
 
 def _dag_of(catalogue: Catalogue, user: str, stages: list[str]) -> dict[str, Any]:
@@ -163,6 +163,8 @@ def _events(request: Request, frames: Any) -> Response:
     if request.method == "HEAD":
         return Response(media_type=STREAM)
     return EventSourceResponse(
-        frames, send_timeout=SEND_TIMEOUT_S, shutdown_event=request.app.state.hub,
+        frames,
+        send_timeout=SEND_TIMEOUT_S,
+        shutdown_event=request.app.state.hub,
         shutdown_grace_period=SHUTDOWN_GRACE_S,
-    )  # fmt: skip
+    )

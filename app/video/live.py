@@ -18,13 +18,13 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from app.kit.auth import caller_of
 from app.kit.clock import now
-from app.kit.ending import is_ending
 from app.kit.errors import ModelmillError, NotFound, TooMany
+from app.kit.web.auth import caller_of
+from app.kit.web.mjpeg import CONTENT_TYPE, FIRST, BadParts, PartReader, part_of
+from app.kit.web.shutdown import is_ending
 from app.video.errors import NoPicture
 from app.video.model.job import JobState
-from app.video.parts import CONTENT_TYPE, FIRST, BadParts, PartReader, part_of
 from app.video.service import Video
 from app.video.service.pictures import Live
 

@@ -8,7 +8,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from app.kit.sql import Database
-from app.kit.sql.glance import Glance
+from app.kit.sql.timeboxed_query import TimeboxedQuery
 from app.video import store
 from app.video.model.job import JobState
 
@@ -17,7 +17,7 @@ class VideoCollector(Collector):
     """Without the database nothing is told."""
 
     def __init__(self, database: Database) -> None:
-        self._glance: Glance[Mapping[str, int]] = Glance(database, store.census)
+        self._glance: TimeboxedQuery[Mapping[str, int]] = TimeboxedQuery(database, store.census)
 
     def collect(self) -> Iterable[Metric]:
         seen = self._glance.take()

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
-from app.kit.allowed import MOST
+from app.kit.access import MOST
 from app.video.model.job import Ending, JobState, Mode, RestartPolicy
 
 TEXT = r"^[^\x00-\x1f\x7f]*$"
@@ -70,8 +70,9 @@ class NewPlan(Strict):
 
 class NewStage(Strict):
     kind: Annotated[str, Field(pattern=NAME)]
-    models: Annotated[list[Annotated[str, Field(max_length=255)] | list[Annotated[str, Field(max_length=255)]]],
-                      Field(max_length=3)] = []  # fmt: skip
+    models: Annotated[
+        list[Annotated[str, Field(max_length=255)] | list[Annotated[str, Field(max_length=255)]]], Field(max_length=3)
+    ] = []
     """By model_id: big, middle, small; of a kind that needs several models each entry names that many."""
     parameters: Annotated[dict[str, str], Field(max_length=50)] = {}
 

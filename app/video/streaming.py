@@ -6,9 +6,9 @@ import json
 from collections.abc import AsyncIterator
 
 from app.kit.errors import NotFound
-from app.kit.events import NudgeHub
-from app.kit.frames import Frames, frame, frames_of
-from app.video import answers, schemas
+from app.kit.redis.change_hub import ChangeHub
+from app.kit.web.sse import EventFrames, frame, frames_of
+from app.video import responses, schemas
 from app.video.model.job import JobState
 from app.video.service import Video
 
@@ -16,28 +16,26 @@ CHANNEL = "video"
 MIN_FRAME_GAP_S = 0.2
 
 
-def job_frames(hub: NudgeHub, video: Video, user: str, uid: str) -> AsyncIterator[bytes]:
+def job_frames(hub: ChangeHub, video: Video, user: str, uid: str) -> AsyncIterator[bytes]:
     """Ends with `done`, or with `gone` when the job was deleted."""
-    return frames_of(
-        hub, f"{CHANNEL}:{uid}", user, lambda: _frames(video, user, uid), gap_s=MIN_FRAME_GAP_S
-    )  # fmt: skip
+    return frames_of(hub, f"{CHANNEL}:{uid}", user, lambda: _frames(video, user, uid), gap_s=MIN_FRAME_GAP_S)
 
 
-def list_frames(hub: NudgeHub, video: Video, user: str) -> AsyncIterator[bytes]:
+def list_frames(hub: ChangeHub, video: Video, user: str) -> AsyncIterator[bytes]:
     """`jobs`: the user's newest, at once and when they have changed."""
     return frames_of(hub, CHANNEL, user, lambda: _newest(video, user), gap_s=MIN_FRAME_GAP_S)
 
 
-def _newest(video: Video, user: str) -> Frames:
+def _newest(video: Video, user: str) -> EventFrames:
     found, cursor = video.jobs.page(user)
-    shown = schemas.JobsAnswer(jobs=[answers.summary(job) for job in found], next_cursor=cursor)
-    return Frames(frame("jobs", shown.model_dump_json()))
+    shown = schemas.JobsAnswer(jobs=[responses.summary(job) for job in found], next_cursor=cursor)
+    return EventFrames(frame("jobs", shown.model_dump_json()))
 
 
-def _frames(video: Video, user: str, uid: str) -> Frames:
+def _frames(video: Video, user: str, uid: str) -> EventFrames:
     try:
         job = video.jobs.get(user, uid)
     except NotFound as error:
-        return Frames(b"", frame("gone", json.dumps({"error": error.to_dict()})))
-    text = answers.whole(job).model_dump_json()
-    return Frames(frame("status", text), frame("done", text) if job.state is JobState.DONE else b"")
+        return EventFrames(b"", frame("gone", json.dumps({"error": error.to_dict()})))
+    text = responses.whole(job).model_dump_json()
+    return EventFrames(frame("status", text), frame("done", text) if job.state is JobState.DONE else b"")

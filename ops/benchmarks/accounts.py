@@ -16,12 +16,12 @@ import sqlalchemy as sa
 
 from app.accounts import store
 from app.accounts.model import Role, Scope, Token, User
-from app.accounts.secrets import Keeper, new_token, token_text
 from app.accounts.service import Accounts
-from app.accounts_wiring import MIGRATIONS
+from app.accounts.token_hashing import SecretHasher, new_token, token_text
+from app.bootstrap.accounts import MIGRATIONS
 from app.kit.clock import now, to_text
 from app.kit.sql import Database
-from app.kit.sql.migrating import upgrade
+from app.kit.sql.migrations import upgrade
 from tests.harness.deployment import percentile
 
 USERS = 10_000
@@ -35,7 +35,7 @@ def main() -> None:
         path = Path(folder) / "modelmill.db"
         database = Database(f"sqlite:///{path}")
         upgrade(database, MIGRATIONS)
-        accounts = Accounts(database, Keeper("bench"))
+        accounts = Accounts(database, SecretHasher("bench"))
         tokens = _populate(accounts)
         bare = sqlite3.connect(path)
         print(f"{USERS} users, {CHECKS} checks; p50 and p99 in ms")
@@ -59,11 +59,11 @@ def _populate(accounts: Accounts) -> list[str]:
         token = Token(token_id, name, "bench", frozenset({Scope.READ, Scope.WRITE}), moment)
         rows.append((User(name, Role.USER, True, moment), token, accounts.tokens.keeper.hash(secret)))
         texts.append(token_text(token_id, secret))
-    with accounts.database.write() as on:
+    with accounts.database.write() as conn:
         for user, token, known_hash in rows:
-            store.add_user(on, user)
-            store.add_token(on, token, known_hash)
-        on.execute(sa.update(store.api_tokens).values(last_used_at=moment))
+            store.add_user(conn, user)
+            store.add_token(conn, token, known_hash)
+        conn.execute(sa.update(store.api_tokens).values(last_used_at=moment))
     return texts
 
 

@@ -24,8 +24,8 @@ from typing import Any
 import httpx
 import redis
 
+from app.bootstrap.container import Container, assemble
 from app.kit.clock import from_text
-from app.wiring import Parts, assemble
 from ops.benchmarks.load import submit
 from tests.harness import processes
 from tests.harness.deployment import Deployment
@@ -83,7 +83,7 @@ def measure(depths: Sequence[int]) -> None:
 class Backlog:
     """pids: the workers' masters; each leads a process group."""
 
-    def __init__(self, parts: Parts, server: redis.Redis, pids: list[int]) -> None:
+    def __init__(self, parts: Container, server: redis.Redis, pids: list[int]) -> None:
         self.parts = parts
         self.server: Any = server
         self.pids = pids

@@ -6,8 +6,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from app.bootstrap.container import assemble
 from app.kit.clock import from_text
-from app.wiring import assemble
 from ops.benchmarks.load import BIE_S, submit
 from tests.harness.deployment import Deployment
 

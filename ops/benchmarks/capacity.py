@@ -22,8 +22,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from app.bootstrap.container import Container, assemble
 from app.kit.clock import from_text
-from app.wiring import Parts, assemble
 from ops.benchmarks import backlog, ideal_schedule
 from ops.benchmarks.load import burn, submit
 from tests.harness.deployment import Deployment
@@ -86,7 +86,7 @@ def _plain(times: Sequence[float], count: int) -> float:
         return time.perf_counter() - started
 
 
-def _run(parts: Parts, times: Sequence[Sequence[float]]) -> float:
+def _run(parts: Container, times: Sequence[Sequence[float]]) -> float:
     """Seconds from the first submission to the last end, as the records say: asking often would cost CPU."""
     job_ids = [submit(parts, name=" ".join(map(str, seconds))) for seconds in times]
     deadline = time.monotonic() + sum(map(sum, times)) + STALLED_S

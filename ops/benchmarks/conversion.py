@@ -166,9 +166,12 @@ def _moment(text: str) -> float:
 def _plain_process(deployment: Deployment) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "ops.benchmarks.conversion", "plain"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=REPOSITORY, text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=REPOSITORY,
+        text=True,
         env={**deployment.env, "OPENBLAS_NUM_THREADS": "1"},  # as in the sandbox
-    )  # fmt: skip
+    )
 
 
 def _script(deployment: Deployment, folder: Path, inputs: Inputs) -> Plain:

@@ -48,12 +48,12 @@ def _janitor(deployment: SftpServer) -> list[tuple[str, str, str]]:
     ended_at = datetime(2026, 1, 1, tzinfo=UTC)
     for number in range(USERS):
         home = deployment.user(f"user{number}", has_key=False)
-        with deployment.accounts.database.write() as on:
+        with deployment.accounts.database.write() as conn:
             for run in range(FOLDERS // USERS):
                 path = home / "jobs" / f"run-{run}"
                 path.mkdir()
                 (path / "driver.log").write_bytes(b"x" * 100)
-                store.folder_ended(on, f"user{number}", path.name, ended_at)
+                store.folder_ended(conn, f"user{number}", path.name, ended_at)
     rows = []
     for what, age in (("into the trash", timedelta(days=3)), ("out of it", timedelta(days=10))):
         seconds = _seconds(lambda age=age: deployment.homes.clear(ended_at + age))  # type: ignore[misc]

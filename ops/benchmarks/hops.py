@@ -18,7 +18,7 @@ from typing import Any
 
 import redis
 
-from app.wiring import Parts, assemble
+from app.bootstrap.container import Container, assemble
 from ops.benchmarks.load import Watcher, submit
 from ops.benchmarks.tracing import BACKGROUND, MARK, SEND, Event, Trace, read_events
 from tests.harness.deployment import Deployment, percentile
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def _run(
-    parts: Parts, deployment: Deployment, trace: Trace, folder: Path
+    parts: Container, deployment: Deployment, trace: Trace, folder: Path
 ) -> tuple[list[Window], Counter[str], Counter[str]]:
     watcher = Watcher(parts)
     for _ in range(WARM_UP):
@@ -79,7 +79,7 @@ def _run(
     return windows, after[0] - before[0] - idle[0], after[1] - before[1] - idle[1]
 
 
-def _job(parts: Parts, watcher: Watcher) -> Window:
+def _job(parts: Container, watcher: Watcher) -> Window:
     started = time.monotonic_ns()
     watcher.wait(submit(parts))
     return started, time.monotonic_ns()

@@ -20,15 +20,15 @@ from statistics import fmean
 
 import httpx
 
+from app.edge.joint.joint import JointInference
+from app.edge.joint.outcome import Outcome
+from app.edge.joint.work import VARIABLE, Work
+from app.inference.predictor import Predictor, open_predictor
 from app.joint_inference.hard_examples import make
 from app.joint_inference.model.content import BigModel, Content
 from app.joint_inference.model.resource import API_VERSION, KIND, Role
 from app.joint_inference.model.tally import Source
-from app.joint_inference.worker.joint import JointInference
-from app.joint_inference.worker.options import EdgeOptions
-from app.joint_inference.worker.outcome import Outcome
-from app.joint_inference.worker.work import VARIABLE, Work
-from app.vision.predictor import Predictor, open_predictor
+from app.joint_inference.worker_options import EdgeOptions
 from tests.harness.deployment import percentile
 from tests.harness.joint.data_sets import CASES, Case, Side
 from tests.harness.link import Line, Link
@@ -143,9 +143,10 @@ def _easy(case: Case, small: Predictor, link: Link, joint: Ran) -> list[Row]:
         ("easy pictures: p50 jointly / edge only", f"{joint_ms / edge_ms:.2f}×", "<= 1.25×"),
         (
             f"the same / the bare small model ({bare_ms:.2f} ms)",
-            f"{joint_ms / bare_ms:.2f}×, +{(joint_ms - bare_ms) * 1000:.0f} µs", "",
+            f"{joint_ms / bare_ms:.2f}×, +{(joint_ms - bare_ms) * 1000:.0f} µs",
+            "",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _stalled(case: Case, small: Predictor, link: Link, joint: Ran) -> list[Row]:
@@ -201,9 +202,11 @@ def big_model(side: Side) -> Iterator[tuple[str, int]]:
         work.write(folder / "work.json")
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "app.joint_inference.worker.cloud"],
-                env={**os.environ, VARIABLE: str(folder / "work.json")}, stdout=log, stderr=log,
-            )  # fmt: skip
+                [sys.executable, "-m", "app.edge.joint.cloud"],
+                env={**os.environ, VARIABLE: str(folder / "work.json")},
+                stdout=log,
+                stderr=log,
+            )
         try:
             _wait(process, f"http://127.0.0.1:{port}/{SERVICE}", folder / "log")
             yield "127.0.0.1", port
@@ -228,12 +231,14 @@ def _resource(big: Side) -> dict[str, object]:
     worker = {"name": "bench", "model": {"name": big.model.stem}, "nodeName": "bench"}
     parameters = [{"key": key, "value": value} for key, value in big.parameters.items()]
     return {
-        "apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": SERVICE, "namespace": "default", "uid": "bench"},
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": SERVICE, "namespace": "default", "uid": "bench"},
         "spec": {
             "edgeWorker": {**worker, "hardExampleAlgorithm": {"name": "IBT"}, "workerSpec": bundled},
             "cloudWorker": {**worker, "workerSpec": {**bundled, "parameters": parameters}},
         },
-    }  # fmt: skip
+    }
 
 
 if __name__ == "__main__":

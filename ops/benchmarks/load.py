@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from uuid import uuid4
 
+from app.bootstrap.container import Container
 from app.conversion import model
 from app.conversion.model import Stage, Status
 from app.conversion.options import Options
 from app.kit.clock import now, to_text
-from app.kit.records import NUDGES
-from app.wiring import Parts
+from app.kit.redis.records import NUDGES
 
 BIE_S = 1.0
 """How long a BIE stage of busy_actors takes."""
@@ -23,7 +23,7 @@ def burn(seconds: float) -> None:
         pass
 
 
-def submit(parts: Parts, *, owner: str = "bench", name: str = "", job_id: str = "") -> str:
+def submit(parts: Container, *, owner: str = "bench", name: str = "", job_id: str = "") -> str:
     """Remember a job and queue its first stage in one step, as a submission does once its inputs are checked and kept.
 
     job_id: default random.
@@ -40,7 +40,7 @@ def submit(parts: Parts, *, owner: str = "bench", name: str = "", job_id: str = 
 class Watcher:
     """Hears of a job's end as its page does, by a nudge. How it ended is looked at when nothing is measured (check)."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Container) -> None:
         self.redis = parts.redis
         self.records = parts.store.records
         self.nudges = parts.redis.pubsub(ignore_subscribe_messages=True)

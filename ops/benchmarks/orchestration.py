@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import redis
 
-from app.wiring import Parts, assemble
+from app.bootstrap.container import Container, assemble
 from ops.benchmarks.load import Watcher, submit
 from tests.harness.deployment import Deployment, percentile
 from tests.harness.processes import cpu_s, with_descendants
@@ -73,7 +73,7 @@ def _raw_job(raw: redis.Redis) -> None:
     raw.blpop(["raw:finished"], timeout=10)
 
 
-def _product_rate(parts: Parts) -> float:
+def _product_rate(parts: Container) -> float:
     started = time.perf_counter()
     for _ in range(QUEUED):
         submit(parts)

@@ -24,7 +24,7 @@ from dramatiq.brokers import redis as stock_broker
 from redis.connection import AbstractConnection
 
 import app.kit
-from app.kit.lines import Line
+from app.kit.redis.connections import RedisConnection
 
 BACKGROUND = "background"
 """Role of what threads do that wait for no job: signs of life, Dramatiq's queues of delayed messages."""
@@ -73,16 +73,16 @@ class Trace:
             self._answered(connection)
             return answer
 
-        ask = Line.ask
+        ask = RedisConnection.ask
 
-        def traced_ask(line: Line, commands: list[Any]) -> list[Any]:
+        def traced_ask(line: RedisConnection, commands: list[Any]) -> list[Any]:
             self._sent(line, b"".join(hiredis.pack_command(command) for command in commands))
             answers = ask(line, commands)
             for _ in commands:
                 self._answered(line)
             return answers
 
-        Line.ask = traced_ask  # type: ignore[method-assign]
+        RedisConnection.ask = traced_ask  # type: ignore[method-assign]
         AbstractConnection.send_packed_command = traced_send  # type: ignore[method-assign]
         AbstractConnection.read_response = traced_read  # type: ignore[method-assign]
 
@@ -166,7 +166,7 @@ def parse(packed: bytes) -> list[list[bytes]]:
 
 def _script_names() -> dict[str, str]:
     """sha → name of every script in the kit (its constant's name) and in Dramatiq."""
-    kit = (importlib.import_module(f"app.kit.{found.name}") for found in pkgutil.iter_modules(app.kit.__path__))
+    kit = (importlib.import_module(found.name) for found in pkgutil.walk_packages(app.kit.__path__, "app.kit."))
     named = {sha: name for module in kit for sha, name in _constants(module)}
     return named | {_sha(text): name for name, text in stock_broker._scripts.items()}
 

@@ -54,9 +54,15 @@ def _layer(deployment: TrainingDeployment, code_path: str, gateway: RayGateway) 
     queued: list[tuple[float, float]] = []
     for number in range(ROUNDS):
         began = time.time()
-        gateway.submit(Submission(
-            f"straight-{number}--a01", f"{sys.executable} {program} 0", gpus=1, cpus=1, resources={"worker_node": 1},
-        ))  # fmt: skip
+        gateway.submit(
+            Submission(
+                f"straight-{number}--a01",
+                f"{sys.executable} {program} 0",
+                gpus=1,
+                cpus=1,
+                resources={"worker_node": 1},
+            )
+        )
         job = _ended(gateway, f"straight-{number}--a01")
         straight.append(((job.started_ms or 0) / 1000 - began, time.time() - began))
         began = time.time()
@@ -156,8 +162,12 @@ def _at_once(deployment: TrainingDeployment, code_path: str, gateway: RayGateway
 
 def _spec(code_path: str, seconds: float, *, gpus: int = 1) -> Task:
     return {
-        "workload": "script", "code_path": code_path, "args": [str(seconds)], "n_gpus_per_node": gpus, "cpus": 1,
-    }  # fmt: skip
+        "workload": "script",
+        "code_path": code_path,
+        "args": [str(seconds)],
+        "n_gpus_per_node": gpus,
+        "cpus": 1,
+    }
 
 
 def _listed(deployment: TrainingDeployment) -> list[Task]:

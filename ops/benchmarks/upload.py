@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from app.bootstrap.container import assemble
 from app.kit.objects import ObjectStore
 from app.kit.objects.base import CHUNK_BYTES
-from app.wiring import assemble
 from tests.harness.deployment import Deployment
 
 MIB = 1 << 20

@@ -100,9 +100,10 @@ def main(options: Sequence[str] = ()) -> None:
             if asked.scenario and scenario.name not in asked.scenario:
                 continue
             chosen = replace(
-                scenario, policies=tuple(one for one in scenario.policies if one in (asked.policy or POLICIES)),
+                scenario,
+                policies=tuple(one for one in scenario.policies if one in (asked.policy or POLICIES)),
                 fixed=scenario.fixed if asked.fixed is None else asked.fixed,
-            )  # fmt: skip
+            )
             folder = Path(name) / chosen.name.replace(" ", "-").replace(",", "")
             at_rate = case.at(chosen.fps, Path(name))
             found[chosen.name] = _measured(at_rate, folder, chosen, link_free, shows_reasons=asked.reasons)
@@ -119,12 +120,22 @@ def _measured(
     case: Case, folder: Path, scenario: Scenario, link_free: dict[tuple[str, float], Row], *, shows_reasons: bool
 ) -> list[Row]:
     """link_free: rows that hold for each link, of one job on an idle machine; those that are new are put there."""
-    print(f"\n{scenario.name}: {' → '.join(f'{step.bits_per_s / 1e6:g}' for step in scenario.steps)} Mbit/s, a clip of"
-          f" {case.fps:g} frames/s, at most {HI_S:g} s a frame\n{titled()}", flush=True)  # fmt: skip
+    print(
+        f"\n{scenario.name}: {' → '.join(f'{step.bits_per_s / 1e6:g}' for step in scenario.steps)} Mbit/s, a clip of"
+        f" {case.fps:g} frames/s, at most {HI_S:g} s a frame\n{titled()}",
+        flush=True,
+    )
     fixed = worth_measuring(
-        case.info, rows_for(case, (EDGE, CLOUD)), SIZES, scenario.steps, fps=case.fps, hi_s=HI_S, jobs=scenario.jobs,
-        is_busy=scenario.is_busy, most=scenario.fixed,
-    )  # fmt: skip
+        case.info,
+        rows_for(case, (EDGE, CLOUD)),
+        SIZES,
+        scenario.steps,
+        fps=case.fps,
+        hi_s=HI_S,
+        jobs=scenario.jobs,
+        is_busy=scenario.is_busy,
+        most=scenario.fixed,
+    )
     rows, is_plain = [], scenario.jobs == 1 and not scenario.is_busy
     for number, plan in enumerate((*fixed, *scenario.policies)):
         name = plan if isinstance(plan, str) else plan.name

@@ -15,15 +15,15 @@ import av
 import numpy as np
 from PIL import Image
 
+from app.edge.video.runner.score import f1
+from app.edge.video.stages.base import ModelFile
+from app.edge.video.stages.registry import kinds, stage_class
+from app.inference.picture_codec import encode
+from app.inference.prediction import Format, ModelCard, Picture
 from app.video.model.dag import Dag, read_dag
 from app.video.model.kinds import Stage
 from app.video.model.plan import RESOLUTIONS
-from app.video.runner.scoring import f1
 from app.video.scheduling.contract import DagInfo, GeneratorInfo, Measured
-from app.video.stages.base import ModelFile
-from app.video.stages.registry import kinds, stage_class
-from app.vision.encoding import encode
-from app.vision.model import Format, ModelCard, Picture
 from tests.harness.paths import SHARED_DATA
 
 CLIP = "faces-walking-270p.mp4"
@@ -38,13 +38,14 @@ VARIANTS: Mapping[str, Sequence[Sequence[str]]] = {
 }
 GENERATOR = "SingleFrameGenerator"
 DAG = {
-    "generator": GENERATOR, "flow": [GENERATOR, DETECTION, ALIGNMENT],
+    "generator": GENERATOR,
+    "flow": [GENERATOR, DETECTION, ALIGNMENT],
     "input": {
         DETECTION: {"image": f"{GENERATOR}.image"},
         ALIGNMENT: {"image": f"{GENERATOR}.image", "bbox": f"{DETECTION}.bbox", "prob": f"{DETECTION}.prob"},
         "Render": {"image": f"{ALIGNMENT}.image", "count": f"{ALIGNMENT}.count_result"},
     },
-}  # fmt: skip
+}
 Boxes = list[list[float]]
 
 
@@ -80,15 +81,19 @@ class Case:
     @property
     def info(self) -> DagInfo:
         return {
-            "generator": GENERATOR, "flow": list(DAG["flow"]), "input": dict(DAG["input"]),  # type: ignore[typeddict-item, call-overload]
+            "generator": GENERATOR,
+            "flow": list(DAG["flow"]),
+            "input": dict(DAG["input"]),  # type: ignore[typeddict-item, call-overload]
             "stages": {
                 stage.name: {
-                    "kind": stage.kind, "n_models": len(stage.variants), "pictures": True,
+                    "kind": stage.kind,
+                    "n_models": len(stage.variants),
+                    "pictures": True,
                     "before": sorted(self.dag.before[stage.name]),
                 }
                 for stage in self.stages
             },
-        }  # fmt: skip
+        }
 
     def quality(self, size: str, model: int, nskip: int) -> float:
         """F1 against the big model at full size on every frame, where a frame that is left out keeps the boxes of the
@@ -151,18 +156,26 @@ def _look(case: Case, size: str, model: int) -> None:
     case.found[size, model] = boxes
     bytes_ = sum(len(encode(picture)[0]) for picture in pictures[::8]) / len(pictures[::8])
     for stage, times in taken.items():
-        case.rows.append(Measured(
-            node="any", stage=stage, model_id=min(model, len(VARIANTS[stage]) - 1), resolution=size,
-            delay_s=sorted(times)[len(times) // 2], bytes=bytes_, quality=1.0,
-        ))  # fmt: skip
+        case.rows.append(
+            Measured(
+                node="any",
+                stage=stage,
+                model_id=min(model, len(VARIANTS[stage]) - 1),
+                resolution=size,
+                delay_s=sorted(times)[len(times) // 2],
+                bytes=bytes_,
+                quality=1.0,
+            )
+        )
 
 
 def rows_for(case: Case, nodes: Sequence[str]) -> list[Measured]:
     """The profile as it would be if each node had been measured. The quality of the alignment is its boxes'."""
     return [
         Measured(**{**row, "node": node, "quality": _graded(case, row)})  # type: ignore[typeddict-item]
-        for row in case.rows for node in nodes
-    ]  # fmt: skip
+        for row in case.rows
+        for node in nodes
+    ]
 
 
 def _graded(case: Case, row: Measured) -> float:

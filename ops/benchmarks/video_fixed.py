@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.video.model.plan import Encoder, Plan, Role, StagePlace, VideoConf
-from app.video.scheduling.choosing import LOAD, SKIPS, Wish, judged
 from app.video.scheduling.contract import DagInfo, Measured, NodeInfo, ResourceInfo
-from app.video.scheduling.knowledge import Knowledge, kept
-from app.video.scheduling.predicting import BOUNDLESS_FPS, Prediction, Predictor, mappings
+from app.video.scheduling.predictor import BOUNDLESS_FPS, Prediction, Predictor, mappings
+from app.video.scheduling.profile_model import ProfileModel, kept
+from app.video.scheduling.search import LOAD, SKIPS, SearchGoal, judged
 from tests.harness.link import Line
 
 EDGE, CLOUD = "edge0", "cloud0"
@@ -36,9 +36,8 @@ class FixedPlan:
 
     def plan(self, ips: Mapping[str, str]) -> Plan:
         mapping = {
-            stage: StagePlace(model, Role(ROLES[node]), ips[node], node)
-            for stage, (node, model) in self.places.items()
-        }  # fmt: skip
+            stage: StagePlace(model, Role(ROLES[node]), ips[node], node) for stage, (node, model) in self.places.items()
+        }
         return Plan(0, self.conf, mapping, "fixed")
 
 
@@ -53,9 +52,17 @@ class _Rated:
 
 
 def worth_measuring(
-    dag: DagInfo, rows: Sequence[Measured], sizes: Sequence[str], steps: Sequence[Line], *, fps: float, hi_s: float,
-    jobs: int, is_busy: bool, most: int,
-) -> list[FixedPlan]:  # fmt: skip
+    dag: DagInfo,
+    rows: Sequence[Measured],
+    sizes: Sequence[str],
+    steps: Sequence[Line],
+    *,
+    fps: float,
+    hi_s: float,
+    jobs: int,
+    is_busy: bool,
+    most: int,
+) -> list[FixedPlan]:
     """At each place (all at the edge, cut in between, all in the cloud) the best that keeps the limit on every step,
     the best that keeps it on the first, and more careful ones of both; those that keep it always come first, by what
     they are worth."""
@@ -66,9 +73,8 @@ def worth_measuring(
             there = [one for one in rated if one.fixed.name.split()[0] == where]
             for is_safe in (True, False):
                 fitting = [
-                    one for one in there
-                    if one.delay_s <= grain * hi_s and (all(one.fits) if is_safe else one.fits[0])
-                ]  # fmt: skip
+                    one for one in there if one.delay_s <= grain * hi_s and (all(one.fits) if is_safe else one.fits[0])
+                ]
                 if fitting:
                     best = max(fitting, key=_rank)
                     found.setdefault(best.fixed.name, best)
@@ -84,11 +90,18 @@ def _rank(one: _Rated) -> tuple[float, float, float]:
 
 
 def _rated(
-    dag: DagInfo, rows: Sequence[Measured], sizes: Sequence[str], steps: Sequence[Line], *, fps: float, hi_s: float,
-    jobs: int, is_busy: bool,
-) -> Iterator[_Rated]:  # fmt: skip
+    dag: DagInfo,
+    rows: Sequence[Measured],
+    sizes: Sequence[str],
+    steps: Sequence[Line],
+    *,
+    fps: float,
+    hi_s: float,
+    jobs: int,
+    is_busy: bool,
+) -> Iterator[_Rated]:
     predictors = [_predictor(dag, rows, line, is_busy=is_busy) for line in steps]
-    wish = Wish(hi_s, 0.0, fps)
+    wish = SearchGoal(hi_s, 0.0, fps)
     models = range(max(facts["n_models"] for facts in dag["stages"].values()))
     for model in models:
         for mapping in mappings(dag, pictured(dag, steps[0], is_busy=is_busy), model, {"cloud"}):
@@ -102,14 +115,18 @@ def _rated(
 
 
 def _of(
-    whole: Sequence[Prediction], conf: VideoConf, wish: Wish, jobs: int, mapping: Mapping[str, Mapping[str, object]]
+    whole: Sequence[Prediction],
+    conf: VideoConf,
+    wish: SearchGoal,
+    jobs: int,
+    mapping: Mapping[str, Mapping[str, object]],
 ) -> _Rated:
     """whole: of each step, without anything left out."""
     looked = conf.fps / (1 + conf.nskip)
     judgements = [
         judged(replace(one, video_conf=conf), wish, margin=1.0, keeps_up=one.fps * LOAD / jobs >= looked)
         for one in whole
-    ]  # fmt: skip
+    ]
     places = {stage: (str(place["node"]), int(str(place["model_id"]))) for stage, place in mapping.items()}
     quality = min(one.quality for one in whole) * kept(conf.nskip, 0)
     longest = max(one.prediction.delay_s for one in judgements)
@@ -126,7 +143,7 @@ def _name(conf: VideoConf, places: Mapping[str, tuple[str, int]]) -> str:
 
 def _predictor(dag: DagInfo, rows: Sequence[Measured], line: Line, *, is_busy: bool) -> Predictor:
     corrections = {f"latency@{CLOUD}": line.rtt_s}
-    return Predictor(dag, pictured(dag, line, is_busy=is_busy), Knowledge(rows), corrections)
+    return Predictor(dag, pictured(dag, line, is_busy=is_busy), ProfileModel(rows), corrections)
 
 
 def pictured(dag: DagInfo, line: Line, *, is_busy: bool) -> ResourceInfo:
@@ -138,7 +155,16 @@ def _node(dag: DagInfo, name: str, line: Line, cpu: float) -> NodeInfo:
     mbps = line.bits_per_s / 1e6 if name == CLOUD else None
     service = {"n_process": 1, "cpu_ratio": 0.0, "mem_ratio": 0.0, "queue": 0, "url": ""}
     return {
-        "node": name, "ip": name, "role": ROLES[name], "online": True, "cpu_ratio": cpu, "mem_ratio": 0.0, "cores": 1,
-        "accelerators": [], "up_mbps": mbps, "down_mbps": mbps, "age_s": 0.0,
+        "node": name,
+        "ip": name,
+        "role": ROLES[name],
+        "online": True,
+        "cpu_ratio": cpu,
+        "mem_ratio": 0.0,
+        "cores": 1,
+        "accelerators": [],
+        "up_mbps": mbps,
+        "down_mbps": mbps,
+        "age_s": 0.0,
         "service": {stage: service for stage in dag["stages"]},  # type: ignore[typeddict-item]
-    }  # fmt: skip
+    }

@@ -10,8 +10,8 @@ from pathlib import Path
 import av
 import numpy as np
 
+from app.inference.prediction import Picture
 from app.video.model.plan import VideoConf
-from app.vision.model import Picture
 from ops.benchmarks.video_case import ALIGNMENT, DETECTION, FPS, Case, fitted, opened
 from ops.benchmarks.video_fixed import EDGE
 from ops.benchmarks.video_nodes import Job, NotMeasured, VideoNodes

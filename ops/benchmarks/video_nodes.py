@@ -20,14 +20,14 @@ from urllib.parse import unquote
 import httpx
 import psutil
 
+from app.edge.video.runner.work import VARIABLE, RunnerWork
+from app.edge.video.stage_host.work import ServicesWork
 from app.video.model.constraint import read_constraint
 from app.video.model.job import JobContent, Mode, RestartPolicy, ServicesContent, StageHost
 from app.video.model.plan import Plan, Role, StagePlace, VideoConf
-from app.video.runner.work import VARIABLE, RunnerWork
-from app.video.scheduling.asking import Question
 from app.video.scheduling.contract import Measured, ResourceInfo
-from app.video.scheduling.desk import Desk
-from app.video.services.work import ServicesWork
+from app.video.scheduling.policy_messages import PlanningInput
+from app.video.scheduling.policy_runner import PolicyRunner
 from ops.benchmarks.video_case import Case
 from ops.benchmarks.video_fixed import CLOUD, EDGE, ROLES
 from tests.harness.link import Line, Link
@@ -91,7 +91,7 @@ class VideoNodes:
         self.jobs: dict[str, Job] = {}
         self.details: dict[str, Mapping[str, Any]] = {}
         self.hosts: dict[str, StageHost] = {}
-        self.desk = Desk()
+        self.desk = PolicyRunner()
         self.cores = cores()
         self.pins = pins
         self._stack = ExitStack()
@@ -127,7 +127,7 @@ class VideoNodes:
         stages = {stage.name: stage for stage in self.case.stages}
         content = ServicesContent(stages, SECRET, peers, processes=1)
         ServicesWork(content, self.case.files, ADDRESS, port, folder, self.url, name).write(folder / "work.json")
-        with started("app.video.services.host", folder, core=self.cores[name] if self.pins else None) as process:
+        with started("app.edge.video.stage_host.host", folder, core=self.cores[name] if self.pins else None) as process:
             _await_url(f"http://{ADDRESS}:{port}/healthz", process, folder / "log")
             yield
 
@@ -152,16 +152,25 @@ class VideoNodes:
         uid = f"GLOBAL_ID_{self._count}.SUB_ID_1"
         folder = self.folder / uid
         content = JobContent(
-            uid, "0", self.case.dag, self.case.stages, Mode.RUN, realtime, RestartPolicy.EOS,
-            read_constraint({"delay": self.hi_s}), None, tuple(self.hosts.values()), SECRET,
-        )  # fmt: skip
+            uid,
+            "0",
+            self.case.dag,
+            self.case.stages,
+            Mode.RUN,
+            realtime,
+            RestartPolicy.EOS,
+            read_constraint({"delay": self.hi_s}),
+            None,
+            tuple(self.hosts.values()),
+            SECRET,
+        )
         work = RunnerWork(content, str(self.case.clip), ADDRESS, free_port(), folder, self.url, EDGE)
         job = self.jobs[uid] = Job(uid, policy, work, folder / "work.json")
         if plan is not None:
             job.take(plan)
         else:
             work.write(job.path)
-        with started("app.video.runner.main", folder, core=self.cores[EDGE] if self.pins else None) as process:
+        with started("app.edge.video.runner.main", folder, core=self.cores[EDGE] if self.pins else None) as process:
             job.process = process
             yield job
         del self.jobs[uid]
@@ -194,17 +203,26 @@ class VideoNodes:
         with job.lock:
             last = job.plan.to_json() if job.plan else None
             state = {
-                **job.memory, "profile": list(self.rows), "now": time.monotonic(),
+                **job.memory,
+                "profile": list(self.rows),
+                "now": time.monotonic(),
                 "last_plan": last and {key: last[key] for key in ("video_conf", "flow_mapping")},
-            }  # fmt: skip
-            decision = self.desk.decide(Question(
-                policy=job.policy, job_uid=job.uid, dag=self.case.info, resource_info=self.resources(),
-                last_plan_res=body.get("last_plan_result"),
-                user_constraint={"delay": (-1.0, self.hi_s), "quality": 0.0, "given": {}},
-                generator_output=body.get("generator_output") or self.case.source, state=state,
-            ))  # fmt: skip
-            job.memory = {key: value for key, value in decision.state.items()
-                          if key not in ("profile", "now", "last_plan")}  # fmt: skip
+            }
+            decision = self.desk.decide(
+                PlanningInput(
+                    policy=job.policy,
+                    job_uid=job.uid,
+                    dag=self.case.info,
+                    resource_info=self.resources(),
+                    last_plan_res=body.get("last_plan_result"),
+                    user_constraint={"delay": (-1.0, self.hi_s), "quality": 0.0, "given": {}},
+                    generator_output=body.get("generator_output") or self.case.source,
+                    state=state,
+                )
+            )
+            job.memory = {
+                key: value for key, value in decision.state.items() if key not in ("profile", "now", "last_plan")
+            }
             job.decisions.append(decision.took_ms)
             job.reasons.append(f"{decision.outcome}: {decision.reason}")
             if decision.plan is not None:
@@ -226,10 +244,19 @@ class VideoNodes:
                 "queue": detail.get("queue", 0),
             }
             found[host.ip] = {
-                "node": name, "ip": host.ip, "role": host.role, "online": True, "cpu_ratio": cpu, "mem_ratio": 0.0,
-                "cores": 1, "accelerators": [], "up_mbps": way.get("up_mbps"), "down_mbps": way.get("down_mbps"),
-                "age_s": 0.0, "service": {stage.name: service for stage in self.case.stages},  # type: ignore[typeddict-item]
-            }  # fmt: skip
+                "node": name,
+                "ip": host.ip,
+                "role": host.role,
+                "online": True,
+                "cpu_ratio": cpu,
+                "mem_ratio": 0.0,
+                "cores": 1,
+                "accelerators": [],
+                "up_mbps": way.get("up_mbps"),
+                "down_mbps": way.get("down_mbps"),
+                "age_s": 0.0,
+                "service": {stage.name: service for stage in self.case.stages},  # type: ignore[typeddict-item]
+            }
         return found
 
     def plan(self, places: Mapping[str, str], conf: VideoConf, model: int = 0) -> Plan:
@@ -247,7 +274,7 @@ def started(module: str, folder: Path, *, core: int | None) -> Iterator[subproce
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             argv, env={**os.environ, VARIABLE: str(folder / "work.json")}, stdout=log, stderr=log
-        )  # fmt: skip
+        )
     try:
         yield process
     finally:

@@ -77,9 +77,11 @@ def row_of(
     ended = began + seconds
     spans = [_span(job, began, ended) for job in jobs]
     frames = [
-        (took, plan) for job, (first, last) in zip(jobs, spans, strict=True)
-        for at, took, plan in job.frames if first < at <= last
-    ]  # fmt: skip
+        (took, plan)
+        for job, (first, last) in zip(jobs, spans, strict=True)
+        for at, took, plan in job.frames
+        if first < at <= last
+    ]
     wanted = max(1.0, sum(_wanted(job.plans, case.fps, *span) for job, span in zip(jobs, spans, strict=True)))
     late, missing = sum(took > hi_s for took, _ in frames), max(0.0, wanted - len(frames))
     times = sorted(took for took, _ in frames) or [float("inf")]
@@ -88,11 +90,18 @@ def row_of(
     lasted = sum(last - first for first, last in spans)
     sent = [size for job in jobs for size in job.sent]
     return Row(
-        name, min(1.0, (late + missing) / wanted), percentile(times, 0.5), percentile(times, 0.95),
-        len(frames) / lasted, missing / wanted, sum(sent) / len(sent) if sent else 0.0,
-        _quality([plan for _, plan in frames], case), changes * 60 / seconds / len(jobs),
-        percentile(sorted(decisions), 0.95) if decisions else 0.0, is_fixed,
-    )  # fmt: skip
+        name,
+        min(1.0, (late + missing) / wanted),
+        percentile(times, 0.5),
+        percentile(times, 0.95),
+        len(frames) / lasted,
+        missing / wanted,
+        sum(sent) / len(sent) if sent else 0.0,
+        _quality([plan for _, plan in frames], case),
+        changes * 60 / seconds / len(jobs),
+        percentile(sorted(decisions), 0.95) if decisions else 0.0,
+        is_fixed,
+    )
 
 
 def _span(job: Ran, began: float, ended: float) -> tuple[float, float]:
@@ -125,10 +134,12 @@ def _quality(plans: Sequence[Plan], case: Graded) -> float:
     graded = [
         case.quality(
             min(plan.video_conf.resolution, "720p", key=lambda size: int(size[:-1])),
-            max(place.model_id for place in plan.flow_mapping.values()), round(weight) - 1,
-        ) * weight
+            max(place.model_id for place in plan.flow_mapping.values()),
+            round(weight) - 1,
+        )
+        * weight
         for plan, weight in zip(plans, weights, strict=True)
-    ]  # fmt: skip
+    ]
     return sum(graded) / sum(weights) if weights else 0.0
 
 
@@ -139,9 +150,8 @@ def best_fixed(rows: Sequence[Row]) -> Row | None:
 def equals(rows: Sequence[Row], mine: Row) -> list[Row]:
     """Fixed plans that are as good, and have looked at as many frames."""
     return [
-        row for row in rows
-        if row.is_fixed and row.quality >= mine.quality - AS_GOOD and row.fps >= AS_MANY * mine.fps
-    ]  # fmt: skip
+        row for row in rows if row.is_fixed and row.quality >= mine.quality - AS_GOOD and row.fps >= AS_MANY * mine.fps
+    ]
 
 
 def best_quality(rows: Sequence[Row]) -> float | None:

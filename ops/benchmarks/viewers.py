@@ -15,11 +15,11 @@ from pathlib import Path
 
 import httpx
 
+from app.bootstrap.container import Container, assemble
 from app.conversion import model
 from app.conversion.model import Stage
 from app.conversion.store import Beat
 from app.kit.clock import now, to_text
-from app.wiring import Parts, assemble
 from ops.benchmarks.load import submit
 from tests.harness.deployment import Deployment, percentile
 
@@ -35,7 +35,7 @@ def main() -> None:
         asyncio.run(_measure(deployment, web.pid, parts))
 
 
-async def _measure(deployment: Deployment, web_pid: int, parts: Parts) -> None:
+async def _measure(deployment: Deployment, web_pid: int, parts: Container) -> None:
     job_id = submit(parts, owner="local")
     parts.store.claim(job_id, model.claimed(Stage.ONNX, worker="bench"))
     before = _memory(web_pid)
@@ -89,13 +89,18 @@ class Viewer:
         self.is_closed = True
 
 
-async def _change(parts: Parts, job_id: str, number: int, viewers: list[Viewer]) -> list[float]:
+async def _change(parts: Container, job_id: str, number: int, viewers: list[Viewer]) -> list[float]:
     """Change the record once. Milliseconds until each viewer had the frame."""
     record = parts.store.require(job_id)
     beat = Beat(
-        worker="bench", worker_text="{}", ttl_s=60, progress=number, message=f"change {number}", now=to_text(now()),
+        worker="bench",
+        worker_text="{}",
+        ttl_s=60,
+        progress=number,
+        message=f"change {number}",
+        now=to_text(now()),
         is_news=True,
-    )  # fmt: skip
+    )
     started = time.perf_counter()
     parts.store.beat(record, beat)
     name, deadline = str(number), started + 10

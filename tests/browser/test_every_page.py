@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page
 
+from app.bootstrap.container import assemble
+from app.inference.prediction import Format
 from app.kit.clock import now
-from app.vision.model import Format
-from app.wiring import assemble
 from tests.browser.conftest import PATIENCE_MS
 from tests.harness.api import Api, png, small_model
 from tests.harness.browser.complaints import Watch

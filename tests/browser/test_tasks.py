@@ -19,9 +19,18 @@ from tests.harness.training import tasks as task_scenes
 from tests.harness.training.tasks import begin, database_of, every_state, show_cluster
 
 SCENES = (
-    "succeeded", "converted", "failed", "retried", "placement", "canceling", "canceled", "waiting", "behind", "too big",
+    "succeeded",
+    "converted",
+    "failed",
+    "retried",
+    "placement",
+    "canceling",
+    "canceled",
+    "waiting",
+    "behind",
+    "too big",
     "queued",
-)  # fmt: skip
+)
 PAGES = {
     "list": "/ui/tasks",
     "no match": "/ui/tasks?q=no-such-name",

@@ -145,9 +145,7 @@ def _faults(chance: random.Random) -> Iterator[Fault]:
     kinds = chance.sample(list(FAULTS), len(FAULTS))
     while True:
         kind = kinds.pop() if kinds else chance.choices(list(FAULTS), list(FAULTS.values()))[0]
-        yield Fault(
-            kind, chance.choice(WORKERS), chance.uniform(0.5, 2), chance.uniform(0.2, 1.5), chance.random()
-        )  # fmt: skip
+        yield Fault(kind, chance.choice(WORKERS), chance.uniform(0.5, 2), chance.uniform(0.2, 1.5), chance.random())
 
 
 @pytest.fixture

@@ -52,13 +52,15 @@ CORNERS |= {(Stage.ONNX, TAKEN.name), (Stage.NEF, SENT.name)}
     ("stage", "moment"),
     [
         pytest.param(
-            stage, moment, id=f"{stage.step}, {moment.name}",
+            stage,
+            moment,
+            id=f"{stage.step}, {moment.name}",
             marks=() if (stage, moment.name) in CORNERS else pytest.mark.exhaustive,
         )
         for stage in Stage
         for moment in MOMENTS
     ],
-)  # fmt: skip
+)
 def test_a_worker_is_killed_when(supervised: SupervisedDeployment, stage: Stage, moment: Moment) -> None:
     """Each stage's master is killed once as well: where the toolchain runs."""
     plan = {} if moment.hold else {stage.step: "wait:gate"}

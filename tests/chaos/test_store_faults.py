@@ -30,9 +30,12 @@ AWAY = "The S3 server cannot be reached"
 def shared_deployment(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailingDeployment]:
     """The web talks to the store directly; so do the workers, unless they are told to go by a proxy."""
     settings = {
-        "store": "s3", "s3_endpoint": urlsplit(s3_server.endpoint).netloc, "s3_access_key": ACCESS_KEY,
-        "s3_secret_key": SECRET_KEY, "s3_bucket": f"chaos-{uuid4().hex[:12]}",
-    }  # fmt: skip
+        "store": "s3",
+        "s3_endpoint": urlsplit(s3_server.endpoint).netloc,
+        "s3_access_key": ACCESS_KEY,
+        "s3_secret_key": SECRET_KEY,
+        "s3_bucket": f"chaos-{uuid4().hex[:12]}",
+    }
     with FailingDeployment(tmp_path_factory.mktemp("store"), **settings) as made:
         yield made
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.conversion import keys
+from app.conversion import object_keys
 from app.conversion.model import Stage
 from tests.harness.faults.deployment import OWNER, WorkerProcess, until
 from tests.harness.faults.failing_deployment import FailingDeployment
@@ -20,9 +20,12 @@ GROWTH_BYTES = 24 * MIB
 
 
 LIMITS = {
-    "stage_memory_bytes": str(400 * MIB), "bie_time_s": "20", "log_bytes": str(LOG_BYTES),
-    "live_log_bytes": str(LIVE_LOG_BYTES), "max_artifact_bytes": str(4 * MIB),
-}  # fmt: skip
+    "stage_memory_bytes": str(400 * MIB),
+    "bie_time_s": "20",
+    "log_bytes": str(LOG_BYTES),
+    "live_log_bytes": str(LIVE_LOG_BYTES),
+    "max_artifact_bytes": str(4 * MIB),
+}
 
 
 def test_a_toolchain_that_crashes_costs_its_job_and_nothing_else(deployment: FailingDeployment) -> None:
@@ -83,7 +86,7 @@ def test_a_gigabyte_of_log_is_cut_and_neither_stops_the_stage_nor_fills_any_memo
     shown = assert_recovered(deployment, [job])
     assert shown[job.job_id]["status"] == "COMPLETED", shown
     assert peak_bytes(worker) - before < GROWTH_BYTES
-    log = keys.log(job.job_id, Stage.BIE)
+    log = object_keys.log(job.job_id, Stage.BIE)
     end = b"".join(deployment.parts.objects.read(log, start=LOG_BYTES))
     found = re.fullmatch(rb"\n\[log limit of (\d+) bytes reached: (\d+) more bytes were dropped\]\n", end)
     assert found, end
@@ -99,9 +102,9 @@ def test_an_output_larger_than_an_artifact_may_be_is_refused_and_not_kept(deploy
     job.release()
     (error,) = deployment.failed(job)
     assert error["reason"] == f"out.bie is larger than the {4 * MIB} bytes that an artifact may have"
-    stored = {info.key for info in deployment.parts.objects.list(keys.job(job.job_id))}
-    assert keys.log(job.job_id, Stage.BIE) in stored
-    assert not {keys.result(job.job_id, Stage.BIE), keys.report(job.job_id, Stage.BIE)} & stored
+    stored = {info.key for info in deployment.parts.objects.list(object_keys.job(job.job_id))}
+    assert object_keys.log(job.job_id, Stage.BIE) in stored
+    assert not {object_keys.result(job.job_id, Stage.BIE), object_keys.report(job.job_id, Stage.BIE)} & stored
 
 
 def peak_bytes(worker: WorkerProcess) -> int:

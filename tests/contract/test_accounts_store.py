@@ -16,9 +16,9 @@ from app.accounts.errors import (
     UserIsBusy,
 )
 from app.accounts.model import Role, Scope, User
-from app.accounts.secrets import Keeper
-from app.accounts.service import Accounts, Work
-from app.kit.allowed import Member
+from app.accounts.service import Accounts, ActiveWork
+from app.accounts.token_hashing import SecretHasher
+from app.kit.access import Member
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
 from app.kit.sql import Database, metadata
@@ -97,7 +97,7 @@ def test_two_administrators_who_disable_each_other_at_once_leave_one(accounts: A
 
 
 def test_a_listener_that_fails_undoes_the_change(accounts: Accounts) -> None:
-    def fails(on: sa.Connection, event: str, user: User) -> None:
+    def fails(conn: sa.Connection, event: str, user: User) -> None:
         raise RuntimeError(event)
 
     accounts.on_change.append(fails)
@@ -108,7 +108,7 @@ def test_a_listener_that_fails_undoes_the_change(accounts: Accounts) -> None:
 
 def test_a_user_whose_work_is_under_way_is_deleted_only_with_it(accounts: Accounts) -> None:
     running = {"alice": 3}
-    accounts.works.append(Work("jobs", lambda name: running.get(name, 0), running.pop))
+    accounts.works.append(ActiveWork("jobs", lambda name: running.get(name, 0), running.pop))
     accounts.users.create("alice", Role.USER, by="test")
     with pytest.raises(UserIsBusy, match="3 jobs"):
         accounts.users.delete("alice", by="test")
@@ -139,11 +139,11 @@ def test_a_token_says_whose_it_is_until_it_is_revoked(accounts: Accounts) -> Non
 def test_nothing_that_is_stored_is_enough_to_get_in(accounts: Accounts, database: Database) -> None:
     _, text = accounts.tokens.issue("root-admin", by="test")
     session = accounts.tokens.sign_in(text)
-    with database.read() as on:
-        stored = "".join(str(on.execute(sa.select(table)).all()) for table in metadata.tables.values())
+    with database.read() as conn:
+        stored = "".join(str(conn.execute(sa.select(table)).all()) for table in metadata.tables.values())
     assert text[-43:] not in stored and session not in stored
     with pytest.raises(TokenRefused):  # and with another key the same rows are worth nothing
-        Accounts(database, Keeper("another key")).tokens.check(text)
+        Accounts(database, SecretHasher("another key")).tokens.check(text)
 
 
 @pytest.mark.parametrize("ending", ["revoke", "disable", "delete", "sign out"])
@@ -165,8 +165,8 @@ def test_a_session_ends_with_what_it_stands_on(accounts: Accounts, ending: str) 
 def test_a_session_lives_no_longer_than_its_token(accounts: Accounts, database: Database) -> None:
     token, text = accounts.tokens.issue("root-admin", by="test", ttl_s=60)
     accounts.tokens.sign_in(text)
-    with database.read() as on:
-        assert on.execute(sa.select(store.sessions.c.expires_at)).scalar_one() == token.expires_at
+    with database.read() as conn:
+        assert conn.execute(sa.select(store.sessions.c.expires_at)).scalar_one() == token.expires_at
 
 
 def test_a_token_makes_none_that_may_do_more_or_lives_longer(accounts: Accounts) -> None:
@@ -184,8 +184,8 @@ def test_the_last_use_is_noted_once_a_minute(accounts: Accounts, database: Datab
     [noted] = [known.last_used_at for known in accounts.tokens.of("root-admin")]
     accounts.tokens.check(text)
     assert [known.last_used_at for known in accounts.tokens.of("root-admin")] == [noted]
-    with database.write() as on:
-        store.token_used(on, token.token_id, "2020-01-01T00:00:00.000Z")
+    with database.write() as conn:
+        store.token_used(conn, token.token_id, "2020-01-01T00:00:00.000Z")
     accounts.tokens.check(text)
     assert (accounts.tokens.of("root-admin")[0].last_used_at or "") >= str(noted)
 
@@ -194,8 +194,8 @@ def test_an_expired_token_leaves_nobody_who_could_sign_in(accounts: Accounts, da
     assert not accounts.users.has_admin()
     accounts.tokens.issue("root-admin", by="test", ttl_s=3600)
     assert accounts.users.has_admin()
-    with database.write() as on:
-        on.execute(sa.update(store.api_tokens).values(expires_at=to_text(now())))
+    with database.write() as conn:
+        conn.execute(sa.update(store.api_tokens).values(expires_at=to_text(now())))
     assert not accounts.users.has_admin()
 
 

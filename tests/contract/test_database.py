@@ -23,8 +23,8 @@ from app.accounts import store
 from app.accounts.errors import UserExists
 from app.accounts.model import Role
 from app.accounts.service import Accounts
-from app.accounts_wiring import MIGRATIONS
-from app.kit.sql import Database, metadata, migrating
+from app.bootstrap.accounts import MIGRATIONS
+from app.kit.sql import Database, metadata, migrations
 from app.kit.sql.errors import DatabaseUnavailable, WrongDatabaseVersion
 from tests.harness.databases import accounts, database, empty, own, postgres, together, url
 from tests.harness.paths import REPOSITORY
@@ -36,10 +36,10 @@ EACH = 10
 WRITING = """
 import sys
 from app.accounts.model import Role
-from app.accounts.secrets import Keeper
+from app.accounts.token_hashing import SecretHasher
 from app.accounts.service import Accounts
 from app.kit.sql import Database
-accounts = Accounts(Database(sys.argv[1]), Keeper("k"))
+accounts = Accounts(Database(sys.argv[1]), SecretHasher("k"))
 number = 0
 while True:
     accounts.users.create(f"u{sys.argv[2]}-{number}", Role.USER, by="test")
@@ -53,37 +53,37 @@ def test_the_versions_make_the_tables_that_are_declared(database: Database) -> N
     for capability in pkgutil.iter_modules(app.__path__, "app."):
         if capability.ispkg and find_spec(f"{capability.name}.store"):
             importlib.import_module(f"{capability.name}.store")
-    with database.read() as on:
-        assert compare_metadata(MigrationContext.configure(on, opts={"compare_type": True}), metadata) == []
+    with database.read() as conn:
+        assert compare_metadata(MigrationContext.configure(conn, opts={"compare_type": True}), metadata) == []
 
 
 def test_every_version_can_be_left_and_entered_again(empty: Database) -> None:
-    migrating.upgrade(empty, MIGRATIONS)
-    newest = migrating.current(empty)
-    migrating.move(empty, MIGRATIONS, "base")
-    with empty.read() as on:
-        assert set(sa.inspect(on).get_table_names()) <= {"alembic_version"}
-    assert migrating.current(empty) is None
-    migrating.upgrade(empty, MIGRATIONS)
-    assert migrating.current(empty) == newest
+    migrations.upgrade(empty, MIGRATIONS)
+    newest = migrations.current(empty)
+    migrations.move(empty, MIGRATIONS, "base")
+    with empty.read() as conn:
+        assert set(sa.inspect(conn).get_table_names()) <= {"alembic_version"}
+    assert migrations.current(empty) is None
+    migrations.upgrade(empty, MIGRATIONS)
+    assert migrations.current(empty) == newest
 
 
 def test_a_database_from_the_future_is_refused_and_left_alone(database: Database) -> None:
-    with database.write() as on:
-        on.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    with database.write() as conn:
+        conn.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(WrongDatabaseVersion, match="9999"):
-        migrating.upgrade(database, MIGRATIONS)
-    assert migrating.current(database) == "9999"
+        migrations.upgrade(database, MIGRATIONS)
+    assert migrations.current(database) == "9999"
 
 
 def test_of_several_that_bring_it_up_at_once_all_find_it_done(url: str, empty: Database) -> None:
     def bring_up(_: int) -> None:
         with own(url) as mine:
-            migrating.upgrade(mine.database, MIGRATIONS)
+            migrations.upgrade(mine.database, MIGRATIONS)
 
     problems = together(bring_up, 4)
     assert problems == []
-    assert migrating.current(empty) is not None
+    assert migrations.current(empty) is not None
 
 
 def test_a_new_file_that_another_is_just_writing_is_waited_for(tmp_path: Path) -> None:
@@ -136,11 +136,11 @@ def test_writers_killed_in_the_middle_leave_a_whole_database(accounts: Accounts,
             writer.wait()
             assert writer.stdout is not None
             writer.stdout.close()
-    with accounts.database.read() as on:
+    with accounts.database.read() as conn:
         if accounts.database.is_sqlite:
-            assert on.execute(sa.text("PRAGMA integrity_check")).scalar_one() == "ok"
-        written = on.execute(sa.select(sa.func.count()).select_from(store.users)).scalar_one()
-        noted = on.execute(sa.select(sa.func.count()).select_from(store.audit)).scalar_one()
+            assert conn.execute(sa.text("PRAGMA integrity_check")).scalar_one() == "ok"
+        written = conn.execute(sa.select(sa.func.count()).select_from(store.users)).scalar_one()
+        noted = conn.execute(sa.select(sa.func.count()).select_from(store.audit)).scalar_one()
     assert written == noted >= 13
     accounts.users.create("afterwards", Role.USER, by="test")
 

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from app.accounts.model import Role
-from app.accounts.secrets import Keeper
 from app.accounts.service import Accounts
-from app.accounts_wiring import MIGRATIONS
-from app.homes.door.base import Door, DoorAccountMissing, DoorUnavailable
-from app.homes.door.embedded import EmbeddedDoor
-from app.homes.door.embedded.who import Doorbook
-from app.homes.door.passwords import hash_password
-from app.homes.door.sftpgo import SftpgoDoor, SftpgoOptions
+from app.accounts.token_hashing import SecretHasher
+from app.bootstrap.accounts import MIGRATIONS
 from app.homes.model import Quota
+from app.homes.sftp.backend import Door, SftpAccountMissing, SftpUnavailable
+from app.homes.sftp.builtin import BuiltinBackend
+from app.homes.sftp.builtin.authenticator import SftpAuthenticator
+from app.homes.sftp.passwords import hash_password
+from app.homes.sftp.sftpgo import SftpgoBackend, SftpgoOptions
 from app.kit.sql import Database
-from app.kit.sql.migrating import upgrade
+from app.kit.sql.migrations import upgrade
 from tests.standins.sftpgo import FINGERPRINT, SftpgoStandin
 
 HOME = "users/alice"
@@ -39,14 +39,14 @@ class Side:
 def embedded(tmp_path: Path) -> Iterator[Side]:
     database = Database(f"sqlite:///{tmp_path / 'db'}")
     upgrade(database, MIGRATIONS)
-    Accounts(database, Keeper("k")).users.create("alice", Role.USER, by="test")
-    book = Doorbook(database)
+    Accounts(database, SecretHasher("k")).users.create("alice", Role.USER, by="test")
+    book = SftpAuthenticator(database)
 
     def opens(user: str, password: str) -> bool:
         account = book.check(user, password).account
         return account is not None and not account.is_one_time
 
-    yield Side(EmbeddedDoor(database, host="door.example", port=2022), opens)
+    yield Side(BuiltinBackend(database, host="door.example", port=2022), opens)
     database.close()
 
 
@@ -57,10 +57,12 @@ def standin() -> Iterator[SftpgoStandin]:
     made.close()
 
 
-def sftpgo_door(standin: SftpgoStandin, *, password: str = "", api_key: str = "") -> SftpgoDoor:
-    return SftpgoDoor(SftpgoOptions(
-        standin.url, standin.admin, password or standin.password, "/private", "door.example", 2022, api_key
-    ))  # fmt: skip
+def sftpgo_door(standin: SftpgoStandin, *, password: str = "", api_key: str = "") -> SftpgoBackend:
+    return SftpgoBackend(
+        SftpgoOptions(
+            standin.url, standin.admin, password or standin.password, "/private", "door.example", 2022, api_key
+        )
+    )
 
 
 @pytest.fixture
@@ -142,7 +144,7 @@ def test_without_an_account_every_change_says_so(side: Side) -> None:
         lambda: door.keys("alice"),
         lambda: door.needs_new_password("alice"),
     ):
-        with pytest.raises(DoorAccountMissing):
+        with pytest.raises(SftpAccountMissing):
             change()
 
 
@@ -229,7 +231,7 @@ def test_an_sftpgo_that_cannot_be_used_is_said_to_be_so(standin: SftpgoStandin, 
     standin.is_broken = trouble == "broken"
     if trouble == "away":
         standin.close()
-    with pytest.raises(DoorUnavailable) as raised:
+    with pytest.raises(SftpUnavailable) as raised:
         door.create("alice", HOME, HASH)
     assert ("MODELMILL_SFTPGO_PASSWORD" in raised.value.hint) == (trouble in ("password", "key"))
     assert door.info("alice").fingerprint == ""

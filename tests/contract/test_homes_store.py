@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from app.accounts.model import Role
-from app.accounts.secrets import Keeper
 from app.accounts.service import Accounts
-from app.accounts_wiring import MIGRATIONS
+from app.accounts.token_hashing import SecretHasher
+from app.bootstrap.accounts import MIGRATIONS
 from app.homes import store, turns
-from app.homes.door.embedded import EmbeddedDoor
 from app.homes.model import HomesOptions
 from app.homes.service import Homes, listener
+from app.homes.sftp.builtin import BuiltinBackend
 from app.kit.clock import now
 from app.kit.sql import Database
-from app.kit.sql.migrating import move, upgrade
+from app.kit.sql.migrations import move, upgrade
 from tests.harness.databases import database, empty, postgres, url
 
 __all__ = ["database", "empty", "postgres", "url"]
@@ -29,12 +29,12 @@ AT, LATER = "2026-11-01T12:00:00.000Z", "2026-11-01T13:00:00.000Z"
 
 @pytest.fixture
 def homes(tmp_path: Path, database: Database) -> Homes:
-    return Homes(HomesOptions(tmp_path / "homes"), database, EmbeddedDoor(database, host="h", port=1))
+    return Homes(HomesOptions(tmp_path / "homes"), database, BuiltinBackend(database, host="h", port=1))
 
 
 @pytest.fixture
 def accounts(homes: Homes, database: Database) -> Accounts:
-    made = Accounts(database, Keeper("k"))
+    made = Accounts(database, SecretHasher("k"))
     made.on_change.append(listener())
     return made
 
@@ -43,23 +43,23 @@ def test_a_user_s_account_at_the_door_follows_the_user(homes: Homes, accounts: A
     accounts.users.create("alice", Role.USER, by="test", quota_bytes=5)
     assert [entry.event for entry in homes.outbox.waiting()] == ["created"]
     homes.outbox.apply_due(now())
-    with database.read() as on:
-        account = store.get_account(on, "alice")
+    with database.read() as conn:
+        account = store.get_account(conn, "alice")
     assert account is not None
     assert (account.home, account.quota_bytes, account.is_enabled) == ("users/alice", 5, True)
     homes.door.set_password("alice", "my own password", by="alice")
     accounts.users.delete("alice", by="test")
     homes.outbox.apply_due(now())
-    with database.read() as on:
-        assert store.get_account(on, "alice") is None
+    with database.read() as conn:
+        assert store.get_account(conn, "alice") is None
 
 
 def test_a_turn_is_one_holder_s_until_it_ends(homes: Homes, database: Database) -> None:
     takers: list[bool] = []
 
     def take(holder: str) -> None:
-        with database.write() as on:
-            takers.append(turns.take_turn(on, "alice", holder, at=AT, until=LATER))
+        with database.write() as conn:
+            takers.append(turns.take_turn(conn, "alice", holder, at=AT, until=LATER))
 
     threads = [threading.Thread(target=take, args=(str(number),)) for number in range(8)]
     for thread in threads:
@@ -67,27 +67,27 @@ def test_a_turn_is_one_holder_s_until_it_ends(homes: Homes, database: Database) 
     for thread in threads:
         thread.join()
     assert sorted(takers) == [False] * 7 + [True]
-    with database.write() as on:
-        assert turns.take_turn(on, "alice", "late", at="2026-11-01T13:00:00.001Z", until="2026-11-01T14:00:00.000Z")
-        assert turns.take_turn(on, "alice", "late", at=AT, until=LATER)  # its own, for longer
-        turns.end_turn(on, "alice", "another")
-        assert not turns.take_turn(on, "alice", "another", at=AT, until=LATER)
-        turns.end_turn(on, "alice", "late")
-        assert turns.take_turn(on, "alice", "another", at=AT, until=LATER)
+    with database.write() as conn:
+        assert turns.take_turn(conn, "alice", "late", at="2026-11-01T13:00:00.001Z", until="2026-11-01T14:00:00.000Z")
+        assert turns.take_turn(conn, "alice", "late", at=AT, until=LATER)  # its own, for longer
+        turns.end_turn(conn, "alice", "another")
+        assert not turns.take_turn(conn, "alice", "another", at=AT, until=LATER)
+        turns.end_turn(conn, "alice", "late")
+        assert turns.take_turn(conn, "alice", "another", at=AT, until=LATER)
 
 
 def test_the_oldest_change_of_a_user_holds_back_the_later_ones_and_no_other_user(
     homes: Homes, database: Database
 ) -> None:
-    with database.write() as on:
+    with database.write() as conn:
         for user, event in (("alice", "created"), ("alice", "disabled"), ("bob", "created")):
-            store.add_pending(on, user, event, None, AT)
-        assert store.users_due(on, AT) == ["alice", "bob"]
-        store.pending_failed(on, store.pending(on, user="alice")[0], next_try_at=LATER, error="why")
-        assert store.users_due(on, AT) == ["bob"]
-        assert store.users_due(on, LATER) == ["alice", "bob"]
-        store.pending_done(on, store.pending(on, user="bob")[0], AT)
-        assert [entry.user for entry in store.pending(on)] == ["alice", "alice"]
+            store.add_pending(conn, user, event, None, AT)
+        assert store.users_due(conn, AT) == ["alice", "bob"]
+        store.pending_failed(conn, store.pending(conn, user="alice")[0], next_try_at=LATER, error="why")
+        assert store.users_due(conn, AT) == ["bob"]
+        assert store.users_due(conn, LATER) == ["alice", "bob"]
+        store.pending_done(conn, store.pending(conn, user="bob")[0], AT)
+        assert [entry.user for entry in store.pending(conn)] == ["alice", "alice"]
 
 
 def test_folders_go_through_the_trash(homes: Homes) -> None:

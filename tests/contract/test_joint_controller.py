@@ -10,26 +10,26 @@ from typing import Any, cast
 
 import pytest
 
-from app.accounts.secrets import Keeper
+from app.accounts.token_hashing import SecretHasher
+from app.inference.prediction import Format, ModelCard, Prediction
 from app.joint_inference import store
-from app.joint_inference.answers import summary
 from app.joint_inference.errors import ServiceNotFound
-from app.joint_inference.model.planning import key_of
+from app.joint_inference.model.reconciliation import key_of
 from app.joint_inference.model.resource import PLURAL, Role, Service
 from app.joint_inference.model.tally import Sample, Source
+from app.joint_inference.responses import summary
 from app.joint_inference.service import Controller, Reports, Services
 from app.joint_inference.service.task_info import Status
 from app.joint_inference.validation import validated_status
-from app.kit.broker import connect_to_look
 from app.kit.clock import to_text
 from app.kit.objects import ObjectMissing
 from app.kit.objects.filesystem import FilesystemStore
+from app.kit.queue.broker import connect_to_look
 from app.kit.sql import Database
-from app.models.model import Model
-from app.models.service import Models
+from app.model_registry.model import Model
+from app.model_registry.service import Models
 from app.nodes.model import Node, NodeReport, Operation, Side, WorkerReport, WorkerState
 from app.nodes.service import Nodes
-from app.vision.model import Format, ModelCard, Prediction
 from tests.harness.databases import database, empty, postgres, url
 from tests.harness.joint.deployment import resource
 
@@ -64,7 +64,7 @@ class Scene:
         self.database = database
         self.kicked: list[str] = []
         self.objects = FilesystemStore(folder)
-        self.nodes = SlowNodes(database, Keeper("a key"), lambda _: None)
+        self.nodes = SlowNodes(database, SecretHasher("a key"), lambda _: None)
         self.services = Services(database, self.nodes, self.kicked.append, lambda: None)
         self.reports = Reports(self.services, self.nodes, self.objects, NOWHERE, lambda _, __: None)
         models = cast(Models, Registry())
@@ -83,9 +83,14 @@ class Scene:
     def serve(self, service: Service, port: int) -> None:
         """The cloud's node says where the big model is."""
         worker = WorkerReport(
-            key_of(service, Role.CLOUD), "default", "gate", "gate-cloud", service.generation, WorkerState.RUNNING,
+            key_of(service, Role.CLOUD),
+            "default",
+            "gate",
+            "gate-cloud",
+            service.generation,
+            WorkerState.RUNNING,
             address=f"10.0.0.9:{port}",
-        )  # fmt: skip
+        )
         self.nodes.report("cloud0", NodeReport(workers=(worker,)), address="10.0.0.9", version="1", now=NOW)
 
     def reconcile(self, uid: str, after_s: int = 1) -> None:
@@ -99,19 +104,19 @@ class Scene:
         return self.known(service.uid)
 
     def known(self, uid: str) -> Service:
-        with self.database.read() as on:
-            found = store.by_uid(on, uid)
+        with self.database.read() as conn:
+            found = store.by_uid(conn, uid)
         assert found is not None
         return found
 
     def orders(self, uid: str) -> dict[tuple[str, str], Operation]:
-        with self.database.read() as on:
-            return {(order.node, order.key.part): order.operation for order in self.nodes.orders_of(on, PLURAL, uid)}
+        with self.database.read() as conn:
+            return {(order.node, order.key.part): order.operation for order in self.nodes.orders_of(conn, PLURAL, uid)}
 
     def url(self, uid: str) -> str:
         """Of the big model, as the edge worker is told it."""
-        with self.database.read() as on:
-            edge = next(order for order in self.nodes.orders_of(on, PLURAL, uid) if order.key.part == Role.EDGE)
+        with self.database.read() as conn:
+            edge = next(order for order in self.nodes.orders_of(conn, PLURAL, uid) if order.key.part == Role.EDGE)
         return str(edge.content["bigModel"]["url"])
 
     def keys(self) -> list[str]:
@@ -136,10 +141,10 @@ def sample(name: str = "s1") -> Sample:
 def in_a_thread_while_held(scene: Scene, uid: str, work: Callable[[], None], **change: Any) -> None:
     """Another has changed the service and not yet committed when this begins."""
     thread = threading.Thread(target=work)
-    with scene.database.write() as on:
-        held = store.by_uid(on, uid)
+    with scene.database.write() as conn:
+        held = store.by_uid(conn, uid)
         assert held is not None
-        assert store.change_service(on, held, **change) is not None
+        assert store.change_service(conn, held, **change) is not None
         thread.start()
         thread.join(1.0)
     thread.join()
@@ -202,13 +207,19 @@ def test_an_edge_worker_that_moves_ends_where_it_was_once_the_new_one_may_start(
 
 def test_a_worker_that_was_replaced_says_nothing_any_more(scene: Scene) -> None:
     service = scene.run()
-    with scene.database.write() as on:
-        scene.nodes.withdraw(on, PLURAL, service.uid, "edge")
+    with scene.database.write() as conn:
+        scene.nodes.withdraw(conn, PLURAL, service.uid, "edge")
     with pytest.raises(ServiceNotFound):
-        scene.reports.take("default", "gate", {
-            "status": "running", "uid": service.uid,
-            "output": {"taskInfo": {"inferenceNumber": 1, "hardExampleNumber": 0, "uploadCloudRatio": 0}},
-        }, node="edge0")  # fmt: skip
+        scene.reports.take(
+            "default",
+            "gate",
+            {
+                "status": "running",
+                "uid": service.uid,
+                "output": {"taskInfo": {"inferenceNumber": 1, "hardExampleNumber": 0, "uploadCloudRatio": 0}},
+            },
+            node="edge0",
+        )
 
 
 @pytest.mark.parametrize(
@@ -250,8 +261,8 @@ def test_a_sample_of_a_service_that_goes_while_it_arrives_leaves_no_picture(scen
 
     def put_late(*given: Any, **more: Any) -> Any:
         made = put(*given, **more)
-        with scene.database.write() as on:
-            scene.nodes.withdraw(on, PLURAL, service.uid)
+        with scene.database.write() as conn:
+            scene.nodes.withdraw(conn, PLURAL, service.uid)
         return made
 
     scene.objects.put = put_late  # type: ignore[method-assign]
@@ -263,8 +274,8 @@ def test_a_sample_of_a_service_that_goes_while_it_arrives_leaves_no_picture(scen
 def test_pictures_that_could_not_be_deleted_with_their_service_go_later(scene: Scene) -> None:
     service = scene.make()
     scene.objects.put(f"joint/{service.uid}/samples/s1", [b"left"], content_type="image/png")
-    with scene.database.write() as on:
-        store.change_service(on, service, gone_at=to_text(NOW))
+    with scene.database.write() as conn:
+        store.change_service(conn, service, gone_at=to_text(NOW))
     scene.controller.forget_gone(NOW + timedelta(minutes=59))
     assert len(scene.keys()) == 1
     scene.controller.forget_gone(NOW + timedelta(minutes=61))

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
-from app.accounts.secrets import Keeper
+from app.accounts.token_hashing import SecretHasher
+from app.inference.prediction import Prediction
 from app.joint_inference import store
 from app.joint_inference.errors import InvalidResource, ServiceChanged, ServiceExists, ServiceNotFound
 from app.joint_inference.model.resource import Service
@@ -19,7 +20,6 @@ from app.joint_inference.service.services import Services
 from app.kit.errors import BadInput
 from app.kit.sql import Database
 from app.nodes.service import Nodes
-from app.vision.model import Prediction
 from tests.harness.databases import database, empty, postgres, together, url
 from tests.harness.joint.deployment import resource
 
@@ -45,7 +45,7 @@ def told() -> Told:
 
 @pytest.fixture
 def services(database: Database, told: Told) -> Services:
-    nodes = Nodes(database, Keeper("a key"), lambda _: None)
+    nodes = Nodes(database, SecretHasher("a key"), lambda _: None)
     return Services(database, nodes, told.kicked.append, told.announce)
 
 
@@ -181,8 +181,8 @@ def test_who_watches_sees_each_change_once_in_order_and_that_it_went(services: S
     assert services.changes("alice", seen[-1].version) == []
     deleted = services.delete("alice", "default", "b", now=NOW)
     assert services.changes("alice", seen[-1].version) == [deleted]
-    with database.write() as on:
-        store.change_service(on, deleted, gone_at="2026-11-22T12:00:01.000Z")
+    with database.write() as conn:
+        store.change_service(conn, deleted, gone_at="2026-11-22T12:00:01.000Z")
     assert services.changes("alice", deleted.version)[0].gone_at
     with pytest.raises(ServiceNotFound):
         services.get("alice", "default", "b")
@@ -193,8 +193,8 @@ def test_each_change_of_the_current_condition_is_an_event(services: Services, da
     service = made(services)
     for at, kind in (("2", ConditionType.RUNNING), ("3", ConditionType.RUNNING), ("4", ConditionType.FAILED)):
         conditions = conditions_after(service.status["conditions"], Condition(kind, "R", "m"), None, at)
-        with database.write() as on:
-            changed = store.change_service(on, service, status={"conditions": conditions})
+        with database.write() as conn:
+            changed = store.change_service(conn, service, status={"conditions": conditions})
         assert changed is not None
         service = changed
     events = services.events("alice", "default", "gate")
@@ -203,11 +203,11 @@ def test_each_change_of_the_current_condition_is_an_event(services: Services, da
 
 def test_the_events_of_a_service_that_changes_for_ever_do_not_grow(services: Services, database: Database) -> None:
     service = made(services)
-    with database.write() as on:
+    with database.write() as conn:
         for number in range(250):
-            store.add_event(on, service.uid, f"{number:04}", type="Running", reason="R", message="")
-        assert len(store.events_of(on, service.uid, 1000)) == 200
-        assert store.events_of(on, service.uid, 1)[0].at == "0249"
+            store.add_event(conn, service.uid, f"{number:04}", type="Running", reason="R", message="")
+        assert len(store.events_of(conn, service.uid, 1000)) == 200
+        assert store.events_of(conn, service.uid, 1)[0].at == "0249"
 
 
 def test_only_the_newest_samples_are_kept(services: Services, database: Database) -> None:
@@ -217,14 +217,14 @@ def test_only_the_newest_samples_are_kept(services: Services, database: Database
         """By a clock of its own, that goes backwards."""
         return Sample(f"s{number}", f"{1000 - number:04}", 8, 8, "why", 0.5, Source.CLOUD, Prediction())
 
-    def put(on: Connection, number: int) -> list[str]:
-        return store.put_sample(on, service.uid, sample(number), "image/png", at=f"{number:04}", keep=20)
+    def put(conn: Connection, number: int) -> list[str]:
+        return store.put_sample(conn, service.uid, sample(number), "image/png", at=f"{number:04}", keep=20)
 
-    with database.write() as on:
-        gone = [g for n in range(23) for g in put(on, n)]
+    with database.write() as conn:
+        gone = [g for n in range(23) for g in put(conn, n)]
         assert gone == ["s0", "s1", "s2"]
-        assert put(on, 22) == []
-        kept = store.samples_of(on, service.uid)
+        assert put(conn, 22) == []
+        kept = store.samples_of(conn, service.uid)
     assert [one.id for one in kept][:2] == ["s22", "s21"]
     assert len(kept) == 20
     assert kept[0] == sample(22)
@@ -232,9 +232,9 @@ def test_only_the_newest_samples_are_kept(services: Services, database: Database
 
 def test_those_that_went_are_forgotten_after_a_while(services: Services, database: Database) -> None:
     service = made(services)
-    with database.write() as on:
-        store.change_service(on, service, gone_at="2026-11-22T12:00:01.000Z")
-        assert store.gone_before(on, "2026-11-22T12:00:01.000Z") == []
-        assert store.gone_before(on, "2026-11-22T12:00:02.000Z") == [service.uid]
-        store.forget(on, [service.uid])
-        assert store.by_uid(on, service.uid) is None
+    with database.write() as conn:
+        store.change_service(conn, service, gone_at="2026-11-22T12:00:01.000Z")
+        assert store.gone_before(conn, "2026-11-22T12:00:01.000Z") == []
+        assert store.gone_before(conn, "2026-11-22T12:00:02.000Z") == [service.uid]
+        store.forget(conn, [service.uid])
+        assert store.by_uid(conn, service.uid) is None

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from app.kit.blobs import blob_key
+from app.inference.prediction import Decoder, Format, ModelCard
 from app.kit.objects import ObjectInfo, ObjectStore, Stored
+from app.kit.objects.blobs import blob_key
 from app.kit.objects.filesystem import FilesystemStore
 from app.kit.sql import Database
-from app.models import store
-from app.models.errors import FilesBusy, ModelExists, ModelNotFound
-from app.models.keeping import Keeping, files_of
-from app.models.model import Model
-from app.vision.model import Decoder, Format, ModelCard
+from app.model_registry import store
+from app.model_registry.errors import FilesBusy, ModelExists, ModelNotFound
+from app.model_registry.model import Model
+from app.model_registry.storage import ModelStorage, files_of
 from tests.harness.databases import database, empty, postgres, together, url
 
 __all__ = ["database", "empty", "postgres", "url"]
@@ -32,8 +32,8 @@ def objects(tmp_path: Path) -> FilesystemStore:
 
 
 @pytest.fixture
-def keeping(database: Database, objects: FilesystemStore) -> Keeping:
-    return Keeping(database, objects)
+def keeping(database: Database, objects: FilesystemStore) -> ModelStorage:
+    return ModelStorage(database, objects)
 
 
 def stored(objects: ObjectStore, content: str) -> Stored:
@@ -42,9 +42,17 @@ def stored(objects: ObjectStore, content: str) -> Stored:
 
 def model(name: str, own: Stored, twin: Stored | None = None, *, owner: str = "alice", at: int = 0) -> Model:
     card = ModelCard(
-        name, Format.NEF, own.sha256, own.size_bytes, "host", twin.sha256 if twin else "",
-        twin.size_bytes if twin else 0, {"scale": 1.5, "mean": [1, 2, 3]}, Decoder.YUNET, ("臉", "mask"),
-    )  # fmt: skip
+        name,
+        Format.NEF,
+        own.sha256,
+        own.size_bytes,
+        "host",
+        twin.sha256 if twin else "",
+        twin.size_bytes if twin else 0,
+        {"scale": 1.5, "mean": [1, 2, 3]},
+        Decoder.YUNET,
+        ("臉", "mask"),
+    )
     return Model(owner, card, AT.format(at), "some-job", {"inputs": [{"name": "x", "shape": ["n", 3], "dtype": "f"}]})
 
 
@@ -52,7 +60,7 @@ def files(objects: ObjectStore) -> set[str]:
     return {info.key.removeprefix("blobs/") for info in objects.list("blobs/")}
 
 
-def test_a_model_comes_back_as_it_was(keeping: Keeping, objects: ObjectStore) -> None:
+def test_a_model_comes_back_as_it_was(keeping: ModelStorage, objects: ObjectStore) -> None:
     own, twin = stored(objects, "nef"), stored(objects, "onnx")
     kept = keeping.add(model("臉 / out.nef", own, twin), [own, twin])
     found = keeping.get("alice", "臉 / out.nef")
@@ -61,7 +69,7 @@ def test_a_model_comes_back_as_it_was(keeping: Keeping, objects: ObjectStore) ->
     assert files(objects) == {own.sha256, twin.sha256}
 
 
-def test_pages_are_newest_first_and_lose_and_repeat_nothing(keeping: Keeping, objects: ObjectStore) -> None:
+def test_pages_are_newest_first_and_lose_and_repeat_nothing(keeping: ModelStorage, objects: ObjectStore) -> None:
     own = stored(objects, "one")
     for number in range(7):
         keeping.add(model(f"m{number}", own, at=number // 3), [own])
@@ -75,7 +83,7 @@ def test_pages_are_newest_first_and_lose_and_repeat_nothing(keeping: Keeping, ob
     assert seen == ["m6", "m3", "m4", "m5", "m0", "m1", "m2"]
 
 
-def test_a_text_is_looked_for_in_names_as_it_stands(keeping: Keeping, objects: ObjectStore) -> None:
+def test_a_text_is_looked_for_in_names_as_it_stands(keeping: ModelStorage, objects: ObjectStore) -> None:
     own = stored(objects, "one")
     for name in ("Faces_1", "faces%2", "cars"):
         keeping.add(model(name, own), [own])
@@ -83,14 +91,14 @@ def test_a_text_is_looked_for_in_names_as_it_stands(keeping: Keeping, objects: O
     assert found == {"FACE": ["Faces_1", "faces%2"], "_": ["Faces_1"], "%": ["faces%2"], "x": []}
 
 
-def test_of_many_who_want_a_name_at_once_one_gets_it(keeping: Keeping, objects: ObjectStore) -> None:
+def test_of_many_who_want_a_name_at_once_one_gets_it(keeping: ModelStorage, objects: ObjectStore) -> None:
     each = [stored(objects, f"content {number}") for number in range(8)]
     problems = together(lambda at: keeping.add(model("m", each[at]), [each[at]]), 8)
     assert [type(problem) for problem in problems] == [ModelExists] * 7
     assert files(objects) == {keeping.get("alice", "m").card.sha256}
 
 
-def test_a_twin_is_as_good_a_reason_to_keep_a_file(keeping: Keeping, objects: ObjectStore) -> None:
+def test_a_twin_is_as_good_a_reason_to_keep_a_file(keeping: ModelStorage, objects: ObjectStore) -> None:
     own, shared = stored(objects, "nef"), stored(objects, "onnx")
     keeping.add(model("nef", own, shared), [own, shared])
     keeping.add(model("onnx", shared), [shared])
@@ -102,14 +110,14 @@ def test_a_twin_is_as_good_a_reason_to_keep_a_file(keeping: Keeping, objects: Ob
         keeping.remove("alice", "nef")
 
 
-def test_a_model_whose_twin_is_itself_is_kept_and_removed(keeping: Keeping, objects: ObjectStore) -> None:
+def test_a_model_whose_twin_is_itself_is_kept_and_removed(keeping: ModelStorage, objects: ObjectStore) -> None:
     own = stored(objects, "same")
     keeping.add(model("m", own, own), [own, own])
     keeping.remove("alice", "m")
     assert not files(objects)
 
 
-def test_while_many_come_and_go_every_row_has_its_files(keeping: Keeping, objects: ObjectStore) -> None:
+def test_while_many_come_and_go_every_row_has_its_files(keeping: ModelStorage, objects: ObjectStore) -> None:
     """All of them share two files, and now and then the last one that has them goes."""
     own, twin = stored(objects, "nef"), stored(objects, "onnx")
 
@@ -117,8 +125,8 @@ def test_while_many_come_and_go_every_row_has_its_files(keeping: Keeping, object
         one = model(f"m{at}", own, twin)
         for _ in range(random.Random(at).randint(6, 10)):
             keeping.add(one, [own, twin])
-            with keeping.database.read() as on:
-                assert store.get_model(on, "alice", one.name)
+            with keeping.database.read() as conn:
+                assert store.get_model(conn, "alice", one.name)
             assert files_of(one.card) <= files(objects)
             keeping.remove("alice", one.name)
 
@@ -151,7 +159,7 @@ class Snatching(FilesystemStore):
 def test_a_file_that_goes_between_copy_and_row_is_copied_again(database: Database, tmp_path: Path) -> None:
     objects = Snatching(tmp_path / "objects")
     own, objects.times = stored(objects, "nef"), 2
-    keeping = Keeping(database, objects)
+    keeping = ModelStorage(database, objects)
     keeping.add(model("m", own), [own])
     assert files(objects) == {own.sha256} and keeping.get("alice", "m")
     assert objects.times == 0
@@ -160,7 +168,7 @@ def test_a_file_that_goes_between_copy_and_row_is_copied_again(database: Databas
 def test_a_file_that_goes_again_and_again_is_given_up(database: Database, tmp_path: Path) -> None:
     objects = Snatching(tmp_path / "objects")
     own, objects.times = stored(objects, "nef"), 1000
-    keeping = Keeping(database, objects)
+    keeping = ModelStorage(database, objects)
     with pytest.raises(FilesBusy):
         keeping.add(model("m", own), [own])
     assert keeping.look("alice", "m") is None and not files(objects)
@@ -178,7 +186,7 @@ class Meanwhile(FilesystemStore):
         return found
 
 
-def test_the_last_other_model_goes_while_a_row_is_written(keeping: Keeping, tmp_path: Path) -> None:
+def test_the_last_other_model_goes_while_a_row_is_written(keeping: ModelStorage, tmp_path: Path) -> None:
     objects = Meanwhile(tmp_path / "objects")
     own = stored(objects, "nef")
     keeping.add(model("other", own), [own])
@@ -190,20 +198,20 @@ def test_the_last_other_model_goes_while_a_row_is_written(keeping: Keeping, tmp_
         removing.join(0.5)  # it has to wait for us, so that it is not waited for here
 
     objects.begin = lambda: setattr(objects, "begin", second)
-    Keeping(keeping.database, objects).add(model("m", own), [own])
+    ModelStorage(keeping.database, objects).add(model("m", own), [own])
     removing.join()
     assert keeping.look("alice", "other") is None and keeping.look("alice", "m") is not None
     assert files(objects) == {own.sha256}
 
 
-def test_what_no_database_could_hold_is_no_name(keeping: Keeping) -> None:
+def test_what_no_database_could_hold_is_no_name(keeping: ModelStorage) -> None:
     for name in ("a\0b", "\ud800", "", "x" * 300):
         assert keeping.look("alice", name) is None
         with pytest.raises(ModelNotFound):
             keeping.remove("alice", name)
 
 
-def test_files_are_not_given_back_to_nobody(keeping: Keeping, objects: ObjectStore) -> None:
+def test_files_are_not_given_back_to_nobody(keeping: ModelStorage, objects: ObjectStore) -> None:
     """A model that is refused leaves the files of others as they are."""
     own, other = stored(objects, "nef"), stored(objects, "other")
     keeping.add(model("m", own), [own])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.accounts.secrets import Keeper
+from app.accounts.token_hashing import SecretHasher
 from app.kit.sql import Database
 from app.nodes.errors import BadNodeName, NodeBusy, NodeExists, NodeNotFound
 from app.nodes.model import Node, NodeReport, Operation, Order, Side, WorkerReport, WorkerState, WorkKey
@@ -40,7 +40,7 @@ class Heard:
 
 def opened(database: Database, heard: Heard | None = None) -> Nodes:
     heard = heard or Heard()
-    nodes = Nodes(database, Keeper("a key"), heard.nudged.append)
+    nodes = Nodes(database, SecretHasher("a key"), heard.nudged.append)
     nodes.on_change.append(heard.changed)
     return nodes
 
@@ -60,18 +60,18 @@ def nodes(database: Database, heard: Heard) -> Nodes:
 
 def tell(nodes: Nodes, node: str = "edge0", key: WorkKey = KEY, **changes: Any) -> bool:
     what = {"namespace": "default", "name": "helmets", "generation": 1, "content": CONTENT, **changes}
-    with nodes.database.write() as on:
-        return nodes.order(on, node, key, **what)
+    with nodes.database.write() as conn:
+        return nodes.order(conn, node, key, **what)
 
 
 def withdraw(nodes: Nodes, part: str | None = None, but: str = "") -> list[str]:
-    with nodes.database.write() as on:
-        return nodes.withdraw(on, KEY.kind, KEY.uid, part, but=but)
+    with nodes.database.write() as conn:
+        return nodes.withdraw(conn, KEY.kind, KEY.uid, part, but=but)
 
 
 def orders(nodes: Nodes) -> list[Order]:
-    with nodes.database.read() as on:
-        return nodes.orders_of(on, KEY.kind, KEY.uid)
+    with nodes.database.read() as conn:
+        return nodes.orders_of(conn, KEY.kind, KEY.uid)
 
 
 def acknowledge_all(nodes: Nodes, name: str = "edge0") -> None:
@@ -80,9 +80,12 @@ def acknowledge_all(nodes: Nodes, name: str = "edge0") -> None:
 
 def said(nodes: Nodes, *workers: WorkerReport, after_s: float = 0, address: str = "10.0.0.1") -> None:
     nodes.report(
-        "edge0", NodeReport(cpu=0.5, accelerators=("KL720",), workers=workers), address=address, version="1.2",
+        "edge0",
+        NodeReport(cpu=0.5, accelerators=("KL720",), workers=workers),
+        address=address,
+        version="1.2",
         now=NOW + timedelta(seconds=after_s),
-    )  # fmt: skip
+    )
 
 
 WORKER = WorkerReport(KEY, "default", "helmets", "little", 1, WorkerState.RUNNING, pid=7, log=("a", "名"))
@@ -152,11 +155,22 @@ def test_a_report_of_nobody_is_refused(nodes: Nodes) -> None:
         nodes.report("nobody", NodeReport(), address="", version="", now=NOW)
 
 
-@pytest.mark.parametrize("change", [
-    {"state": WorkerState.BACKOFF}, {"address": "10.0.0.1:9000"}, {"restarts": 1}, {"exit_code": 1},
-    {"reason": "Ended"}, {"message": "why"}, {"pid": 8}, {"generation": 2}, {"log": ("b",)},
-    {"detail": {"runtime": "npu"}},
-], ids=lambda change: next(iter(change)))  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"state": WorkerState.BACKOFF},
+        {"address": "10.0.0.1:9000"},
+        {"restarts": 1},
+        {"exit_code": 1},
+        {"reason": "Ended"},
+        {"message": "why"},
+        {"pid": 8},
+        {"generation": 2},
+        {"log": ("b",)},
+        {"detail": {"runtime": "npu"}},
+    ],
+    ids=lambda change: next(iter(change)),
+)
 def test_each_difference_of_a_worker_is_told_once(nodes: Nodes, heard: Heard, change: Mapping[str, Any]) -> None:
     other = replace(WORKER, key=replace(KEY, uid="u2"))
     said(nodes, WORKER, other)
@@ -242,9 +256,11 @@ def test_an_order_waits_until_it_is_acknowledged_and_the_same_again_is_none(node
     assert [order.is_acknowledged for order in orders(nodes)] == [True]
 
 
-@pytest.mark.parametrize("change", [
-    {"generation": 2}, {"content": {}}, {"name": "other"}, {"namespace": "other"}
-], ids=lambda change: next(iter(change)))  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [{"generation": 2}, {"content": {}}, {"name": "other"}, {"namespace": "other"}],
+    ids=lambda change: next(iter(change)),
+)
 def test_a_change_is_an_insert_until_the_node_knows_a_former_one_and_then_an_update(
     nodes: Nodes, change: dict[str, Any]
 ) -> None:

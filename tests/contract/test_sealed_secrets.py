@@ -13,15 +13,15 @@ import pytest
 import sqlalchemy as sa
 
 from app.accounts.errors import WrongSecretKey
-from app.accounts.secrets import Keeper
 from app.accounts.service import Accounts
-from app.accounts_wiring import MIGRATIONS
+from app.accounts.token_hashing import SecretHasher
+from app.bootstrap.accounts import MIGRATIONS
+from app.bootstrap.encryption import encrypt_secrets, renew_secrets
 from app.joint_inference.service.services import Services
-from app.kit.sql import Database, Sealer, migrating
+from app.kit.sql import Database, Sealer, migrations
 from app.kit.sql.errors import OtherSecretKey, SecretKeyNotSet
 from app.nodes.model import Side, WorkKey
 from app.nodes.service import Nodes
-from app.sealing_wiring import encrypt_secrets, renew_secrets
 from app.video import store as video_store
 from tests.contract.test_video_store import job
 from tests.harness.databases import database, empty, postgres, url
@@ -37,7 +37,7 @@ RAW = ("SELECT secret FROM joint_services", "SELECT secret FROM video_jobs", "SE
 
 
 def nodes_of(database: Database) -> Nodes:
-    return Nodes(database, Keeper("k"), lambda _: None)
+    return Nodes(database, SecretHasher("k"), lambda _: None)
 
 
 def services_of(database: Database) -> Services:
@@ -48,7 +48,7 @@ def services_of(database: Database) -> Services:
 def opened(url: str, key: str | None) -> Iterator[Accounts]:
     """As a process with this key has it."""
     database = Database(url, Sealer(key))
-    accounts = Accounts(database, Keeper(key or "made up"))
+    accounts = Accounts(database, SecretHasher(key or "made up"))
     database.sealer.confirm = accounts.key.check
     try:
         yield accounts
@@ -63,25 +63,23 @@ def filled(database: Database) -> str:
     service = services_of(database).create(
         "alice", resource("gate", edge="edge0", cloud="edge0", small="s", big="b"), now=NOW
     )
-    with database.write() as on:
-        video_store.add_job(on, video_store.Kept(replace(job(UID), secret=VIDEO_SECRET), 1))
-        nodes.order(
-            on, "edge0", KEY, namespace="n", name="gate", generation=1, content={"secret": ORDER_SECRET}
-        )  # fmt: skip
+    with database.write() as conn:
+        video_store.add_job(conn, video_store.Kept(replace(job(UID), secret=VIDEO_SECRET), 1))
+        nodes.order(conn, "edge0", KEY, namespace="n", name="gate", generation=1, content={"secret": ORDER_SECRET})
     return service.secret
 
 
 def raw(database: Database) -> list[str]:
     """What the columns hold, read without their type."""
-    with database.read() as on:
-        return [str(text) for query in RAW for text in on.execute(sa.text(query)).scalars()]
+    with database.read() as conn:
+        return [str(text) for query in RAW for text in conn.execute(sa.text(query)).scalars()]
 
 
 def read(database: Database) -> list[str]:
     """The three secrets, as the product reads them."""
-    with database.read() as on:
-        kept = video_store.get(on, UID)
-        (order,) = nodes_of(database).orders_of(on, KEY.kind, KEY.uid)
+    with database.read() as conn:
+        kept = video_store.get(conn, UID)
+        (order,) = nodes_of(database).orders_of(conn, KEY.kind, KEY.uid)
     assert kept is not None
     return [services_of(database).get("alice", "default", "gate").secret, kept.job.secret, order.content["secret"]]
 
@@ -89,10 +87,10 @@ def read(database: Database) -> list[str]:
 def put_in_plain(database: Database, secrets: list[str]) -> None:
     """As an older version left it."""
     said = (secrets[0], secrets[1], f'{{"secret": "{secrets[2]}"}}')
-    with database.write() as on:
+    with database.write() as conn:
         for query, text in zip(RAW, said, strict=True):
             _, column, _, table = query.split()
-            on.execute(sa.text(f"UPDATE {table} SET {column} = :text"), {"text": text})
+            conn.execute(sa.text(f"UPDATE {table} SET {column} = :text"), {"text": text})
 
 
 def files_of(url: str) -> bytes:
@@ -144,8 +142,8 @@ def test_a_controller_with_another_key_writes_nothing_that_the_web_could_not_rea
     nodes_of(database).register("edge0", Side.EDGE, now=NOW)
     with opened(url, "another") as controller:
         nodes = nodes_of(controller.database)
-        with pytest.raises(WrongSecretKey), controller.database.write() as on:
-            nodes.order(on, "edge0", KEY, namespace="n", name="gate", generation=1, content={"secret": "s"})
+        with pytest.raises(WrongSecretKey), controller.database.write() as conn:
+            nodes.order(conn, "edge0", KEY, namespace="n", name="gate", generation=1, content={"secret": "s"})
     assert raw(database) == []
 
 
@@ -156,21 +154,21 @@ def test_a_lost_key_costs_the_secrets_and_nothing_else(database: Database, url: 
         encrypt_secrets(web)
         service = services_of(web.database).get("alice", "default", "gate")
         assert service.secret not in ("", secrets[0])
-        with web.database.read() as on:
-            kept = video_store.get(on, UID)
+        with web.database.read() as conn:
+            kept = video_store.get(conn, UID)
             assert kept is not None and kept.job.secret not in ("", VIDEO_SECRET)
-            assert nodes_of(web.database).orders_of(on, KEY.kind, KEY.uid) == [], "it is given anew"
+            assert nodes_of(web.database).orders_of(conn, KEY.kind, KEY.uid) == [], "it is given anew"
     with opened(url, "the new one") as web:
         assert renew_secrets(web) == 0
 
 
 def test_the_version_before_has_secrets_that_it_can_read_and_nodes_are_told_anew(database: Database, url: str) -> None:
     secret = filled(database)
-    migrating.move(database, MIGRATIONS, "0006")
+    migrations.move(database, MIGRATIONS, "0006")
     service_secret, video_secret = raw(database)
     assert service_secret.isascii() and 0 < len(service_secret) <= 64 and service_secret != secret
     assert 0 < len(video_secret) <= 64
-    migrating.upgrade(database, MIGRATIONS)
+    migrations.upgrade(database, MIGRATIONS)
     with opened(url, "a key") as web:
         encrypt_secrets(web)
     assert services_of(database).get("alice", "default", "gate").secret == service_secret

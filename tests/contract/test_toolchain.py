@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from app.conversion.errors import StageFailed
 from app.conversion.model import Stage
 from app.conversion.options import Options, ToolchainName
 from app.conversion.toolchains.base import OUTPUTS, StageRequest, StageResult, Toolchain
 from app.conversion.toolchains.host import HostToolchain
 from app.kit.errors import ModelmillError
+from app.kit.sandbox.errors import StageFailed
 from tests.harness.models.host import convolutional, pictures, work_folder
 from tests.standins import kneron
 

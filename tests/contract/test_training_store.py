@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from app.accounts_wiring import MIGRATIONS
+from app.bootstrap.accounts import MIGRATIONS
 from app.homes.model import HomesOptions
 from app.homes.service import Homes
 from app.kit.sql import Database
-from app.kit.sql.migrating import move, upgrade
+from app.kit.sql.migrations import move, upgrade
 from app.training import store
 from app.training.errors import TooManyTasks
 from app.training.model import (
@@ -40,10 +40,11 @@ DEMAND = Demand(2, 8, 26.5, driver_cpus=1)
 
 
 def add(database: Database, task_id: str, user: str = "alice", at: str = AT, **fields: object) -> Task:
-    new = NewTask(**{"workload": Workload.PPO, "spec_text": "x", "demand": DEMAND, **fields, "task_id": task_id,
-                     "user": user})  # type: ignore[arg-type]  # fmt: skip
-    with database.write() as on:
-        return store.add_task(on, new, at)
+    new = NewTask(
+        **{"workload": Workload.PPO, "spec_text": "x", "demand": DEMAND, **fields, "task_id": task_id, "user": user}
+    )  # type: ignore[arg-type]
+    with database.write() as conn:
+        return store.add_task(conn, new, at)
 
 
 def brought_to(database: Database, task: Task, state: State) -> Task:
@@ -52,11 +53,14 @@ def brought_to(database: Database, task: Task, state: State) -> Task:
     for at, way in ways:
         if at is state:
             break
-        ways += [(TRANSITIONS[at, event], [*way, event]) for event in Event if (at, event) in TRANSITIONS
-                 and TRANSITIONS[at, event] not in [seen for seen, _ in ways]]  # fmt: skip
+        ways += [
+            (TRANSITIONS[at, event], [*way, event])
+            for event in Event
+            if (at, event) in TRANSITIONS and TRANSITIONS[at, event] not in [seen for seen, _ in ways]
+        ]
     for event in way:
-        with database.write() as on:
-            changed = store.apply(on, task, event, AT)
+        with database.write() as conn:
+            changed = store.apply(conn, task, event, AT)
         assert changed is not None
         task = changed
     return task
@@ -70,10 +74,10 @@ def ids(tasks: Sequence[Task | Place]) -> list[str]:
 def test_what_was_added_is_read_back_as_it_was(database: Database) -> None:
     spec = "# 訓練\nworkload: ppo   \r\n\ttabs, 'quotes' and \U0001f600\n\n"
     added = add(database, "t1", name="名前 %_", spec_text=spec, backfill=True, infra_retries=3, max_wait_s=60)
-    with database.read() as on:
-        seen = store.get_task(on, "t1")
-        assert store.get_task(on, "t2") is None
-        assert [(event.kind, event.detail) for event in store.events_of(on, "t1")] == [("CREATED", {"by": "alice"})]
+    with database.read() as conn:
+        seen = store.get_task(conn, "t1")
+        assert store.get_task(conn, "t2") is None
+        assert [(event.kind, event.detail) for event in store.events_of(conn, "t1")] == [("CREATED", {"by": "alice"})]
     assert seen == added
     assert (seen.spec_text, seen.demand, seen.state, seen.version) == (spec, DEMAND, State.QUEUED, 1)
 
@@ -82,8 +86,8 @@ def test_an_id_is_taken_once_and_nothing_is_left_of_the_second(database: Databas
     add(database, "t1")
     with pytest.raises(TaskIdTaken):
         add(database, "t1", user="bob")
-    with database.read() as on:
-        assert len(store.events_of(on, "t1")) == 1
+    with database.read() as conn:
+        assert len(store.events_of(conn, "t1")) == 1
 
 
 def test_a_key_is_taken_once_by_each_user(database: Database) -> None:
@@ -93,8 +97,8 @@ def test_a_key_is_taken_once_by_each_user(database: Database) -> None:
     add(database, "t4")  # any number without a key
     with pytest.raises(TaskIdTaken):
         add(database, "t5", idempotency_key="k")
-    with database.read() as on:
-        found = [store.by_idempotency_key(on, user, "k") for user in ("alice", "bob", "carol")]
+    with database.read() as conn:
+        found = [store.by_idempotency_key(conn, user, "k") for user in ("alice", "bob", "carol")]
     assert [task and task.task_id for task in found] == ["t1", "t2", None]
 
 
@@ -103,14 +107,14 @@ def test_a_key_is_taken_once_by_each_user(database: Database) -> None:
 def test_every_event_does_what_the_table_says_and_no_other_is_taken(database: Database, state: State) -> None:
     for event in Event:
         task = brought_to(database, add(database, f"{state}-{event}"), state)
-        with database.write() as on:
+        with database.write() as conn:
             if (state, event) not in TRANSITIONS:
                 with pytest.raises(KeyError):
-                    store.apply(on, task, event, LATER)
-                assert store.get_task(on, task.task_id) == task
+                    store.apply(conn, task, event, LATER)
+                assert store.get_task(conn, task.task_id) == task
                 continue
-            changed = store.apply(on, task, event, LATER)
-            assert changed == store.get_task(on, task.task_id)
+            changed = store.apply(conn, task, event, LATER)
+            assert changed == store.get_task(conn, task.task_id)
             assert changed is not None and changed.state is TRANSITIONS[state, event]
             assert (changed.version, changed.updated_at) == (task.version + 1, LATER)
             assert (changed.ended_at == LATER) == (changed.state in TERMINAL)
@@ -118,15 +122,15 @@ def test_every_event_does_what_the_table_says_and_no_other_is_taken(database: Da
 
 def test_who_has_read_it_before_a_change_changes_nothing(database: Database) -> None:
     task = add(database, "t1")
-    with database.write() as on:
-        assert store.apply(on, task, Event.ADMIT, AT) is not None
-    with database.write() as on:
-        assert store.apply(on, task, Event.CANCEL, AT) is None
-        assert store.change(on, task, AT, error_summary="late") is None
-    with database.read() as on:
-        seen = store.get_task(on, "t1")
+    with database.write() as conn:
+        assert store.apply(conn, task, Event.ADMIT, AT) is not None
+    with database.write() as conn:
+        assert store.apply(conn, task, Event.CANCEL, AT) is None
+        assert store.change(conn, task, AT, error_summary="late") is None
+    with database.read() as conn:
+        seen = store.get_task(conn, "t1")
         assert seen is not None and (seen.state, seen.error_summary) == (State.SUBMITTING, "")
-        assert [event.detail.get("to") for event in store.events_of(on, "t1")] == [None, "SUBMITTING"]
+        assert [event.detail.get("to") for event in store.events_of(conn, "t1")] == [None, "SUBMITTING"]
 
 
 def test_of_many_at_once_one_gets_the_task(database: Database) -> None:
@@ -134,8 +138,8 @@ def test_of_many_at_once_one_gets_the_task(database: Database) -> None:
     got: list[Event] = []
 
     def take(event: Event) -> None:
-        with database.write() as on:
-            if store.apply(on, task, event, AT) is not None:
+        with database.write() as conn:
+            if store.apply(conn, task, event, AT) is not None:
                 got.append(event)
 
     threads = [threading.Thread(target=take, args=(event,)) for event in [Event.ADMIT, Event.CANCEL] * 4]
@@ -144,31 +148,38 @@ def test_of_many_at_once_one_gets_the_task(database: Database) -> None:
     for thread in threads:
         thread.join()
     assert len(got) == 1
-    with database.read() as on:
-        seen = store.get_task(on, "t1")
+    with database.read() as conn:
+        seen = store.get_task(conn, "t1")
         assert seen is not None and seen.state is TRANSITIONS[State.QUEUED, got[0]]
-        assert len(store.events_of(on, "t1")) == 2
+        assert len(store.events_of(conn, "t1")) == 2
 
 
 def test_a_reason_for_waiting_is_kept_until_it_waits_no_more(database: Database) -> None:
     task, reason = add(database, "t1"), Waiting(WaitingCode.GPUS, {"free": 0, "needed": 16})
-    with database.write() as on:
-        waiting = store.apply(on, task, Event.WAIT, AT, waiting=reason, next_run_at=LATER)
+    with database.write() as conn:
+        waiting = store.apply(conn, task, Event.WAIT, AT, waiting=reason, next_run_at=LATER)
         assert waiting is not None and (waiting.waiting, waiting.next_run_at) == (reason, LATER)
-        again = store.apply(on, waiting, Event.WAIT, AT)
+        again = store.apply(conn, waiting, Event.WAIT, AT)
         assert again is not None and again.waiting == reason
-        assert len(store.events_of(on, "t1")) == 2  # of its making, and of the first wait
-        admitted = store.apply(on, again, Event.ADMIT, AT)
+        assert len(store.events_of(conn, "t1")) == 2  # of its making, and of the first wait
+        admitted = store.apply(conn, again, Event.ADMIT, AT)
         assert admitted is not None and admitted.waiting is None
 
 
 def test_what_failed_says_how(database: Database) -> None:
     task = brought_to(database, add(database, "t1"), State.RUNNING)
-    with database.write() as on:
-        store.apply(on, task, Event.FAIL, LATER, detail={"attempt_no": 1}, failure_kind=FailureKind.OUT_OF_MEMORY,
-                    error_summary="it was too much")  # fmt: skip
-        seen = store.get_task(on, "t1")
-        last = store.events_of(on, "t1")[-1]
+    with database.write() as conn:
+        store.apply(
+            conn,
+            task,
+            Event.FAIL,
+            LATER,
+            detail={"attempt_no": 1},
+            failure_kind=FailureKind.OUT_OF_MEMORY,
+            error_summary="it was too much",
+        )
+        seen = store.get_task(conn, "t1")
+        last = store.events_of(conn, "t1")[-1]
     assert seen is not None and (seen.failure_kind, seen.error_summary) == (
         FailureKind.OUT_OF_MEMORY,
         "it was too much",
@@ -182,27 +193,31 @@ def test_the_line_is_in_the_order_of_submission_whatever_happens_to_a_task(datab
     brought_to(database, made[0], State.PENDING_RESOURCES)
     running = brought_to(database, made[1], State.RUNNING)
     brought_to(database, made[2], State.SUCCEEDED)
-    with database.write() as on:
-        assert ids(store.queue(on)) == ["t0", "t3", "t4"]
-        assert ids(store.active(on)) == ["t1"]
-        found = [task for task in (store.get_task(on, task.task_id) for task in made) if task]
-        assert store.counts_ahead(on, found) == {"t0": 0, "t3": 1, "t4": 2}
-        assert (store.count_unended(on), store.count_unended(on, "alice"), store.count_unended(on, "bob")) == (4, 2, 2)
-        assert ids(store.unended_of(on, "bob")) == ["t1", "t3"]
-        store.apply(on, running, Event.RETRY, AT)
-        assert ids(store.queue(on)) == ["t0", "t1", "t3", "t4"]
-        first = store.queue(on)[0]
+    with database.write() as conn:
+        assert ids(store.queue(conn)) == ["t0", "t3", "t4"]
+        assert ids(store.active(conn)) == ["t1"]
+        found = [task for task in (store.get_task(conn, task.task_id) for task in made) if task]
+        assert store.counts_ahead(conn, found) == {"t0": 0, "t3": 1, "t4": 2}
+        assert (store.count_unended(conn), store.count_unended(conn, "alice"), store.count_unended(conn, "bob")) == (
+            4,
+            2,
+            2,
+        )
+        assert ids(store.unended_of(conn, "bob")) == ["t1", "t3"]
+        store.apply(conn, running, Event.RETRY, AT)
+        assert ids(store.queue(conn)) == ["t0", "t1", "t3", "t4"]
+        first = store.queue(conn)[0]
     assert (first.state, first.demand, first.waiting) == (State.PENDING_RESOURCES, DEMAND, None)
 
 
 def test_why_tasks_wait_is_noted_of_those_that_do_and_disturbs_nobody_who_changes_them(database: Database) -> None:
     waits, runs = add(database, "waits"), brought_to(database, add(database, "runs"), State.RUNNING)
     reason = Waiting(WaitingCode.GPUS, {"free": 0, "needed": 8})
-    with database.write() as on:
-        store.note_waiting(on, ["waits", "runs"], reason)
-        assert [place.waiting for place in store.queue(on)] == [reason]
-        assert store.get_task(on, "runs") == runs
-        assert store.apply(on, waits, Event.CANCEL, AT) is not None
+    with database.write() as conn:
+        store.note_waiting(conn, ["waits", "runs"], reason)
+        assert [place.waiting for place in store.queue(conn)] == [reason]
+        assert store.get_task(conn, "runs") == runs
+        assert store.apply(conn, waits, Event.CANCEL, AT) is not None
 
 
 SPEC, NOW = b"workload: script\ncode_path: /private/common/code/digits\n", datetime(2026, 11, 1, tzinfo=UTC)
@@ -264,49 +279,57 @@ FILTERS = [
 
 @pytest.mark.parametrize(("wanted", "expected"), FILTERS, ids=lambda value: str(value)[:60])
 def test_filters_narrow_each_other_down(many: Database, wanted: Filter, expected: str) -> None:
-    with many.read() as on:
-        assert "".join(task.task_id[-1] for task in store.page(on, "alice", wanted, limit=10)) == expected
+    with many.read() as conn:
+        assert "".join(task.task_id[-1] for task in store.page(conn, "alice", wanted, limit=10)) == expected
 
 
 def test_pages_follow_each_other_while_new_tasks_come(many: Database) -> None:
-    with many.read() as on:
-        first = store.page(on, "alice", Filter(), limit=2)
+    with many.read() as conn:
+        first = store.page(conn, "alice", Filter(), limit=2)
     add(many, "mvp2-alice-ppo-5")
-    with many.read() as on:
-        rest = store.page(on, "alice", Filter(), before=first[-1].seq, limit=2)
+    with many.read() as conn:
+        rest = store.page(conn, "alice", Filter(), before=first[-1].seq, limit=2)
         assert ids([*first, *rest]) == ["mvp2-alice-ppo-3", "mvp2-alice-sft-2", "mvp2-alice-ppo-1"]
-        assert store.page(on, "alice", Filter(), before=10**9 - 1, limit=1)[0].task_id == "mvp2-alice-ppo-5"
+        assert store.page(conn, "alice", Filter(), before=10**9 - 1, limit=1)[0].task_id == "mvp2-alice-ppo-5"
 
 
 # --- attempts, events, conversions ------------------------------------------------------------------
 def test_attempts_are_remembered_one_by_one(database: Database) -> None:
     for name in ("t1", "t2"):
         add(database, name)
-    with database.write() as on:
+    with database.write() as conn:
         for number in (1, 2):
-            store.add_attempt(on, Attempt("t1", number, f"t1--a{number:02}", AT))
-            task = store.get_task(on, "t1")
-            assert task is not None and store.change(on, task, AT, latest_attempt_no=number)
-        first, second = store.attempts_of(on, "t1")
-        changed = store.change_attempt(on, second, ray_status="FAILED", failure_kind=FailureKind.LOST, exit_code=-9,
-                                       started_at=AT, ended_at=LATER, log_bytes=1 << 40)  # fmt: skip
-        assert store.attempts_of(on, "t1") == [first, changed]
+            store.add_attempt(conn, Attempt("t1", number, f"t1--a{number:02}", AT))
+            task = store.get_task(conn, "t1")
+            assert task is not None and store.change(conn, task, AT, latest_attempt_no=number)
+        first, second = store.attempts_of(conn, "t1")
+        changed = store.change_attempt(
+            conn,
+            second,
+            ray_status="FAILED",
+            failure_kind=FailureKind.LOST,
+            exit_code=-9,
+            started_at=AT,
+            ended_at=LATER,
+            log_bytes=1 << 40,
+        )
+        assert store.attempts_of(conn, "t1") == [first, changed]
         assert (changed.failure_kind, changed.exit_code, changed.log_bytes) == (FailureKind.LOST, -9, 1 << 40)
-        assert store.latest_attempts(on, ["t1", "t2", "none"]) == {"t1": changed}
-        assert store.latest_attempts(on, []) == {}
+        assert store.latest_attempts(conn, ["t1", "t2", "none"]) == {"t1": changed}
+        assert store.latest_attempts(conn, []) == {}
 
 
 def test_events_go_on_after_the_last_that_is_known(database: Database) -> None:
     add(database, "t1")
     add(database, "t2")
-    with database.write() as on:
+    with database.write() as conn:
         for number in range(5):
-            store.add_event(on, "t1", "RAY_STATUS", AT, {"number": number, "文": "字"})
-        seen = store.events_of(on, "t1")
+            store.add_event(conn, "t1", "RAY_STATUS", AT, {"number": number, "文": "字"})
+        seen = store.events_of(conn, "t1")
         assert [event.detail.get("number") for event in seen] == [None, 0, 1, 2, 3, 4]
         assert seen[1].detail["文"] == "字"
-        assert store.events_of(on, "t1", after=seen[3].event_id) == seen[4:]
-        assert store.events_of(on, "t1", limit=2) == seen[:2]
+        assert store.events_of(conn, "t1", after=seen[3].event_id) == seen[4:]
+        assert store.events_of(conn, "t1", limit=2) == seen[:2]
 
 
 def test_a_conversion_is_added_and_then_says_what_became_of_it(database: Database) -> None:
@@ -314,17 +337,17 @@ def test_a_conversion_is_added_and_then_says_what_became_of_it(database: Databas
     begun = Conversion("t1", 1, "model.onnx", AT)
     made = Conversion("t1", 1, "model.onnx", AT, job_id="0b0c0d0e-0000-4000-8000-000000000000")
     other = Conversion("t1", 1, "model.onnx", LATER, problem="full")
-    with database.write() as on:
+    with database.write() as conn:
         for row in (begun, made, other):
-            store.put_conversion(on, row)
-        assert store.conversions_of(on, "t1") == [made, other]
-        assert store.conversion_of_job(on, made.job_id) == made
-        assert store.conversion_of_job(on, "none") is None
+            store.put_conversion(conn, row)
+        assert store.conversions_of(conn, "t1") == [made, other]
+        assert store.conversion_of_job(conn, made.job_id) == made
+        assert store.conversion_of_job(conn, "none") is None
 
 
 def test_the_version_before_can_be_gone_back_to(database: Database) -> None:
     add(database, "t1")
     move(database, MIGRATIONS, "0002")
     upgrade(database, MIGRATIONS)
-    with database.read() as on:
-        assert store.get_task(on, "t1") is None
+    with database.read() as conn:
+        assert store.get_task(conn, "t1") is None

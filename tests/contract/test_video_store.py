@@ -24,65 +24,89 @@ __all__ = ["database", "empty", "postgres", "url"]
 def job(uid: str = "GLOBAL_ID_1.SUB_ID_1", **other: object) -> VideoJob:
     read = read_dag(dag())
     made = VideoJob(
-        uid=uid, owner="alice", node="edge0", video_id="1", dag=read, stages=tuple(stage(name) for name in read.stages),
-        constraint=read_constraint({"delay": [0.1, 0.3], "acc_level": 3}), policy="profile",
-        restart_policy=RestartPolicy.EOS, created_at=to_text(BEGAN), secret="a secret",
-    )  # fmt: skip
+        uid=uid,
+        owner="alice",
+        node="edge0",
+        video_id="1",
+        dag=read,
+        stages=tuple(stage(name) for name in read.stages),
+        constraint=read_constraint({"delay": [0.1, 0.3], "acc_level": 3}),
+        policy="profile",
+        restart_policy=RestartPolicy.EOS,
+        created_at=to_text(BEGAN),
+        secret="a secret",
+    )
     return replace(made, **other)  # type: ignore[arg-type]
 
 
 def add(database: Database, made: VideoJob, number: int = 1) -> None:
-    with database.write() as on:
-        store.add_job(on, store.Kept(made, number))
+    with database.write() as conn:
+        store.add_job(conn, store.Kept(made, number))
 
 
-def got(on: Connection, uid: str = "GLOBAL_ID_1.SUB_ID_1") -> store.Kept:
-    found = store.get(on, uid)
+def got(conn: Connection, uid: str = "GLOBAL_ID_1.SUB_ID_1") -> store.Kept:
+    found = store.get(conn, uid)
     assert found is not None
     return found
 
 
 def test_a_job_is_read_as_it_was_written(database: Database) -> None:
     made = job(
-        mode=Mode.PROFILE, realtime=False, plan=plan(), plan_result=plan_result(), results=(result(1), result(2)),
-        n_loop=2, flags=("degraded",), reported_at=to_text(BEGAN), memory={"a": [1]}, progress=0.25, reason="why",
-    )  # fmt: skip
+        mode=Mode.PROFILE,
+        realtime=False,
+        plan=plan(),
+        plan_result=plan_result(),
+        results=(result(1), result(2)),
+        n_loop=2,
+        flags=("degraded",),
+        reported_at=to_text(BEGAN),
+        memory={"a": [1]},
+        progress=0.25,
+        reason="why",
+    )
     kept = store.Kept(
-        made, 1, plan_seq=7, report_seq=3, asked=4, claimed_at=to_text(BEGAN), due_at=to_text(BEGAN), is_open=False,
+        made,
+        1,
+        plan_seq=7,
+        report_seq=3,
+        asked=4,
+        claimed_at=to_text(BEGAN),
+        due_at=to_text(BEGAN),
+        is_open=False,
         generator_output={"bytes": 1.5},
-    )  # fmt: skip
-    with database.write() as on:
-        store.add_job(on, kept)
-        assert store.get(on, made.uid) == store.lock(on, made.uid) == kept
-        assert store.get(on, "GLOBAL_ID_2.SUB_ID_1") is store.get(on, "a\0b") is None
+    )
+    with database.write() as conn:
+        store.add_job(conn, kept)
+        assert store.get(conn, made.uid) == store.lock(conn, made.uid) == kept
+        assert store.get(conn, "GLOBAL_ID_2.SUB_ID_1") is store.get(conn, "a\0b") is None
     assert got_constraint(database) == {"delay": [0.1, 0.3], "acc_level": 3}
 
 
 def got_constraint(database: Database) -> dict[str, object]:
-    with database.read() as on:
-        return got(on).job.constraint.to_json()
+    with database.read() as conn:
+        return got(conn).job.constraint.to_json()
 
 
 def test_a_uid_is_one_jobs(database: Database) -> None:
     add(database, job())
     with pytest.raises(store.UidTaken):
         add(database, job(owner="mallory"))
-    with database.read() as on:
-        assert got(on).job.owner == "alice"
+    with database.read() as conn:
+        assert got(conn).job.owner == "alice"
 
 
 def test_numbers_rise_over_all_that_were_brought_and_at_the_same_time(database: Database) -> None:
     numbers: list[int] = []
 
     def one(_: int) -> None:
-        with database.write() as on:
-            numbers.append(store.next_number(on))
+        with database.write() as conn:
+            numbers.append(store.next_number(conn))
 
-    with database.write() as on:
+    with database.write() as conn:
         for number in (1, 2, 5):
-            store.claim_number(on, number, "alice")
+            store.claim_number(conn, number, "alice")
             with pytest.raises(store.UidTaken):
-                store.claim_number(on, number, "alice")
+                store.claim_number(conn, number, "alice")
     assert together(one, 6) == []
     assert len(set(numbers)) == 6
     assert not set(numbers) & {1, 2, 5}
@@ -91,92 +115,95 @@ def test_numbers_rise_over_all_that_were_brought_and_at_the_same_time(database: 
 def test_states_follow_each_other_as_they_may_and_each_is_an_event(database: Database) -> None:
     add(database, job())
     uid = job().uid
-    with database.write() as on:
+    with database.write() as conn:
         for state in (JobState.EXEC, JobState.UNSCHED, JobState.EXEC):
-            store.enter(on, got(on), state, at=to_text(BEGAN), message=f"to {state}")
-            assert got(on).job.state is state
-            assert got(on).job.reason == ("" if state is JobState.EXEC else f"to {state}")
+            store.enter(conn, got(conn), state, at=to_text(BEGAN), message=f"to {state}")
+            assert got(conn).job.state is state
+            assert got(conn).job.reason == ("" if state is JobState.EXEC else f"to {state}")
         with pytest.raises(store.WrongMove):
-            store.enter(on, got(on), JobState.EXEC, at="", message="")
-        store.enter(on, got(on), JobState.DONE, at=to_text(BEGAN), message="so", ending=Ending.ERROR)
+            store.enter(conn, got(conn), JobState.EXEC, at="", message="")
+        store.enter(conn, got(conn), JobState.DONE, at=to_text(BEGAN), message="so", ending=Ending.ERROR)
         for state in JobState:
             with pytest.raises(store.WrongMove):
-                store.enter(on, got(on), state, at="", message="")
-        ended = got(on).job
+                store.enter(conn, got(conn), state, at="", message="")
+        ended = got(conn).job
         assert (ended.ending, ended.ended_at, ended.reason) == (Ending.ERROR, to_text(BEGAN), "so")
-        assert [event.type for event in store.events_of(on, uid)] == ["UNSCHED", "EXEC", "UNSCHED", "EXEC", "DONE"]
-        assert store.census(on) == {"DONE": 1}
+        assert [event.type for event in store.events_of(conn, uid)] == ["UNSCHED", "EXEC", "UNSCHED", "EXEC", "DONE"]
+        assert store.census(conn) == {"DONE": 1}
 
 
 def test_jobs_are_found_by_owner_state_text_and_place(database: Database) -> None:
     for number in range(1, 6):
         made = job(f"GLOBAL_ID_{number}.SUB_ID_1", created_at=f"2026-11-22T02:00:0{number % 3}.000Z")
         add(database, replace(made, owner="bob") if number == 5 else made, number)
-    with database.write() as on:
-        store.change(on, "GLOBAL_ID_2.SUB_ID_1", node="edge1", plan=plan().to_json(), is_open=False)
-        store.change(on, "GLOBAL_ID_3.SUB_ID_1", node="edge_")
-        store.enter(on, got(on), JobState.DONE, at="2026-11-22T03:00:00.000Z", message="")
-        everything = store.page(on, "alice", store.Filter(), before=None, limit=9)
+    with database.write() as conn:
+        store.change(conn, "GLOBAL_ID_2.SUB_ID_1", node="edge1", plan=plan().to_json(), is_open=False)
+        store.change(conn, "GLOBAL_ID_3.SUB_ID_1", node="edge_")
+        store.enter(conn, got(conn), JobState.DONE, at="2026-11-22T03:00:00.000Z", message="")
+        everything = store.page(conn, "alice", store.Filter(), before=None, limit=9)
         uids = [kept.job.uid for kept in everything]
         assert [uid[10] for uid in uids] == ["2", "4", "1", "3"]
         last = everything[1].job
-        rest = store.page(on, "alice", store.Filter(), before=(last.created_at, last.uid), limit=9)
+        rest = store.page(conn, "alice", store.Filter(), before=(last.created_at, last.uid), limit=9)
         assert [kept.job.uid for kept in rest] == uids[2:]
-        text = store.page(on, "alice", store.Filter(text="EDGE_"), before=None, limit=9)
+        text = store.page(conn, "alice", store.Filter(text="EDGE_"), before=None, limit=9)
         assert [kept.job.node for kept in text] == ["edge_"]
-        assert store.page(on, "alice", store.Filter(text="a\0"), before=None, limit=9) == []
-        done = store.page(on, "alice", store.Filter(JobState.DONE), before=None, limit=9)
+        assert store.page(conn, "alice", store.Filter(text="a\0"), before=None, limit=9) == []
+        done = store.page(conn, "alice", store.Filter(JobState.DONE), before=None, limit=9)
         assert [kept.job.uid for kept in done] == ["GLOBAL_ID_1.SUB_ID_1"]
-        assert store.count_unended(on, "alice") == 3
-        assert [kept.number for kept in store.unended(on)] == [2, 3, 4, 5]
-        assert [kept.number for kept in store.unended(on, owner="bob")] == [5]
-        assert "GLOBAL_ID_2.SUB_ID_1" not in store.open_uids(on)
-        assert len(store.open_uids(on)) == 4
-        assert store.ended_before(on, "2026-11-22T03:00:00.001Z") == ["GLOBAL_ID_1.SUB_ID_1"]
-        assert store.ended_before(on, "2026-11-22T03:00:00.000Z") == []
+        assert store.count_unended(conn, "alice") == 3
+        assert [kept.number for kept in store.unended(conn)] == [2, 3, 4, 5]
+        assert [kept.number for kept in store.unended(conn, owner="bob")] == [5]
+        assert "GLOBAL_ID_2.SUB_ID_1" not in store.open_uids(conn)
+        assert len(store.open_uids(conn)) == 4
+        assert store.ended_before(conn, "2026-11-22T03:00:00.001Z") == ["GLOBAL_ID_1.SUB_ID_1"]
+        assert store.ended_before(conn, "2026-11-22T03:00:00.000Z") == []
 
 
 def test_only_the_newest_events_and_decisions_stay(database: Database) -> None:
     add(database, job())
     uid = job().uid
-    with database.write() as on:
+    with database.write() as conn:
         for number in range(503):
-            store.add_event(on, uid, "2026", type="Note", message=f"{number}")
+            store.add_event(conn, uid, "2026", type="Note", message=f"{number}")
             decided = store.Decided("2026", number, "p", "period", "new", "why", 1.5, "hash", plan(number).to_json())
-            store.add_decision(on, uid, replace(decided, plan=None) if number == 502 else decided)
-        events, decisions = store.events_of(on, uid), store.decisions_of(on, uid, 1000)
+            store.add_decision(conn, uid, replace(decided, plan=None) if number == 502 else decided)
+        events, decisions = store.events_of(conn, uid), store.decisions_of(conn, uid, 1000)
         assert (len(events), events[0].message, events[-1].message) == (500, "3", "502")
         assert (len(decisions), decisions[0].seq, decisions[-1].seq) == (500, 502, 3)
         assert (decisions[0].plan, decisions[1].plan) == (None, plan(501).to_json())
-        assert store.last_decision(on, uid) == decisions[0]
-        store.forget(on, [uid])
-        assert store.events_of(on, uid) == store.decisions_of(on, uid, 10) == []
-        assert store.get(on, uid) is store.last_decision(on, uid) is None
+        assert store.last_decision(conn, uid) == decisions[0]
+        store.forget(conn, [uid])
+        assert store.events_of(conn, uid) == store.decisions_of(conn, uid, 10) == []
+        assert store.get(conn, uid) is store.last_decision(conn, uid) is None
 
 
 def test_the_catalogue_is_by_name_and_a_stage_takes_the_place_of_another(database: Database) -> None:
-    with database.write() as on:
+    with database.write() as conn:
         for name in sorted(MODELS, reverse=True):
-            store.put_stage(on, store.Listed("alice", "2026", StageSpec(name, name, MODELS[name]), stage(name)))
+            store.put_stage(conn, store.Listed("alice", "2026", StageSpec(name, name, MODELS[name]), stage(name)))
         other = store.Listed("bob", "2027", StageSpec("face_alignment", "k", ()), stage("face_detection"))
-        store.put_stage(on, other)
-        assert [listed.spec.name for listed in store.all_stages(on)] == ["face_alignment", "face_detection"]
-        assert store.get_stage(on, "face_alignment") == other
-        assert store.remove_stage(on, "face_alignment")
-        assert not store.remove_stage(on, "face_alignment")
-        assert store.get_stage(on, "face_alignment") is None
+        store.put_stage(conn, other)
+        assert [listed.spec.name for listed in store.all_stages(conn)] == ["face_alignment", "face_detection"]
+        assert store.get_stage(conn, "face_alignment") == other
+        assert store.remove_stage(conn, "face_alignment")
+        assert not store.remove_stage(conn, "face_alignment")
+        assert store.get_stage(conn, "face_alignment") is None
 
 
 def test_what_is_measured_again_takes_the_place_of_what_was(database: Database) -> None:
     rows = measured(BEGAN)
-    with database.write() as on:
-        store.put_measurements(on, rows)
-        store.put_measurements(on, [replace(rows[0], delay_s=9.0)])
-        assert len(store.measurements(on)) == len(rows)
-        found = store.measurements(on, node=rows[0].node, stage=rows[0].stage)
+    with database.write() as conn:
+        store.put_measurements(conn, rows)
+        store.put_measurements(conn, [replace(rows[0], delay_s=9.0)])
+        assert len(store.measurements(conn)) == len(rows)
+        found = store.measurements(conn, node=rows[0].node, stage=rows[0].stage)
         assert found[0].delay_s == 9.0
         assert [(row.model_id, row.resolution) for row in found[:4]] == [
-            (0, "360p"), (0, "480p"), (0, "720p"), (1, "360p"),
-        ]  # fmt: skip
-        assert store.measurements(on, stages=["nothing"]) == []
+            (0, "360p"),
+            (0, "480p"),
+            (0, "720p"),
+            (1, "360p"),
+        ]
+        assert store.measurements(conn, stages=["nothing"]) == []
         assert all(isinstance(row, Measurement) for row in found)

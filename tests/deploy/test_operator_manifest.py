@@ -54,5 +54,7 @@ def test_its_token_is_where_kopf_looks_for_it() -> None:
     assert mount["mountPath"] == "/var/run/secrets/kubernetes.io/serviceaccount"
     (volume,) = [it for it in pod["volumes"] if it["name"] == "token"]
     assert {next(iter(source)) for source in volume["projected"]["sources"]} == {
-        "serviceAccountToken", "configMap", "downwardAPI",
-    }  # fmt: skip
+        "serviceAccountToken",
+        "configMap",
+        "downwardAPI",
+    }

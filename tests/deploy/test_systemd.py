@@ -203,9 +203,12 @@ def test_a_python_in_a_home_is_refused_for_the_services_could_not_run_it(tmp_pat
     )
     python.chmod(0o755)
     done = subprocess.run(
-        [str(INSTALLER), "--root", str(tmp_path / "root")], env={**os.environ, "MODELMILL_PYTHON": str(python)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [str(INSTALLER), "--root", str(tmp_path / "root")],
+        env={**os.environ, "MODELMILL_PYTHON": str(python)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 2
     assert "in a home" in done.stderr
     assert not (tmp_path / "root").exists()

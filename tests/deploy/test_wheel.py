@@ -17,8 +17,8 @@ DATA = {"templates": "app/templates", "static": "app/static", "ops/samples/digit
 RENDERED = """
 import app.main
 from app.conversion.cli.sample import MODEL
-from app.kit.static import static_url
-from app.kit.templates import FOLDER
+from app.kit.web.static import static_url
+from app.kit.web.templates import FOLDER
 print(app.main.__file__, FOLDER / "base.html", MODEL, static_url("app.js"), sep="\\n")
 assert (FOLDER / "base.html").is_file() and MODEL.is_file()
 """
@@ -53,8 +53,12 @@ def test_templates_static_files_and_the_sample_are_those_of_the_wheel(wheel: Pat
     packages = next(path for path in sys.path if path.endswith("site-packages"))
     run = subprocess.run(
         [sys.executable, "-S", "-c", RENDERED],
-        cwd="/", env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{packages}"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd="/",
+        env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{packages}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert run.returncode == 0, run.stderr
     *places, url = run.stdout.split()
     assert all(Path(place).is_relative_to(tmp_path) for place in places)

@@ -17,9 +17,25 @@ from tests.harness.api import npy, zipped
 LOCAL, CENTRAL, END = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
 Trick = Callable[[Random], bytes]
 NAMES = (
-    "../../evil.png", "/etc/evil.png", "a\\..\\b.png", "C:evil.png", "CON.png", "con", ".png", "-rf.png", "a" * 300,
-    "ü/日本.png", "\u202egnp.png", "a\nb.png", "a/./b.png", "a//b.png", "//host/x.png", "\x7f.png", " .png", "..png",
-)  # fmt: skip
+    "../../evil.png",
+    "/etc/evil.png",
+    "a\\..\\b.png",
+    "C:evil.png",
+    "CON.png",
+    "con",
+    ".png",
+    "-rf.png",
+    "a" * 300,
+    "ü/日本.png",
+    "\u202egnp.png",
+    "a\nb.png",
+    "a/./b.png",
+    "a//b.png",
+    "//host/x.png",
+    "\x7f.png",
+    " .png",
+    "..png",
+)
 
 
 def _zip(entries: list[tuple[zipfile.ZipInfo | str, bytes]], kind: int = zipfile.ZIP_DEFLATED) -> bytearray:
@@ -178,8 +194,21 @@ def packed_arrays(rng: Random) -> bytes:
 
 
 TRICKS: tuple[Trick, ...] = (
-    bomb, picture_bomb, overlapping, counts, special, flags, methods, sizes, sizes, zip64, extra_fields, names,
-    raw_names, nested, padded,
-)  # fmt: skip
+    bomb,
+    picture_bomb,
+    overlapping,
+    counts,
+    special,
+    flags,
+    methods,
+    sizes,
+    sizes,
+    zip64,
+    extra_fields,
+    names,
+    raw_names,
+    nested,
+    padded,
+)
 RARE: tuple[Trick, ...] = (many_entries,)
 ARRAYS: tuple[Trick, ...] = (arrays, arrays, values, packed_arrays)

@@ -50,9 +50,13 @@ def _rare(rng: Random) -> Case:
 def _bytes(rng: Random, kind: Damage | None = None) -> Case:
     """A sound container, damaged without regard to what it is."""
     model, good = rng.choice(
-        ((corpus.pictures_model(), corpus.good_zip()), corpus.digits(), corpus.pair(),
-         (corpus.numbers_model(), corpus.numbers()))
-    )  # fmt: skip
+        (
+            (corpus.pictures_model(), corpus.good_zip()),
+            corpus.digits(),
+            corpus.pair(),
+            (corpus.numbers_model(), corpus.numbers()),
+        )
+    )
     name, data = damage.damaged(rng, good, kind)
     return Case(f"images bytes: {name}", model, [("a.zip", data)])
 
@@ -72,8 +76,15 @@ def _array(rng: Random, kind: Trick | None = None) -> Case:
 
 
 SHARES: dict[Maker, int] = {
-    _model: 36, _model_bytes: 18, _real_model: 3, _archive: 15, _rare: 1, _bytes: 12, _picture: 8, _array: 8,
-}  # fmt: skip
+    _model: 36,
+    _model_bytes: 18,
+    _real_model: 3,
+    _archive: 15,
+    _rare: 1,
+    _bytes: 12,
+    _picture: 8,
+    _array: 8,
+}
 EACH_KIND: list[Maker] = [
     *(partial(_model, mutation=mutation) for mutation in dict.fromkeys(models.MUTATIONS)),
     *(partial(made, kind=kind) for made in (_model_bytes, _bytes) for kind in damage.KINDS),

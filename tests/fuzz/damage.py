@@ -56,8 +56,15 @@ def concatenate(rng: Random, data: bytes) -> bytes:
 
 Damage = Callable[[Random, bytes], bytes]
 KINDS: tuple[Damage, ...] = (
-    flip_bits, truncate, repeat_chunk, drop_chunk, edit_length, overwrite, move_chunk, concatenate,
-)  # fmt: skip
+    flip_bits,
+    truncate,
+    repeat_chunk,
+    drop_chunk,
+    edit_length,
+    overwrite,
+    move_chunk,
+    concatenate,
+)
 
 
 def damaged(rng: Random, data: bytes, kind: Damage | None = None) -> tuple[str, bytes]:

@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 SCALARS = (
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=30)
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats()
+    | st.text(max_size=30)
     | st.sampled_from(["", "\x00", "../..", "9" * 400, "\u202e", "<script>", "NaN", "x" * 2000])
-)  # fmt: skip
+)
 ANYTHING: st.SearchStrategy[Any] = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4)
 )

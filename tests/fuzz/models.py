@@ -179,9 +179,11 @@ def giant(rng: Random, model: onnx.ModelProto) -> None:
 def nested(rng: Random, model: onnx.ModelProto) -> None:
     """If in If in If."""
     graph = helper.make_graph(
-        [helper.make_node("Identity", ["b1"], ["deep"])], "leaf", [],
+        [helper.make_node("Identity", ["b1"], ["deep"])],
+        "leaf",
+        [],
         [helper.make_tensor_value_info("deep", TensorProto.FLOAT, None)],
-    )  # fmt: skip
+    )
     for level in range(rng.choice((2, 10, 20, 24))):  # protobuf would not build more than a hundred messages deep
         name = f"level{level}"
         node = helper.make_node(
@@ -277,10 +279,30 @@ def many(rng: Random, model: onnx.ModelProto) -> None:
 
 
 MUTATIONS: tuple[Mutation, ...] = (
-    input_dims, output_dims, weight_dims, weight_bytes, weight_type, weight_fields, weight_values, external, cycle,
-    missing, operator, operator, attribute, attribute, attribute_kind, giant, nested, versions, interface, functions,
-    sparse, names, many,
-)  # fmt: skip
+    input_dims,
+    output_dims,
+    weight_dims,
+    weight_bytes,
+    weight_type,
+    weight_fields,
+    weight_values,
+    external,
+    cycle,
+    missing,
+    operator,
+    operator,
+    attribute,
+    attribute,
+    attribute_kind,
+    giant,
+    nested,
+    versions,
+    interface,
+    functions,
+    sparse,
+    names,
+    many,
+)
 
 
 def mutated(rng: Random, mutation: Mutation | None = None) -> tuple[str, bytes]:

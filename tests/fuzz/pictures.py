@@ -18,9 +18,15 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 def png_header(rng: Random) -> bytes:
     """Right checksums, wrong facts: sizes, depths, colour types, interlacing."""
     header = struct.pack(
-        ">IIBBBBB", rng.choice(SIDES), rng.choice(SIDES), rng.choice((1, 2, 4, 8, 16, 3, 255)),
-        rng.choice((0, 2, 3, 4, 6, 7)), rng.choice((0, 1)), rng.choice((0, 1)), rng.choice((0, 1, 2)),
-    )  # fmt: skip
+        ">IIBBBBB",
+        rng.choice(SIDES),
+        rng.choice(SIDES),
+        rng.choice((1, 2, 4, 8, 16, 3, 255)),
+        rng.choice((0, 2, 3, 4, 6, 7)),
+        rng.choice((0, 1)),
+        rng.choice((0, 1)),
+        rng.choice((0, 1, 2)),
+    )
     pixels = zlib.compress(bytes(rng.choice((10, 1000, 5_000_000))))
     return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", pixels) + _chunk(b"IEND", b"")
 

@@ -126,14 +126,14 @@ def unclear_reason(error: dict[str, Any]) -> str:
 @contextmanager
 def watched_memory(pids: list[int]) -> Iterator[list[int]]:
     """Samples of what the processes and all their descendants hold, private bytes."""
-    from app.conversion.toolchains import forkserver
+    from app.kit.sandbox import fork_server
 
     samples: list[int] = []
     is_over = threading.Event()
 
     def watch() -> None:
         while not is_over.wait(0.2):
-            samples.append(sum(forkserver._tree_memory(pid) for pid in pids))
+            samples.append(sum(fork_server._tree_memory(pid) for pid in pids))
 
     thread = threading.Thread(target=watch)
     thread.start()

@@ -27,15 +27,42 @@ LONGEST = 3000
 """Characters of an error: hints name up to 32 stages of 64 characters each."""
 GENERATOR = "SingleFrameGenerator"
 
-WORDS = st.sampled_from([
-    GENERATOR, "ClipGenerator", "Render", "face_detection", "face_alignment", "face_detection.bbox", "a", "b", "image",
-    f"{GENERATOR}.image", "generator", "flow", "input", "stages", "kind", "models", "delay", "accuracy", "acc_level",
-    "resolution", "fps", "nskip", "480p", "host", "model_id", "node_role", "node_ip", "__import__('os')", "",
-    "\x00", "臉",
-])  # fmt: skip
-PLAIN = (
-    st.none() | st.booleans() | st.integers() | st.just(10**4000) | st.floats() | st.text(max_size=80) | WORDS
-)  # fmt: skip
+WORDS = st.sampled_from(
+    [
+        GENERATOR,
+        "ClipGenerator",
+        "Render",
+        "face_detection",
+        "face_alignment",
+        "face_detection.bbox",
+        "a",
+        "b",
+        "image",
+        f"{GENERATOR}.image",
+        "generator",
+        "flow",
+        "input",
+        "stages",
+        "kind",
+        "models",
+        "delay",
+        "accuracy",
+        "acc_level",
+        "resolution",
+        "fps",
+        "nskip",
+        "480p",
+        "host",
+        "model_id",
+        "node_role",
+        "node_ip",
+        "__import__('os')",
+        "",
+        "\x00",
+        "臉",
+    ]
+)
+PLAIN = st.none() | st.booleans() | st.integers() | st.just(10**4000) | st.floats() | st.text(max_size=80) | WORDS
 ANYTHING = st.recursive(
     PLAIN,
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(WORDS | st.text(max_size=70), inner, max_size=6),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 
-from app.vision.encoding import encode
+from app.inference.picture_codec import encode
 from tests.harness.http_server import served
 from tests.harness.models.vision import plain
 

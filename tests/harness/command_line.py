@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from app import cli
+from app.cli import main
 
 
 def typed(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
@@ -14,6 +14,6 @@ def typed(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     monkeypatch.setattr(sys, "argv", ["modelmill", *map(str, arguments)])
     monkeypatch.delenv("MODELMILL_URL", raising=False)
     try:
-        return cli.main()
+        return main.main()
     except SystemExit as ended:
         return int(ended.code or 0)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from app.accounts.model import Role
-from app.accounts.secrets import Keeper
 from app.accounts.service import Accounts
+from app.accounts.token_hashing import SecretHasher
 from app.kit.errors import ModelmillError
 from app.kit.sql import Database, Sealer
 from tests.harness.migrated import migrated_file
@@ -52,7 +52,7 @@ def database(empty: Database) -> Database:
 
 @pytest.fixture
 def accounts(database: Database) -> Accounts:
-    made = Accounts(database, Keeper("a key"))
+    made = Accounts(database, SecretHasher("a key"))
     made.users.create("root-admin", Role.ADMIN, by="test")
     return made
 
@@ -62,7 +62,7 @@ def own(url: str) -> Iterator[Accounts]:
     """As another process has it."""
     database = Database(url, Sealer("a key"))
     try:
-        yield Accounts(database, Keeper("a key"))
+        yield Accounts(database, SecretHasher("a key"))
     finally:
         database.close()
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.kit.metrics_page import exposition
+from app.bootstrap.container import Container
+from app.kit.observability.metrics_page import exposition
 from app.main import collectors_of
-from app.wiring import Parts
 
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum"), "gauge": ("",)}
 
@@ -36,5 +36,5 @@ class Figures:
             yield from (family.name + suffix for suffix in SUFFIXES[family.type])
 
 
-def of_parts(parts: Parts) -> Figures:
+def of_parts(parts: Container) -> Figures:
     return Figures(exposition(collectors_of(parts, viewers=lambda: 0)).decode())

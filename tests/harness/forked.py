@@ -16,8 +16,8 @@ from pathlib import Path
 from tests.harness.paths import REPOSITORY
 
 PRELOADED = [
-    "app.kit.logs",
-    "app.nodes.agent.agent",
+    "app.kit.observability.logs",
+    "app.edge.agent.agent",
     "app.settings",
     "tests.harness.agent.program",
     "tests.harness.forked",

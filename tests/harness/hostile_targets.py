@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from app.conversion.toolchains.base import Progress
-from app.kit.confinement import kernel, syscalls
+from app.kit.sandbox import kernel, seccomp
 
 DONE = "done"
 READ = "import sys; print(open(sys.argv[1]).read())"
@@ -90,8 +90,8 @@ def meet_processes(request: dict[str, Any], progress: Progress) -> dict[str, str
 
 
 def call_the_kernel(request: dict[str, Any], progress: Progress) -> dict[str, str]:
-    machine = syscalls.MACHINES[kernel.MACHINE]
-    calls = syscalls.COMMON | (syscalls.X86_64 if kernel.MACHINE == "x86_64" else syscalls.AARCH64)
+    machine = seccomp.MACHINES[kernel.MACHINE]
+    calls = seccomp.COMMON | (seccomp.X86_64 if kernel.MACHINE == "x86_64" else seccomp.AARCH64)
     buffer = ctypes.create_string_buffer(256)
     return {
         "ptrace": _tried(lambda: kernel.syscall(calls["ptrace"], ATTACH, os.getppid(), 0, 0)),

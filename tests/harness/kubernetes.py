@@ -86,9 +86,16 @@ def kubeconfig(folder: Path, server: str, **user: str) -> Path:
     """insecure: the certificate is one that the test made."""
     cluster = {"server": server, **({"insecure-skip-tls-verify": True} if server.startswith("https") else {})}
     file = folder / "kubeconfig"
-    file.write_text(yaml.safe_dump({
-        "apiVersion": "v1", "kind": "Config", "current-context": "c",
-        "clusters": [{"name": "m", "cluster": cluster}], "users": [{"name": "u", "user": user}],
-        "contexts": [{"name": "c", "context": {"cluster": "m", "user": "u"}}],
-    }))  # fmt: skip
+    file.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "c",
+                "clusters": [{"name": "m", "cluster": cluster}],
+                "users": [{"name": "u", "user": user}],
+                "contexts": [{"name": "c", "context": {"cluster": "m", "user": "u"}}],
+            }
+        )
+    )
     return file

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from sqlalchemy import event
 
-from app.accounts_wiring import MIGRATIONS
+from app.bootstrap.accounts import MIGRATIONS
 from app.kit.sql import Database, Sealer
-from app.kit.sql.migrating import upgrade
+from app.kit.sql.migrations import upgrade
 
 
 def migrated_file(path: Path) -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from app.accounts_wiring import MIGRATIONS
+from app.bootstrap.accounts import MIGRATIONS
 from app.kit.sql import Database
-from app.kit.sql.migrating import upgrade
+from app.kit.sql.migrations import upgrade
 from tests.harness.ports import free_port
 
 INSTALLED = Path("/usr/lib/postgresql")
@@ -101,6 +101,12 @@ def _give_to_somebody_without_rights(*paths: Path) -> str | None:
 def _run(command: list[object], user: str | None, *, check: bool = True) -> None:
     extra_groups = [] if user else None
     subprocess.run(
-        [str(part) for part in command], check=check, user=user, extra_groups=extra_groups, cwd="/",
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=120,
-    )  # fmt: skip
+        [str(part) for part in command],
+        check=check,
+        user=user,
+        extra_groups=extra_groups,
+        cwd="/",
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        timeout=120,
+    )

@@ -1,7 +1,7 @@
 """A real Ray cluster on this host, for tests and measurements: a head that runs nothing, and workers with pretended
 GPUs. Up in about 8 s; what users start is `ops/ray-local`.
 
-Each node hangs on a leash (app.embedded.leash) whose line this process holds: however this process ends, every process
+Each node hangs on a leash (app.standalone.leash) whose line this process holds: however it ends, every process
 of the node ends too, and every program that runs there.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.embedded.process import Part, Process, tail
+from app.standalone.process import Part, Process, tail
 from app.training.errors import RayUnreachable
 from app.training.gateway.ray_gateway import RayGateway, RayOptions
 from ops import ray_node
@@ -86,9 +86,12 @@ class RayCluster:
     def start_head(self) -> None:
         sessions = Path(tempfile.mkdtemp(dir=self.folder, prefix="s"))
         command = ray_node.head_command(
-            gcs_port=self._gcs_port, dashboard_port=self._dashboard_port, client_port=self._client_port,
-            folder=sessions, store_bytes=STORE_BYTES,
-        )  # fmt: skip
+            gcs_port=self._gcs_port,
+            dashboard_port=self._dashboard_port,
+            client_port=self._client_port,
+            folder=sessions,
+            store_bytes=STORE_BYTES,
+        )
         self.head = self._run("head", command)
         self._until("the head listens", lambda: ray_node.listens(self._gcs_port))
 
@@ -175,9 +178,12 @@ class RayCluster:
 
     def _run(self, name: str, command: list[str]) -> Process:
         return Process(
-            Part(name, tuple(command)), log=self.folder / f"{name}.log", environment=self._environment,
-            lifeline=self._lifeline, folder=self.folder,
-        )  # fmt: skip
+            Part(name, tuple(command)),
+            log=self.folder / f"{name}.log",
+            environment=self._environment,
+            lifeline=self._lifeline,
+            folder=self.folder,
+        )
 
     def _until(self, what: str, is_so: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE_S

@@ -36,8 +36,8 @@ def describe_once() -> None:
 
 def share_fork_server() -> None:
     """Each application starts a fork server for its checks: 400 ms of CPU. Those of this process share one."""
-    from app import wiring
-    from app.conversion.toolchains.sandbox import Sandbox
+    from app.bootstrap import container
+    from app.kit.sandbox.runner import Sandbox
 
     one = Sandbox()
     atexit.register(one.close)
@@ -46,7 +46,7 @@ def share_fork_server() -> None:
         def _order(self, message: bytes, descriptors: list[int]) -> None:
             one._order(message, descriptors)
 
-    wiring.Sandbox = Sharing  # type: ignore[misc]
+    container.Sandbox = Sharing  # type: ignore[misc]
 
 
 def build_commands_once() -> None:

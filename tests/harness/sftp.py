@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from pydantic import SecretStr
 
 from app.accounts.model import Role
-from app.accounts_wiring import MIGRATIONS, open_accounts
-from app.homes_wiring import open_homes
-from app.kit.sql.migrating import upgrade
+from app.bootstrap.accounts import MIGRATIONS, open_accounts
+from app.bootstrap.homes import open_homes
+from app.kit.sql.migrations import upgrade
 from app.settings import Settings
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
@@ -52,15 +52,17 @@ class SftpServer:
         keygen = shutil.which("ssh-keygen") or "/usr/bin/ssh-keygen"
         subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", str(self.key)], check=True)
         self.env = {
-            **os.environ, "MODELMILL_DATA_DIR": str(folder / "data"), "MODELMILL_SFTP_PORT": str(self.port),
+            **os.environ,
+            "MODELMILL_DATA_DIR": str(folder / "data"),
+            "MODELMILL_SFTP_PORT": str(self.port),
             **{f"MODELMILL_{name.upper()}": value for name, value in change.items()},
-        }  # fmt: skip
+        }
         self.process = self.start()
 
     def start(self) -> subprocess.Popen[bytes]:
         with (self.folder / "door.log").open("ab") as log:
             process = subprocess.Popen(
-                [*self.before, sys.executable, "-m", "app.cli", "sftp"],
+                [*self.before, sys.executable, "-m", "app.cli.main", "sftp"],
                 cwd=REPOSITORY,
                 env=self.env,
                 stdout=log,
@@ -84,10 +86,20 @@ class SftpServer:
 
     def command(self, user: str, *options: str) -> list[str]:
         return [
-            "sftp", "-F", "/dev/null", "-P", str(self.port), "-o", "StrictHostKeyChecking=no",
-            "-o", f"UserKnownHostsFile={self.folder / 'known_hosts'}", "-o", "IdentitiesOnly=yes",
-            *options, f"{user}@127.0.0.1",
-        ]  # fmt: skip
+            "sftp",
+            "-F",
+            "/dev/null",
+            "-P",
+            str(self.port),
+            "-o",
+            "StrictHostKeyChecking=no",
+            "-o",
+            f"UserKnownHostsFile={self.folder / 'known_hosts'}",
+            "-o",
+            "IdentitiesOnly=yes",
+            *options,
+            f"{user}@127.0.0.1",
+        ]
 
     def batch(self, user: str, *lines: str, fails: bool = False) -> str:
         """What sftp says to these lines, with our key. Those that begin with '-' may fail."""
@@ -114,9 +126,15 @@ class SftpServer:
         env = {**os.environ, "SSH_ASKPASS": str(askpass), "SSH_ASKPASS_REQUIRE": "force", "SFTP_PASSWORD": password}
         options = ("-o", "BatchMode=no", "-o", "PubkeyAuthentication=no", "-o", "NumberOfPasswordPrompts=1", "-b", "-")
         return subprocess.run(
-            self.command(user, *options), input="\n".join(lines), env=env, capture_output=True, text=True, timeout=60,
-            check=False, start_new_session=True,
-        )  # fmt: skip
+            self.command(user, *options),
+            input="\n".join(lines),
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            start_new_session=True,
+        )
 
     def terminal(self, user: str, *options: str) -> pexpect.spawn:
         """A client at a terminal, where it asks for passwords."""

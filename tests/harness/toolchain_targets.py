@@ -10,7 +10,7 @@ from typing import Any
 from app.conversion.model import Stage
 from app.conversion.options import Options
 from app.conversion.toolchains.base import Progress
-from app.conversion.toolchains.sandbox import Limits, Sandbox
+from app.kit.sandbox.runner import Limits, Sandbox
 from tests.standins import kneron
 
 

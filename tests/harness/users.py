@@ -13,8 +13,8 @@ import httpx
 from starlette.applications import Starlette
 
 from app.accounts.model import Role
-from app.accounts.secrets import Keeper
 from app.accounts.service import Accounts
+from app.accounts.token_hashing import SecretHasher
 from app.kit.sql import Database
 from app.main import create_app
 from app.settings import Settings
@@ -86,7 +86,7 @@ def within(settings: Settings) -> Iterator[Within]:
 def accounts_of(deployment: Deployment) -> Iterator[Accounts]:
     database = Database(deployment.settings().database)
     try:
-        yield Accounts(database, Keeper(deployment.env["MODELMILL_SECRET_KEY"]))
+        yield Accounts(database, SecretHasher(deployment.env["MODELMILL_SECRET_KEY"]))
     finally:
         database.close()
 

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from app.bootstrap.container import Container, assemble
 from app.settings import Settings
-from app.wiring import Parts, assemble
 from tests.harness.deployment import DRAMATIQ
 from tests.harness.hosts.network import Host, Network, NotPermitted
 from tests.harness.hosts.port_forward import Forwarding
@@ -35,7 +35,7 @@ class Site:
     url: str
     token: str
     network: Network
-    parts: Parts
+    parts: Container
 
     def host_of(self, worker: str) -> Host:
         return self.network.hosts[worker.partition("/")[0]]
@@ -61,10 +61,15 @@ def _site(stack: ExitStack, network: Network, s3_endpoint: str, folder: Path) ->
         stack.enter_context(Forwarding(network.address, port))
     shared = {
         "redis_url": f"redis://{network.address}:{valkey.port}/0",
-        "store": "s3", "s3_endpoint": f"http://{network.address}:{s3.port}", "s3_bucket": f"hosts-{network.tag}",
-        "s3_access_key": ACCESS_KEY, "s3_secret_key": SECRET_KEY, "worker_ttl_s": str(WORKER_TTL_S),
-        "stage_threads": "1", "sftp": "off",
-    }  # fmt: skip
+        "store": "s3",
+        "s3_endpoint": f"http://{network.address}:{s3.port}",
+        "s3_bucket": f"hosts-{network.tag}",
+        "s3_access_key": ACCESS_KEY,
+        "s3_secret_key": SECRET_KEY,
+        "worker_ttl_s": str(WORKER_TTL_S),
+        "stage_threads": "1",
+        "sftp": "off",
+    }
     stack.callback(network.__exit__, None, None, None)  # the hosts end before what they lean on
     for name, queue in QUEUES.items():
         network.host(name).start(_worker(queue), **shared)
@@ -80,7 +85,7 @@ def _site(stack: ExitStack, network: Network, s3_endpoint: str, folder: Path) ->
 def _start_web(web: Host, shared: dict[str, str]) -> str:
     """A token for it. Whoever asks over the network must have one."""
     told = {**shared, "host": "0.0.0.0", "secret_key": secrets.token_hex(32)}
-    users = [sys.executable, "-m", "app.cli", "users"]
+    users = [sys.executable, "-m", "app.cli.main", "users"]
     web.run([*users, "create", "somebody"], **told)
     token = web.run([*users, "token", "somebody"], **told)
     web.start(

@@ -136,6 +136,11 @@ def _seen_by(reader: Host, folder: Path) -> list[str]:
     """Files below the folder that another host's user could read, were the disk shared."""
     found = subprocess.run(
         ["/usr/bin/find", str(folder), "-mindepth", "1", "-readable"],
-        user=reader.uid, group=reader.uid, extra_groups=[], capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        user=reader.uid,
+        group=reader.uid,
+        extra_groups=[],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return found.stdout.splitlines()

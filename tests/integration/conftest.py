@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from app.accounts.model import Role
-from app.vision.encoding import encode
+from app.inference.picture_codec import encode
 from tests.harness.api import Api
 from tests.harness.deployment import Deployment
 from tests.harness.kubectl import installed_kubectl

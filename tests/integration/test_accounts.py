@@ -16,7 +16,7 @@ import pytest
 
 from app.accounts.cli import seconds_of, size_of
 from app.accounts.model import is_name
-from app.kit.command import Exit
+from app.kit.cli.command import Exit
 from app.kit.errors import BadInput
 from tests.harness.api import Api, pngs, small_model
 from tests.harness.deployment import Deployment
@@ -179,9 +179,14 @@ def test_a_user_issues_and_revokes_tokens_on_the_account_page(shared: Deployment
 def modelmill(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MODELMILL_")}
     return subprocess.run(
-        [MODELMILL, *arguments], check=False, capture_output=True, text=True, env={**kept, **environment},
-        cwd=REPOSITORY, timeout=120,
-    )  # fmt: skip
+        [MODELMILL, *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**kept, **environment},
+        cwd=REPOSITORY,
+        timeout=120,
+    )
 
 
 def test_the_first_administrator_is_made_on_the_command_line(tmp_path: Path) -> None:
@@ -242,9 +247,22 @@ def test_times_are_understood() -> None:
 
 @pytest.mark.parametrize(
     ("name", "is_good"),
-    [("al", True), ("a.b-c_9", True), ("a", False), ("Al", False), ("9a", False), ("a..b", False), ("a/b", False),
-     ("a\n", False), ("root", False), ("a" * 32, True), ("a" * 33, False), ("аlice", False), ("a-", False)],
-)  # fmt: skip
+    [
+        ("al", True),
+        ("a.b-c_9", True),
+        ("a", False),
+        ("Al", False),
+        ("9a", False),
+        ("a..b", False),
+        ("a/b", False),
+        ("a\n", False),
+        ("root", False),
+        ("a" * 32, True),
+        ("a" * 33, False),
+        ("аlice", False),
+        ("a-", False),
+    ],
+)
 def test_a_users_name_is_safe_as_the_name_of_a_folder(name: str, is_good: bool) -> None:
     assert is_name(name) is is_good
 
@@ -255,5 +273,9 @@ def test_the_document_says_which_operations_need_a_token(api: Api) -> None:
     assert create["security"] == [{}, {"token": []}, {"session": []}], "on this machine nobody needs one"
     assert {"401", "403", "429"} <= set(create["responses"])
     assert {path for path, of in document["paths"].items() for said in of.values() if said["security"] == []} == {
-        "/healthz", "/readyz", "/metrics", "/openapi.json", "/objects/{key}",
-    }  # fmt: skip
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        "/openapi.json",
+        "/objects/{key}",
+    }

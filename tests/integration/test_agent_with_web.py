@@ -12,13 +12,13 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from app.kit.blobs import blob_key
+from app.bootstrap.container import assemble
+from app.kit.objects.blobs import blob_key
 from app.kit.objects.filesystem import FilesystemStore
 from app.main import create_app
 from app.nodes.model import WorkerReport, WorkerState, WorkKey
 from app.nodes.service import Nodes
 from app.settings import Settings
-from app.wiring import assemble
 from tests.harness.agent.node import SERVES, SLEEPS, Node, is_alive
 from tests.harness.agent.program import KIND
 from tests.harness.api import until
@@ -59,8 +59,8 @@ def node(tmp_path: Path, url: str) -> Iterator[Node]:
 
 
 def order(nodes: Nodes, generation: int, **content: object) -> None:
-    with nodes.database.write() as on:
-        nodes.order(on, "edge0", KEY, namespace="default", name="helmet", generation=generation, content=content)
+    with nodes.database.write() as conn:
+        nodes.order(conn, "edge0", KEY, namespace="default", name="helmet", generation=generation, content=content)
     nodes.nudge("edge0")
 
 
@@ -85,8 +85,8 @@ def test_a_service_comes_changes_and_goes_on_a_node_that_registered_itself(nodes
 
     node.end(signal.SIGTERM)
     assert is_alive(second.pid)
-    with nodes.database.write() as on:
-        nodes.withdraw(on, KIND, KEY.uid)
+    with nodes.database.write() as conn:
+        nodes.withdraw(conn, KIND, KEY.uid)
     node.start()
     until(lambda: not is_alive(second.pid) and node.rows("orders") == 0)
     until(lambda: nodes.get("edge0").worker(KEY) is None)
@@ -104,8 +104,8 @@ def test_a_file_that_an_order_names_is_fetched_from_the_object_store(
     order(nodes, 1, program=SLEEPS, files=[[digest, len(data)]], model={"sha256": digest})
     seen(nodes, lambda worker: worker.state is WorkerState.RUNNING)
     assert (node.data / "blobs" / digest).read_bytes() == data
-    with nodes.database.write() as on:
-        nodes.withdraw(on, KIND, KEY.uid)
+    with nodes.database.write() as conn:
+        nodes.withdraw(conn, KIND, KEY.uid)
     nodes.nudge("edge0")
     until(lambda: not (node.data / "blobs" / digest).exists())
 
@@ -120,7 +120,7 @@ def test_what_was_forgotten_on_the_node_is_told_again(nodes: Nodes, node: Node) 
     (node.data / "agent.db").write_bytes(b"no database" * 1000)
     node.start()
     until(node.workers)
-    with nodes.database.write() as on:
-        nodes.withdraw(on, KIND, KEY.uid)
+    with nodes.database.write() as conn:
+        nodes.withdraw(conn, KIND, KEY.uid)
     nodes.nudge("edge0")
     until(lambda: not node.workers())

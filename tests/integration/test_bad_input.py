@@ -130,31 +130,41 @@ def broken_graph() -> bytes:
         pytest.param(LFS_POINTER, "MODEL_IS_LFS_POINTER", ["git-lfs pointer"], id="an lfs pointer"),
         pytest.param(small_model()[:-200], "MODEL_TRUNCATED", ["ends early"], id="a truncated file"),
         pytest.param(
-            with_external_weights("weights.bin"), "MODEL_EXTERNAL_WEIGHTS", ["missing", "weights.bin"],
+            with_external_weights("weights.bin"),
+            "MODEL_EXTERNAL_WEIGHTS",
+            ["missing", "weights.bin"],
             id="weights in another file",
         ),
         pytest.param(
-            with_external_weights("../../etc/passwd"), "MODEL_EXTERNAL_WEIGHTS", ["outside", "../../etc/passwd"],
+            with_external_weights("../../etc/passwd"),
+            "MODEL_EXTERNAL_WEIGHTS",
+            ["outside", "../../etc/passwd"],
             id="weights outside the folder",
         ),
         pytest.param(
             small.conv((1, 3, 16, 16), ir=99).SerializeToString(), "MODEL_TOO_NEW", ["IR version 99"], id="ir too new"
         ),
         pytest.param(
-            small.conv((1, 3, 16, 16), opset=99).SerializeToString(), "MODEL_TOO_NEW", ["opset 99"],
+            small.conv((1, 3, 16, 16), opset=99).SerializeToString(),
+            "MODEL_TOO_NEW",
+            ["opset 99"],
             id="opset too new",
         ),
         pytest.param(
-            small.conv(("N", 3, "H", "W")).SerializeToString(), "MODEL_DYNAMIC_SHAPE", ["'x'", "unknown size"],
+            small.conv(("N", 3, "H", "W")).SerializeToString(),
+            "MODEL_DYNAMIC_SHAPE",
+            ["'x'", "unknown size"],
             id="dynamic shape",
         ),
         pytest.param(
-            with_strange_operator(), "MODEL_UNSUPPORTED_OPERATOR", ["operator Frobnicate", "node 'strange'"],
+            with_strange_operator(),
+            "MODEL_UNSUPPORTED_OPERATOR",
+            ["operator Frobnicate", "node 'strange'"],
             id="unsupported operator",
         ),
         pytest.param(broken_graph(), "MODEL_INVALID", ["breaks the rules of ONNX"], id="broken graph"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_model_is_refused_naming_the_cause(
     api: Api, untouched: None, model: bytes, code: str, words: list[str]
 ) -> None:
@@ -212,15 +222,27 @@ FLOATS = np.ones((8, 6), np.float32)
     ("model", "images", "status", "code", "words"),
     [
         pytest.param(
-            PICTURES, ("a.zip", hostile_zip(zipfile.ZipInfo("../../evil.png"))), 422, "IMAGES_BAD_ARCHIVE",
-            ["../../evil.png", "outside"], id="zip slip",
+            PICTURES,
+            ("a.zip", hostile_zip(zipfile.ZipInfo("../../evil.png"))),
+            422,
+            "IMAGES_BAD_ARCHIVE",
+            ["../../evil.png", "outside"],
+            id="zip slip",
         ),
         pytest.param(
-            PICTURES, ("a.zip", hostile_zip(zipfile.ZipInfo("/etc/evil.png"))), 422, "IMAGES_BAD_ARCHIVE",
-            ["/etc/evil.png", "absolute"], id="absolute path",
+            PICTURES,
+            ("a.zip", hostile_zip(zipfile.ZipInfo("/etc/evil.png"))),
+            422,
+            "IMAGES_BAD_ARCHIVE",
+            ["/etc/evil.png", "absolute"],
+            id="absolute path",
         ),
         pytest.param(
-            PICTURES, ("a.zip", symbolic_link()), 422, "IMAGES_BAD_ARCHIVE", ["link.png", "symbolic link"],
+            PICTURES,
+            ("a.zip", symbolic_link()),
+            422,
+            "IMAGES_BAD_ARCHIVE",
+            ["link.png", "symbolic link"],
             id="symbolic link",
         ),
         pytest.param(PICTURES, ("a.zip", bomb()), 413, "IMAGES_ZIP_BOMB", ["bomb.png", "times"], id="zip bomb"),
@@ -229,7 +251,11 @@ FLOATS = np.ones((8, 6), np.float32)
             PICTURES, ("a.zip", zipped(pngs(3))[:-30]), 422, "IMAGES_BAD_ARCHIVE", ["damaged"], id="truncated zip"
         ),
         pytest.param(
-            PICTURES, ("a.zip", zipped([("notes.txt", b"hello")])), 422, "IMAGES_NONE", ["notes.txt"],
+            PICTURES,
+            ("a.zip", zipped([("notes.txt", b"hello")])),
+            422,
+            "IMAGES_NONE",
+            ["notes.txt"],
             id="a zip of no images",
         ),
         pytest.param(PICTURES, ("a.zip", zipped([])), 422, "IMAGES_NONE", ["empty"], id="zero images"),
@@ -241,19 +267,35 @@ FLOATS = np.ones((8, 6), np.float32)
             VECTOR, ("a.png", png(1)), 422, "IMAGES_WRONG_SHAPE", ["pictures do not fit"], id="pictures for numbers"
         ),
         pytest.param(
-            VECTOR, ("a.npy", npy(np.ones((8, 7), np.float32))), 422, "IMAGES_WRONG_SHAPE", ["[8, 7]", "[1, 6]"],
+            VECTOR,
+            ("a.npy", npy(np.ones((8, 7), np.float32))),
+            422,
+            "IMAGES_WRONG_SHAPE",
+            ["[8, 7]", "[1, 6]"],
             id="npy of a wrong size",
         ),
         pytest.param(
-            PICTURES, ("a.npy", npy(np.ones((1, 1, 16, 16), np.float32))), 422, "IMAGES_WRONG_SHAPE",
-            ["[1, 1, 16, 16]", "[1, 3, 16, 16]"], id="npy of a wrong channel count",
+            PICTURES,
+            ("a.npy", npy(np.ones((1, 1, 16, 16), np.float32))),
+            422,
+            "IMAGES_WRONG_SHAPE",
+            ["[1, 1, 16, 16]", "[1, 3, 16, 16]"],
+            id="npy of a wrong channel count",
         ),
         pytest.param(
-            VECTOR, ("a.npy", npy(FLOATS.astype(np.float64))), 422, "IMAGES_WRONG_TYPE", ["float64", "float32"],
+            VECTOR,
+            ("a.npy", npy(FLOATS.astype(np.float64))),
+            422,
+            "IMAGES_WRONG_TYPE",
+            ["float64", "float32"],
             id="float64",
         ),
         pytest.param(
-            VECTOR, ("a.npy", npy(np.array([{"a": 1}], dtype=object))), 422, "IMAGES_WRONG_TYPE", ["object"],
+            VECTOR,
+            ("a.npy", npy(np.array([{"a": 1}], dtype=object))),
+            422,
+            "IMAGES_WRONG_TYPE",
+            ["object"],
             id="python objects",
         ),
         pytest.param(VECTOR, ("a.npy", npy(FLOATS)[:-8]), 422, "IMAGES_DAMAGED", ["ends early"], id="truncated npy"),
@@ -261,11 +303,15 @@ FLOATS = np.ones((8, 6), np.float32)
             VECTOR, ("a.npy", npy(FLOATS * np.float32("nan"))), 422, "IMAGES_WRONG_TYPE", ["NaN"], id="NaN samples"
         ),
         pytest.param(
-            host_models.two_inputs().SerializeToString(), ("a.npz", npz(left=FLOATS)), 422, "IMAGES_WRONG_SHAPE",
-            ["left", "right"], id="npz without an input",
+            host_models.two_inputs().SerializeToString(),
+            ("a.npz", npz(left=FLOATS)),
+            422,
+            "IMAGES_WRONG_SHAPE",
+            ["left", "right"],
+            id="npz without an input",
         ),
     ],
-)  # fmt: skip
+)
 def test_bad_reference_samples_are_refused_naming_the_cause(
     api: Api, untouched: None, model: bytes, images: tuple[str, bytes], status: int, code: str, words: list[str]
 ) -> None:
@@ -334,11 +380,20 @@ NOBODY = "11111111-2222-4333-8444-555555555555"
 @pytest.mark.parametrize(
     "key",
     [
-        f"uploads/{NOBODY}/model.onnx", f"jobs/{NOBODY}/input/model.onnx", "model.onnx", "../model.onnx",
-        "uploads/../uploads/{id}/model.onnx", "uploads/{id}/../{id}/model.onnx", "uploads/{id}/upload.json",
-        "uploads/{id}/model.onnx\n", "/uploads/{id}/model.onnx", "file:///etc/passwd", "x" * 512, "\0",
+        f"uploads/{NOBODY}/model.onnx",
+        f"jobs/{NOBODY}/input/model.onnx",
+        "model.onnx",
+        "../model.onnx",
+        "uploads/../uploads/{id}/model.onnx",
+        "uploads/{id}/../{id}/model.onnx",
+        "uploads/{id}/upload.json",
+        "uploads/{id}/model.onnx\n",
+        "/uploads/{id}/model.onnx",
+        "file:///etc/passwd",
+        "x" * 512,
+        "\0",
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("field", ["model_key", "quant_key"])
 def test_a_key_that_is_none_of_an_upload_is_refused(api: Api, untouched: None, field: str, key: str) -> None:
     stored = api.upload(small_model(), pngs(1))
@@ -400,7 +455,8 @@ KEYS = {"model_key": f"uploads/{NOBODY}/model.onnx", "quant_key": f"uploads/{NOB
         pytest.param({**KEYS, "tags": [" "]}, "tags.0", id="blank tag"),
         pytest.param({**KEYS, "options": {"speed": "fast"}}, "options.speed", id="unknown option"),
         pytest.param(
-            {**KEYS, "options": {"quantization": {"method": "magic"}}}, "options.quantization.method",
+            {**KEYS, "options": {"quantization": {"method": "magic"}}},
+            "options.quantization.method",
             id="unknown method",
         ),
         pytest.param(
@@ -411,7 +467,7 @@ KEYS = {"model_key": f"uploads/{NOBODY}/model.onnx", "quant_key": f"uploads/{NOB
         pytest.param({**KEYS, "options": {"toolchain": "kneron"}}, "platform", id="kneron without a chip"),
         pytest.param({**KEYS, "options": {"toolchain": "tensorrt"}}, "options.toolchain", id="unknown toolchain"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_field_is_refused_by_its_name(api: Api, untouched: None, body: Any, word: str) -> None:
     error = assert_error(api.http.post("/jobs", json=body), 422, "BAD_INPUT", word)
     assert error["detail"]["problems"]
@@ -481,17 +537,20 @@ def form(*parts: tuple[str, bytes], end: bytes = b"--x--\r\n") -> dict[str, Any]
         pytest.param([('name="model"', b"x")], "must be a file", id="a value, no file"),
         pytest.param(
             [
-                ('name="images"; filename="a.png"', b"x"), ('name="model"; filename="b"', b"y"),
+                ('name="images"; filename="a.png"', b"x"),
+                ('name="model"; filename="b"', b"y"),
                 ('name="images"; filename="c.png"', b"z"),
             ],
-            "'images'", id="images not in a row",
+            "'images'",
+            id="images not in a row",
         ),
         pytest.param(
-            [('name="images"; filename="a.zip"', b"x"), ('name="images"; filename="b.zip"', b"y")], "one zip",
+            [('name="images"; filename="a.zip"', b"x"), ('name="images"; filename="b.zip"', b"y")],
+            "one zip",
             id="two zips",
         ),
     ],
-)  # fmt: skip
+)
 def test_an_upload_of_wrong_parts_is_refused(
     api: Api, nothing_kept: None, parts: list[tuple[str, bytes]], word: str
 ) -> None:
@@ -506,12 +565,15 @@ def test_an_upload_of_nothing_is_refused(api: Api, nothing_kept: None) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        b"", b"garbage", b"--x\r\n", b"--x\r\nno header\r\n\r\nx\r\n--x--\r\n",
+        b"",
+        b"garbage",
+        b"--x\r\n",
+        b"--x\r\nno header\r\n\r\nx\r\n--x--\r\n",
         b'--x\r\nContent-Disposition: form-data; name="model"; filename="m"\r\n\r\nhalf',
         b'--x\r\nContent-Disposition: form-data; name="\xff"; filename="\xfe"\r\n\r\nx\r\n--x--\r\n',
         b'--x\r\nContent-Disposition: form-data; name="model"; filename="' + b"m" * 10000 + b'"\r\n\r\nx\r\n--x--\r\n',
     ],
-)  # fmt: skip
+)
 def test_a_body_that_is_no_multipart_or_ends_early_is_refused(api: Api, nothing_kept: None, body: bytes) -> None:
     answer = api.http.post("/uploads", content=body, headers={"Content-Type": "multipart/form-data; boundary=x"})
     assert_error(answer, 400, "BAD_REQUEST", "ended early")

@@ -16,9 +16,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 def _bench(*words: str, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "ops.benchmarks", *words], cwd=REPOSITORY, env={**os.environ, **environment},
-        capture_output=True, text=True, timeout=170, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "ops.benchmarks", *words],
+        cwd=REPOSITORY,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from app.kit.command import Exit
+from app.kit.cli.command import Exit
 from tests.harness.api import npy, pngs, small_model
 from tests.harness.command_line import typed
 from tests.harness.deployment import Deployment
@@ -32,9 +32,14 @@ def inputs(tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.mark.parametrize(("asked", "code"), [("20", Exit.OK), ("100", Exit.BELOW)])
 def test_the_quality_asked_for_decides_how_it_ends(
-    service: Deployment, inputs: tuple[Path, Path], tmp_path: Path, monkeypatch: MonkeyPatch, capsys: Captured,
-    asked: str, code: Exit,
-) -> None:  # fmt: skip
+    service: Deployment,
+    inputs: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: MonkeyPatch,
+    capsys: Captured,
+    asked: str,
+    code: Exit,
+) -> None:
     out = tmp_path / "out"
     assert typed(monkeypatch, "convert", *inputs, "-o", out, "--min-snr", asked, "--url", service.url) == code
     said = capsys.readouterr()

@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
+from app.bootstrap.container import Container
+from app.bootstrap.joint_inference import CALIBRATION, open_calibrations
+from app.bootstrap.joint_inference import QUEUE as JOINT
+from app.bootstrap.video import PLANS
+from app.bootstrap.video import QUEUE as VIDEO
 from app.conversion.model import JobRecord, Stage
 from app.conversion.service.dispatch import DONE, PERIODIC
 from app.homes.service import kick_by
 from app.joint_inference.service.task_info import Status
-from app.joint_wiring import CALIBRATION, open_calibrations
-from app.joint_wiring import QUEUE as JOINT
-from app.kit.broker import make_broker
+from app.kit.queue.broker import make_broker
 from app.training.model import Demand, State, Task, Workload
-from app.training.service.waking import RESULTS, convert_by
-from app.video_wiring import PLANS
-from app.video_wiring import QUEUE as VIDEO
-from app.wiring import Parts
+from app.training.service.wake_up import RESULTS, convert_by
 from tests.harness.faults.deployment import FaultDeployment, Job, until
 from tests.harness.paths import REPOSITORY
 from tests.harness.valkey import Valkey
@@ -163,7 +163,7 @@ def declared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, i
 
 
 def test_every_message_that_is_sent_has_an_actor_on_its_queue(
-    parts: Parts, declared: dict[str, tuple[str, int]]
+    parts: Container, declared: dict[str, tuple[str, int]]
 ) -> None:
     for stage in Stage:
         parts.conversion.dispatch.enqueue(stage, "a-job")
@@ -207,9 +207,12 @@ def test_messages_are_sent_from_these_modules_only() -> None:
     """So that the test above has seen them all."""
     senders = {str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "app").rglob("*.py") if _sends(path)}
     modules = (
-        "conversion/service/dispatch", "homes/service/outbox", "training/service/waking", "joint_wiring",
+        "conversion/service/dispatch",
+        "homes/service/outbox",
+        "training/service/waking",
+        "joint_wiring",
         "video_wiring",
-    )  # fmt: skip
+    )
     assert senders == {f"app/{module}.py" for module in modules}
 
 
@@ -223,15 +226,26 @@ def _sends(path: Path) -> bool:
 
 def test_every_actor_states_its_queue_and_that_it_is_not_retried(declared: dict[str, tuple[str, int]]) -> None:
     assert declared == {
-        "run_onnx": ("onnx", 0), "run_bie": ("bie", 0), "run_nef": ("nef", 0), "done": ("done", 0),
+        "run_onnx": ("onnx", 0),
+        "run_bie": ("bie", 0),
+        "run_nef": ("nef", 0),
+        "done": ("done", 0),
         "sweep": ("periodic", 0),
         "expire": ("periodic", 0),
-        "apply_door": ("periodic", 0), "clear_homes": ("periodic", 0),
-        "schedule": ("training", 0), "convert_results": ("training_results", 0), "look_for_results": ("periodic", 0),
-        "reconcile": ("joint", 0), "upstream": ("joint", 0), "forget_gone": ("joint", 0), "watch_nodes": ("nodes", 0),
+        "apply_door": ("periodic", 0),
+        "clear_homes": ("periodic", 0),
+        "schedule": ("training", 0),
+        "convert_results": ("training_results", 0),
+        "look_for_results": ("periodic", 0),
+        "reconcile": ("joint", 0),
+        "upstream": ("joint", 0),
+        "forget_gone": ("joint", 0),
+        "watch_nodes": ("nodes", 0),
         "calibrate": ("joint_calibration", 0),
-        "reconcile_video": ("video", 0), "forget_old_video": ("video", 0), "plan_video": ("video_plans", 0),
-    }  # fmt: skip
+        "reconcile_video": ("video", 0),
+        "forget_old_video": ("video", 0),
+        "plan_video": ("video_plans", 0),
+    }
     for path in (REPOSITORY / "actors").glob("*.py"):
         for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)):
             if ast.unparse(call.func) == "dramatiq.actor":

@@ -41,6 +41,10 @@ FILL = """
 def test_without_room_the_error_is_clear_and_nothing_is_left(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", textwrap.dedent(FILL), str(tmp_path)],
-        capture_output=True, text=True, timeout=60, check=False, cwd=REPOSITORY,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=REPOSITORY,
+    )
     assert (done.returncode, done.stderr) == (0, "")

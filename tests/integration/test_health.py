@@ -15,7 +15,7 @@ import httpx
 import psycopg
 import pytest
 
-from app.health import NO_ANSWER
+from app.bootstrap.health import NO_ANSWER
 from tests.harness.api import until
 from tests.harness.deployment import Deployment
 from tests.harness.faults.deployment import parent

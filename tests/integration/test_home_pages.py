@@ -109,8 +109,9 @@ def test_what_is_deleted_is_undone_by_the_notice(web: httpx.Client, home: Path) 
     assert gone.status_code == 303 and not (home / "datasets/dear.txt").exists()
     page = web.get(gone.headers["location"])
     assert "dear.txt is in the trash" in text_of(page)
-    fields = {name: html.unescape(value) for name, value in
-              re.findall(r'name="(source|target)" value="([^"]+)"', page.text)}  # fmt: skip
+    fields = {
+        name: html.unescape(value) for name, value in re.findall(r'name="(source|target)" value="([^"]+)"', page.text)
+    }
     assert web.post("/ui/data/restore", data=fields).status_code == 303
     assert (home / "datasets/dear.txt").read_text() == "dear"
 
@@ -264,12 +265,17 @@ def test_another_users_files_are_on_no_page(web: httpx.Client, deployment: Deplo
         put = api.http.put("/api/v2/files/content", params={"path": "datasets/bobs-secret"}, content=b"of bob")
         assert put.status_code == 201
     for path in (
-        "/ui/data", "/ui/data/files", "/ui/data/files/datasets", "/ui/data/files/..%2Fbob%2Fdatasets",
-        "/ui/data/files/%2Fprivate%2Fusers%2Fbob%2Fdatasets", "/ui/data/common/..%2Fusers%2Fbob%2Fdatasets",
-        "/ui/data/download?path=/private/users/bob/datasets/bobs-secret", "/ui/data/move?path=../bob/datasets/x",
+        "/ui/data",
+        "/ui/data/files",
+        "/ui/data/files/datasets",
+        "/ui/data/files/..%2Fbob%2Fdatasets",
+        "/ui/data/files/%2Fprivate%2Fusers%2Fbob%2Fdatasets",
+        "/ui/data/common/..%2Fusers%2Fbob%2Fdatasets",
+        "/ui/data/download?path=/private/users/bob/datasets/bobs-secret",
+        "/ui/data/move?path=../bob/datasets/x",
         "/ui/data/picture?path=/private/users/bob/datasets/bobs-secret",
         "/ui/jobs/from-data?model=x&folder=/private/users/bob/datasets",
-    ):  # fmt: skip
+    ):
         answer = web.get(path)
         assert b"of bob" not in answer.content
         assert "bobs-secret" not in answer.text.replace("/private/users/bob/datasets/bobs-secret", "")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from app.accounts.model import Role
-from app.accounts_wiring import MIGRATIONS
-from app.kit.sql.migrating import upgrade
-from app.wiring import assemble
+from app.bootstrap.accounts import MIGRATIONS
+from app.bootstrap.container import assemble
+from app.kit.sql.migrations import upgrade
 from tests.harness.deployment import DRAMATIQ, Deployment
 from tests.harness.sftp import SftpServer, has_client, until
 

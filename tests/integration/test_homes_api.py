@@ -73,14 +73,18 @@ def test_me_says_where_the_data_is_as_the_settings_do(web: httpx.Client, deploym
     assert me["user_id"] == "alice" and me["data"]["home"] == "/private/users/alice"
     assert me["data"]["folders"]["datasets"] == "/private/users/alice/datasets"
     assert me["data"]["sftp"] == {
-        "host": "127.0.0.1", "port": settings.sftp_port, "username": "alice", "fingerprint": "",
+        "host": "127.0.0.1",
+        "port": settings.sftp_port,
+        "username": "alice",
+        "fingerprint": "",
         "password_token_id": None,
-    }  # fmt: skip
+    }
     assert me["data"]["quota_bytes"] == QUOTA
     kept = me["data"]["retention"]
     assert (kept["jobs_trash_after_days"], kept["jobs_purge_after_days"]) == (
-        settings.jobs_trash_after_days, settings.jobs_purge_after_days,
-    )  # fmt: skip
+        settings.jobs_trash_after_days,
+        settings.jobs_purge_after_days,
+    )
 
 
 def test_a_file_has_a_long_and_a_short_path(web: httpx.Client, home: Path) -> None:
@@ -102,23 +106,42 @@ def test_the_common_folder_is_read_by_all_and_written_by_none(web: httpx.Client,
         assert web.get(FILES, params={"path": hidden}).status_code == 404
         assert web.get(CONTENT, params={"path": hidden}).status_code == 404
     for answer in (
-        put(web, path), web.delete(FILES, params={"path": path}),
+        put(web, path),
+        web.delete(FILES, params={"path": path}),
         web.post(f"{FILES}/folders", json={"path": "/private/common/new"}),
         web.post(f"{FILES}/move", json={"source": path, "target": "datasets/mine"}),
         web.post(f"{FILES}/move", json={"source": "datasets", "target": path}),
-    ):  # fmt: skip
+    ):
         assert (answer.status_code, answer.json()["error"]["code"]) == (422, "PATH_REFUSED")
     assert (root / "common/datasets/shared.csv").read_bytes() == b"for all"
 
 
 BAD_PATHS = [
-    "/etc/passwd", "/etc/../etc/passwd", "/private/users/bob/datasets/secret", "/private/users/bob",
-    "/private/users/alice/../bob/datasets/secret", "../bob/datasets/secret", "datasets/../../bob/datasets/secret",
-    "/private//users/alice/datasets", "/private/users/alice//datasets", "datasets//x", "datasets/./x",
-    "datasets/x\0.csv", "datasets/\u2025/x", "datasets/a\uff0fb", "datasets/a\u2044b", "datasets/x\u202ecsv.exe",
-    "\uff0fprivate/users/bob", "/private/users/alic\u0435/datasets", "/private/common/../users/bob/datasets/secret",
-    "/private/users", "/private", "/", "/private/users/alice2/x", "datasets/" + "x" * 300,
-]  # fmt: skip
+    "/etc/passwd",
+    "/etc/../etc/passwd",
+    "/private/users/bob/datasets/secret",
+    "/private/users/bob",
+    "/private/users/alice/../bob/datasets/secret",
+    "../bob/datasets/secret",
+    "datasets/../../bob/datasets/secret",
+    "/private//users/alice/datasets",
+    "/private/users/alice//datasets",
+    "datasets//x",
+    "datasets/./x",
+    "datasets/x\0.csv",
+    "datasets/\u2025/x",
+    "datasets/a\uff0fb",
+    "datasets/a\u2044b",
+    "datasets/x\u202ecsv.exe",
+    "\uff0fprivate/users/bob",
+    "/private/users/alic\u0435/datasets",
+    "/private/common/../users/bob/datasets/secret",
+    "/private/users",
+    "/private",
+    "/",
+    "/private/users/alice2/x",
+    "datasets/" + "x" * 300,
+]
 
 
 @pytest.mark.parametrize("path", BAD_PATHS, ids=ascii)
@@ -127,12 +150,14 @@ def test_a_path_that_leads_elsewhere_or_deceives_is_refused_wherever_it_is_given
 ) -> None:
     before = sorted(home.rglob("*"))
     refused = {
-        "browse": web.get(FILES, params={"path": path}), "read": web.get(CONTENT, params={"path": path}),
-        "write": put(web, path), "remove": web.delete(FILES, params={"path": path}),
+        "browse": web.get(FILES, params={"path": path}),
+        "read": web.get(CONTENT, params={"path": path}),
+        "write": put(web, path),
+        "remove": web.delete(FILES, params={"path": path}),
         "folder": web.post(f"{FILES}/folders", json={"path": path}),
         "from": web.post(f"{FILES}/move", json={"source": path, "target": "models/taken"}),
         "to": web.post(f"{FILES}/move", json={"source": "datasets/none", "target": path}),
-    }  # fmt: skip
+    }
     for use, answer in refused.items():
         assert answer.status_code == 422, (use, answer.text)
         assert answer.json()["error"]["detail"]["problems"][0]["at"] in ("path", "source", "target")
@@ -257,8 +282,9 @@ def test_files_beyond_the_limit_are_refused_and_the_limit_is_told(deployment: De
         assert put(api.http, "datasets/a").status_code == 201
         assert api.http.post(f"{FILES}/folders", json={"path": "datasets/b"}).status_code == 201
         for refused in (
-            put(api.http, "datasets/c"), api.http.post(f"{FILES}/folders", json={"path": "datasets/c"}),
-        ):  # fmt: skip
+            put(api.http, "datasets/c"),
+            api.http.post(f"{FILES}/folders", json={"path": "datasets/c"}),
+        ):
             assert (refused.status_code, refused.json()["error"]["code"]) == (413, "TOO_MANY_FILES")
             assert "archive" in refused.json()["error"]["hint"]
         told = api.http.get("/api/v2/me").json()["data"]

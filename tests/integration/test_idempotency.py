@@ -10,18 +10,30 @@ import httpx
 import pytest
 
 from app.accounts.model import Role
-from app.kit.idempotency import HEADER, REPLAYED
+from app.kit.web.idempotency import HEADER, REPLAYED
 from app.settings import Settings
 from tests.harness.api import Api, pngs, small_model
 from tests.harness.deployment import Deployment
 from tests.harness.users import within
 
 CREATING = {
-    "/uploads", "/uploads/presign", "/jobs", "/api/v2/tasks", "/api/v2/tasks/{task_id}/convert", "/api/v2/models",
-    "/api/v2/services", "/api/v2/video/jobs", "/api/v2/video/profile", "/neptune/nodes", "/api/v2/users",
-    "/api/v2/me/tokens", "/api/v2/users/{name}/tokens", "/api/v2/me/sftp-password", "/api/v2/files/folders",
+    "/uploads",
+    "/uploads/presign",
+    "/jobs",
+    "/api/v2/tasks",
+    "/api/v2/tasks/{task_id}/convert",
+    "/api/v2/models",
+    "/api/v2/services",
+    "/api/v2/video/jobs",
+    "/api/v2/video/profile",
+    "/neptune/nodes",
+    "/api/v2/users",
+    "/api/v2/me/tokens",
+    "/api/v2/users/{name}/tokens",
+    "/api/v2/me/sftp-password",
+    "/api/v2/files/folders",
     "/api/v2/users/{name}/sftp-reset",
-}  # fmt: skip
+}
 
 
 def key() -> dict[str, str]:

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from starlette.routing import Mount, Route, WebSocketRoute
 
+from app.bootstrap.container import assemble
 from app.kit.clock import now
 from app.main import create_app
 from app.settings import Settings
-from app.wiring import assemble
 from tests.harness.api import has_ended, npz, pngs, small_model
 from tests.harness.deployment import Deployment
 from tests.harness.joint.deployment import resource
@@ -36,16 +36,37 @@ K8S, JIS = "/apis/neptune.io/v1alpha1", "jointinferenceservices"
 MARK = "Alices-secret-net"
 
 OPEN = {
-    "/healthz", "/readyz", "/metrics", "/openapi.json", "/static", "/objects/{key:path}", "/ui/lang", "/ui/login",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/openapi.json",
+    "/static",
+    "/objects/{key:path}",
+    "/ui/lang",
+    "/ui/login",
     "/ui/logout",
-}  # fmt: skip
+}
 """Show nothing of anybody, or ask for a signature of their own."""
 COMMON = {
-    "/", "/ui", "/ui/netron", "/ui/data/common", "/ui/data/common/{path:path}", "/version", "/api", "/api/v1",
-    "/api/v1/namespaces", "/api/v1/namespaces/{namespace}", "/api/v1/namespaces/{namespace}/events", "/apis",
-    "/apis/neptune.io", "/apis/neptune.io/v1alpha1", "/openapi/v2", "/openapi/v3",
-    "/openapi/v3/apis/neptune.io/v1alpha1", "/apis/{rest:path}",
-}  # fmt: skip
+    "/",
+    "/ui",
+    "/ui/netron",
+    "/ui/data/common",
+    "/ui/data/common/{path:path}",
+    "/version",
+    "/api",
+    "/api/v1",
+    "/api/v1/namespaces",
+    "/api/v1/namespaces/{namespace}",
+    "/api/v1/namespaces/{namespace}/events",
+    "/apis",
+    "/apis/neptune.io",
+    "/apis/neptune.io/v1alpha1",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/openapi/v3/apis/neptune.io/v1alpha1",
+    "/apis/{rest:path}",
+}
 """The same for all who are signed in."""
 NODES = re.compile(r"/neptune/nodes|/ui/nodes")
 """The installation's: seen by those who may use them (see test_node_access), an administrator adds them and sees their
@@ -54,78 +75,209 @@ LINK = "/neptune/link/"
 """A node's own: users have no business there, and a node none elsewhere but where it reports of services."""
 VIDEO = "/api/v2/video"
 SHARED = {
-    f"GET {VIDEO}/nodes", f"GET {VIDEO}/kinds", f"GET {VIDEO}/policies", f"GET {VIDEO}/stages", f"GET {VIDEO}/profile",
-    f"PUT {VIDEO}/stages/{{name}}", f"GET {VIDEO}/stages/{{name}}/access", f"PUT {VIDEO}/stages/{{name}}/access",
-    f"DELETE {VIDEO}/stages/{{name}}", "GET /get_service_list",
-    "GET /get_execute_url/{stage}", "GET /get_resource_info", "GET /get_cluster_info", "POST /service/{stage}",
-    "POST /execute_task/{stage}", "POST /node/update_status", f"GET {VIDEO}/changes", "GET /ui/video/events",
-    "GET /ui/video/stages", "POST /ui/video/stages", "POST /ui/video/stages/measure",
-    "GET /ui/video/stages/{name}/remove", "POST /ui/video/stages/{name}/remove",
-}  # fmt: skip
+    f"GET {VIDEO}/nodes",
+    f"GET {VIDEO}/kinds",
+    f"GET {VIDEO}/policies",
+    f"GET {VIDEO}/stages",
+    f"GET {VIDEO}/profile",
+    f"PUT {VIDEO}/stages/{{name}}",
+    f"GET {VIDEO}/stages/{{name}}/access",
+    f"PUT {VIDEO}/stages/{{name}}/access",
+    f"DELETE {VIDEO}/stages/{{name}}",
+    "GET /get_service_list",
+    "GET /get_execute_url/{stage}",
+    "GET /get_resource_info",
+    "GET /get_cluster_info",
+    "POST /service/{stage}",
+    "POST /execute_task/{stage}",
+    "POST /node/update_status",
+    f"GET {VIDEO}/changes",
+    "GET /ui/video/events",
+    "GET /ui/video/stages",
+    "POST /ui/video/stages",
+    "POST /ui/video/stages/measure",
+    "GET /ui/video/stages/{name}/remove",
+    "POST /ui/video/stages/{name}/remove",
+}
 """Of video, the installation's: nodes, stages and what they take. An administrator changes them. Changes are a stream
 without an end: that it tells of one's own is seen in test_video_api."""
 LISTS = {
-    "/jobs", "/ui/jobs", "/ui/jobs/live", "/results", "/ui/results", "/system", "/ui/system",
-    "/ui/system/state", "/api/v2/me",
-    "/api/v2/me/tokens", "/ui/account", "/ui/jobs/new", "/api/v2/tasks", "/api/v2/cluster",
-    "/ui/tasks", "/ui/tasks/rows", "/ui/tasks/new", "/ui/cluster", "/ui/cluster/state",
-    "/api/v2/video/jobs", "/user/get_all_status", "/ui/video", "/ui/video/rows", "/ui/video/new", "/ui/video/what-if",
-    "/api/v2/models", "/ui/models", "/ui/models/new", "/api/v2/services", "/ui/services", "/ui/services/rows",
-    "/ui/services/new", f"{K8S}/{JIS}", f"{K8S}/namespaces/{{namespace}}/{JIS}",
-}  # fmt: skip
+    "/jobs",
+    "/ui/jobs",
+    "/ui/jobs/live",
+    "/results",
+    "/ui/results",
+    "/system",
+    "/ui/system",
+    "/ui/system/state",
+    "/api/v2/me",
+    "/api/v2/me/tokens",
+    "/ui/account",
+    "/ui/jobs/new",
+    "/api/v2/tasks",
+    "/api/v2/cluster",
+    "/ui/tasks",
+    "/ui/tasks/rows",
+    "/ui/tasks/new",
+    "/ui/cluster",
+    "/ui/cluster/state",
+    "/api/v2/video/jobs",
+    "/user/get_all_status",
+    "/ui/video",
+    "/ui/video/rows",
+    "/ui/video/new",
+    "/ui/video/what-if",
+    "/api/v2/models",
+    "/ui/models",
+    "/ui/models/new",
+    "/api/v2/services",
+    "/ui/services",
+    "/ui/services/rows",
+    "/ui/services/new",
+    f"{K8S}/{JIS}",
+    f"{K8S}/namespaces/{{namespace}}/{JIS}",
+}
 """GET shows one's own things only."""
 ADMIN = re.compile(r"/api/v2/users|/api/v2/audit|/ui/admin")
 OWN = {
-    "POST /api/v2/me/sftp-password", "PUT /api/v2/me/sftp-password", "GET /api/v2/me/ssh-keys",
-    "PUT /api/v2/me/ssh-keys", "GET /ui/data", "GET /ui/data/sftp-password", "POST /ui/data/sftp-password",
-    "POST /ui/data/sftp-password/own", "POST /ui/data/ssh-keys", "POST /ui/data/ssh-keys/remove",
-    "GET /ui/data/files", "GET /ui/data/files/{path:path}", "POST /ui/data/upload/{path:path}",
-}  # fmt: skip
+    "POST /api/v2/me/sftp-password",
+    "PUT /api/v2/me/sftp-password",
+    "GET /api/v2/me/ssh-keys",
+    "PUT /api/v2/me/ssh-keys",
+    "GET /ui/data",
+    "GET /ui/data/sftp-password",
+    "POST /ui/data/sftp-password",
+    "POST /ui/data/sftp-password/own",
+    "POST /ui/data/ssh-keys",
+    "POST /ui/data/ssh-keys/remove",
+    "GET /ui/data/files",
+    "GET /ui/data/files/{path:path}",
+    "POST /ui/data/upload/{path:path}",
+}
 """Name nobody: they are about whoever asks, and paths are within their own home."""
 THINGS = {
-    "GET /jobs/{job_id}", "DELETE /jobs/{job_id}", "GET /jobs/{job_id}/events", "POST /jobs/{job_id}/cancel",
-    "GET /jobs/{job_id}/logs/{step}", "GET /jobs/{job_id}/artifacts", "GET /jobs/{job_id}/artifacts/{name}",
-    "GET /jobs/{job_id}/artifacts/{name}/link", "GET /results/{job_id}", "GET /results/{job_id}/{name}",
-    "GET /ui/jobs/{job_id}", "GET /ui/jobs/{job_id}/live",
-    "POST /ui/jobs/{job_id}/cancel", "POST /ui/jobs/{job_id}/delete", "GET /ui/jobs/{job_id}/all.zip",
-    "GET /ui/jobs/{job_id}/quality", "GET /ui/jobs/{job_id}/quality.csv", "GET /ui/jobs/{job_id}/quality.json",
-    "GET /ui/jobs/{job_id}/samples/{index:int}", "GET /ui/jobs/{job_id}/graph/{artifact}",
-    "GET /ui/jobs/{job_id}/graph/{artifact}/model", "POST /ui/jobs/{job_id}/resubmit",
-    "GET /ui/inputs/{kind}/{source_id}/thumbs/{file}", "DELETE /api/v2/me/tokens/{token_id}",
+    "GET /jobs/{job_id}",
+    "DELETE /jobs/{job_id}",
+    "GET /jobs/{job_id}/events",
+    "POST /jobs/{job_id}/cancel",
+    "GET /jobs/{job_id}/logs/{step}",
+    "GET /jobs/{job_id}/artifacts",
+    "GET /jobs/{job_id}/artifacts/{name}",
+    "GET /jobs/{job_id}/artifacts/{name}/link",
+    "GET /results/{job_id}",
+    "GET /results/{job_id}/{name}",
+    "GET /ui/jobs/{job_id}",
+    "GET /ui/jobs/{job_id}/live",
+    "POST /ui/jobs/{job_id}/cancel",
+    "POST /ui/jobs/{job_id}/delete",
+    "GET /ui/jobs/{job_id}/all.zip",
+    "GET /ui/jobs/{job_id}/quality",
+    "GET /ui/jobs/{job_id}/quality.csv",
+    "GET /ui/jobs/{job_id}/quality.json",
+    "GET /ui/jobs/{job_id}/samples/{index:int}",
+    "GET /ui/jobs/{job_id}/graph/{artifact}",
+    "GET /ui/jobs/{job_id}/graph/{artifact}/model",
+    "POST /ui/jobs/{job_id}/resubmit",
+    "GET /ui/inputs/{kind}/{source_id}/thumbs/{file}",
+    "DELETE /api/v2/me/tokens/{token_id}",
     "POST /ui/account/tokens/{token_id}/revoke",
-    "GET /api/v2/tasks/{task_id}", "POST /api/v2/tasks/{task_id}/cancel", "GET /api/v2/tasks/{task_id}/logs",
-    "GET /api/v2/tasks/{task_id}/events", "GET /api/v2/tasks/{task_id}/spec",
-    "POST /api/v2/tasks/{task_id}/convert", "GET /ui/tasks/{task_id}", "GET /ui/tasks/{task_id}/live",
-    "GET /ui/tasks/{task_id}/cancel", "POST /ui/tasks/{task_id}/cancel", "POST /ui/tasks/{task_id}/convert",
-    "GET /ui/tasks/{task_id}/logs", "GET /ui/tasks/{task_id}/logs/live",
-    *(f"{method} {place}/{{namespace}}/{{service}}{rest}" for place in ("/api/v2/services",) for method, rest in (
-        ("GET", ""), ("PUT", ""), ("DELETE", ""), ("GET", "/events"), ("GET", "/samples"),
-        ("GET", "/samples/{sample_id}"),
-    )),
-    *(f"{method} /ui/services/{{namespace}}/{{service}}{rest}" for method, rest in (
-        ("GET", ""), ("GET", "/live"), ("GET", "/yaml"), ("GET", "/edit"), ("POST", "/edit"), ("GET", "/delete"),
-        ("POST", "/delete"), ("GET", "/calibrate"), ("POST", "/calibrate"), ("GET", "/samples/{sample_id}"),
-    )),
-    *(f"{method} {K8S}/namespaces/{{namespace}}/{JIS}/{{service}}{rest}" for method, rest in (
-        ("GET", ""), ("PUT", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/status"), ("PUT", "/status"),
-        ("PATCH", "/status"),
-    )),
+    "GET /api/v2/tasks/{task_id}",
+    "POST /api/v2/tasks/{task_id}/cancel",
+    "GET /api/v2/tasks/{task_id}/logs",
+    "GET /api/v2/tasks/{task_id}/events",
+    "GET /api/v2/tasks/{task_id}/spec",
+    "POST /api/v2/tasks/{task_id}/convert",
+    "GET /ui/tasks/{task_id}",
+    "GET /ui/tasks/{task_id}/live",
+    "GET /ui/tasks/{task_id}/cancel",
+    "POST /ui/tasks/{task_id}/cancel",
+    "POST /ui/tasks/{task_id}/convert",
+    "GET /ui/tasks/{task_id}/logs",
+    "GET /ui/tasks/{task_id}/logs/live",
+    *(
+        f"{method} {place}/{{namespace}}/{{service}}{rest}"
+        for place in ("/api/v2/services",)
+        for method, rest in (
+            ("GET", ""),
+            ("PUT", ""),
+            ("DELETE", ""),
+            ("GET", "/events"),
+            ("GET", "/samples"),
+            ("GET", "/samples/{sample_id}"),
+        )
+    ),
+    *(
+        f"{method} /ui/services/{{namespace}}/{{service}}{rest}"
+        for method, rest in (
+            ("GET", ""),
+            ("GET", "/live"),
+            ("GET", "/yaml"),
+            ("GET", "/edit"),
+            ("POST", "/edit"),
+            ("GET", "/delete"),
+            ("POST", "/delete"),
+            ("GET", "/calibrate"),
+            ("POST", "/calibrate"),
+            ("GET", "/samples/{sample_id}"),
+        )
+    ),
+    *(
+        f"{method} {K8S}/namespaces/{{namespace}}/{JIS}/{{service}}{rest}"
+        for method, rest in (
+            ("GET", ""),
+            ("PUT", ""),
+            ("PATCH", ""),
+            ("DELETE", ""),
+            ("GET", "/status"),
+            ("PUT", "/status"),
+            ("PATCH", "/status"),
+        )
+    ),
     f"POST /{{namespace}}/neptune/upstream/{JIS}/{{service}}/status",
-    *(f"{method} {VIDEO}/jobs/{{job_uid}}{rest}" for method, rest in (
-        ("GET", ""), ("DELETE", ""), ("POST", "/cancel"), ("PUT", "/constraint"), ("PUT", "/policy"), ("PUT", "/plan"),
-        ("GET", "/results"), ("GET", "/events"), ("GET", "/decisions"), ("GET", "/series"), ("GET", "/resources"),
-        ("GET", "/picture"), ("GET", "/live"), ("GET", "/changes"),
-    )),
-    "GET /user/sync_job_result/{job_uid}", "GET /user/video/{job_uid}",
-    *(f"{method} /ui/video/{{job_uid}}{rest}" for method, rest in (
-        ("GET", ""), ("GET", "/live"), ("GET", "/snapshot"), ("GET", "/events"), ("GET", "/what-if"),
-        ("POST", "/what-if"), ("POST", "/constraint"), ("POST", "/policy"), ("GET", "/cancel"), ("POST", "/cancel"),
-        ("GET", "/delete"), ("POST", "/delete"),
-    )),
-    "GET /ui/calibrations/{calibration_id}", "GET /ui/calibrations/{calibration_id}/live",
-    "GET /ui/calibrations/{calibration_id}/pick", "GET /ui/calibrations/{calibration_id}/apply",
+    *(
+        f"{method} {VIDEO}/jobs/{{job_uid}}{rest}"
+        for method, rest in (
+            ("GET", ""),
+            ("DELETE", ""),
+            ("POST", "/cancel"),
+            ("PUT", "/constraint"),
+            ("PUT", "/policy"),
+            ("PUT", "/plan"),
+            ("GET", "/results"),
+            ("GET", "/events"),
+            ("GET", "/decisions"),
+            ("GET", "/series"),
+            ("GET", "/resources"),
+            ("GET", "/picture"),
+            ("GET", "/live"),
+            ("GET", "/changes"),
+        )
+    ),
+    "GET /user/sync_job_result/{job_uid}",
+    "GET /user/video/{job_uid}",
+    *(
+        f"{method} /ui/video/{{job_uid}}{rest}"
+        for method, rest in (
+            ("GET", ""),
+            ("GET", "/live"),
+            ("GET", "/snapshot"),
+            ("GET", "/events"),
+            ("GET", "/what-if"),
+            ("POST", "/what-if"),
+            ("POST", "/constraint"),
+            ("POST", "/policy"),
+            ("GET", "/cancel"),
+            ("POST", "/cancel"),
+            ("GET", "/delete"),
+            ("POST", "/delete"),
+        )
+    ),
+    "GET /ui/calibrations/{calibration_id}",
+    "GET /ui/calibrations/{calibration_id}/live",
+    "GET /ui/calibrations/{calibration_id}/pick",
+    "GET /ui/calibrations/{calibration_id}/apply",
     "POST /ui/calibrations/{calibration_id}/apply",
-}  # fmt: skip
+}
 """Name a thing in their path. {service}: the route calls it {name}."""
 BODIES: dict[str, Any] = {
     "POST /api/v2/tasks/{task_id}/convert": {"artifact": "model.onnx", "images": "pictures"},
@@ -138,23 +290,64 @@ FORMS = {
     "POST /ui/tasks/{task_id}/convert": {"artifact": "model.onnx", "images": "pictures"},
 }
 SENDING = {
-    "POST /api/v2/models", "POST /ui/models/new", "GET /api/v2/models/named", "DELETE /api/v2/models/named",
-    "GET /api/v2/models/file", "GET /ui/models/named", "GET /ui/models/delete", "POST /ui/models/delete",
-    "POST /api/v2/services", "POST /ui/services/new", "POST /ui/services/new/preview", f"POST {K8S}/{JIS}",
+    "POST /api/v2/models",
+    "POST /ui/models/new",
+    "GET /api/v2/models/named",
+    "DELETE /api/v2/models/named",
+    "GET /api/v2/models/file",
+    "GET /ui/models/named",
+    "GET /ui/models/delete",
+    "POST /ui/models/delete",
+    "POST /api/v2/services",
+    "POST /ui/services/new",
+    "POST /ui/services/new/preview",
+    f"POST {K8S}/{JIS}",
     f"POST {K8S}/namespaces/{{namespace}}/{JIS}",
-    "POST /uploads", "POST /uploads/presign", "POST /jobs", "POST /ui/jobs/selected", "POST /ui/jobs/new",
-    "POST /ui/jobs/new/model", "POST /ui/jobs/new/images", "POST /ui/jobs/new/options", "POST /ui/jobs/new/sample",
-    "GET /ui/jobs/compare", "POST /api/v2/me/tokens", "POST /ui/account/tokens", "GET /api/v2/files",
-    "GET /api/v2/files/content", "PUT /api/v2/files/content", "DELETE /api/v2/files", "POST /api/v2/files/folders",
-    "POST /api/v2/files/move", "POST /ui/data/folders", "GET /ui/data/move", "POST /ui/data/move",
-    "GET /ui/data/delete", "POST /ui/data/delete", "POST /ui/data/restore", "GET /ui/data/download",
-    "GET /ui/data/picture", "GET /ui/jobs/from-data", "POST /ui/jobs/from-data", "POST /api/v2/tasks",
-    "POST /ui/tasks/new", "POST /ui/tasks/new/preview",
-    f"POST {VIDEO}/jobs", f"POST {VIDEO}/profile", f"POST {VIDEO}/what-if", "POST /user/submit_job",
-    "POST /user/submit_job_user_constraint", "POST /node/submit_job", "POST /node/get_plan", "POST /node/update_plan",
-    "POST /node/sync_job_result", "POST /node/video/{job_uid}/picture", "POST /ui/video/new",
-    "POST /ui/video/new/preview", "POST /ui/video/what-if",
-}  # fmt: skip
+    "POST /uploads",
+    "POST /uploads/presign",
+    "POST /jobs",
+    "POST /ui/jobs/selected",
+    "POST /ui/jobs/new",
+    "POST /ui/jobs/new/model",
+    "POST /ui/jobs/new/images",
+    "POST /ui/jobs/new/options",
+    "POST /ui/jobs/new/sample",
+    "GET /ui/jobs/compare",
+    "POST /api/v2/me/tokens",
+    "POST /ui/account/tokens",
+    "GET /api/v2/files",
+    "GET /api/v2/files/content",
+    "PUT /api/v2/files/content",
+    "DELETE /api/v2/files",
+    "POST /api/v2/files/folders",
+    "POST /api/v2/files/move",
+    "POST /ui/data/folders",
+    "GET /ui/data/move",
+    "POST /ui/data/move",
+    "GET /ui/data/delete",
+    "POST /ui/data/delete",
+    "POST /ui/data/restore",
+    "GET /ui/data/download",
+    "GET /ui/data/picture",
+    "GET /ui/jobs/from-data",
+    "POST /ui/jobs/from-data",
+    "POST /api/v2/tasks",
+    "POST /ui/tasks/new",
+    "POST /ui/tasks/new/preview",
+    f"POST {VIDEO}/jobs",
+    f"POST {VIDEO}/profile",
+    f"POST {VIDEO}/what-if",
+    "POST /user/submit_job",
+    "POST /user/submit_job_user_constraint",
+    "POST /node/submit_job",
+    "POST /node/get_plan",
+    "POST /node/update_plan",
+    "POST /node/sync_job_result",
+    "POST /node/video/{job_uid}/picture",
+    "POST /ui/video/new",
+    "POST /ui/video/new/preview",
+    "POST /ui/video/what-if",
+}
 """Name a thing, if any, in their query or body: see `sent`."""
 
 
@@ -178,9 +371,17 @@ def hers(shared: Deployment, alice: Person) -> dict[str, str]:
         calibration = api.http.post(f"/ui/services/default/{gate}/calibrate", files=samples, headers=OURS)
         assert calibration.status_code == 303, calibration.text
     token_id = alice.token.split("_")[1]
-    return {"job_id": job["job_id"], "upload": upload["upload_id"], "token_id": token_id, "user": "alice",
-            "task_id": task["task_id"], "service": f"{MARK.lower()}-gate", "model": f"{MARK}-model",
-            "calibration_id": calibration.headers["location"].rpartition("/")[2], "job_uid": video}  # fmt: skip
+    return {
+        "job_id": job["job_id"],
+        "upload": upload["upload_id"],
+        "token_id": token_id,
+        "user": "alice",
+        "task_id": task["task_id"],
+        "service": f"{MARK.lower()}-gate",
+        "model": f"{MARK}-model",
+        "calibration_id": calibration.headers["location"].rpartition("/")[2],
+        "job_uid": video,
+    }
 
 
 def a_service(name: str, model: str = "small") -> dict[str, Any]:
@@ -189,9 +390,17 @@ def a_service(name: str, model: str = "small") -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def nobodys() -> dict[str, str]:
-    return {"job_id": UNKNOWN, "upload": UNKNOWN, "token_id": UNKNOWN_TOKEN, "user": "nobody-at-all",
-            "task_id": UNKNOWN_TASK, "service": "unknown-gate-of-nobody", "model": "unheard-of-model",
-            "calibration_id": UNKNOWN_CALIBRATION, "job_uid": UNKNOWN_VIDEO}  # fmt: skip
+    return {
+        "job_id": UNKNOWN,
+        "upload": UNKNOWN,
+        "token_id": UNKNOWN_TOKEN,
+        "user": "nobody-at-all",
+        "task_id": UNKNOWN_TASK,
+        "service": "unknown-gate-of-nobody",
+        "model": "unheard-of-model",
+        "calibration_id": UNKNOWN_CALIBRATION,
+        "job_uid": UNKNOWN_VIDEO,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -288,58 +497,91 @@ def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
     file, mine = f"{HOME}/{whose['user']}/datasets/a.txt", f"{HOME}/mallory/datasets/a.txt"
     at = [{"params": {"path": path}} for path in (file, f"{HOME}/mallory/../{whose['user']}/datasets/a.txt")]
     task = {"mode": "form", "workload": "sft", "model_id": "a/b", "n_gpus_per_node": "1", "train_file": file}
-    selected = [{"data": {"id": whose["job_id"], "action": action, **confirmed}}
-                for action in ("cancel", "delete") for confirmed in ({}, {"confirmed": "true"})]  # fmt: skip
+    selected = [
+        {"data": {"id": whose["job_id"], "action": action, **confirmed}}
+        for action in ("cancel", "delete")
+        for confirmed in ({}, {"confirmed": "true"})
+    ]
     model_of, wanted = {"params": {"name": whose["model"]}}, {"name": "mine", "job_id": whose["job_id"]}
     video: dict[str, Any] = {"job_uid": whose["job_uid"]}
     return {
-        f"POST {VIDEO}/jobs": nothing, f"POST {VIDEO}/profile": nothing, "POST /user/submit_job": nothing,
-        "POST /node/submit_job": nothing, f"POST {VIDEO}/what-if": [{"json": video}],
+        f"POST {VIDEO}/jobs": nothing,
+        f"POST {VIDEO}/profile": nothing,
+        "POST /user/submit_job": nothing,
+        "POST /node/submit_job": nothing,
+        f"POST {VIDEO}/what-if": [{"json": video}],
         "POST /user/submit_job_user_constraint": [{"json": {**video, "user_constraint": {"delay": 9.0}}}],
         "POST /node/get_plan": [{"json": {**video, "dag": {}}}],
         "POST /node/update_plan": [{"json": {**video, "video_conf": {}, "flow_mapping": {}}}],
         "POST /node/sync_job_result": [{"json": {**video, "seq": 10_000, "results": [{"n_loop": 10_000}]}}],
-        "POST /node/video/{job_uid}/picture": nothing, "POST /ui/video/new": nothing,
-        "POST /ui/video/new/preview": nothing, "POST /ui/video/what-if": nothing,
-        **{f"{method} {path}": [model_of] for method, path in (
-            ("GET", "/api/v2/models/named"), ("DELETE", "/api/v2/models/named"), ("GET", "/api/v2/models/file"),
-            ("GET", "/ui/models/named"), ("GET", "/ui/models/delete"),
-        )},
+        "POST /node/video/{job_uid}/picture": nothing,
+        "POST /ui/video/new": nothing,
+        "POST /ui/video/new/preview": nothing,
+        "POST /ui/video/what-if": nothing,
+        **{
+            f"{method} {path}": [model_of]
+            for method, path in (
+                ("GET", "/api/v2/models/named"),
+                ("DELETE", "/api/v2/models/named"),
+                ("GET", "/api/v2/models/file"),
+                ("GET", "/ui/models/named"),
+                ("GET", "/ui/models/delete"),
+            )
+        },
         "POST /ui/models/delete": [{"data": {"name": whose["model"]}}],
         "POST /api/v2/models": [{"json": {**wanted, "artifact": "onnx"}}],
-        "POST /ui/models/new": [{"files": {name: (None, value) for name, value in {**wanted, "artifact": "onnx",
-                                 "way": "job"}.items()}}],
-        "POST /api/v2/services": nothing, "POST /ui/services/new/preview": nothing, "POST /ui/services/new": nothing,
-        f"POST {K8S}/{JIS}": nothing, f"POST {K8S}/namespaces/{{namespace}}/{JIS}": nothing,
-        "POST /uploads": nothing, "POST /uploads/presign": nothing, "POST /api/v2/me/tokens": nothing,
-        "POST /ui/account/tokens": nothing, "POST /ui/jobs/new/sample": nothing,
-        "POST /jobs": [{"json": {"model_key": model, "quant_key": images}},
-                       {"json": {"model_key": of_job[0], "quant_key": of_job[1]}}],
+        "POST /ui/models/new": [
+            {"files": {name: (None, value) for name, value in {**wanted, "artifact": "onnx", "way": "job"}.items()}}
+        ],
+        "POST /api/v2/services": nothing,
+        "POST /ui/services/new/preview": nothing,
+        "POST /ui/services/new": nothing,
+        f"POST {K8S}/{JIS}": nothing,
+        f"POST {K8S}/namespaces/{{namespace}}/{JIS}": nothing,
+        "POST /uploads": nothing,
+        "POST /uploads/presign": nothing,
+        "POST /api/v2/me/tokens": nothing,
+        "POST /ui/account/tokens": nothing,
+        "POST /ui/jobs/new/sample": nothing,
+        "POST /jobs": [
+            {"json": {"model_key": model, "quant_key": images}},
+            {"json": {"model_key": of_job[0], "quant_key": of_job[1]}},
+        ],
         "POST /ui/jobs/selected": selected,
         "POST /ui/jobs/new": [{"files": form}, {"files": form_of_job}],
         "POST /ui/jobs/new/model": [{"files": form}, {"files": form_of_job}],
         "POST /ui/jobs/new/images": [{"files": form}, {"files": form_of_job}],
         "POST /ui/jobs/new/options": [{"files": form}, {"files": form_of_job}],
         "GET /api/v2/files": [*at, {"params": {"path": f"{HOME}/{whose['user']}"}}],
-        "GET /api/v2/files/content": at, "DELETE /api/v2/files": at,
+        "GET /api/v2/files/content": at,
+        "DELETE /api/v2/files": at,
         "PUT /api/v2/files/content": [{**one, "content": b"x"} for one in at],
         "POST /api/v2/files/folders": [{"json": {"path": f"{file}-new"}}],
-        "POST /api/v2/files/move": [{"json": {"source": file, "target": mine}},
-                                    {"json": {"source": mine, "target": file}}],
+        "POST /api/v2/files/move": [
+            {"json": {"source": file, "target": mine}},
+            {"json": {"source": mine, "target": file}},
+        ],
         **{f"GET /ui/data/{page}": at for page in ("move", "delete", "download", "picture")},
         "GET /ui/jobs/from-data": at,
-        "POST /ui/data/delete": [{"data": {"path": file}}], "POST /ui/jobs/from-data": [{"data": {"path": file}}],
+        "POST /ui/data/delete": [{"data": {"path": file}}],
+        "POST /ui/jobs/from-data": [{"data": {"path": file}}],
         "POST /ui/data/folders": [{"data": {"path": file, "name": "x"}}],
-        "POST /ui/data/move": [{"data": {"source": file, "folder": f"{HOME}/mallory/datasets", "name": "x"}},
-                               {"data": {"source": mine, "folder": f"{HOME}/{whose['user']}/datasets", "name": "x"}}],
-        "POST /ui/data/restore": [{"data": {"source": file, "target": mine}},
-                                  {"data": {"source": mine, "target": file}}],
+        "POST /ui/data/move": [
+            {"data": {"source": file, "folder": f"{HOME}/mallory/datasets", "name": "x"}},
+            {"data": {"source": mine, "folder": f"{HOME}/{whose['user']}/datasets", "name": "x"}},
+        ],
+        "POST /ui/data/restore": [
+            {"data": {"source": file, "target": mine}},
+            {"data": {"source": mine, "target": file}},
+        ],
         "POST /api/v2/tasks": [{"content": f"workload: sft\nmodel_id: a/b\nn_gpus_per_node: 1\ntrain_file: {file}\n"}],
         "POST /ui/tasks/new": [{"data": {**task, "action": action}} for action in ("submit", "preview", "mode:yaml")],
         "POST /ui/tasks/new/preview": [{"data": task}],
-        "GET /ui/jobs/compare": [{"params": {"a": whose["job_id"]}},
-                                 {"params": {"a": whose["job_id"], "b": whose["job_id"]}}],
-    }  # fmt: skip
+        "GET /ui/jobs/compare": [
+            {"params": {"a": whose["job_id"]}},
+            {"params": {"a": whose["job_id"], "b": whose["job_id"]}},
+        ],
+    }
 
 
 @pytest.mark.parametrize("thing", sorted(SENDING))
@@ -357,8 +599,10 @@ def test_the_form_filled_in_from_anothers_job_is_the_one_from_none(
     spy: httpx.Client, hers: dict[str, str], nobodys: dict[str, str]
 ) -> None:
     for path in (
-        "/ui/jobs/new?from={job_id}", "/ui/jobs/live?ids={job_id}", "/ui/tasks/new?from={task_id}",
-    ):  # fmt: skip
+        "/ui/jobs/new?from={job_id}",
+        "/ui/jobs/live?ids={job_id}",
+        "/ui/tasks/new?from={task_id}",
+    ):
         seen = [shape_of(spy.get(path.format(**whose)), whose) for whose in (hers, nobodys)]
         assert seen[0] == seen[1]
 
@@ -372,9 +616,22 @@ def test_a_list_shows_ones_own(spy: httpx.Client, alice: Person, hers: dict[str,
         and not any(hers[name] in said for name in ("job_id", "token_id", "task_id", "job_uid"))
     )
     # those that are not empty
-    if path in ("/jobs", "/ui/jobs", "/api/v2/me/tokens", "/ui/account", "/api/v2/tasks", "/ui/tasks",
-                "/api/v2/models", "/ui/models", "/api/v2/services", "/ui/services", f"{K8S}/{JIS}",
-                "/api/v2/video/jobs", "/user/get_all_status", "/ui/video"):  # fmt: skip
+    if path in (
+        "/jobs",
+        "/ui/jobs",
+        "/api/v2/me/tokens",
+        "/ui/account",
+        "/api/v2/tasks",
+        "/ui/tasks",
+        "/api/v2/models",
+        "/ui/models",
+        "/api/v2/services",
+        "/ui/services",
+        f"{K8S}/{JIS}",
+        "/api/v2/video/jobs",
+        "/user/get_all_status",
+        "/ui/video",
+    ):
         with alice.browser() as own:
             seen = own.get(path, headers={"Accept": "application/json"}).text
         assert MARK in seen or any(hers[name] in seen for name in ("token_id", "service", "job_uid"))
@@ -448,13 +705,29 @@ def test_what_was_tried_has_changed_nothing(alice: Person, hers: dict[str, str])
 
 def filled(path: str, whose: Mapping[str, str]) -> str:
     given = {
-        "job_id": whose["job_id"], "source_id": whose["upload"], "kind": "upload", "file": "0.jpg", "step": "onnx",
-        "name": "alice" if "users" in path else "out.nef", "artifact": "out.onnx", "index": "0",
-        "token_id": whose["token_id"], "key": "a", "path": "datasets", "task_id": whose["task_id"],
-        "service": whose["service"], "namespace": "default", "sample_id": "s1", "rest": "x",
-        "calibration_id": whose["calibration_id"], "job_uid": whose["job_uid"], "stage": "face_detection",
-        "node": "edge0", "uid": UNKNOWN, "sha256": "0" * 64,
-    }  # fmt: skip
+        "job_id": whose["job_id"],
+        "source_id": whose["upload"],
+        "kind": "upload",
+        "file": "0.jpg",
+        "step": "onnx",
+        "name": "alice" if "users" in path else "out.nef",
+        "artifact": "out.onnx",
+        "index": "0",
+        "token_id": whose["token_id"],
+        "key": "a",
+        "path": "datasets",
+        "task_id": whose["task_id"],
+        "service": whose["service"],
+        "namespace": "default",
+        "sample_id": "s1",
+        "rest": "x",
+        "calibration_id": whose["calibration_id"],
+        "job_uid": whose["job_uid"],
+        "stage": "face_detection",
+        "node": "edge0",
+        "uid": UNKNOWN,
+        "sha256": "0" * 64,
+    }
     return re.sub(r"\{(\w+)(?::\w+)?\}", lambda found: given[found[1]], path)
 
 

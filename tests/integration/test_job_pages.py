@@ -14,13 +14,13 @@ from typing import Any
 import httpx
 import pytest
 
+from app.bootstrap.container import Container
 from app.conversion import model
 from app.conversion.model import JobError, JobRecord, Stage, StageRecord, StageState, Status
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.pages.jobs import MAX_READ, PAGE_JOBS
 from app.conversion.store import CHUNK, Filter, JobStore
 from app.kit.clock import now, to_text
-from app.wiring import Parts
 from tests.harness.api import FINISHED, Api, pngs, small_model, until
 from tests.harness.deployment import Deployment
 
@@ -49,9 +49,15 @@ def put_job(service: Deployment, name: str, *, options: Options | None = None) -
     store = JobStore(service.redis, record_ttl_s=3600, live_log_bytes=1 << 20)
     moment = now()
     record = model.submitted(
-        str(uuid.uuid4()), now=to_text(moment), owner="local", name=name, tags=("beta",), options=options or Options(),
-        inputs={}, intake={},
-    )  # fmt: skip
+        str(uuid.uuid4()),
+        now=to_text(moment),
+        owner="local",
+        name=name,
+        tags=("beta",),
+        options=options or Options(),
+        inputs={},
+        intake={},
+    )
     store.create(record, score=int(moment.timestamp() * 1_000_000))
     return store, record
 
@@ -70,7 +76,7 @@ def test_the_list_shows_jobs_and_escapes_their_names(web: httpx.Client, finished
         (True, 45.0, "PASSED", 'ok">Completed', "✓ 45.0 dB"),
         (None, None, None, 'ok">Completed', "✓"),
     ],
-)  # fmt: skip
+)
 def test_a_completed_job_is_green_only_where_its_quality_keeps_the_rule(
     web: httpx.Client,
     service: Deployment,
@@ -109,9 +115,12 @@ def put_completed(service: Deployment, name: str, measured: dict[str, Any]) -> t
 def test_filters_are_a_plain_form(web: httpx.Client, finished: dict[str, Any]) -> None:
     link = f'href="/ui/jobs/{finished["job_id"]}"'
     for query, is_found in (
-        ("q=LIGHT", True), ("q=alpha&status=COMPLETED&toolchain=&platform=", True), ("status=FAILED", False),
-        ("q=no+such+name", False), ("platform=720", False),
-    ):  # fmt: skip
+        ("q=LIGHT", True),
+        ("q=alpha&status=COMPLETED&toolchain=&platform=", True),
+        ("status=FAILED", False),
+        ("q=no+such+name", False),
+        ("platform=720", False),
+    ):
         assert (link in web.get(f"/ui/jobs?{query}").text) is is_found, query
     assert "No job matches" in web.get("/ui/jobs?q=no+such+name").text
     wrong = web.get("/ui/jobs?status=SLEEPING")
@@ -214,9 +223,12 @@ def test_a_failure_says_what_where_why_and_what_to_try(web: httpx.Client, servic
     store, record = put_job(service, "breaks")
     store.apply(record.job_id, model.claimed(Stage.ONNX, worker="w/onnx/0"))
     error = JobError(
-        "onnx", "the graph has a cycle", code="STAGE_FAILED", hint="Export it again.",
+        "onnx",
+        "the graph has a cycle",
+        code="STAGE_FAILED",
+        hint="Export it again.",
         detail={"node": "conv7", "peak_bytes": 1536, "tree": [{"a": 1}]},
-    )  # fmt: skip
+    )
     store.apply(record.job_id, model.failed(Stage.ONNX, now=to_text(now()), error=error))
     store.log_append(record.job_id, "onnx", b"\n".join(f"line {index}".encode() for index in range(40)))
     page = web.get(f"/ui/jobs/{record.job_id}").text
@@ -271,7 +283,7 @@ def test_a_job_that_never_was_gets_a_helpful_page_too(web: httpx.Client, job_id:
     assert web.post(f"/ui/jobs/{job_id}/resubmit", headers=OURS).status_code == 404
 
 
-def test_a_page_of_ten_thousand_jobs_reads_a_bounded_number_of_records(parts: Parts) -> None:
+def test_a_page_of_ten_thousand_jobs_reads_a_bounded_number_of_records(parts: Container) -> None:
     _seed(parts, 10_000)
     read = []
     read_many = parts.store.records.read_many
@@ -295,14 +307,20 @@ def test_a_page_of_ten_thousand_jobs_reads_a_bounded_number_of_records(parts: Pa
     assert [record.name for record in found] == ["seed 9990 "] and pages == 5
 
 
-def _seed(parts: Parts, count: int) -> None:
+def _seed(parts: Container, count: int) -> None:
     """Job i was created i seconds before the newest."""
     with parts.redis.pipeline(transaction=False) as pipe:
         for index in range(count):
             record = model.submitted(
-                str(uuid.uuid4()), now=to_text(now()), owner="local", name=f"seed {index} ", tags=(), options=Options(),
-                inputs={}, intake={},
-            )  # fmt: skip
+                str(uuid.uuid4()),
+                now=to_text(now()),
+                owner="local",
+                name=f"seed {index} ",
+                tags=(),
+                options=Options(),
+                inputs={},
+                intake={},
+            )
             pipe.hset(f"job:{record.job_id}", mapping=model.to_fields(record))
             pipe.zadd("jobs", {record.job_id: 1e15 - index * 1e6})
         pipe.execute()

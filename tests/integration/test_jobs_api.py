@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from app.conversion.toolchains.host.runtime import HostModel
-from app.kit.objects.signing import signed_url
+from app.kit.objects.signed_urls import signed_url
 from tests.harness.api import (
     Api,
     events,
@@ -38,9 +38,18 @@ from tests.harness.api import (
 from tests.harness.deployment import Deployment
 
 ARTIFACTS = {
-    "model.onnx", "quant.zip", "out.onnx", "out.bie", "out.nef", "onnx.json", "bie.json", "nef.json", "onnx.log",
-    "bie.log", "nef.log",
-}  # fmt: skip
+    "model.onnx",
+    "quant.zip",
+    "out.onnx",
+    "out.bie",
+    "out.nef",
+    "onnx.json",
+    "bie.json",
+    "nef.json",
+    "onnx.log",
+    "bie.log",
+    "nef.log",
+}
 NOBODY = "11111111-2222-4333-8444-555555555555"
 
 
@@ -94,11 +103,13 @@ def numbers(count: int, *shape: int) -> np.ndarray:
             vector_model(), [(f"{i}.npy", npy(numbers(1, 6))) for i in range(3)], {"x": (1, 6)}, id="many npy"
         ),
         pytest.param(
-            two_input_model(), [("both.npz", npz(left=numbers(8, 1, 6), right=numbers(8, 1, 4)))],
-            {"left": (1, 6), "right": (1, 4)}, id="one npz",
+            two_input_model(),
+            [("both.npz", npz(left=numbers(8, 1, 6), right=numbers(8, 1, 4)))],
+            {"left": (1, 6), "right": (1, 4)},
+            id="one npz",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_is_uploaded_becomes_a_nef_that_runs(
     api: Api, tmp_path: Path, model: bytes, images: list[tuple[str, bytes]], inputs: dict[str, tuple[int, ...]]
 ) -> None:
@@ -179,9 +190,14 @@ def test_the_objects_of_a_job_lie_where_the_requirement_puts_them(
 ) -> None:
     prefix = f"jobs/{finished['job_id']}/"
     required = {
-        "input/model.onnx", "input/quant.zip", "output/result.bie", "output/result.nef", "logs/onnx.log",
-        "logs/bie.log", "logs/nef.log",
-    }  # fmt: skip
+        "input/model.onnx",
+        "input/quant.zip",
+        "output/result.bie",
+        "output/result.nef",
+        "logs/onnx.log",
+        "logs/bie.log",
+        "logs/nef.log",
+    }
     assert keys(service, prefix) >= {prefix + name for name in required}
 
 
@@ -194,9 +210,15 @@ def test_a_job_can_be_made_of_another_jobs_inputs(api: Api, finished: dict[str, 
 
 # --- unknown jobs -------------------------------------------------------------------------------------
 REQUESTS = [
-    ("GET", ""), ("DELETE", ""), ("POST", "/cancel"), ("GET", "/events"), ("GET", "/logs/onnx"), ("GET", "/artifacts"),
-    ("GET", "/artifacts/out.nef"), ("GET", "/artifacts/out.nef/link"),
-]  # fmt: skip
+    ("GET", ""),
+    ("DELETE", ""),
+    ("POST", "/cancel"),
+    ("GET", "/events"),
+    ("GET", "/logs/onnx"),
+    ("GET", "/artifacts"),
+    ("GET", "/artifacts/out.nef"),
+    ("GET", "/artifacts/out.nef/link"),
+]
 
 
 @pytest.mark.parametrize(("method", "rest"), REQUESTS)
@@ -316,10 +338,20 @@ def test_the_list_can_be_filtered(api: Api, finished: dict[str, Any], no_onnx_wo
 @pytest.mark.parametrize(
     "query",
     [
-        "status=DONE", "toolchain=tensorrt", "platform=999", "limit=0", "limit=201", "limit=ten", "cursor=nan",
-        "cursor=abc", "cursor=1e999", "page=2", "limit=1&limit=2", f"q={'x' * 201}",
+        "status=DONE",
+        "toolchain=tensorrt",
+        "platform=999",
+        "limit=0",
+        "limit=201",
+        "limit=ten",
+        "cursor=nan",
+        "cursor=abc",
+        "cursor=1e999",
+        "page=2",
+        "limit=1&limit=2",
+        f"q={'x' * 201}",
     ],
-)  # fmt: skip
+)
 def test_a_list_that_cannot_be_meant_is_refused_naming_the_parameter(api: Api, query: str) -> None:
     answer = api.http.get(f"/jobs?{query}")
     error = assert_error(answer, 422, "BAD_INPUT")
@@ -536,10 +568,14 @@ def test_a_link_that_was_tampered_with_is_refused(api: Api, finished: dict[str, 
     url = api.http.get(f"/jobs/{finished['job_id']}/artifacts/out.nef/link").json()["url"]
     later = str(int(time.time()) + 10**6)
     forged = [
-        changed(url, expires=later), changed(url, name="x.html"), changed(url, signature="0" * 64),
-        changed(url, signature=""), changed(url, expires="never"), url.replace("result.nef", "result.bie"),
+        changed(url, expires=later),
+        changed(url, name="x.html"),
+        changed(url, signature="0" * 64),
+        changed(url, signature=""),
+        changed(url, expires="never"),
+        url.replace("result.nef", "result.bie"),
         url.partition("?")[0],
-    ]  # fmt: skip
+    ]
     for link in forged:
         assert assert_error(httpx.get(link), 403, "BAD_SIGNATURE")["hint"]
     assert_error(httpx.put(url, content=b"mine now"), 403, "BAD_SIGNATURE")
@@ -556,9 +592,7 @@ def test_a_link_expires(service: Deployment, finished: dict[str, Any]) -> None:
 
 
 def test_a_link_to_what_was_deleted_is_not_found(service: Deployment) -> None:
-    url = signed_url(
-        service.url, service.env["MODELMILL_SECRET_KEY"], "GET", "jobs/nothing", int(time.time()) + 60
-    )  # fmt: skip
+    url = signed_url(service.url, service.env["MODELMILL_SECRET_KEY"], "GET", "jobs/nothing", int(time.time()) + 60)
     assert_error(httpx.get(url), 404, "OBJECT_NOT_FOUND")
 
 

@@ -14,11 +14,11 @@ import httpx
 import pytest
 import yaml
 
+from app.bootstrap.container import Container
 from app.joint_inference.cli import services
-from app.kit.command import Exit
+from app.kit.cli.command import Exit
 from app.main import create_app
 from app.settings import Settings
-from app.wiring import Parts
 from tests.harness.joint.cli import typed
 from tests.harness.joint.nodes import Scene, helmet
 from tests.harness.web import served
@@ -32,7 +32,7 @@ def web(settings: Settings) -> Iterator[str]:
 
 
 @pytest.fixture
-def scene(parts: Parts, settings: Settings, web: str) -> Scene:
+def scene(parts: Container, settings: Settings, web: str) -> Scene:
     return Scene(parts, user=settings.local_user)
 
 
@@ -102,9 +102,14 @@ def test_show_tells_workers_conditions_and_the_last_words_of_one_that_failed(mon
     assert typed(monkeypatch, "show", "helmet", "--url", web) == Exit.OK
     shown = capsys.readouterr().out
     for words in (
-        "state      Failed  WorkerFailed", "worker     edge edgeworker", "exit code 3", "ValueError: it cannot be",
-        "1 active, 1 failed", "algorithm  IBT", "condition  Running=False",
-    ):  # fmt: skip
+        "state      Failed  WorkerFailed",
+        "worker     edge edgeworker",
+        "exit code 3",
+        "ValueError: it cannot be",
+        "1 active, 1 failed",
+        "algorithm  IBT",
+        "condition  Running=False",
+    ):
         assert words in shown
     assert typed(monkeypatch, "show", "default/helmet", "--json", "--url", web) == Exit.OK
     told = json.loads(capsys.readouterr().out)

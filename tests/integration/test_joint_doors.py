@@ -13,12 +13,12 @@ import httpx
 import pytest
 import yaml
 
+from app.bootstrap.container import Container
 from app.joint_inference import store
 from app.joint_inference.service.controller import HEARTBEAT_S
 from app.kit.clock import from_text, now, to_text
-from app.models.errors import ModelInUse
+from app.model_registry.errors import ModelInUse
 from app.settings import Settings
-from app.wiring import Parts
 from tests.harness.joint.nodes import Scene, helmet
 from tests.harness.kubernetes import SAMPLE, path
 from tests.harness.users import OURS, Within, within
@@ -82,8 +82,8 @@ def send(web: Within, door: str, text: str) -> httpx.Response:
     return web.post(CLUSTER, content=text, headers={"Content-Type": "application/yaml"})
 
 
-def parts_of(web: Within) -> Parts:
-    parts: Parts = web.app.state.parts
+def parts_of(web: Within) -> Container:
+    parts: Container = web.app.state.parts
     return parts
 
 
@@ -159,13 +159,13 @@ def test_no_door_takes_a_service_that_lacks_a_field_or_has_one_of_another_type(
         assert [cause["field"] for cause in refused.json()["details"]["causes"]] == [said(at)]
     parts = parts_of(web)
     assert stored(web) == []
-    with parts.database.read() as on:
-        assert store.not_running(on, "9999", 10) == [], "nobody has anything to look at"
+    with parts.database.read() as conn:
+        assert store.not_running(conn, "9999", 10) == [], "nobody has anything to look at"
 
 
 # --- conditions over time ---------------------------------------------------------------------------------
 @pytest.fixture
-def scene(parts: Parts) -> Scene:
+def scene(parts: Container) -> Scene:
     return Scene(parts)
 
 
@@ -236,10 +236,10 @@ def names_in(page: httpx.Response) -> list[str]:
 def test_a_thousand_services_are_gone_through_page_by_page_and_narrowed(web: Within) -> None:
     parts, begin = parts_of(web), now() - timedelta(days=1)
     first = parts.joint.services.create(parts.settings.local_user, helmet("many-0000"), now=begin)
-    with parts.database.write() as on:  # in one transaction, which is quicker
+    with parts.database.write() as conn:  # in one transaction, which is quicker
         for number in range(1, 1000):
             at = to_text(begin + timedelta(seconds=number))
-            store.add_service(on, replace(first, uid=f"{number}", name=f"many-{number:04}", created_at=at), at)
+            store.add_service(conn, replace(first, uid=f"{number}", name=f"many-{number:04}", created_at=at), at)
     url, seen, pages = "/ui/services", list[str](), 0
     while url:
         page = web.get(url)

@@ -21,14 +21,14 @@ import kopf
 import pytest
 import yaml
 
+from app.bootstrap.container import Container
 from app.joint_inference.errors import ServiceNotFound
+from app.joint_inference.k8s_operator.handlers import registry_of, settings_of
+from app.joint_inference.k8s_operator.mirror import Mirror, is_news, merge_patch, without_theirs
 from app.joint_inference.model.resource import KIND, PLURAL, SINGULAR
-from app.joint_inference.operator.handlers import registry_of, settings_of
-from app.joint_inference.operator.mirror import Mirror, is_news, merge_patch, without_theirs
 from app.joint_inference.service.task_info import read_status
-from app.kit.command import Exit
+from app.kit.cli.command import Exit
 from app.settings import Settings
-from app.wiring import Parts
 from tests.harness.joint.nodes import USER, Scene, helmet
 from tests.harness.kubernetes import SAMPLE
 from tests.harness.users import Within, within
@@ -54,7 +54,7 @@ def collected() -> Iterator[None]:
 
 
 @pytest.fixture
-def scene(parts: Parts) -> Scene:
+def scene(parts: Container) -> Scene:
     return Scene(parts)
 
 
@@ -63,12 +63,18 @@ def cluster(kmock: Cluster) -> Cluster:
     """With the CRD, and what kopf looks at to know that it is there."""
     verbs = {"list", "watch", "get", "create", "patch", "delete"}
     kmock.resources[RESOURCE] = {
-        "kind": KIND, "singular": SINGULAR, "namespaced": True, "verbs": verbs, "subresources": {"status"},
-    }  # fmt: skip
+        "kind": KIND,
+        "singular": SINGULAR,
+        "namespaced": True,
+        "verbs": verbs,
+        "subresources": {"status"},
+    }
     kmock.resources["v1/namespaces"] = {"kind": "Namespace", "namespaced": False, "verbs": verbs}
     kmock.resources["apiextensions.k8s.io/v1/customresourcedefinitions"] = {
-        "kind": "CustomResourceDefinition", "namespaced": False, "verbs": verbs,
-    }  # fmt: skip
+        "kind": "CustomResourceDefinition",
+        "namespaced": False,
+        "verbs": verbs,
+    }
     return kmock
 
 
@@ -313,18 +319,24 @@ async def command(
     settings = scene.parts.settings
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
     config = {
-        "apiVersion": "v1", "kind": "Config", "current-context": "c", "contexts": [context],
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [context],
         "clusters": [{"name": "c", "cluster": {"server": str(cluster.url).rstrip("/")}}],
         "users": [{"name": "u", "user": {}}],
-    }  # fmt: skip
+    }
     (folder / "kubeconfig").write_text(json.dumps(config))
     environment = {
-        **os.environ, "KUBECONFIG": str(folder / "kubeconfig"), "MODELMILL_DATA_DIR": str(settings.data_dir),
-        "MODELMILL_REDIS_URL": settings.redis_url, "MODELMILL_SECRET_KEY": key,
-    }  # fmt: skip
+        **os.environ,
+        "KUBECONFIG": str(folder / "kubeconfig"),
+        "MODELMILL_DATA_DIR": str(settings.data_dir),
+        "MODELMILL_REDIS_URL": settings.redis_url,
+        "MODELMILL_SECRET_KEY": key,
+    }
     with (folder / "operator.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "app.cli", "joint", "operator", *options, env=environment, stdout=log, stderr=log
+            sys.executable, "-m", "app.cli.main", "joint", "operator", *options, env=environment, stdout=log, stderr=log
         )
     try:
         yield process
@@ -382,9 +394,12 @@ class InCluster:
 STORY = Path(__file__).parent / "joint_story.json"
 """What either door must tell: the status after each step of a life."""
 TASK_INFO = {
-    "inferenceNumber": 1000, "hardExampleNumber": 100, "uploadCloudRatio": 0.1,
-    "startTime": "2026-11-01T12:00:00.000Z", "updateTime": "2026-11-01T12:10:00.000Z",
-}  # fmt: skip
+    "inferenceNumber": 1000,
+    "hardExampleNumber": 100,
+    "uploadCloudRatio": 0.1,
+    "startTime": "2026-11-01T12:00:00.000Z",
+    "updateTime": "2026-11-01T12:10:00.000Z",
+}
 
 
 async def life(door: Native | InCluster, scene: Scene) -> list[dict[str, Any]]:
@@ -443,7 +458,7 @@ def timeless(status: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("door", ["native", "cluster"])
 async def test_through_both_doors_the_status_tells_the_same_story(
-    door: str, cluster: Cluster, parts: Parts, settings: Settings
+    door: str, cluster: Cluster, parts: Container, settings: Settings
 ) -> None:
     scene = Scene(parts, user=settings.local_user)
     if door == "native":

@@ -16,6 +16,10 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
+from app.bootstrap.container import Container
+from app.bootstrap.joint_inference import open_calibrations
+from app.inference.picture_codec import encode
+from app.inference.prediction import Box, Prediction
 from app.joint_inference import store
 from app.joint_inference.calibration.service import Calibrations
 from app.joint_inference.hard_examples import known
@@ -24,14 +28,10 @@ from app.joint_inference.model.status import Condition, ConditionType, Reason, c
 from app.joint_inference.model.tally import Breaker, Sample, Source, Tally
 from app.joint_inference.pages import calibration_new
 from app.joint_inference.service.task_info import Status
-from app.joint_wiring import open_calibrations
 from app.kit.clock import now, to_text
-from app.kit.languages import catalogue
+from app.kit.web.languages import catalogue
 from app.nodes.model import NodeReport, Side, WorkerReport, WorkerState, WorkKey
 from app.settings import Settings
-from app.vision.encoding import encode
-from app.vision.model import Box, Prediction
-from app.wiring import Parts
 from tests.harness.paths import SAMPLES
 from tests.harness.training.page_text import polled, text_of
 from tests.harness.users import OURS, Within, within
@@ -39,11 +39,23 @@ from tests.harness.users import OURS, Within, within
 USER = "local"
 SAMPLE = SAMPLES / "helmet" / "service.yaml"
 FORM = {
-    "mode": "form", "action": "submit", "name": "faces", "namespace": "default", "edge_node": "edge0",
-    "edge_model": "small", "cloud_node": "cloud0", "cloud_model": "big", "algorithm": "IBT", "IBT.threshold_img": "0.9",
-    "IBT.threshold_box": "0.7", "IBT.empty_is_hard": "false", "source": "clip.mp4", "max_upload_ratio": "0.3",
-    "edge_parameters": "fps=5\nscore_threshold = 0.6\n", "cloud_parameters": "",
-}  # fmt: skip
+    "mode": "form",
+    "action": "submit",
+    "name": "faces",
+    "namespace": "default",
+    "edge_node": "edge0",
+    "edge_model": "small",
+    "cloud_node": "cloud0",
+    "cloud_model": "big",
+    "algorithm": "IBT",
+    "IBT.threshold_img": "0.9",
+    "IBT.threshold_box": "0.7",
+    "IBT.empty_is_hard": "false",
+    "source": "clip.mp4",
+    "max_upload_ratio": "0.3",
+    "edge_parameters": "fps=5\nscore_threshold = 0.6\n",
+    "cloud_parameters": "",
+}
 
 
 def worker(name: str, model: str, node: str) -> dict[str, Any]:
@@ -54,10 +66,11 @@ def worker(name: str, model: str, node: str) -> dict[str, Any]:
 def resource(name: str, edge: str = "small", cloud: str = "big") -> dict[str, Any]:
     edge_worker = {**worker("edgeworker", edge, "edge0"), "hardExampleAlgorithm": {"name": "IBT", "parameters": []}}
     return {
-        "apiVersion": "neptune.io/v1alpha1", "kind": "JointInferenceService",
+        "apiVersion": "neptune.io/v1alpha1",
+        "kind": "JointInferenceService",
         "metadata": {"name": name, "namespace": "default"},
         "spec": {"edgeWorker": edge_worker, "cloudWorker": worker("cloudworker", cloud, "cloud0")},
-    }  # fmt: skip
+    }
 
 
 class Browser:
@@ -65,7 +78,7 @@ class Browser:
 
     def __init__(self, web: Within) -> None:
         self.web = web
-        self.parts: Parts = web.app.state.parts
+        self.parts: Container = web.app.state.parts
 
     def get(self, path: str, **options: Any) -> httpx.Response:
         return self.web.get(path, **options)
@@ -77,12 +90,12 @@ class Browser:
         return self.parts.joint.services.create(user, resource(name, **models), now=at or now())
 
     def condition(self, service: Service, type_: ConditionType, reason: Reason, message: str = "") -> None:
-        with self.parts.database.write() as on:
-            fresh = store.by_uid(on, service.uid)
+        with self.parts.database.write() as conn:
+            fresh = store.by_uid(conn, service.uid)
             assert fresh is not None
             known_ones = fresh.status.get("conditions", ())
             listed = conditions_after(known_ones, Condition(type_, reason, message), None, to_text(now()))
-            store.change_service(on, fresh, status={**fresh.status, "conditions": listed})
+            store.change_service(conn, fresh, status={**fresh.status, "conditions": listed})
 
     def report(self, service: Service, tally: Tally) -> None:
         status = Status(status="running", uid=service.uid, task_info=tally.to_task_info())
@@ -96,11 +109,16 @@ class Browser:
             self.parts.nodes.report(name, told, address="127.0.0.1", version="1", now=now())
 
     def sample(self, service: Service, sample: Sample, side: int = 40) -> None:
-        with self.parts.database.write() as on:
+        with self.parts.database.write() as conn:
             self.parts.nodes.order(
-                on, "edge0", WorkKey(PLURAL, service.uid, "edge"), namespace="default", name=service.name,
-                generation=1, content={},
-            )  # fmt: skip
+                conn,
+                "edge0",
+                WorkKey(PLURAL, service.uid, "edge"),
+                namespace="default",
+                name=service.name,
+                generation=1,
+                content={},
+            )
         picture, kind = encode(np.zeros((side, side, 3), np.uint8))
         self.parts.joint.reports.add_sample("edge0", service.uid, sample, picture, kind, now=now())
 
@@ -122,10 +140,23 @@ def said_of(browser: Browser, service: Service, worker: str = "edge", **facts: A
 
 
 TALLY = Tally(
-    inferences=1000, hard=400, uploaded=300, failed=40, kept=60, fallback=50, bytes_uploaded=3 << 20, edge_ms_p50=6.2,
-    edge_ms_p95=9.0, cloud_ms_p50=41.0, cloud_ms_p95=80.0, fps=24.5, breaker=Breaker.OPEN, last_error="refused",
-    start_time="2026-01-01T00:00:00.000Z", update_time="2026-01-01T00:10:00.000Z",
-)  # fmt: skip
+    inferences=1000,
+    hard=400,
+    uploaded=300,
+    failed=40,
+    kept=60,
+    fallback=50,
+    bytes_uploaded=3 << 20,
+    edge_ms_p50=6.2,
+    edge_ms_p95=9.0,
+    cloud_ms_p50=41.0,
+    cloud_ms_p95=80.0,
+    fps=24.5,
+    breaker=Breaker.OPEN,
+    last_error="refused",
+    start_time="2026-01-01T00:00:00.000Z",
+    update_time="2026-01-01T00:10:00.000Z",
+)
 
 
 # --- the list
@@ -223,11 +254,17 @@ def test_the_form_makes_the_service_that_it_shows(browser: Browser) -> None:
     service = browser.parts.joint.services.get(USER, "default", "faces")
     wanted = service.specification
     assert (wanted.edge.node, wanted.edge.model, wanted.cloud.node, wanted.cloud.model) == (
-        "edge0", "small", "cloud0", "big",
-    )  # fmt: skip
+        "edge0",
+        "small",
+        "cloud0",
+        "big",
+    )
     assert wanted.edge.parameters == {
-        "source": "clip.mp4", "max_upload_ratio": "0.3", "fps": "5", "score_threshold": "0.6"
-    }  # fmt: skip
+        "source": "clip.mp4",
+        "max_upload_ratio": "0.3",
+        "fps": "5",
+        "score_threshold": "0.6",
+    }
     algorithm = wanted.hard_example_parameters
     assert (algorithm["threshold_img"], algorithm["threshold_box"], algorithm["empty_is_hard"]) == (
         "0.9",
@@ -343,9 +380,7 @@ def test_form_and_yaml_are_the_same_service_and_what_the_form_cannot_say_stays_y
     as_yaml = browser.send("/ui/services/new", {**FORM, "action": "mode:yaml"})
     text = re.search(r'<textarea id="text"[^>]*>\n(.*?)</textarea>', as_yaml.text, re.DOTALL)
     assert text is not None
-    back = browser.send(
-        "/ui/services/new", {"mode": "yaml", "text": html.unescape(text[1]), "action": "mode:form"}
-    )  # fmt: skip
+    back = browser.send("/ui/services/new", {"mode": "yaml", "text": html.unescape(text[1]), "action": "mode:form"})
     for name in ("name", "source", "max_upload_ratio", "IBT.threshold_box"):
         assert f'name="{name}" value="{FORM[name]}"' in back.text
     foreign = browser.send("/ui/services/new", {"mode": "yaml", "text": SAMPLE.read_text(), "action": "mode:form"})
@@ -412,10 +447,17 @@ def test_figures_are_those_that_were_reported(browser: Browser) -> None:
     browser.report(faces, TALLY)
     said = text_of(browser.get("/ui/services/default/faces"))
     for what in (
-        "Pictures 1,000", "By the edge 650", "By the cloud 300", "By the edge as fallback 50", "Hard, but kept 60",
-        "Uploaded 30.0 %", "Sent up 3.0 MiB", "Pictures a second 24.5", "paused after errors",
+        "Pictures 1,000",
+        "By the edge 650",
+        "By the cloud 300",
+        "By the edge as fallback 50",
+        "Hard, but kept 60",
+        "Uploaded 30.0 %",
+        "Sent up 3.0 MiB",
+        "Pictures a second 24.5",
+        "paused after errors",
         "Last trouble with the cloud: refused",
-    ):  # fmt: skip
+    ):
         assert what in said
 
 
@@ -450,10 +492,18 @@ def test_workers_say_what_runs_them_and_why_not_what_was_named(browser: Browser)
     browser.nodes(
         said_of(browser, faces, detail=detail, address="127.0.0.1:9"),
         said_of(
-            browser, faces, "cloud", state=WorkerState.FAILED, pid=0, restarts=3, exit_code=-9, reason="Crashed",
-            message="It ended 3 times.", log=("first", "<last>"),
+            browser,
+            faces,
+            "cloud",
+            state=WorkerState.FAILED,
+            pid=0,
+            restarts=3,
+            exit_code=-9,
+            reason="Crashed",
+            message="It ended 3 times.",
+            log=("first", "<last>"),
         ),
-    )  # fmt: skip
+    )
     page = browser.get("/ui/services/default/faces")
     said = text_of(page)
     for what in (
@@ -480,10 +530,19 @@ def test_a_node_that_is_not_there_and_one_that_is_silent_are_told_apart(browser:
 
 def hard_sample(**facts: Any) -> Sample:
     usual: dict[str, Any] = {
-        "id": "s1", "at": to_text(now()), "width": 40, "height": 40, "why": "2 of 4 boxes ≤ 0.90", "score": 0.5,
-        "source": Source.CLOUD, "edge": Prediction(boxes=(Box(1, 2, 11, 22, 0.61),)), "edge_ms": 6.1, "cloud_ms": 44.0,
-        "cloud": Prediction(boxes=(Box(1, 2, 11, 22, 0.97), Box(20, 20, 30, 30, 0.8, 1))), "labels": ("face", "hat"),
-    }  # fmt: skip
+        "id": "s1",
+        "at": to_text(now()),
+        "width": 40,
+        "height": 40,
+        "why": "2 of 4 boxes ≤ 0.90",
+        "score": 0.5,
+        "source": Source.CLOUD,
+        "edge": Prediction(boxes=(Box(1, 2, 11, 22, 0.61),)),
+        "edge_ms": 6.1,
+        "cloud_ms": 44.0,
+        "cloud": Prediction(boxes=(Box(1, 2, 11, 22, 0.97), Box(20, 20, 30, 30, 0.8, 1))),
+        "labels": ("face", "hat"),
+    }
     return Sample(**{**usual, **facts})
 
 

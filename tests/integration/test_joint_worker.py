@@ -22,16 +22,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.joint_inference.carrier import JointCarrier
+from app.edge.agent.driver import Place
+from app.edge.joint.driver import JointDriver
+from app.edge.worker_server import parts_in
+from app.inference.prediction import Format, ModelCard, PredictorOptions
+from app.inference.predictor import open_predictor
 from app.joint_inference.hard_examples import make
 from app.joint_inference.model.content import BigModel, Content
 from app.joint_inference.model.resource import PLURAL, Role
 from app.joint_inference.model.tally import Sample, Source
-from app.kit.serving import parts_in
-from app.nodes.agent.carrier import Place
 from app.nodes.model import Operation, Order, WorkKey
-from app.vision.model import Format, ModelCard, PredictorOptions
-from app.vision.predictor import open_predictor
 from tests.harness.camera import camera
 from tests.harness.http_server import served
 from tests.harness.paths import SHARED_DATA
@@ -53,18 +53,22 @@ def resource(edge: Mapping[str, str], cloud: Mapping[str, str], script: tuple[st
     def worker(name: str, model: str, node: str, parameters: Mapping[str, str], script: tuple[str, str]) -> Any:
         pairs = [{"key": key, "value": value} for key, value in parameters.items()]
         spec = {
-            "scriptDir": script[0], "scriptBootFile": script[1], "frameworkType": "", "frameworkVersion": "",
+            "scriptDir": script[0],
+            "scriptBootFile": script[1],
+            "frameworkType": "",
+            "frameworkVersion": "",
             "parameters": pairs,
-        }  # fmt: skip
+        }
         return {"name": name, "model": {"name": model}, "nodeName": node, "workerSpec": spec}
 
     edge_worker = worker("little", "digits_small", "edge0", edge, script)
     edge_worker["hardExampleAlgorithm"] = {"name": "CrossEntropy"}
     return {
-        "apiVersion": "neptune.io/v1alpha1", "kind": "JointInferenceService",
+        "apiVersion": "neptune.io/v1alpha1",
+        "kind": "JointInferenceService",
         "metadata": {"name": SERVICE, "namespace": "default", "uid": "u-1", "generation": 1},
         "spec": {"edgeWorker": edge_worker, "cloudWorker": worker("big", "digits_big", "cloud0", cloud, ("", ""))},
-    }  # fmt: skip
+    }
 
 
 class FakeAgent:
@@ -111,23 +115,35 @@ class Site:
         self.http = stack.enter_context(httpx.Client(timeout=LONG_S, trust_env=False))
 
     def start(
-        self, role: Role, edge: Mapping[str, str] = {}, cloud: Mapping[str, str] = {}, *,
-        script: tuple[str, str] = ("", ""), secret: str = SECRET,
-    ) -> subprocess.Popen[bytes]:  # fmt: skip
+        self,
+        role: Role,
+        edge: Mapping[str, str] = {},
+        cloud: Mapping[str, str] = {},
+        *,
+        script: tuple[str, str] = ("", ""),
+        secret: str = SECRET,
+    ) -> subprocess.Popen[bytes]:
         model = card(self.models[role])
         content = Content(
-            role, resource(edge, cloud, script), model, secret=SECRET if role is Role.CLOUD else "",
+            role,
+            resource(edge, cloud, script),
+            model,
+            secret=SECRET if role is Role.CLOUD else "",
             big_model=BigModel(self.big_url, secret) if role is Role.EDGE else None,
-        )  # fmt: skip
+        )
         order = Order(1, "n", WorkKey(PLURAL, "u-1", role), "default", SERVICE, Operation.INSERT, 1, content.to_json())
         folder = self.folder / role
         folder.mkdir(exist_ok=True)
         place = Place(
-            node="n", host="127.0.0.1", port=self.edge_port if role is Role.EDGE else self.cloud_port, folder=folder,
-            blobs={model.sha256: SHARED_DATA / "models" / f"{model.name}.onnx"}, agent_url=self.agent_url,
+            node="n",
+            host="127.0.0.1",
+            port=self.edge_port if role is Role.EDGE else self.cloud_port,
+            folder=folder,
+            blobs={model.sha256: SHARED_DATA / "models" / f"{model.name}.onnx"},
+            agent_url=self.agent_url,
             scripts=[self.folder / "scripts"],
-        )  # fmt: skip
-        program = JointCarrier(["/", "http://127.0.0.1:*/*"]).program(order, place)
+        )
+        program = JointDriver(["/", "http://127.0.0.1:*/*"]).program(order, place)
         process = subprocess.Popen(list(program.command), env={**os.environ, **program.environment})
         self.stack.callback(end, process)
         if program.health_url:
@@ -147,9 +163,10 @@ class Site:
     def ask_cloud(self, data: bytes, secret: str = SECRET) -> httpx.Response:
         meta = (None, json.dumps({"id": "7", "shape": [8, 8, 1]}), "application/json")
         return self.http.post(
-            f"{self.cloud_url}/{SERVICE}/predict", files={"meta": meta, "picture": ("p", data, "image/png")},
+            f"{self.cloud_url}/{SERVICE}/predict",
+            files={"meta": meta, "picture": ("p", data, "image/png")},
             headers={"Authorization": f"Bearer {secret}"},
-        )  # fmt: skip
+        )
 
     @property
     def cloud_answered(self) -> int:
@@ -243,8 +260,11 @@ def test_of_a_hundred_frames_the_thirty_hard_ones_go_up(
     info = agent.info()
     assert info["path"] == "/neptune/workers/little/info"
     assert (info["namespace"], info["ownerName"], info["ownerKind"], info["kind"]) == (
-        "default", SERVICE, "jointinferenceservice", "inference",
-    )  # fmt: skip
+        "default",
+        SERVICE,
+        "jointinferenceservice",
+        "inference",
+    )
     assert "onnx" in info["detail"]["runtime"].lower()
     until(lambda: agent.info()["status"] == "completed")
     assert agent.info()["detail"]["stream"]["reason"] == "SourceEnded"
@@ -413,7 +433,7 @@ def test_a_big_model_says_to_its_agent_what_runs_it(here: Site, agent: FakeAgent
 SCRIPT = """
 import json, os
 import numpy as np
-from app.joint_inference.worker.joint import JointInference
+from app.edge.joint.joint import JointInference
 
 with JointInference.from_environment() as joint:
     outcome = joint.infer(np.zeros((8, 8), np.uint8))
@@ -436,8 +456,10 @@ def test_a_users_script_runs_with_its_parameters_as_environment(here: Site, agen
     assert environment["PATH"] == os.environ["PATH"]
     assert "LD_PRELOAD" not in environment
     assert (environment["WORKER_NAME"], environment["SERVICE_NAME"], environment["NAMESPACE"]) == (
-        "little", SERVICE, "default",
-    )  # fmt: skip
+        "little",
+        SERVICE,
+        "default",
+    )
     assert (environment["BIG_MODEL_IP"], environment["BIG_MODEL_PORT"]) == ("127.0.0.1", str(here.cloud_port))
     assert environment["LC_SERVER"] == here.agent_url
     assert Path(environment["MODEL_URL"]).is_file()
@@ -449,7 +471,7 @@ def test_a_users_script_runs_with_its_parameters_as_environment(here: Site, agen
 
 def test_a_worker_needs_no_database_no_redis_and_no_object_store() -> None:
     code = (
-        "import sys, app.joint_inference.worker.edge, app.joint_inference.worker.cloud, app.joint_inference.carrier;"
+        "import sys, app.edge.joint.edge, app.edge.joint.cloud, app.edge.joint.driver;"
         "print(*sorted({'redis', 'sqlalchemy', 'minio', 'dramatiq'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -459,9 +481,12 @@ def test_a_worker_needs_no_database_no_redis_and_no_object_store() -> None:
 def test_a_process_that_was_not_started_as_a_worker_says_so() -> None:
     environment = {key: value for key, value in os.environ.items() if key != "MODELMILL_WORK"}
     done = subprocess.run(
-        [sys.executable, "-m", "app.joint_inference.worker.edge"], env=environment, capture_output=True, text=True,
+        [sys.executable, "-m", "app.edge.joint.edge"],
+        env=environment,
+        capture_output=True,
+        text=True,
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode != 0
     assert "MODELMILL_WORK is not set" in done.stderr
 

@@ -30,11 +30,12 @@ def test_anothers_service_is_as_if_there_were_none(shared: Deployment) -> None:
     with person(shared, "kate").api() as hers, person(shared, "liam").api() as his:
         put(hers.http, sample("secret"), "shop")
         for answer in (
-            his.http.get(path("secret", "shop")), his.http.delete(path("secret", "shop")),
+            his.http.get(path("secret", "shop")),
+            his.http.delete(path("secret", "shop")),
             his.http.put(path("secret", "shop"), json=sample("secret")),
             his.http.patch(path("secret", "shop"), json={}, headers=MERGE),
             his.http.put(f"{path('secret', 'shop')}/status", json=sample("secret")),
-        ):  # fmt: skip
+        ):
             refusal(answer, 404, "NotFound")
         assert his.http.get(EVERYWHERE).json()["items"] == []
         assert "shop" not in his.http.get("/api/v1/namespaces").text
@@ -76,10 +77,27 @@ def secure(kubectl_program: str, shared: Deployment, tmp_path_factory: pytest.Te
     folder = tmp_path_factory.mktemp("certificate")
     key, certificate = folder / "key.pem", folder / "certificate.pem"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-         "-subj", "/CN=127.0.0.1", "-keyout", str(key), "-out", str(certificate)],
-        check=True, capture_output=True,
-    )  # fmt: skip
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=127.0.0.1",
+            "-keyout",
+            str(key),
+            "-out",
+            str(certificate),
+        ],
+        check=True,
+        capture_output=True,
+    )
     _, port = further_web(shared, "--ssl-keyfile", str(key), "--ssl-certfile", str(certificate))
     return f"https://127.0.0.1:{port}"
 

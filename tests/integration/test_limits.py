@@ -12,17 +12,17 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from app import cli
+from app.bootstrap.container import Container
+from app.cli import main
 from app.conversion import model
 from app.conversion.errors import TooManyJobs
 from app.conversion.model import JobRecord, Stage
 from app.conversion.options import Options, ToolchainName
 from app.conversion.service import Admission
 from app.conversion.service.estimates import Past, pace
+from app.kit.cli.command import Exit
 from app.kit.clock import now, to_text
-from app.kit.command import Exit
 from app.settings import Settings
-from app.wiring import Parts
 from tests.harness.api import Api, keys, pngs, small_model
 from tests.harness.deployment import Deployment
 
@@ -34,7 +34,7 @@ CHINESE = f"您有 {OWN_PLACES} 個尚未結束的工作"
 
 # --- the count ----------------------------------------------------------------------------------------
 @pytest.fixture
-def admission(parts: Parts, settings: Settings) -> Admission:
+def admission(parts: Container, settings: Settings) -> Admission:
     limited = settings.model_copy(update={"max_active_jobs": PLACES, "max_active_jobs_per_user": OWN_PLACES})
     return Admission(limited, parts.store, parts.conversion.estimates)
 
@@ -45,12 +45,14 @@ def job_of(owner: str) -> JobRecord:
     )
 
 
-def admit(parts: Parts, admission: Admission, record: JobRecord) -> JobRecord:
+def admit(parts: Container, admission: Admission, record: JobRecord) -> JobRecord:
     admission.admit(record, score=1.0, letter=parts.conversion.dispatch.letter(Stage.ONNX, record.job_id))
     return record
 
 
-def test_a_hundred_submissions_at_once_get_no_more_places_than_there_are(parts: Parts, admission: Admission) -> None:
+def test_a_hundred_submissions_at_once_get_no_more_places_than_there_are(
+    parts: Container, admission: Admission
+) -> None:
     def attempt(number: int) -> bool:
         try:
             admit(parts, admission, job_of(f"user {number % 3}"))
@@ -65,7 +67,7 @@ def test_a_hundred_submissions_at_once_get_no_more_places_than_there_are(parts: 
     assert max(owners.count(owner) for owner in owners) <= OWN_PLACES
 
 
-def test_one_users_limit_is_not_anothers(parts: Parts, admission: Admission) -> None:
+def test_one_users_limit_is_not_anothers(parts: Container, admission: Admission) -> None:
     for _ in range(OWN_PLACES):
         admit(parts, admission, job_of("ann"))
     with pytest.raises(TooManyJobs, match=f"You have {OWN_PLACES} unfinished jobs") as refused:
@@ -79,15 +81,15 @@ def test_one_users_limit_is_not_anothers(parts: Parts, admission: Admission) -> 
     assert not refused.value.detail["is_own"]
 
 
-def _end(parts: Parts, job_id: str) -> None:
+def _end(parts: Container, job_id: str) -> None:
     parts.store.apply(job_id, model.cancelled(Stage.ONNX, now=to_text(now())))
 
 
-def _delete(parts: Parts, job_id: str) -> None:
+def _delete(parts: Container, job_id: str) -> None:
     parts.store.delete(job_id)
 
 
-def _vanish(parts: Parts, job_id: str) -> None:
+def _vanish(parts: Container, job_id: str) -> None:
     """As when Redis evicts it, or a deletion is cut off: the sweep finds out."""
     parts.redis.delete(f"job:{job_id}")
     parts.conversion.dispatch.sweep()
@@ -95,7 +97,7 @@ def _vanish(parts: Parts, job_id: str) -> None:
 
 @pytest.mark.parametrize("leave", [_end, _delete, _vanish], ids=["ends", "is deleted", "vanishes"])
 def test_a_job_that_leaves_makes_room_for_one_more_and_no_other(
-    parts: Parts, admission: Admission, leave: Callable[[Parts, str], None]
+    parts: Container, admission: Admission, leave: Callable[[Container, str], None]
 ) -> None:
     first, *_ = [admit(parts, admission, job_of("ann")) for _ in range(OWN_PLACES)]
     leave(parts, first.job_id)
@@ -105,7 +107,7 @@ def test_a_job_that_leaves_makes_room_for_one_more_and_no_other(
 
 
 def test_a_creation_whose_answer_was_lost_and_that_is_repeated_is_not_refused_for_its_own_sake(
-    parts: Parts, admission: Admission
+    parts: Container, admission: Admission
 ) -> None:
     record = [admit(parts, admission, job_of("ann")) for _ in range(OWN_PLACES)][-1]
     admit(parts, admission, record)
@@ -252,7 +254,7 @@ def test_the_command_line_says_when_to_try_again_and_exits_as_busy(
     (tmp_path / "one.png").write_bytes(pngs(1)[0][1])
     command = ["modelmill", "convert", str(tmp_path / "mine.onnx"), str(tmp_path / "one.png"), "--url", crowded.url]
     monkeypatch.setattr(sys, "argv", command)
-    assert cli.main() == Exit.BUSY
+    assert main.main() == Exit.BUSY
     said = capsys.readouterr().err
     assert ENGLISH in said
     assert re.search(r"Try again in about \d+ s", said)
@@ -263,5 +265,5 @@ def test_the_exit_code_of_a_busy_service_is_documented(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["modelmill", "convert", "--help"])
     with pytest.raises(SystemExit):
-        cli.main()
+        main.main()
     assert f"{Exit.BUSY:d} busy, try again later" in re.sub(r"\s+", " ", capsys.readouterr().out)

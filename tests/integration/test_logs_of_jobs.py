@@ -91,9 +91,12 @@ def test_the_lines_of_a_job_tell_its_way_and_who_went_it(ran: tuple[Deployment, 
     lines = [line for line in logged(deployment) if line.get("job_id") == job["job_id"] and line["level"] == "info"]
     said = sorted(line["message"].replace(job["job_id"], "X").partition(" after ")[0] for line in lines)
     assert said == [
-        "Job X is COMPLETED.", "Job X is submitted.", "Stage bie of job X ended", "Stage nef of job X ended",
+        "Job X is COMPLETED.",
+        "Job X is submitted.",
+        "Stage bie of job X ended",
+        "Stage nef of job X ended",
         "Stage onnx of job X ended",
-    ]  # fmt: skip
+    ]
     for step in ("onnx", "bie", "nef"):
         own = [line for line in lines if line["message"].startswith(f"Stage {step} ")]
         assert [(line["stage"], line["worker"]) for line in own] == [(step, job["stages"][step]["worker"])]
@@ -133,7 +136,7 @@ def test_a_command_that_is_started_logged_writes_no_line_in_another_form(
     tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     with Deployment(tmp_path) as deployment:
-        process = deployment.start([sys.executable, "-m", "app.logged", *command])
+        process = deployment.start([sys.executable, "-m", "app.cli.logged", *command])
         ready = "ready for action" if command[0] == "dramatiq" else "Starting Periodiq"
         until(lambda: [line for line in logged(deployment) if ready in line["message"]])
         process.terminate()

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from app.bootstrap.container import Container
 from app.conversion.metrics.collector import QUEUES
-from app.wiring import Parts
 from tests.harness.api import Api, not_a_number_model, pngs, slow_job, small_model, until
 from tests.harness.deployment import Deployment
 from tests.harness.exposition import Figures, of_parts
@@ -68,7 +68,7 @@ def test_waiting_jobs_are_counted_and_the_first_of_them_grows_older(idle_api: Ap
     until(lambda: figures(idle_api).value("modelmill_queue_oldest_age_seconds", queue="onnx") > age_s)
 
 
-def test_the_age_of_the_schedulers_queue_is_told_by_its_message(parts: Parts) -> None:
+def test_the_age_of_the_schedulers_queue_is_told_by_its_message(parts: Container) -> None:
     parts.conversion.dispatch.send_done(job_id="j", step="onnx", result="ok")
     parts.conversion.dispatch.send_done(job_id="j", step="bie", result="ok")
     assert of_parts(parts).value("modelmill_queue_length", queue="done") == 2
@@ -95,7 +95,7 @@ def test_viewers_come_and_go(idle_api: Api) -> None:
     reaches(idle_api, 0, "modelmill_sse_viewers")
 
 
-def test_a_scrape_asks_as_little_of_redis_for_ten_thousand_jobs_as_for_one(parts: Parts) -> None:
+def test_a_scrape_asks_as_little_of_redis_for_ten_thousand_jobs_as_for_one(parts: Container) -> None:
     def asked() -> dict[str, int]:
         parts.redis.config_resetstat()
         of_parts(parts)
@@ -197,7 +197,7 @@ def test_a_cancelled_job_is_a_failure_with_a_cause_of_its_own(idle_api: Api) -> 
     until(lambda: figures(idle_api).value("modelmill_stage_failures_total", **labels) > before)
 
 
-def test_operations_of_the_object_store_are_timed_and_their_failures_counted(parts: Parts) -> None:
+def test_operations_of_the_object_store_are_timed_and_their_failures_counted(parts: Container) -> None:
     def value(name: str, **labels: str) -> float:
         parts.pump.pour()
         return of_parts(parts).value(name, **labels)

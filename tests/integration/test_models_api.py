@@ -10,10 +10,10 @@ import httpx
 import pytest
 import schemathesis
 
+from app.bootstrap.container import assemble
 from app.conversion.model import JobRecord, Status
-from app.kit.openapi import Operation
-from app.models.api import OPERATIONS
-from app.wiring import assemble
+from app.kit.web.openapi import Operation
+from app.model_registry.api import OPERATIONS
 from tests.harness.api import Api, pngs, small_model, store_of
 from tests.harness.conversion_jobs import finished_job
 from tests.harness.deployment import Deployment

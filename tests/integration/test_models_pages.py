@@ -8,9 +8,9 @@ from html import unescape
 import httpx
 import pytest
 
+from app.bootstrap.container import assemble
 from app.conversion.model import JobRecord, Status
 from app.conversion.options import Chip, Options, ToolchainName
-from app.wiring import assemble
 from tests.harness.api import small_model
 from tests.harness.conversion_jobs import finished_job
 from tests.harness.deployment import Deployment

@@ -15,8 +15,9 @@ from starlette.routing import Route
 from typer.testing import CliRunner
 
 from app.accounts.model import Role
+from app.bootstrap.container import Container
 from app.joint_inference.model.resource import PLURAL
-from app.kit.allowed import Allowed
+from app.kit.access import AccessRule
 from app.kit.clock import now
 from app.main import create_app
 from app.nodes.cli import commands
@@ -25,7 +26,6 @@ from app.nodes.model import Operation
 from app.settings import Settings
 from app.video.cli import commands as video_commands
 from app.video.model.job import JOBS, Ending, JobState
-from app.wiring import Parts
 from tests.harness.joint.nodes import Scene as Services
 from tests.harness.joint.nodes import helmet
 from tests.harness.users import OURS, Within
@@ -44,7 +44,7 @@ SIGNS = (*ADDRESSES.values(), *(video["name"] for video in VIDEOS.values()))
 class House:
     """alice has a video job that runs on edge0 with a part on cloud0. boss is an administrator, mallory is not."""
 
-    parts: Parts
+    parts: Container
     job_uid: str
     alice: Within
     mallory: Within
@@ -64,15 +64,15 @@ class House:
             self.parts.video.controller.reconcile(uid, now=now())
 
     def orders(self, kind: str, uid: str) -> list[tuple[str, str]]:
-        with self.parts.database.read() as on:
-            found = self.parts.nodes.orders_of(on, kind, uid)
+        with self.parts.database.read() as conn:
+            found = self.parts.nodes.orders_of(conn, kind, uid)
         return [(order.node, order.key.part) for order in found if order.operation is not Operation.DELETE]
 
 
 @pytest.fixture
 def house(settings: Settings) -> Iterator[House]:
     app = create_app(settings.model_copy(update={"accounts": True}))
-    parts: Parts = app.state.parts
+    parts: Container = app.state.parts
     parts.prepare()
     people, tokens = {}, {}
     for name, role in (("alice", Role.USER), ("mallory", Role.USER), ("boss", Role.ADMIN)):
@@ -104,15 +104,18 @@ ASKING: list[tuple[str, str, dict[str, Any]]] = [
     ("GET", f"{VIDEO}/profile?node=NODE", {}),
     ("POST", "/user/submit_job", {"json": {"node_addr": f"ADDRESS:{AGENT_PORT}", "video_id": 1, "dag": dag()}}),
     ("POST", "/user/submit_job", {"json": {"node_addr": "NODE", "video_id": 1, "dag": dag()}}),
-    ("POST", "/node/submit_job", {
-        "json": {"node_addr": "NODE", "video_id": 1, "dag": dag(), "unique_job_id": "GLOBAL_ID_77.SUB_ID_1"}}),
+    (
+        "POST",
+        "/node/submit_job",
+        {"json": {"node_addr": "NODE", "video_id": 1, "dag": dag(), "unique_job_id": "GLOBAL_ID_77.SUB_ID_1"}},
+    ),
     ("POST", "/ui/video/new", {"data": {"way": "form", "video": "NODE/1", "stages": "face_detection"}}),
     ("POST", "/ui/video/what-if", {"data": {"video": "NODE/1", "dag": json.dumps(dag())}}),
     ("POST", "/ui/video/stages/measure", {"data": {"video": "NODE/1", "stage.face_detection": "on"}}),
     *(("GET", path, {}) for path in (f"{K8S_NODE}/NODE/access",)),
     ("PUT", f"{K8S_NODE}/NODE/access", {"json": {"allowed": None}}),
     ("DELETE", f"{K8S_NODE}/NODE", {}),
-]  # fmt: skip
+]
 """Every route that can be given the name of a node."""
 
 
@@ -130,10 +133,13 @@ def test_a_node_for_others_is_answered_like_one_that_there_is_not(house: House, 
 
 def test_no_route_shows_it_to_those_who_may_not_use_it(house: House) -> None:
     paths = [
-        route.path for route in house.mallory.app.routes
-        if isinstance(route, Route) and "GET" in (route.methods or ()) and "{" not in route.path
+        route.path
+        for route in house.mallory.app.routes
+        if isinstance(route, Route)
+        and "GET" in (route.methods or ())
+        and "{" not in route.path
         and not STREAMS.search(route.path)
-    ]  # fmt: skip
+    ]
     assert {"/ui/nodes", K8S_NODE, f"{VIDEO}/nodes", "/user/get_all_status", "/get_cluster_info", "/ui/video/new"} <= {
         *paths
     }
@@ -185,8 +191,8 @@ def test_a_job_ends_when_its_user_may_no_longer_use_its_video(house: House, acce
 
 def test_a_job_goes_on_without_a_host_that_is_no_longer_for_its_user(house: House) -> None:
     def hosts() -> list[str]:
-        with house.parts.database.read() as on:
-            (order,) = house.parts.nodes.orders_of(on, JOBS, house.job_uid)
+        with house.parts.database.read() as conn:
+            (order,) = house.parts.nodes.orders_of(conn, JOBS, house.job_uid)
         return [host["node"] for host in order.content["hosts"]]
 
     assert CLOUD in hosts()
@@ -242,13 +248,13 @@ def test_the_command_says_who_may_use_it(house: House, monkeypatch: pytest.Monke
         assert run("--everybody") == "edge0: everybody\n"
 
 
-def test_a_service_ends_when_its_user_may_no_longer_use_a_node_and_comes_back_when_they_may(parts: Parts) -> None:
+def test_a_service_ends_when_its_user_may_no_longer_use_a_node_and_comes_back_when_they_may(parts: Container) -> None:
     scene = Services(parts)
     service = parts.joint.services.create("alice", helmet(), now=scene.now)
 
     def orders() -> list[str]:
-        with parts.database.read() as on:
-            found = parts.nodes.orders_of(on, PLURAL, service.uid)
+        with parts.database.read() as conn:
+            found = parts.nodes.orders_of(conn, PLURAL, service.uid)
         return [order.key.part for order in found if order.operation is not Operation.DELETE]
 
     def said() -> dict[str, Any]:
@@ -259,7 +265,7 @@ def test_a_service_ends_when_its_user_may_no_longer_use_a_node_and_comes_back_wh
     said()
     assert orders() == ["cloud"]
     everybody = parts.nodes.grants("solar-corona-cloud")
-    parts.nodes.permit("solar-corona-cloud", Grants(Allowed(())), by="boss")
+    parts.nodes.permit("solar-corona-cloud", Grants(AccessRule(())), by="boss")
     barred = said()
     assert (barred["type"], barred["reason"]) == ("Failed", "NodeNotFound")
     assert "There is no node 'solar-corona-cloud'" in barred["message"]
@@ -269,20 +275,20 @@ def test_a_service_ends_when_its_user_may_no_longer_use_a_node_and_comes_back_wh
     assert orders() == ["cloud"]
 
 
-def test_a_service_is_told_which_cameras_of_its_node_are_not_for_its_user(parts: Parts) -> None:
+def test_a_service_is_told_which_cameras_of_its_node_are_not_for_its_user(parts: Container) -> None:
     scene = Services(parts)
     service = parts.joint.services.create("alice", helmet(), now=scene.now)
 
     def withheld() -> Any:
-        with parts.database.read() as on:
-            found = parts.nodes.orders_of(on, PLURAL, service.uid)
+        with parts.database.read() as conn:
+            found = parts.nodes.orders_of(conn, PLURAL, service.uid)
         (edge,) = (order for order in found if order.key.part == "edge")
         return edge.content.get("withheld")
 
     scene.settle()
     assert withheld() is None
-    cameras = {"0": Allowed(("bob",)), "1": Allowed(("alice",))}
-    parts.nodes.permit("edge0", Grants(videos=cameras, sources={"/data": Allowed(())}), by="boss")
+    cameras = {"0": AccessRule(("bob",)), "1": AccessRule(("alice",))}
+    parts.nodes.permit("edge0", Grants(videos=cameras, sources={"/data": AccessRule(())}), by="boss")
     scene.settle()
     assert withheld() == {"videos": ["0"], "sources": ["/data"]}
 

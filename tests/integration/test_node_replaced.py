@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from app.bootstrap.container import Container
 from app.joint_inference.model.content import Content
 from app.joint_inference.model.resource import PLURAL, Role
 from app.nodes.model import Operation, Order, Side
 from app.video.model.job import JOBS, SERVICES, JobContent, ServicesContent
-from app.wiring import Parts
 from tests.harness.joint import nodes as joint
 from tests.harness.video import nodes as video
 
 
-def contents(parts: Parts, uid: str) -> dict[Role, Content]:
+def contents(parts: Container, uid: str) -> dict[Role, Content]:
     with parts.database.read() as connection:
         orders = parts.nodes.orders_of(connection, PLURAL, uid)
     return {Role(order.key.part): Content.from_json(order.content) for order in orders}
 
 
-def test_both_workers_of_a_service_get_another_secret(parts: Parts) -> None:
+def test_both_workers_of_a_service_get_another_secret(parts: Container) -> None:
     scene = joint.Scene(parts)
     service = parts.joint.services.apply(joint.USER, joint.helmet(), now=scene.now)[0]
     scene.settle()
@@ -32,7 +32,7 @@ def test_both_workers_of_a_service_get_another_secret(parts: Parts) -> None:
     assert after[Role.EDGE].big_model.secret == after[Role.CLOUD].secret
 
 
-def test_a_service_elsewhere_keeps_its_secret(parts: Parts) -> None:
+def test_a_service_elsewhere_keeps_its_secret(parts: Container) -> None:
     scene = joint.Scene(parts)
     service = parts.joint.services.apply(joint.USER, joint.helmet(), now=scene.now)[0]
     scene.settle()
@@ -48,7 +48,7 @@ def standing(orders: list[Order]) -> list[Order]:
 
 
 @pytest.fixture
-def scene(parts: Parts) -> video.Scene:
+def scene(parts: Container) -> video.Scene:
     return video.Scene(parts)
 
 

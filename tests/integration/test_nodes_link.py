@@ -22,17 +22,17 @@ from starlette.applications import Starlette
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from app import cli
 from app.accounts.model import Role
-from app.kit.blobs import blob_key
+from app.bootstrap.container import Container, assemble
+from app.cli import main
 from app.kit.clock import now
+from app.kit.objects.blobs import blob_key
 from app.main import create_app
 from app.nodes.errors import NodeNotFound
 from app.nodes.model import NodeReport, Operation, Order, Side, WorkerReport, WorkerState, WorkKey
 from app.nodes.service import Nodes
 from app.nodes.wire import MAX_UP_BYTES, SignOfLife, acknowledge_frame, order_of, report_frame, written
 from app.settings import Settings
-from app.wiring import Parts, assemble
 from tests.harness.api import until
 from tests.harness.deployment import Deployment
 from tests.harness.paths import REPOSITORY
@@ -66,7 +66,7 @@ def url(web: Starlette) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def parts(web: Starlette, url: str) -> Iterator[Parts]:
+def parts(web: Starlette, url: str) -> Iterator[Container]:
     """As another process of the same installation has it: the one that gives orders."""
     made = assemble(web.state.parts.settings)
     yield made
@@ -74,21 +74,21 @@ def parts(web: Starlette, url: str) -> Iterator[Parts]:
 
 
 @pytest.fixture
-def nodes(parts: Parts) -> Nodes:
+def nodes(parts: Container) -> Nodes:
     return parts.nodes
 
 
 @pytest.fixture(scope="module")
-def root(parts: Parts, url: str) -> Person:
+def root(parts: Container, url: str) -> Person:
     return made_user(parts, url, "root-admin", Role.ADMIN)
 
 
 @pytest.fixture(scope="module")
-def bob(parts: Parts, url: str) -> Person:
+def bob(parts: Container, url: str) -> Person:
     return made_user(parts, url, "bob", Role.USER)
 
 
-def made_user(parts: Parts, url: str, name: str, role: Role) -> Person:
+def made_user(parts: Container, url: str, name: str, role: Role) -> Person:
     parts.accounts.users.create(name, role, by="test")
     return Person(name, parts.accounts.tokens.issue(name, by="test")[1], url)
 
@@ -99,9 +99,11 @@ class Machine:
     def __init__(self, url: str, name: str, token: str) -> None:
         self.url, self.name, self.token = url, name, token
         self.http = httpx.Client(
-            base_url=f"{url}/neptune/link/{name}", headers={"Authorization": f"Bearer {token}"}, timeout=60,
+            base_url=f"{url}/neptune/link/{name}",
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=60,
             trust_env=False,
-        )  # fmt: skip
+        )
 
     @contextmanager
     def dial(self, **changes: Any) -> Iterator[ClientConnection]:
@@ -159,15 +161,15 @@ def tell(nodes: Nodes, machine: Machine, **changes: Any) -> int:
     """Number of the order."""
     what = {"namespace": "default", "name": "helmets", "generation": 1, "content": {"a": "名"}, **changes}
     key = what.pop("key", KEY)
-    with nodes.database.write() as on:
-        nodes.order(on, machine.name, key, **what)
+    with nodes.database.write() as conn:
+        nodes.order(conn, machine.name, key, **what)
     nodes.nudge(machine.name)
     return next(order.seq for order in nodes.pending(machine.name) if order.key == key)
 
 
 def end(nodes: Nodes, machine: Machine) -> None:
-    with nodes.database.write() as on:
-        nodes.withdraw(on, KEY.kind, KEY.uid)
+    with nodes.database.write() as conn:
+        nodes.withdraw(conn, KEY.kind, KEY.uid)
     nodes.nudge(machine.name)
 
 
@@ -191,10 +193,12 @@ def test_an_administrator_registers_a_node_and_is_told_its_token_and_the_command
         assert made.status_code == 201
         token = made.json()["token"]
         assert made.json() == {
-            "name": "reg0", "side": "edge", "token": token,
+            "name": "reg0",
+            "side": "edge",
+            "token": token,
             "command": f"MODELMILL_NODE_TOKEN={token} modelmill node --name reg0 --side edge "
             f"--cloud ws{url.removeprefix('http')}",
-        }  # fmt: skip
+        }
         assert made.headers["Location"] == "/neptune/nodes/reg0"
         assert made.headers["Cache-Control"] == "no-store"
         assert kind(http.post("/neptune/nodes", json={"name": "reg0", "side": "edge"})) == (409, "NODE_EXISTS")
@@ -281,9 +285,15 @@ def test_an_order_goes_down_as_a_frame_and_is_done_with_once_acknowledged(regist
         seq = tell(nodes, machine)
         frame = json.loads(socket.recv(timeout=ANSWER_S))
         assert frame["header"] == {
-            "namespace": "default", "resourceKind": KEY.kind, "resourceName": "helmets", "operation": "insert",
-            "uid": KEY.uid, "part": "edge", "seq": seq, "generation": 1,
-        }  # fmt: skip
+            "namespace": "default",
+            "resourceKind": KEY.kind,
+            "resourceName": "helmets",
+            "operation": "insert",
+            "uid": KEY.uid,
+            "part": "edge",
+            "seq": seq,
+            "generation": 1,
+        }
         assert json.loads(base64.b64decode(frame["content"])) == {"a": "名"}
         socket.send(written(acknowledge_frame([seq])))
         until(lambda: not nodes.pending("sock0"))
@@ -353,9 +363,21 @@ def test_nothing_is_said_before_the_node_has_said_what_it_has(
 def test_what_a_node_reports_is_what_is_known_of_it(register: Register, nodes: Nodes) -> None:
     machine = register("sock5")
     worker = WorkerReport(
-        KEY, "default", "helmets", "little", 3, WorkerState.FAILED, pid=12, address="10.0.0.7:9300", restarts=3,
-        exit_code=-9, reason="Crashed", message="three times", log=("last", "words"), detail={"runtime": "npu"},
-    )  # fmt: skip
+        KEY,
+        "default",
+        "helmets",
+        "little",
+        3,
+        WorkerState.FAILED,
+        pid=12,
+        address="10.0.0.7:9300",
+        restarts=3,
+        exit_code=-9,
+        reason="Crashed",
+        message="three times",
+        log=("last", "words"),
+        detail={"runtime": "npu"},
+    )
     with machine.connected({}, worker):
         node = until(lambda: nodes.get("sock5"), lambda seen: seen.last_seen_at)
     assert (node.address, node.version, node.report.cpu, node.report.workers) == ("10.0.0.7", "1.0", 0.25, (worker,))
@@ -369,12 +391,23 @@ def test_a_second_connection_takes_the_place_of_the_first(register: Register, no
         assert machine.received(second).seq == seq
 
 
-@pytest.mark.parametrize("frame", [
-    "", "no JSON", "[]", "[" * 100_000, '{"header": {}, "content": "e30="}',
-    '{"header": {"operation": "report"}, "content": "???"}', '{"header": {"operation": "report"}, "content": "e30="}',
-    written(report_frame(SignOfLife("1.0", "10.0.0.7"))).replace('"content":"', '"content":"AAAA'),
-    b"\xff\xfe", '{"header": {"operation": "delete"}, "content": "e30="}', '{"a": NaN}',
-], ids=range(11))  # fmt: skip
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "",
+        "no JSON",
+        "[]",
+        "[" * 100_000,
+        '{"header": {}, "content": "e30="}',
+        '{"header": {"operation": "report"}, "content": "???"}',
+        '{"header": {"operation": "report"}, "content": "e30="}',
+        written(report_frame(SignOfLife("1.0", "10.0.0.7"))).replace('"content":"', '"content":"AAAA'),
+        b"\xff\xfe",
+        '{"header": {"operation": "delete"}, "content": "e30="}',
+        '{"a": NaN}',
+    ],
+    ids=range(11),
+)
 def test_a_damaged_frame_ends_the_connection_with_a_reason(register: Register, frame: str | bytes) -> None:
     machine = register("damaged", replace=True)
     with machine.connected() as socket:
@@ -445,13 +478,24 @@ def test_a_second_poll_ends_the_first_which_is_told_so(register: Register, web: 
     assert second.json() == {"messages": []}
 
 
-@pytest.mark.parametrize(("path", "body"), [
-    ("/report", b"{"), ("/report", b"[]"), ("/report", b'{"report": 3}'), ("/report", b'{"report": {"cpu": "much"}}'),
-    ("/report", b'{"report": {"cpu": 1e999}}'), ("/report", b'{"report": {}, "known": {"one": 1}}'),
-    ("/report", b'{"report": {}, "address": "a b"}'), ("/report", b'{"report": {}, "version": "\\ud800"}'),
-    ("/report", b'{"report": {}, "known": {"k/u/p": -1}}'), ("/report", b'{"report": {}, "known": {"k/\\u0000/p": 1}}'),
-    ("/acknowledge", b"{}"), ("/acknowledge", b'{"seqs": [true]}'), ("/acknowledge", b'{"seqs": [99999999999]}'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/report", b"{"),
+        ("/report", b"[]"),
+        ("/report", b'{"report": 3}'),
+        ("/report", b'{"report": {"cpu": "much"}}'),
+        ("/report", b'{"report": {"cpu": 1e999}}'),
+        ("/report", b'{"report": {}, "known": {"one": 1}}'),
+        ("/report", b'{"report": {}, "address": "a b"}'),
+        ("/report", b'{"report": {}, "version": "\\ud800"}'),
+        ("/report", b'{"report": {}, "known": {"k/u/p": -1}}'),
+        ("/report", b'{"report": {}, "known": {"k/\\u0000/p": 1}}'),
+        ("/acknowledge", b"{}"),
+        ("/acknowledge", b'{"seqs": [true]}'),
+        ("/acknowledge", b'{"seqs": [99999999999]}'),
+    ],
+)
 def test_a_damaged_body_is_refused_with_a_reason(register: Register, path: str, body: bytes) -> None:
     machine = register("damaged", replace=True)
     assert kind(machine.http.post(path, content=body)) == (400, "BAD_FRAME")
@@ -464,7 +508,7 @@ def test_a_body_that_is_too_large_and_a_wait_that_is_too_long_are_refused(regist
 
 
 # --- files ----------------------------------------------------------------------------------------
-def test_a_file_is_for_the_node_whose_order_names_it(register: Register, nodes: Nodes, parts: Parts) -> None:
+def test_a_file_is_for_the_node_whose_order_names_it(register: Register, nodes: Nodes, parts: Container) -> None:
     machine, other = register("blob0"), register("blob1")
     body = bytes(range(256)) * 10
     sha256, unnamed = "a" * 64, "b" * 64
@@ -499,8 +543,8 @@ def test_an_administrator_adds_a_node_on_a_page_renews_its_token_and_removes_it(
         tell(nodes, Machine("http://x", "page0", ""))
         refused = page.post("/ui/nodes/page0/remove", headers=OURS)
         assert refused.status_code == 409
-        with nodes.database.write() as on:
-            nodes.withdraw(on, KEY.kind, KEY.uid)
+        with nodes.database.write() as conn:
+            nodes.withdraw(conn, KEY.kind, KEY.uid)
         removed = page.post("/ui/nodes/page0/remove", headers=OURS)
         assert removed.headers["Location"] == "/ui/nodes?note=removed"
         assert nodes.find("page0") is None
@@ -511,9 +555,17 @@ def test_a_user_finds_the_figures_of_a_node_on_its_pages_and_no_way_to_change_it
 ) -> None:
     machine = register("page1")
     worker = WorkerReport(
-        KEY, "default", "secret-service", "secret-worker", 1, WorkerState.FAILED, pid=4242, exit_code=137,
-        reason="Crashed", log=("secret <line>",),
-    )  # fmt: skip
+        KEY,
+        "default",
+        "secret-service",
+        "secret-worker",
+        1,
+        WorkerState.FAILED,
+        pid=4242,
+        exit_code=137,
+        reason="Crashed",
+        log=("secret <line>",),
+    )
     with machine.connected({}, worker), bob.browser() as page, root.browser() as admin:
         seen = until(lambda: admin.get("/ui/nodes/page1").text, lambda text: "4242" in text)
         assert "secret &lt;line&gt;" in seen
@@ -576,9 +628,13 @@ def run(who: Person, *arguments: str) -> subprocess.CompletedProcess[str]:
     """`modelmill nodes arguments`, its output into a pipe."""
     env = {**os.environ, "MODELMILL_URL": who.url, "MODELMILL_TOKEN": who.token}
     return subprocess.run(
-        [sys.executable, "-m", "app.cli", "nodes", *arguments], env=env, cwd=REPOSITORY, capture_output=True, text=True,
+        [sys.executable, "-m", "app.cli.main", "nodes", *arguments],
+        env=env,
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
         check=False,
-    )  # fmt: skip
+    )
 
 
 def test_an_administrator_adds_lists_and_removes_nodes_on_the_command_line(
@@ -590,7 +646,7 @@ def test_an_administrator_adds_lists_and_removes_nodes_on_the_command_line(
         monkeypatch.setenv("MODELMILL_TOKEN", who.token)
         monkeypatch.setattr(sys, "argv", ["modelmill", "nodes", *arguments])
         try:
-            code = cli.main()
+            code = main.main()
         except SystemExit as ended:
             code = int(ended.code or 0)
         return code, capsys.readouterr().out

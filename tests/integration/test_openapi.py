@@ -18,13 +18,13 @@ from app.conversion.results_api import OPERATIONS as RESULTS_OPERATIONS
 from app.homes.api import OPERATIONS as HOMES_OPERATIONS
 from app.joint_inference.api import OPERATIONS as JOINT_OPERATIONS
 from app.kit.objects.routes import OPERATIONS as OBJECTS_OPERATIONS
-from app.kit.openapi import Operation
+from app.kit.web.openapi import Operation
 from app.main import create_app
-from app.models.api import OPERATIONS as MODELS_OPERATIONS
+from app.model_registry.api import OPERATIONS as MODELS_OPERATIONS
 from app.nodes.api import OPERATIONS as NODES_OPERATIONS
 from app.settings import Settings
 from app.video.api import OPERATIONS as VIDEO_OPERATIONS
-from app.video.requirement.api import OPERATIONS as REQUIREMENT_OPERATIONS
+from app.video.compat.api import OPERATIONS as REQUIREMENT_OPERATIONS
 from tests.harness.api import Api, pngs, small_model
 from tests.harness.deployment import Deployment
 from tests.harness.described import MODES, assert_answers_as_described, document_of
@@ -82,9 +82,16 @@ def can_be_wrong(operation: Operation) -> bool:
 
 
 ALL_OPERATIONS = [
-    *OPERATIONS, *HOMES_OPERATIONS, *MODELS_OPERATIONS, *NODES_OPERATIONS, *JOINT_OPERATIONS, *VIDEO_OPERATIONS,
-    *OBJECTS_OPERATIONS, *RESULTS_OPERATIONS, *REQUIREMENT_OPERATIONS,
-]  # fmt: skip
+    *OPERATIONS,
+    *HOMES_OPERATIONS,
+    *MODELS_OPERATIONS,
+    *NODES_OPERATIONS,
+    *JOINT_OPERATIONS,
+    *VIDEO_OPERATIONS,
+    *OBJECTS_OPERATIONS,
+    *RESULTS_OPERATIONS,
+    *REQUIREMENT_OPERATIONS,
+]
 TRIED = [
     pytest.param(operation, mode, id=f"{operation.method} {operation.path} {mode.value}")
     for operation in ALL_OPERATIONS
@@ -103,9 +110,15 @@ def test_the_service_answers_what_the_document_says(
 
 
 READS = [
-    "/jobs", "/jobs/{job_id}", "/jobs/{job_id}/artifacts", "/jobs/{job_id}/artifacts/{name}/link",
-    "/jobs/{job_id}/logs/{step}", EVENTS, "/healthz", "/readyz",
-]  # fmt: skip
+    "/jobs",
+    "/jobs/{job_id}",
+    "/jobs/{job_id}/artifacts",
+    "/jobs/{job_id}/artifacts/{name}/link",
+    "/jobs/{job_id}/logs/{step}",
+    EVENTS,
+    "/healthz",
+    "/readyz",
+]
 
 
 def said_of(described: Any, path: str, method: str, answer: httpx.Response) -> None:
@@ -140,9 +153,12 @@ def test_what_changes_a_job_answers_as_described(described: Any, api: Api) -> No
     said_of(described, "/jobs", "POST", created)
     url, job = f"/jobs/{created.json()['job_id']}", "/jobs/{job_id}"
     steps = [
-        ("DELETE", job, "", 409), ("POST", f"{job}/cancel", "/cancel", 200), ("POST", f"{job}/cancel", "/cancel", 409),
-        ("DELETE", job, "", 204), ("GET", job, "", 404),
-    ]  # fmt: skip
+        ("DELETE", job, "", 409),
+        ("POST", f"{job}/cancel", "/cancel", 200),
+        ("POST", f"{job}/cancel", "/cancel", 409),
+        ("DELETE", job, "", 204),
+        ("GET", job, "", 404),
+    ]
     for method, path, rest, status in steps:
         answer = api.http.request(method, url + rest)
         assert answer.status_code == status, answer.text

@@ -10,7 +10,7 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from pydantic import BaseModel
 
-from app.kit.openapi import Operation, document
+from app.kit.web.openapi import Operation, document
 from app.main import create_app
 from app.settings import Settings
 
@@ -47,10 +47,13 @@ def test_each_operation_says_who_may_ask(served: dict[str, Any], settings: Setti
     """Without accounts nobody needs a token, but nodes; a link that is signed and what all may see never need one."""
     users, nodes = [{"token": []}, {"session": []}], [{"node": []}]
     asked = {
-        ("/healthz", "get"): [], ("/openapi.json", "get"): [], ("/objects/{key}", "put"): [],
-        ("/jobs", "post"): [{}, *users], ("/neptune/link/{node}/messages", "get"): nodes,
+        ("/healthz", "get"): [],
+        ("/openapi.json", "get"): [],
+        ("/objects/{key}", "put"): [],
+        ("/jobs", "post"): [{}, *users],
+        ("/neptune/link/{node}/messages", "get"): nodes,
         ("/{namespace}/neptune/upstream/jointinferenceservices/{name}/status", "post"): [{}, *users, *nodes],
-    }  # fmt: skip
+    }
     assert {at: served["paths"][at[0]][at[1]]["security"] for at in asked} == asked
     assert "security" not in served
     assert all("security" in operation for path in served["paths"].values() for operation in path.values())

@@ -19,7 +19,7 @@ from PIL import Image
 from app.conversion.pages import graph
 from app.kit.clock import now, to_text
 from app.kit.objects import ObjectMissing, open_store
-from app.kit.objects.opening import FilesystemOptions
+from app.kit.objects.factory import FilesystemOptions
 from tests.harness.api import Api, npz, pngs, slow_job, slow_model, small_model, vector_model
 from tests.harness.deployment import Deployment
 

@@ -35,7 +35,7 @@ def environment(**more: str) -> dict[str, str]:
 def modelmill(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [MODELMILL, *map(str, arguments)], capture_output=True, text=True, env=environment(), check=False
-    )  # fmt: skip
+    )
 
 
 class Up:
@@ -48,9 +48,12 @@ class Up:
         ports = {"MODELMILL_SFTP_PORT": str(free_port())}  # two that start at once both find the usual one free
         self.process = subprocess.Popen(
             [MODELMILL, "up", "--port", "0", "--data-dir", str(data_dir), *flags],
-            env=environment(**self._mark, **ports), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env=environment(**self._mark, **ports),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
             start_new_session=True,
-        )  # fmt: skip
+        )
         assert self.process.stdout
         first = self.process.stdout.readline()
         assert first.startswith("Modelmill is up at "), first + self.close()
@@ -176,7 +179,7 @@ def test_ctrl_c_ends_as_many_as_were_asked_for_and_nothing_else(up):
 
 def test_a_killed_supervisor_leaves_nothing_and_starts_again_in_the_same_folder_until_sigterm(up, tmp_path):
     one = up()
-    one.wait_for("forkserver", unlike=[])
+    one.wait_for("fork_server", unlike=[])
 
     one.process.kill()
     one.process.wait()
@@ -226,7 +229,7 @@ def test_who_signs_nothing_does_not_hold_the_key(stack):
         return {"MODELMILL_SECRET_KEY=" in _read(pid, "environ") for pid in pids}
 
     assert holds("uvicorn") == {True}
-    for words in (("onnx",), ("bie",), ("nef",), ("periodiq",), ("sftp",), ("forkserver",), ("valkey",)):
+    for words in (("onnx",), ("bie",), ("nef",), ("periodiq",), ("sftp",), ("fork_server",), ("valkey",)):
         assert holds(*words) == {False}, words
 
 
@@ -283,10 +286,23 @@ def test_jobs_can_be_listed_shown_read_and_downloaded(stack, tmp_path):
 def test_ctrl_c_while_converting_cancels_the_job(service, tmp_path):
     with service.paused(service.processes[0]):
         convert = subprocess.Popen(
-            [MODELMILL, "--url", service.url, "convert", SAMPLE / "digits.onnx", SAMPLE / "reference.zip",
-             "--name", "interrupted", "-o", tmp_path],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(),
-        )  # fmt: skip
+            [
+                MODELMILL,
+                "--url",
+                service.url,
+                "convert",
+                SAMPLE / "digits.onnx",
+                SAMPLE / "reference.zip",
+                "--name",
+                "interrupted",
+                "-o",
+                tmp_path,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment(),
+        )
         assert convert.stdout
         assert any("queued" in line for line in convert.stdout)
 
@@ -338,9 +354,13 @@ class Machine:
 
     def quickstart(self, *flags: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [self.clone / "ops" / "quickstart", *flags], capture_output=True, text=True, cwd="/", check=False,
+            [self.clone / "ops" / "quickstart", *flags],
+            capture_output=True,
+            text=True,
+            cwd="/",
+            check=False,
             env={"PATH": str(self.bin), "HOME": str(self.clone)},
-        )  # fmt: skip
+        )
 
 
 @pytest.fixture

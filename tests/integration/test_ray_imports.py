@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from app.kit.command import CannotStart
+from app.kit.cli.command import CannotStart
 from app.training.gateway.ray_gateway import RayGateway, RayOptions
 from tests.harness.paths import REPOSITORY
 
 
 def test_the_web_does_not_load_ray():
-    program = "import sys, app.main, app.training_wiring; sys.exit('ray' in sys.modules or 'grpc' in sys.modules)"
+    program = "import sys, app.main, app.bootstrap.training; sys.exit('ray' in sys.modules or 'grpc' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, check=False).returncode == 0
 
 

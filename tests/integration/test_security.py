@@ -17,7 +17,7 @@ import redis
 from starlette.routing import Mount, Route, WebSocketRoute
 
 from app.kit.objects.filesystem import FilesystemStore
-from app.kit.objects.signing import signed_url
+from app.kit.objects.signed_urls import signed_url
 from app.main import create_app
 from app.settings import Settings
 from tests.harness.api import Api, png, pngs, small_model, until
@@ -194,9 +194,11 @@ def test_a_redirect_stays_here(service: Deployment) -> None:
         "/\t/evil.example",
     ):
         answer = httpx.post(
-            f"{service.url}/ui/lang", data={"lang": "en", "next": target}, headers={"Sec-Fetch-Site": "same-origin"},
+            f"{service.url}/ui/lang",
+            data={"lang": "en", "next": target},
+            headers={"Sec-Fetch-Site": "same-origin"},
             trust_env=False,
-        )  # fmt: skip
+        )
         assert answer.status_code == 303
         assert httpx.URL(service.url).join(answer.headers["location"]).host == "127.0.0.1", target
     away = httpx.get(f"{service.url}/jobs/", headers={"Host": "evil.example"}, trust_env=False)
@@ -253,8 +255,18 @@ def test_no_secret_is_in_logs_records_answers_or_command_lines(guarded: Deployme
         assert job["status"] == "COMPLETED", job["error"]
         api.submit(b"no model", pngs(2))
         own = f"/jobs/{job['job_id']}"
-        asked = ("/system", "/ui/system", "/openapi.json", "/jobs", own, f"/ui{own}", f"{own}/logs/bie", "/readyz",
-                 "/nothing", "/objects/a?expires=1&signature=0")  # fmt: skip
+        asked = (
+            "/system",
+            "/ui/system",
+            "/openapi.json",
+            "/jobs",
+            own,
+            f"/ui{own}",
+            f"{own}/logs/bie",
+            "/readyz",
+            "/nothing",
+            "/objects/a?expires=1&signature=0",
+        )
         shown = {path: api.http.get(path).text for path in asked}
         guarded.redis.config_set("requirepass", "other")  # now every connection made anew fails
         guarded.redis.client_kill_filter(_type="normal", skipme=True)
@@ -273,15 +285,20 @@ def test_no_secret_is_in_logs_records_answers_or_command_lines(guarded: Deployme
 def _dump(deployment: Deployment, number: int) -> Iterator[tuple[bytes, bytes]]:
     with redis.Redis(port=deployment.redis_port, password=PASSWORD, db=number) as client:
         for key in client.scan_iter("*"):
-            reads = {b"hash": client.hgetall, b"string": client.get, b"list": lambda k: client.lrange(k, 0, -1),
-                     b"set": client.smembers, b"zset": lambda k: client.zrange(k, 0, -1)}  # fmt: skip
+            reads = {
+                b"hash": client.hgetall,
+                b"string": client.get,
+                b"list": lambda k: client.lrange(k, 0, -1),
+                b"set": client.smembers,
+                b"zset": lambda k: client.zrange(k, 0, -1),
+            }
             yield key, str(reads.get(client.type(key), client.xrange)(key)).encode()
 
 
 def _all_of(deployment: Deployment) -> list[int]:
-    from app.conversion.toolchains import forkserver
+    from app.kit.sandbox import fork_server
 
-    return [pid for process in deployment.processes for pid in (process.pid, *forkserver._tree(process.pid))]
+    return [pid for process in deployment.processes for pid in (process.pid, *fork_server._tree(process.pid))]
 
 
 @pytest.mark.slow
@@ -290,9 +307,10 @@ def test_other_users_of_the_machine_can_read_nothing_of_it(guarded: Deployment) 
     paths = list(data.rglob("*"))
     assert len(paths) > 10
     open_to_others = [
-        path for path in paths
+        path
+        for path in paths
         if path.stat().st_mode & 0o077 and not any(not above.stat().st_mode & 0o077 for above in _between(data, path))
-    ]  # fmt: skip
+    ]
     assert not open_to_others
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.accounts.model import Role
-from app.homes.door.embedded.files import MAX_TOLD
+from app.homes.sftp.builtin.session import MAX_TOLD
 from tests.harness.sftp import SftpServer, has_client, kill, until
 
 pytestmark = [pytest.mark.sftp, pytest.mark.skipif(not has_client(), reason="OpenSSH's client is not installed")]
@@ -66,9 +66,18 @@ def test_folders_go_up_whole_and_are_listed_made_and_removed(
     (tmp_path / "set" / "inner").mkdir(parents=True)
     (tmp_path / "set" / "inner" / "圖 1.txt").write_text("x")
     said = door.batch(
-        name, f"put -r {tmp_path / 'set'} datasets/set", "ls -l datasets/set/inner", "mkdir datasets/new",
-        "rmdir datasets/new", "rm datasets/set/inner/*", "cd datasets", "pwd", "cd ..", "pwd", "ls",
-    )  # fmt: skip
+        name,
+        f"put -r {tmp_path / 'set'} datasets/set",
+        "ls -l datasets/set/inner",
+        "mkdir datasets/new",
+        "rmdir datasets/new",
+        "rm datasets/set/inner/*",
+        "cd datasets",
+        "pwd",
+        "cd ..",
+        "pwd",
+        "ls",
+    )
     assert "圖 1.txt" in said
     assert "/datasets\n" in said
     assert name in said  # the owner is shown by this name, and by no other of the machine
@@ -285,7 +294,7 @@ def test_who_is_refused_is_told_why(door: SftpServer, name: str, home: Path, tmp
         (f"put {local} loose", "only datasets/, models/, code/ take files. Put it into one of"),
         ("rename datasets/there jobs/there", "only datasets/, models/, code/ take files"),
         ("rmdir jobs", "this folder is part of every data home and stays"),
-    ):  # fmt: skip
+    ):
         assert f"modelmill: {reason}" in door.batch(name, line, fails=True)
     missing = door.batch(name, "rm datasets/not-there", fails=True)
     assert "No such file" in missing and "modelmill:" not in missing
@@ -324,9 +333,15 @@ def test_the_link_that_escapes_a_chroot_by_being_renamed_is_not_made(
     """The way out of a chroot that looks at paths: literally as it works there."""
     target = "../../../../../../../../etc/passwd"
     said = door.batch(
-        name, "-mkdir a", "-mkdir a/../h", f"-ln -s {target} a/../h/l", "-rename a/../h/l l",
-        f"-get l {tmp_path / 'stolen'}", "-ln a/file b/file", "-ln -s /etc/passwd x",
-    )  # fmt: skip
+        name,
+        "-mkdir a",
+        "-mkdir a/../h",
+        f"-ln -s {target} a/../h/l",
+        "-rename a/../h/l l",
+        f"-get l {tmp_path / 'stolen'}",
+        "-ln a/file b/file",
+        "-ln -s /etc/passwd x",
+    )
     assert "links cannot be made here" in said or said.lower().count("denied") >= 2
     assert not (tmp_path / "stolen").exists()
     assert not [path for path in home.rglob("*") if path.is_symlink()]
@@ -360,8 +375,12 @@ def test_two_users_never_see_each_other(door: SftpServer, name: str, home: Path,
     (other / "datasets" / "private").write_text("private")
     (home / "datasets" / "link").symlink_to(other / "datasets")
     relative = f"../{name}-other/datasets/private"
-    for path in (relative, f"/users/{name}-other/datasets/private", str(other / "datasets" / "private"),
-                 "datasets/link/private"):  # fmt: skip
+    for path in (
+        relative,
+        f"/users/{name}-other/datasets/private",
+        str(other / "datasets" / "private"),
+        "datasets/link/private",
+    ):
         door.batch(name, f"get {path} {tmp_path / 'stolen'}", fails=True)
     assert not (tmp_path / "stolen").exists()
     assert "private" not in door.batch(name, "ls", "ls datasets")

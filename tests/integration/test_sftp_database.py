@@ -9,19 +9,20 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from app.accounts_wiring import MIGRATIONS
-from app.homes.door.embedded.who import Doorbook
+from app.bootstrap.accounts import MIGRATIONS
+from app.homes.sftp.builtin.authenticator import SftpAuthenticator
 from app.kit.sql import Database
 from app.kit.sql.errors import WrongDatabaseVersion
-from app.kit.sql.migrating import move, require_current, upgrade
+from app.kit.sql.migrations import move, require_current, upgrade
 from tests.harness.paths import REPOSITORY
 from tests.harness.postgres import PostgresServer, postgres_server
 from tests.harness.sftp import SftpServer, has_client
 
 pytestmark = [
-    pytest.mark.sftp, pytest.mark.postgres,
+    pytest.mark.sftp,
+    pytest.mark.postgres,
     pytest.mark.skipif(not has_client(), reason="OpenSSH's client is not installed"),
-]  # fmt: skip
+]
 PASSWORD = "another password"
 
 
@@ -64,17 +65,20 @@ def test_a_one_time_password_is_changed(door: SftpServer, own_url: str) -> None:
     door.user("berta", has_key=False)
     one_time = door.homes.door.reset_password("berta", by="admin")
     database = Database(own_url)
-    assert Doorbook(database).change("berta", one_time, "my own password 1").why == ""
+    assert SftpAuthenticator(database).change("berta", one_time, "my own password 1").why == ""
     database.close()
     assert door.with_password("berta", "my own password 1", "ls").returncode == 0
 
 
 def test_it_reads_no_tokens_and_makes_no_users(own_url: str) -> None:
     statements = (
-        "SELECT * FROM api_tokens", "SELECT secret_hash FROM api_tokens", "DELETE FROM door_accounts",
+        "SELECT * FROM api_tokens",
+        "SELECT secret_hash FROM api_tokens",
+        "DELETE FROM door_accounts",
         "INSERT INTO users (name) VALUES ('eve')",
-        "UPDATE door_accounts SET home = '/'", "CREATE TABLE own (x int)",
-    )  # fmt: skip
+        "UPDATE door_accounts SET home = '/'",
+        "CREATE TABLE own (x int)",
+    )
     for statement in statements:
         with (
             psycopg.connect(own_url) as connection,

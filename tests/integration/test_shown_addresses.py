@@ -57,10 +57,11 @@ def test_a_public_url_goes_before(settings: Settings, base: str) -> None:
 @pytest.mark.parametrize(
     ("more", "host"),
     [
-        ({"sftp_public_host": "sftp.lan"}, "sftp.lan"), ({"sftp_host": "10.0.0.9"}, "10.0.0.9"),
+        ({"sftp_public_host": "sftp.lan"}, "sftp.lan"),
+        ({"sftp_host": "10.0.0.9"}, "10.0.0.9"),
         ({"sftp_host": "::"}, "mill.lan"),
     ],
-)  # fmt: skip
+)
 def test_a_door_with_a_name_or_an_address_of_its_own_is_shown_by_that(
     settings: Settings, more: dict[str, str], host: str
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from app.accounts.model import Role, Scope
-from app.kit.command import Exit
+from app.kit.cli.command import Exit
 from app.main import create_app
 from app.settings import Settings
 from tests.harness.api import events, pngs, small_model, until
@@ -31,10 +31,17 @@ def refused(shared: Deployment) -> dict[str, dict[str, str]]:
         accounts.users.change("disabled-one", by="test", is_enabled=False)
         accounts.tokens.revoke("alice", revoked.token.split("_")[1], by="test")
     bearers = {
-        "disabled": disabled.token, "revoked": revoked.token, "expired": expired.token, "wrong": changed(alice.token),
-        "unknown": "mm_" + "0" * 12 + alice.token[15:], "malformed": "nonsense", "cut": alice.token[:-1],
-        "longer": alice.token + "A", "spaced": f" {alice.token}", "other alphabet": alice.token[:-1] + "é",
-    }  # fmt: skip
+        "disabled": disabled.token,
+        "revoked": revoked.token,
+        "expired": expired.token,
+        "wrong": changed(alice.token),
+        "unknown": "mm_" + "0" * 12 + alice.token[15:],
+        "malformed": "nonsense",
+        "cut": alice.token[:-1],
+        "longer": alice.token + "A",
+        "spaced": f" {alice.token}",
+        "other alphabet": alice.token[:-1] + "é",
+    }
     headers = {name: {"Authorization": f"Bearer {text}".encode()} for name, text in bearers.items()}
     other = {"basic": b"Basic YTpi", "none": b"Bearer", "bare": alice.token.encode(), "empty": b""}
     headers |= {name: {"Authorization": text} for name, text in other.items()}
@@ -234,8 +241,8 @@ def test_a_web_does_not_start_on_a_database_from_the_future(tmp_path: Path) -> N
     with Deployment(tmp_path) as deployment:
         app = create_app(deployment.settings())
         app.state.parts.prepare()
-        with app.state.parts.database.write() as on:
-            on.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        with app.state.parts.database.write() as conn:
+            conn.execute(text("UPDATE alembic_version SET version_num = '9999'"))
         app.state.parts.close()
         assert started(deployment) == Exit.FAILED
         said = (tmp_path / "0.log").read_text()

@@ -11,7 +11,7 @@ import httpx
 import onnx
 import pytest
 
-from app.kit.command import Exit
+from app.kit.cli.command import Exit
 from tests.harness.api import Api, Named, has_ended, pngs, zipped
 from tests.harness.command_line import typed
 from tests.harness.deployment import Deployment
@@ -77,8 +77,10 @@ def test_weights_that_are_missing_or_hostile_are_refused_at_the_upload(api: Api,
         if item.key == "location":
             item.value = "../../../../etc/passwd"
     hostile = uploaded(
-        api, ("model", ("net.onnx", model.SerializeToString())), ("weights", ("passwd", weights)),
-    )  # fmt: skip
+        api,
+        ("model", ("net.onnx", model.SerializeToString())),
+        ("weights", ("passwd", weights)),
+    )
     assert hostile.status_code == 422 and "never read" in hostile.json()["error"]["message"]
     escaping = uploaded(api, ("model", ("net.zip", zipped([("net.onnx", graph), (f"../{PLACE}", weights)]))))
     assert escaping.status_code == 422 and "outside the folder" in escaping.json()["error"]["message"]

@@ -17,7 +17,7 @@ import pytest
 import schemathesis
 
 from app.kit.clock import to_text
-from app.kit.openapi import Operation
+from app.kit.web.openapi import Operation
 from app.settings import Settings
 from app.training.api import OPERATIONS
 from app.training.model import FailureKind, Node, State, Waiting, WaitingCode
@@ -111,18 +111,39 @@ def test_a_task_may_be_json(web: httpx.Client) -> None:
 def test_a_task_has_the_fields_of_the_requirement(web: httpx.Client, scheduler: Scheduler) -> None:
     task_id = new(web, SFT)
     assert web.get(f"{TASKS}/{task_id}").json()["latest_attempt"] is None
-    scheduler.attempt(task_id, ray_status="FAILED", exit_code=3, started_at="s", ended_at="2026-11-01T13:00:00.000Z",
-                      failure_kind=FailureKind.RUNTIME_ERROR, message="why")  # fmt: skip
+    scheduler.attempt(
+        task_id,
+        ray_status="FAILED",
+        exit_code=3,
+        started_at="s",
+        ended_at="2026-11-01T13:00:00.000Z",
+        failure_kind=FailureKind.RUNTIME_ERROR,
+        message="why",
+    )
     task = web.get(f"{TASKS}/{task_id}").json()
     assert task.keys() >= {
-        "task_id", "workload", "state", "jobspec", "created_at", "updated_at", "latest_attempt", "attempts",
+        "task_id",
+        "workload",
+        "state",
+        "jobspec",
+        "created_at",
+        "updated_at",
+        "latest_attempt",
+        "attempts",
         "error_summary",
-    }  # fmt: skip
+    }
     attempt = task["attempts"][0]
     assert attempt == task["latest_attempt"]
     assert attempt["ray_submission_id"] == f"{task_id}--a01"
-    wanted = {"attempt_no": 1, "ray_status": "FAILED", "failure_kind": "RUNTIME_ERROR", "exit_code": 3,
-              "message": "why", "start_time": "s", "end_time": "2026-11-01T13:00:00.000Z"}  # fmt: skip
+    wanted = {
+        "attempt_no": 1,
+        "ray_status": "FAILED",
+        "failure_kind": "RUNTIME_ERROR",
+        "exit_code": 3,
+        "message": "why",
+        "start_time": "s",
+        "end_time": "2026-11-01T13:00:00.000Z",
+    }
     assert {name: attempt[name] for name in wanted} == wanted
     assert task["demand"] == {"nodes": 2, "gpus_per_node": 4, "gpus": 8, "cpus": 80.0}
     for link in ("task", "logs", "events", "spec"):
@@ -284,10 +305,21 @@ def test_lists_are_filtered_and_told_page_by_page(other: httpx.Client, scheduler
 
 @pytest.mark.parametrize(
     "query",
-    ["state=DANCING", "workload=dpo", "since=yesterday", "since=2026-11-01T00:00:00",
-     "until=0001-01-01T00:00:00%2B23:00",
-     "limit=0", "limit=201", "cursor=x", "cursor=99999999999", "q=%00", "state=QUEUED&state=FAILED", "unknown=1"],
-)  # fmt: skip
+    [
+        "state=DANCING",
+        "workload=dpo",
+        "since=yesterday",
+        "since=2026-11-01T00:00:00",
+        "until=0001-01-01T00:00:00%2B23:00",
+        "limit=0",
+        "limit=201",
+        "cursor=x",
+        "cursor=99999999999",
+        "q=%00",
+        "state=QUEUED&state=FAILED",
+        "unknown=1",
+    ],
+)
 def test_a_filter_that_is_none_is_refused(web: httpx.Client, query: str) -> None:
     assert web.get(f"{TASKS}?{query}").status_code == 422
 
@@ -310,8 +342,12 @@ def test_events_are_told_in_order_and_from_the_last_known_on(web: httpx.Client, 
     scheduler.bring(task_id, State.FAILED)
     events = web.get(f"{TASKS}/{task_id}/events").json()["events"]
     assert [(event["event_type"], event["payload"].get("to")) for event in events] == [
-        ("CREATED", None), ("STATE", "SUBMITTING"), ("STATE", "SUBMITTED"), ("STATE", "RUNNING"), ("STATE", "FAILED"),
-    ]  # fmt: skip
+        ("CREATED", None),
+        ("STATE", "SUBMITTING"),
+        ("STATE", "SUBMITTED"),
+        ("STATE", "RUNNING"),
+        ("STATE", "FAILED"),
+    ]
     rest = web.get(f"{TASKS}/{task_id}/events", params={"after": events[2]["event_id"]}).json()["events"]
     assert rest == events[3:]
     assert web.get(f"{TASKS}/{task_id}/events", params={"after": "-1"}).status_code == 422
@@ -351,10 +387,10 @@ def test_a_user_with_tasks_is_deleted_when_they_are_to_be_cancelled(deployment: 
         refused = admin.http.delete("/api/v2/users/carol-who-trains")
         assert refused.status_code == 409 and "1 training tasks" in refused.json()["error"]["message"]
         assert admin.http.delete("/api/v2/users/carol-who-trains", params={"cancel": "true"}).status_code == 204
-    with scheduler_of(deployment) as scheduler, scheduler.database.read() as on:
+    with scheduler_of(deployment) as scheduler, scheduler.database.read() as conn:
         from app.training import store
 
-        task = store.get_task(on, task_id)
+        task = store.get_task(conn, task_id)
     assert task is not None and task.state is State.CANCELED
 
 
@@ -423,12 +459,13 @@ def test_a_model_that_a_task_left_becomes_a_conversion_that_both_name(
     assert web.get(made["job"]).json()["name"] == "by hand"
     assert web.get(f"{TASKS}/{task_id}").json()["conversions"] == [made]
     for body, status in (
-        ({"artifact": "none.onnx", "images": "pictures"}, 404), ({"artifact": "model.onnx", "images": "none"}, 404),
+        ({"artifact": "none.onnx", "images": "pictures"}, 404),
+        ({"artifact": "model.onnx", "images": "none"}, 404),
         ({"artifact": "/etc/passwd", "images": "pictures"}, 422),
         ({"artifact": "../../../bob/jobs/secret.onnx", "images": "pictures"}, 422),
         ({"artifact": "model.onnx", "images": "/private/users/bob/datasets"}, 422),
         ({"artifact": "model.onnx", "images": "pictures", "options": {"toolchain": "none"}}, 422),
-    ):  # fmt: skip
+    ):
         assert web.post(url, json=body).status_code == status, body
 
 
@@ -442,8 +479,13 @@ def test_nothing_is_sent_to_conversion_before_the_task_has_succeeded(web: httpx.
 
 # --- others ---------------------------------------------------------------------------------------
 ASKED = [
-    ("GET", ""), ("POST", "/cancel"), ("GET", "/logs"), ("GET", "/events"), ("GET", "/spec"), ("POST", "/convert"),
-]  # fmt: skip
+    ("GET", ""),
+    ("POST", "/cancel"),
+    ("GET", "/logs"),
+    ("GET", "/events"),
+    ("GET", "/spec"),
+    ("POST", "/convert"),
+]
 
 
 @pytest.mark.parametrize(("method", "rest"), ASKED)
@@ -492,8 +534,9 @@ def test_the_cluster_shows_who_holds_what_and_no_other_s_tasks(
     assert (cluster["queued"], cluster["unreachable_since"], cluster["seen_at"]) == (3, "2026", view.seen_at)
     assert cluster["nodes"] == [vars(node)]
     assert [(held["user"], held["gpus"], held["task_id"]) for held in cluster["holders"]] == [
-        ("alice", 4, "alices-task"), ("bob", 2, None),
-    ]  # fmt: skip
+        ("alice", 4, "alices-task"),
+        ("bob", 2, None),
+    ]
     assert "alices-task" not in other.get("/api/v2/cluster").text
     deployment.redis.delete("training:cluster")
 
@@ -507,11 +550,17 @@ def test_what_is_answered_is_as_described(
     scheduler.bring(task_id, State.PENDING_RESOURCES, waiting=Waiting(WaitingCode.BEHIND, {"ahead": 1}))
     one = f"{TASKS}/{{task_id}}"
     steps = [
-        ("POST", TASKS, {"content": SCRIPT}, 201), ("POST", TASKS, {"content": "x"}, 400), ("GET", TASKS, {}, 200),
-        ("GET", one, {}, 200), ("GET", f"{one}/logs", {}, 200), ("GET", f"{one}/events", {}, 200),
-        ("GET", f"{one}/spec", {}, 200), ("POST", f"{one}/cancel", {}, 202), ("GET", "/api/v2/cluster", {}, 200),
+        ("POST", TASKS, {"content": SCRIPT}, 201),
+        ("POST", TASKS, {"content": "x"}, 400),
+        ("GET", TASKS, {}, 200),
+        ("GET", one, {}, 200),
+        ("GET", f"{one}/logs", {}, 200),
+        ("GET", f"{one}/events", {}, 200),
+        ("GET", f"{one}/spec", {}, 200),
+        ("POST", f"{one}/cancel", {}, 202),
+        ("GET", "/api/v2/cluster", {}, 200),
         ("POST", f"{one}/convert", {"json": {"artifact": "a", "images": "b"}}, 409),
-    ]  # fmt: skip
+    ]
     for method, path, options, status in steps:
         answer = web.request(method, path.format(task_id=task_id), **options)
         assert answer.status_code == status, (path, answer.text)

@@ -68,11 +68,17 @@ class Collector:
             for scope in resource.scope_spans:
                 self.spans += [
                     Span(
-                        s.name, service, s.trace_id.hex(), s.span_id.hex(), s.parent_span_id.hex(),
-                        s.start_time_unix_nano, s.end_time_unix_nano, _attributes(s.attributes),
+                        s.name,
+                        service,
+                        s.trace_id.hex(),
+                        s.span_id.hex(),
+                        s.parent_span_id.hex(),
+                        s.start_time_unix_nano,
+                        s.end_time_unix_nano,
+                        _attributes(s.attributes),
                     )
                     for s in scope.spans
-                ]  # fmt: skip
+                ]
 
     def of_trace(self, trace_id: str) -> list[Span]:
         return [span for span in self.spans if span.trace_id == trace_id]

@@ -46,7 +46,7 @@ class Command:
 
     def __init__(self, who: Person, *arguments: object) -> None:
         env = {**os.environ, "MODELMILL_URL": who.url, "MODELMILL_TOKEN": who.token, "PYTHONPATH": str(REPOSITORY)}
-        command = [sys.executable, "-m", "app.cli", "train", *map(str, arguments)]
+        command = [sys.executable, "-m", "app.cli.main", "train", *map(str, arguments)]
         self.process = subprocess.Popen(
             command, env=env, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from app.bootstrap.container import Container, assemble
 from app.kit.clock import now
 from app.training import store
 from app.training.model import State, Task
-from app.training.service.leading import LEASE
-from app.wiring import Parts, assemble
+from app.training.service.leader import LEASE
 from tests.harness.api import until
 from tests.harness.deployment import DRAMATIQ, Deployment
 
@@ -32,7 +32,7 @@ def deployment(tmp_path: Path) -> Iterator[Deployment]:
 
 
 @pytest.fixture
-def parts(deployment: Deployment) -> Iterator[Parts]:
+def parts(deployment: Deployment) -> Iterator[Container]:
     made = assemble(deployment.settings().model_copy(update={"ray_address": RAY}))
     made.prepare()
     made.homes.files.create("local")
@@ -62,15 +62,15 @@ def submitted(deployment: Deployment) -> list[str]:
     return [line.split()[0] for line in lines(deployment, "submissions")]
 
 
-def task(parts: Parts, task_id: str) -> Task:
-    with parts.database.read() as on:
-        found = store.get_task(on, task_id)
+def task(parts: Container, task_id: str) -> Task:
+    with parts.database.read() as conn:
+        found = store.get_task(conn, task_id)
     assert found is not None
     return found
 
 
 def test_a_worker_schedules_as_soon_as_it_has_started_and_a_submission_and_a_cancel_wake_it(
-    deployment: Deployment, parts: Parts
+    deployment: Deployment, parts: Container
 ) -> None:
     waiting, _ = parts.training.tasks.submit("local", SPEC, now=now())
     worker(deployment)
@@ -88,7 +88,9 @@ def test_a_worker_schedules_as_soon_as_it_has_started_and_a_submission_and_a_can
     assert [node.node_id for node in view.nodes] == ["node"]
 
 
-def test_of_two_workers_one_leads_and_the_other_goes_on_when_it_is_killed(deployment: Deployment, parts: Parts) -> None:
+def test_of_two_workers_one_leads_and_the_other_goes_on_when_it_is_killed(
+    deployment: Deployment, parts: Container
+) -> None:
     first, _ = parts.training.tasks.submit("local", SPEC, now=now())
     workers = [worker(deployment), worker(deployment)]
     until(lambda: lines(deployment, "submissions"))
@@ -104,7 +106,7 @@ def test_of_two_workers_one_leads_and_the_other_goes_on_when_it_is_killed(deploy
     assert len({line.split()[1] for line in lines(deployment, "submissions")}) == 2
 
 
-def test_a_worker_that_is_told_to_end_ends_and_leaves_the_lease(deployment: Deployment, parts: Parts) -> None:
+def test_a_worker_that_is_told_to_end_ends_and_leaves_the_lease(deployment: Deployment, parts: Container) -> None:
     ending = worker(deployment)
     until(lambda: leads(deployment) and deployment.redis.exists(LEASE))
     ending.send_signal(signal.SIGTERM)
@@ -113,8 +115,8 @@ def test_a_worker_that_is_told_to_end_ends_and_leaves_the_lease(deployment: Depl
 
 
 def test_without_ray_the_worker_says_what_to_install_and_goes_on(
-    deployment: Deployment, parts: Parts, tmp_path: Path
-) -> None:  # fmt: skip
+    deployment: Deployment, parts: Container, tmp_path: Path
+) -> None:
     none = tmp_path / "none"
     none.mkdir()
     (none / "ray.py").write_text("raise ImportError('there is no Ray')\n")

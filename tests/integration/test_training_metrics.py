@@ -60,8 +60,12 @@ def probe(**env: str) -> subprocess.CompletedProcess[str]:
     """env: the settings of the product."""
     return subprocess.run(
         [MODELMILL, "health", "training"],
-        check=False, env={**os.environ, **env}, cwd=REPOSITORY, capture_output=True, text=True,
-    )  # fmt: skip
+        check=False,
+        env={**os.environ, **env},
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+    )
 
 
 def test_a_task_that_runs_one_that_waits_and_the_end_of_the_first(deployment: Deployment, api: Api) -> None:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from app.bootstrap.container import Container, assemble
 from app.conversion.toolchains.host.runtime import HostModel
 from app.homes.service import Homes
 from app.kit.clock import now
-from app.wiring import Parts, assemble
 from tests.harness.api import Api, has_ended, until
 from tests.harness.deployment import DRAMATIQ, Deployment
 from tests.harness.paths import REPOSITORY
@@ -47,7 +47,7 @@ def user(deployment: Deployment) -> Person:
 
 
 @pytest.fixture(scope="module")
-def parts(deployment: Deployment) -> Iterator[Parts]:
+def parts(deployment: Deployment) -> Iterator[Container]:
     made = assemble(deployment.settings())
     yield made
     made.close()
@@ -59,7 +59,7 @@ def api(user: Person) -> Iterator[Api]:
         yield client
 
 
-def left_by_a_task(parts: Parts, spec: str = SPEC, *, without: str = "") -> str:
+def left_by_a_task(parts: Container, spec: str = SPEC, *, without: str = "") -> str:
     """The id of a task of Gina that has just left the sample's model and pictures."""
     homes: Homes = parts.homes
     homes.files.create("gina")
@@ -72,7 +72,7 @@ def left_by_a_task(parts: Parts, spec: str = SPEC, *, without: str = "") -> str:
     return task_id
 
 
-def tell(parts: Parts, task_id: str) -> None:
+def tell(parts: Container, task_id: str) -> None:
     """As the scheduler does when a task has succeeded."""
     parts.broker.send("training_results", "convert_results", task_id=task_id)
 
@@ -92,7 +92,7 @@ def conversion(api: Api, task_id: str) -> dict[str, Any]:
     return dict(seen[0])
 
 
-def test_what_a_task_left_becomes_a_model_that_runs(parts: Parts, api: Api, tmp_path: Path) -> None:
+def test_what_a_task_left_becomes_a_model_that_runs(parts: Container, api: Api, tmp_path: Path) -> None:
     task_id = left_by_a_task(parts)
     for _ in range(3):  # a message may come twice
         tell(parts, task_id)
@@ -107,7 +107,7 @@ def test_what_a_task_left_becomes_a_model_that_runs(parts: Parts, api: Api, tmp_
     assert (np.array(guesses) == test["y"]).mean() > 0.95
 
 
-def test_task_and_job_lead_to_each_other(user: Person, parts: Parts, api: Api) -> None:
+def test_task_and_job_lead_to_each_other(user: Person, parts: Container, api: Api) -> None:
     task_id = left_by_a_task(parts)
     tell(parts, task_id)
     made = conversion(api, task_id)
@@ -118,15 +118,18 @@ def test_task_and_job_lead_to_each_other(user: Person, parts: Parts, api: Api) -
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MODELMILL_")}
     shown = subprocess.run(
         [Path(sys.executable).parent / "modelmill", "jobs", "show", made["job_id"], "--url", user.url],
-        capture_output=True, text=True, env={**kept, "MODELMILL_TOKEN": user.token}, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env={**kept, "MODELMILL_TOKEN": user.token},
+        check=True,
+    )
     assert f"origin   task:{task_id}\n" in shown.stdout
     events = api.http.get(f"/api/v2/tasks/{task_id}/events").json()["events"]
     told = [event["payload"] for event in events if event["event_type"] == "CONVERSION"]
     assert told == [{"by": "spec", "artifact": "model.onnx", "job_id": made["job_id"]}]
 
 
-def test_the_pulse_finds_a_task_of_whose_end_nobody_was_told(parts: Parts, api: Api) -> None:
+def test_the_pulse_finds_a_task_of_whose_end_nobody_was_told(parts: Container, api: Api) -> None:
     task_id = left_by_a_task(parts)
     parts.broker.send("periodic", "look_for_results")
     assert conversion(api, task_id)["job_id"]
@@ -142,7 +145,7 @@ def test_the_pulse_finds_a_task_of_whose_end_nobody_was_told(parts: Parts, api: 
     ],
 )
 def test_what_cannot_be_converted_is_said_and_the_task_stays_as_it_ended(
-    parts: Parts, api: Api, spec: str, without: str, words: str
+    parts: Container, api: Api, spec: str, without: str, words: str
 ) -> None:
     task_id = left_by_a_task(parts, spec, without=without)
     tell(parts, task_id)
@@ -151,7 +154,7 @@ def test_what_cannot_be_converted_is_said_and_the_task_stays_as_it_ended(
     assert task(api, task_id)["state"] == "SUCCEEDED"
 
 
-def test_one_click_converts_as_well(parts: Parts, api: Api) -> None:
+def test_one_click_converts_as_well(parts: Container, api: Api) -> None:
     task_id = left_by_a_task(parts, PLAIN)
     assert [artifact["path"] for artifact in task(api, task_id)["artifacts"]] == ["model.onnx"]
     asked = {"artifact": "model.onnx", "images": "reference.zip", "name": "by hand"}
@@ -164,7 +167,7 @@ def test_one_click_converts_as_well(parts: Parts, api: Api) -> None:
     assert len(task(api, task_id)["conversions"]) == 1
 
 
-def test_a_job_submitted_again_after_a_reset_knows_the_task_still(user: Person, parts: Parts, api: Api) -> None:
+def test_a_job_submitted_again_after_a_reset_knows_the_task_still(user: Person, parts: Container, api: Api) -> None:
     task_id = left_by_a_task(parts)
     tell(parts, task_id)
     job_id = api.wait(conversion(api, task_id)["job_id"], has_ended)["job_id"]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from app.bootstrap.container import assemble
 from app.kit.clock import now
 from app.nodes.model import Operation
 from app.video.model.job import JOBS, JobState
-from app.wiring import assemble
 from tests.harness.api import until
 from tests.harness.deployment import DRAMATIQ, Deployment
 from tests.harness.video.records import EDGE, running_video, waiting_video
@@ -37,8 +37,8 @@ def test_demands_and_looks_are_done_by_workers_and_what_came_too_early_a_little_
         assert planned.plan is not None
 
         def told(uid: str) -> list[Operation]:
-            with parts.database.read() as on:
-                return [order.operation for order in parts.nodes.orders_of(on, JOBS, uid) if order.node == EDGE]
+            with parts.database.read() as conn:
+                return [order.operation for order in parts.nodes.orders_of(conn, JOBS, uid) if order.node == EDGE]
 
         assert until(lambda: told(running.uid)) == [Operation.INSERT]
         video.jobs.cancel(user, running.uid, now=now())

@@ -13,15 +13,15 @@ import httpx
 import psutil
 import pytest
 
+from app.inference.prediction import Format, ModelCard
 from app.nodes.model import WorkerState, WorkKey
 from app.video.model.job import JOBS, PART, SERVICES, SERVICES_PART
-from app.vision.model import Format, ModelCard
 from tests.harness.agent.web import ScriptedWeb, scripted_web
 from tests.harness.api import until
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
 from tests.integration.test_agent import Node
-from tests.unit.video.test_carrier import HOST, PLAN, UID, job_order, services_order, stage
+from tests.unit.edge.video.test_drivers import HOST, PLAN, UID, job_order, services_order, stage
 
 JOB, STAGES = WorkKey(JOBS, UID, PART), WorkKey(SERVICES, "edge0", SERVICES_PART)
 RUNNING, FAILED = WorkerState.RUNNING, WorkerState.FAILED
@@ -117,7 +117,7 @@ def test_a_node_offers_its_videos_and_runs_a_job_on_one(web: ScriptedWeb, node: 
                 "0": {"type": "people indoor", "name": "classroom.mp4", "problem": NO_VIDEO},
             },
         }
-    }  # fmt: skip
+    }
     tell_job(web)
     worker = web.until(JOB, state=RUNNING)
     assert (worker.name, worker.restarts, worker.pid) == (UID, 0, node.starts(JOB)[0])

@@ -129,8 +129,10 @@ def test_a_job_is_changed_cancelled_and_deleted(scene: VideoWeb, client: httpx.C
     assert refused(client.put(f"{place}/constraint", json={"delay": "x"}), 400) == "BAD_CONSTRAINT"
     assert client.put(f"{place}/policy", json={"policy": "fixed"}).json()["policy"] == "fixed"
     assert refused(client.put(f"{place}/policy", json={"policy": "unheard"}), 400) == "UNKNOWN_POLICY"
-    mapping = {name: {"model_id": 0, "node_role": "host", "node_ip": ADDRESSES[EDGE]}
-               for name in ("face_detection", "face_alignment")}  # fmt: skip
+    mapping = {
+        name: {"model_id": 0, "node_role": "host", "node_ip": ADDRESSES[EDGE]}
+        for name in ("face_detection", "face_alignment")
+    }
     plan = {"video_conf": {"resolution": "240p", "fps": 5}, "flow_mapping": mapping}
     assert client.put(f"{place}/plan", json=plan).json()["plan"]["video_conf"]["resolution"] == "240p"
     assert refused(client.put(f"{place}/plan", json={**plan, "flow_mapping": {}}), 400) == "BAD_PLAN"
@@ -148,8 +150,10 @@ def test_anothers_job_is_as_one_that_does_not_exist(
 ) -> None:
     uid = scene.running().uid
     bodies: dict[str, Any] = {
-        "/constraint": {"delay": 1}, "/policy": {"policy": "fixed"}, "/plan": {"video_conf": {}, "flow_mapping": {}},
-    }  # fmt: skip
+        "/constraint": {"delay": 1},
+        "/policy": {"policy": "fixed"},
+        "/plan": {"video_conf": {}, "flow_mapping": {}},
+    }
     asked = [("GET", ""), ("DELETE", ""), ("POST", "/cancel"), *(("PUT", rest) for rest in bodies)]
     told = ("results", "events", "decisions", "series", "resources", "picture", "live", "changes")
     for method, rest in (*asked, *(("GET", f"/{what}") for what in told)):

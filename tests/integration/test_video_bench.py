@@ -17,8 +17,12 @@ from tests.harness.paths import REPOSITORY
 def test_a_moment_on_a_slow_link_shows_a_fixed_plan_beside_the_policy_and_the_aims() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "ops.benchmarks", "video", "--quick", "--scenario", "constant-slow", "--reasons"],
-        cwd=REPOSITORY, capture_output=True, text=True, timeout=170, check=False,
-    )  # fmt: skip
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     for name in (r"(edge|cut|cloud) \d+p \w+ 1/\d+( H264)?", "profile"):
         assert re.search(rf"^{name} +[\d.]+% +\d+ ms +\d+ ms", done.stdout, re.MULTILINE), done.stdout

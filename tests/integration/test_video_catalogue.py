@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from app.accounts.model import Role
-from app.models.errors import ModelInUse
+from app.bootstrap.container import Container
+from app.model_registry.errors import ModelInUse
 from app.video.errors import BadDag, BadStage, StageInUse, StageNotFound
 from app.video.model.dag import read_dag
 from app.video.model.kinds import StageSpec
-from app.wiring import Parts
 from tests.harness.api import vector_model
 from tests.harness.video.nodes import USER, Scene
 from tests.harness.video.records import MODELS, dag
@@ -21,7 +21,7 @@ SPEC = StageSpec("faces", "face_detection", (("face_rfb_640",), ("face_slim_320"
 
 
 @pytest.fixture
-def scene(parts: Parts) -> Scene:
+def scene(parts: Container) -> Scene:
     return Scene(parts)
 
 
@@ -29,7 +29,7 @@ def names(scene: Scene) -> list[str]:
     return [spec.name for spec, _ in scene.video.catalogue.all()]
 
 
-def test_a_stage_is_added_with_its_models_pinned_and_replaced(scene: Scene, parts: Parts) -> None:
+def test_a_stage_is_added_with_its_models_pinned_and_replaced(scene: Scene, parts: Container) -> None:
     catalogue = scene.video.catalogue
     scene.kicked.clear()
     stage = catalogue.put(USER, SPEC, now=scene.now)
@@ -43,7 +43,7 @@ def test_a_stage_is_added_with_its_models_pinned_and_replaced(scene: Scene, part
     assert len(dict((spec.name, stage) for spec, stage in catalogue.all())["faces"].variants) == 1
 
 
-def test_a_model_of_a_job_that_goes_on_is_not_removed(scene: Scene, parts: Parts) -> None:
+def test_a_model_of_a_job_that_goes_on_is_not_removed(scene: Scene, parts: Container) -> None:
     job = scene.submit()
     (name, *_) = [card.name for stage in job.stages for cards in stage.variants for card in cards]
     with pytest.raises(ModelInUse, match=f"video job {job.uid}"):
@@ -81,7 +81,7 @@ def test_a_missing_model_is_named_and_where_to_add_it(scene: Scene) -> None:
     assert "Models" in raised.value.hint
 
 
-def test_anothers_model_is_none(scene: Scene, parts: Parts) -> None:
+def test_anothers_model_is_none(scene: Scene, parts: Container) -> None:
     parts.accounts.users.create("mallory", Role.USER, by="test")
     with pytest.raises(BadStage, match="face_rfb_640"):
         scene.video.catalogue.put("mallory", SPEC, now=scene.now)
@@ -104,7 +104,7 @@ def test_a_stage_that_a_job_names_stays(scene: Scene) -> None:
     assert "face_alignment" in raised.value.hint
 
 
-def test_a_job_has_its_own_stages_first_and_the_others_of_the_catalogue(scene: Scene, parts: Parts) -> None:
+def test_a_job_has_its_own_stages_first_and_the_others_of_the_catalogue(scene: Scene, parts: Container) -> None:
     parts.models.add_upload(USER, "mine", [vector_model()], now=scene.now)
     own: dict[str, Any] = {"face_detection": {"kind": "face_detection", "models": ["mine", "face_slim_320"]}}
     stages = scene.video.catalogue.resolve(USER, read_dag({**dag(), "stages": own}), now=scene.now)

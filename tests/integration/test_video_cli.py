@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from app import cli
+from app.cli import main
+from app.kit.cli.command import Exit
 from app.kit.clock import now
-from app.kit.command import Exit
-from app.video.cli import following
+from app.video.cli import job_follower
 from app.video.model.job import Ending, JobState
 from tests.harness.api import small_model
 from tests.harness.valkey import Valkey
@@ -32,7 +32,7 @@ def started(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> 
 
 @pytest.fixture
 def scene(started: VideoWeb, monkeypatch: pytest.MonkeyPatch) -> VideoWeb:
-    monkeypatch.setattr(following, "POLL_S", 0.02)
+    monkeypatch.setattr(job_follower, "POLL_S", 0.02)
     monkeypatch.setenv("MODELMILL_URL", started.url)
     started.empty()
     return started
@@ -42,7 +42,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     """The exit code of `modelmill video arguments`."""
     monkeypatch.setattr(sys, "argv", ["modelmill", "video", *map(str, arguments)])
     try:
-        return cli.main()
+        return main.main()
     except SystemExit as ended:
         return int(ended.code or 0)
 
@@ -68,8 +68,24 @@ def written(folder: Path, content: Any) -> Path:
 
 def test_help_names_the_commands(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     text = said(capsys, monkeypatch, "--help")
-    for name in ("submit", "list", "show", "watch", "cancel", "delete", "constrain", "policy", "plan", "stages",
-                 "kinds", "policies", "what-if", "profile", "nodes", "pseudo"):  # fmt: skip
+    for name in (
+        "submit",
+        "list",
+        "show",
+        "watch",
+        "cancel",
+        "delete",
+        "constrain",
+        "policy",
+        "plan",
+        "stages",
+        "kinds",
+        "policies",
+        "what-if",
+        "profile",
+        "nodes",
+        "pseudo",
+    ):
         assert f" {name} " in text
 
 
@@ -77,8 +93,12 @@ def test_a_job_is_submitted_by_a_file_or_by_options(
     scene: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     scene.running()
-    body = {"node_addr": f"{ADDRESSES[EDGE]}:{AGENT_PORT}", "video_id": 1, "dag": dag(),
-            "user_constraint": {"delay": 0.3, "accuracy": 0.9}}  # fmt: skip
+    body = {
+        "node_addr": f"{ADDRESSES[EDGE]}:{AGENT_PORT}",
+        "video_id": 1,
+        "dag": dag(),
+        "user_constraint": {"delay": 0.3, "accuracy": 0.9},
+    }
     made = parsed(capsys, monkeypatch, "submit", written(tmp_path, body))
     assert (made["node"], made["dag"], made["constraint"]["delay"]) == (EDGE, dag(), 0.3)
     flow = ("--flow", "face_detection,face_alignment")
@@ -108,8 +128,10 @@ def test_a_job_is_changed_cancelled_and_deleted(
     assert "0.1, 0.4" in said(capsys, monkeypatch, "constrain", uid, "--delay", "0.1,0.4", "--level", 3)
     assert "0.1, 0.4" in said(capsys, monkeypatch, "constrain", uid, "--accuracy", 0.5)
     assert said(capsys, monkeypatch, "policy", uid, "fixed") == f"{uid} is scheduled by fixed\n"
-    mapping = {name: {"model_id": 0, "node_role": "host", "node_ip": ADDRESSES[EDGE]}
-               for name in ("face_detection", "face_alignment")}  # fmt: skip
+    mapping = {
+        name: {"model_id": 0, "node_role": "host", "node_ip": ADDRESSES[EDGE]}
+        for name in ("face_detection", "face_alignment")
+    }
     plan = written(tmp_path, {"video_conf": {"resolution": "240p"}, "flow_mapping": mapping})
     assert parsed(capsys, monkeypatch, "plan", uid, plan)["plan"]["video_conf"]["resolution"] == "240p"
     assert typed(monkeypatch, "delete", uid) == Exit.BAD_INPUT
@@ -173,21 +195,25 @@ def test_profiling_waits_for_the_end_and_prints_what_was_measured(
     assert "DONE 100%  Done." in seen.err
     assert "face_detection" in seen.out and "480p" in seen.out
     monkeypatch.setattr(jobs, "submit", submit)
-    code = typed(monkeypatch, "profile", "--node", EDGE, "--video", 0, "--flow", "face_detection,face_alignment",
-                 "--timeout", 0)  # fmt: skip
+    code = typed(
+        monkeypatch, "profile", "--node", EDGE, "--video", 0, "--flow", "face_detection,face_alignment", "--timeout", 0
+    )
     assert code == Exit.FAILED
 
 
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (("submit",), "node is missing"), (("submit", "--node", "a", "--video", "0"), "DAG"),
-        (("submit", "/nowhere.json"), "cannot read"), (("constrain", NOBODYS), "nothing is demanded"),
-        (("constrain", NOBODYS, "--delay", "soon"), "no time"), (("what-if",), "neither a job nor a DAG"),
+        (("submit",), "node is missing"),
+        (("submit", "--node", "a", "--video", "0"), "DAG"),
+        (("submit", "/nowhere.json"), "cannot read"),
+        (("constrain", NOBODYS), "nothing is demanded"),
+        (("constrain", NOBODYS, "--delay", "soon"), "no time"),
+        (("what-if",), "neither a job nor a DAG"),
         (("what-if", NOBODYS, "--up", "fast"), "no speed"),
         (("stages", "set", "a", "--kind", "b", "-p", "x"), "none"),
     ],
-)  # fmt: skip
+)
 def test_what_is_typed_wrongly_is_said(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], word: str
 ) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from app.bootstrap.container import Container, assemble
 from app.nodes.model import NodeReport, Operation, Side, WorkerReport, WorkerState, WorkKey
 from app.nodes.wire import SignOfLife
 from app.video import store
 from app.video.metrics import VideoCollector
 from app.video.model.job import JOBS, PART, SERVICES, SERVICES_PART, JobContent, JobState, ServicesContent
 from app.video.service.resources import key_of
-from app.wiring import Parts, assemble
 from tests.harness.api import vector_model
 from tests.harness.video.nodes import USER, Scene, a_plan
 from tests.harness.video.records import dag, plan_result, result
@@ -22,7 +22,7 @@ HOSTS = {name: WorkKey(SERVICES, name, SERVICES_PART) for name in ("edge0", "clo
 
 
 @pytest.fixture
-def scene(parts: Parts) -> Scene:
+def scene(parts: Container) -> Scene:
     return Scene(parts)
 
 
@@ -88,8 +88,11 @@ def test_nodes_with_videos_and_of_the_cloud_serve_the_catalogue(scene: Scene) ->
     assert after is not None
     (peer,) = after.peers
     assert (peer.node, peer.role, peer.url, peer.secret) == (
-        "cloud0", "cloud", "http://114.212.81.11:5500", cloud.secret,
-    )  # fmt: skip
+        "cloud0",
+        "cloud",
+        "http://114.212.81.11:5500",
+        cloud.secret,
+    )
     assert after.secret == edge.secret, "an order that changes keeps its secret"
 
 
@@ -102,7 +105,7 @@ def test_without_stages_nothing_is_served_and_with_the_first_again(scene: Scene)
     assert scene.orders(SERVICES, "edge0") == []
 
 
-def test_a_jobs_own_stages_are_served_under_its_name_until_it_ends(scene: Scene, parts: Parts) -> None:
+def test_a_jobs_own_stages_are_served_under_its_name_until_it_ends(scene: Scene, parts: Container) -> None:
     parts.models.add_upload(USER, "mine", [vector_model()], now=scene.now)
     own: dict[str, Any] = {"face_detection": {"kind": "face_detection", "models": ["mine"]}}
     job = scene.submit(dag={**dag(), "stages": own})
@@ -271,8 +274,9 @@ def test_only_what_is_news_has_jobs_looked_at(scene: Scene) -> None:
 def test_the_picture_has_what_nodes_report_and_the_way_to_them(scene: Scene) -> None:
     job = scene.running()
     scene.detail["edge0"] = {
-        "way": {"cloud0": {"up_mbps": 20.0, "down_mbps": 40.0, "at": scene.now.timestamp()}}, "queue": 1,
-    }  # fmt: skip
+        "way": {"cloud0": {"up_mbps": 20.0, "down_mbps": 40.0, "at": scene.now.timestamp()}},
+        "queue": 1,
+    }
     scene.settle()
     scene.later(4)
     info = scene.video.resources.info(scene.job(job.uid), scene.now)
@@ -280,15 +284,21 @@ def test_the_picture_has_what_nodes_report_and_the_way_to_them(scene: Scene) -> 
     cloud, edge = info["114.212.81.11"], info["192.168.56.102"]
     assert (cloud["node"], cloud["role"], edge["role"], cloud["online"]) == ("cloud0", "cloud", "host", True)
     assert (cloud["cpu_ratio"], cloud["mem_ratio"], cloud["cores"], cloud["accelerators"]) == (
-        0.25, 0.5, 4, ["KL720"],
-    )  # fmt: skip
+        0.25,
+        0.5,
+        4,
+        ["KL720"],
+    )
     assert (cloud["up_mbps"], cloud["down_mbps"]) == (20.0, 40.0)
     assert (edge["up_mbps"], edge["down_mbps"]) == (None, None)
     assert cloud["age_s"] == pytest.approx(4, abs=0.01)
     assert cloud["service"]["face_detection"] == {
-        "n_process": 2, "cpu_ratio": 0.1, "mem_ratio": 0.2, "queue": 3,
+        "n_process": 2,
+        "cpu_ratio": 0.1,
+        "mem_ratio": 0.2,
+        "queue": 3,
         "url": "http://114.212.81.11:5500/service/face_detection",
-    }  # fmt: skip
+    }
     report: Any = {"job_uid": job.uid, "seq": 1, "results": [], "plan_result": plan_result()}
     scene.reports.take(report, node="edge0", now=scene.now)
     info = scene.video.resources.info(scene.job(job.uid), scene.now)
@@ -352,12 +362,12 @@ def test_a_scrape_counts_jobs_by_state(scene: Scene) -> None:
     assert found == {"UNSCHED": 2, "EXEC": 0, "DONE": 1}
 
 
-def test_a_restarted_product_knows_its_jobs_and_their_numbers(scene: Scene, parts: Parts) -> None:
+def test_a_restarted_product_knows_its_jobs_and_their_numbers(scene: Scene, parts: Container) -> None:
     job = scene.running()
     again = assemble(parts.settings)
     try:
         assert again.video.jobs.get(USER, job.uid) == scene.job(job.uid)
-        with again.database.write() as on:
-            assert store.next_number(on) == 2
+        with again.database.write() as conn:
+            assert store.next_number(conn) == 2
     finally:
         again.close()

@@ -17,8 +17,8 @@ from starlette.routing import Route
 
 from app.accounts.model import Role
 from app.kit.clock import now
+from app.video.compat import services, stage_servers
 from app.video.model.job import JobState
-from app.video.requirement import services, serving
 from tests.harness.valkey import Valkey
 from tests.harness.video.records import ADDRESSES, AGENT_PORT, CLOUD, EDGE, dag
 from tests.harness.video.web import VideoWeb, bearer, served, video_web
@@ -160,13 +160,19 @@ def test_a_job_is_submitted_with_the_requirements_body(scene: VideoWeb, client: 
 
 
 NO_JOBS: tuple[tuple[dict[str, Any], int, str], ...] = (
-    ({"node_addr": "10.0.0.1:1"}, 404, "10.0.0.1:1"), ({"video_id": 7}, 404, "7"),
-    ({"video_id": True}, 400, "video_id"), ({"video_id": 1.5}, 400, "video_id"), ({"dag": []}, 400, "dag"),
+    ({"node_addr": "10.0.0.1:1"}, 404, "10.0.0.1:1"),
+    ({"video_id": 7}, 404, "7"),
+    ({"video_id": True}, 400, "video_id"),
+    ({"video_id": 1.5}, 400, "video_id"),
+    ({"dag": []}, 400, "dag"),
     ({"dag": {**dag(), "generator": "Magic"}}, 400, "Magic"),
-    ({"node_addr": 7}, 400, "node_addr"), ({"realtime": "perhaps"}, 400, "realtime"),
-    ({"user_constraint": {"delay": "soon"}}, 400, "delay"), ({"user_constraint": 3}, 400, "user_constraint"),
-    ({"policy": "unheard"}, 400, "unheard"), ({"restart_policy": "sometimes"}, 400, "restart_policy"),
-)  # fmt: skip
+    ({"node_addr": 7}, 400, "node_addr"),
+    ({"realtime": "perhaps"}, 400, "realtime"),
+    ({"user_constraint": {"delay": "soon"}}, 400, "delay"),
+    ({"user_constraint": 3}, 400, "user_constraint"),
+    ({"policy": "unheard"}, 400, "unheard"),
+    ({"restart_policy": "sometimes"}, 400, "restart_policy"),
+)
 """What is other than in a job, the status and a word of the answer."""
 
 
@@ -179,9 +185,16 @@ def test_what_is_no_job_is_refused_and_nothing_is_stored(scene: VideoWeb, client
 
 @pytest.mark.parametrize(
     "path",
-    ["/user/submit_job", "/user/submit_job_user_constraint", "/node/submit_job", "/node/get_plan", "/node/update_plan",
-     "/node/update_status", "/node/sync_job_result"],
-)  # fmt: skip
+    [
+        "/user/submit_job",
+        "/user/submit_job_user_constraint",
+        "/node/submit_job",
+        "/node/get_plan",
+        "/node/update_plan",
+        "/node/update_status",
+        "/node/sync_job_result",
+    ],
+)
 def test_what_is_no_json_object_is_refused(client: httpx.Client, path: str) -> None:
     for content in (b"{", b"[]", b'"x"', b"", b"\xff", b'{"node_addr": NaN}'):
         refused(client.post(path, content=content), 400)
@@ -210,11 +223,18 @@ def test_results_have_the_form_of_the_requirement(scene: VideoWeb, client: httpx
     latest = said["result"]["latest_result"]
     assert set(latest["plan"]["flow_mapping"]) == {"face_detection", "face_alignment"}
     assert latest["plan"]["flow_mapping"]["face_alignment"] == {
-        "model_id": 0, "node_role": "cloud", "node_ip": ADDRESSES[CLOUD], "node": CLOUD,
-    }  # fmt: skip
+        "model_id": 0,
+        "node_role": "cloud",
+        "node_ip": ADDRESSES[CLOUD],
+        "node": CLOUD,
+    }
     assert latest["plan"]["video_conf"] == {
-        "resolution": "480p", "fps": 24.0, "nskip": 1, "ntracking": 2, "encoder": "JPEG",
-    }  # fmt: skip
+        "resolution": "480p",
+        "fps": 24.0,
+        "nskip": 1,
+        "ntracking": 2,
+        "encoder": "JPEG",
+    }
     assert latest["plan_result"]["delay"] == {"face_detection": 0.12, "face_alignment": 0.09}
 
 
@@ -230,11 +250,13 @@ def test_anothers_job_is_as_one_that_does_not_exist(scene: VideoWeb, client: htt
     spy = bearer(scene.parts.accounts.tokens.issue("mallory", by="test")[1])
     job = scene.running()
     for method, path, sent in (
-        ("GET", "/user/sync_job_result/{}", None), ("GET", "/user/video/{}", None),
+        ("GET", "/user/sync_job_result/{}", None),
+        ("GET", "/user/video/{}", None),
         ("POST", "/user/submit_job_user_constraint", {"user_constraint": {"delay": 1}}),
-        ("POST", "/node/get_plan", {}), ("POST", "/node/sync_job_result", {"seq": 99, "results": []}),
+        ("POST", "/node/get_plan", {}),
+        ("POST", "/node/sync_job_result", {"seq": 99, "results": []}),
         ("POST", "/node/update_plan", {"video_conf": {}, "flow_mapping": {}}),
-    ):  # fmt: skip
+    ):
         seen = []
         for uid in (job.uid, NOBODYS):
             data = None if sent is None else {"job_uid": uid, **sent}
@@ -292,15 +314,31 @@ def test_nodes_that_share_an_address_are_told_apart_by_their_names(scene: VideoW
 def test_what_was_measured_is_not_a_users_to_tell(scene: VideoWeb, client: httpx.Client) -> None:
     """It is what everybody's jobs are planned by."""
     job = scene.running()
-    row = {"node": EDGE, "stage": "face_detection", "model_id": 0, "model": "", "resolution": "480p", "delay_s": 0.1,
-           "bytes": 1, "quality": 1, "frames": 1}  # fmt: skip
+    row = {
+        "node": EDGE,
+        "stage": "face_detection",
+        "model_id": 0,
+        "model": "",
+        "resolution": "480p",
+        "delay_s": 0.1,
+        "bytes": 1,
+        "quality": 1,
+        "frames": 1,
+    }
     report = {"job_uid": job.uid, "seq": 80, "results": [{"n_loop": 80}], "profile": [row]}
     before = client.get("/api/v2/video/profile").json()
     assert "profile" in refused(client.post("/node/sync_job_result", json=report), 400)
     assert client.get("/api/v2/video/profile").json() == before
     node = bearer(scene.token(EDGE))
-    for wrong in ({"stage": "x" * 65}, {"node": "n" * 64}, {"model": "m" * 65}, {"delay_s": "nan"}, {"bytes": 1e300},
-                  {"resolution": ""}, {"at": "\0"}):  # fmt: skip
+    for wrong in (
+        {"stage": "x" * 65},
+        {"node": "n" * 64},
+        {"model": "m" * 65},
+        {"delay_s": "nan"},
+        {"bytes": 1e300},
+        {"resolution": ""},
+        {"at": "\0"},
+    ):
         sent = {**report, "profile": [{**row, **wrong}]}
         refused(client.post("/node/sync_job_result", json=sent, headers=node), 400)
     assert client.post("/node/sync_job_result", json=report, headers=node).json()["status"] == 0
@@ -313,8 +351,14 @@ def test_a_runner_asks_for_a_plan_with_its_nodes_token(
     job, asked = scene.running(), list[tuple[str, str]]()
     for part, name in ((scene.video.planning, "send"), (scene.video.jobs, "ask")):
         monkeypatch.setattr(part, name, lambda uid, why: asked.append((uid, why)))
-    demand = {"job_uid": job.uid, "dag": dag(), "last_plan_result": {"delay": {"face_detection": 0.1}},
-              "user_constraint": None, "asked": 3, "why": "late"}  # fmt: skip
+    demand = {
+        "job_uid": job.uid,
+        "dag": dag(),
+        "last_plan_result": {"delay": {"face_detection": 0.1}},
+        "user_constraint": None,
+        "asked": 3,
+        "why": "late",
+    }
     answer = client.post("/node/get_plan", json=demand, headers=bearer(scene.token(EDGE)))
     assert answer.json()["status"] == 0, answer.text
     assert asked == [(job.uid, "late")]
@@ -324,8 +368,12 @@ def test_a_runner_asks_for_a_plan_with_its_nodes_token(
 
 def test_results_are_taken_from_the_node_that_runs_the_job_alone(scene: VideoWeb, client: httpx.Client) -> None:
     job = scene.running()
-    report = {"job_uid": job.uid, "seq": 51, "results": [{"n_loop": 51, "up": 2, "total": 4}],
-              "plan_result": {"delay": {"face_detection": 0.2}}}  # fmt: skip
+    report = {
+        "job_uid": job.uid,
+        "seq": 51,
+        "results": [{"n_loop": 51, "up": 2, "total": 4}],
+        "plan_result": {"delay": {"face_detection": 0.2}},
+    }
     refused(client.post("/node/sync_job_result", json=report, headers=bearer(scene.token(CLOUD))), 404)
     for _ in range(2):
         answer = client.post("/node/sync_job_result", json=report, headers=bearer(scene.token(EDGE)))
@@ -339,8 +387,10 @@ def test_results_are_taken_from_the_node_that_runs_the_job_alone(scene: VideoWeb
 def test_a_plan_is_given_by_its_user_and_by_no_node(scene: VideoWeb, client: httpx.Client) -> None:
     job = scene.running()
     conf = {"resolution": "360p", "fps": 12, "nskip": 0, "ntracking": 0, "encoder": "JPEG"}
-    mapping = {name: {"model_id": 0, "node_role": "host", "node_ip": ADDRESSES[EDGE]}
-               for name in ("face_detection", "face_alignment")}  # fmt: skip
+    mapping = {
+        name: {"model_id": 0, "node_role": "host", "node_ip": ADDRESSES[EDGE]}
+        for name in ("face_detection", "face_alignment")
+    }
     plan = {"job_uid": job.uid, "video_conf": conf, "flow_mapping": mapping}
     refused(client.post("/node/update_plan", json=plan, headers=bearer(scene.token(EDGE))), 403)
     answer = client.post("/node/update_plan", json=plan)
@@ -402,10 +452,10 @@ class Host:
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     """In the place of cloud0's; the one of edge0 cannot be reached."""
-    made, hosts = Host(), serving.serving_now
+    made, hosts = Host(), stage_servers.serving_now
     with served(made.app) as url:
 
-        def moved(*arguments: Any) -> list[serving.Serving]:
+        def moved(*arguments: Any) -> list[stage_servers.Serving]:
             places = {CLOUD: url, EDGE: "http://127.0.0.1:1"}
             return [_at(one, places[one.host.node]) for one in hosts(*arguments)]
 
@@ -413,7 +463,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
         yield made
 
 
-def _at(one: serving.Serving, url: str) -> serving.Serving:
+def _at(one: stage_servers.Serving, url: str) -> stage_servers.Serving:
     return replace(one, host=replace(one.host, url=url, secret="the host's secret"))
 
 
@@ -458,7 +508,7 @@ def test_whoever_refuses_does_so_in_the_requirements_form(scene: VideoWeb, clien
 
 def test_a_stage_that_nobody_serves_is_said_to_be_unregistered(
     scene: VideoWeb, client: httpx.Client, host: Host
-) -> None:  # fmt: skip
+) -> None:
     scene.running()
     for path in ("/service/helmet", "/execute_task/helmet"):
         assert refused(client.post(path, json={}), 404) == "unregistered services"
@@ -468,7 +518,7 @@ def test_a_stage_that_nobody_serves_is_said_to_be_unregistered(
 
 def test_a_call_that_is_too_large_is_refused(
     scene: VideoWeb, client: httpx.Client, host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+) -> None:
     scene.running()
     monkeypatch.setattr(services, "MAX_BODY_BYTES", 1000)
     refused(client.post("/service/face_detection", content=b"x" * 1001), 413)
@@ -478,7 +528,7 @@ def test_a_call_that_is_too_large_is_refused(
 
 def test_an_answer_that_is_too_large_is_not_passed_on(
     scene: VideoWeb, client: httpx.Client, host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+) -> None:
     scene.running()
     answer = client.post("/service/face_detection", json={})
     assert "sandbox" in answer.headers["content-security-policy"], "a node's answer is no page of ours"
@@ -490,7 +540,7 @@ def test_an_answer_that_is_too_large_is_not_passed_on(
 
 def test_without_a_host_that_can_be_reached_a_call_is_to_be_tried_again(
     scene: VideoWeb, client: httpx.Client, host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+) -> None:
     scene.running()
     found, nowhere = services.serving_now, "http://127.0.0.1:1"
     monkeypatch.setattr(services, "serving_now", lambda *given: [_at(one, nowhere) for one in found(*given)])

@@ -21,13 +21,13 @@ import httpx
 import psutil
 import pytest
 
+from app.edge.video.runner.frame_transport import Stream
+from app.inference.picture_codec import decode, encode
+from app.inference.prediction import Format, Picture
+from app.inference.sources.factory import open_source
 from app.video.model.job import StageHost
 from app.video.model.kinds import Stage
-from app.video.runner.uplink import Stream
-from app.video.services.calls import KEPT, RAW, Call, Encoded
-from app.vision.encoding import decode, encode
-from app.vision.model import Format, Picture
-from app.vision.sources.opening import open_source
+from app.video.model.stage_call import KEPT, RAW, Call, Encoded
 from tests.harness.api import until
 from tests.harness.models.converted import converted_faces
 from tests.harness.paths import REPOSITORY, SHARED_DATA
@@ -316,9 +316,10 @@ def test_what_is_no_picture_is_told_and_never_evaluated(
 ) -> None:
     mark = tmp_path / "was-evaluated"
     answer = host.client.post(
-        "/service/face_detection", content=json.dumps(body).replace("{mark}", str(mark)),
+        "/service/face_detection",
+        content=json.dumps(body).replace("{mark}", str(mark)),
         headers={"content-type": "application/json"},
-    )  # fmt: skip
+    )
     assert answer.status_code == 400, answer.text
     assert answer.json()["status"] == 1
     assert said in answer.json()["error"]

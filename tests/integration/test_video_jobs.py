@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app.accounts.model import Role
+from app.bootstrap.container import Container
 from app.kit.errors import BadInput, BadRequest, Conflict, TooMany
 from app.video import store
 from app.video.errors import (
@@ -23,14 +24,13 @@ from app.video.errors import (
 )
 from app.video.model.job import JOBS, Ending, JobState, Mode
 from app.video.service import Submission
-from app.video.service.questions import question_of
-from app.wiring import Parts
+from app.video.service.planner_input import question_of
 from tests.harness.video.nodes import USER, Scene
 from tests.harness.video.records import dag, ended_video, running_video, waiting_video
 
 
 @pytest.fixture
-def scene(parts: Parts) -> Scene:
+def scene(parts: Container) -> Scene:
     return Scene(parts)
 
 
@@ -38,7 +38,7 @@ def types(scene: Scene, uid: str) -> list[str]:
     return [event.type for event in scene.jobs.events(USER, uid)]
 
 
-def test_a_job_gets_a_number_that_none_ever_had(scene: Scene, parts: Parts) -> None:
+def test_a_job_gets_a_number_that_none_ever_had(scene: Scene, parts: Container) -> None:
     first, second = scene.submit(), scene.submit(node="192.168.56.102:7000")
     assert (first.uid, second.uid) == ("GLOBAL_ID_1.SUB_ID_1", "GLOBAL_ID_2.SUB_ID_1")
     assert first.node == second.node == "edge0"
@@ -94,9 +94,10 @@ NO_JOBS: tuple[tuple[dict[str, Any], type[Exception], str], ...] = (
     ({"dag": changed(stages={"face_detection": {"kind": "no kind", "models": [["m"]]}})}, BadRequest, "kind"),
     (
         {"dag": changed(stages={"face_detection": {"kind": "face_detection", "models": [["no model"]]}})},
-        BadStage, "no model",
+        BadStage,
+        "no model",
     ),
-)  # fmt: skip
+)
 """What is other than in a job, the error and what it says."""
 
 
@@ -128,7 +129,7 @@ def test_no_more_than_so_many_of_a_user_run_at_once(scene: Scene) -> None:
     assert scene.jobs.count(USER) == 0
 
 
-def test_a_job_of_another_user_is_none(scene: Scene, parts: Parts) -> None:
+def test_a_job_of_another_user_is_none(scene: Scene, parts: Container) -> None:
     parts.accounts.users.create("mallory", Role.USER, by="test")
     job, jobs = scene.submit(), scene.jobs
     verbs: list[Callable[[], object]] = [
@@ -210,14 +211,14 @@ def test_one_that_is_cancelled_ends_and_stays_as_it_is(scene: Scene) -> None:
         lambda: scene.jobs.constrain(USER, job.uid, {}, now=scene.now),
         lambda: scene.jobs.choose(USER, job.uid, "fixed", now=scene.now),
         lambda: scene.planning.give(USER, job.uid, {}, {}, now=scene.now),
-    ):  # fmt: skip
+    ):
         with pytest.raises((JobEnded, BadRequest)):
             change()
     scene.settle()
     assert scene.orders(JOBS, job.uid) == []
 
 
-def test_whatever_is_kept_of_a_job_goes_with_it(scene: Scene, parts: Parts) -> None:
+def test_whatever_is_kept_of_a_job_goes_with_it(scene: Scene, parts: Container) -> None:
     job = running_video(scene.video)
     with pytest.raises(Conflict, match="has not ended"):
         scene.jobs.delete(USER, job.uid)
@@ -229,9 +230,9 @@ def test_whatever_is_kept_of_a_job_goes_with_it(scene: Scene, parts: Parts) -> N
         scene.jobs.get(USER, job.uid)
     assert scene.reports.series(job.uid) == []
     assert list(parts.objects.list("video/")) == []
-    with parts.database.read() as on:
-        assert store.events_of(on, job.uid) == []
-        assert store.decisions_of(on, job.uid, 10) == []
+    with parts.database.read() as conn:
+        assert store.events_of(conn, job.uid) == []
+        assert store.decisions_of(conn, job.uid, 10) == []
 
 
 def test_jobs_that_ended_long_ago_are_forgotten(scene: Scene) -> None:
@@ -259,7 +260,7 @@ def test_pictures_are_taken_of_the_node_that_runs_the_job_and_are_whole(scene: S
 
 
 def test_a_picture_that_comes_while_its_job_is_deleted_does_not_outlive_it(
-    scene: Scene, parts: Parts, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, parts: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job, put = scene.running(), parts.objects.put
 
@@ -313,8 +314,8 @@ def test_the_first_plan_is_for_the_rate_and_size_that_the_node_says_its_video_ha
     )
     for video_id, known in (("0", {"fps": 12.5, "width": 270.0, "height": 480.0}), ("1", {})):
         job = scene.submit(video_id=video_id)
-        with scene.jobs.database.read() as on:
-            kept = store.get(on, job.uid)
+        with scene.jobs.database.read() as conn:
+            kept = store.get(conn, job.uid)
         assert kept is not None and kept.generator_output == known
         info = scene.video.resources.info(job, scene.now)
         question = question_of(kept, info, [], scene.jobs.catalogue.kinds(), scene.now)

@@ -19,9 +19,9 @@ from starlette.routing import Route
 
 from app.accounts.model import Role
 from app.kit.clock import now
+from app.kit.web.mjpeg import CONTENT_TYPE, FIRST, PartReader, part_of
 from app.video import live
 from app.video.model.job import VideoJob
-from app.video.parts import CONTENT_TYPE, FIRST, PartReader, part_of
 from app.video.service.pictures import Live
 from tests.harness.api import until
 from tests.harness.valkey import Valkey
@@ -166,9 +166,7 @@ def test_two_viewers_see_the_same_by_one_connection(scene: VideoWeb, runner: Run
     assert runner.most == 1
 
 
-def test_a_slow_viewer_leaves_pictures_out_and_holds_nobody_up(
-    scene: VideoWeb, runner: Runner, job: VideoJob
-) -> None:  # fmt: skip
+def test_a_slow_viewer_leaves_pictures_out_and_holds_nobody_up(scene: VideoWeb, runner: Runner, job: VideoJob) -> None:
     runner.padding = b"\0" * (1 << 20)
     runner.show(1)
     with viewer(scene, job) as slow, viewer(scene, job) as quick:
@@ -197,7 +195,7 @@ def test_with_the_last_viewer_the_runner_is_left_alone(scene: VideoWeb, runner: 
 
 def test_a_runner_that_is_away_is_stood_in_for_by_snapshots_and_tried_again(
     scene: VideoWeb, runner: Runner, job: VideoJob
-) -> None:  # fmt: skip
+) -> None:
     scene.video.pictures.put_snapshot(job.node, job.uid, jpeg(100))
     runner.show(10)
     with viewer(scene, job) as one:
@@ -210,9 +208,7 @@ def test_a_runner_that_is_away_is_stood_in_for_by_snapshots_and_tried_again(
     assert runner.begun == 2
 
 
-def test_without_any_picture_the_answer_is_that_it_is_not_ready(
-    scene: VideoWeb, runner: Runner, job: VideoJob
-) -> None:  # fmt: skip
+def test_without_any_picture_the_answer_is_that_it_is_not_ready(scene: VideoWeb, runner: Runner, job: VideoJob) -> None:
     runner.is_broken = True
     answer = httpx.get(f"{scene.url}/user/video/{job.uid}", trust_env=False)
     assert (answer.status_code, answer.json()["status"], answer.json()["code"]) == (503, 1, "NO_PICTURE")
@@ -231,7 +227,7 @@ def test_the_picture_of_a_job_that_has_ended_is_its_last(scene: VideoWeb, runner
 
 def test_so_many_may_look_and_no_more(
     scene: VideoWeb, runner: Runner, job: VideoJob, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setattr(live, "MAX_VIEWERS", 2)
     runner.show(10)
     with viewer(scene, job) as one, viewer(scene, job) as other:
@@ -243,7 +239,7 @@ def test_so_many_may_look_and_no_more(
 
 def test_who_may_look_no_longer_sees_no_more(
     scene: VideoWeb, runner: Runner, job: VideoJob, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setattr(live, "HOLDS_S", 0.05)
     scene.parts.accounts.users.create("alice", Role.USER, by="test")
     token, text = scene.parts.accounts.tokens.issue("alice", by="test")

@@ -14,18 +14,18 @@ from typing import Any
 import httpx
 import pytest
 
-from app.kit.auth import Caller
+from app.bootstrap.container import Container
 from app.kit.clock import from_text, now
-from app.kit.events import NudgeHub
-from app.kit.languages import catalogue
-from app.kit.wording import exact
+from app.kit.redis.change_hub import ChangeHub
+from app.kit.web.auth import Caller
+from app.kit.web.formatting import exact
+from app.kit.web.languages import catalogue
 from app.video import store
 from app.video.cli.tables import job_lines
 from app.video.errors import VideoJobNotFound
 from app.video.model.job import JOBS, JobState, Mode, RestartPolicy, VideoJob
-from app.video.pages.watching import frames
+from app.video.pages.streams import frames
 from app.video.scheduling.registry import policies
-from app.wiring import Parts
 from tests.harness.users import OURS, Within, within
 from tests.harness.valkey import Valkey
 from tests.harness.video.records import EDGE, dag, ended_video, running_video, video_nodes, waiting_video
@@ -34,17 +34,25 @@ from tests.harness.video.web import emptied, settings_in
 USER = "local"
 HTMX = {**OURS, "HX-Request": "true"}
 FORM = {
-    "way": "form", "video": f"{EDGE}/1", "generator": "SingleFrameGenerator", "stages": "face_detection,face_alignment",
-    "delay_hi": "0.4", "delay_lo": "0.1", "acc_level": "2", "policy": "stepwise", "restart_policy": "eos",
-    "realtime": "on", "mode": "run",
-}  # fmt: skip
+    "way": "form",
+    "video": f"{EDGE}/1",
+    "generator": "SingleFrameGenerator",
+    "stages": "face_detection,face_alignment",
+    "delay_hi": "0.4",
+    "delay_lo": "0.1",
+    "acc_level": "2",
+    "policy": "stepwise",
+    "restart_policy": "eos",
+    "realtime": "on",
+    "mode": "run",
+}
 HX_GET = re.compile(r'hx-get="([^"]+)"')
 
 
 class Browser:
     def __init__(self, web: Within) -> None:
         self.web = web
-        self.parts: Parts = web.app.state.parts
+        self.parts: Container = web.app.state.parts
         self.video = self.parts.video
 
     def get(self, path: str, **options: Any) -> httpx.Response:
@@ -135,7 +143,7 @@ def test_the_list_is_filtered_by_state_and_text(browser: Browser) -> None:
 
 
 def test_the_list_goes_on_over_pages(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.video.pages.listing.PAGE_JOBS", 2)
+    monkeypatch.setattr("app.video.pages.job_list.PAGE_JOBS", 2)
     uids = [browser.waiting().uid for _ in range(3)]
     first = browser.get("/ui/video").text
     older = re.search(r'rel="next" href="([^"]+)"', first)
@@ -163,10 +171,22 @@ def test_the_page_of_a_job_shows_plan_figures_decisions_and_events(browser: Brow
     page = browser.get(f"/ui/video/{job.uid}").text
     shown = text_of(page)
     for text in (
-        "Running", "live", "480p", "of 4 frames one is processed, 2 are tracked, 1 are skipped", "230 ms", "310 ms",
-        "97.0 %", "face_rfb_640", "192.168.56.102", "Time by stage", "110 ms + 2.0 ms + 8.0 ms", "policy too slow",
-        "the first plan", "The policy took longer than 1 s.", "The source has 24 frames a second.",
-    ):  # fmt: skip
+        "Running",
+        "live",
+        "480p",
+        "of 4 frames one is processed, 2 are tracked, 1 are skipped",
+        "230 ms",
+        "310 ms",
+        "97.0 %",
+        "face_rfb_640",
+        "192.168.56.102",
+        "Time by stage",
+        "110 ms + 2.0 ms + 8.0 ms",
+        "policy too slow",
+        "the first plan",
+        "The policy took longer than 1 s.",
+        "The source has 24 frames a second.",
+    ):
         assert text in shown, text
     assert page.count('class="plot"') == 3 and 'class="plot-line line-hi"' in page
     assert f'src="/user/video/{job.uid}"' in page and 'class="counts"' in page
@@ -235,7 +255,7 @@ def test_a_snapshot_is_a_jpeg_and_a_blank_picture_before_there_is_one(browser: B
 
 def test_a_stream_says_that_something_changed_and_ends_with_the_process() -> None:
     async def heard() -> list[bytes]:
-        hub, found = NudgeHub("redis://nowhere"), []
+        hub, found = ChangeHub("redis://nowhere"), []
         stream = frames(hub, "video:x", gap_s=0)
         waiting = asyncio.ensure_future(anext(stream))
         while not hub.viewers:
@@ -527,7 +547,7 @@ def test_a_wrong_stage_is_said_and_kept(browser: Browser) -> None:
         ({}, "no-such-model"),
         ({"kind": ""}, "This is needed."),
         ({"parameters": "level"}, "This line is no key=value: level"),
-    ):  # fmt: skip
+    ):
         answer = browser.send("/ui/video/stages", {**fields, **change})
         assert 400 <= answer.status_code < 500 and said in text_of(answer.text)
         assert values_of(answer.text)["big"] == "no-such-model"
@@ -559,8 +579,8 @@ def test_measuring_is_a_job_of_its_own(browser: Browser) -> None:
     uid = answer.headers["location"].split("/")[-1].partition("?")[0]
     found = browser.video.jobs.get(USER, uid)
     assert found.mode is Mode.PROFILE and set(found.dag.stages) == {"face_detection", "face_alignment"}
-    with browser.video.jobs.database.write() as on:
-        store.change(on, uid, progress=0.45)
+    with browser.video.jobs.database.write() as conn:
+        store.change(conn, uid, progress=0.45)
     page = browser.get(f"/ui/video/{uid}").text
     assert 'value="45"' in page and "live-picture" not in page and 'id="video-controls"' not in page
     assert 'value="45"' in browser.get("/ui/video").text

@@ -9,27 +9,27 @@ from typing import Any
 
 import pytest
 
+from app.bootstrap.container import Container
 from app.kit.errors import BadRequest
 from app.video import store
 from app.video.errors import BadDag, BadPlan, JobEnded, VideoJobNotFound, VideoNotFound
 from app.video.model.job import JOBS, JobState
 from app.video.model.plan import Plan
 from app.video.model.profile import Measurement
-from app.video.scheduling.asking import Decision
-from app.video.scheduling.desk import Desk
-from app.wiring import Parts
+from app.video.scheduling.policy_messages import Decision
+from app.video.scheduling.policy_runner import PolicyRunner
 from tests.harness.video.nodes import USER, Scene, a_plan
 from tests.harness.video.records import dag, measured
 
 
 @pytest.fixture
-def scene(parts: Parts) -> Scene:
+def scene(parts: Container) -> Scene:
     return Scene(parts)
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
-    made = Desk()
+def desk() -> Iterator[PolicyRunner]:
+    made = PolicyRunner()
     yield made
     made.close()
 
@@ -84,13 +84,18 @@ def test_the_policy_is_told_the_last_plan_its_memory_and_what_was_measured(scene
         Measurement("edge0", "face_detection", 0, "f" * 64, "480p", 0.1, 9000.0, 0.9, 10, "2026-11-22"),
         Measurement("edge0", "car_detection", 0, variants[1][0].sha256, "480p", 0.1, 9.0, 0.9, 10, "2026-11-22"),
     ]
-    with scene.parts.database.write() as on:
-        store.put_measurements(on, rows)
+    with scene.parts.database.write() as conn:
+        store.put_measurements(conn, rows)
     result = {"delay": {"face_detection": 0.1}, "e2e_p95": 0.2}
     request: Any = {
-        "job_uid": job.uid, "dag": {}, "last_plan_result": result, "user_constraint": None, "asked": 2,
-        "generator_output": {"seq": 9, "bytes": 1234.5, "objects": 4, "image": "no figure"}, "why": "late",
-    }  # fmt: skip
+        "job_uid": job.uid,
+        "dag": {},
+        "last_plan_result": result,
+        "user_constraint": None,
+        "asked": 2,
+        "generator_output": {"seq": 9, "bytes": 1234.5, "objects": 4, "image": "no figure"},
+        "why": "late",
+    }
     scene.planning.ask(request, node="edge0", now=scene.now)
     assert scene.sent[-1] == (job.uid, "late")
     desk = scene.desk(None)
@@ -249,8 +254,8 @@ def test_an_older_demand_is_ignored_and_a_new_runner_counts_anew(scene: Scene) -
         return len(scene.sent)
 
     assert [ask(5), ask(4), ask(5), ask(6)] == [1, 0, 1, 1]
-    with scene.parts.database.read() as on:
-        kept = store.get(on, job.uid)
+    with scene.parts.database.read() as conn:
+        kept = store.get(conn, job.uid)
     assert kept is not None
     assert (kept.asked, kept.generator_output) == (6, {"seq": 6})
     assert [ask(1, "start"), ask(2)] == [1, 1]
@@ -316,18 +321,18 @@ def test_a_plan_by_hand_is_in_force_at_once(scene: Scene) -> None:
 
 def test_only_the_newest_decisions_and_events_are_kept(scene: Scene) -> None:
     job = scene.submit()
-    with scene.parts.database.write() as on:
+    with scene.parts.database.write() as conn:
         for number in range(510):
             decided = store.Decided("2026", number, "p", "period", "same", "", 1.0, "", None)
-            store.add_decision(on, job.uid, decided)
-            store.add_event(on, job.uid, "2026", type="Note", message=str(number))
+            store.add_decision(conn, job.uid, decided)
+            store.add_event(conn, job.uid, "2026", type="Note", message=str(number))
     found = scene.jobs.decisions(USER, job.uid, limit=1000)
     assert (len(found), found[0].seq, found[-1].seq) == (500, 509, 10)
     events = scene.jobs.events(USER, job.uid)
     assert (len(events), events[-1].message) == (500, "509")
 
 
-def test_many_jobs_planned_at_once_each_get_their_plan(scene: Scene, desk: Desk) -> None:
+def test_many_jobs_planned_at_once_each_get_their_plan(scene: Scene, desk: PolicyRunner) -> None:
     """By the product's own policy, in its process."""
     jobs = [scene.submit() for _ in range(20)]
     scene.settle()
@@ -348,7 +353,7 @@ def test_many_jobs_planned_at_once_each_get_their_plan(scene: Scene, desk: Desk)
         assert outcomes(scene, job.uid) == ["new"]
 
 
-def test_each_policy_of_the_product_makes_a_plan(scene: Scene, desk: Desk) -> None:
+def test_each_policy_of_the_product_makes_a_plan(scene: Scene, desk: PolicyRunner) -> None:
     for policy in ("fixed", "edge_only", "cloud_only", "stepwise", "aimd", "profile"):
         job = scene.submit(policy=policy)
         scene.settle()
@@ -370,8 +375,8 @@ def test_what_would_be_is_answered_without_changing_anything(scene: Scene) -> No
         (stage.name, number): variant[0].sha256 for stage in stages for number, variant in enumerate(stage.variants)
     }
     rows = [replace(row, model=shas[row.stage, row.model_id]) for row in measured(scene.now)]
-    with scene.parts.database.write() as on:
-        store.put_measurements(on, rows)
+    with scene.parts.database.write() as conn:
+        store.put_measurements(conn, rows)
     body: dict[str, Any] = {"job_uid": job.uid}
     found = scene.planning.what_if(USER, body, now=scene.now)
     assert len(found) == 3
@@ -380,9 +385,10 @@ def test_what_would_be_is_answered_without_changing_anything(scene: Scene) -> No
 
     def in_cloud(predictions: list[Any]) -> float:
         return next(
-            one.delay_s for one in predictions
+            one.delay_s
+            for one in predictions
             if all(place["node_role"] == "cloud" for place in one.flow_mapping.values())
-        )  # fmt: skip
+        )
 
     assert in_cloud(slow) > 10 * in_cloud(found)
     as_it_would_be = {"node": "edge0", "video_id": "1", "dag": dag(), "video_conf": {"resolution": "720p"}}

@@ -18,9 +18,9 @@ import httpx
 import psutil
 import pytest
 
-from app.video.cli.pseudo.sample_clip import HEADS
-from app.video.cli.pseudo.show import job
-from app.video.cli.pseudo.stand import Ports
+from app.video.cli.demo.deployment import Ports
+from app.video.cli.demo.sample_clip import HEADS
+from app.video.cli.demo.show import job
 from tests.harness.api import until
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
@@ -38,9 +38,12 @@ class Pseudo:
         ports = [text for pair in zip(OPTIONS, map(str, astuple(self.ports)), strict=True) for text in pair]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "app.cli", "video", "pseudo", *ports, *arguments], cwd=folder, stdout=log,
-                stderr=log, env={**os.environ, "PYTHONPATH": str(REPOSITORY), "TMPDIR": str(folder), "COLUMNS": "80"},
-            )  # fmt: skip
+                [sys.executable, "-m", "app.cli.main", "video", "pseudo", *ports, *arguments],
+                cwd=folder,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": str(REPOSITORY), "TMPDIR": str(folder), "COLUMNS": "80"},
+            )
         self.http = httpx.Client(trust_env=False, timeout=60)
 
     def url(self, port: int, path: str) -> str:
@@ -126,9 +129,10 @@ def test_a_plan_by_hand_may_be_given_to_the_edge_node_and_is_in_force(pseudo: Ps
     until(lambda: result_of(pseudo, uid)["appended_result"])
     place = {"model_id": 2, "node_role": "host", "node_ip": "127.0.0.2"}
     plan = {
-        "job_uid": uid, "video_conf": {"resolution": "240p", "fps": 12, "nskip": 0, "encoder": "JPEG"},
+        "job_uid": uid,
+        "video_conf": {"resolution": "240p", "fps": 12, "nskip": 0, "encoder": "JPEG"},
         "flow_mapping": {"face_detection": place, "face_alignment": place},
-    }  # fmt: skip
+    }
     until(
         lambda: pseudo.http.post(pseudo.url(ports.edge, "/node/update_plan"), json=plan).json(),
         lambda said: said["status"] == 0,

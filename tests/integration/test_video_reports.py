@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from app.kit.broker import connect_to_look
+from app.bootstrap.container import Container
 from app.kit.clock import to_text
 from app.kit.errors import BadRequest
-from app.kit.series import Series
+from app.kit.queue.broker import connect_to_look
+from app.kit.redis.time_series import TimeSeries
 from app.video.errors import VideoJobNotFound
 from app.video.model.job import JOBS, Ending, JobState
 from app.video.service.reports import SERIES
-from app.wiring import Parts
 from tests.harness.video.nodes import USER, Scene
 from tests.harness.video.records import measured, plan_result, result
 
 
 @pytest.fixture
-def scene(parts: Parts) -> Scene:
+def scene(parts: Container) -> Scene:
     return Scene(parts)
 
 
@@ -78,7 +78,7 @@ def test_plots_have_an_end_and_go_when_they_are_forgotten(scene: Scene) -> None:
 
 def test_without_redis_reports_are_taken_and_the_plots_have_a_hole(scene: Scene) -> None:
     job = scene.running()
-    scene.reports.plots = Series(connect_to_look("redis://127.0.0.1:1"), "plots", most=9, every_s=1)
+    scene.reports.plots = TimeSeries(connect_to_look("redis://127.0.0.1:1"), "plots", most=9, every_s=1)
     take(scene, job.uid, 1, results=[result(1)], plan_result=plan_result())
     assert loops(scene, job.uid) == [1]
     assert scene.reports.series(job.uid) == []
@@ -122,21 +122,39 @@ def test_a_profile_is_kept_by_node_stage_model_and_size(scene: Scene) -> None:
     take(scene, job.uid, 2, profile=[{**rows[0], "delay_s": 9.0}, {**rows[0], "resolution": "240p"}])
     found = scene.reports.measurements(node=rows[0]["node"], stage=rows[0]["stage"])
     assert [(row.model_id, row.resolution) for row in found][:4] == [
-        (0, "240p"), (0, "360p"), (0, "480p"), (0, "720p"),
-    ]  # fmt: skip
+        (0, "240p"),
+        (0, "360p"),
+        (0, "480p"),
+        (0, "720p"),
+    ]
     assert found[1].delay_s == 9.0
     assert len(scene.reports.measurements()) == len(rows) + 1
     assert {row.stage for row in scene.reports.measurements(stage="face_alignment")} == {"face_alignment"}
 
 
 NO_REPORTS: tuple[dict[str, Any], ...] = (
-    {"job_uid": 4}, {"job_uid": "a\0b"}, {"seq": "1"}, {"seq": -1}, {"seq": None}, {"results": {}},
-    {"results": [4]}, {"results": [{"up": 1}]}, {"results": [{"n_loop": "7"}]}, {"plan_result": []},
-    {"plan_result": {"delay": {"face_detection": "fast"}}}, {"plan_result": {"fps": float("nan")}},
-    {"results": [{"n_loop": 1, "up": float("inf")}]}, {"flags": "degraded"}, {"flags": ["<b>"]},
-    {"ending": "exploded"}, {"progress": "half"}, {"note": ["x"]}, {"profile": [{}]}, {"profile": [4]},
+    {"job_uid": 4},
+    {"job_uid": "a\0b"},
+    {"seq": "1"},
+    {"seq": -1},
+    {"seq": None},
+    {"results": {}},
+    {"results": [4]},
+    {"results": [{"up": 1}]},
+    {"results": [{"n_loop": "7"}]},
+    {"plan_result": []},
+    {"plan_result": {"delay": {"face_detection": "fast"}}},
+    {"plan_result": {"fps": float("nan")}},
+    {"results": [{"n_loop": 1, "up": float("inf")}]},
+    {"flags": "degraded"},
+    {"flags": ["<b>"]},
+    {"ending": "exploded"},
+    {"progress": "half"},
+    {"note": ["x"]},
+    {"profile": [{}]},
+    {"profile": [4]},
     {"results": [{"n_loop": 1, "text": "x" * 300_000}]},
-)  # fmt: skip
+)
 """What is other than in a report."""
 
 

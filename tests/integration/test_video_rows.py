@@ -19,8 +19,8 @@ import psutil
 import pytest
 from PIL import Image
 
-from app.video.parts import PartReader
-from app.wiring import assemble
+from app.bootstrap.container import assemble
+from app.kit.web.mjpeg import PartReader
 from tests.harness.api import until
 from tests.harness.conversion_jobs import finished_job
 from tests.harness.models.converted import OPTIONS, converted_faces
@@ -45,9 +45,10 @@ AT_ONCE = 50
 SAME_FRAMES = 5
 FAST = {"policy": "edge_only", "realtime": False}
 SEEN = dag(
-    [GENERATOR, "face_detection", "sizes"], {"face_detection": {"image": FRAME}, "sizes": {"image": FRAME}},
+    [GENERATOR, "face_detection", "sizes"],
+    {"face_detection": {"image": FRAME}, "sizes": {"image": FRAME}},
     "sizes.count_result",
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +110,7 @@ def test_siblings_get_the_same_bytes_at_the_same_time_and_the_merge_waits_for_bo
 
 
 def test_three_jobs_share_one_process_evenly_and_a_fourth_whose_stage_raises_ends_alone(cluster: VideoCluster) -> None:
-    (process,) = cluster.workers(EDGE, "app.video.services.host")
+    (process,) = cluster.workers(EDGE, "app.edge.video.stage_host.host")
     uids = [cluster.submit(one_stage("pausing"), **FAST) for _ in range(3)]
     failing = cluster.submit(one_stage("failing"), **{**FAST, "restart_policy": "never"})
     for uid in uids:
@@ -121,7 +122,7 @@ def test_three_jobs_share_one_process_evenly_and_a_fourth_whose_stage_raises_end
     cluster.advances(uids[0], 15)
     steps = [cluster.job(uid)["n_loop"] - first for uid, first in zip(uids, begun, strict=True)]
     assert 0 < max(steps) <= 2 * min(steps)
-    assert cluster.workers(EDGE, "app.video.services.host") == [process]
+    assert cluster.workers(EDGE, "app.edge.video.stage_host.host") == [process]
 
 
 def test_the_delay_that_is_told_is_what_the_stage_takes(cluster: VideoCluster) -> None:
@@ -363,7 +364,8 @@ def test_a_converted_model_finds_on_edge_and_cloud_what_the_original_finds(
     graph = dag(
         {"original": [GENERATOR], "converted": [GENERATOR], "agreed": ["original", "converted"]},
         {
-            "original": {"image": FRAME}, "converted": {"image": FRAME},
+            "original": {"image": FRAME},
+            "converted": {"image": FRAME},
             "agreed": {"one": "original.bbox", "other": "converted.bbox"},
         },
         "agreed.count_result",
@@ -373,7 +375,7 @@ def test_a_converted_model_finds_on_edge_and_cloud_what_the_original_finds(
             "converted": {"kind": "face_detection", "models": ["faces-nef"]},
             "agreed": {"kind": "agreed", "models": []},
         }
-    }  # fmt: skip
+    }
     for node, policy in ((EDGE, "edge_only"), (CLOUD, "cloud_only")):
         uid = cluster.submit(graph, video_id=1, policy=policy, realtime=False, restart_policy="never")
         ended = until(lambda uid=uid: cluster.job(uid), lambda job: job["state"] == "DONE")
@@ -390,7 +392,7 @@ def test_a_lost_cloud_is_stood_in_for_and_gets_its_stages_back(cluster: VideoClu
     uid = cluster.submit(SEEN, policy="cloud_only")
     until(lambda: len(cluster.calls(CLOUD, uid)) > 10)
     assert not cluster.calls(EDGE, uid)
-    (host,) = cluster.workers(CLOUD, "app.video.services.host")
+    (host,) = cluster.workers(CLOUD, "app.edge.video.stage_host.host")
     cluster.agents[CLOUD].kill()
     host.kill()
     until(lambda: "degraded" in cluster.job(uid)["flags"])

@@ -20,13 +20,13 @@ import httpx
 import pytest
 from PIL import Image
 
+from app.edge.video.runner.stage_client import StageClient
+from app.edge.video.runner.work import VARIABLE, RunnerWork
+from app.edge.video.stage_host.fair_queue import MOST_WAITING
 from app.video.model.constraint import Constraint
 from app.video.model.job import Mode, RestartPolicy
 from app.video.model.plan import Encoder, Plan, Role, StagePlace
-from app.video.runner.calling import Client
-from app.video.runner.work import VARIABLE, RunnerWork
-from app.video.services.calls import RAW, Call, Encoded
-from app.video.services.fair import MOST_WAITING
+from app.video.model.stage_call import RAW, Call, Encoded
 from tests.harness.api import until
 from tests.harness.video.runner import DAG, SECRET, UID, Deployment, StubHost, deployment, plan_of, read_dag, video
 
@@ -176,7 +176,7 @@ def test_a_packet_follows_before_the_one_before_it_is_answered(tmp_path: Path, c
 
 
 def test_to_a_host_go_no_more_calls_at_once_than_it_lets_wait() -> None:
-    host, client = StubHost(EDGE), Client()
+    host, client = StubHost(EDGE), StageClient()
     host.delays["face_detection"] = 0.1
     try:
         with ThreadPoolExecutor(12) as threads:
@@ -212,15 +212,17 @@ FORKED = {
     "generator": "SingleFrameGenerator",
     "flow": {"left": ["SingleFrameGenerator"], "right": ["SingleFrameGenerator"], "merged": ["left", "right"]},
     "input": {
-        "left": {"image": "SingleFrameGenerator.image"}, "right": {"image": "SingleFrameGenerator.image"},
+        "left": {"image": "SingleFrameGenerator.image"},
+        "right": {"image": "SingleFrameGenerator.image"},
         "merged": {"image": "SingleFrameGenerator.image", "bbox": "left.bbox", "prob": "left.prob"},
         "Render": {"image": "merged.image", "count": "merged.count_result"},
     },
     "stages": {
-        "left": {"kind": "face_detection", "models": ["a"]}, "right": {"kind": "face_detection", "models": ["a"]},
+        "left": {"kind": "face_detection", "models": ["a"]},
+        "right": {"kind": "face_detection", "models": ["a"]},
         "merged": {"kind": "face_alignment", "models": ["b"]},
     },
-}  # fmt: skip
+}
 
 
 def test_siblings_run_beside_each_other_and_a_merge_waits_for_all(made: Deployment, clip: Path) -> None:
@@ -253,8 +255,12 @@ def test_a_stale_plan_is_ignored_and_a_newer_one_taken(made: Deployment, clip: P
     made.change(plan=plan_of(GRAPH, EDGE, seq=6, model_id=1))
     until(lambda: made.agent.plan_result(6).get("frames"))
     assert {call.model_id for call in made.hosts[0].of("face_detection")} == {0, 1}
-    until(lambda: any(demand["user_constraint"]["delay"] == [-1.0, 0.123] or demand["user_constraint"]["delay"] == 0.123
-                      for demand in made.agent.demands))  # fmt: skip
+    until(
+        lambda: any(
+            demand["user_constraint"]["delay"] == [-1.0, 0.123] or demand["user_constraint"]["delay"] == 0.123
+            for demand in made.agent.demands
+        )
+    )
 
 
 def test_without_a_plan_one_is_asked_for_and_that_is_said(made: Deployment, clip: Path) -> None:
@@ -503,11 +509,13 @@ def test_snapshots_are_at_most_640_wide(made: Deployment, tmp_path: Path) -> Non
 def test_quality_is_that_of_golden_frames_on_the_cloud(tmp_path: Path, clip: Path) -> None:
     edge, cloud = StubHost(EDGE), StubHost("cloud-1", role="cloud")
     edge.answers["face_detection"] = lambda _: {
-        "bbox": [[10, 10, 40, 50], [200, 10, 240, 60]], "prob": [0.9, 0.8],
-    }  # fmt: skip
+        "bbox": [[10, 10, 40, 50], [200, 10, 240, 60]],
+        "prob": [0.9, 0.8],
+    }
     edge.answers["face_alignment"] = lambda given: {
-        "head_pose": [[4.0, 5.0, 6.0]] * len(given["bbox"]), "count_result": {"up": 0, "total": 2},
-    }  # fmt: skip
+        "head_pose": [[4.0, 5.0, 6.0]] * len(given["bbox"]),
+        "count_result": {"up": 0, "total": 2},
+    }
     with deployment(tmp_path, edge, cloud) as made:
         given = {"realtime": True, "restart_policy": RestartPolicy.EOS}
         made.start(made.content(plan_of(GRAPH, EDGE, model_id=2), **given), clip)
@@ -520,11 +528,13 @@ def test_quality_is_that_of_golden_frames_on_the_cloud(tmp_path: Path, clip: Pat
 
 def test_clips_hold_the_frames_of_their_cycle(made: Deployment, clip: Path) -> None:
     dag = {
-        "generator": "ClipGenerator", "flow": ["ClipGenerator", "motion"], "input": {
+        "generator": "ClipGenerator",
+        "flow": ["ClipGenerator", "motion"],
+        "input": {
             "motion": {"clip": "ClipGenerator.clip"},
             "Render": {"image": "ClipGenerator.image", "count": "motion.count_result"},
         },
-    }  # fmt: skip
+    }
     made.hosts[0].answers["motion"] = lambda given: {"prob": [], "count_result": {"pictures": len(given["clip"])}}
     run(made, clip, dag=dag, ntracking=3, nskip=1)
     assert {row["pictures"] for row in made.agent.processed} == {4}
@@ -554,7 +564,9 @@ def test_the_process_runs_and_ends_by_a_signal(made: Deployment, clip: Path, tmp
     path = tmp_path / "work.json"
     RunnerWork(content, str(clip), "127.0.0.1", 0, tmp_path / "own", made.agent.url, EDGE).write(path)
     assert path.stat().st_mode & 0o077 == 0
-    process = subprocess.Popen([sys.executable, "-m", "app.video.runner.main"], env={**os.environ, VARIABLE: str(path)})
+    process = subprocess.Popen(
+        [sys.executable, "-m", "app.edge.video.runner.main"], env={**os.environ, VARIABLE: str(path)}
+    )
     try:
         until(lambda: len(made.agent.results) > 20)
         process.send_signal(signal.SIGTERM)

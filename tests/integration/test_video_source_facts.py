@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from app.inference.sources import open_reel
 from app.video.model.dag import read_dag
-from app.vision.sources import open_reel
 from tests.harness.api import until
 from tests.harness.video.runner import DAG, Deployment, StubHost, deployment, plan_of, video
 

@@ -9,12 +9,12 @@ import onnx
 import pytest
 from PIL import Image
 
-from app.conversion.intake import doctor
-from app.conversion.intake.doctor import Measured, Target, diagnose
-from app.conversion.intake.expectation import expectation_of
+from app.conversion.intake import calibration_checks
+from app.conversion.intake.calibration_checks import SampleStats, Target, diagnose
+from app.conversion.intake.expected_range import expectation_of
 from app.conversion.intake.findings import Finding
-from app.conversion.intake.measured import Picture
-from app.conversion.intake.measures import measure_picture, measure_pictures
+from app.conversion.intake.sample_measurement import measure_picture, measure_pictures
+from app.conversion.intake.sample_stats import Picture
 from app.conversion.options import Preprocess
 from app.conversion.presets import PREPROCESS
 from tests.harness.paths import SHARED_DATA
@@ -27,7 +27,7 @@ WIDE = Target(channels=3, size=(320, 240))
 
 
 def found(pictures: Sequence[Picture], preprocess: Preprocess = UNIT, target: Target = WIDE) -> dict[str, Finding]:
-    measured = Measured(len(pictures), pictures, kinds={"image": len(pictures)})
+    measured = SampleStats(len(pictures), pictures, kinds={"image": len(pictures)})
     return {finding.code: finding for finding in diagnose(measured, target, preprocess)}
 
 
@@ -44,9 +44,9 @@ def test_a_recompressed_smaller_copy_is_recognised(tmp_path: Path) -> None:
     with Image.open(STREETS[0]) as original:
         original.resize((original.width // 2, original.height // 2)).save(tmp_path / "copy.jpg", quality=60)
     one, other = measure_picture(STREETS[0]), measure_picture(tmp_path / "copy.jpg")
-    assert (one.dhash ^ other.dhash).bit_count() <= doctor.NEAR_BITS
+    assert (one.dhash ^ other.dhash).bit_count() <= calibration_checks.NEAR_BITS
     strangers = [measure_picture(path) for path in STREETS[1:]]
-    assert all((one.dhash ^ stranger.dhash).bit_count() > doctor.NEAR_BITS for stranger in strangers)
+    assert all((one.dhash ^ stranger.dhash).bit_count() > calibration_checks.NEAR_BITS for stranger in strangers)
 
 
 @needs_pictures

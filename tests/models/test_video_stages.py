@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from app.edge.video.stages.base import ModelFile, Stage
+from app.edge.video.stages.registry import stage_class
+from app.inference.errors import ModelUnusable
+from app.inference.prediction import Format, ModelCard, Picture
+from app.inference.sources.factory import open_source
 from app.kit.errors import BadRequest
 from app.video.errors import BadStage
-from app.video.stages.base import ModelFile, Stage
-from app.video.stages.registry import stage_class
-from app.vision.errors import ModelUnusable
-from app.vision.model import Format, ModelCard, Picture
-from app.vision.sources.opening import open_source
 from tests.harness.paths import SHARED_DATA
 
 GREY = np.full((90, 120, 3), 127, np.uint8)
@@ -84,9 +84,11 @@ def test_two_models_are_their_mean() -> None:
     one, other, both = (
         np.array(opened("face_alignment", *names).run(inputs)["head_pose"])
         for names in (
-            ("headpose_fsanet_1x1",), ("headpose_fsanet_var",), ("headpose_fsanet_1x1", "headpose_fsanet_var"),
+            ("headpose_fsanet_1x1",),
+            ("headpose_fsanet_var",),
+            ("headpose_fsanet_1x1", "headpose_fsanet_var"),
         )
-    )  # fmt: skip
+    )
     assert both == pytest.approx((one + other) / 2, abs=0.02)
     assert not np.allclose(one, other, atol=0.1)
 

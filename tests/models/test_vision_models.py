@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.vision.decoders.suppression import overlap
-from app.vision.encoding import decode, encode
-from app.vision.errors import ModelUnusable
-from app.vision.model import Box, Decoder, Format, ModelCard, Prediction, PredictorOptions
-from app.vision.predictor import Predictor, open_predictor
-from app.vision.sources import Frame, open_source
+from app.inference.decoders.suppression import overlap
+from app.inference.errors import ModelUnusable
+from app.inference.picture_codec import decode, encode
+from app.inference.prediction import Box, Decoder, Format, ModelCard, Prediction, PredictorOptions
+from app.inference.predictor import Predictor, open_predictor
+from app.inference.sources import Frame, open_source
 from tests.harness.models.converted import converted_faces
 from tests.harness.paths import SHARED_DATA
 

@@ -27,9 +27,9 @@ from app.conversion.toolchains import graph
 from app.conversion.toolchains.graph import TensorSpec
 from app.conversion.toolchains.kneron.nef import NotNef, describe
 from app.conversion.toolchains.samples import SampleSet, preprocess_image
-from app.conversion.toolchains.sandbox import Sandbox
 from app.kit.errors import ModelmillError
 from app.kit.objects.filesystem import FilesystemStore
+from app.kit.sandbox.runner import Sandbox
 from app.settings import Settings
 from tests.harness.models import small
 from tests.harness.models.packed import host_nef

@@ -11,12 +11,43 @@ from tests.harness.timed_search import searched
 from tests.harness.training.failed_programs import COMMAND, DIED
 
 pytestmark = pytest.mark.slow
-PIECES = st.sampled_from([
-    "\x1b[", "\x1b]", "\x1b", "0" * 50, ";" * 50, " " * 50, "\n", "\r", "(", ")", "pid=", "(raylet) ", "a.", "a" * 50,
-    "Total available GPUs ", "is less than total desired GPUs", "Resource pool ", "x" * 100 + ":", "8*2", "In '", "': ",
-    "Override ", "Error", "Error: ", "Exception ignored in", "Cannot satisfy placement group requirement for pool '",
-    "CUDA out of memory", "Task failed due to the node ", "\x00", "\ud800", "訓練", "\u2028", "999999999.",
-])  # fmt: skip
+PIECES = st.sampled_from(
+    [
+        "\x1b[",
+        "\x1b]",
+        "\x1b",
+        "0" * 50,
+        ";" * 50,
+        " " * 50,
+        "\n",
+        "\r",
+        "(",
+        ")",
+        "pid=",
+        "(raylet) ",
+        "a.",
+        "a" * 50,
+        "Total available GPUs ",
+        "is less than total desired GPUs",
+        "Resource pool ",
+        "x" * 100 + ":",
+        "8*2",
+        "In '",
+        "': ",
+        "Override ",
+        "Error",
+        "Error: ",
+        "Exception ignored in",
+        "Cannot satisfy placement group requirement for pool '",
+        "CUDA out of memory",
+        "Task failed due to the node ",
+        "\x00",
+        "\ud800",
+        "訓練",
+        "\u2028",
+        "999999999.",
+    ]
+)
 TEXTS = st.lists(PIECES, max_size=40).map("".join) | st.text(max_size=200)
 
 

@@ -16,20 +16,49 @@ from app.conversion.intake.archive import extract, flat_name
 from app.homes import names
 from app.homes.errors import PathRefused
 from app.homes.model import HomesOptions, removed_at, stamped
-from app.homes.rules import FIELDS, allowed
+from app.homes.path_rules import FIELDS, allowed
 from app.kit.objects.base import BadKey, attachment, check_key
-from app.kit.objects.signing import signed_url, verify
-from app.kit.parts import plain_name
-from app.kit.zipping import zip_stream
+from app.kit.objects.signed_urls import signed_url, verify
+from app.kit.web.multipart import plain_name
+from app.kit.web.zip_stream import zip_stream
 from tests.harness.api import png
 from tests.harness.timed_search import searched
 
 pytestmark = pytest.mark.slow
 SECONDS = 0.5
 PIECES = st.sampled_from(
-    ["..", ".", "/", "\\", "C:", "\x00", "\n", "\r\n", "etc", "passwd", "~", "con", "\u202e", "\ud800", "ü", "模",
-     "%2e%2e%2f", "${HOME}", "$(id)", "`id`", ";", "'", '"', "<svg>", " ", "-rf", "x" * 400, ".png", ".zip"]
-)  # fmt: skip
+    [
+        "..",
+        ".",
+        "/",
+        "\\",
+        "C:",
+        "\x00",
+        "\n",
+        "\r\n",
+        "etc",
+        "passwd",
+        "~",
+        "con",
+        "\u202e",
+        "\ud800",
+        "ü",
+        "模",
+        "%2e%2e%2f",
+        "${HOME}",
+        "$(id)",
+        "`id`",
+        ";",
+        "'",
+        '"',
+        "<svg>",
+        " ",
+        "-rf",
+        "x" * 400,
+        ".png",
+        ".zip",
+    ]
+)
 PICTURE = png(1)
 NAMES = st.lists(PIECES, max_size=8).map("".join) | st.text(max_size=300)
 
@@ -85,9 +114,14 @@ def test_a_signed_url_carries_what_verify_needs(key: str, name: str) -> None:
     assert url.netloc == "mill:8000"
     assert query["method"] == "GET"
     verify(
-        "a secret", "GET", unquote(url.path).removeprefix("/objects/"), query["expires"], query["signature"], 0,
+        "a secret",
+        "GET",
+        unquote(url.path).removeprefix("/objects/"),
+        query["expires"],
+        query["signature"],
+        0,
         download_name=query.get("name", ""),
-    )  # fmt: skip
+    )
 
 
 @searched(st.text(), seconds=SECONDS)
@@ -135,9 +169,26 @@ def test_whatever_text_is_taken_as_a_path_names_something_below(text: str) -> No
 
 MINE = "/private/users/alice"
 STEPS = st.sampled_from(
-    ["/private", "/common", "/users", "/alice", "/bob", "/", ".", "..", "/..", "／", "．", "\\", "\0", "\u202e", "d",
-     " ", "é"]
-)  # fmt: skip
+    [
+        "/private",
+        "/common",
+        "/users",
+        "/alice",
+        "/bob",
+        "/",
+        ".",
+        "..",
+        "/..",
+        "／",
+        "．",
+        "\\",
+        "\0",
+        "\u202e",
+        "d",
+        " ",
+        "é",
+    ]
+)
 PATHS = st.lists(STEPS | st.text(max_size=3), max_size=8).map("".join)
 OWN_PATHS = st.lists(STEPS | st.text(max_size=3), max_size=6).map(lambda rest: f"{MINE}/{''.join(rest)}")
 

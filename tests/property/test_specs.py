@@ -24,9 +24,30 @@ def read(text: str) -> TaskSpec:
 # --- writing ------------------------------------------------------------------------------------------
 TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=40)
 TRICKY = st.sampled_from(
-    ["1e-6", "no", "\x85 ", "\u2028", " \n x", "\ufeff", "😀", "~", "0x1F", "1_0", ".inf", "<<", "=", "2026-01-01",
-     "- a", "a: b", "#", "&x", "!t", "'", '"'],
-)  # fmt: skip
+    [
+        "1e-6",
+        "no",
+        "\x85 ",
+        "\u2028",
+        " \n x",
+        "\ufeff",
+        "😀",
+        "~",
+        "0x1F",
+        "1_0",
+        ".inf",
+        "<<",
+        "=",
+        "2026-01-01",
+        "- a",
+        "a: b",
+        "#",
+        "&x",
+        "!t",
+        "'",
+        '"',
+    ],
+)
 VISIBLE = (TEXTS | TRICKY).filter(str.isprintable)
 
 
@@ -50,16 +71,23 @@ PATHS = TEXTS.map(lambda text: f"/private/{text}").filter(lambda path: "${" not 
 CONVERTS = st.builds(ConvertSpec, images=PATHS, name=VISIBLE, options=st.dictionaries(TEXTS | TRICKY, JSON, max_size=3))
 COMMON = {"name": VISIBLE, "convert": st.none() | CONVERTS, "backfill": st.booleans(), "train_file": PATHS}
 SPECS = st.builds(
-    TaskSpec, workload=st.just(Workload.SCRIPT), code_path=PATHS, cpus=st.floats(0.01, 1024),
+    TaskSpec,
+    workload=st.just(Workload.SCRIPT),
+    code_path=PATHS,
+    cpus=st.floats(0.01, 1024),
     args=st.lists(VISIBLE.filter(is_pathless), max_size=5),
     **COMMON,
 ) | st.builds(
-    TaskSpec, workload=st.sampled_from([Workload.PPO, Workload.GRPO]), model_path=PATHS, val_file=PATHS,
-    n_gpus_per_node=st.integers(1, 16), nnodes=st.integers(1, 64), cpus_per_gpu=st.none() | st.floats(0.5, 99),
-    overrides=st.dictionaries(st.from_regex(r"(data|trainer\.seed)\.[x-z]{1,3}", fullmatch=True),
-    VALUES),
+    TaskSpec,
+    workload=st.sampled_from([Workload.PPO, Workload.GRPO]),
+    model_path=PATHS,
+    val_file=PATHS,
+    n_gpus_per_node=st.integers(1, 16),
+    nnodes=st.integers(1, 64),
+    cpus_per_gpu=st.none() | st.floats(0.5, 99),
+    overrides=st.dictionaries(st.from_regex(r"(data|trainer\.seed)\.[x-z]{1,3}", fullmatch=True), VALUES),
     **COMMON,
-)  # fmt: skip
+)
 
 
 @searched(SPECS, seconds=1.5)
@@ -70,12 +98,53 @@ def test_what_is_written_reads_as_the_same_spec(spec: TaskSpec) -> None:
 
 
 # --- whatever is sent -------------------------------------------------------------------------------
-BITS = ["workload: ppo", "workload: script\n", "{", "}", "[", "]", ": ", "- ", "? ", "\n", "  ", "&a ", "*a",
-"!!int ", "!x ", "<<: ",
-        "%YAML 1.1\n", "%TAG ! x\n", "---\n", "...\n", '"', "'", "\\x", "\\U", "\\u12", "|\n", ">2\n", "#", "\t",
-        "nnodes: ", "1e999", "0x",
-        ".nan", "9" * 50, "overrides: ", "convert: ", "args: ", "images: ", "\ufeff", "\u2028", "\x85", "\0",
-        "a" * 130, ",", "\ud7ff"]  # fmt: skip
+BITS = [
+    "workload: ppo",
+    "workload: script\n",
+    "{",
+    "}",
+    "[",
+    "]",
+    ": ",
+    "- ",
+    "? ",
+    "\n",
+    "  ",
+    "&a ",
+    "*a",
+    "!!int ",
+    "!x ",
+    "<<: ",
+    "%YAML 1.1\n",
+    "%TAG ! x\n",
+    "---\n",
+    "...\n",
+    '"',
+    "'",
+    "\\x",
+    "\\U",
+    "\\u12",
+    "|\n",
+    ">2\n",
+    "#",
+    "\t",
+    "nnodes: ",
+    "1e999",
+    "0x",
+    ".nan",
+    "9" * 50,
+    "overrides: ",
+    "convert: ",
+    "args: ",
+    "images: ",
+    "\ufeff",
+    "\u2028",
+    "\x85",
+    "\0",
+    "a" * 130,
+    ",",
+    "\ud7ff",
+]
 BODIES = (
     st.lists(st.sampled_from(BITS), max_size=25).map(lambda bits: "".join(bits).encode())
     | st.binary(max_size=60)

@@ -27,7 +27,7 @@ BY_TEXT = {
     "external": "external_weights", "lfs": "lfs_pointer", "weight_radix": "weight_radix", "bad_alloc": "out_of_memory",
     "no_python": "python_not_found", "failed_to_compile": "compile_failed", "unsupported": "not_supported",
     "argument": "unexpected_argument",
-}  # fmt: skip
+}
 """Modes of `analysis` that raise at once → class. They differ in what they print and raise, and in nothing else."""
 
 
@@ -50,7 +50,7 @@ def options(platform: str = "520", **changes: Any) -> Options:
 
 
 def model(fail: str = "", *, inputs: tuple[str, ...] = ("input",), shape: tuple[Any, ...] = (1, 3, 8, 8), ir: int = 8,
-          opset: int = 13, dtype: int = TensorProto.FLOAT) -> onnx.ModelProto:  # fmt: skip
+          opset: int = 13, dtype: int = TensorProto.FLOAT) -> onnx.ModelProto:
     """Conv, Identity, Softmax over the sum of the inputs. fail: what the stand-in should do, as `call:mode`."""
     weight = numpy_helper.from_array(np.ones((4, 3, 1, 1), np.float32), "w")
     head = inputs[0]

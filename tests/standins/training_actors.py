@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import actors
-from app import training_wiring
+from app.bootstrap import training
 from app.training.gateway import PlacementGroup, RayJob, RayStatus, Submission
 from app.training.model import Node
 
@@ -58,4 +58,4 @@ def _note(name: str, line: str) -> None:
         file.write(f"{line}\n")
 
 
-training_wiring.RayGateway = FolderRay  # type: ignore[assignment, misc]
+training.RayGateway = FolderRay  # type: ignore[assignment, misc]

@@ -11,11 +11,11 @@ from app.accounts.access import accounts_of, token_of
 from app.accounts.errors import BadToken
 from app.accounts.model import scopes_of
 from app.accounts.schemas import TokenForm
-from app.kit.auth import caller_of, user_of
-from app.kit.http import form
-from app.kit.pages import see_other
-from app.kit.reached import reached_url
-from app.kit.templates import render
+from app.kit.web.auth import caller_of, user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.http import form
+from app.kit.web.public_address import reached_url
+from app.kit.web.templates import render
 
 PAGE = "/ui/account"
 
@@ -24,10 +24,17 @@ def account(request: Request, problem: str = "") -> Response:
     accounts, caller = accounts_of(request), caller_of(request)
     user, mine = accounts.users.get(caller.user), token_of(request)
     return render(
-        request, "accounts/account.html", 422 if problem else 200, area="account", user=user,
-        tokens=accounts.tokens.of(user.name), scopes=mine.scopes if mine else scopes_of(user.role),
-        mine=caller.token_id, problem=problem, note=request.query_params.get("note", ""),
-    )  # fmt: skip
+        request,
+        "accounts/account.html",
+        422 if problem else 200,
+        area="account",
+        user=user,
+        tokens=accounts.tokens.of(user.name),
+        scopes=mine.scopes if mine else scopes_of(user.role),
+        mine=caller.token_id,
+        problem=problem,
+        note=request.query_params.get("note", ""),
+    )
 
 
 async def issue(request: Request) -> Response:
@@ -36,15 +43,26 @@ async def issue(request: Request) -> Response:
     mine = await run_in_threadpool(token_of, request)
     try:
         token, text = await run_in_threadpool(
-            accounts_of(request).tokens.issue, user, by=user, label=asked.label, scopes=asked.scopes,
-            ttl_s=asked.ttl_s, within=mine,
-        )  # fmt: skip
+            accounts_of(request).tokens.issue,
+            user,
+            by=user,
+            label=asked.label,
+            scopes=asked.scopes,
+            ttl_s=asked.ttl_s,
+            within=mine,
+        )
     except BadToken as error:
         return await run_in_threadpool(account, request, f"{error.message} {error.hint}")
     return render(
-        request, "accounts/token.html", area="account", token=token, text=text, back=PAGE, is_own=True,
+        request,
+        "accounts/token.html",
+        area="account",
+        token=token,
+        text=text,
+        back=PAGE,
+        is_own=True,
         url=reached_url(request),
-    )  # fmt: skip
+    )
 
 
 def revoke(request: Request) -> Response:

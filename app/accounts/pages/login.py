@@ -10,12 +10,12 @@ from starlette.routing import Route
 from app.accounts.access import accounts_of, doorkeeper_of
 from app.accounts.errors import TokenRefused, TooManyLogins
 from app.accounts.schemas import SignIn
-from app.kit.auth import LOGIN, LOGOUT
 from app.kit.errors import ModelmillError
-from app.kit.http import form, retry_after
-from app.kit.pages import HOME, see_other
-from app.kit.security import is_https, session_cookie
-from app.kit.templates import render
+from app.kit.web.auth import LOGIN, LOGOUT
+from app.kit.web.common_pages import HOME, see_other
+from app.kit.web.http import form, retry_after
+from app.kit.web.security import is_https, session_cookie
+from app.kit.web.templates import render
 
 MAX_NEXT = 2000
 
@@ -61,9 +61,14 @@ def sign_out(request: Request) -> Response:
 def _page(request: Request, target: str, error: ModelmillError | None = None) -> Response:
     wait_s = error.detail["retry_after_s"] if isinstance(error, TooManyLogins) else 0
     response = render(
-        request, "accounts/login.html", error.status if error else 200, target=target, wait_s=wait_s,
-        is_refused=isinstance(error, TokenRefused), has_admin=accounts_of(request).users.has_admin(),
-    )  # fmt: skip
+        request,
+        "accounts/login.html",
+        error.status if error else 200,
+        target=target,
+        wait_s=wait_s,
+        is_refused=isinstance(error, TokenRefused),
+        has_admin=accounts_of(request).users.has_admin(),
+    )
     response.headers.update(retry_after(error) if error else {})
     return response
 

@@ -14,13 +14,13 @@ from app.accounts.access import accounts_of
 from app.accounts.errors import BadGroupName, BadToken, BadUserName, LastAdmin, NameWasUsed, UserExists
 from app.accounts.model import Role, scopes_of
 from app.accounts.schemas import ChangeForm, TokenForm, UserForm
-from app.kit.allowed import names_in
-from app.kit.auth import user_of
+from app.kit.access import names_in
 from app.kit.errors import ModelmillError
-from app.kit.http import form
-from app.kit.pages import see_other
-from app.kit.reached import reached_url
-from app.kit.templates import render
+from app.kit.web.auth import user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.http import form
+from app.kit.web.public_address import reached_url
+from app.kit.web.templates import render
 
 PAGE = "/ui/admin/users"
 PAGE_USERS = 50
@@ -34,10 +34,20 @@ def users(request: Request, error: ModelmillError | None = None, name: str = "")
     found = accounts.users.page(text=text, after=after, limit=PAGE_USERS)
     more = urlencode({"q": text, "after": found[-1][0].name}) if len(found) == PAGE_USERS else ""
     return render(
-        request, "accounts/users.html", error.status if error else 200, area="users", users=found, text=text,
-        after=after, more=more, entries=accounts.ledger.entries(limit=TAIL), error=error, name=name, roles=list(Role),
+        request,
+        "accounts/users.html",
+        error.status if error else 200,
+        area="users",
+        users=found,
+        text=text,
+        after=after,
+        more=more,
+        entries=accounts.ledger.entries(limit=TAIL),
+        error=error,
+        name=name,
+        roles=list(Role),
         note=request.query_params.get("note", ""),
-    )  # fmt: skip
+    )
 
 
 async def create(request: Request) -> Response:
@@ -61,11 +71,18 @@ def user(request: Request, error: ModelmillError | None = None) -> Response:
     accounts, name = accounts_of(request), request.path_params["name"]
     found = accounts.users.get(name)
     return render(
-        request, "accounts/user.html", error.status if error else 200, area="users", user=found,
-        tokens=accounts.tokens.of(name), scopes=scopes_of(found.role), error=error,
-        entries=accounts.ledger.entries(limit=TAIL, subject=f"user:{name}"), is_me=name == user_of(request),
+        request,
+        "accounts/user.html",
+        error.status if error else 200,
+        area="users",
+        user=found,
+        tokens=accounts.tokens.of(name),
+        scopes=scopes_of(found.role),
+        error=error,
+        entries=accounts.ledger.entries(limit=TAIL, subject=f"user:{name}"),
+        is_me=name == user_of(request),
         note=request.query_params.get("note", ""),
-    )  # fmt: skip
+    )
 
 
 async def change(request: Request) -> Response:
@@ -86,15 +103,25 @@ async def issue(request: Request) -> Response:
     asked, name = await form(request, TokenForm), request.path_params["name"]
     try:
         token, text = await run_in_threadpool(
-            accounts_of(request).tokens.issue, name, by=user_of(request), label=asked.label, scopes=asked.scopes,
+            accounts_of(request).tokens.issue,
+            name,
+            by=user_of(request),
+            label=asked.label,
+            scopes=asked.scopes,
             ttl_s=asked.ttl_s,
-        )  # fmt: skip
+        )
     except BadToken as error:
         return await run_in_threadpool(user, request, error)
     return render(
-        request, "accounts/token.html", area="users", token=token, text=text, back=f"{PAGE}/{name}", is_own=False,
+        request,
+        "accounts/token.html",
+        area="users",
+        token=token,
+        text=text,
+        back=f"{PAGE}/{name}",
+        is_own=False,
         url=reached_url(request),
-    )  # fmt: skip
+    )
 
 
 def revoke(request: Request) -> Response:
@@ -108,9 +135,15 @@ def confirm_deletion(request: Request, error: ModelmillError | None = None) -> R
     accounts, name = accounts_of(request), request.path_params["name"]
     found = accounts.users.get(name)
     return render(
-        request, "accounts/user_delete.html", error.status if error else 200, area="users", user=found, error=error,
-        under_way=sum(accounts.users.busy(name).values()), tokens=accounts.tokens.of(name),
-    )  # fmt: skip
+        request,
+        "accounts/user_delete.html",
+        error.status if error else 200,
+        area="users",
+        user=found,
+        error=error,
+        under_way=sum(accounts.users.busy(name).values()),
+        tokens=accounts.tokens.of(name),
+    )
 
 
 def delete(request: Request) -> Response:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from app.accounts import store
 from app.accounts.errors import WrongSecretKey
-from app.accounts.secrets import Keeper
+from app.accounts.token_hashing import SecretHasher
 from app.kit.sql import Database
 
 FACT = "secret key fingerprint"
@@ -17,17 +17,17 @@ logger = logging.getLogger(__name__)
 
 
 class KeyCheck:
-    def __init__(self, database: Database, keeper: Keeper) -> None:
+    def __init__(self, database: Database, keeper: SecretHasher) -> None:
         self._database = database
         self._keeper = keeper
 
-    def remember(self, on: Connection) -> None:
+    def remember(self, conn: Connection) -> None:
         """As the key of the web, which starts with it."""
-        known = store.fact(on, FACT)
+        known = store.fact(conn, FACT)
         if known == self._keeper.fingerprint:
             return
-        store.remember_fact(on, FACT, self._keeper.fingerprint)
-        if known is not None and store.has_tokens(on):
+        store.remember_fact(conn, FACT, self._keeper.fingerprint)
+        if known is not None and store.has_tokens(conn):
             logger.warning(
                 "The secret key is another than at the last start: no token or session made before is accepted."
             )

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from app.accounts import store
 from app.accounts.errors import BadToken, TokenNotFound, TokenRefused, UserNotFound
 from app.accounts.model import MAX_LABEL, Scope, Token, User, scopes_of
-from app.accounts.secrets import Keeper, new_session, new_token, parts_of, token_text
-from app.accounts.service.ledger import note
+from app.accounts.service.audit_log import note
+from app.accounts.token_hashing import SecretHasher, new_session, new_token, parts_of, token_text
 from app.kit.clock import from_text, now, to_text
 from app.kit.sql import Database
 from app.kit.sql.errors import DatabaseUnavailable
@@ -19,15 +19,21 @@ MAX_TTL_S = 100 * 366 * 86400
 
 
 class Tokens:
-    def __init__(self, database: Database, keeper: Keeper, *, session_s: int) -> None:
+    def __init__(self, database: Database, keeper: SecretHasher, *, session_s: int) -> None:
         self.database = database
         self.keeper = keeper
         self.session_s = session_s
 
     def issue(
-        self, name: str, *, by: str, label: str = "", scopes: Iterable[Scope] | None = None, ttl_s: int | None = None,
+        self,
+        name: str,
+        *,
+        by: str,
+        label: str = "",
+        scopes: Iterable[Scope] | None = None,
+        ttl_s: int | None = None,
         within: Token | None = None,
-    ) -> tuple[Token, str]:  # fmt: skip
+    ) -> tuple[Token, str]:
         """The token and its text, which is told this once. Every token may read.
 
         within: the token that asks for another one, which then may do no more and live no longer.
@@ -39,8 +45,8 @@ class Tokens:
             )
         moment = now()
         ends = to_text(moment + timedelta(seconds=ttl_s)) if ttl_s else None
-        with self.database.write() as on:
-            user = store.lock_user(on, name)
+        with self.database.write() as conn:
+            user = store.lock_user(conn, name)
             if user is None:
                 raise UserNotFound(f"There is no user {name}.", hint="Look for the name in the list of users.")
             most = scopes_of(user.role) if within is None else scopes_of(user.role) & within.scopes
@@ -54,20 +60,20 @@ class Tokens:
                 ends = min(ends or within.expires_at, within.expires_at)
             token_id, secret = new_token()
             token = Token(token_id, name, label.strip(), wanted, to_text(moment), ends)
-            store.add_token(on, token, self.keeper.hash(secret))
-            note(on, by, "token.issued", f"user:{name}", {"token_id": token_id, "scopes": words(wanted)})
+            store.add_token(conn, token, self.keeper.hash(secret))
+            note(conn, by, "token.issued", f"user:{name}", {"token_id": token_id, "scopes": words(wanted)})
         return token, token_text(token_id, secret)
 
     def of(self, name: str) -> list[Token]:
-        with self.database.read() as on:
-            return store.list_tokens(on, name)
+        with self.database.read() as conn:
+            return store.list_tokens(conn, name)
 
     def revoke(self, name: str, token_id: str, *, by: str) -> None:
         """And end the sessions it began. Raises TokenNotFound."""
-        with self.database.write() as on:
-            if not store.revoke_token(on, name, token_id, to_text(now())):
+        with self.database.write() as conn:
+            if not store.revoke_token(conn, name, token_id, to_text(now())):
                 raise TokenNotFound(f"{name} has no valid token {token_id}.", hint="The list of tokens has their ids.")
-            note(on, by, "token.revoked", f"user:{name}", {"token_id": token_id})
+            note(conn, by, "token.revoked", f"user:{name}", {"token_id": token_id})
 
     def check(self, text: str) -> tuple[User, Token]:
         """Whose token this is. Raises TokenRefused, whatever the cause."""
@@ -76,8 +82,8 @@ class Tokens:
             raise TokenRefused
         token_id, secret = parts
         moment = now()
-        with self.database.read() as on:
-            found = store.find_token(on, token_id)
+        with self.database.read() as conn:
+            found = store.find_token(conn, token_id)
         if found is None:
             self.keeper.hash(secret)  # takes as long as for one that exists
             raise TokenRefused
@@ -92,20 +98,23 @@ class Tokens:
         user, token = self.check(text)
         session, moment = new_session(), now()
         ends = to_text(moment + timedelta(seconds=self.session_s))
-        with self.database.write() as on:
-            store.delete_sessions_before(on, to_text(moment))
+        with self.database.write() as conn:
+            store.delete_sessions_before(conn, to_text(moment))
             store.add_session(
-                on, self.keeper.hash(session), token.token_id, created_at=to_text(moment),
+                conn,
+                self.keeper.hash(session),
+                token.token_id,
+                created_at=to_text(moment),
                 expires_at=min(ends, token.expires_at or ends),
-            )  # fmt: skip
-            note(on, user.name, "session.begun", f"user:{user.name}", {"token_id": token.token_id})
+            )
+            note(conn, user.name, "session.begun", f"user:{user.name}", {"token_id": token.token_id})
         return session
 
     def session(self, session: str) -> tuple[User, Token]:
         """Whose session this is. Raises TokenRefused when it has ended, or its token or user no longer holds."""
         moment = now()
-        with self.database.read() as on:
-            found = store.find_session(on, self.keeper.hash(session))
+        with self.database.read() as conn:
+            found = store.find_session(conn, self.keeper.hash(session))
         if found is None:
             raise TokenRefused
         token, user, expires_at = found
@@ -115,8 +124,8 @@ class Tokens:
         return user, token
 
     def sign_out(self, session: str) -> None:
-        with self.database.write() as on:
-            store.delete_session(on, self.keeper.hash(session))
+        with self.database.write() as conn:
+            store.delete_session(conn, self.keeper.hash(session))
 
     def _note_use(self, token: Token, moment: datetime) -> None:
         """Not at every use: a write per request would be its dearest part. Nobody is kept out because it fails."""
@@ -124,8 +133,8 @@ class Tokens:
         if last is not None and (moment - last).total_seconds() <= LAST_USE_EVERY_S:
             return
         try:
-            with self.database.write() as on:
-                store.token_used(on, token.token_id, to_text(moment))
+            with self.database.write() as conn:
+                store.token_used(conn, token.token_id, to_text(moment))
         except DatabaseUnavailable:
             return
 

@@ -12,8 +12,8 @@ from sqlalchemy import Connection
 from app.accounts import store
 from app.accounts.errors import BadGroupName, BadUserName, LastAdmin, NameWasUsed, UserExists, UserIsBusy, UserNotFound
 from app.accounts.model import Role, User, is_name
-from app.accounts.service.ledger import note
-from app.kit.allowed import GROUP, Member
+from app.accounts.service.audit_log import note
+from app.kit.access import GROUP, Member
 from app.kit.clock import now, to_text
 from app.kit.sql import Database
 
@@ -26,7 +26,7 @@ SYSTEM = "system"
 
 
 @dataclass(frozen=True)
-class Work:
+class ActiveWork:
     """What of a user's may be under way, as another capability knows it. name: in the plural, "jobs"."""
 
     name: str
@@ -37,15 +37,21 @@ class Work:
 class Users:
     """by: who does it, for the audit."""
 
-    def __init__(self, database: Database, on_change: Sequence[OnChange], works: Sequence[Work]) -> None:
+    def __init__(self, database: Database, on_change: Sequence[OnChange], works: Sequence[ActiveWork]) -> None:
         self.database = database
         self.on_change = on_change
         self.works = works
 
     def create(
-        self, name: str, role: Role, *, by: str, quota_bytes: int | None = None, quota_files: int | None = None,
+        self,
+        name: str,
+        role: Role,
+        *,
+        by: str,
+        quota_bytes: int | None = None,
+        quota_files: int | None = None,
         is_reuse: bool = False,
-    ) -> tuple[User, str | None]:  # fmt: skip
+    ) -> tuple[User, str | None]:
         """The user and their one-time SFTP password, which is told this once; None where there is no SFTP.
 
         is_reuse: the name of a deleted user may be taken, with whatever is left of theirs.
@@ -57,67 +63,67 @@ class Users:
                 hint="2 to 32 small letters, digits, '-', '_' and '.', beginning with a letter.",
             )
         user = User(name, role, True, to_text(now()), quota_bytes, quota_files)
-        with self.database.write() as on:
-            if not is_reuse and store.was_deleted(on, name):
+        with self.database.write() as conn:
+            if not is_reuse and store.was_deleted(conn, name):
                 raise NameWasUsed(
                     f"A user {name} was deleted; a new one of this name would get what is left of theirs.",
                     hint=f"Choose another name, or run `modelmill users create {name} --reuse` if that is wanted.",
                 )
-            if not store.add_user(on, user):
+            if not store.add_user(conn, user):
                 raise UserExists(f"There is a user {name} already.", hint="Choose another name.")
-            note(on, by, "user.created", f"user:{name}", {"role": role.value})
-            password = self._tell(on, "created", user)
+            note(conn, by, "user.created", f"user:{name}", {"role": role.value})
+            password = self._tell(conn, "created", user)
         return user, password
 
     def ensure(self, name: str, role: Role) -> None:
         """The local user of an installation without accounts."""
-        with self.database.read() as on:
-            is_known = store.get_user(on, name) is not None
+        with self.database.read() as conn:
+            is_known = store.get_user(conn, name) is not None
         if not is_known:
             self.create(name, role, by=SYSTEM, is_reuse=True)
 
     def page(self, *, text: str = "", after: str = "", limit: int = 100) -> list[tuple[User, str | None]]:
         """By name, each with when a token of theirs was last used. text: part of the name. after: a name."""
-        with self.database.read() as on:
-            return store.list_users(on, text=text, after=after, limit=limit)
+        with self.database.read() as conn:
+            return store.list_users(conn, text=text, after=after, limit=limit)
 
     def get(self, name: str) -> User:
         """Raises UserNotFound."""
-        with self.database.read() as on:
-            return _found(store.get_user(on, name), name)
+        with self.database.read() as conn:
+            return _found(store.get_user(conn, name), name)
 
     def member(self, name: str) -> Member:
         """As lists of who may use a thing see this user. One who was deleted is in no group."""
-        with self.database.read() as on:
-            user = store.get_user(on, name)
+        with self.database.read() as conn:
+            user = store.get_user(conn, name)
         return Member(name, user.groups, user.role is Role.ADMIN) if user else Member(name)
 
     def enabled_of(self, names: Collection[str]) -> set[str]:
         """Those of these names whose users there are, and who are enabled."""
-        with self.database.read() as on:
-            return store.enabled_of(on, names)
+        with self.database.read() as conn:
+            return store.enabled_of(conn, names)
 
     def has_admin(self) -> bool:
         """Is there somebody who could sign in and manage users?"""
-        with self.database.read() as on:
-            return store.count_admin_tokens(on, to_text(now())) > 0
+        with self.database.read() as conn:
+            return store.count_admin_tokens(conn, to_text(now())) > 0
 
     def change(self, name: str, *, by: str, **fields: Any) -> User:
         """fields: role, is_enabled, quota_bytes, quota_files, groups; those that differ are changed, all or none.
         Disabling ends the user's sessions. Raises UserNotFound, LastAdmin, BadGroupName."""
         if "groups" in fields:
             fields["groups"] = _checked_groups(fields["groups"])
-        with self._guarded(name) as (on, user):
+        with self._guarded(name) as (conn, user):
             fresh = {field: value for field, value in fields.items() if value != getattr(user, field)}
             if not fresh:
                 return user
-            store.change_user(on, name, **fresh)
-            changed = _found(store.get_user(on, name), name)
+            store.change_user(conn, name, **fresh)
+            changed = _found(store.get_user(conn, name), name)
             for field, value in fresh.items():
-                self._note_change(on, by, user, field, value)
+                self._note_change(conn, by, user, field, value)
             if fresh.get("is_enabled") is False:
-                store.delete_sessions_of(on, name)
-            self._tell(on, _event(fresh), changed)
+                store.delete_sessions_of(conn, name)
+            self._tell(conn, _event(fresh), changed)
         return changed
 
     def busy(self, name: str) -> dict[str, int]:
@@ -136,40 +142,41 @@ class Users:
         if under_way and not is_cancelling:
             said = ", ".join(f"{count} {kind}" for kind, count in under_way.items())
             raise UserIsBusy(
-                f"{name} has {said} under way.", hint="Wait until they have ended, or delete with ?cancel=true.",
+                f"{name} has {said} under way.",
+                hint="Wait until they have ended, or delete with ?cancel=true.",
                 detail=dict(under_way),
-            )  # fmt: skip
+            )
         if under_way:
             self.change(name, by=by, is_enabled=False)
             for work in self.works:
                 work.cancel(name)
-        with self._guarded(name) as (on, user):
-            store.delete_user(on, name)
-            note(on, by, "user.deleted", f"user:{name}", {"cancelled": dict(under_way)} if under_way else None)
-            self._tell(on, "deleted", user)
+        with self._guarded(name) as (conn, user):
+            store.delete_user(conn, name)
+            note(conn, by, "user.deleted", f"user:{name}", {"cancelled": dict(under_way)} if under_way else None)
+            self._tell(conn, "deleted", user)
 
     @contextmanager
     def _guarded(self, name: str) -> Iterator[tuple[Connection, User]]:
         """A transaction that changes a user, undone when it would leave nobody who can manage users."""
-        with self.database.write() as on:
-            store.lock_admins(on)
-            user = _found(store.lock_user(on, name), name)
-            yield on, user
-            if user.role is Role.ADMIN and user.is_enabled and store.count_admins(on) == 0:
+        with self.database.write() as conn:
+            store.lock_admins(conn)
+            user = _found(store.lock_user(conn, name), name)
+            yield conn, user
+            if user.role is Role.ADMIN and user.is_enabled and store.count_admins(conn) == 0:
                 raise LastAdmin(
                     "Nobody would be left who can manage users.", hint="Make somebody else an administrator first."
                 )
 
     @staticmethod
-    def _note_change(on: Connection, by: str, user: User, field: str, value: Any) -> None:
+    def _note_change(conn: Connection, by: str, user: User, field: str, value: Any) -> None:
         if field == "is_enabled":
-            note(on, by, "user.enabled" if value else "user.disabled", f"user:{user.name}")
+            note(conn, by, "user.enabled" if value else "user.disabled", f"user:{user.name}")
         else:
             was = getattr(user, field)
-            note(on, by, f"user.{field}", f"user:{user.name}", {"was": was, "is": value})
+            note(conn, by, f"user.{field}", f"user:{user.name}", {"was": was, "is": value})
 
-    def _tell(self, on: Connection, event: str, user: User) -> str | None:
-        said = [listener(on, event, user) for listener in self.on_change]
+    def _tell(self, conn: Connection, event: str, user: User) -> str | None:
+        said = [listener(conn, event, user) for listener in self.on_change]
         return next(filter(None, said), None)
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from rich.console import Console
 
-from app.conversion.cli.packing import bundled, packed, require_file
 from app.conversion.cli.progress import Display, make_display
 from app.conversion.cli.tables import facts_of_quality, quality_table
+from app.conversion.cli.upload_files import bundled, packed, require_file
 from app.conversion.client import Client
-from app.kit.command import Ended, Exit
+from app.kit.cli.api_client import ApiError
+from app.kit.cli.command import CommandFailed, Exit
 from app.kit.errors import BadInput, ModelmillError
-from app.kit.remote import ApiError
 
 LOG_LINES = 15
 RESULT = "out.nef"
@@ -81,7 +81,7 @@ def convert(client: Client, order: Order, console: Console) -> Record:
             return follow(client, record, display, timeout_s=order.timeout_s)
     except KeyboardInterrupt:
         _give_up(client, record, console)
-        raise Ended(Exit.CANCELLED) from None
+        raise CommandFailed(Exit.CANCELLED) from None
 
 
 def follow(client: Client, record: Record, display: Display, *, timeout_s: float | None) -> Record:

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from app.conversion.cli.service import client_of
-from app.kit.command import EPILOG as EXIT_CODES
-from app.kit.command import Ended, Exit
+from app.kit.cli.command import EPILOG as EXIT_CODES
+from app.kit.cli.command import CommandFailed, Exit
+from app.kit.cli.service_options import AsJson, Url
 from app.kit.errors import BadRequest
-from app.kit.service_options import AsJson, Url
 
 EPILOG = "Ctrl-C cancels the job. " + EXIT_CODES
 PREPROCESS, QUANTIZE, TARGET = "Preprocessing (x = (pixel × scale − mean) / std)", "Quantization (host)", "Target"
@@ -72,8 +72,8 @@ def convert(
     url: Url = None,
 ) -> None:
     """Convert an ONNX model: ONNX → BIE → NEF. Uploads, waits, downloads the results to DIR."""
-    from app.conversion.cli.choices import numbers, options_of
     from app.conversion.cli.conversion import Order
+    from app.conversion.cli.flags import numbers, options_of
 
     flags = {
         "toolchain": toolchain,
@@ -132,7 +132,7 @@ def _convert(client: Any, order: Any, folder: Path, min_snr: float | None, as_js
     lack = "" if min_snr is None else conversion.lack_of_quality(record, report, min_snr)
     if lack:
         Console(stderr=True).print(f"modelmill: {lack}", markup=False, highlight=False, soft_wrap=True)
-        raise Ended(Exit.BELOW)
+        raise CommandFailed(Exit.BELOW)
 
 
 def _failed(client: Any, record: dict[str, Any], console: Any, as_json: bool) -> None:
@@ -142,4 +142,4 @@ def _failed(client: Any, record: dict[str, Any], console: Any, as_json: bool) ->
     if as_json:
         typer.echo(json.dumps({"job": record, "files": {}}, indent=2))
     is_cancelled = (record["error"] or {}).get("code") == "CANCELLED"
-    raise Ended(Exit.CANCELLED if is_cancelled else Exit.FAILED)
+    raise CommandFailed(Exit.CANCELLED if is_cancelled else Exit.FAILED)

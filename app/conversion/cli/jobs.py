@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.conversion.cli.service import JobId, client_of, job_of
-from app.kit.command import EPILOG
+from app.kit.cli.command import EPILOG
+from app.kit.cli.service_options import AsJson, Url
 from app.kit.errors import BadRequest, NotFound
-from app.kit.service_options import AsJson, Url
 
 if TYPE_CHECKING:
     from app.conversion.client import Client

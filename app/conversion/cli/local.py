@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from app.kit.cli.service_options import AsJson
 from app.kit.errors import BadInput, BadRequest
-from app.kit.service_options import AsJson
 
 
 def inspect(
@@ -38,16 +38,16 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a converted model on this machine, on one picture or on every sample of an array file."""
-    from app.conversion.cli import running
+    from app.conversion.cli import local_run
 
-    model = running.open_model(nef)
-    results = running.run_all(model, sample)
+    model = local_run.open_model(nef)
+    results = local_run.run_all(model, sample)
     if out is not None:
-        running.save(results, out)
+        local_run.save(results, out)
     if as_json:
-        typer.echo(json.dumps([running.to_json(result) for result in results], indent=2))
+        typer.echo(json.dumps([local_run.to_json(result) for result in results], indent=2))
         return
-    for line in running.lines(results):
+    for line in local_run.lines(results):
         typer.echo(line)
 
 

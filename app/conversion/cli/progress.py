@@ -59,9 +59,13 @@ class Bars:
 
     def __init__(self, console: Console, *, with_upload: bool) -> None:
         self._progress = Progress(
-            TextColumn("{task.description:<7}"), _StillBar(bar_width=30), TaskProgressColumn(), TimeElapsedColumn(),
-            TextColumn("{task.fields[text]}"), console=console,
-        )  # fmt: skip
+            TextColumn("{task.description:<7}"),
+            _StillBar(bar_width=30),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[text]}"),
+            console=console,
+        )
         names = (UPLOAD, *STEPS) if with_upload else STEPS
         self._tasks: dict[str, TaskID] = {
             name: self._progress.add_task(name, total=100, start=False, text="") for name in names

@@ -9,8 +9,8 @@ from rich.console import Console
 
 from app.conversion.cli.conversion import Order, convert, fetch, show_failure, show_quality
 from app.conversion.client import Client
-from app.kit.data_files import data_folder
 from app.kit.errors import NotFound
+from app.kit.files.data_files import data_folder
 
 FOLDER = data_folder("ops/samples/digits")
 MODEL, IMAGES, LABELLED = FOLDER / "digits.onnx", FOLDER / "reference.zip", FOLDER / "test.npz"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app.kit.cli.service_options import token, url_of
 from app.kit.errors import BadRequest, NotFound
-from app.kit.service_options import token, url_of
 
 if TYPE_CHECKING:
     from app.conversion.client import Client

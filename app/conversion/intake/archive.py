@@ -18,7 +18,7 @@ from typing import BinaryIO
 from app.conversion.errors import BadArchive, NoImages, ZipBomb
 from app.conversion.intake import entries
 from app.conversion.intake.entries import READ_ERRORS, Entry
-from app.kit.reasons import reason_of
+from app.kit.text.error_text import reason_of
 
 CHUNK_BYTES = 1 << 20
 NAME_BYTES_MAX = 160

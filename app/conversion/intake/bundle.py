@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from app.conversion import keys
+from app.conversion import object_keys
 from app.conversion.errors import BadArchive, BadModelArchive, ModelTooLarge, ZipBomb
 from app.conversion.intake import entries
 from app.conversion.intake.archive import write_entry
@@ -49,7 +49,7 @@ def merge(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
         files |= _unpacked(Path(packed), folder / str(number), most)
     name = path.name
     if zipfile.is_zipfile(path):
-        models = [name for name in files if name.lower().endswith(keys.MODEL_ENDING)]
+        models = [name for name in files if name.lower().endswith(object_keys.MODEL_ENDING)]
         if not models:
             return {"is_merged": False}
         name = _only(models)

@@ -16,9 +16,19 @@ from app.conversion.errors import BadArchive, ImagesTooLarge, ZipBomb
 from app.conversion.toolchains.samples import KINDS
 
 READ_ERRORS = (
-    zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, RuntimeError, LookupError, TypeError,
-    OverflowError, MemoryError, zlib.error, lzma.LZMAError,
-)  # fmt: skip
+    zipfile.BadZipFile,
+    OSError,
+    ValueError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    LookupError,
+    TypeError,
+    OverflowError,
+    MemoryError,
+    zlib.error,
+    lzma.LZMAError,
+)
 """What a damaged or unusual zip makes zipfile and its decompressors raise."""
 
 RATIO_MAX = 200

@@ -10,13 +10,13 @@ from typing import Any
 import onnx
 
 from app.conversion.errors import InvalidModel, ModelTooLarge, TooNewModel, UnsupportedInput
-from app.conversion.intake.expectation import expectation_of
+from app.conversion.intake.expected_range import expectation_of
 from app.conversion.intake.operators import refuse_unknown_operators
-from app.conversion.intake.ranges import Expectation
+from app.conversion.intake.range_checks import Expectation
 from app.conversion.options import Options, ToolchainName
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.graph import TensorSpec
-from app.kit.reasons import reason_of
+from app.kit.text.error_text import reason_of
 
 
 @dataclass(frozen=True)

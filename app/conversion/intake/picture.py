@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from app.conversion.intake.measures import thumbnail
+from app.conversion.intake.sample_measurement import thumbnail
 from app.conversion.toolchains.samples.pictures import DECODER_ERRORS
 from app.kit.errors import BadInput
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from app.conversion.errors import ImagesTooLarge
-from app.conversion.intake import doctor
+from app.conversion.intake import calibration_checks
 from app.conversion.intake.archive import Unpacked, extract
 from app.conversion.intake.findings import INFORMS
-from app.conversion.intake.measured import Measured
-from app.conversion.intake.measures import measure_samples
 from app.conversion.intake.model import CheckedModel, check_model
+from app.conversion.intake.sample_measurement import measure_samples
+from app.conversion.intake.sample_stats import SampleStats
 from app.conversion.options import Options
 from app.conversion.toolchains.samples import SampleSet
 
@@ -93,10 +93,12 @@ def _sample_warnings(found: dict[str, Any], unpacked: Unpacked) -> list[dict[str
     return warnings
 
 
-def _diagnosis(measured: Measured, checked: CheckedModel, options: Options) -> list[dict[str, Any]]:
+def _diagnosis(measured: SampleStats, checked: CheckedModel, options: Options) -> list[dict[str, Any]]:
     """What the calibration doctor warns of, but for what is told here already."""
-    target = doctor.target_of([spec.shape for spec in checked.inputs], checked.expectation)
-    found = doctor.diagnose(measured, target, options.preprocess, allow_damaged=options.allow_damaged_images)
+    target = calibration_checks.target_of([spec.shape for spec in checked.inputs], checked.expectation)
+    found = calibration_checks.diagnose(
+        measured, target, options.preprocess, allow_damaged=options.allow_damaged_images
+    )
     return [
         {
             "code": one.code,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Histogram
 
-from app.kit.metrics import SHARED
+from app.kit.observability.metrics import SHARED
 
 FAILED = "FAILED"
 STAGE_SECONDS = Histogram(
-    "modelmill_stage_duration_seconds", "Time from the claim of a stage to its outcome, transfers included.",
-    ["stage", "toolchain", "result"], registry=SHARED,
+    "modelmill_stage_duration_seconds",
+    "Time from the claim of a stage to its outcome, transfers included.",
+    ["stage", "toolchain", "result"],
+    registry=SHARED,
     buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400),
-)  # fmt: skip
+)
 STAGE_FAILURES = Counter(
     "modelmill_stage_failures", "Jobs that failed, by stage and cause.", ["stage", "code"], registry=SHARED
 )

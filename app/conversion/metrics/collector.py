@@ -18,9 +18,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from app.conversion.model import Stage
-from app.kit import workers
 from app.kit.clock import from_text
-from app.kit.metrics import HASH, Poured
+from app.kit.observability.metrics import HASH, SharedMetrics
+from app.kit.redis import worker_registry as workers
 
 DONE = "done"
 QUEUES = (*(stage.step for stage in Stage), DONE)
@@ -106,20 +106,25 @@ def families(reading: Reading) -> Iterable[Metric]:
     by_queue = {(queue,): float(count) for queue, count in reading.waiting.items()}
     yield _gauge("modelmill_queue_length", "Messages that wait, by queue.", by_queue, "queue")
     yield _gauge(
-        "modelmill_queue_oldest_age_seconds", "How long the first message of the queue waits already; 0 without one.",
-        {(queue,): age_s for queue, age_s in reading.oldest_s.items()}, "queue",
-    )  # fmt: skip
+        "modelmill_queue_oldest_age_seconds",
+        "How long the first message of the queue waits already; 0 without one.",
+        {(queue,): age_s for queue, age_s in reading.oldest_s.items()},
+        "queue",
+    )
     yield _gauge(
-        "modelmill_workers", "Living workers, by queue and whether they work.",
-        {(queue, state): reading.workers[queue, state] for queue in QUEUES for state in STATES}, "queue", "state",
-    )  # fmt: skip
+        "modelmill_workers",
+        "Living workers, by queue and whether they work.",
+        {(queue, state): reading.workers[queue, state] for queue in QUEUES for state in STATES},
+        "queue",
+        "state",
+    )
     jobs: dict[tuple[str, ...], float] = {}
     for stage in Stage:
         jobs[stage.value, "queued"] = reading.waiting[stage.step]
         jobs[stage.value, "running"] = reading.workers[stage.step, "busy"]
     yield _gauge("modelmill_jobs", "Jobs that have not ended, by status.", jobs, "status", "state")
     yield _gauge("modelmill_jobs_active", "All jobs that have not ended.", {(): reading.active_jobs})
-    yield from Poured(reading.poured).collect()
+    yield from SharedMetrics(reading.poured).collect()
 
 
 def _states(texts: Iterable[bytes | None]) -> Counter[tuple[str, str]]:

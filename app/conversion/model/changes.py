@@ -55,24 +55,38 @@ def given_back(stage: Stage, *, claim: str) -> Change:
 
 
 def succeeded(
-    stage: Stage, *, now: str, times: dict[str, str], output: dict[str, str | None], artifacts: dict[str, Artifact],
-    summary: dict[str, Any], versions: dict[str, str],
-) -> Change:  # fmt: skip
+    stage: Stage,
+    *,
+    now: str,
+    times: dict[str, str],
+    output: dict[str, str | None],
+    artifacts: dict[str, Artifact],
+    summary: dict[str, Any],
+    versions: dict[str, str],
+) -> Change:
     """times: started_at and finished_at by the worker's own clock; now: when it was heard of. output: the keys of all
     stages so far."""
     own = {
-        "progress": "100", "message": "", "finished_at": now, **times,
-        "summary": json.dumps(summary) if summary else "", "versions": json.dumps(versions) if versions else "",
-    }  # fmt: skip
+        "progress": "100",
+        "message": "",
+        "finished_at": now,
+        **times,
+        "summary": json.dumps(summary) if summary else "",
+        "versions": json.dumps(versions) if versions else "",
+    }
     whole = (stage.place + 1) * 100 // len(Stage)
     output_text = json.dumps({**dict.fromkeys(OUTPUT_KEYS), **output})
     return _change(stage, Event.SUCCEED, now, own, {"progress": str(whole), "output": output_text}, artifacts)
 
 
 def failed(
-    stage: Stage, *, now: str, error: JobError, artifacts: dict[str, Artifact] | None = None,
+    stage: Stage,
+    *,
+    now: str,
+    error: JobError,
+    artifacts: dict[str, Artifact] | None = None,
     times: dict[str, str] | None = None,
-) -> Change:  # fmt: skip
+) -> Change:
     """times: as in succeeded, as far as the worker could tell them."""
     own = {"finished_at": now, **(times or {})}
     return _change(stage, Event.FAIL, now, own, {"error": json.dumps(asdict(error))}, artifacts)
@@ -88,9 +102,13 @@ def cancelled(stage: Stage, *, now: str) -> Change:
 
 
 def _change(
-    stage: Stage, event: Event, now: str, own: dict[str, str], whole: dict[str, str],
+    stage: Stage,
+    event: Event,
+    now: str,
+    own: dict[str, str],
+    whole: dict[str, str],
     artifacts: dict[str, Artifact] | None = None,
-) -> Change:  # fmt: skip
+) -> Change:
     """now: '' when it is not known yet. own: fields of this stage; whole: fields of the job."""
     here, states, status, state = _transition(stage, event)
     is_next = status is not here and status not in TERMINAL
@@ -118,6 +136,8 @@ def live_fields(stage: Stage, progress: int, message: str, *, started_at: str, n
     whole = (stage.place * 100 + progress) // len(Stage)
     return {
         f"{stage.step}.started_at": started_at,
-        f"{stage.step}.progress": str(progress), f"{stage.step}.message": message, "progress": str(whole),
+        f"{stage.step}.progress": str(progress),
+        f"{stage.step}.message": message,
+        "progress": str(whole),
         "updated_at": now,
-    }  # fmt: skip
+    }

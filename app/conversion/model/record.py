@@ -176,17 +176,38 @@ class JobRecord:
 
 
 def submitted(
-    job_id: str, *, now: str, owner: str, name: str, tags: tuple[str, ...], options: Options,
-    inputs: dict[str, Artifact], intake: dict[str, Any], origin: str = "", forecast_s: float | None = None,
-) -> JobRecord:  # fmt: skip
+    job_id: str,
+    *,
+    now: str,
+    owner: str,
+    name: str,
+    tags: tuple[str, ...],
+    options: Options,
+    inputs: dict[str, Artifact],
+    intake: dict[str, Any],
+    origin: str = "",
+    forecast_s: float | None = None,
+) -> JobRecord:
     """The record of a new job, its first stage queued."""
     stages = dict.fromkeys((stage.step for stage in Stage), NOT_YET)
     stages[Stage.ONNX.step] = StageRecord(state=StageState.QUEUED, queued_at=now)
     return JobRecord(
-        job_id=job_id, created_at=now, updated_at=now, status=Status.ONNX, stage=Stage.ONNX, owner=owner, name=name,
-        tags=tags, options=options, output=dict.fromkeys(OUTPUT_KEYS), stages=stages, artifacts=inputs, intake=intake,
-        origin=origin, forecast_s=forecast_s,
-    )  # fmt: skip
+        job_id=job_id,
+        created_at=now,
+        updated_at=now,
+        status=Status.ONNX,
+        stage=Stage.ONNX,
+        owner=owner,
+        name=name,
+        tags=tags,
+        options=options,
+        output=dict.fromkeys(OUTPUT_KEYS),
+        stages=stages,
+        artifacts=inputs,
+        intake=intake,
+        origin=origin,
+        forecast_s=forecast_s,
+    )
 
 
 def to_json(record: JobRecord) -> dict[str, Any]:

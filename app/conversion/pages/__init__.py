@@ -8,8 +8,17 @@ from __future__ import annotations
 from app.conversion.pages import compare, from_home, gone, graph, job, job_actions, jobs, new, quality, results, system
 
 ROUTES = [
-    *jobs.ROUTES, *new.ROUTES, *from_home.ROUTES, *compare.ROUTES, *job.ROUTES, *job_actions.ROUTES, *quality.ROUTES,
-    *graph.ROUTES, *system.ROUTES, *gone.ROUTES, *results.ROUTES,
-]  # fmt: skip
+    *jobs.ROUTES,
+    *new.ROUTES,
+    *from_home.ROUTES,
+    *compare.ROUTES,
+    *job.ROUTES,
+    *job_actions.ROUTES,
+    *quality.ROUTES,
+    *graph.ROUTES,
+    *system.ROUTES,
+    *gone.ROUTES,
+    *results.ROUTES,
+]
 
 __all__ = ["ROUTES"]

@@ -17,9 +17,9 @@ from app.conversion.service.comparison import LayerPair, compare
 from app.conversion.service.quality.views import EXACT_DB
 from app.conversion.store import Filter
 from app.conversion.toolchains.base import SNR_DB_MIN
-from app.kit import charts
-from app.kit.auth import user_of
-from app.kit.templates import render
+from app.kit.web import charts
+from app.kit.web.auth import user_of
+from app.kit.web.templates import render
 
 RECENT = 30
 LAYERS_SHOWN = 14
@@ -43,9 +43,19 @@ def page(request: Request) -> Response:
     recent, _ = conversion.jobs.page(Filter(), user, limit=RECENT, cursor=None)
     found = compare(conversion, a.job, b.job) if a.job and b.job else None
     return render(
-        request, "conversion/compare.html", area="jobs", a=a, b=b, recent=recent, found=found, charts=charts,
-        points=points, layers_shown=LAYERS_SHOWN, rule_db=SNR_DB_MIN, exact_db=EXACT_DB,
-    )  # fmt: skip
+        request,
+        "conversion/compare.html",
+        area="jobs",
+        a=a,
+        b=b,
+        recent=recent,
+        found=found,
+        charts=charts,
+        points=points,
+        layers_shown=LAYERS_SHOWN,
+        rule_db=SNR_DB_MIN,
+        exact_db=EXACT_DB,
+    )
 
 
 def points(pairs: Sequence[LayerPair]) -> list[charts.Point]:

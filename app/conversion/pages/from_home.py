@@ -12,15 +12,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.conversion.access import conversion_of
-from app.conversion.service.from_home import HomePath, is_archive, is_sample, take
+from app.conversion.service.home_inputs import InputPath, is_archive, is_sample, take
 from app.conversion.service.home_pictures import MEDIA_TYPE, small_picture
 from app.homes.access import Home, home_of
+from app.homes.home_paths import HomePath
 from app.homes.model import DATASETS, Kind
-from app.homes.spots import Spot
 from app.kit.errors import ModelmillError
-from app.kit.http import form, query
-from app.kit.pages import see_other
-from app.kit.templates import render
+from app.kit.web.common_pages import see_other
+from app.kit.web.http import form, query
+from app.kit.web.templates import render
 
 PAGE = "/ui/jobs/from-data"
 PathText = Annotated[str, Field(max_length=4096)]
@@ -53,19 +53,28 @@ def _page(request: Request, asked: Choosing, error: ModelmillError | None = None
     page = shelf.browse(spot.inner)
     samples = sum(map(is_sample, page.entries))
     names = spot.inner.split("/") if spot.inner else []
-    ways = [Spot("/".join(names[: place + 1]), spot.is_common) for place in range(len(names))]
+    ways = [HomePath("/".join(names[: place + 1]), spot.is_common) for place in range(len(names))]
     return render(
-        request, "conversion/from_data.html", error.status if error else 200, area="data", error=error,
-        model=home.path_of(model), model_name=model.inner.rpartition("/")[2], folder=home.path_of(spot),
-        folder_name=names[-1] if names else "", samples=samples, may_have_more=page.next_cursor is not None,
-        ways=[(way.inner.rpartition("/")[2], _url(home, model, way)) for way in ways], is_common=spot.is_common,
+        request,
+        "conversion/from_data.html",
+        error.status if error else 200,
+        area="data",
+        error=error,
+        model=home.path_of(model),
+        model_name=model.inner.rpartition("/")[2],
+        folder=home.path_of(spot),
+        folder_name=names[-1] if names else "",
+        samples=samples,
+        may_have_more=page.next_cursor is not None,
+        ways=[(way.inner.rpartition("/")[2], _url(home, model, way)) for way in ways],
+        is_common=spot.is_common,
         folders=[(e.name, _url(home, model, spot.below(e.name))) for e in page.entries if e.kind is Kind.FOLDER],
         archives=[(e.name, home.path_of(spot.below(e.name)), e.size_bytes) for e in page.entries if is_archive(e)],
-        tops=((False, _url(home, model, Spot(""))), (True, _url(home, model, Spot("", is_common=True)))),
-    )  # fmt: skip
+        tops=((False, _url(home, model, HomePath(""))), (True, _url(home, model, HomePath("", is_common=True)))),
+    )
 
 
-def _url(home: Home, model: Spot, folder: Spot) -> str:
+def _url(home: Home, model: HomePath, folder: HomePath) -> str:
     return f"{PAGE}?{urlencode({'model': home.path_of(model), 'folder': home.path_of(folder)})}"
 
 
@@ -81,9 +90,11 @@ def _take(request: Request, asked: Chosen) -> Response:
     images = home.spot(asked.images, field="images") if asked.images else None
     try:
         taken = take(
-            conversion_of(request).uploads, home.user, HomePath(home.shelf(model), model.inner),
-            HomePath(home.shelf(images), images.inner) if images else None,
-        )  # fmt: skip
+            conversion_of(request).uploads,
+            home.user,
+            InputPath(home.shelf(model), model.inner),
+            InputPath(home.shelf(images), images.inner) if images else None,
+        )
     except ModelmillError as error:
         if error.status >= 500:
             raise

@@ -7,19 +7,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.conversion import keys
+from app.conversion import object_keys
 from app.conversion.access import conversion_of
 from app.conversion.errors import ResultNotFound, TooManyJobs
-from app.conversion.pages import showing
+from app.conversion.pages import view_models
 from app.conversion.pages.new_texts import problem_of
 from app.conversion.service.results import StoredFile
 from app.conversion.service.submissions import Submission
 from app.conversion.store import job_not_found
-from app.kit.auth import user_of
-from app.kit.http import retry_after
 from app.kit.objects import ObjectMissing
-from app.kit.pages import see_other
-from app.kit.templates import render
+from app.kit.web.auth import user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.http import retry_after
+from app.kit.web.templates import render
 
 
 def gone_page(request: Request, refused: TooManyJobs | None = None) -> Response:
@@ -28,12 +28,18 @@ def gone_page(request: Request, refused: TooManyJobs | None = None) -> Response:
     refused: why that click could not be obeyed yet.
     """
     job_id = request.path_params["job_id"]
-    made, others = showing.stored(_stored(request, job_id))
+    made, others = view_models.stored(_stored(request, job_id))
     response = render(
-        request, "conversion/gone.html", refused.status if refused else 404, area="jobs", job_id=job_id,
-        remembered=_remembered(request, job_id), made=made, others=others,
+        request,
+        "conversion/gone.html",
+        refused.status if refused else 404,
+        area="jobs",
+        job_id=job_id,
+        remembered=_remembered(request, job_id),
+        made=made,
+        others=others,
         problem=problem_of(refused) if refused else None,
-    )  # fmt: skip
+    )
     response.headers.update(retry_after(refused) if refused else {})
     return response
 
@@ -59,7 +65,7 @@ def _stored(request: Request, job_id: str) -> tuple[StoredFile, ...]:
 
 
 def _remembered(request: Request, job_id: str) -> Submission | None:
-    if not keys.is_uuid4(job_id):
+    if not object_keys.is_uuid4(job_id):
         return None
     try:
         return conversion_of(request).submissions.remembered(job_id, user_of(request))

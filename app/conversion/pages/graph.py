@@ -21,10 +21,10 @@ from starlette.types import Scope
 
 from app.conversion.access import conversion_of
 from app.conversion.service.graphs import GraphFile, graph_bytes, graph_file, graph_files
-from app.kit.auth import user_of
 from app.kit.errors import NotFound
-from app.kit.security import POLICY
-from app.kit.templates import render
+from app.kit.web.auth import user_of
+from app.kit.web.security import POLICY
+from app.kit.web.templates import render
 
 PATH = "/ui/netron"
 SERVED = (".js", ".json", ".css", ".png", ".ico")
@@ -45,9 +45,14 @@ def show(request: Request) -> Response:
     job = conversion.jobs.get(request.path_params["job_id"], user_of(request))
     file = graph_file(job, request.path_params["artifact"])
     response = render(
-        request, "conversion/graph.html", area="jobs", job=job, file=file, files=graph_files(job),
+        request,
+        "conversion/graph.html",
+        area="jobs",
+        job=job,
+        file=file,
+        files=graph_files(job),
         viewer=viewer_url(job.job_id, file),
-    )  # fmt: skip
+    )
     response.headers["Content-Security-Policy"] = FRAMING_POLICY
     return response
 

@@ -14,13 +14,13 @@ from starlette.routing import Route
 
 from app.conversion.access import conversion_of
 from app.conversion.model import CANCELLED, JobRecord, Stage, StageState
-from app.conversion.pages import showing
+from app.conversion.pages import view_models
 from app.conversion.pages.gone import gone_page
 from app.conversion.service.estimates import Outlook
-from app.kit.auth import user_of
 from app.kit.clock import now
 from app.kit.errors import NotFound
-from app.kit.templates import render
+from app.kit.web.auth import user_of
+from app.kit.web.templates import render
 
 TAIL_BYTES = 32 << 10
 FAILURE_LINES = 12
@@ -33,11 +33,11 @@ def job(request: Request) -> Response:
         record = _record(request)
     except NotFound:
         return gone_page(request)
-    stage = showing.log_stage(record)
+    stage = view_models.log_stage(record)
     context = _live_context(request, record) | {
         "area": "jobs",
-        "parameters": showing.parameters(record.options),
-        "trained_by": showing.trained_by(record),
+        "parameters": view_models.parameters(record.options),
+        "trained_by": view_models.trained_by(record),
         "log_stage": stage,
         "log_text": _log_tail(request, record, stage),
         "note": request.query_params.get("note", ""),
@@ -69,13 +69,13 @@ def _live_context(request: Request, record: JobRecord) -> dict[str, Any]:
         "job": record,
         "outlook": outlook,
         "seen": _version(record, outlook),
-        "stages": [(stage, record.stages[stage.step], showing.ran_s(record.stages[stage.step])) for stage in Stage],
-        "took": showing.took_s(record),
-        "files": showing.files(record.artifacts),
-        "expires_at": showing.expires_at(record, request.app.state.settings.record_ttl_s),
+        "stages": [(stage, record.stages[stage.step], view_models.ran_s(record.stages[stage.step])) for stage in Stage],
+        "took": view_models.took_s(record),
+        "files": view_models.files(record.artifacts),
+        "expires_at": view_models.expires_at(record, request.app.state.settings.record_ttl_s),
         "measured": _measured(record),
         "is_cancelled": record.error is not None and record.error.code == CANCELLED,
-        "facts": showing.facts(record.error.detail) if record.error else [],
+        "facts": view_models.facts(record.error.detail) if record.error else [],
         "last_lines": _last_lines(request, record),
     }
 

@@ -8,9 +8,9 @@ from starlette.routing import Route
 
 from app.conversion.access import conversion_of
 from app.conversion.errors import JobFinished
-from app.kit.auth import user_of
-from app.kit.pages import see_other
-from app.kit.zipping import zip_stream
+from app.kit.web.auth import user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.zip_stream import zip_stream
 
 
 def cancel(request: Request) -> Response:

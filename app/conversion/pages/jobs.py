@@ -16,16 +16,16 @@ from app.conversion.access import conversion_of
 from app.conversion.errors import JobFinished, JobNotFound
 from app.conversion.model import JobRecord, Status
 from app.conversion.options import Chip, ToolchainName
-from app.conversion.pages import showing
+from app.conversion.pages import view_models
 from app.conversion.pages.results import reset_view
 from app.conversion.schemas import CURSOR
 from app.conversion.service import Conversion
 from app.conversion.store import Filter
-from app.kit.auth import user_of
 from app.kit.errors import BadRequest
-from app.kit.http import FilterForm, form, query
-from app.kit.pages import see_other
-from app.kit.templates import render
+from app.kit.web.auth import user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.http import FilterForm, form, query
+from app.kit.web.templates import render
 
 PAGE_JOBS = 50
 MAX_READ = 2000
@@ -74,10 +74,17 @@ def jobs(request: Request) -> Response:
         wanted, user_of(request), limit=PAGE_JOBS, cursor=asked.cursor, max_read=MAX_READ
     )
     return render(
-        request, "conversion/jobs.html", area="jobs", asked=asked, older=older, **_rows(conversion, found),
+        request,
+        "conversion/jobs.html",
+        area="jobs",
+        asked=asked,
+        older=older,
+        **_rows(conversion, found),
         **reset_view(request),
-        statuses=list(Status), toolchains=request.app.state.settings.toolchains, chips=list(Chip),
-    )  # fmt: skip
+        statuses=list(Status),
+        toolchains=request.app.state.settings.toolchains,
+        chips=list(Chip),
+    )
 
 
 def live(request: Request) -> Response:
@@ -99,7 +106,7 @@ def _rows(conversion: Conversion, found: Sequence[JobRecord]) -> dict[str, Any]:
         "jobs": found,
         "active": [job.job_id for job in found if not job.is_terminal],
         "ahead": {job.job_id: conversion.jobs.queue_position(job) for job in found if not job.is_terminal},
-        "took": {job.job_id: showing.took_s(job) for job in found},
+        "took": {job.job_id: view_models.took_s(job) for job in found},
     }
 
 
@@ -113,9 +120,13 @@ async def selected(request: Request) -> Response:
     fitting = [job for job in found if job.is_terminal is (asked.action == "delete")]
     if not asked.confirmed:
         return render(
-            request, "conversion/confirm.html", area="jobs", action=asked.action, jobs=fitting,
+            request,
+            "conversion/confirm.html",
+            area="jobs",
+            action=asked.action,
+            jobs=fitting,
             left_out=len(asked.id) - len(fitting),
-        )  # fmt: skip
+        )
     count = await run_in_threadpool(_each, conversion, user, asked.action, fitting)
     done = "deleted" if asked.action == "delete" else "cancelled"
     return see_other(f"/ui/jobs?note={done}&count={count}")

@@ -11,24 +11,24 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from app.conversion import keys, schemas
+from app.conversion import object_keys, schemas
 from app.conversion.access import conversion_of
 from app.conversion.errors import KeyNotFound, TooManyJobs
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.pages import new_form, new_view
-from app.conversion.pages.files_of_form import stored
-from app.conversion.pages.multipart_form import Sent, SentFile, sent_form
+from app.conversion.pages.form_files import stored
 from app.conversion.pages.new_form import Values
 from app.conversion.pages.new_texts import Problem, field_problem, place_of, problem_of
 from app.conversion.service import Conversion
-from app.conversion.service.looks import Looks
+from app.conversion.service.previews import Previews
 from app.conversion.service.submissions import Submission
-from app.kit.auth import user_of
-from app.kit.data_files import data_folder
 from app.kit.errors import ModelmillError, NotFound
-from app.kit.http import retry_after
+from app.kit.files.data_files import data_folder
 from app.kit.objects import ObjectMissing
-from app.kit.templates import render
+from app.kit.web.auth import user_of
+from app.kit.web.http import retry_after
+from app.kit.web.multipart_form import Sent, SentFile, sent_form
+from app.kit.web.templates import render
 from app.settings import Settings
 
 SAMPLE = data_folder("ops/samples/digits")
@@ -40,7 +40,7 @@ FILLED_IN_MAX = 300
 Errors = dict[str, Problem]
 
 
-def looks_of(request: Request) -> Looks:
+def looks_of(request: Request) -> Previews:
     return conversion_of(request).looks
 
 
@@ -64,7 +64,7 @@ def _first_values(request: Request, earlier: str) -> tuple[Values, Errors]:
     if not earlier:
         return values, {}
     gone = Problem("The inputs of this job are no longer stored.", hint="Send the model and the pictures again.")
-    if not keys.is_uuid4(earlier):
+    if not object_keys.is_uuid4(earlier):
         return values, {"form": gone}
     try:
         was = conversion_of(request).submissions.remembered(earlier, user_of(request))
@@ -72,7 +72,7 @@ def _first_values(request: Request, earlier: str) -> tuple[Values, Errors]:
         return values, {"form": gone}
     found = new_form.values_of(was.options)
     found |= {"name": was.name, "tags": ", ".join(was.tags), "model_key": was.model_key, "quant_key": was.quant_key}
-    found |= {"model_name": keys.MODEL, "quant_name": keys.IMAGES, "from": earlier}
+    found |= {"model_name": object_keys.MODEL, "quant_name": object_keys.IMAGES, "from": earlier}
     return _with_shapes(request, found, was.options), {}
 
 
@@ -158,9 +158,13 @@ def _submit(request: Request, values: Values, errors: Errors) -> str:
     if asked is None:
         return ""
     submission = Submission(
-        model_key=asked.model_key, quant_key=asked.quant_key, owner=user, name=asked.name, tags=asked.tags,
+        model_key=asked.model_key,
+        quant_key=asked.quant_key,
+        owner=user,
+        name=asked.name,
+        tags=asked.tags,
         options=asked.options,
-    )  # fmt: skip
+    )
     try:
         return conversion_of(request).submissions.submit(submission).job_id
     except ModelmillError as error:
@@ -170,7 +174,7 @@ def _submit(request: Request, values: Values, errors: Errors) -> str:
         return ""
 
 
-def _checked_inputs(looks: Looks, user: str, values: Values, errors: Errors) -> Sequence[dict[str, Any]]:
+def _checked_inputs(looks: Previews, user: str, values: Values, errors: Errors) -> Sequence[dict[str, Any]]:
     """Both inputs are there; returns those of the model's inputs whose shape is asked for."""
     missing = (("model_key", "model", "Choose a model."), ("quant_key", "images", "Choose reference pictures."))
     for field, place, text in missing:
@@ -188,9 +192,12 @@ def _checked_inputs(looks: Looks, user: str, values: Values, errors: Errors) -> 
 def _asked(values: Values, options: Options, errors: Errors) -> schemas.NewJob | None:
     try:
         return schemas.NewJob(
-            model_key=values["model_key"], quant_key=values["quant_key"], name=values["name"],
-            tags=new_form.tags_of(values), options=options,
-        )  # fmt: skip
+            model_key=values["model_key"],
+            quant_key=values["quant_key"],
+            name=values["name"],
+            tags=new_form.tags_of(values),
+            options=options,
+        )
     except ValidationError as error:
         for problem in error.errors(include_url=False):
             place = str(problem["loc"][0])
@@ -229,11 +236,13 @@ async def _sent_values(request: Request) -> Values:
 def thumbnail(request: Request) -> Response:
     """A small JPEG of a reference picture; of another user's input as of none: 404."""
     kind, source_id = request.path_params["kind"], request.path_params["source_id"]
-    make = {"upload": keys.upload, "job": keys.input_}.get(kind)
+    make = {"upload": object_keys.upload, "job": object_keys.input_}.get(kind)
     try:
-        if make is None or not keys.is_uuid4(source_id):
+        if make is None or not object_keys.is_uuid4(source_id):
             raise NotFound("There is no such picture.")
-        data = looks_of(request).thumbnail(make(source_id, keys.IMAGES), request.path_params["file"], user_of(request))
+        data = looks_of(request).thumbnail(
+            make(source_id, object_keys.IMAGES), request.path_params["file"], user_of(request)
+        )
     except (KeyNotFound, ObjectMissing) as error:
         raise NotFound("There is no such picture.") from error
     return Response(data, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=86400"})
@@ -258,10 +267,14 @@ def _submit_sample(request: Request) -> str:
     }
     record = conversion.submissions.submit(
         Submission(
-            model_key=found["model"], quant_key=found["images"], owner=user, name="digits", tags=("sample",),
+            model_key=found["model"],
+            quant_key=found["images"],
+            owner=user,
+            name="digits",
+            tags=("sample",),
             options=_first_options(settings_of(request).toolchains),
         )
-    )  # fmt: skip
+    )
     return record.job_id
 
 

@@ -23,9 +23,23 @@ GROUPS: Mapping[str, type[BaseModel]] = {
     "kneron": KneronOptions,
 }
 PLAIN = (
-    "name", "tags", "model_key", "model_name", "quant_key", "quant_name", "toolchain", "platform", "preset",
-    "preset_was", "pre", "pre_was", "allow_damaged_images", "advanced", "pre_open", "from",
-)  # fmt: skip
+    "name",
+    "tags",
+    "model_key",
+    "model_name",
+    "quant_key",
+    "quant_name",
+    "toolchain",
+    "platform",
+    "preset",
+    "preset_was",
+    "pre",
+    "pre_was",
+    "allow_damaged_images",
+    "advanced",
+    "pre_open",
+    "from",
+)
 OPTION_FIELDS = tuple(f"{group}.{name}" for group, model in GROUPS.items() for name in model.model_fields)
 SHAPE_FIELD = re.compile(r"shape\.\d{1,3}(\.\d{1,2})?")
 TEXT_MAX = 20_000
@@ -83,10 +97,12 @@ def options_of(values: Mapping[str, str], open_inputs: OpenInputs = ()) -> tuple
     toolchain, chip = target_of(values)
     groups = ("preprocess", "quantization" if toolchain is ToolchainName.HOST else "kneron")
     wanted: dict[str, Any] = {
-        "toolchain": values["toolchain"], "platform": chip, "input_shapes": shapes_of(values, open_inputs),
+        "toolchain": values["toolchain"],
+        "platform": chip,
+        "input_shapes": shapes_of(values, open_inputs),
         "allow_damaged_images": values["allow_damaged_images"] == "1",
         **{group: _typed(values, group) for group in groups},
-    }  # fmt: skip
+    }
     if toolchain is ToolchainName.KNERON and chip is None:
         return None, {"platform": Problem("Choose the chip.")}
     try:

@@ -32,7 +32,8 @@ TITLES = {
     ),
     "MODEL_TRUNCATED": ("The model ends early.", "Export or download it again and compare the file sizes."),
     "MODEL_INVALID": (
-        "The model breaks the rules of ONNX.", "Check it with onnx.checker.check_model and export it again.",
+        "The model breaks the rules of ONNX.",
+        "Check it with onnx.checker.check_model and export it again.",
     ),
     "MODEL_EXTERNAL_WEIGHTS": (
         "Weights of the model are missing: they lie in another file.",
@@ -42,7 +43,8 @@ TITLES = {
     "MODEL_TOO_NEW": ("The model is newer than this toolchain reads.", "Export it with an older opset, such as 17."),
     "MODEL_DYNAMIC_SHAPE": ("The model leaves axes of its inputs open.", "Give the missing sizes."),
     "MODEL_UNSUPPORTED_OPERATOR": (
-        "The model uses an operator that is not known.", "Export the model without it, or cut the graph before it.",
+        "The model uses an operator that is not known.",
+        "Export the model without it, or cut the graph before it.",
     ),
     "MODEL_UNSUPPORTED_INPUT": ("This kind of input cannot be calibrated.", "Export the model with float32 inputs."),
     "MODEL_TOO_LARGE": ("The model is larger than is accepted here.", "Simplify it, or ask the operator for more."),
@@ -54,7 +56,7 @@ TITLES = {
     "IMAGES_WRONG_SHAPE": ("The samples do not fit the model's input.", "Send samples in the shape of the input."),
     "IMAGES_WRONG_TYPE": ("The samples hold values that cannot be used.", "Send finite numbers of the input's type."),
     "KEY_NOT_FOUND": ("This file is no longer here.", "Send it again: uploads are kept for a day."),
-}  # fmt: skip
+}
 """Error code → what it means in one sentence, what to do."""
 
 _TOO_MANY = {

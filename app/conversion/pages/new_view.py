@@ -6,15 +6,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.conversion import keys, presets
-from app.conversion.intake import doctor
-from app.conversion.intake.doctor import GOOD
+from app.conversion import object_keys, presets
+from app.conversion.intake import calibration_checks
+from app.conversion.intake.calibration_checks import GOOD
 from app.conversion.options import Chip, Preprocess, ToolchainName
 from app.conversion.pages import new_form
 from app.conversion.pages.new_fields import advanced_fields
 from app.conversion.pages.new_form import Values
 from app.conversion.pages.new_texts import Problem, problem_of
-from app.conversion.service.looks import ImagesLook, Looks, ModelLook
+from app.conversion.service.previews import ImagesPreview, ModelPreview, Previews
 from app.conversion.toolchains.kneron.operators import source
 from app.kit.errors import ModelmillError
 
@@ -46,36 +46,48 @@ class Formula:
     high: str
 
 
-def model_view(looks: Looks, values: Values, errors: Errors, user: str) -> dict[str, Any]:
+def model_view(looks: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
     chosen, look, problem = _model(looks, values, user)
     toolchain, chip = new_form.target_of(values)
     found = look.problem(toolchain) if look else None
     facts = look.facts if look else None
     operators = list(facts["operators"].items()) if facts else []
     return {
-        "values": _with_batch(values, look), "errors": errors, "model": chosen, "facts": facts,
+        "values": _with_batch(values, look),
+        "errors": errors,
+        "model": chosen,
+        "facts": facts,
         "model_problem": errors.get("model") or problem or (problem_of(found) if found else None),
-        "open_inputs": look.open_inputs if look else (), "missing": look.missing_on(chip) if look else [],
-        "missing_source": source(), "operators": operators[:OPERATORS_SHOWN],
-        "more_operators": operators[OPERATORS_SHOWN:], "compact": compact,
-    }  # fmt: skip
+        "open_inputs": look.open_inputs if look else (),
+        "missing": look.missing_on(chip) if look else [],
+        "missing_source": source(),
+        "operators": operators[:OPERATORS_SHOWN],
+        "more_operators": operators[OPERATORS_SHOWN:],
+        "compact": compact,
+    }
 
 
-def images_view(looks: Looks, values: Values, errors: Errors, user: str) -> dict[str, Any]:
+def images_view(looks: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
     _, model, _ = _model(looks, values, user)
     open_inputs = model.open_inputs if model else ()
     chosen, problem = _chosen(looks, values["quant_key"], values["quant_name"], user)
-    look: ImagesLook | None = None
+    look: ImagesPreview | None = None
     if chosen:
         look = looks.images(chosen.key, user, model, new_form.shapes_of(values, open_inputs))
     options, _ = new_form.options_of(_for_doctor(values), open_inputs)
     findings = looks.findings(look, model, options) if look and options and look.measured.count else []
     failure = problem_of(look.failure) if look and look.failure else None
     return {
-        "values": values, "errors": errors, "images": chosen, "look": look, "findings": findings,
-        "verdict": "blocks" if failure else doctor.verdict(findings), "good": GOOD, "names_shown": NAMES_SHOWN,
+        "values": values,
+        "errors": errors,
+        "images": chosen,
+        "look": look,
+        "findings": findings,
+        "verdict": "blocks" if failure else calibration_checks.verdict(findings),
+        "good": GOOD,
+        "names_shown": NAMES_SHOWN,
         "images_problem": errors.get("images") or problem or failure,
-    }  # fmt: skip
+    }
 
 
 def options_view(
@@ -88,20 +100,30 @@ def options_view(
     names = {field.name for field in fields}
     has_pre_error = any(name.startswith("preprocess.") for name in errors)
     return {
-        "values": values, "errors": errors, "toolchains": [name.value for name in toolchains],
+        "values": values,
+        "errors": errors,
+        "toolchains": [name.value for name in toolchains],
         "unserved": [name.value for name in unserved],
-        "toolchain": toolchain.value, "chips": [f.value for f in Chip], "chip": chip.value if chip else "",
-        "presets": list(presets.quantization_presets(toolchain, chip)), "pre_presets": list(presets.PREPROCESS),
-        "formula": formula(preprocess) if preprocess else None, "fields": fields,
+        "toolchain": toolchain.value,
+        "chips": [f.value for f in Chip],
+        "chip": chip.value if chip else "",
+        "presets": list(presets.quantization_presets(toolchain, chip)),
+        "pre_presets": list(presets.PREPROCESS),
+        "formula": formula(preprocess) if preprocess else None,
+        "fields": fields,
         "is_advanced_open": values["advanced"] == "1" or any(name in names for name in errors),
         "is_pre_open": values["pre_open"] == "1" or values["pre"] == presets.CUSTOM or has_pre_error,
-    }  # fmt: skip
+    }
 
 
 def page_view(
-    looks: Looks, values: Values, errors: Errors, user: str, toolchains: tuple[ToolchainName, ...],
+    looks: Previews,
+    values: Values,
+    errors: Errors,
+    user: str,
+    toolchains: tuple[ToolchainName, ...],
     unserved: Collection[ToolchainName] = (),
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     parts = (model_view(looks, values, errors, user), images_view(looks, values, errors, user))
     return {**parts[1], **parts[0], **options_view(values, errors, toolchains, unserved), "values": parts[0]["values"]}
 
@@ -132,19 +154,19 @@ def compact(value: float) -> str:
     return f"{value:.0f}"
 
 
-def _model(looks: Looks, values: Values, user: str) -> tuple[Chosen | None, ModelLook | None, Problem | None]:
+def _model(looks: Previews, values: Values, user: str) -> tuple[Chosen | None, ModelPreview | None, Problem | None]:
     chosen, problem = _chosen(looks, values["model_key"], values["model_name"], user)
     return chosen, looks.model(chosen.key, user) if chosen else None, problem
 
 
-def _chosen(looks: Looks, key: str, name: str, user: str) -> tuple[Chosen | None, Problem | None]:
+def _chosen(looks: Previews, key: str, name: str, user: str) -> tuple[Chosen | None, Problem | None]:
     if not key:
         return None, None
     try:
         size = looks.size_bytes(key, user)
     except ModelmillError as error:
         return None, problem_of(error)
-    kind, source_id = keys.source_of(key) or ("", "")
+    kind, source_id = object_keys.source_of(key) or ("", "")
     job_id = source_id if kind == "job" else ""
     return Chosen(key, name, size, job_id, f"/ui/inputs/{kind}/{source_id}/thumbs/"), None
 
@@ -154,7 +176,7 @@ def _for_doctor(values: Values) -> Values:
     return {**values, "toolchain": ToolchainName.HOST.value, "platform": ""}
 
 
-def _with_batch(values: Values, look: ModelLook | None) -> Values:
+def _with_batch(values: Values, look: ModelPreview | None) -> Values:
     """Axis 0 is nearly always the batch: 1 is offered for it. Other sizes are not guessed."""
     found = dict(values)
     for index, entry in enumerate(look.open_inputs if look else ()):

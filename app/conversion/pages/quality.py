@@ -15,10 +15,10 @@ from app.conversion.service import quality as service
 from app.conversion.service.graphs import graph_files
 from app.conversion.service.quality.views import EXACT_DB, Layer
 from app.conversion.service.thumbnails import MEDIA_TYPE, thumbnail
-from app.kit import charts
-from app.kit.auth import user_of
-from app.kit.http import query
-from app.kit.templates import render
+from app.kit.web import charts
+from app.kit.web.auth import user_of
+from app.kit.web.http import query
+from app.kit.web.templates import render
 
 ROWS_SHOWN = 15
 IMAGES_SHOWN = 12
@@ -47,9 +47,16 @@ def fragment(request: Request) -> Response:
     template = "conversion/_quality.html" if "hx-request" in request.headers else "conversion/quality.html"
     shown = found["layers"] if chosen.rows == "all" else found["layers"][:ROWS_SHOWN]
     response = render(
-        request, template, area="jobs", **found, rows=shown, graphs=graph_files(job), charts=charts,
-        layer_columns=layer_columns, images_shown=IMAGES_SHOWN,
-    )  # fmt: skip
+        request,
+        template,
+        area="jobs",
+        **found,
+        rows=shown,
+        graphs=graph_files(job),
+        charts=charts,
+        layer_columns=layer_columns,
+        images_shown=IMAGES_SHOWN,
+    )
     response.headers["Vary"] = f"{response.headers['Vary']}, HX-Request"
     return response
 

@@ -11,14 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.conversion import keys
+from app.conversion import object_keys
 from app.conversion.access import conversion_of
-from app.conversion.pages import showing
-from app.kit.auth import user_of
+from app.conversion.pages import view_models
 from app.kit.clock import from_text, now
 from app.kit.errors import ModelmillError
-from app.kit.http import query
-from app.kit.templates import render
+from app.kit.web.auth import user_of
+from app.kit.web.http import query
+from app.kit.web.templates import render
 
 PAGE_RESULTS = 30
 NEWS_FOR = timedelta(days=1)
@@ -26,17 +26,22 @@ NEWS_FOR = timedelta(days=1)
 
 
 class PageQuery(BaseModel):
-    cursor: Annotated[str, Field(pattern=f"^{keys.UUID}$")] | None = None
+    cursor: Annotated[str, Field(pattern=f"^{object_keys.UUID}$")] | None = None
 
 
 def results(request: Request) -> Response:
     asked, ttl_s = query(request, PageQuery), request.app.state.settings.record_ttl_s
     found, older = conversion_of(request).results.page(user_of(request), limit=PAGE_RESULTS, after=asked.cursor)
-    shown = [(job, *showing.stored(job.files)) for job in found]
+    shown = [(job, *view_models.stored(job.files)) for job in found]
     return render(
-        request, "conversion/results.html", area="jobs", found=shown, older=older,
-        is_first=asked.cursor is None, kept_s=ttl_s,
-    )  # fmt: skip
+        request,
+        "conversion/results.html",
+        area="jobs",
+        found=shown,
+        older=older,
+        is_first=asked.cursor is None,
+        kept_s=ttl_s,
+    )
 
 
 def reset_view(request: Request) -> dict[str, Any]:

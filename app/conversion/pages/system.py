@@ -8,9 +8,9 @@ from starlette.routing import Route
 
 from app.conversion.access import conversion_of
 from app.conversion.service.system import look
-from app.kit.auth import user_of
 from app.kit.clock import now
-from app.kit.templates import render
+from app.kit.web.auth import user_of
+from app.kit.web.templates import render
 
 EVERY_S = 5
 

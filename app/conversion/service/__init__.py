@@ -12,15 +12,24 @@ from app.conversion.service.dispatch import Dispatch
 from app.conversion.service.estimates import Estimates
 from app.conversion.service.expiry import Expiry
 from app.conversion.service.jobs import Jobs
-from app.conversion.service.looks import Looks
+from app.conversion.service.previews import Previews
 from app.conversion.service.results import Results
 from app.conversion.service.submissions import Submissions
 from app.conversion.service.uploads import Uploads
 from app.kit.clock import now
 
 __all__ = [
-    "Admission", "Conversion", "Dispatch", "Estimates", "Expiry", "Jobs", "Looks", "Results", "Submissions", "Uploads",
-]  # fmt: skip
+    "Admission",
+    "Conversion",
+    "Dispatch",
+    "Estimates",
+    "Expiry",
+    "Jobs",
+    "Previews",
+    "Results",
+    "Submissions",
+    "Uploads",
+]
 
 
 @dataclass(frozen=True)
@@ -31,7 +40,7 @@ class Conversion:
     dispatch: Dispatch
     estimates: Estimates
     expiry: Expiry
-    looks: Looks
+    looks: Previews
     results: Results
 
     def shown(self, record: JobRecord) -> dict[str, Any]:

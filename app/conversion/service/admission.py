@@ -13,8 +13,8 @@ from app.conversion.model import JobRecord
 from app.conversion.options import ToolchainName
 from app.conversion.service.estimates import Estimates
 from app.conversion.store import JobStore
-from app.kit.letter import Letter
-from app.kit.records import Answer, Room
+from app.kit.queue.message import OutgoingMessage
+from app.kit.redis.records import Answer, JobLimit
 from app.settings import Settings
 
 UNKNOWN_PACE_S = 60
@@ -42,14 +42,14 @@ class Admission:
         if full is not None:
             raise self._refusal(full, toolchain)
 
-    def admit(self, record: JobRecord, *, score: float, letter: Letter | None = None) -> None:
+    def admit(self, record: JobRecord, *, score: float, letter: OutgoingMessage | None = None) -> None:
         """Create the record and send its letter, or raise TooManyJobs with nothing created."""
         answer = self.store.create(record, score=score, room=self._room(record.owner), letter=letter)
         if answer in (Answer.FULL, Answer.FULL_FOR_GROUP):
             raise self._refusal(answer, record.options.toolchain)
 
-    def _room(self, owner: str) -> Room:
-        return Room(self.settings.max_active_jobs, self.settings.max_active_jobs_per_user, owner)
+    def _room(self, owner: str) -> JobLimit:
+        return JobLimit(self.settings.max_active_jobs, self.settings.max_active_jobs_per_user, owner)
 
     def _refusal(self, answer: Answer, toolchain: ToolchainName) -> TooManyJobs:
         again_s = self._again_s(toolchain)

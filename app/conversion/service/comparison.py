@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.conversion import keys
+from app.conversion import object_keys
 from app.conversion.model import JobRecord, Stage
 from app.conversion.options import HostQuantization, KneronOptions, Options, ToolchainName
 from app.conversion.service import Conversion
@@ -95,24 +95,27 @@ class Comparison:
 
     @property
     def is_same_model(self) -> bool:
-        return _is_same(self.a, self.b, keys.MODEL)
+        return _is_same(self.a, self.b, object_keys.MODEL)
 
     @property
     def is_same_images(self) -> bool:
-        return _is_same(self.a, self.b, keys.IMAGES)
+        return _is_same(self.a, self.b, object_keys.IMAGES)
 
 
 def compare(conversion: Conversion, a: JobRecord, b: JobRecord) -> Comparison:
     """a, b: already checked to be the user's; they need not have ended."""
     first, second = quality_of(conversion, a), quality_of(conversion, b)
     return Comparison(
-        a, b, first, second,
+        a,
+        b,
+        first,
+        second,
         options=differing_options(a.options, b.options),
         times=_times(a, b),
         outputs=matched_outputs(first, second),
-        layers=matched_layers(first, second) if _is_same(a, b, keys.MODEL) else (),
+        layers=matched_layers(first, second) if _is_same(a, b, object_keys.MODEL) else (),
         facts=_facts(a, b),
-    )  # fmt: skip
+    )
 
 
 def differing_options(a: Options, b: Options) -> tuple[Difference, ...]:
@@ -185,13 +188,13 @@ def _facts(a: JobRecord, b: JobRecord) -> tuple[Fact, ...]:
         return Fact(name, kind, _at(a.intake, *path), _at(b.intake, *path))
 
     return (
-        Fact("model_sha256", "sha256", _sha256(a, keys.MODEL), _sha256(b, keys.MODEL)),
-        Fact("model_size", "bytes", _size(a, keys.MODEL), _size(b, keys.MODEL)),
+        Fact("model_sha256", "sha256", _sha256(a, object_keys.MODEL), _sha256(b, object_keys.MODEL)),
+        Fact("model_size", "bytes", _size(a, object_keys.MODEL), _size(b, object_keys.MODEL)),
         both("opset", "number", "model", "opset"),
         both("nodes", "number", "model", "nodes"),
         both("parameters", "number", "model", "parameters"),
         both("macs", "number", "model", "macs"),
-        Fact("images_sha256", "sha256", _sha256(a, keys.IMAGES), _sha256(b, keys.IMAGES)),
+        Fact("images_sha256", "sha256", _sha256(a, object_keys.IMAGES), _sha256(b, object_keys.IMAGES)),
         both("samples", "number", "samples", "samples"),
         both("producer", "text", "model", "producer"),
     )

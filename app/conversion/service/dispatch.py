@@ -9,15 +9,15 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from app.conversion import keys, model
+from app.conversion import model, object_keys
 from app.conversion.metrics import count_end
 from app.conversion.model import Artifact, Change, JobError, JobRecord, Stage, StageState
 from app.conversion.store import JobStore
 from app.kit.clock import now, to_text
-from app.kit.letter import Letter
-from app.kit.slots import Doing
-from app.kit.tracing import note
-from app.kit.waiting_broker import WaitingBroker
+from app.kit.observability.tracing import note
+from app.kit.process.slots import InFlight
+from app.kit.queue.blocking_broker import BlockingBroker
+from app.kit.queue.message import OutgoingMessage
 
 DONE = "done"
 PERIODIC = "periodic"
@@ -30,11 +30,11 @@ logger = logging.getLogger(__name__)
 
 
 class Dispatch:
-    def __init__(self, store: JobStore, broker: WaitingBroker) -> None:
+    def __init__(self, store: JobStore, broker: BlockingBroker) -> None:
         self.store = store
         self.broker = broker
 
-    def letter(self, stage: Stage, job_id: str) -> Letter:
+    def letter(self, stage: Stage, job_id: str) -> OutgoingMessage:
         """What puts the job on the stage's queue, under its own id: there it can be found, counted and taken back."""
         return self.broker.letter(stage.step, f"run_{stage.step}", message_id=job_id, job_id=job_id)
 
@@ -62,7 +62,7 @@ class Dispatch:
             note(job_status=status)
             logger.info("Job %s is %s.", job_id, status)
 
-    def lost(self, doing: Doing) -> None:
+    def lost(self, doing: InFlight) -> None:
         """A worker ended with this in hand. Its job fails, or is queued again if the worker had not claimed it yet."""
         record = self.store.get(doing.record_id) if doing.record_id else None
         if record is None or record.is_terminal:
@@ -72,7 +72,7 @@ class Dispatch:
         elif record.current.state is StageState.QUEUED and not self.broker.holds(record.stage.step, record.job_id):
             self.enqueue(record.stage, record.job_id)
 
-    def adopt(self, doing: Doing, queues: Iterable[str]) -> None:
+    def adopt(self, doing: InFlight, queues: Iterable[str]) -> None:
         """What the worker had fetched and not begun goes back to its queue; what it had claimed is free again."""
         for queue in queues:
             if doing.claim and queue in QUEUES:
@@ -104,10 +104,14 @@ class Dispatch:
         if result == "ok":
             so_far = list(Stage)[: stage.place + 1]
             return model.succeeded(
-                stage, now=moment, times=times, artifacts=artifacts,
-                output={f"{done.step}_key": keys.result(job_id, done) for done in so_far},
-                summary=facts.get("summary", {}), versions=facts.get("versions", {}),
-            )  # fmt: skip
+                stage,
+                now=moment,
+                times=times,
+                artifacts=artifacts,
+                output={f"{done.step}_key": object_keys.result(job_id, done) for done in so_far},
+                summary=facts.get("summary", {}),
+                versions=facts.get("versions", {}),
+            )
         error = JobError(**{**facts.get("error", {}), "step": stage.step, "reason": reason or "the stage failed"})
         return model.failed(stage, now=moment, error=error, artifacts=artifacts, times=times)
 
@@ -126,9 +130,11 @@ class Dispatch:
 
     def _fail_lost(self, record: JobRecord) -> None:
         error = JobError(
-            step=record.stage.step, reason="worker lost", code="WORKER_LOST",
+            step=record.stage.step,
+            reason="worker lost",
+            code="WORKER_LOST",
             hint="The worker that ran this stage died. Submit the job again; if it dies again, the stage may need more "
             "memory than its host has.",
-        )  # fmt: skip
+        )
         facts = {"error": {"code": error.code, "hint": error.hint, "detail": {"worker": record.current.worker}}}
         self.send_done(job_id=record.job_id, step=error.step, result="fail", reason=error.reason, facts=facts)

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 from app.conversion.model import JobRecord, Stage, StageState, Status
 from app.conversion.store import JobStore
 from app.kit.clock import from_text
-from app.kit.waiting_broker import WaitingBroker
+from app.kit.queue.blocking_broker import BlockingBroker
 
 MIN_JOBS = 3
 """Fewer finished jobs than this say nothing about the next one."""
@@ -84,7 +84,7 @@ class Outlook:
 
 
 class Estimates:
-    def __init__(self, store: JobStore, broker: WaitingBroker) -> None:
+    def __init__(self, store: JobStore, broker: BlockingBroker) -> None:
         self.broker = broker
         self._history = _Fresh(lambda: _pasts(store.newest(HISTORY_JOBS)), HISTORY_FRESH_S)
         self._workers = _Fresh(store.workers, WORKERS_FRESH_S)
@@ -175,9 +175,13 @@ def finish(pasts: Sequence[Past], stage: Stage, *, elapsed_s: float, ahead: int,
     wait_s = _quantile([past.ran_s[stage] for past in pasts], 50) * ahead / max(workers, 1)
     usual_s = _quantile([past.ran_s[stage] for past in pasts], 90)
     return Finish(
-        wait_s + _quantile(left_s, 50), wait_s + _quantile(left_s, 90), len(telling), usual_s,
-        is_overdue=elapsed_s > usual_s, is_far_over=elapsed_s > max(FAR_OVER * usual_s, FAR_OVER_S),
-    )  # fmt: skip
+        wait_s + _quantile(left_s, 50),
+        wait_s + _quantile(left_s, 90),
+        len(telling),
+        usual_s,
+        is_overdue=elapsed_s > usual_s,
+        is_far_over=elapsed_s > max(FAR_OVER * usual_s, FAR_OVER_S),
+    )
 
 
 def accuracy(pasts: Sequence[Past]) -> Accuracy | None:

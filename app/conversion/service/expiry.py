@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import groupby
 
-from app.conversion import keys
+from app.conversion import object_keys
 from app.conversion.store import JobStore
 from app.kit.objects import ObjectMissing, ObjectStore
 
@@ -27,18 +27,18 @@ class Expiry:
             record = self.store.get(job_id)
             if record is None or record.is_terminal:
                 self._forget_owner(job_id)
-                self.objects.delete_prefix(keys.job(job_id))
+                self.objects.delete_prefix(object_keys.job(job_id))
                 self.store.delete(job_id)
-        for info in list(self.objects.list(keys.OWNERS)):
+        for info in list(self.objects.list(object_keys.OWNERS)):
             if info.modified_at < now - 2 * self.job_ttl:  # of jobs whose files went in another way
                 self.objects.delete(info.key)
         for upload_id in self._expired("uploads/", now - self.upload_ttl):
-            self.objects.delete_prefix(keys.upload(upload_id, ""))
+            self.objects.delete_prefix(object_keys.upload(upload_id, ""))
 
     def _forget_owner(self, job_id: str) -> None:
         with suppress(ObjectMissing, ValueError):
-            asked = json.loads(b"".join(self.objects.read(keys.request(job_id))))
-            self.objects.delete(keys.owned(asked["owner"], job_id))
+            asked = json.loads(b"".join(self.objects.read(object_keys.request(job_id))))
+            self.objects.delete(object_keys.owned(asked["owner"], job_id))
 
     def _expired(self, prefix: str, before: datetime) -> list[str]:
         """The ids under a prefix of which every file is older."""

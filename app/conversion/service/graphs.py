@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from app.conversion import keys
+from app.conversion import object_keys
 from app.conversion.errors import ArtifactNotReady
 from app.conversion.model import Artifact, JobRecord, Stage
 from app.conversion.options import ToolchainName
@@ -31,7 +31,7 @@ class GraphFile:
 def graph_files(record: JobRecord) -> list[GraphFile]:
     """In the order of the conversion. A vendor's BIE and NEF are encrypted or binary and cannot be looked into."""
     is_host = record.options.toolchain is ToolchainName.HOST
-    names = [(keys.MODEL, "model.onnx"), (OUTPUTS[Stage.ONNX], "out.onnx")]
+    names = [(object_keys.MODEL, "model.onnx"), (OUTPUTS[Stage.ONNX], "out.onnx")]
     names += [(OUTPUTS[Stage.BIE], "out.bie.onnx"), (OUTPUTS[Stage.NEF], "out.nef.ort")] if is_host else []
     return [GraphFile(name, shown_as, record.artifacts[name]) for name, shown_as in names if name in record.artifacts]
 

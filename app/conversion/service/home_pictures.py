@@ -7,11 +7,11 @@ import tempfile
 from pathlib import Path
 
 from app.conversion.service import Conversion
-from app.conversion.toolchains.sandbox import Limits
 from app.homes.errors import NotAFile
 from app.homes.model import Kind
-from app.homes.reading import Shelf
+from app.homes.read_only_tree import ReadOnlyTree
 from app.kit.errors import TooLarge
+from app.kit.sandbox.runner import Limits
 
 MAKE = "app.conversion.intake.picture:make_picture"
 MAX_BYTES = 64 << 20
@@ -20,7 +20,7 @@ TIME_S = 20.0
 MEDIA_TYPE = "image/jpeg"
 
 
-def small_picture(conversion: Conversion, shelf: Shelf, inner: str) -> bytes:
+def small_picture(conversion: Conversion, shelf: ReadOnlyTree, inner: str) -> bytes:
     """A JPEG. Raises FileMissing, NotAFile, TooLarge, BadInput for what is no picture."""
     found = shelf.info(inner)
     if found.kind is not Kind.FILE:

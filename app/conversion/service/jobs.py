@@ -6,14 +6,14 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from app.conversion import keys, model
+from app.conversion import model, object_keys
 from app.conversion.errors import ArtifactNotReady, JobActive, JobFinished, JobNotFound
 from app.conversion.metrics import count_end
 from app.conversion.model import Artifact, JobRecord, Stage, StageRecord, StageState, Status
 from app.conversion.store import Filter, JobStore, job_not_found
 from app.kit.clock import from_text, now, to_text
 from app.kit.objects import ObjectMissing, ObjectStore
-from app.kit.waiting_broker import WaitingBroker
+from app.kit.queue.blocking_broker import BlockingBroker
 
 MAX_PORTION_BYTES = 4 << 20
 LOG_COMES_WITHIN_S = 20
@@ -32,13 +32,13 @@ class LogPortion:
 class Jobs:
     """Every verb takes the user; another user's job is answered like one that does not exist."""
 
-    def __init__(self, store: JobStore, broker: WaitingBroker, objects: ObjectStore) -> None:
+    def __init__(self, store: JobStore, broker: BlockingBroker, objects: ObjectStore) -> None:
         self.store = store
         self.broker = broker
         self.objects = objects
 
     def get(self, job_id: str, user: str) -> JobRecord:
-        record = self.store.get(job_id) if keys.is_uuid4(job_id) else None
+        record = self.store.get(job_id) if object_keys.is_uuid4(job_id) else None
         if record is None or record.owner != user:
             raise job_not_found(job_id)
         return record
@@ -53,7 +53,7 @@ class Jobs:
 
     def several(self, job_ids: Iterable[str], user: str) -> list[JobRecord]:
         """Those of these jobs that exist, in the order asked for."""
-        found = self.store.several([job_id for job_id in job_ids if keys.is_uuid4(job_id)])
+        found = self.store.several([job_id for job_id in job_ids if object_keys.is_uuid4(job_id)])
         return [record for record in found if record.owner == user]
 
     def queue_position(self, record: JobRecord) -> int | None:
@@ -72,9 +72,8 @@ class Jobs:
                 return self.get(job_id, user)
             record = self.get(job_id, user)
         raise JobFinished(
-            f"Job {job_id} has already ended: {record.status}"
-            + (f" ({record.error.reason})." if record.error else ".")
-        )  # fmt: skip
+            f"Job {job_id} has already ended: {record.status}" + (f" ({record.error.reason})." if record.error else ".")
+        )
 
     def count_active(self, user: str) -> int:
         return sum(record.owner == user for record in self.store.active())
@@ -91,8 +90,8 @@ class Jobs:
         record = self.get(job_id, user)
         if not record.is_terminal:
             raise JobActive(f"Job {job_id} has not ended yet.", hint="Cancel it first.")
-        self.objects.delete(keys.owned(user, job_id))
-        self.objects.delete_prefix(keys.job(job_id))
+        self.objects.delete(object_keys.owned(user, job_id))
+        self.objects.delete_prefix(object_keys.job(job_id))
         self.store.delete(job_id)
 
     def artifact(self, job_id: str, name: str, user: str) -> Artifact:
@@ -116,7 +115,7 @@ class Jobs:
         own = record.stages[stage.step]
         if record.is_terminal or own.state is StageState.DONE:
             with contextlib.suppress(ObjectMissing):
-                return self._stored_log(keys.log(job_id, stage), offset)
+                return self._stored_log(object_keys.log(job_id, stage), offset)
             return LogPortion(b"", offset, is_complete=not _may_log_come(own))
         text = self.store.log_tail(job_id, stage.step, offset)
         return LogPortion(text, offset + len(text), is_complete=False)

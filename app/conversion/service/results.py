@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from app.conversion import keys
+from app.conversion import object_keys
 from app.conversion.errors import ResultNotFound
 from app.conversion.options import Options
 from app.conversion.service.submissions import Submissions
@@ -42,7 +42,7 @@ class StoredJob:
 
     @property
     def is_finished(self) -> bool:
-        return any(file.name == keys.LAST_OUTPUT for file in self.files)
+        return any(file.name == object_keys.LAST_OUTPUT for file in self.files)
 
 
 class Results:
@@ -57,7 +57,9 @@ class Results:
         since = from_text(self.store.began_at())
         if now() - since > self.job_ttl:  # what was stored before has expired
             return []
-        listed = [(info.modified_at, info.key.rpartition("/")[2]) for info in self.objects.list(keys.owned(owner, ""))]
+        listed = [
+            (info.modified_at, info.key.rpartition("/")[2]) for info in self.objects.list(object_keys.owned(owner, ""))
+        ]
         before = [job_id for at, job_id in sorted(listed, reverse=True) if at < since + CLOCKS_APART]
         known = self.store.known(before)
         return [job_id for job_id in before if job_id not in known]
@@ -72,7 +74,7 @@ class Results:
 
     def get(self, job_id: str, owner: str) -> StoredJob:
         """Raises ResultNotFound, also for another user's."""
-        found = self._stored(job_id, owner) if keys.is_uuid4(job_id) else None
+        found = self._stored(job_id, owner) if object_keys.is_uuid4(job_id) else None
         if found is None:
             raise ResultNotFound(f"Nothing is stored of a job {job_id}.", hint="GET /results lists what is stored.")
         return found
@@ -95,10 +97,14 @@ class Results:
             return None
         files = (
             StoredFile(name, info.key, info.size_bytes, info.etag)
-            for info in self.objects.list(keys.job(job_id))
-            if (name := keys.artifact_name(info.key)) is not None
+            for info in self.objects.list(object_keys.job(job_id))
+            if (name := object_keys.artifact_name(info.key)) is not None
         )
         return StoredJob(
-            job_id, asked["name"], tuple(asked["tags"]), Options.model_validate(asked["options"]),
-            from_text(asked["created_at"]), tuple(sorted(files, key=lambda file: file.name)),
-        )  # fmt: skip
+            job_id,
+            asked["name"],
+            tuple(asked["tags"]),
+            Options.model_validate(asked["options"]),
+            from_text(asked["created_at"]),
+            tuple(sorted(files, key=lambda file: file.name)),
+        )

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from app.conversion import keys, model
-from app.conversion.errors import KeyNotFound, StageCrashed, StageOutOfMemory, StageTimedOut
+from app.conversion import model, object_keys
+from app.conversion.errors import KeyNotFound
 from app.conversion.metrics import JOBS_SUBMITTED
 from app.conversion.model import Artifact, JobRecord, Stage
 from app.conversion.options import Options
@@ -21,11 +21,12 @@ from app.conversion.service.admission import Admission
 from app.conversion.service.dispatch import Dispatch
 from app.conversion.service.uploads import Uploads
 from app.conversion.store import JobStore
-from app.conversion.toolchains.sandbox import Limits, Sandbox
 from app.kit.clock import now, to_text
 from app.kit.errors import BadInput
 from app.kit.objects import ObjectMissing, ObjectStore
-from app.kit.tracing import note
+from app.kit.observability.tracing import note
+from app.kit.sandbox.errors import StageCrashed, StageOutOfMemory, StageTimedOut
+from app.kit.sandbox.runner import Limits, Sandbox
 from app.settings import Settings
 
 CHECK = "app.conversion.intake.submission:check_submission"
@@ -48,9 +49,15 @@ class Submission:
 
 class Submissions:
     def __init__(
-        self, settings: Settings, store: JobStore, objects: ObjectStore, sandbox: Sandbox, uploads: Uploads,
-        dispatch: Dispatch, admission: Admission,
-    ) -> None:  # fmt: skip
+        self,
+        settings: Settings,
+        store: JobStore,
+        objects: ObjectStore,
+        sandbox: Sandbox,
+        uploads: Uploads,
+        dispatch: Dispatch,
+        admission: Admission,
+    ) -> None:
         self.settings = settings
         self.store = store
         self.objects = objects
@@ -73,10 +80,17 @@ class Submissions:
             inputs = self._keep_inputs(job_id, submission, intake.pop("sha256"))
             moment = now()
             record = model.submitted(
-                job_id, now=to_text(moment), owner=submission.owner, name=submission.name, tags=submission.tags,
-                options=submission.options, inputs=inputs, intake=intake, origin=submission.origin,
+                job_id,
+                now=to_text(moment),
+                owner=submission.owner,
+                name=submission.name,
+                tags=submission.tags,
+                options=submission.options,
+                inputs=inputs,
+                intake=intake,
+                origin=submission.origin,
                 forecast_s=self.admission.estimates.forecast_s(submission.options.toolchain.value),
-            )  # fmt: skip
+            )
             letter = self.dispatch.letter(Stage.ONNX, job_id)
             self.admission.admit(record, score=int(moment.timestamp() * 1_000_000), letter=letter)
         except BaseException:
@@ -91,14 +105,18 @@ class Submissions:
         """What was once submitted as this job, also after its record is gone. Raises ObjectMissing if nothing is."""
         asked = self.asked(job_id, owner)
         return Submission(
-            model_key=keys.input_(job_id, keys.MODEL), quant_key=keys.input_(job_id, keys.IMAGES), owner=owner,
-            name=asked["name"], tags=tuple(asked["tags"]), options=Options.model_validate(asked["options"]),
+            model_key=object_keys.input_(job_id, object_keys.MODEL),
+            quant_key=object_keys.input_(job_id, object_keys.IMAGES),
+            owner=owner,
+            name=asked["name"],
+            tags=tuple(asked["tags"]),
+            options=Options.model_validate(asked["options"]),
             origin=asked.get("origin", ""),
-        )  # fmt: skip
+        )
 
     def asked(self, job_id: str, owner: str) -> dict[str, Any]:
         """The same as it is stored, and created_at. Raises ObjectMissing."""
-        asked: dict[str, Any] = json.loads(b"".join(self.objects.read(keys.request(job_id))))
+        asked: dict[str, Any] = json.loads(b"".join(self.objects.read(object_keys.request(job_id))))
         if asked["owner"] != owner:
             raise ObjectMissing(f"There is no stored submission {job_id}.")
         return asked
@@ -113,7 +131,7 @@ class Submissions:
             )
 
     def _check_key(self, key: str, owner: str) -> None:
-        source = keys.source_of(key)
+        source = object_keys.source_of(key)
         if source is None or not self._may_use(*source, owner):
             raise _no_such_key(key)
         try:
@@ -123,7 +141,7 @@ class Submissions:
 
     def _merge_model(self, key: str) -> None:
         """A zip that was PUT straight to the store becomes the model in it."""
-        kind, source_id = keys.source_of(key) or ("", "")
+        kind, source_id = object_keys.source_of(key) or ("", "")
         if kind == "upload":
             self.uploads.merge(source_id)
 
@@ -141,11 +159,11 @@ class Submissions:
         settings.work.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder = Path(tempfile.mkdtemp(prefix="intake-", dir=settings.work))
         try:
-            self.objects.get_file(submission.model_key, folder / keys.MODEL)
-            self.objects.get_file(submission.quant_key, folder / keys.IMAGES)
+            self.objects.get_file(submission.model_key, folder / object_keys.MODEL)
+            self.objects.get_file(submission.quant_key, folder / object_keys.IMAGES)
             request = {
-                "model": str(folder / keys.MODEL),
-                "images": str(folder / keys.IMAGES),
+                "model": str(folder / object_keys.MODEL),
+                "images": str(folder / object_keys.IMAGES),
                 "unpack_to": str(folder / "unpacked"),
                 "options": submission.options.model_dump(mode="json"),
                 "limits": {
@@ -167,10 +185,10 @@ class Submissions:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _keep_inputs(self, job_id: str, submission: Submission, sha256: Mapping[str, str]) -> dict[str, Artifact]:
-        sources = {keys.MODEL: submission.model_key, keys.IMAGES: submission.quant_key}
+        sources = {object_keys.MODEL: submission.model_key, object_keys.IMAGES: submission.quant_key}
         inputs = {}
         for name, source in sources.items():
-            info = self.objects.copy(source, keys.input_(job_id, name))
+            info = self.objects.copy(source, object_keys.input_(job_id, name))
             inputs[name] = Artifact(info.key, info.size_bytes, sha256[name])
         asked = {
             "owner": submission.owner,
@@ -180,14 +198,14 @@ class Submissions:
             "origin": submission.origin,
             "created_at": to_text(now()),
         }
-        self.objects.put(keys.request(job_id), [json.dumps(asked).encode()], content_type="application/json")
-        self.objects.put(keys.owned(submission.owner, job_id), [])
+        self.objects.put(object_keys.request(job_id), [json.dumps(asked).encode()], content_type="application/json")
+        self.objects.put(object_keys.owned(submission.owner, job_id), [])
         return inputs
 
     def _undo(self, job_id: str, owner: str) -> None:
         self.store.delete(job_id)
-        self.objects.delete(keys.owned(owner, job_id))
-        self.objects.delete_prefix(keys.job(job_id))
+        self.objects.delete(object_keys.owned(owner, job_id))
+        self.objects.delete_prefix(object_keys.job(job_id))
 
 
 def _no_such_key(key: str) -> KeyNotFound:

@@ -131,22 +131,30 @@ def _queues(conversion: Conversion, user: str, now: datetime) -> tuple[QueueView
     workers = [_worker(conversion, name, said, user) for name, said in conversion.jobs.store.workers().items()]
     return tuple(
         QueueView(
-            queue, conversion.jobs.broker.waiting(queue), _oldest_s(conversion, queue, now),
+            queue,
+            conversion.jobs.broker.waiting(queue),
+            _oldest_s(conversion, queue, now),
             tuple(worker for worker in workers if worker.queue == queue),
         )
         for queue in QUEUES
-    )  # fmt: skip
+    )
 
 
 def _worker(conversion: Conversion, name: str, said: dict[str, Any], user: str) -> WorkerView:
     record = conversion.jobs.store.get(said["job_id"]) if said.get("job_id") else None
     mine = record if record is not None and record.owner == user else None
     return WorkerView(
-        name=name, queue=said["queue"], host=said["host"], pid=said["pid"], is_busy=bool(said.get("job_id")),
-        since=_since(record, said), job_id=mine.job_id if mine else "", job_name=mine.name if mine else "",
+        name=name,
+        queue=said["queue"],
+        host=said["host"],
+        pid=said["pid"],
+        is_busy=bool(said.get("job_id")),
+        since=_since(record, said),
+        job_id=mine.job_id if mine else "",
+        job_name=mine.name if mine else "",
         progress=mine.stages[said["queue"]].progress if mine and said["queue"] in mine.stages else None,
         toolchains=tuple(said.get("toolchains", ())),
-    )  # fmt: skip
+    )
 
 
 def _since(record: JobRecord | None, said: dict[str, Any]) -> datetime:

@@ -10,13 +10,13 @@ import threading
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from app.conversion import keys
+from app.conversion import object_keys
 from app.conversion.model import JobRecord
 from app.conversion.service import Conversion
 from app.conversion.service.quality.views import Quality
-from app.conversion.toolchains.sandbox import Limits
 from app.kit.errors import ModelmillError
 from app.kit.objects import ObjectMissing
+from app.kit.sandbox.runner import Limits
 
 MAKE = "app.conversion.intake.thumbnails:make_thumbnails"
 MEMORY_BYTES = 2 << 30
@@ -46,7 +46,7 @@ def thumbnail(conversion: Conversion, record: JobRecord, quality: Quality, index
 
 
 def _key(record: JobRecord, name: str) -> str:
-    return keys.extra_file(record.job_id, f"thumbs/{name}")
+    return object_keys.extra_file(record.job_id, f"thumbs/{name}")
 
 
 def _kept(conversion: Conversion, record: JobRecord, index: int) -> bytes | None:
@@ -68,7 +68,7 @@ def _make(conversion: Conversion, record: JobRecord, names: list[str]) -> None:
     settings.work.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder = Path(tempfile.mkdtemp(prefix="thumbs-", dir=settings.work))
     try:
-        objects.get_file(keys.input_(record.job_id, keys.IMAGES), folder / keys.IMAGES)
+        objects.get_file(object_keys.input_(record.job_id, object_keys.IMAGES), folder / object_keys.IMAGES)
         made = _run(conversion, folder, names)
         for place in made:
             objects.put_file(_key(record, f"{place}.webp"), folder / "into" / f"{place}.webp", content_type=MEDIA_TYPE)
@@ -82,7 +82,7 @@ def _make(conversion: Conversion, record: JobRecord, names: list[str]) -> None:
 def _run(conversion: Conversion, folder: Path, names: list[str]) -> list[int]:
     settings = conversion.submissions.settings
     request = {
-        "images": str(folder / keys.IMAGES),
+        "images": str(folder / object_keys.IMAGES),
         "unpack_to": str(folder / "unpacked"),
         "into": str(folder / "into"),
         "names": names,

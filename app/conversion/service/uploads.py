@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from app.conversion import keys
-from app.conversion.errors import ImagesTooLarge, ModelTooLarge, NoImages, StageCrashed, StageOutOfMemory, StageTimedOut
-from app.conversion.toolchains.sandbox import Limits, Sandbox
+from app.conversion import object_keys
+from app.conversion.errors import ImagesTooLarge, ModelTooLarge, NoImages
 from app.kit.clock import now, to_text
 from app.kit.errors import BadInput, BadRequest, TooLarge
 from app.kit.objects import ObjectMissing, ObjectStore, Stored
-from app.kit.zipping import zip_stream
+from app.kit.sandbox.errors import StageCrashed, StageOutOfMemory, StageTimedOut
+from app.kit.sandbox.runner import Limits, Sandbox
+from app.kit.web.zip_stream import zip_stream
 from app.settings import Settings
 
 PLACES = "app.conversion.intake.bundle:places"
@@ -50,31 +51,31 @@ class Uploads:
     def begin(self, owner: str) -> str:
         upload_id = str(uuid4())
         about = {"owner": owner, "created_at": to_text(now())}
-        self.objects.put(keys.upload(upload_id, "upload.json"), [json.dumps(about).encode()])
+        self.objects.put(object_keys.upload(upload_id, "upload.json"), [json.dumps(about).encode()])
         return upload_id
 
     def owner(self, upload_id: str) -> str:
-        about = b"".join(self.objects.read(keys.upload(upload_id, "upload.json")))
+        about = b"".join(self.objects.read(object_keys.upload(upload_id, "upload.json")))
         return str(json.loads(about)["owner"])
 
     def discard(self, upload_id: str) -> None:
-        self.objects.delete_prefix(keys.upload(upload_id, ""))
+        self.objects.delete_prefix(object_keys.upload(upload_id, ""))
 
     def store_model(self, upload_id: str, chunks: Iterable[bytes]) -> Stored:
-        return self._store_of_model(keys.upload(upload_id, keys.MODEL), chunks)
+        return self._store_of_model(object_keys.upload(upload_id, object_keys.MODEL), chunks)
 
     def store_weights(self, upload_id: str, parts: Parts) -> Stored:
         """The files that lie beside a model, for `merge`."""
         incoming = iter(parts)
         first = next(incoming)
         assert isinstance(first, File)
-        return self._store_of_model(keys.upload(upload_id, WEIGHTS), zip_stream(_members(first, incoming)))
+        return self._store_of_model(object_keys.upload(upload_id, WEIGHTS), zip_stream(_members(first, incoming)))
 
     def places(self, upload_id: str) -> list[str]:
         """Where the weights of the stored model lie, relative to it; empty when they are inside. Raises BadInput."""
         with self._folder() as folder:
-            self.objects.get_file(keys.upload(upload_id, keys.MODEL), folder / keys.MODEL)
-            found: list[str] = self._run(PLACES, {"model": str(folder / keys.MODEL)}, folder)["places"]
+            self.objects.get_file(object_keys.upload(upload_id, object_keys.MODEL), folder / object_keys.MODEL)
+            found: list[str] = self._run(PLACES, {"model": str(folder / object_keys.MODEL)}, folder)["places"]
             return found
 
     def merge(self, upload_id: str) -> Stored | None:
@@ -82,7 +83,7 @@ class Uploads:
 
         Raises BadInput for a zip that must not be unpacked, and for weights that are missing or do not fit.
         """
-        model, weights = keys.upload(upload_id, keys.MODEL), keys.upload(upload_id, WEIGHTS)
+        model, weights = object_keys.upload(upload_id, object_keys.MODEL), object_keys.upload(upload_id, WEIGHTS)
         try:
             is_zip = b"".join(self.objects.read(model, end=len(ZIP_MARK))) == ZIP_MARK
         except ObjectMissing:
@@ -91,11 +92,14 @@ class Uploads:
         if not (is_zip or has_weights):
             return None
         with self._folder() as folder:
-            self.objects.get_file(model, folder / keys.MODEL)
+            self.objects.get_file(model, folder / object_keys.MODEL)
             request = {
-                "model": str(folder / keys.MODEL), "weights": "", "unpack_to": str(folder / "unpacked"),
-                "into": str(folder / "merged.onnx"), "max_bytes": self.settings.max_model_bytes,
-            }  # fmt: skip
+                "model": str(folder / object_keys.MODEL),
+                "weights": "",
+                "unpack_to": str(folder / "unpacked"),
+                "into": str(folder / "merged.onnx"),
+                "max_bytes": self.settings.max_model_bytes,
+            }
             if has_weights:
                 self.objects.get_file(weights, folder / WEIGHTS)
                 request["weights"] = str(folder / WEIGHTS)
@@ -139,7 +143,7 @@ class Uploads:
         """One zip as it is, or many files packed into one while they stream by."""
         limit = self.settings.max_images_bytes
         try:
-            return self.objects.put(keys.upload(upload_id, keys.IMAGES), _as_zip(parts), max_bytes=limit)
+            return self.objects.put(object_keys.upload(upload_id, object_keys.IMAGES), _as_zip(parts), max_bytes=limit)
         except TooLarge as error:
             raise ImagesTooLarge(
                 f"The reference images are larger than the {limit} bytes that are accepted here.",
@@ -152,8 +156,8 @@ class Uploads:
         ttl_s = self.settings.presign_ttl_s
         links = {
             name: {
-                "key": keys.upload(upload_id, name),
-                "url": self.objects.presign_put(keys.upload(upload_id, name), expires_s=ttl_s),
+                "key": object_keys.upload(upload_id, name),
+                "url": self.objects.presign_put(object_keys.upload(upload_id, name), expires_s=ttl_s),
                 "method": "PUT",
             }
             for name in names

@@ -3,8 +3,8 @@
 It reports by a done message and never decides what comes next.
 """
 
-from app.conversion.stages.claimant import Claimant
 from app.conversion.stages.heartbeat import Heartbeat
+from app.conversion.stages.job_claimer import JobClaimer
 from app.conversion.stages.runner import StageRunner, Worker
 
-__all__ = ["Claimant", "Heartbeat", "StageRunner", "Worker"]
+__all__ = ["Heartbeat", "JobClaimer", "StageRunner", "Worker"]

@@ -99,8 +99,14 @@ class Heartbeat:
         progress = stage.progress
         is_news = bool(portion) or progress != stage.told
         beat = Beat(
-            worker=self.worker, worker_text=self.text(record.job_id), ttl_s=self.ttl_s, progress=progress[0],
-            message=progress[1], started_at=stage.started_at, now=to_text(now()), is_news=is_news,
-        )  # fmt: skip
+            worker=self.worker,
+            worker_text=self.text(record.job_id),
+            ttl_s=self.ttl_s,
+            progress=progress[0],
+            message=progress[1],
+            started_at=stage.started_at,
+            now=to_text(now()),
+            is_news=is_news,
+        )
         stage.lost = stage.lost or not self.store.beat(record, beat)
         stage.told = progress

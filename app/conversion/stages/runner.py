@@ -9,23 +9,23 @@ from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from app.conversion.errors import StageCancelled, StageFailed
 from app.conversion.metrics import STAGE_SECONDS
 from app.conversion.model import Artifact, JobError, JobRecord
 from app.conversion.options import ToolchainName
-from app.conversion.stages.claimant import Claimant
 from app.conversion.stages.heartbeat import Heartbeat, RunningStage
+from app.conversion.stages.job_claimer import JobClaimer
 from app.conversion.stages.log import StageLog
 from app.conversion.stages.workspace import Workspace
 from app.conversion.store import JobStore
 from app.conversion.toolchains.kneron import installation
-from app.conversion.toolchains.sandbox import NOWHERE, Hooks, Limits, Sandbox
 from app.kit.clock import now, to_text
-from app.kit.confinement.places import Places
 from app.kit.errors import ModelmillError, Unavailable
-from app.kit.insistence import until_answered
 from app.kit.objects import ObjectStore, StoreFull
-from app.kit.tracing import span
+from app.kit.observability.tracing import span
+from app.kit.queue.retry import until_answered
+from app.kit.sandbox.errors import StageCancelled, StageFailed
+from app.kit.sandbox.paths import SandboxPaths
+from app.kit.sandbox.runner import NOWHERE, Hooks, Limits, Sandbox
 from app.settings import Settings
 
 CHILD = "app.conversion.stages.child:run_stage"
@@ -42,7 +42,7 @@ SendDone = Callable[..., None]
 class Worker:
     """Who runs stages here: how it comes by jobs, its signs of life."""
 
-    claimant: Claimant
+    claimant: JobClaimer
     heartbeat: Heartbeat
 
 
@@ -103,7 +103,7 @@ class StageRunner:
                 job_id=job_id, step=step, result=outcome.result, reason=outcome.reason, facts=outcome.facts
             ),
             f"report on job {job_id}",
-        )  # fmt: skip
+        )
 
     def _work_in(self, space: Workspace, running: RunningStage) -> Outcome:
         with span("fetch inputs"):
@@ -112,10 +112,13 @@ class StageRunner:
             with span("toolchain"), StageLog(space.log, self.settings.log_bytes, self.settings.live_log_bytes) as log:
                 running.log = log
                 finished = self.sandbox.run(
-                    CHILD, self._request(space), work_dir=space.folder, limits=limits_of(self.settings, space),
+                    CHILD,
+                    self._request(space),
+                    work_dir=space.folder,
+                    limits=limits_of(self.settings, space),
                     places=self._places(space.record),
                     hooks=Hooks(on_log=log.write, on_progress=running.report, should_stop=lambda: running.lost),
-                )  # fmt: skip
+                )
             result = finished.result
             with span("upload"):
                 artifacts = again(lambda: space.store_outputs(result, max_bytes=self.settings.max_artifact_bytes))
@@ -138,7 +141,7 @@ class StageRunner:
             "kneron_python": str(self.settings.kneron_python),
         }
 
-    def _places(self, record: JobRecord) -> Places:
+    def _places(self, record: JobRecord) -> SandboxPaths:
         is_vendors = record.options.toolchain is ToolchainName.KNERON
         return installation.places(self.settings.kneron_python) if is_vendors else NOWHERE
 

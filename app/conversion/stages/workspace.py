@@ -12,13 +12,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from app.conversion import keys
-from app.conversion.errors import StageCancelled, StageFailed, StageOutOfMemory, StageTimedOut, WorkDiskFull
+from app.conversion import object_keys
+from app.conversion.errors import WorkDiskFull
 from app.conversion.model import Artifact, JobRecord, Stage
 from app.conversion.toolchains.base import OUTPUTS, SCRATCH
 from app.kit.errors import ModelmillError
+from app.kit.files.private_folders import make_private
 from app.kit.objects import ObjectStore, Stored, StoreFull
-from app.kit.private import make_private
+from app.kit.sandbox.errors import StageCancelled, StageFailed, StageOutOfMemory, StageTimedOut
 
 IMAGES_IN_SCRATCH = "quant"
 LEAST_FREE_BYTES = 1 << 20
@@ -53,7 +54,7 @@ class Workspace:
     def model(self) -> Path:
         """What the stage reads, once it is fetched."""
         before = self.stage.before
-        return self.folder / (OUTPUTS[before] if before else keys.MODEL)
+        return self.folder / (OUTPUTS[before] if before else object_keys.MODEL)
 
     def fetch_inputs(self) -> None:
         """Raises WorkDiskFull when they do not fit here."""
@@ -64,10 +65,10 @@ class Workspace:
 
     def _fetch_inputs(self) -> None:
         job_id, before = self.record.job_id, self.stage.before
-        key = keys.result(job_id, before) if before else keys.input_(job_id, keys.MODEL)
+        key = object_keys.result(job_id, before) if before else object_keys.input_(job_id, object_keys.MODEL)
         self.objects.get_file(key, self.model)
         if self.images is not None:
-            self.objects.get_file(keys.input_(job_id, keys.IMAGES), self.images)
+            self.objects.get_file(object_keys.input_(job_id, object_keys.IMAGES), self.images)
         for name, artifact in self.record.artifacts.items():
             if before and name.startswith(f"{before.step}.meta."):
                 self.objects.get_file(artifact.key, self.folder / f"out.{name}")
@@ -89,28 +90,28 @@ class Workspace:
             return self._store(output, json.dumps(result["report"], allow_nan=False).encode(), extra)
         except StoreFull:
             job_id = self.record.job_id
-            for key in (keys.result(job_id, self.stage), keys.report(job_id, self.stage)):
+            for key in (object_keys.result(job_id, self.stage), object_keys.report(job_id, self.stage)):
                 self.objects.delete(key)
             for name in extra:
-                self.objects.delete(keys.extra_file(job_id, name))
+                self.objects.delete(object_keys.extra_file(job_id, name))
             raise
 
     def _store(self, output: Path, report: bytes, extra: dict[str, Path]) -> dict[str, Artifact]:
         job_id, step = self.record.job_id, self.stage.step
         stored = {
-            OUTPUTS[self.stage]: self.objects.put_file(keys.result(job_id, self.stage), output),
+            OUTPUTS[self.stage]: self.objects.put_file(object_keys.result(job_id, self.stage), output),
             f"{step}.json": self.objects.put(
-                keys.report(job_id, self.stage), [report], content_type="application/json"
+                object_keys.report(job_id, self.stage), [report], content_type="application/json"
             ),
         }
         for name, path in extra.items():
-            stored[name] = self.objects.put_file(keys.extra_file(job_id, name), path)
+            stored[name] = self.objects.put_file(object_keys.extra_file(job_id, name), path)
         return {name: _artifact(found) for name, found in stored.items()}
 
     def store_log(self) -> dict[str, Artifact]:
         if not self.log.exists():
             return {}
-        key = keys.log(self.record.job_id, self.stage)
+        key = object_keys.log(self.record.job_id, self.stage)
         stored = self.objects.put_file(key, self.log, content_type="text/plain; charset=utf-8")
         return {f"{self.stage.step}.log": _artifact(stored)}
 

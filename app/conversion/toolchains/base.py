@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from app.conversion.errors import StageFailed
 from app.conversion.model import Stage
 from app.conversion.options import Options, ToolchainName
+from app.kit.sandbox.errors import StageFailed
 
 REF_IMAGES = "ref_images"
 SCRATCH = "scratch"

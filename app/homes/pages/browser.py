@@ -13,15 +13,15 @@ from starlette.routing import Route
 
 from app.homes.access import Home, home_of
 from app.homes.downloads import download
+from app.homes.home_paths import HomePath
 from app.homes.listing import Sort
 from app.homes.model import HOME_FOLDERS, KEPT, TMP, TRASH, TRASHED_FILES, Entry, Kind, removed_at
 from app.homes.pages import urls
 from app.homes.pages.urls import url_of, with_query
 from app.homes.schemas import FileQuery, FolderView
-from app.homes.spots import Spot
 from app.kit.errors import ModelmillError
-from app.kit.http import query
-from app.kit.templates import render
+from app.kit.web.http import query
+from app.kit.web.templates import render
 
 PREVIEW_BYTES = 64 * 1024
 PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".gif", ".tif", ".tiff", ".avif", ".heic", ".heif")
@@ -64,11 +64,11 @@ class Row:
 
 
 def own(request: Request) -> Response:
-    return _show(request, Spot(_inner(request)))
+    return _show(request, HomePath(_inner(request)))
 
 
 def common(request: Request) -> Response:
-    return _show(request, Spot(_inner(request), is_common=True))
+    return _show(request, HomePath(_inner(request), is_common=True))
 
 
 def download_file(request: Request) -> Response:
@@ -80,7 +80,7 @@ def _inner(request: Request) -> str:
     return str(request.path_params.get("path", "")).removesuffix("/")
 
 
-def _show(request: Request, spot: Spot) -> Response:
+def _show(request: Request, spot: HomePath) -> Response:
     home = home_of(request)
     found = home.shelf(spot).info(spot.inner)
     if found.kind is Kind.FOLDER:
@@ -89,47 +89,71 @@ def _show(request: Request, spot: Spot) -> Response:
         return RedirectResponse(url_of(_parent(spot)), status_code=303)
     row = row_of(home, spot, found)
     return render(
-        request, "homes/file.html", area="data", row=row, crumbs=crumbs_of(spot), spot=spot,
+        request,
+        "homes/file.html",
+        area="data",
+        row=row,
+        crumbs=crumbs_of(spot),
+        spot=spot,
         **_preview(home, spot, found),
-    )  # fmt: skip
+    )
 
 
 def folder_page(
-    request: Request, home: Home, spot: Spot, error: ModelmillError | None = None, stored: Sequence[str] = ()
+    request: Request, home: Home, spot: HomePath, error: ModelmillError | None = None, stored: Sequence[str] = ()
 ) -> Response:
     """error: why something that was to be done here was not; stored: what was uploaded all the same."""
     asked = query(request, FolderView) if request.method == "GET" else FolderView()
     page = home.shelf(spot).browse(spot.inner, sort=asked.sort, cursor=asked.cursor or None)
     rows = [row_of(home, spot.below(entry.name), entry) for entry in page.entries]
     return render(
-        request, "homes/folder.html", error.status if error else 200, area="data", spot=spot, rows=rows,
-        total=page.total, crumbs=crumbs_of(spot), path=home.path_of(spot), may_write=may_write(spot), asked=asked,
-        headings=_headings(spot, asked.sort), error=error, stored=stored,
+        request,
+        "homes/folder.html",
+        error.status if error else 200,
+        area="data",
+        spot=spot,
+        rows=rows,
+        total=page.total,
+        crumbs=crumbs_of(spot),
+        path=home.path_of(spot),
+        may_write=may_write(spot),
+        asked=asked,
+        headings=_headings(spot, asked.sort),
+        error=error,
+        stored=stored,
         next_url=url_of(spot, sort=_said(asked.sort), cursor=page.next_cursor) if page.next_cursor else "",
-        first_url=url_of(spot, sort=_said(asked.sort)), in_trash=not spot.is_common and _top(spot.inner) == TRASH,
-        purge_days=home.options.retention.purge_after.days, can_undo=_top(asked.was) in KEPT,
-    )  # fmt: skip
+        first_url=url_of(spot, sort=_said(asked.sort)),
+        in_trash=not spot.is_common and _top(spot.inner) == TRASH,
+        purge_days=home.options.retention.purge_after.days,
+        can_undo=_top(asked.was) in KEPT,
+    )
 
 
-def row_of(home: Home, spot: Spot, entry: Entry) -> Row:
+def row_of(home: Home, spot: HomePath, entry: Entry) -> Row:
     path, is_removed = home.path_of(spot), not spot.is_common and spot.inner == f"{TRASHED_FILES}/{entry.name}"
     is_model = entry.kind is Kind.FILE and entry.name.lower().endswith(MODELS)
     return Row(
-        entry, name_before(spot.inner) if is_removed else entry.name,
-        removed_at(entry.name) if is_removed else None, path, url_of(spot),
+        entry,
+        name_before(spot.inner) if is_removed else entry.name,
+        removed_at(entry.name) if is_removed else None,
+        path,
+        url_of(spot),
         with_query(f"{urls.DATA}/download", path=path),
-        is_ours=not spot.is_common and spot.inner not in HOME_FOLDERS, is_final=_top(spot.inner) in (TRASH, TMP),
+        is_ours=not spot.is_common and spot.inner not in HOME_FOLDERS,
+        is_final=_top(spot.inner) in (TRASH, TMP),
         convert_url=with_query(CONVERT, model=path) if is_model else "",
-    )  # fmt: skip
+    )
 
 
-def crumbs_of(spot: Spot) -> list[Crumb]:
+def crumbs_of(spot: HomePath) -> list[Crumb]:
     """From the top down, without the home itself and the common folder itself; the last one is where we are."""
     names = spot.inner.split("/") if spot.inner else []
-    return [Crumb(name, url_of(Spot("/".join(names[: place + 1]), spot.is_common))) for place, name in enumerate(names)]
+    return [
+        Crumb(name, url_of(HomePath("/".join(names[: place + 1]), spot.is_common))) for place, name in enumerate(names)
+    ]
 
 
-def may_write(spot: Spot) -> bool:
+def may_write(spot: HomePath) -> bool:
     return not spot.is_common and _top(spot.inner) in KEPT
 
 
@@ -140,8 +164,8 @@ def name_before(inner: str) -> str:
     return name.partition("-")[2] if is_stamped else name
 
 
-def _parent(spot: Spot) -> Spot:
-    return Spot(spot.inner.rpartition("/")[0], spot.is_common)
+def _parent(spot: HomePath) -> HomePath:
+    return HomePath(spot.inner.rpartition("/")[0], spot.is_common)
 
 
 def _top(inner: str) -> str:
@@ -152,7 +176,7 @@ def _said(sort: Sort) -> str | None:
     return None if sort is Sort.NAME else sort.value
 
 
-def _headings(spot: Spot, sort: Sort) -> dict[str, tuple[str, str]]:
+def _headings(spot: HomePath, sort: Sort) -> dict[str, tuple[str, str]]:
     """Column → the link that sorts by it, the other way round when it does already; and how it is sorted now."""
     found = {}
     for column, first in (("name", Sort.NAME), ("size", Sort.SIZE_BACK), ("modified", Sort.MODIFIED_BACK)):
@@ -163,7 +187,7 @@ def _headings(spot: Spot, sort: Sort) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _preview(home: Home, spot: Spot, found: Entry) -> dict[str, Any]:
+def _preview(home: Home, spot: HomePath, found: Entry) -> dict[str, Any]:
     if found.name.lower().endswith(PICTURES):
         return {"picture_url": with_query(PICTURE, path=home.path_of(spot)), "text": None, "is_cut": False}
     data = b"".join(home.shelf(spot).read(spot.inner, end=PREVIEW_BYTES))

@@ -14,17 +14,17 @@ from starlette.routing import Route
 
 from app.homes import schemas
 from app.homes.access import Home, home_of
+from app.homes.home_paths import HomePath
 from app.homes.model import DATASETS, KEPT, MODELS, TMP, TRASHED_FILES, Kind
 from app.homes.pages.browser import crumbs_of, folder_page, may_write, name_before, row_of
 from app.homes.pages.urls import DATA, url_of, with_query
-from app.homes.spots import Spot
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
-from app.kit.handover import hand_over
-from app.kit.http import form, query
-from app.kit.pages import see_other
-from app.kit.parts import Part, multipart_parts, plain_name
-from app.kit.templates import render
+from app.kit.web.common_pages import see_other
+from app.kit.web.http import form, query
+from app.kit.web.multipart import Part, multipart_parts, plain_name
+from app.kit.web.templates import render
+from app.kit.web.thread_stream import hand_over
 
 UPLOAD_HINT = "Use the form on the page of the folder."
 
@@ -38,8 +38,8 @@ async def upload(request: Request) -> Response:
     try:
         await _receive(home, folder, parts, stored)
     except ModelmillError as error:
-        return await run_in_threadpool(folder_page, request, home, Spot(folder), error, stored)
-    return see_other(url_of(Spot(folder), note="uploaded", count=str(len(stored))))
+        return await run_in_threadpool(folder_page, request, home, HomePath(folder), error, stored)
+    return see_other(url_of(HomePath(folder), note="uploaded", count=str(len(stored))))
 
 
 async def _receive(home: Home, folder: str, parts: AsyncIterator[Part], stored: list[str]) -> None:
@@ -72,8 +72,8 @@ async def make_folder(request: Request) -> Response:
     try:
         await run_in_threadpool(home.files.make_folder, home.user, f"{parent}/{asked.name.strip()}", quota=home.quota)
     except ModelmillError as error:
-        return await run_in_threadpool(folder_page, request, home, Spot(parent), error)
-    return see_other(url_of(Spot(parent), note="made"))
+        return await run_in_threadpool(folder_page, request, home, HomePath(parent), error)
+    return see_other(url_of(HomePath(parent), note="made"))
 
 
 def move_page(request: Request, error: ModelmillError | None = None, asked: schemas.MoveForm | None = None) -> Response:
@@ -87,14 +87,25 @@ def move_page(request: Request, error: ModelmillError | None = None, asked: sche
     page = shown.browse(folder) if folder else None
     below = [entry for entry in page.entries if entry.kind is Kind.FOLDER] if page else []
     return render(
-        request, "homes/move.html", error.status if error else 200, area="data", error=error,
-        row=row_of(home, Spot(source), found), source=source, folder=folder, crumbs=crumbs_of(Spot(folder)),
-        name=asked.name if asked else name_before(source), here=f"{DATA}/move",
-        folders=[(entry.name, _choose(source, entry.path)) for entry in below], tops=_tops(source),
-        ways=[(crumb.name, _choose(source, "/".join(folder.split("/")[: place + 1])))
-              for place, crumb in enumerate(crumbs_of(Spot(folder)))],
-        back=url_of(Spot(source.rpartition("/")[0])),
-    )  # fmt: skip
+        request,
+        "homes/move.html",
+        error.status if error else 200,
+        area="data",
+        error=error,
+        row=row_of(home, HomePath(source), found),
+        source=source,
+        folder=folder,
+        crumbs=crumbs_of(HomePath(folder)),
+        name=asked.name if asked else name_before(source),
+        here=f"{DATA}/move",
+        folders=[(entry.name, _choose(source, entry.path)) for entry in below],
+        tops=_tops(source),
+        ways=[
+            (crumb.name, _choose(source, "/".join(folder.split("/")[: place + 1])))
+            for place, crumb in enumerate(crumbs_of(HomePath(folder)))
+        ],
+        back=url_of(HomePath(source.rpartition("/")[0])),
+    )
 
 
 def _target(home: Home, source: str, to: str) -> str:
@@ -102,7 +113,7 @@ def _target(home: Home, source: str, to: str) -> str:
     if to:
         return home.own(to)
     here = source.rpartition("/")[0]
-    if may_write(Spot(here)):
+    if may_write(HomePath(here)):
         return here
     return DATASETS if source.startswith((f"{TRASHED_FILES}/", f"{TMP}/")) else MODELS
 
@@ -122,15 +133,15 @@ async def move(request: Request) -> Response:
         await run_in_threadpool(home.files.move, home.user, source, f"{folder}/{asked.name.strip()}")
     except ModelmillError as error:
         return await run_in_threadpool(move_page, request, error, asked)
-    return see_other(url_of(Spot(folder), note="moved"))
+    return see_other(url_of(HomePath(folder), note="moved"))
 
 
 def confirm_delete(request: Request) -> Response:
     """Of what is in the trash: it goes for good, which is said before it happens."""
     home = home_of(request)
     inner = home.own(query(request, schemas.FileQuery).path)
-    row = row_of(home, Spot(inner), home.files.info(home.user, inner))
-    back = url_of(Spot(inner.rpartition("/")[0]))
+    row = row_of(home, HomePath(inner), home.files.info(home.user, inner))
+    back = url_of(HomePath(inner.rpartition("/")[0]))
     return render(request, "homes/delete.html", area="data", row=row, name=name_before(inner), inner=inner, back=back)
 
 
@@ -139,7 +150,7 @@ async def delete(request: Request) -> Response:
     inner = home.own(asked.path)
     trashed = await run_in_threadpool(home.files.remove, home.user, inner, now=now())
     said: dict[str, Any] = {"note": "trashed", "at": trashed, "was": inner} if trashed else {"note": "gone"}
-    return see_other(url_of(Spot(inner.rpartition("/")[0]), **said))
+    return see_other(url_of(HomePath(inner.rpartition("/")[0]), **said))
 
 
 async def restore(request: Request) -> Response:
@@ -152,7 +163,7 @@ async def restore(request: Request) -> Response:
     except ModelmillError as error:
         again = schemas.MoveForm(source=source, folder=folder, name=name)
         return await run_in_threadpool(move_page, request, error, again)
-    return see_other(url_of(Spot(folder), note="restored"))
+    return see_other(url_of(HomePath(folder), note="restored"))
 
 
 ROUTES = [

@@ -17,12 +17,12 @@ from starlette.routing import Route
 from app.accounts.access import accounts_of
 from app.accounts.model import Token
 from app.homes.access import Home, home_of
+from app.homes.home_paths import HomePath
 from app.homes.model import CODE, COMMON, DATASETS, JOBS, MODELS, TMP, TRASH
 from app.homes.pages.urls import DATA, url_of
-from app.homes.service import DoorFacts, FolderTimes
-from app.homes.spots import Spot
+from app.homes.service import FolderTimes, SftpFacts
 from app.kit.errors import ModelmillError
-from app.kit.templates import render
+from app.kit.web.templates import render
 
 FOLDERS = (DATASETS, MODELS, CODE, JOBS, TRASH, TMP)
 JOBS_SHOWN = 100
@@ -53,9 +53,17 @@ def overview(request: Request, error: ModelmillError | None = None, part: str = 
     """error: why the form of this part of the page was refused."""
     home = home_of(request)
     return render(
-        request, "homes/data.html", error.status if error else 200, area="data", error=error, part=part,
-        note=request.query_params.get("note", ""), **_door(request, home), **_folders(home), **_retention(home),
-    )  # fmt: skip
+        request,
+        "homes/data.html",
+        error.status if error else 200,
+        area="data",
+        error=error,
+        part=part,
+        note=request.query_params.get("note", ""),
+        **_door(request, home),
+        **_folders(home),
+        **_retention(home),
+    )
 
 
 def _door(request: Request, home: Home) -> dict[str, Any]:
@@ -64,12 +72,14 @@ def _door(request: Request, home: Home) -> dict[str, Any]:
     facts = home.door()
     tokens = {token.token_id: token for token in accounts_of(request).tokens.of(home.user)}
     return {
-        "door": facts, "keys": [_key(text, tokens.get(facts.key_tokens.get(text, ""))) for text in facts.keys or ()],
-        "password_token": tokens.get(facts.password_token or ""), "command": _command(facts),
-    }  # fmt: skip
+        "door": facts,
+        "keys": [_key(text, tokens.get(facts.key_tokens.get(text, ""))) for text in facts.keys or ()],
+        "password_token": tokens.get(facts.password_token or ""),
+        "command": _command(facts),
+    }
 
 
-def _command(facts: DoorFacts) -> str:
+def _command(facts: SftpFacts) -> str:
     return f"sftp -P {facts.info.port} {facts.info.username}@{facts.info.host}"
 
 
@@ -78,10 +88,10 @@ def _folders(home: Home) -> dict[str, Any]:
     with suppress(ModelmillError):
         usage = home.usage()
     folders = [
-        Folder(name, home.logical(name), url_of(Spot(name)), usage.folders.get(name, 0) if usage else None)
+        Folder(name, home.logical(name), url_of(HomePath(name)), usage.folders.get(name, 0) if usage else None)
         for name in FOLDERS
     ]
-    common = Folder(COMMON, f"{home.options.prefix}/{COMMON}", url_of(Spot("", is_common=True)), None)
+    common = Folder(COMMON, f"{home.options.prefix}/{COMMON}", url_of(HomePath("", is_common=True)), None)
     quota = home.quota
     share = min(100, round(100 * usage.total_bytes / quota.size_bytes)) if usage and quota.size_bytes else 0
     return {"home": home.logical(""), "folders": folders, "common": common, "usage": usage, "share": share}
@@ -92,9 +102,11 @@ def _retention(home: Home) -> dict[str, Any]:
     times = home.homes.folders.times(home.user)
     times.sort(key=lambda one: (one.ended_at is None, one.purge_at or one.trash_at or one.ended_at))
     return {
-        "trash_days": _days(retention.trash_after), "purge_days": _days(retention.purge_after),
-        "jobs": [(one, url_of(home.spot(one.path))) for one in times[:JOBS_SHOWN]], "more_jobs": _rest(times),
-    }  # fmt: skip
+        "trash_days": _days(retention.trash_after),
+        "purge_days": _days(retention.purge_after),
+        "jobs": [(one, url_of(home.spot(one.path))) for one in times[:JOBS_SHOWN]],
+        "more_jobs": _rest(times),
+    }
 
 
 def _rest(times: list[FolderTimes]) -> int:

@@ -13,12 +13,12 @@ from app.homes import schemas
 from app.homes.access import described_home_of, homes_of
 from app.homes.pages.overview import overview
 from app.homes.pages.urls import DATA
-from app.homes.service import Doorway
-from app.kit.auth import caller_of, user_of
+from app.homes.service import SftpAccounts
 from app.kit.errors import BadInput, ModelmillError
-from app.kit.http import form
-from app.kit.pages import see_other
-from app.kit.templates import render
+from app.kit.web.auth import caller_of, user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.http import form
+from app.kit.web.templates import render
 
 PASSWORD = f"{DATA}/sftp-password"
 KEYS = f"{DATA}/ssh-keys"
@@ -49,7 +49,7 @@ def reset(request: Request) -> Response:
 async def set_own(request: Request) -> Response:
     asked, caller = await form(request, schemas.PasswordForm), caller_of(request)
 
-    def change(door: Doorway) -> None:
+    def change(door: SftpAccounts) -> None:
         if asked.password != asked.again:
             raise PasswordsDiffer("The two passwords differ.", hint="Type the same one twice.")
         door.set_password(caller.user, asked.password, by=caller.user, token_id=caller.token_id)
@@ -62,7 +62,7 @@ async def add_key(request: Request) -> Response:
     asked, caller = await form(request, schemas.KeyForm), caller_of(request)
     fresh = [line for line in asked.key.strip().splitlines() if line.strip()] or [""]
 
-    def change(door: Doorway) -> None:
+    def change(door: SftpAccounts) -> None:
         door.add_keys(caller.user, fresh, by=caller.user, token_id=caller.token_id)
 
     return await run_in_threadpool(_changed, request, change, "keys")
@@ -71,13 +71,13 @@ async def add_key(request: Request) -> Response:
 async def remove_key(request: Request) -> Response:
     asked, user = await form(request, schemas.KeyForm), user_of(request)
 
-    def change(door: Doorway) -> None:
+    def change(door: SftpAccounts) -> None:
         door.remove_key(user, asked.key, by=user)
 
     return await run_in_threadpool(_changed, request, change, "keys")
 
 
-def _changed(request: Request, change: Callable[[Doorway], None], part: str) -> Response:
+def _changed(request: Request, change: Callable[[SftpAccounts], None], part: str) -> Response:
     try:
         change(homes_of(request).door)
     except ModelmillError as error:

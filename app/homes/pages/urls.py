@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from urllib.parse import quote, urlencode
 
-from app.homes.spots import Spot
+from app.homes.home_paths import HomePath
 
 DATA = "/ui/data"
 FILES = f"{DATA}/files"
 COMMON = f"{DATA}/common"
 
 
-def url_of(spot: Spot, **query: str | None) -> str:
+def url_of(spot: HomePath, **query: str | None) -> str:
     """The page of a folder or file. query: what is None or empty is left out."""
     base = COMMON if spot.is_common else FILES
     return with_query(f"{base}/{quote(spot.inner)}" if spot.inner else base, **query)

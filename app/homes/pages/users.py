@@ -9,9 +9,9 @@ from starlette.routing import Route
 from app.accounts.access import accounts_of
 from app.accounts.pages import users as user_pages
 from app.homes.access import homes_of
-from app.kit.auth import caller_of
 from app.kit.errors import ModelmillError
-from app.kit.templates import render
+from app.kit.web.auth import caller_of
+from app.kit.web.templates import render
 
 PASSWORD = user_pages.PAGE + "/{name}/sftp-password"
 

@@ -6,15 +6,15 @@ import logging
 from contextlib import suppress
 from datetime import datetime
 
-from app.homes.beneath import Beneath
-from app.homes.door.base import Door
 from app.homes.errors import HomeMissing, disk_errors
 from app.homes.files import HomeFiles
 from app.homes.model import USERS, HomesOptions, Kind
-from app.homes.retention import Folders, FolderTimes, Janitor
-from app.homes.rules import PathRules
-from app.homes.service.doorway import DoorFacts, Doorway
-from app.homes.service.outbox import DoorState, Outbox, kick_by, listener
+from app.homes.path_rules import PathRules
+from app.homes.retention import Folders, FolderTimes, RetentionSweeper
+from app.homes.rooted_directory import RootedDirectory
+from app.homes.service.outbox import Outbox, SftpState, kick_by, listener
+from app.homes.service.sftp_accounts import SftpAccounts, SftpFacts
+from app.homes.sftp.backend import Door
 from app.kit.errors import BadInput, ModelmillError
 from app.kit.sql import Database
 
@@ -29,9 +29,9 @@ class Homes:
         self.files = HomeFiles(options)
         self.rules = PathRules(options)
         self.outbox = Outbox(database, door, self.files)
-        self.door = Doorway(self.outbox)
+        self.door = SftpAccounts(self.outbox)
         self.folders = Folders(database, options)
-        self._janitor = Janitor(database, options)
+        self._janitor = RetentionSweeper(database, options)
 
     def clear(self, now: datetime) -> None:
         """Move and delete what is due: folders of ended jobs, removed files, uploads that broke off. Twice is fine."""
@@ -49,9 +49,9 @@ class Homes:
         root = self.options.root
         if not root.is_dir():
             return []
-        with disk_errors(str(root)), Beneath.at(root) as beneath, suppress(FileNotFoundError):
+        with disk_errors(str(root)), RootedDirectory.at(root) as beneath, suppress(FileNotFoundError):
             return [name.name for name in beneath.names(USERS) if name.kind is Kind.FOLDER]
         return []
 
 
-__all__ = ["DoorFacts", "DoorState", "Doorway", "FolderTimes", "Homes", "Outbox", "kick_by", "listener"]
+__all__ = ["FolderTimes", "Homes", "Outbox", "SftpAccounts", "SftpFacts", "SftpState", "kick_by", "listener"]

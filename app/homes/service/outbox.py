@@ -21,11 +21,11 @@ from sqlalchemy import Connection
 
 from app.accounts.model import User
 from app.accounts.service import OnChange
-from app.homes import bindings, store, turns
-from app.homes.door.base import Door, DoorAccountMissing, DoorUnavailable, new_one_time_password
-from app.homes.door.passwords import hash_password
+from app.homes import store, token_bindings, turns
 from app.homes.files import HomeFiles
 from app.homes.model import Quota, home_of
+from app.homes.sftp.backend import Door, SftpAccountMissing, SftpUnavailable, new_one_time_password
+from app.homes.sftp.passwords import hash_password
 from app.homes.store import Pending
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
@@ -47,7 +47,7 @@ class Broker(Protocol):
 
 
 @dataclass(frozen=True)
-class DoorState:
+class SftpState:
     """waiting: how many changes the door has not heard of. last_error: why, if it was tried."""
 
     waiting: int
@@ -65,17 +65,22 @@ def listener(kick: Kick | None = None, *, has_door: bool = True) -> OnChange:
     kick: gets the number of the entry just before the transaction commits.
     """
 
-    def note(on: Connection, event: str, user: User) -> str | None:
+    def note(conn: Connection, event: str, user: User) -> str | None:
         if event in ("created", "deleted"):  # a name that is used again has nothing of the one before
-            bindings.forget_others(on, user.name)
+            token_bindings.forget_others(conn, user.name)
         password = new_one_time_password() if has_door and event == "created" else None
         password_hash = hash_password(password) if password else None
         entry_id = store.add_pending(
-            on, user.name, event, user.quota_bytes, to_text(now()), quota_files=user.quota_files,
+            conn,
+            user.name,
+            event,
+            user.quota_bytes,
+            to_text(now()),
+            quota_files=user.quota_files,
             password_hash=password_hash,
-        )  # fmt: skip
+        )
         if kick is not None:
-            sa.event.listen(on, "commit", lambda _: kick(entry_id), once=True)
+            sa.event.listen(conn, "commit", lambda _: kick(entry_id), once=True)
         return password
 
     return note
@@ -101,20 +106,20 @@ class Outbox:
         self.door = door
         self.files = files
 
-    def state(self, user: str) -> DoorState:
-        with self.database.read() as on:
-            waiting = store.pending(on, user=user)
+    def state(self, user: str) -> SftpState:
+        with self.database.read() as conn:
+            waiting = store.pending(conn, user=user)
         if not waiting:
-            return DoorState(0)
-        return DoorState(len(waiting), waiting[0].last_error, waiting[0].next_try_at)
+            return SftpState(0)
+        return SftpState(len(waiting), waiting[0].last_error, waiting[0].next_try_at)
 
     def waiting(self, limit: int = 100) -> list[Pending]:
         """Of all users, oldest first: for the operator."""
-        with self.database.read() as on:
-            return store.pending(on, limit=limit)
+        with self.database.read() as conn:
+            return store.pending(conn, limit=limit)
 
     def apply(self, user: str) -> None:
-        """Tell the door now all that is due of this user. Raises what stands in the way, DoorUnavailable mostly."""
+        """Tell the door now all that is due of this user. Raises what stands in the way, SftpUnavailable mostly."""
         if self.state(user).is_done:
             return
         with self.turn(user):
@@ -125,13 +130,13 @@ class Outbox:
         if entry_id is not None:
             self._await_entry(entry_id)
             moment = now()
-        with self.database.read() as on:
-            users = store.users_due(on, to_text(moment))
+        with self.database.read() as conn:
+            users = store.users_due(conn, to_text(moment))
         for user in users:
             try:
                 with self.turn(user, wait_s=0):
                     self._apply_all(user)
-            except DoorUnavailable as error:
+            except SftpUnavailable as error:
                 logger.warning("The SFTP door was not told of %s: %s", user, error.message)
                 return  # nor would it hear of the others
             except ModelmillError as error:
@@ -139,35 +144,35 @@ class Outbox:
 
     @contextmanager
     def turn(self, user: str, *, wait_s: float = WAIT_S) -> Iterator[None]:
-        """Nobody else touches the user's account at the door meanwhile. Raises DoorUnavailable when others do."""
+        """Nobody else touches the user's account at the door meanwhile. Raises SftpUnavailable when others do."""
         holder, deadline = uuid.uuid4().hex, time.monotonic() + wait_s
         while not self._take_turn(user, holder):
             if time.monotonic() >= deadline:
-                raise DoorUnavailable(f"The SFTP account of {user} is being changed.", hint="Try again in a moment.")
+                raise SftpUnavailable(f"The SFTP account of {user} is being changed.", hint="Try again in a moment.")
             time.sleep(POLL_S)
         try:
             yield
         finally:
-            with self.database.write() as on:
-                turns.end_turn(on, user, holder)
+            with self.database.write() as conn:
+                turns.end_turn(conn, user, holder)
 
     def _take_turn(self, user: str, holder: str) -> bool:
         moment = now()
         until = moment + timedelta(seconds=TURN_S)
-        with self.database.write() as on:
-            return turns.take_turn(on, user, holder, at=to_text(moment), until=to_text(until))
+        with self.database.write() as conn:
+            return turns.take_turn(conn, user, holder, at=to_text(moment), until=to_text(until))
 
     def _apply_all(self, user: str) -> None:
-        with self.database.read() as on:
-            entries = store.pending(on, user=user)
+        with self.database.read() as conn:
+            entries = store.pending(conn, user=user)
         for entry in entries:
             try:
                 self._tell(entry)
             except ModelmillError as error:
                 self._failed(entry, error)
                 raise
-            with self.database.write() as on:
-                store.pending_done(on, entry, to_text(now()))
+            with self.database.write() as conn:
+                store.pending_done(conn, entry, to_text(now()))
 
     def _tell(self, entry: Pending) -> None:
         user = entry.user
@@ -186,7 +191,7 @@ class Outbox:
                 self.door.delete(user)
             else:
                 self.door.set_quota(user, self._quota(entry))
-        except DoorAccountMissing:  # somebody deleted it over there
+        except SftpAccountMissing:  # somebody deleted it over there
             if entry.event == "enabled":
                 self._create(self.door, entry)
 
@@ -198,8 +203,8 @@ class Outbox:
     def _failed(self, entry: Pending, error: ModelmillError) -> None:
         pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(entry.tries, 10))
         next_try_at = to_text(now() + timedelta(seconds=pause_s))
-        with self.database.write() as on:
-            store.pending_failed(on, entry, next_try_at=next_try_at, error=error.message)
+        with self.database.write() as conn:
+            store.pending_failed(conn, entry, next_try_at=next_try_at, error=error.message)
 
     def _quota(self, entry: Pending) -> Quota:
         return self.files.options.quota(entry.quota_bytes, entry.quota_files)
@@ -208,7 +213,7 @@ class Outbox:
         """Its message may be here a moment before its transaction is done; if that was undone it never comes."""
         deadline = time.monotonic() + APPEARS_S
         while time.monotonic() < deadline:
-            with self.database.read() as on:
-                if store.has_entry(on, entry_id):
+            with self.database.read() as conn:
+                if store.has_entry(conn, entry_id):
                     return
             time.sleep(POLL_S)

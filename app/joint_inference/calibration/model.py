@@ -22,7 +22,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Asked:
+class CalibrationRequest:
     """namespace, name: of the service; what it says of models and workers is taken when the calibration runs.
 
     set_name, set_bytes: of the file with the samples.
@@ -39,8 +39,8 @@ class Asked:
         return dict(vars(self))
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Asked:
-        return Asked(**data)
+    def from_json(data: Mapping[str, Any]) -> CalibrationRequest:
+        return CalibrationRequest(**data)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Calibration:
     owner: str
     created_at: str
     state: State
-    asked: Asked
+    asked: CalibrationRequest
     progress: int = 0
     error: Mapping[str, Any] = field(default_factory=dict)
 

@@ -13,8 +13,8 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from app.joint_inference.calibration.answers import Answer
-from app.vision.model import Box, Prediction
+from app.inference.prediction import Box, Prediction
+from app.joint_inference.calibration.predictions import SamplePredictions
 
 MIN_IOU = 0.5
 Sums = npt.NDArray[np.float64]
@@ -41,7 +41,7 @@ class Measured:
     cloud: Sums
 
 
-def measure(answers: Sequence[Answer]) -> Measured:
+def measure(answers: Sequence[SamplePredictions]) -> Measured:
     """By the truth where every sample has one of the kind that the models answer. Raises ValueError without samples."""
     kind = _kind(answers)
     edge = np.array([_worth(kind, answer, answer.edge) for answer in answers], dtype=np.float64)
@@ -77,7 +77,7 @@ def matches(found: Sequence[Box], wanted: Sequence[Box]) -> int:
     return right
 
 
-def _kind(answers: Sequence[Answer]) -> Kind:
+def _kind(answers: Sequence[SamplePredictions]) -> Kind:
     if not answers:
         raise ValueError("there is no sample")
     if all(answer.edge.probabilities for answer in answers):
@@ -85,7 +85,7 @@ def _kind(answers: Sequence[Answer]) -> Kind:
     return Kind.F1 if all(a.truth.boxes is not None for a in answers) else Kind.BOX_AGREEMENT
 
 
-def _worth(kind: Kind, answer: Answer, said: Prediction) -> tuple[float, float]:
+def _worth(kind: Kind, answer: SamplePredictions, said: Prediction) -> tuple[float, float]:
     if kind is Kind.ACCURACY:
         return float(said.label == answer.truth.label), 1.0
     if kind is Kind.LABEL_AGREEMENT:

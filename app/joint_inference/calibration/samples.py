@@ -19,11 +19,11 @@ import numpy.typing as npt
 from app.conversion.errors import ImagesTooLarge
 from app.conversion.intake import entries
 from app.conversion.intake.entries import READ_ERRORS
-from app.joint_inference.calibration.answers import UNKNOWN, Truth
+from app.inference.errors import DamagedPicture
+from app.inference.picture_codec import decode
+from app.inference.prediction import Box, Picture
 from app.joint_inference.calibration.errors import BadSamples
-from app.vision.encoding import decode
-from app.vision.errors import DamagedPicture
-from app.vision.model import Box, Picture
+from app.joint_inference.calibration.predictions import UNKNOWN, Truth
 
 MAX_SAMPLES = 2000
 MAX_BYTES = 2 << 30

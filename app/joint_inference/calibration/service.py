@@ -13,24 +13,24 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from app.conversion.toolchains.sandbox import Hooks, Limits, Sandbox
+from app.inference.prediction import ModelCard
 from app.joint_inference.calibration import store
 from app.joint_inference.calibration.errors import BadSamples, NotReady
-from app.joint_inference.calibration.model import TIME_S, Asked, Calibration, State
+from app.joint_inference.calibration.model import TIME_S, Calibration, CalibrationRequest, State
 from app.joint_inference.calibration.sweep import Setting, Sweep
 from app.joint_inference.errors import CalibrationNotFound
 from app.joint_inference.model.resource import Role, Service, Specification
 from app.joint_inference.service import Services
-from app.kit.blobs import blob_key
 from app.kit.clock import to_text
 from app.kit.errors import ModelmillError, TooMany
+from app.kit.files.private_folders import make_private
 from app.kit.objects import ObjectMissing, ObjectStore
-from app.kit.private import make_private
+from app.kit.objects.blobs import blob_key
+from app.kit.sandbox.runner import Hooks, Limits, Sandbox
 from app.kit.sql import Database
-from app.models.service import Models
-from app.vision.model import ModelCard
+from app.model_registry.service import Models
 
-RUN = "app.joint_inference.calibration.running:run"
+RUN = "app.joint_inference.calibration.evaluation:run"
 MAX_SET_BYTES = 512 << 20
 KEPT = 20
 """So many of a user stay; older ones go when there is a new one."""
@@ -45,9 +45,17 @@ class Calibrations:
     this host for what is being worked on."""
 
     def __init__(
-        self, database: Database, objects: ObjectStore, models: Models, services: Services, sandbox: Sandbox, *,
-        start: Callable[[str], None], work: Path, memory_bytes: int,
-    ) -> None:  # fmt: skip
+        self,
+        database: Database,
+        objects: ObjectStore,
+        models: Models,
+        services: Services,
+        sandbox: Sandbox,
+        *,
+        start: Callable[[str], None],
+        work: Path,
+        memory_bytes: int,
+    ) -> None:
         self.database = database
         self.objects = objects
         self.models = models
@@ -64,37 +72,37 @@ class Calibrations:
         if not size:
             raise BadSamples("No samples were sent.", hint="Choose a zip of pictures or an .npz file.")
         self._refuse_too_many(user, now)
-        asked = Asked(namespace, name, wanted.edge.model, wanted.cloud.model, set_name, size)
+        asked = CalibrationRequest(namespace, name, wanted.edge.model, wanted.cloud.model, set_name, size)
         made = Calibration(str(uuid4()), user, to_text(now), State.WAITING, asked)
         self.objects.put_file(_key(made.calibration_id, "samples"), samples)
-        with self.database.write() as on:
-            store.add(on, made)
-            old = [one for one in store.of_owner(on, user)[KEPT:] if one.has_ended or one.is_lost(now)]
+        with self.database.write() as conn:
+            store.add(conn, made)
+            old = [one for one in store.of_owner(conn, user)[KEPT:] if one.has_ended or one.is_lost(now)]
             for one in old:
-                store.remove(on, one.calibration_id)
+                store.remove(conn, one.calibration_id)
         for one in old:
             self.objects.delete_prefix(_key(one.calibration_id, ""))
         try:
             self.start(made.calibration_id)
         except ModelmillError:
-            with self.database.write() as on:
-                store.remove(on, made.calibration_id)
+            with self.database.write() as conn:
+                store.remove(conn, made.calibration_id)
             self.objects.delete_prefix(_key(made.calibration_id, ""))
             raise
         return made
 
     def get(self, user: str, calibration_id: str) -> Calibration:
         """Raises CalibrationNotFound."""
-        with self.database.read() as on:
-            found = store.find(on, calibration_id)
+        with self.database.read() as conn:
+            found = store.find(conn, calibration_id)
         if found is None or found.owner != user:
             raise CalibrationNotFound(f"There is no calibration {calibration_id!r} (any more).")
         return found
 
     def of_service(self, user: str, namespace: str, name: str) -> list[Calibration]:
         """Newest first."""
-        with self.database.read() as on:
-            found = store.of_owner(on, user)
+        with self.database.read() as conn:
+            found = store.of_owner(conn, user)
         return [one for one in found if (one.asked.namespace, one.asked.name) == (namespace, name)]
 
     def sweep(self, user: str, calibration_id: str) -> Sweep:
@@ -117,10 +125,10 @@ class Calibrations:
 
     def run(self, calibration_id: str, *, now: datetime) -> None:
         """What the actor does. Twice does no harm; one that has ended stays as it is."""
-        with self.database.write() as on:
-            if not store.change(on, calibration_id, state=State.RUNNING.value):
+        with self.database.write() as conn:
+            if not store.change(conn, calibration_id, state=State.RUNNING.value):
                 return
-            found = store.find(on, calibration_id)
+            found = store.find(conn, calibration_id)
         assert found is not None
         try:
             self._run(found, now)
@@ -130,13 +138,13 @@ class Calibrations:
         except Exception:  # the edge of the actor: a page waits for an end
             logger.exception("Calibration %s failed.", calibration_id)
             end = _failed(ModelmillError("Something broke in this server.", hint="The worker's log says what."))
-        with self.database.write() as on:
-            store.change(on, calibration_id, **end)
+        with self.database.write() as conn:
+            store.change(conn, calibration_id, **end)
         self.objects.delete(_key(calibration_id, "samples"))
 
     def _refuse_too_many(self, user: str, now: datetime) -> None:
-        with self.database.read() as on:
-            waiting = [one for one in store.of_owner(on, user) if not one.has_ended and not one.is_lost(now)]
+        with self.database.read() as conn:
+            waiting = [one for one in store.of_owner(conn, user) if not one.has_ended and not one.is_lost(now)]
         if len(waiting) >= MOST_OPEN:
             raise TooMany(
                 f"{len(waiting)} calibrations of yours wait or run already.", hint="Try again once one has ended."
@@ -172,9 +180,11 @@ class Calibrations:
         request: dict[str, Any] = {"samples": str(folder / "samples"), "into": str(folder)}
         for role, card in cards.items():
             request[role.value] = {
-                "card": card.to_json(), "model": self._fetch(card.sha256, folder),
-                "twin": self._fetch(card.twin_sha256, folder), "parameters": dict(wanted.worker(role).parameters),
-            }  # fmt: skip
+                "card": card.to_json(),
+                "model": self._fetch(card.sha256, folder),
+                "twin": self._fetch(card.twin_sha256, folder),
+                "parameters": dict(wanted.worker(role).parameters),
+            }
         return request
 
     def _fetch(self, sha256: str, folder: Path) -> str:
@@ -196,8 +206,8 @@ class Calibrations:
             if time.monotonic() - told_at < TOLD_EVERY_S:
                 return
             told_at = time.monotonic()
-            with self.database.write() as on:
-                store.change(on, calibration_id, progress=min(99, int(share * 100)))
+            with self.database.write() as conn:
+                store.change(conn, calibration_id, progress=min(99, int(share * 100)))
 
         return tell
 

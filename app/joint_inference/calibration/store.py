@@ -8,44 +8,56 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from app.joint_inference.calibration.model import Asked, Calibration, State
+from app.joint_inference.calibration.model import Calibration, CalibrationRequest, State
 from app.joint_inference.store.tables import calibrations
 
 OPEN = (State.WAITING, State.RUNNING)
 
 
-def add(on: Connection, made: Calibration) -> None:
-    on.execute(sa.insert(calibrations).values(
-        calibration_id=made.calibration_id, owner=made.owner, created_at=made.created_at, state=made.state.value,
-        request=json.dumps(made.asked.to_json()), progress=made.progress, error=json.dumps(dict(made.error)),
-    ))  # fmt: skip
+def add(conn: Connection, made: Calibration) -> None:
+    conn.execute(
+        sa.insert(calibrations).values(
+            calibration_id=made.calibration_id,
+            owner=made.owner,
+            created_at=made.created_at,
+            state=made.state.value,
+            request=json.dumps(made.asked.to_json()),
+            progress=made.progress,
+            error=json.dumps(dict(made.error)),
+        )
+    )
 
 
-def find(on: Connection, calibration_id: str) -> Calibration | None:
-    row = on.execute(sa.select(calibrations).where(calibrations.c.calibration_id == calibration_id)).first()
+def find(conn: Connection, calibration_id: str) -> Calibration | None:
+    row = conn.execute(sa.select(calibrations).where(calibrations.c.calibration_id == calibration_id)).first()
     return _read(row) if row else None
 
 
-def of_owner(on: Connection, owner: str) -> list[Calibration]:
+def of_owner(conn: Connection, owner: str) -> list[Calibration]:
     """Newest first."""
     mine = sa.select(calibrations).where(calibrations.c.owner == owner)
-    return [_read(row) for row in on.execute(mine.order_by(calibrations.c.created_at.desc()))]
+    return [_read(row) for row in conn.execute(mine.order_by(calibrations.c.created_at.desc()))]
 
 
-def change(on: Connection, calibration_id: str, **values: Any) -> bool:
+def change(conn: Connection, calibration_id: str, **values: Any) -> bool:
     """Only one that has not ended. True: it was changed."""
     wanted = sa.update(calibrations).where(
         calibrations.c.calibration_id == calibration_id, calibrations.c.state.in_([state.value for state in OPEN])
     )
-    return on.execute(wanted.values(**values)).rowcount == 1
+    return conn.execute(wanted.values(**values)).rowcount == 1
 
 
-def remove(on: Connection, calibration_id: str) -> None:
-    on.execute(sa.delete(calibrations).where(calibrations.c.calibration_id == calibration_id))
+def remove(conn: Connection, calibration_id: str) -> None:
+    conn.execute(sa.delete(calibrations).where(calibrations.c.calibration_id == calibration_id))
 
 
 def _read(row: Any) -> Calibration:
     return Calibration(
-        row.calibration_id, row.owner, row.created_at, State(row.state), Asked.from_json(json.loads(row.request)),
-        row.progress, json.loads(row.error),
-    )  # fmt: skip
+        row.calibration_id,
+        row.owner,
+        row.created_at,
+        State(row.state),
+        CalibrationRequest.from_json(json.loads(row.request)),
+        row.progress,
+        json.loads(row.error),
+    )

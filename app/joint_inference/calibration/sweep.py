@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from app.joint_inference.calibration.answers import Answer
+from app.inference.prediction import Prediction
+from app.joint_inference.calibration.predictions import SamplePredictions
 from app.joint_inference.calibration.quality import Kind, Measured, measure, ratio
 from app.joint_inference.hard_examples.base import BadParameter, HardExampleAlgorithm
-from app.vision.model import Prediction
 
 Make = Callable[[str, Mapping[str, str]], HardExampleAlgorithm]
 """Of a name and parameters; raises UnknownAlgorithm, BadParameter."""
@@ -75,21 +75,29 @@ class Sweep:
         """Raises KeyError, TypeError, ValueError for what is none."""
         edge, cloud = ((float(good), float(counted)) for good, counted in (data["edge_sums"], data["cloud_sums"]))
         return Sweep(
-            Kind(data["kind"]), int(data["samples"]), int(data["skipped"]), edge, cloud,
+            Kind(data["kind"]),
+            int(data["samples"]),
+            int(data["skipped"]),
+            edge,
+            cloud,
             tuple(Setting(**setting) for setting in data["settings"]),
-        )  # fmt: skip
+        )
 
 
-def sweep(answers: Sequence[Answer], make: Make, names: Iterable[str], *, skipped: int = 0) -> Sweep:
+def sweep(answers: Sequence[SamplePredictions], make: Make, names: Iterable[str], *, skipped: int = 0) -> Sweep:
     """Raises ValueError without samples."""
     measured = measure(answers)
     said = [answer.edge for answer in answers]
     settings = tuple(_tried(name, said, measured, make) for name in names if name not in LEFT_OUT)
     edge, cloud = (tuple(float(v) for v in sums.sum(axis=0)) for sums in (measured.edge, measured.cloud))
     return Sweep(
-        measured.kind, len(answers), skipped, (edge[0], edge[1]), (cloud[0], cloud[1]),
+        measured.kind,
+        len(answers),
+        skipped,
+        (edge[0], edge[1]),
+        (cloud[0], cloud[1]),
         tuple(setting for found in settings for setting in found),
-    )  # fmt: skip
+    )
 
 
 def pareto(settings: Iterable[Setting]) -> list[Setting]:

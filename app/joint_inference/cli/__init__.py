@@ -3,7 +3,7 @@
 A command parses, calls the client and prints; results go to stdout, troubles to stderr.
 """
 
-from app.joint_inference.cli import running as _running  # noqa: F401  # adds its commands
+from app.joint_inference.cli import processes as _running  # noqa: F401  # adds its commands
 from app.joint_inference.cli.services import commands
 
 __all__ = ["commands"]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.kit.command import EPILOG, Ended, Exit, Unreachable
+from app.kit.cli.command import EPILOG, CommandFailed, Exit, Unreachable
+from app.kit.cli.service_options import AsJson, Url, token, url_of
 from app.kit.errors import BadRequest, NotFound
-from app.kit.service_options import AsJson, Url, token, url_of
 
 if TYPE_CHECKING:
     from app.joint_inference.client import Client
@@ -22,9 +22,10 @@ PATIENCE_S = 60.0
 SEE = "`modelmill joint list` shows those there are."
 FullName = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="The service; the namespace is `default`.")]
 commands = typer.Typer(
-    help="Joint inference: a small model at the edge, hard samples to a big one in the cloud.", no_args_is_help=True,
+    help="Joint inference: a small model at the edge, hard samples to a big one in the cloud.",
+    no_args_is_help=True,
     epilog=EPILOG,
-)  # fmt: skip
+)
 
 
 @commands.command()
@@ -112,7 +113,7 @@ def delete(
                 f"{namespace}/{name} is still being deleted: a node that is away ends its worker when it is back.",
                 err=True,
             )
-            raise Ended(Exit.FAILED)
+            raise CommandFailed(Exit.FAILED)
     typer.echo(f"{namespace}/{name} {'deleted' if wait else 'is being deleted'}")
 
 
@@ -155,7 +156,7 @@ def _watch(client: Client, namespace: str, name: str, *, as_json: bool) -> None:
                     raise
             time.sleep(POLL_S)
     except KeyboardInterrupt:
-        raise Ended(Exit.CANCELLED) from None
+        raise CommandFailed(Exit.CANCELLED) from None
 
 
 def _printed(text: str, seen: str, *, gap: str) -> str:
@@ -180,7 +181,7 @@ def _is_gone(client: Client, namespace: str, name: str, timeout_s: float) -> boo
 
 
 def _found(client: Client, namespace: str, name: str) -> dict[str, Any] | None:
-    from app.kit.remote import ApiError
+    from app.kit.cli.api_client import ApiError
 
     try:
         return client.service(namespace, name)

@@ -9,10 +9,19 @@ from app.joint_inference.hard_examples.base import (
     Parameter,
     UnknownAlgorithm,
     Verdict,
-)  # fmt: skip
+)
 from app.joint_inference.hard_examples.registry import GROUP, Known, known, make, needs_prediction
 
 __all__ = [
-    "GROUP", "Algorithm", "BadParameter", "HardExampleAlgorithm", "Known", "Parameter", "UnknownAlgorithm", "Verdict",
-    "known", "make", "needs_prediction",
-]  # fmt: skip
+    "GROUP",
+    "Algorithm",
+    "BadParameter",
+    "HardExampleAlgorithm",
+    "Known",
+    "Parameter",
+    "UnknownAlgorithm",
+    "Verdict",
+    "known",
+    "make",
+    "needs_prediction",
+]

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from app.inference.prediction import Prediction
 from app.kit.errors import BadInput
-from app.vision.model import Prediction
 
 
 class UnknownAlgorithm(BadInput):

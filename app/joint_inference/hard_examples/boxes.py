@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from app.inference.prediction import Prediction
 from app.joint_inference.hard_examples.base import Parameter, Verdict
 from app.joint_inference.hard_examples.parameters import Given
-from app.vision.model import Prediction
 
 ROUNDING = 1e-9
 """1 - 0.7 is a little more than 3/10 in floating point, which must not decide."""

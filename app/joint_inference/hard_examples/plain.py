@@ -6,9 +6,9 @@ import random
 from collections.abc import Mapping
 from typing import ClassVar
 
+from app.inference.prediction import Prediction
 from app.joint_inference.hard_examples.base import Parameter, Verdict
 from app.joint_inference.hard_examples.parameters import Given
-from app.vision.model import Prediction
 
 MAX_SEED = 2**63 - 1
 

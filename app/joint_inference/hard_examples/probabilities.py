@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from app.inference.prediction import Prediction
 from app.joint_inference.hard_examples.base import Parameter, Verdict
 from app.joint_inference.hard_examples.boxes import OUTSIDE, ROUNDING, are_shares, empty
 from app.joint_inference.hard_examples.parameters import Given
-from app.vision.model import Prediction
 
 SMALLEST = 1e-12
 

@@ -14,7 +14,7 @@ from app.joint_inference.hard_examples.base import (
     HardExampleAlgorithm,
     Parameter,
     UnknownAlgorithm,
-)  # fmt: skip
+)
 from app.joint_inference.hard_examples.boxes import Ibt, Threshold
 from app.joint_inference.hard_examples.plain import CloudOnly, EdgeOnly, Random
 from app.joint_inference.hard_examples.probabilities import CrossEntropy
@@ -100,10 +100,13 @@ def _described(name: str, algorithm: Algorithm, origin: str = "") -> Known:
     parameters = getattr(algorithm, "parameters", ())
     shown = parameters if isinstance(parameters, list | tuple) else ()
     return Known(
-        name, algorithm, description=str(getattr(algorithm, "description", "")),
+        name,
+        algorithm,
+        description=str(getattr(algorithm, "description", "")),
         parameters=tuple(entry for entry in shown if isinstance(entry, Parameter)),
-        needs_prediction=bool(getattr(algorithm, "needs_prediction", True)), origin=origin,
-    )  # fmt: skip
+        needs_prediction=bool(getattr(algorithm, "needs_prediction", True)),
+        origin=origin,
+    )
 
 
 def _said(error: Exception) -> str:

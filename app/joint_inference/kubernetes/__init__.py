@@ -6,13 +6,8 @@ from starlette.routing import BaseRoute, Route
 
 from app.joint_inference.kubernetes import discovery, documents
 from app.joint_inference.kubernetes.patches import patch_service
-from app.joint_inference.kubernetes.reading import get_service, list_services
-from app.joint_inference.kubernetes.writing import (
-    create_service,
-    delete_service,
-    put_status,
-    replace_service,
-)
+from app.joint_inference.kubernetes.read_endpoints import get_service, list_services
+from app.joint_inference.kubernetes.write_endpoints import create_service, delete_service, put_status, replace_service
 from app.joint_inference.model.resource import API_VERSION, GROUP, PLURAL
 
 _GROUP = f"/apis/{API_VERSION}"

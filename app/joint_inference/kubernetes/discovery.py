@@ -12,14 +12,14 @@ from starlette.responses import JSONResponse, Response
 
 from app.joint_inference.access import joint_of
 from app.joint_inference.errors import ServiceNotFound
-from app.joint_inference.kubernetes.asking import wants_table
-from app.joint_inference.kubernetes.forms import speaks_status
-from app.joint_inference.kubernetes.selecting import fields_of
+from app.joint_inference.kubernetes.representations import speaks_status
+from app.joint_inference.kubernetes.requests import wants_table
+from app.joint_inference.kubernetes.selectors import fields_of
 from app.joint_inference.metadata import DEFAULT_NAMESPACE
 from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, PLURAL, SHORT_NAMES, SINGULAR, VERSION
 from app.joint_inference.service import ServiceEvent
-from app.kit.auth import user_of
 from app.kit.errors import BadRequest, NotFound
+from app.kit.web.auth import user_of
 
 LIKE = ("1", "32")
 """The Kubernetes whose manners these are."""
@@ -29,21 +29,41 @@ VERSIONS = {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCID
 GROUPS = {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_GROUP]}
 GROUP_OF_OURS = {"kind": "APIGroup", "apiVersion": "v1", **_GROUP}
 CORE = {
-    "kind": "APIResourceList", "groupVersion": "v1",
+    "kind": "APIResourceList",
+    "groupVersion": "v1",
     "resources": [
-        {"name": "namespaces", "singularName": "namespace", "namespaced": False, "kind": "Namespace",
-         "verbs": ["get", "list"], "shortNames": ["ns"]},
+        {
+            "name": "namespaces",
+            "singularName": "namespace",
+            "namespaced": False,
+            "kind": "Namespace",
+            "verbs": ["get", "list"],
+            "shortNames": ["ns"],
+        },
     ],
-}  # fmt: skip
+}
 RESOURCES = {
-    "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": API_VERSION,
+    "kind": "APIResourceList",
+    "apiVersion": "v1",
+    "groupVersion": API_VERSION,
     "resources": [
-        {"name": PLURAL, "singularName": SINGULAR, "namespaced": True, "kind": KIND, "shortNames": list(SHORT_NAMES),
-         "verbs": ["create", "delete", "get", "list", "patch", "update", "watch"]},
-        {"name": f"{PLURAL}/status", "singularName": "", "namespaced": True, "kind": KIND,
-         "verbs": ["get", "patch", "update"]},
+        {
+            "name": PLURAL,
+            "singularName": SINGULAR,
+            "namespaced": True,
+            "kind": KIND,
+            "shortNames": list(SHORT_NAMES),
+            "verbs": ["create", "delete", "get", "list", "patch", "update", "watch"],
+        },
+        {
+            "name": f"{PLURAL}/status",
+            "singularName": "",
+            "namespaced": True,
+            "kind": KIND,
+            "verbs": ["get", "patch", "update"],
+        },
     ],
-}  # fmt: skip
+}
 
 
 async def versions(_: Request) -> Response:
@@ -68,10 +88,19 @@ async def resources(_: Request) -> Response:
 
 async def version_of(_: Request) -> Response:
     ours = f"v{'.'.join(LIKE)}.0+modelmill-{version('modelmill')}"
-    return JSONResponse({
-        "major": LIKE[0], "minor": LIKE[1], "gitVersion": ours, "gitCommit": "", "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z", "goVersion": "", "compiler": "", "platform": "",
-    })  # fmt: skip
+    return JSONResponse(
+        {
+            "major": LIKE[0],
+            "minor": LIKE[1],
+            "gitVersion": ours,
+            "gitCommit": "",
+            "gitTreeState": "clean",
+            "buildDate": "1970-01-01T00:00:00Z",
+            "goVersion": "",
+            "compiler": "",
+            "platform": "",
+        }
+    )
 
 
 @speaks_status
@@ -138,17 +167,30 @@ def _table(found: list[dict[str, Any]]) -> dict[str, Any]:
     ]
     rows = [{"cells": [item["metadata"]["name"], "Active"], "object": item} for item in found]
     return {
-        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {}, "columnDefinitions": columns, "rows": rows,
-    }  # fmt: skip
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": {},
+        "columnDefinitions": columns,
+        "rows": rows,
+    }
 
 
 def _event(event: ServiceEvent, number: int, uid: str, namespace: str, name: str) -> dict[str, Any]:
     at = f"{event.at[:19]}Z"
     about = {"kind": KIND, "namespace": namespace, "name": name, "uid": uid, "apiVersion": API_VERSION}
     return {
-        "kind": "Event", "apiVersion": "v1", "involvedObject": about, "reason": event.reason, "message": event.message,
+        "kind": "Event",
+        "apiVersion": "v1",
+        "involvedObject": about,
+        "reason": event.reason,
+        "message": event.message,
         "metadata": {"name": f"{name}.{number}", "namespace": namespace, "creationTimestamp": at},
-        "type": "Normal" if event.type in ("Pending", "Running", "Changed") else "Warning", "count": 1,
-        "source": {"component": "joint-inference"}, "firstTimestamp": at, "lastTimestamp": at,
-        "reportingComponent": "", "reportingInstance": "", "eventTime": None,
-    }  # fmt: skip
+        "type": "Normal" if event.type in ("Pending", "Running", "Changed") else "Warning",
+        "count": 1,
+        "source": {"component": "joint-inference"},
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "reportingComponent": "",
+        "reportingInstance": "",
+        "eventTime": None,
+    }

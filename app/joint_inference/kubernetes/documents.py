@@ -14,7 +14,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.joint_inference.kubernetes.forms import failure
+from app.joint_inference.kubernetes.representations import failure
 from app.joint_inference.model.crd import SCHEMA
 from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, LIST_KIND, PLURAL, VERSION
 from app.kit.errors import NotFound
@@ -88,9 +88,12 @@ def _operation(name: str, action: str, answers: str, *, writes: bool = False) ->
     said = {"description": "OK", "content": {"application/json": {"schema": _ref(answers)}}}
     parameters = [_in_query("dryRun"), _in_query("fieldManager"), _in_query("fieldValidation")] if writes else []
     found = {
-        "operationId": f"{name}{KIND}", "responses": {"200": said}, "parameters": parameters,
-        "x-kubernetes-action": action, "x-kubernetes-group-version-kind": _KIND[0],
-    }  # fmt: skip
+        "operationId": f"{name}{KIND}",
+        "responses": {"200": said},
+        "parameters": parameters,
+        "x-kubernetes-action": action,
+        "x-kubernetes-group-version-kind": _KIND[0],
+    }
     if writes:
         found["requestBody"] = {"content": {"application/json": {"schema": _ref(_ITEM)}}}
     return found
@@ -105,33 +108,45 @@ def _schemas() -> dict[str, Any]:
     spec = json.loads(json.dumps(SCHEMA["properties"]["spec"]))
     for name, description in _DESCRIBED.items():
         spec["properties"][name]["description"] = description
-    body = {"spec": {**spec, "description": "What is to run where."}, "status": {
-        **SCHEMA["properties"]["status"], "description": "What does run, as it was found last.",
-    }}  # fmt: skip
+    body = {
+        "spec": {**spec, "description": "What is to run where."},
+        "status": {
+            **SCHEMA["properties"]["status"],
+            "description": "What does run, as it was found last.",
+        },
+    }
     of_list = [{**_KIND[0], "kind": LIST_KIND}]
     return {
         _ITEM: {
             "description": "A small model at the edge answers, and asks the big one in the cloud for the hard samples.",
-            "type": "object", "properties": {**head, **body}, "x-kubernetes-group-version-kind": _KIND,
+            "type": "object",
+            "properties": {**head, **body},
+            "x-kubernetes-group-version-kind": _KIND,
         },
         _LIST: {
-            "type": "object", "required": ["items"], "x-kubernetes-group-version-kind": of_list,
+            "type": "object",
+            "required": ["items"],
+            "x-kubernetes-group-version-kind": of_list,
             "properties": {
-                "apiVersion": _TEXT, "kind": _TEXT, "metadata": {"type": "object"},
+                "apiVersion": _TEXT,
+                "kind": _TEXT,
+                "metadata": {"type": "object"},
                 "items": {"type": "array", "items": _ref(_ITEM)},
             },
         },
         _META: {"type": "object", "properties": _metadata()},
-    }  # fmt: skip
+    }
 
 
 def _metadata() -> dict[str, Any]:
     texts = {"type": "object", "additionalProperties": _TEXT}
     return {
-        **dict.fromkeys(("name", "namespace", "uid", "resourceVersion"), _TEXT), "labels": texts, "annotations": texts,
+        **dict.fromkeys(("name", "namespace", "uid", "resourceVersion"), _TEXT),
+        "labels": texts,
+        "annotations": texts,
         "generation": {"type": "integer", "format": "int64"},
         **{name: {**_TEXT, "format": "date-time"} for name in ("creationTimestamp", "deletionTimestamp")},
-    }  # fmt: skip
+    }
 
 
 def _ref(name: str) -> dict[str, str]:

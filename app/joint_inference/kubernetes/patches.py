@@ -10,7 +10,11 @@ from starlette.responses import JSONResponse, Response
 
 from app.joint_inference.access import joint_of
 from app.joint_inference.errors import ServiceNotFound
-from app.joint_inference.kubernetes.asking import (
+from app.joint_inference.kubernetes.consistency import changed_to, check_place, check_uid, check_version, metadata_of
+from app.joint_inference.kubernetes.json_patch import checked_managed, patched
+from app.joint_inference.kubernetes.read_endpoints import shown
+from app.joint_inference.kubernetes.representations import speaks_status, warned
+from app.joint_inference.kubernetes.requests import (
     APPLY,
     JSON_PATCH,
     MERGE,
@@ -22,20 +26,16 @@ from app.joint_inference.kubernetes.asking import (
     warnings_for_fields,
     writing_of,
 )
-from app.joint_inference.kubernetes.checking import changed_to, check_place, check_uid, check_version, metadata_of
-from app.joint_inference.kubernetes.forms import speaks_status, warned
-from app.joint_inference.kubernetes.json_patch import checked_managed, patched
-from app.joint_inference.kubernetes.reading import shown
-from app.joint_inference.kubernetes.writing import created
-from app.joint_inference.model import ownership
-from app.joint_inference.model.ownership import Manager
+from app.joint_inference.kubernetes.write_endpoints import created
+from app.joint_inference.model import field_ownership
+from app.joint_inference.model.field_ownership import Manager
 from app.joint_inference.model.resource import Service
-from app.joint_inference.service.merging import merged
+from app.joint_inference.service.merge_patch import merged
 from app.joint_inference.service.services import Wanted
 from app.joint_inference.validation import known_fields
-from app.kit.auth import user_of
 from app.kit.clock import now, to_text
 from app.kit.errors import BadRequest
+from app.kit.web.auth import user_of
 
 
 @speaks_status
@@ -76,16 +76,16 @@ def _applied(request: Request, resource: Any) -> Response:
     check_kind(resource)
     writing, place = writing_of(request), request.path_params
     check_place(resource, place["namespace"], place["name"])
-    manager, at = Manager(writing.manager, ownership.APPLY), to_text(now())
+    manager, at = Manager(writing.manager, field_ownership.APPLY), to_text(now())
     try:
         joint_of(request).services.get(user_of(request), place["namespace"], place["name"])
     except ServiceNotFound:
-        return created(request, resource, ownership.APPLY)
+        return created(request, resource, field_ownership.APPLY)
 
     def wanted(before: Service) -> tuple[Any, Any]:
         check_version(before, resource)
         check_uid(before, resource)
-        return ownership.applied(
+        return field_ownership.applied(
             before.managed, before.to_resource(), known_fields(resource), manager, at, force=writing.is_forced
         )
 

@@ -12,14 +12,19 @@ from app.joint_inference.model.crd import PRINTER_COLUMNS
 
 _STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(-?[0-9]+)\]")
 _REASON = {
-    "name": "Reason", "type": "string", "description": "Why it is in its state",
+    "name": "Reason",
+    "type": "string",
+    "description": "Why it is in its state",
     "jsonPath": ".status.conditions[-1].reason",
-}  # fmt: skip
+}
 _COLUMNS = (*PRINTER_COLUMNS, _REASON)
 _NAME_COLUMN = {
-    "name": "Name", "type": "string", "format": "name", "priority": 0,
+    "name": "Name",
+    "type": "string",
+    "format": "name",
+    "priority": 0,
     "description": "Name must be unique within a namespace.",
-}  # fmt: skip
+}
 
 
 def table_of(
@@ -27,10 +32,12 @@ def table_of(
 ) -> dict[str, Any]:
     """include: what a row carries beside its cells: None, Metadata, Object."""
     return {
-        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": dict(metadata),
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": dict(metadata),
         "columnDefinitions": [_NAME_COLUMN, *map(_definition, _COLUMNS)],
         "rows": [_row(resource, now, include) for resource in resources],
-    }  # fmt: skip
+    }
 
 
 def found_at(value: Any, path: str) -> Any:

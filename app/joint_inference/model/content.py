@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.inference.prediction import ModelCard
 from app.joint_inference.model.resource import Role, Service, Specification, Worker, specification_of
-from app.vision.model import ModelCard
 
 
 @dataclass(frozen=True)
@@ -41,19 +41,26 @@ class Content:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "role": self.role.value, "resource": dict(self.resource), "model": self.model.to_json(),
-            "secret": self.secret, "bigModel": vars(self.big_model) if self.big_model else None,
+            "role": self.role.value,
+            "resource": dict(self.resource),
+            "model": self.model.to_json(),
+            "secret": self.secret,
+            "bigModel": vars(self.big_model) if self.big_model else None,
             **({"withheld": dict(self.withheld)} if any(self.withheld.values()) else {}),
-        }  # fmt: skip
+        }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Content:
         """Raises KeyError, TypeError, ValueError for what is none."""
         big = data.get("bigModel")
         return Content(
-            Role(data["role"]), data["resource"], ModelCard.from_json(data["model"]), data.get("secret", ""),
-            BigModel(**big) if big else None, data.get("withheld") or {},
-        )  # fmt: skip
+            Role(data["role"]),
+            data["resource"],
+            ModelCard.from_json(data["model"]),
+            data.get("secret", ""),
+            BigModel(**big) if big else None,
+            data.get("withheld") or {},
+        )
 
 
 def resource_for_node(service: Service) -> dict[str, Any]:

@@ -29,57 +29,86 @@ _PARAMETERS = _list_of(_object(_PAIR, "key", "value"))
 _NAMED = _object({"name": _TEXT}, "name")
 _WORKER_SPEC = _object(
     {
-        "scriptDir": _TEXT, "scriptBootFile": _TEXT, "frameworkType": _TEXT, "frameworkVersion": _TEXT,
+        "scriptDir": _TEXT,
+        "scriptBootFile": _TEXT,
+        "frameworkType": _TEXT,
+        "frameworkVersion": _TEXT,
         "parameters": _PARAMETERS,
     },
-    "scriptDir", "scriptBootFile", "frameworkType", "frameworkVersion",
-)  # fmt: skip
+    "scriptDir",
+    "scriptBootFile",
+    "frameworkType",
+    "frameworkVersion",
+)
 _ALGORITHM = _object({"name": _TEXT, "parameters": _PARAMETERS}, "name")
 _EDGE_WORKER = _object(
     {
-        "name": _TEXT, "model": _NAMED, "nodeName": _TEXT, "hardExampleAlgorithm": _ALGORITHM,
+        "name": _TEXT,
+        "model": _NAMED,
+        "nodeName": _TEXT,
+        "hardExampleAlgorithm": _ALGORITHM,
         "workerSpec": _WORKER_SPEC,
     },
-    "name", "model", "nodeName", "hardExampleAlgorithm", "workerSpec",
-)  # fmt: skip
+    "name",
+    "model",
+    "nodeName",
+    "hardExampleAlgorithm",
+    "workerSpec",
+)
 _CLOUD_WORKER = _object(
     {"name": _TEXT, "model": _NAMED, "nodeName": _TEXT, "workerSpec": _WORKER_SPEC},
-    "name", "model", "nodeName", "workerSpec",
-)  # fmt: skip
+    "name",
+    "model",
+    "nodeName",
+    "workerSpec",
+)
 _CONDITION = _object(
     {
-        "type": _TEXT, "status": _TEXT, "lastHeartbeatTime": _TIME, "lastTransitionTime": _TIME, "reason": _TEXT,
+        "type": _TEXT,
+        "status": _TEXT,
+        "lastHeartbeatTime": _TIME,
+        "lastTransitionTime": _TIME,
+        "reason": _TEXT,
         "message": _TEXT,
     },
-)  # fmt: skip
+)
 
 SPEC_SCHEMA: dict[str, Any] = _object(
     {"edgeWorker": _EDGE_WORKER, "cloudWorker": _CLOUD_WORKER}, "edgeWorker", "cloudWorker"
 )
 STATUS_SCHEMA: dict[str, Any] = _object(
     {
-        "conditions": _list_of(_CONDITION), "startTime": _TIME, "active": _COUNT, "failed": _COUNT,
+        "conditions": _list_of(_CONDITION),
+        "startTime": _TIME,
+        "active": _COUNT,
+        "failed": _COUNT,
         "metrics": _list_of(_object(_PAIR)),
     },
-)  # fmt: skip
+)
 SCHEMA: dict[str, Any] = _object({"spec": SPEC_SCHEMA, "status": STATUS_SCHEMA})
 """The requirement's openAPIV3Schema."""
 
 PRINTER_COLUMNS: list[dict[str, str]] = [
     {
-        "name": "status", "type": "string", "description": "The status of the jointinference service",
+        "name": "status",
+        "type": "string",
+        "description": "The status of the jointinference service",
         "jsonPath": ".status.conditions[-1].type",
     },
     {
-        "name": "active", "type": "integer", "description": "The number of active worker",
+        "name": "active",
+        "type": "integer",
+        "description": "The number of active worker",
         "jsonPath": ".status.active",
     },
     {
-        "name": "failed", "type": "integer", "description": "The number of failed worker",
+        "name": "failed",
+        "type": "integer",
+        "description": "The number of failed worker",
         "jsonPath": ".status.failed",
     },
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-]  # fmt: skip
+]
 
 
 def crd() -> dict[str, Any]:

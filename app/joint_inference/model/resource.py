@@ -90,9 +90,13 @@ class Service:
     def to_resource(self) -> dict[str, Any]:
         """As the Kubernetes API shows it."""
         metadata: dict[str, Any] = {
-            "name": self.name, "namespace": self.namespace, "uid": self.uid, "generation": self.generation,
-            "resourceVersion": str(self.version), "creationTimestamp": _seconds(self.created_at),
-        }  # fmt: skip
+            "name": self.name,
+            "namespace": self.namespace,
+            "uid": self.uid,
+            "generation": self.generation,
+            "resourceVersion": str(self.version),
+            "creationTimestamp": _seconds(self.created_at),
+        }
         if self.labels:
             metadata["labels"] = dict(self.labels)
         if self.annotations:
@@ -102,9 +106,12 @@ class Service:
         if self.deleted_at:
             metadata["deletionTimestamp"] = _seconds(self.deleted_at)
         return {
-            "apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": dict(self.spec),
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": metadata,
+            "spec": dict(self.spec),
             "status": dict(self.status),
-        }  # fmt: skip
+        }
 
 
 def specification_of(spec: Mapping[str, Any]) -> Specification:
@@ -118,11 +125,16 @@ def specification_of(spec: Mapping[str, Any]) -> Specification:
 def _worker(role: Role, worker: Mapping[str, Any]) -> Worker:
     found = worker["workerSpec"]
     return Worker(
-        role=role, name=worker["name"], model=worker["model"]["name"], node=worker["nodeName"],
-        script_dir=found["scriptDir"], script_boot_file=found["scriptBootFile"],
-        framework_type=found["frameworkType"], framework_version=found["frameworkVersion"],
+        role=role,
+        name=worker["name"],
+        model=worker["model"]["name"],
+        node=worker["nodeName"],
+        script_dir=found["scriptDir"],
+        script_boot_file=found["scriptBootFile"],
+        framework_type=found["frameworkType"],
+        framework_version=found["frameworkVersion"],
         parameters=_parameters(found.get("parameters", ())),
-    )  # fmt: skip
+    )
 
 
 def _parameters(pairs: Any) -> dict[str, str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from app.inference.prediction import ModelCard
 from app.joint_inference.model.resource import Role, Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason
 from app.joint_inference.model.stream import StreamEnd, stream_end
 from app.joint_inference.model.tally import Breaker
 from app.nodes.model import WorkerReport, WorkerState
-from app.vision.model import ModelCard
 
 PENDING, RUNNING, FAILED = ConditionType.PENDING, ConditionType.RUNNING, ConditionType.FAILED
 LAST_LINES = 20
@@ -80,9 +80,10 @@ def condition_of(service: Service, seen: dict[Role, Seen]) -> Condition:
             return Condition(FAILED, Reason.WORKER_FAILED, _why_failed(worker))
         if not worker.is_online:
             return Condition(
-                PENDING, Reason.NODE_OFFLINE,
+                PENDING,
+                Reason.NODE_OFFLINE,
                 f"The node {worker.node!r} of the {worker.role} worker is not connected. It is told when it is back.",
-            )  # fmt: skip
+            )
         if worker.is_restarting:
             return Condition(PENDING, Reason.RESTARTING, _why_failed(worker))
         if not worker.is_serving:

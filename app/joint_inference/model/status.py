@@ -83,9 +83,13 @@ def _entry(
     is_same = known is not None and (known["status"], known.get("reason")) == (status, reason)
     since = known["lastTransitionTime"] if known is not None and is_same else now
     return {
-        "type": kind, "status": status, "lastHeartbeatTime": now, "lastTransitionTime": since, "reason": reason,
+        "type": kind,
+        "status": status,
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": since,
+        "reason": reason,
         "message": message,
-    }  # fmt: skip
+    }
 
 
 def completed(status: Mapping[str, Any], now: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from app.vision.model import Prediction
+from app.inference.prediction import Prediction
 
 UPLOAD_SHARE = "cloudAnswerRatio"
 """The key of the share of all pictures that the cloud answered."""
@@ -72,16 +72,26 @@ class Tally:
     def to_task_info(self) -> dict[str, Any]:
         """The requirement's taskInfo, with further keys."""
         return {
-            "inferenceNumber": self.inferences, "hardExampleNumber": self.hard,
-            "uploadCloudRatio": round(self.hard_ratio, 4), UPLOAD_SHARE: round(self.upload_ratio, 4),
+            "inferenceNumber": self.inferences,
+            "hardExampleNumber": self.hard,
+            "uploadCloudRatio": round(self.hard_ratio, 4),
+            UPLOAD_SHARE: round(self.upload_ratio, 4),
             "startTime": self.start_time,
-            "updateTime": self.update_time, "currentTime": self.update_time,
-            "uploadNumber": self.uploaded, "uploadFailedNumber": self.failed, "keptNumber": self.kept,
-            "fallbackNumber": self.fallback, "bytesUploaded": self.bytes_uploaded,
-            "edgeMsP50": self.edge_ms_p50, "edgeMsP95": self.edge_ms_p95, "cloudMsP50": self.cloud_ms_p50,
-            "cloudMsP95": self.cloud_ms_p95, "fps": self.fps, "breaker": self.breaker.value,
+            "updateTime": self.update_time,
+            "currentTime": self.update_time,
+            "uploadNumber": self.uploaded,
+            "uploadFailedNumber": self.failed,
+            "keptNumber": self.kept,
+            "fallbackNumber": self.fallback,
+            "bytesUploaded": self.bytes_uploaded,
+            "edgeMsP50": self.edge_ms_p50,
+            "edgeMsP95": self.edge_ms_p95,
+            "cloudMsP50": self.cloud_ms_p50,
+            "cloudMsP95": self.cloud_ms_p95,
+            "fps": self.fps,
+            "breaker": self.breaker.value,
             "lastError": self.last_error,
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True)
@@ -107,15 +117,22 @@ class Sample:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            **vars(self), "labels": list(self.labels), "edge": self.edge.to_json(),
-            "cloud": self.cloud.to_json() if self.cloud else None, "extra": dict(self.extra),
-        }  # fmt: skip
+            **vars(self),
+            "labels": list(self.labels),
+            "edge": self.edge.to_json(),
+            "cloud": self.cloud.to_json() if self.cloud else None,
+            "extra": dict(self.extra),
+        }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Sample:
         """Raises KeyError, TypeError, ValueError for what is none."""
-        return Sample(**{
-            **data, "source": Source(data["source"]), "edge": Prediction.from_json(data["edge"]),
-            "cloud": Prediction.from_json(data["cloud"]) if data.get("cloud") else None,
-            "labels": tuple(str(label) for label in data.get("labels", ())),
-        })  # fmt: skip
+        return Sample(
+            **{
+                **data,
+                "source": Source(data["source"]),
+                "edge": Prediction.from_json(data["edge"]),
+                "cloud": Prediction.from_json(data["cloud"]) if data.get("cloud") else None,
+                "labels": tuple(str(label) for label in data.get("labels", ())),
+            }
+        )

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute
 
-from app.joint_inference.pages import actions, calibration, calibration_new, listing, new, service
+from app.joint_inference.pages import actions, calibration, calibration_new, new, service, service_list
 
 ROUTES: list[BaseRoute] = [
-    *listing.ROUTES, *new.ROUTES, *calibration.ROUTES, *calibration_new.ROUTES, *actions.ROUTES, *service.ROUTES,
-]  # fmt: skip
+    *service_list.ROUTES,
+    *new.ROUTES,
+    *calibration.ROUTES,
+    *calibration_new.ROUTES,
+    *actions.ROUTES,
+    *service.ROUTES,
+]
 
 __all__ = ["ROUTES"]

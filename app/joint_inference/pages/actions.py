@@ -13,18 +13,18 @@ from starlette.routing import Route
 from app.joint_inference.access import joint_of
 from app.joint_inference.errors import InvalidResource, ServiceChanged
 from app.joint_inference.model.resource import Service
-from app.joint_inference.pages.listing import url_of
+from app.joint_inference.pages.forms import sent_texts
 from app.joint_inference.pages.new import as_text
-from app.joint_inference.pages.sent import sent_texts
 from app.joint_inference.pages.service import service_of
-from app.joint_inference.pages.showing import condition_of
-from app.joint_inference.pages.writing import editable, to_yaml
+from app.joint_inference.pages.service_list import url_of
+from app.joint_inference.pages.view_models import condition_of
+from app.joint_inference.pages.yaml_text import editable, to_yaml
 from app.joint_inference.validation import parse_document, validated, warnings_of
-from app.kit.auth import user_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
-from app.kit.pages import see_other
-from app.kit.templates import render
+from app.kit.web.auth import user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.templates import render
 
 
 def edit(request: Request) -> Response:
@@ -60,21 +60,39 @@ def _change(request: Request, sent: Mapping[str, str]) -> Response:
 
 
 def _edit_page(
-    request: Request, found: Service, text: str, *, status: int = 200, problem: str = "", generation: int,
+    request: Request,
+    found: Service,
+    text: str,
+    *,
+    status: int = 200,
+    problem: str = "",
+    generation: int,
     left_out: list[str] | None = None,
-) -> Response:  # fmt: skip
+) -> Response:
     return render(
-        request, "joint_inference/edit.html", status, area="services", service=found, text=text, problem=problem,
-        url=url_of(found.namespace, found.name), generation=generation, left_out=left_out or [],
-    )  # fmt: skip
+        request,
+        "joint_inference/edit.html",
+        status,
+        area="services",
+        service=found,
+        text=text,
+        problem=problem,
+        url=url_of(found.namespace, found.name),
+        generation=generation,
+        left_out=left_out or [],
+    )
 
 
 def ask_delete(request: Request) -> Response:
     found = service_of(request)
     return render(
-        request, "joint_inference/delete.html", area="services", service=found, condition=condition_of(found),
+        request,
+        "joint_inference/delete.html",
+        area="services",
+        service=found,
+        condition=condition_of(found),
         url=url_of(found.namespace, found.name),
-    )  # fmt: skip
+    )
 
 
 def delete(request: Request) -> Response:

@@ -18,13 +18,13 @@ from app.joint_inference.calibration.sweep import Setting, Sweep, best_within, p
 from app.joint_inference.errors import ServiceNotFound
 from app.joint_inference.model.resource import Service
 from app.joint_inference.pages.calibration_plot import quality_plot
-from app.joint_inference.pages.listing import url_of
-from app.kit.auth import user_of
+from app.joint_inference.pages.service_list import url_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError, NotFound
-from app.kit.http import form, query
-from app.kit.pages import see_other
-from app.kit.templates import render
+from app.kit.web.auth import user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.http import form, query
+from app.kit.web.templates import render
 
 USUAL_BUDGET = 50
 
@@ -94,11 +94,20 @@ def _apply_page(request: Request, found: Calibration, wanted: Wanted, problem: M
     setting = _setting(sweep, wanted.setting)
     service = joint_of(request).services.get(user_of(request), found.asked.namespace, found.asked.name)
     return render(
-        request, "joint_inference/apply.html", problem.status if problem else 200, area="services", calibration=found,
-        sweep=sweep, setting=setting, number=wanted.setting, service=service, problem=problem,
-        url=url_of(service.namespace, service.name), changes=changes_of(_present(service), setting),
+        request,
+        "joint_inference/apply.html",
+        problem.status if problem else 200,
+        area="services",
+        calibration=found,
+        sweep=sweep,
+        setting=setting,
+        number=wanted.setting,
+        service=service,
+        problem=problem,
+        url=url_of(service.namespace, service.name),
+        changes=changes_of(_present(service), setting),
         old=service.specification.hard_example,
-    )  # fmt: skip
+    )
 
 
 def changes_of(present: Mapping[str, str], setting: Setting) -> list[tuple[str, str, str]]:
@@ -127,10 +136,14 @@ def _of(request: Request) -> Calibration:
 def _context(request: Request, found: Calibration, asked: Chosen) -> dict[str, Any]:
     is_lost = found.is_lost(now())
     context: dict[str, Any] = {
-        "calibration": found, "asked": asked, "service_url": url_of(found.asked.namespace, found.asked.name),
-        "is_lost": is_lost, "is_live": not found.has_ended and not is_lost, "sweep": None,
+        "calibration": found,
+        "asked": asked,
+        "service_url": url_of(found.asked.namespace, found.asked.name),
+        "is_lost": is_lost,
+        "is_live": not found.has_ended and not is_lost,
+        "sweep": None,
         "service": _service(request, found),
-    }  # fmt: skip
+    }
     if found.state is not State.READY:
         return context
     sweep = calibrations_of(request).sweep(found.owner, found.calibration_id)
@@ -138,11 +151,13 @@ def _context(request: Request, found: Calibration, asked: Chosen) -> dict[str, A
     numbers = {id(setting): number for number, setting in enumerate(sweep.settings)}
     front = pareto(sweep.settings)
     return context | {
-        "sweep": sweep, "best": best, "number": numbers[id(best)] if best else None,
+        "sweep": sweep,
+        "best": best,
+        "number": numbers[id(best)] if best else None,
         "front": [(numbers[id(setting)], setting) for setting in front],
         "plot": quality_plot(sweep, front, best, asked.budget / 100),
         "algorithms": list(dict.fromkeys(setting.algorithm for setting in sweep.settings)),
-    }  # fmt: skip
+    }
 
 
 def _service(request: Request, found: Calibration) -> Service | None:

@@ -16,16 +16,16 @@ from starlette.routing import Route
 from app.joint_inference.calibration.access import calibrations_of
 from app.joint_inference.calibration.samples import MAX_SAMPLES
 from app.joint_inference.calibration.service import MAX_SET_BYTES
-from app.joint_inference.pages.listing import url_of
 from app.joint_inference.pages.service import service_of
-from app.kit.auth import user_of
+from app.joint_inference.pages.service_list import url_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError, NotFound, TooLarge
-from app.kit.http import retry_after
-from app.kit.pages import see_other
-from app.kit.parts import multipart_parts, plain_name
-from app.kit.private import make_private
-from app.kit.templates import render
+from app.kit.files.private_folders import make_private
+from app.kit.web.auth import user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.http import retry_after
+from app.kit.web.multipart import multipart_parts, plain_name
+from app.kit.web.templates import render
 
 FIELD = "samples"
 
@@ -77,10 +77,17 @@ async def _received(request: Request) -> AsyncIterator[tuple[Path, str]]:
 def _page(request: Request, problem: ModelmillError | None) -> Response:
     found = service_of(request)
     response = render(
-        request, "joint_inference/calibrate.html", problem.status if problem else 200, area="services", service=found,
-        url=url_of(found.namespace, found.name), wanted=found.specification, problem=problem, most=MAX_SAMPLES,
+        request,
+        "joint_inference/calibrate.html",
+        problem.status if problem else 200,
+        area="services",
+        service=found,
+        url=url_of(found.namespace, found.name),
+        wanted=found.specification,
+        problem=problem,
+        most=MAX_SAMPLES,
         earlier=calibrations_of(request).of_service(user_of(request), found.namespace, found.name),
-    )  # fmt: skip
+    )
     response.headers.update(retry_after(problem) if problem else {})
     return response
 

@@ -15,21 +15,21 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.joint_inference.access import joint_of
-from app.joint_inference.advice import ignored_parameters
 from app.joint_inference.hard_examples import known
 from app.joint_inference.pages import new_form
-from app.joint_inference.pages.listing import url_of
+from app.joint_inference.pages.forms import sent_texts
 from app.joint_inference.pages.new_form import Problems, Values
-from app.joint_inference.pages.sent import sent_texts
-from app.joint_inference.pages.writing import to_yaml
+from app.joint_inference.pages.service_list import url_of
+from app.joint_inference.pages.yaml_text import to_yaml
+from app.joint_inference.spec_warnings import ignored_parameters
 from app.joint_inference.validation import parse_document, validated, warnings_of
-from app.kit.auth import user_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
-from app.kit.http import retry_after
-from app.kit.pages import see_other
-from app.kit.templates import render
-from app.models.access import models_of
+from app.kit.web.auth import user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.http import retry_after
+from app.kit.web.templates import render
+from app.model_registry.access import models_of
 from app.nodes.access import nodes_of
 from app.nodes.model import Side
 
@@ -131,20 +131,26 @@ def _page(request: Request, draft: Draft, status: int = 200) -> Response:
     nodes = nodes_of(request).seen_by(user_of(request))
     models, _ = models_of(request).page(user_of(request), limit=SUGGESTED)
     response = render(
-        request, "joint_inference/new.html", status, area="services", draft=draft,
+        request,
+        "joint_inference/new.html",
+        status,
+        area="services",
+        draft=draft,
         edge_nodes=[node for node in nodes if node.side in (Side.EDGE, Side.HOST)],
         cloud_nodes=[node for node in nodes if node.side in (Side.CLOUD, Side.HOST)],
-        models=[model.name for model in models], **_words(draft),
-    )  # fmt: skip
+        models=[model.name for model in models],
+        **_words(draft),
+    )
     response.headers.update(retry_after(draft.error) if draft.error else {})
     return response
 
 
 def _words(draft: Draft) -> dict[str, Any]:
     return {
-        "values": draft.values, "problems": draft.problems,
+        "values": draft.values,
+        "problems": draft.problems,
         "algorithms": [entry for entry in known().values() if entry.algorithm is not None],
-    }  # fmt: skip
+    }
 
 
 ROUTES = [

@@ -19,9 +19,18 @@ Problems = dict[str, str]
 """By field; "" for what belongs to none."""
 
 DEFAULTS: Mapping[str, str] = {
-    "name": "", "namespace": "default", "edge_node": "", "edge_model": "", "cloud_node": "", "cloud_model": "",
-    "algorithm": "IBT", "source": "", "max_upload_ratio": "", "edge_parameters": "", "cloud_parameters": "",
-}  # fmt: skip
+    "name": "",
+    "namespace": "default",
+    "edge_node": "",
+    "edge_model": "",
+    "cloud_node": "",
+    "cloud_model": "",
+    "algorithm": "IBT",
+    "source": "",
+    "max_upload_ratio": "",
+    "edge_parameters": "",
+    "cloud_parameters": "",
+}
 NEEDED = ("name", "edge_node", "edge_model", "cloud_node", "cloud_model")
 FIELD_OF = {
     "$.metadata.name": "name",
@@ -63,19 +72,25 @@ def resource_of(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
     _check_budget(values["max_upload_ratio"], problems)
     algorithm = _algorithm(values, problems)
     resource = {
-        "apiVersion": API_VERSION, "kind": KIND,
+        "apiVersion": API_VERSION,
+        "kind": KIND,
         "metadata": {"name": values["name"], "namespace": values["namespace"]},
         "spec": {
             "edgeWorker": {
-                "name": EDGE_NAME, "model": {"name": values["edge_model"]}, "nodeName": values["edge_node"],
-                "hardExampleAlgorithm": algorithm, "workerSpec": _worker_spec(edge),
+                "name": EDGE_NAME,
+                "model": {"name": values["edge_model"]},
+                "nodeName": values["edge_node"],
+                "hardExampleAlgorithm": algorithm,
+                "workerSpec": _worker_spec(edge),
             },
             "cloudWorker": {
-                "name": CLOUD_NAME, "model": {"name": values["cloud_model"]}, "nodeName": values["cloud_node"],
+                "name": CLOUD_NAME,
+                "model": {"name": values["cloud_model"]},
+                "nodeName": values["cloud_node"],
                 "workerSpec": _worker_spec(cloud),
             },
         },
-    }  # fmt: skip
+    }
     if not problems:
         try:
             resource = validated(resource)
@@ -116,13 +131,19 @@ def _values(resource: Mapping[str, Any]) -> Values:
     own = {pair["key"]: pair["value"] for pair in pairs if pair["key"] in OWN_FIELDS}
     chosen = {f"{algorithm['name']}.{p['key']}": p["value"] for p in algorithm.get("parameters", ())}
     return {
-        **empty_values(), **chosen, **own,
-        "name": resource["metadata"]["name"], "namespace": resource["metadata"]["namespace"],
-        "edge_node": edge["nodeName"], "edge_model": edge["model"]["name"],
-        "cloud_node": cloud["nodeName"], "cloud_model": cloud["model"]["name"], "algorithm": algorithm["name"],
+        **empty_values(),
+        **chosen,
+        **own,
+        "name": resource["metadata"]["name"],
+        "namespace": resource["metadata"]["namespace"],
+        "edge_node": edge["nodeName"],
+        "edge_model": edge["model"]["name"],
+        "cloud_node": cloud["nodeName"],
+        "cloud_model": cloud["model"]["name"],
+        "algorithm": algorithm["name"],
         "edge_parameters": _lines([pair for pair in pairs if pair["key"] not in OWN_FIELDS]),
         "cloud_parameters": _lines(cloud["workerSpec"].get("parameters", [])),
-    }  # fmt: skip
+    }
 
 
 def _lines(pairs: list[Mapping[str, str]]) -> str:
@@ -132,9 +153,12 @@ def _lines(pairs: list[Mapping[str, str]]) -> str:
 def _worker_spec(parameters: list[dict[str, str]]) -> dict[str, Any]:
     """Of the bundled worker."""
     return {
-        "scriptDir": "", "scriptBootFile": "", "frameworkType": FRAMEWORK, "frameworkVersion": "",
+        "scriptDir": "",
+        "scriptBootFile": "",
+        "frameworkType": FRAMEWORK,
+        "frameworkVersion": "",
         "parameters": parameters,
-    }  # fmt: skip
+    }
 
 
 def _pairs(text: str, field: str, problems: Problems) -> list[dict[str, str]]:

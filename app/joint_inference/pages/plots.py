@@ -9,8 +9,8 @@ from itertools import groupby
 
 from app.joint_inference.model.tally import upload_share_key
 from app.joint_inference.service import Point
-from app.kit.charts import Scale
 from app.kit.clock import from_text
+from app.kit.web.charts import Scale
 
 WIDTH, HEIGHT = 560, 240
 LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 42

@@ -12,16 +12,16 @@ from starlette.routing import Route
 
 from app.joint_inference.access import joint_of
 from app.joint_inference.model.resource import Role, Service
-from app.joint_inference.pages import plots, showing
-from app.joint_inference.pages.listing import url_of
-from app.joint_inference.pages.writing import editable, to_yaml
+from app.joint_inference.pages import plots, view_models
+from app.joint_inference.pages.service_list import url_of
+from app.joint_inference.pages.yaml_text import editable, to_yaml
 from app.joint_inference.service import Point
 from app.joint_inference.service.reports import KEPT_SAMPLES
-from app.kit.auth import user_of
 from app.kit.clock import now
 from app.kit.errors import NotFound
 from app.kit.objects.base import attachment
-from app.kit.templates import render
+from app.kit.web.auth import user_of
+from app.kit.web.templates import render
 from app.nodes.access import nodes_of
 
 SHOWN_EVENTS = 30
@@ -33,9 +33,13 @@ PICTURE_KINDS = frozenset({"image/jpeg", "image/png"})
 def service(request: Request) -> Response:
     found = service_of(request)
     return render(
-        request, "joint_inference/service.html", area="services", note=request.query_params.get("note", ""),
-        **_body(request, found, now()), yaml=to_yaml(editable(found)),
-    )  # fmt: skip
+        request,
+        "joint_inference/service.html",
+        area="services",
+        note=request.query_params.get("note", ""),
+        **_body(request, found, now()),
+        yaml=to_yaml(editable(found)),
+    )
 
 
 def live(request: Request) -> Response:
@@ -79,25 +83,25 @@ def _body(request: Request, found: Service, at: datetime) -> dict[str, Any]:
         "service": found,
         "url": url_of(found.namespace, found.name),
         "wanted": found.specification,
-        "condition": showing.condition_of(found),
-        "warnings": showing.warnings_of(found),
-        "figures": showing.figures_of(found.reported),
+        "condition": view_models.condition_of(found),
+        "warnings": view_models.warnings_of(found),
+        "figures": view_models.figures_of(found.reported),
         "latency": plots.latency_plot(series),
         "uploads": plots.upload_plot(series),
         "workers": workers,
         "events": joint.services.events(user, found.namespace, found.name)[:SHOWN_EVENTS],
-        "samples": [showing.sample_view(one) for one in samples],
+        "samples": [view_models.sample_view(one) for one in samples],
         "seen": _version(found, series, [one.id for one in samples], workers, at),
     }
 
 
-def _worker(request: Request, found: Service, role: Role, at: datetime) -> showing.WorkerView:
+def _worker(request: Request, found: Service, role: Role, at: datetime) -> view_models.WorkerView:
     node = nodes_of(request).find_for(found.owner, found.specification.worker(role).node)
-    return showing.worker_of(found, role, node, is_online=node is not None and node.is_online(at))
+    return view_models.worker_of(found, role, node, is_online=node is not None and node.is_online(at))
 
 
 def _version(
-    found: Service, series: list[Point], samples: list[str], workers: list[showing.WorkerView], at: datetime
+    found: Service, series: list[Point], samples: list[str], workers: list[view_models.WorkerView], at: datetime
 ) -> str:
     """Names what is shown: equal while nothing would look different."""
     drawn = int(at.timestamp() // REDRAWN_S)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from app.joint_inference import store
 from app.joint_inference.errors import ServiceChanged
-from app.joint_inference.model.ownership import Manager, updated
+from app.joint_inference.model.field_ownership import Manager, updated
 from app.joint_inference.model.resource import Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after
 from app.kit.errors import BadInput
@@ -21,12 +21,20 @@ def new_service(user: str, fit: Mapping[str, Any], at: str, by: Manager) -> Serv
     metadata = fit["metadata"]
     accepted = Condition(ConditionType.PENDING, Reason.ACCEPTED, "It will be looked at in a moment.")
     return Service(
-        uid=str(uuid.uuid4()), owner=user, namespace=metadata["namespace"], name=metadata["name"], generation=1,
-        version=0, created_at=at, spec=fit["spec"],
+        uid=str(uuid.uuid4()),
+        owner=user,
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        generation=1,
+        version=0,
+        created_at=at,
+        spec=fit["spec"],
         status={"conditions": conditions_after((), accepted, None, at), "active": 0, "failed": 0},
-        labels=metadata.get("labels") or {}, annotations=metadata.get("annotations") or {},
-        secret=new_secret(), managed=updated((), None, fit, by, at),
-    )  # fmt: skip
+        labels=metadata.get("labels") or {},
+        annotations=metadata.get("annotations") or {},
+        secret=new_secret(),
+        managed=updated((), None, fit, by, at),
+    )
 
 
 def names_version(patch: Any) -> bool:
@@ -36,8 +44,13 @@ def names_version(patch: Any) -> bool:
 
 
 def replaced(
-    on: Connection, service: Service, fit: Mapping[str, Any], at: str, by: Manager, managed: Sequence[Any] | None = None
-) -> Service:  # fmt: skip
+    conn: Connection,
+    service: Service,
+    fit: Mapping[str, Any],
+    at: str,
+    by: Manager,
+    managed: Sequence[Any] | None = None,
+) -> Service:
     """Nothing but what is different changes: the same again keeps its version. managed: who owns what then, where that
     is known already. Raises ServiceChanged."""
     metadata = fit["metadata"]
@@ -45,18 +58,19 @@ def replaced(
     if wanted_version and str(wanted_version) != str(service.version):
         raise changed_meanwhile(service)
     fields: dict[str, Any] = {
-        "labels": metadata.get("labels") or {}, "annotations": metadata.get("annotations") or {},
+        "labels": metadata.get("labels") or {},
+        "annotations": metadata.get("annotations") or {},
         "managed": updated(service.managed, service.to_resource(), fit, by, at) if managed is None else managed,
-    }  # fmt: skip
+    }
     if fit["spec"] != service.spec:
         fields |= {"spec": fit["spec"], "generation": service.generation + 1}
     if all(getattr(service, name) == value for name, value in fields.items()):
         return service
-    changed = store.change_service(on, service, **fields)
+    changed = store.change_service(conn, service, **fields)
     if changed is None:
         raise changed_meanwhile(service)
     if changed.generation != service.generation:
-        store.add_event(on, service.uid, at, type="Changed", reason="SpecChanged", message=f"#{changed.generation}")
+        store.add_event(conn, service.uid, at, type="Changed", reason="SpecChanged", message=f"#{changed.generation}")
     return changed
 
 
@@ -71,8 +85,9 @@ def of_this_name(fit: dict[str, Any], name: str) -> dict[str, Any]:
     if fit["metadata"]["name"] != name:
         raise BadInput(
             f"The name in the path is {name!r}, the one in the resource {fit['metadata']['name']!r}.",
-            hint="A service cannot be renamed: make a new one.", detail={"path": "$.metadata.name"},
-        )  # fmt: skip
+            hint="A service cannot be renamed: make a new one.",
+            detail={"path": "$.metadata.name"},
+        )
     return fit
 
 

@@ -14,15 +14,15 @@ from sqlalchemy import Connection
 
 from app.joint_inference import store
 from app.joint_inference.hard_examples.base import BadParameter, UnknownAlgorithm
-from app.joint_inference.model.planning import Plan, World, key_of, plan
+from app.joint_inference.model.reconciliation import Plan, World, key_of, plan
 from app.joint_inference.model.resource import PLURAL, Role, Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after, current_of
-from app.joint_inference.service.pairing import mismatch
+from app.joint_inference.service.model_pairs import mismatch
 from app.joint_inference.service.reports import Reports
 from app.joint_inference.service.services import Services
-from app.joint_inference.worker.options import algorithm_of, cloud_options, edge_options
+from app.joint_inference.worker_options import algorithm_of, cloud_options, edge_options
 from app.kit.clock import from_text, to_text
-from app.models.service import Model, Models
+from app.model_registry.service import Model, Models
 from app.nodes.model import Node, Order, WorkKey
 from app.nodes.service import Nodes
 
@@ -50,10 +50,10 @@ class Controller:
 
     def reconcile(self, uid: str, *, now: datetime) -> None:
         """Look at one service. Twice does no harm."""
-        with self.database.read() as on:
-            service = store.by_uid(on, uid)
-            looked_at = store.looked_at(on, uid)
-            orders = self.nodes.orders_of(on, PLURAL, uid)
+        with self.database.read() as conn:
+            service = store.by_uid(conn, uid)
+            looked_at = store.looked_at(conn, uid)
+            orders = self.nodes.orders_of(conn, PLURAL, uid)
         if service is None or service.gone_at is not None:
             return
         if service.deleted_at is not None:
@@ -72,23 +72,23 @@ class Controller:
         """Services to be looked at: those that do not run soon, the others once in a while. Each is said once: should
         nobody look at it, it is due again by and by."""
         quiet, impatient = (to_text(now - timedelta(seconds=s)) for s in (HEARTBEAT_S, IMPATIENT_S))
-        with self.database.read() as on:
-            found = store.looked_at_before(on, quiet, AT_ONCE)
-            found += store.not_running(on, impatient, AT_ONCE)
+        with self.database.read() as conn:
+            found = store.looked_at_before(conn, quiet, AT_ONCE)
+            found += store.not_running(conn, impatient, AT_ONCE)
         uids = list(dict.fromkeys(found))
         if uids:
-            with self.database.write() as on:
-                store.note_look(on, uids, to_text(now))
+            with self.database.write() as conn:
+                store.note_look(conn, uids, to_text(now))
         return uids
 
     def forget_gone(self, now: datetime) -> None:
         """And their pictures once more: the object store may have been away when they went."""
-        with self.database.read() as on:
-            uids = store.gone_before(on, to_text(now - timedelta(seconds=WATCHED_FOR_S)))
+        with self.database.read() as conn:
+            uids = store.gone_before(conn, to_text(now - timedelta(seconds=WATCHED_FOR_S)))
         for uid in uids:
             self.reports.forget(uid)
-        with self.database.write() as on:
-            store.forget(on, uids)
+        with self.database.write() as conn:
+            store.forget(conn, uids)
 
     def node_changed(self, _: Node, keys: Collection[WorkKey]) -> None:
         """Listens to nodes: what is theirs is looked at soon."""
@@ -107,15 +107,15 @@ class Controller:
 
     def _end(self, service: Service, now: datetime) -> None:
         """Withdraw what its nodes were told; once they have all stored that, it is gone."""
-        with self.database.write() as on:
-            fresh = store.lock(on, service.uid)
+        with self.database.write() as conn:
+            fresh = store.lock(conn, service.uid)
             if fresh is None or fresh.gone_at is not None:
                 return
-            told = self.nodes.withdraw(on, PLURAL, service.uid)
-            store.note_look(on, [service.uid], to_text(now))
-            is_gone = not self.nodes.orders_of(on, PLURAL, service.uid)
+            told = self.nodes.withdraw(conn, PLURAL, service.uid)
+            store.note_look(conn, [service.uid], to_text(now))
+            is_gone = not self.nodes.orders_of(conn, PLURAL, service.uid)
             if is_gone:
-                store.change_service(on, fresh, gone_at=to_text(now))
+                store.change_service(conn, fresh, gone_at=to_text(now))
         for node in told:
             self.nodes.nudge(node)
         if is_gone:
@@ -133,15 +133,20 @@ class Controller:
             self.nodes.find_for(service.owner, worker.node) for worker in (wanted.edge, wanted.cloud)
         )
         return World(
-            now=now, edge_model=edge_model.card if edge_model else None,
-            cloud_model=cloud_model.card if cloud_model else None, edge_node=edge_node, cloud_node=cloud_node,
-            edge_order=edge_order, withheld=self.nodes.hidden_from(service.owner, wanted.edge.node),
-            problem=problem, warning=warning,
-        )  # fmt: skip
+            now=now,
+            edge_model=edge_model.card if edge_model else None,
+            cloud_model=cloud_model.card if cloud_model else None,
+            edge_node=edge_node,
+            cloud_node=cloud_node,
+            edge_order=edge_order,
+            withheld=self.nodes.hidden_from(service.owner, wanted.edge.node),
+            problem=problem,
+            warning=warning,
+        )
 
     def _judged(
         self, service: Service, edge_model: Model | None, cloud_model: Model | None
-    ) -> tuple[Condition | None, Condition | None]:  # fmt: skip
+    ) -> tuple[Condition | None, Condition | None]:
         """What is wrong with it, and what is to be warned of, whatever the nodes say."""
         wanted = service.specification
         for worker in (wanted.edge, wanted.cloud):
@@ -161,43 +166,48 @@ class Controller:
 
     def _write(
         self, service: Service, found: Plan, warning: Condition | None, now: datetime, looked_at: str | None
-    ) -> set[str] | None:  # fmt: skip
+    ) -> set[str] | None:
         """Names of the nodes that must hear of it. What was changed by another meanwhile is looked at again then.
 
         looked_at: of the look before, when this one began. None: another has looked meanwhile, and may have seen more;
         nothing was done.
         """
         told = set[str]()
-        with self.database.write() as on:
-            fresh = store.lock(on, service.uid)
+        with self.database.write() as conn:
+            fresh = store.lock(conn, service.uid)
             if fresh is None or fresh.deleted_at is not None or fresh.generation != service.generation:
                 return told
-            if store.looked_at(on, service.uid) != looked_at:
+            if store.looked_at(conn, service.uid) != looked_at:
                 return None
             for role in Role:
-                told |= self._order(on, service, role, found)
+                told |= self._order(conn, service, role, found)
             status = _status(fresh, found, warning, now)
-            store.note_look(on, [service.uid], to_text(now))
+            store.note_look(conn, [service.uid], to_text(now))
             if status != fresh.status:
-                store.change_service(on, fresh, status=status)
+                store.change_service(conn, fresh, status=status)
         if status != fresh.status:
             self.services.announce()
         return told
 
-    def _order(self, on: Connection, service: Service, role: Role, found: Plan) -> set[str]:
+    def _order(self, conn: Connection, service: Service, role: Role, found: Plan) -> set[str]:
         worker, key = service.specification.worker(role), key_of(service, role)
         content = found.orders.get(role)
         if content is None:
-            known = [order for order in self.nodes.orders_of(on, PLURAL, service.uid) if order.key == key]
+            known = [order for order in self.nodes.orders_of(conn, PLURAL, service.uid) if order.key == key]
             is_stale = any(order.generation != service.generation for order in known)
             is_wanted = found.condition.type is not ConditionType.FAILED  # an edge worker waits for the new cloud's
             is_over = role in found.ended or (is_stale and not is_wanted)
-            return set(self.nodes.withdraw(on, PLURAL, service.uid, role.value)) if is_over else set()
-        told = set(self.nodes.withdraw(on, PLURAL, service.uid, role.value, but=worker.node))
+            return set(self.nodes.withdraw(conn, PLURAL, service.uid, role.value)) if is_over else set()
+        told = set(self.nodes.withdraw(conn, PLURAL, service.uid, role.value, but=worker.node))
         is_new = self.nodes.order(
-            on, worker.node, key, namespace=service.namespace, name=service.name, generation=service.generation,
+            conn,
+            worker.node,
+            key,
+            namespace=service.namespace,
+            name=service.name,
+            generation=service.generation,
             content=content.to_json(),
-        )  # fmt: skip
+        )
         return told | {worker.node} if is_new else told
 
 
@@ -218,10 +228,12 @@ def _status(service: Service, found: Plan, warning: Condition | None, now: datet
     at = to_text(now)
     before = service.status.get("conditions", ())
     status = {
-        **service.status, "startTime": service.status.get("startTime") or at,
-        "conditions": conditions_after(before, found.condition, warning, at), "active": found.active,
+        **service.status,
+        "startTime": service.status.get("startTime") or at,
+        "conditions": conditions_after(before, found.condition, warning, at),
+        "active": found.active,
         "failed": found.failed,
-    }  # fmt: skip
+    }
     last = current_of(service.status)
     if last is None or (now - from_text(last["lastHeartbeatTime"])).total_seconds() >= HEARTBEAT_S:
         return status

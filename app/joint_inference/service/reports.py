@@ -19,7 +19,7 @@ from app.joint_inference.service.services import Services
 from app.joint_inference.service.task_info import Status, read_status
 from app.kit.clock import from_text, to_text
 from app.kit.objects import ObjectMissing, ObjectStore
-from app.kit.series import Series
+from app.kit.redis.time_series import TimeSeries
 from app.kit.sql import Database
 from app.nodes.model import Operation
 from app.nodes.service import Nodes
@@ -42,14 +42,18 @@ class Reports:
     """send: hands a status to the upstream controller. client: keeps the plots."""
 
     def __init__(
-        self, services: Services, nodes: Nodes, objects: ObjectStore, client: redis.Redis,
+        self,
+        services: Services,
+        nodes: Nodes,
+        objects: ObjectStore,
+        client: redis.Redis,
         send: Callable[[str, Status], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.database: Database = services.database
         self.services = services
         self.nodes = nodes
         self.objects = objects
-        self.plots = Series(client, "joint:series", most=SERIES, every_s=POINT_EVERY_S)
+        self.plots = TimeSeries(client, "joint:series", most=SERIES, every_s=POINT_EVERY_S)
         self.send = send
 
     def take(self, namespace: str, name: str, body: Any, *, node: str = "", user: str = "") -> None:
@@ -59,20 +63,20 @@ class Reports:
         node: that reports; a user reports of their own services only. Raises BadInput, ServiceNotFound.
         """
         status = read_status(body)
-        with self.database.read() as on:
-            service = self._reported(on, namespace, name, node=node, user=user, uid=status.uid)
+        with self.database.read() as conn:
+            service = self._reported(conn, namespace, name, node=node, user=user, uid=status.uid)
         self.send(service.uid, status)
 
     def note(self, uid: str, status: Status, *, now: datetime) -> None:
         """What the upstream controller does. One that is older than what is known is ignored; twice does no harm."""
-        with self.database.write() as on:
-            service = store.lock(on, uid)
+        with self.database.write() as conn:
+            service = store.lock(conn, uid)
             reported = {**status.task_info, "phase": status.status}
             if service is None or service.gone_at or not _is_news(service.reported, reported):
                 return
             shown = {**service.status, "metrics": metrics_of(status.task_info)}
             is_other_worker = any(service.reported.get(key) != reported.get(key) for key in ("breaker", "phase"))
-            store.change_service(on, service, reported=reported, status=shown)
+            store.change_service(conn, service, reported=reported, status=shown)
         self.plots.add(uid, vars(Point(to_text(now), status.task_info)))
         if is_other_worker:
             self.services.kick(uid)
@@ -84,15 +88,15 @@ class Reports:
 
     def add_sample(
         self, node: str, uid: str, sample: Sample, picture: bytes, content_type: str, *, now: datetime
-    ) -> None:  # fmt: skip
+    ) -> None:
         """The newest KEPT_SAMPLES are kept. Raises ServiceNotFound when this node does not run it."""
-        with self.database.read() as on:
-            self._check_runs_on(on, uid, node)
+        with self.database.read() as conn:
+            self._check_runs_on(conn, uid, node)
         self.objects.put(_picture(uid, sample.id), [picture], content_type=content_type)
         try:
-            with self.database.write() as on:
-                self._check_runs_on(on, uid, node)
-                gone = store.put_sample(on, uid, sample, content_type, at=to_text(now), keep=KEPT_SAMPLES)
+            with self.database.write() as conn:
+                self._check_runs_on(conn, uid, node)
+                gone = store.put_sample(conn, uid, sample, content_type, at=to_text(now), keep=KEPT_SAMPLES)
         except ServiceNotFound:  # it went meanwhile, and its other pictures with it
             self.objects.delete(_picture(uid, sample.id))
             raise
@@ -103,14 +107,14 @@ class Reports:
     def samples(self, user: str, namespace: str, name: str) -> list[Sample]:
         """Newest first."""
         service = self.services.get(user, namespace, name)
-        with self.database.read() as on:
-            return store.samples_of(on, service.uid)
+        with self.database.read() as conn:
+            return store.samples_of(conn, service.uid)
 
     def picture(self, user: str, namespace: str, name: str, sample_id: str) -> tuple[bytes, str]:
         """Its bytes and content type. Raises SampleNotFound."""
         service = self.services.get(user, namespace, name)
-        with self.database.read() as on:
-            content_type = store.content_type_of(on, service.uid, sample_id)
+        with self.database.read() as conn:
+            content_type = store.content_type_of(conn, service.uid, sample_id)
         if content_type is not None:
             try:
                 return b"".join(self.objects.read(_picture(service.uid, sample_id))), content_type
@@ -123,24 +127,24 @@ class Reports:
         self.objects.delete_prefix(f"joint/{uid}/")
         self.plots.forget(uid)
 
-    def _reported(self, on: Connection, namespace: str, name: str, *, node: str, user: str, uid: str) -> Service:
-        found = store.of_this_name(on, namespace, name)
+    def _reported(self, conn: Connection, namespace: str, name: str, *, node: str, user: str, uid: str) -> Service:
+        found = store.of_this_name(conn, namespace, name)
         fitting = [service for service in found if not uid or service.uid == uid]
         if node:
-            fitting = [service for service in fitting if self._runs_on(on, service.uid, node)]
+            fitting = [service for service in fitting if self._runs_on(conn, service.uid, node)]
         else:
             fitting = [service for service in fitting if service.owner == user]
         if not fitting:
             raise ServiceNotFound(f"There is no service {name!r} in the namespace {namespace!r}.")
         return fitting[0]
 
-    def _runs_on(self, on: Connection, uid: str, node: str) -> bool:
+    def _runs_on(self, conn: Connection, uid: str, node: str) -> bool:
         """What it is to end does not count: the worker that took its place says how things are."""
-        orders = self.nodes.orders_of(on, PLURAL, uid)
+        orders = self.nodes.orders_of(conn, PLURAL, uid)
         return any(order.node == node and order.operation is not Operation.DELETE for order in orders)
 
-    def _check_runs_on(self, on: Connection, uid: str, node: str) -> None:
-        if not self._runs_on(on, uid, node):
+    def _check_runs_on(self, conn: Connection, uid: str, node: str) -> None:
+        if not self._runs_on(conn, uid, node):
             raise ServiceNotFound(f"The node {node!r} runs no service of the uid {uid!r}.")
 
 

@@ -11,8 +11,8 @@ from sqlalchemy import Connection
 
 from app.joint_inference import store
 from app.joint_inference.errors import ServiceExists, ServiceNotFound
-from app.joint_inference.model.ownership import Manager
-from app.joint_inference.model.planning import key_of
+from app.joint_inference.model.field_ownership import Manager
+from app.joint_inference.model.reconciliation import key_of
 from app.joint_inference.model.resource import PLURAL, Role, Service
 from app.joint_inference.model.status import completed
 from app.joint_inference.service.changes import (
@@ -22,7 +22,7 @@ from app.joint_inference.service.changes import (
     replaced,
     terminating,
 )
-from app.joint_inference.service.merging import merged
+from app.joint_inference.service.merge_patch import merged
 from app.joint_inference.store import Filter, ServiceEvent
 from app.joint_inference.validation import validated
 from app.kit.clock import to_text
@@ -67,15 +67,15 @@ class Services:
 
     def create(
         self, user: str, resource: Any, *, now: datetime, namespace: str | None = None, by: Manager = US
-    ) -> Service:  # fmt: skip
+    ) -> Service:
         """resource: as its user sent it, any JSON value. namespace: that of the path, where it must agree.
 
         Raises InvalidResource, ServiceExists.
         """
         fit = validated(resource, namespace=namespace)
         try:
-            with self.database.write() as on:
-                made = store.add_service(on, new_service(user, fit, to_text(now), by), to_text(now))
+            with self.database.write() as conn:
+                made = store.add_service(conn, new_service(user, fit, to_text(now), by), to_text(now))
         except store.NameTaken:
             named = fit["metadata"]
             raise ServiceExists(
@@ -86,7 +86,7 @@ class Services:
 
     def replace(
         self, user: str, namespace: str, name: str, resource: Any, *, now: datetime, by: Manager = US
-    ) -> Service:  # fmt: skip
+    ) -> Service:
         """Its spec, labels and annotations. A metadata.resourceVersion must be the present one.
 
         Raises InvalidResource, ServiceNotFound, ServiceChanged.
@@ -105,111 +105,114 @@ class Services:
 
     def change(
         self, user: str, namespace: str, name: str, wanted: Wanted, *, now: datetime, by: Manager = US
-    ) -> Service:  # fmt: skip
+    ) -> Service:
         """wanted: what is to be of the one that there is, while nobody else changes it. Raises as replace, and what
         wanted raises."""
-        with self.database.write() as on:
-            service = _held(on, user, namespace, name)
+        with self.database.write() as conn:
+            service = _held(conn, user, namespace, name)
             resource, managed = wanted(service)
             fit = of_this_name(validated(resource, namespace=namespace), name)
-            changed = replaced(on, service, fit, to_text(now), by, managed)
+            changed = replaced(conn, service, fit, to_text(now), by, managed)
         return self._told(changed)
 
     def apply(self, user: str, resource: Any, *, now: datetime) -> tuple[Service, bool]:
         """Create, or replace what has this namespace and name. True: it is new. Raises InvalidResource."""
         fit = validated(resource)
         namespace, name = fit["metadata"]["namespace"], fit["metadata"]["name"]
-        with self.database.read() as on:
-            is_known = store.by_name(on, user, namespace, name) is not None
+        with self.database.read() as conn:
+            is_known = store.by_name(conn, user, namespace, name) is not None
         if is_known:
             return self.replace(user, namespace, name, fit, now=now), False
         return self.create(user, fit, now=now), True
 
-    def put_status(
-        self, user: str, namespace: str, name: str, status: Mapping[str, Any], *, now: datetime
-    ) -> Service:  # fmt: skip
+    def put_status(self, user: str, namespace: str, name: str, status: Mapping[str, Any], *, now: datetime) -> Service:
         """For Kubernetes' tools; what the controller finds wins at its next look."""
-        with self.database.write() as on:
-            service = _held(on, user, namespace, name)
-            changed = store.change_service(on, service, status=completed(status, to_text(now)))
+        with self.database.write() as conn:
+            service = _held(conn, user, namespace, name)
+            changed = store.change_service(conn, service, status=completed(status, to_text(now)))
         return self._told(changed or service)
 
     def get(self, user: str, namespace: str, name: str) -> Service:
         """Raises ServiceNotFound; also when it is gone."""
-        with self.database.read() as on:
-            return _get(on, user, namespace, name)
+        with self.database.read() as conn:
+            return _get(conn, user, namespace, name)
 
     def delete(self, user: str, namespace: str, name: str, *, now: datetime) -> Service:
         """Its workers are ended first; then it is gone. Raises ServiceNotFound."""
-        with self.database.write() as on:
-            service = _held(on, user, namespace, name)
+        with self.database.write() as conn:
+            service = _held(conn, user, namespace, name)
             if service.deleted_at is not None:
                 return service
-            deleted = store.change_service(on, service, **terminating(service, to_text(now)))
+            deleted = store.change_service(conn, service, **terminating(service, to_text(now)))
         return self._told(deleted or service)
 
     def page(
-        self, user: str, *, namespace: str | None = None, text: str = "", state: str = "", cursor: str | None = None,
+        self,
+        user: str,
+        *,
+        namespace: str | None = None,
+        text: str = "",
+        state: str = "",
+        cursor: str | None = None,
         limit: int = 50,
-    ) -> tuple[list[Service], str | None]:  # fmt: skip
+    ) -> tuple[list[Service], str | None]:
         """Newest first. text: part of a name; state: type of the current condition. Raises BadInput for no cursor."""
-        with self.database.read() as on:
-            found = store.page(
-                on, user, Filter(namespace, text, state), before=_cursor(cursor), limit=limit + 1
-            )  # fmt: skip
+        with self.database.read() as conn:
+            found = store.page(conn, user, Filter(namespace, text, state), before=_cursor(cursor), limit=limit + 1)
         shown = found[:limit]
         return shown, f"{shown[-1].created_at}~{shown[-1].uid}" if len(found) > limit else None
 
     def all(self, user: str, *, namespace: str | None = None) -> tuple[list[Service], int]:
         """By namespace and name, and the version this list is of: what changes comes after it."""
-        with self.database.read() as on:
-            version = store.newest_version(on)
-            return store.every(on, user, namespace), version
+        with self.database.read() as conn:
+            version = store.newest_version(conn)
+            return store.every(conn, user, namespace), version
 
     def changes(self, user: str, after: int, *, namespace: str | None = None) -> list[Service]:
         """Those that changed after this version, oldest change first; one that is gone has gone_at."""
-        with self.database.read() as on:
-            return store.changed(on, user, after, namespace)
+        with self.database.read() as conn:
+            return store.changed(conn, user, after, namespace)
 
     def events(self, user: str, namespace: str, name: str) -> list[ServiceEvent]:
         """Newest first, at most 100."""
-        with self.database.read() as on:
-            return store.events_of(on, _get(on, user, namespace, name).uid, EVENTS)
+        with self.database.read() as conn:
+            return store.events_of(conn, _get(conn, user, namespace, name).uid, EVENTS)
 
     def workers(self, service: Service, *, now: datetime) -> list[WorkerView]:
         """Edge, then cloud, as their nodes last reported them."""
-        with self.database.read() as on:
-            orders = self.nodes.orders_of(on, PLURAL, service.uid)
+        with self.database.read() as conn:
+            orders = self.nodes.orders_of(conn, PLURAL, service.uid)
         told = {(order.key.part, order.node): order.content for order in orders}
         return [_view(service, role, self.nodes, told, now) for role in Role]
 
     def count(self, user: str) -> int:
         """Of those that are not being deleted."""
-        with self.database.read() as on:
-            return len(store.there_for(on, user))
+        with self.database.read() as conn:
+            return len(store.there_for(conn, user))
 
     def using(self, user: str, model: str) -> list[str]:
         """namespace/name of those whose edge or cloud worker has this model."""
-        with self.database.read() as on:
-            found = store.there_for(on, user)
+        with self.database.read() as conn:
+            found = store.there_for(conn, user)
         return [
-            f"{service.namespace}/{service.name}" for service in found
+            f"{service.namespace}/{service.name}"
+            for service in found
             if model in (service.specification.edge.model, service.specification.cloud.model)
-        ]  # fmt: skip
+        ]
 
     def delete_all(self, user: str, *, now: datetime) -> None:
-        with self.database.read() as on:
-            found = store.there_for(on, user)
+        with self.database.read() as conn:
+            found = store.there_for(conn, user)
         for service in found:
             self.delete(user, service.namespace, service.name, now=now)
 
     def renew_secret(self, uid: str) -> None:
         """Both workers are told of another; who knows only the one before is refused."""
-        with self.database.write() as on:
-            service = store.lock(on, uid)
+        with self.database.write() as conn:
+            service = store.lock(conn, uid)
             if service is None or service.gone_at is not None:
                 return
-            renewed = store.change_service(on, service, secret=new_secret()) or service
+            renewed = store.change_service(conn, service, secret=new_secret()) or service
         self._told(renewed)
 
     def _told(self, service: Service) -> Service:
@@ -220,7 +223,7 @@ class Services:
 
 def _view(
     service: Service, role: Role, nodes: Nodes, told: Mapping[tuple[str, str], Mapping[str, Any]], now: datetime
-) -> WorkerView:  # fmt: skip
+) -> WorkerView:
     worker = service.specification.worker(role)
     node = nodes.find_for(service.owner, worker.node)
     is_online = node is not None and node.is_online(now)
@@ -229,14 +232,14 @@ def _view(
     return WorkerView(role, worker.name, worker.node, worker.model, is_online, report, str(card.get("sha256", "")))
 
 
-def _get(on: Connection, user: str, namespace: str, name: str) -> Service:
-    found = store.by_name(on, user, namespace, name)
+def _get(conn: Connection, user: str, namespace: str, name: str) -> Service:
+    found = store.by_name(conn, user, namespace, name)
     return _there(found, namespace, name)
 
 
-def _held(on: Connection, user: str, namespace: str, name: str) -> Service:
+def _held(conn: Connection, user: str, namespace: str, name: str) -> Service:
     """As _get; until the transaction ends nobody else changes it: controllers do so at any moment."""
-    return _there(store.lock(on, _get(on, user, namespace, name).uid), namespace, name)
+    return _there(store.lock(conn, _get(conn, user, namespace, name).uid), namespace, name)
 
 
 def _there(found: Service | None, namespace: str, name: str) -> Service:

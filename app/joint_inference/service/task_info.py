@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from app.kit.clock import from_text, to_text
-from app.kit.http import checked
+from app.kit.web.http import checked
 
 
 def _a_time(text: str) -> str:

@@ -23,22 +23,22 @@ class ServiceEvent:
     message: str
 
 
-def add_event(on: Connection, uid: str, at: str, *, type: str, reason: str, message: str) -> None:
+def add_event(conn: Connection, uid: str, at: str, *, type: str, reason: str, message: str) -> None:
     """The newest KEPT stay: a worker that ends again and again must not fill the disk."""
-    on.execute(sa.insert(events).values(uid=uid, at=at, type=type, reason=reason, message=message))
+    conn.execute(sa.insert(events).values(uid=uid, at=at, type=type, reason=reason, message=message))
     oldest = (
         sa.select(events.c.event_id).where(events.c.uid == uid).order_by(events.c.event_id.desc()).offset(KEPT).limit(1)
     )
-    limit = on.execute(oldest).scalar()
+    limit = conn.execute(oldest).scalar()
     if limit is not None:
-        on.execute(sa.delete(events).where(events.c.uid == uid, events.c.event_id <= limit))
+        conn.execute(sa.delete(events).where(events.c.uid == uid, events.c.event_id <= limit))
 
 
-def events_of(on: Connection, uid: str, limit: int) -> list[ServiceEvent]:
+def events_of(conn: Connection, uid: str, limit: int) -> list[ServiceEvent]:
     """Newest first."""
     wanted = sa.select(events).where(events.c.uid == uid).order_by(events.c.event_id.desc()).limit(limit)
-    return [ServiceEvent(row.at, row.type, row.reason, row.message) for row in on.execute(wanted)]
+    return [ServiceEvent(row.at, row.type, row.reason, row.message) for row in conn.execute(wanted)]
 
 
-def forget_events(on: Connection, uids: Collection[str]) -> None:
-    on.execute(sa.delete(events).where(events.c.uid.in_(uids)))
+def forget_events(conn: Connection, uids: Collection[str]) -> None:
+    conn.execute(sa.delete(events).where(events.c.uid.in_(uids)))

@@ -11,29 +11,35 @@ from app.joint_inference.model.tally import Sample
 from app.joint_inference.store.tables import samples
 
 
-def put_sample(on: Connection, uid: str, sample: Sample, content_type: str, *, at: str, keep: int) -> list[str]:
+def put_sample(conn: Connection, uid: str, sample: Sample, content_type: str, *, at: str, keep: int) -> list[str]:
     """Ids of those that had to go for it. The same again replaces the first.
 
     at: when it came, by our own clock: an edge's, once it was wrong, would hold its newest back for as long.
     """
     of_service = samples.c.uid == uid
-    on.execute(sa.delete(samples).where(of_service, samples.c.sample_id == sample.id))
-    on.execute(sa.insert(samples).values(
-        uid=uid, sample_id=sample.id, at=at, sample=json.dumps(sample.to_json()), content_type=content_type,
-    ))  # fmt: skip
+    conn.execute(sa.delete(samples).where(of_service, samples.c.sample_id == sample.id))
+    conn.execute(
+        sa.insert(samples).values(
+            uid=uid,
+            sample_id=sample.id,
+            at=at,
+            sample=json.dumps(sample.to_json()),
+            content_type=content_type,
+        )
+    )
     newest = sa.select(samples.c.sample_id).where(of_service).order_by(samples.c.at.desc(), samples.c.sample_id.desc())
-    too_many = list(on.execute(newest.offset(keep)).scalars())
-    on.execute(sa.delete(samples).where(of_service, samples.c.sample_id.in_(too_many)))
+    too_many = list(conn.execute(newest.offset(keep)).scalars())
+    conn.execute(sa.delete(samples).where(of_service, samples.c.sample_id.in_(too_many)))
     return too_many
 
 
-def samples_of(on: Connection, uid: str) -> list[Sample]:
+def samples_of(conn: Connection, uid: str) -> list[Sample]:
     """Newest first."""
     wanted = sa.select(samples.c.sample).where(samples.c.uid == uid)
-    found = on.execute(wanted.order_by(samples.c.at.desc(), samples.c.sample_id.desc())).scalars()
+    found = conn.execute(wanted.order_by(samples.c.at.desc(), samples.c.sample_id.desc())).scalars()
     return [Sample.from_json(json.loads(text)) for text in found]
 
 
-def content_type_of(on: Connection, uid: str, sample_id: str) -> str | None:
+def content_type_of(conn: Connection, uid: str, sample_id: str) -> str | None:
     wanted = sa.select(samples.c.content_type).where(samples.c.uid == uid, samples.c.sample_id == sample_id)
-    return on.execute(wanted).scalar()
+    return conn.execute(wanted).scalar()

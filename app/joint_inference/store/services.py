@@ -34,69 +34,75 @@ class Filter:
     state: str = ""
 
 
-def newest_version(on: Connection) -> int:
-    return int(on.execute(sa.select(versions.c.version)).scalar_one())
+def newest_version(conn: Connection) -> int:
+    return int(conn.execute(sa.select(versions.c.version)).scalar_one())
 
 
-def add_service(on: Connection, service: Service, at: str) -> Service:
+def add_service(conn: Connection, service: Service, at: str) -> Service:
     """version is taken here. Raises NameTaken."""
-    version = _next_version(on)
+    version = _next_version(conn)
     values = {name: value for name, value in vars(service).items() if name not in JSON}
     texts = {name: json.dumps(getattr(service, name)) for name in JSON}
     try:
-        on.execute(sa.insert(services).values(
-            **{**values, **texts, "version": version}, state=_state(service.status), looked_at=at,
-        ))  # fmt: skip
+        conn.execute(
+            sa.insert(services).values(
+                **{**values, **texts, "version": version},
+                state=_state(service.status),
+                looked_at=at,
+            )
+        )
     except IntegrityError as error:
         raise NameTaken from error
-    _note_condition(on, service.uid, {}, service.status)
-    return by_uid(on, service.uid) or service
+    _note_condition(conn, service.uid, {}, service.status)
+    return by_uid(conn, service.uid) or service
 
 
-def change_service(on: Connection, service: Service, **fields: Any) -> Service | None:
+def change_service(conn: Connection, service: Service, **fields: Any) -> Service | None:
     """fields: of Service, but for its version, which rises. None: it is not as it was read, nothing was done."""
     values = {name: json.dumps(value) if name in JSON else value for name, value in fields.items()}
     if "status" in fields:
         values["state"] = _state(fields["status"])
     same = (services.c.uid == service.uid, services.c.version == service.version)
-    wanted = sa.update(services).where(*same).values(**values, version=_next_version(on)).returning(*services.c)
-    row = on.execute(wanted).first()
+    wanted = sa.update(services).where(*same).values(**values, version=_next_version(conn)).returning(*services.c)
+    row = conn.execute(wanted).first()
     if row is not None and "status" in fields:
-        _note_condition(on, service.uid, service.status, fields["status"])
+        _note_condition(conn, service.uid, service.status, fields["status"])
     return to_service(row) if row else None
 
 
-def note_look(on: Connection, uids: Collection[str], at: str) -> None:
+def note_look(conn: Connection, uids: Collection[str], at: str) -> None:
     """No change that anybody sees."""
-    on.execute(sa.update(services).where(services.c.uid.in_(uids)).values(looked_at=at))
+    conn.execute(sa.update(services).where(services.c.uid.in_(uids)).values(looked_at=at))
 
 
-def by_uid(on: Connection, uid: str) -> Service | None:
-    return _one(on, services.c.uid == uid)
+def by_uid(conn: Connection, uid: str) -> Service | None:
+    return _one(conn, services.c.uid == uid)
 
 
-def lock(on: Connection, uid: str) -> Service | None:
+def lock(conn: Connection, uid: str) -> Service | None:
     """As by_uid; until the transaction ends nobody else changes it."""
-    row = on.execute(sa.select(services).where(services.c.uid == uid).with_for_update()).first()
+    row = conn.execute(sa.select(services).where(services.c.uid == uid).with_for_update()).first()
     return to_service(row) if row else None
 
 
-def looked_at(on: Connection, uid: str) -> str | None:
-    found: str | None = on.execute(sa.select(services.c.looked_at).where(services.c.uid == uid)).scalar()
+def looked_at(conn: Connection, uid: str) -> str | None:
+    found: str | None = conn.execute(sa.select(services.c.looked_at).where(services.c.uid == uid)).scalar()
     return found
 
 
-def by_name(on: Connection, owner: str, namespace: str, name: str) -> Service | None:
-    return _one(on, services.c.owner == owner, services.c.namespace == namespace, services.c.name == name, IS_THERE)
+def by_name(conn: Connection, owner: str, namespace: str, name: str) -> Service | None:
+    return _one(conn, services.c.owner == owner, services.c.namespace == namespace, services.c.name == name, IS_THERE)
 
 
-def of_this_name(on: Connection, namespace: str, name: str) -> list[Service]:
+def of_this_name(conn: Connection, namespace: str, name: str) -> list[Service]:
     """Of all owners."""
-    found = on.execute(sa.select(services).where(services.c.namespace == namespace, services.c.name == name, IS_THERE))
+    found = conn.execute(
+        sa.select(services).where(services.c.namespace == namespace, services.c.name == name, IS_THERE)
+    )
     return [to_service(row) for row in found]
 
 
-def page(on: Connection, owner: str, wanted: Filter, *, before: tuple[str, str] | None, limit: int) -> list[Service]:
+def page(conn: Connection, owner: str, wanted: Filter, *, before: tuple[str, str] | None, limit: int) -> list[Service]:
     """Newest first. before: created_at and uid of the last one seen."""
     query = sa.select(services).where(services.c.owner == owner, IS_THERE)
     if wanted.namespace is not None:
@@ -108,67 +114,67 @@ def page(on: Connection, owner: str, wanted: Filter, *, before: tuple[str, str] 
     if before is not None:
         query = query.where(sa.tuple_(services.c.created_at, services.c.uid) < sa.tuple_(*map(sa.literal, before)))
     ordered = query.order_by(services.c.created_at.desc(), services.c.uid.desc()).limit(limit)
-    return [to_service(row) for row in on.execute(ordered)]
+    return [to_service(row) for row in conn.execute(ordered)]
 
 
-def every(on: Connection, owner: str, namespace: str | None) -> list[Service]:
+def every(conn: Connection, owner: str, namespace: str | None) -> list[Service]:
     """By namespace and name."""
     query = sa.select(services).where(services.c.owner == owner, IS_THERE)
     if namespace is not None:
         query = query.where(services.c.namespace == namespace)
-    return [to_service(row) for row in on.execute(query.order_by(services.c.namespace, services.c.name))]
+    return [to_service(row) for row in conn.execute(query.order_by(services.c.namespace, services.c.name))]
 
 
-def changed(on: Connection, owner: str, after: int, namespace: str | None) -> list[Service]:
+def changed(conn: Connection, owner: str, after: int, namespace: str | None) -> list[Service]:
     query = sa.select(services).where(services.c.owner == owner, services.c.version > after)
     if namespace is not None:
         query = query.where(services.c.namespace == namespace)
-    return [to_service(row) for row in on.execute(query.order_by(services.c.version))]
+    return [to_service(row) for row in conn.execute(query.order_by(services.c.version))]
 
 
-def looked_at_before(on: Connection, at: str, limit: int) -> list[str]:
+def looked_at_before(conn: Connection, at: str, limit: int) -> list[str]:
     wanted = sa.select(services.c.uid).where(services.c.looked_at < at, IS_THERE)
-    return list(on.execute(wanted.order_by(services.c.looked_at).limit(limit)).scalars())
+    return list(conn.execute(wanted.order_by(services.c.looked_at).limit(limit)).scalars())
 
 
-def census(on: Connection) -> dict[str, int]:
+def census(conn: Connection) -> dict[str, int]:
     """State → how many services."""
     counted = sa.select(services.c.state, sa.func.count()).where(IS_THERE).group_by(services.c.state)
-    return {state: int(count) for state, count in on.execute(counted)}
+    return {state: int(count) for state, count in conn.execute(counted)}
 
 
-def there_for(on: Connection, owner: str) -> list[Service]:
+def there_for(conn: Connection, owner: str) -> list[Service]:
     """Those that are not being deleted already."""
     wanted = sa.select(services).where(services.c.owner == owner, IS_THERE, services.c.deleted_at.is_(None))
-    return [to_service(row) for row in on.execute(wanted)]
+    return [to_service(row) for row in conn.execute(wanted)]
 
 
-def not_running(on: Connection, looked_at_before: str, limit: int) -> list[str]:
+def not_running(conn: Connection, looked_at_before: str, limit: int) -> list[str]:
     is_due = (services.c.looked_at < looked_at_before, services.c.state != ConditionType.RUNNING.value, IS_THERE)
     return list(
-        on.execute(sa.select(services.c.uid).where(*is_due).order_by(services.c.looked_at).limit(limit)).scalars()
+        conn.execute(sa.select(services.c.uid).where(*is_due).order_by(services.c.looked_at).limit(limit)).scalars()
     )
 
 
-def gone_before(on: Connection, at: str) -> list[str]:
-    return list(on.execute(sa.select(services.c.uid).where(services.c.gone_at < at)).scalars())
+def gone_before(conn: Connection, at: str) -> list[str]:
+    return list(conn.execute(sa.select(services.c.uid).where(services.c.gone_at < at)).scalars())
 
 
-def forget(on: Connection, uids: Collection[str]) -> None:
-    forget_events(on, uids)
-    on.execute(sa.delete(samples).where(samples.c.uid.in_(uids)))
-    on.execute(sa.delete(services).where(services.c.uid.in_(uids)))
+def forget(conn: Connection, uids: Collection[str]) -> None:
+    forget_events(conn, uids)
+    conn.execute(sa.delete(samples).where(samples.c.uid.in_(uids)))
+    conn.execute(sa.delete(services).where(services.c.uid.in_(uids)))
 
 
-def _one(on: Connection, *conditions: Any) -> Service | None:
-    row = on.execute(sa.select(services).where(*conditions)).first()
+def _one(conn: Connection, *conditions: Any) -> Service | None:
+    row = conn.execute(sa.select(services).where(*conditions)).first()
     return to_service(row) if row else None
 
 
-def _next_version(on: Connection) -> int:
+def _next_version(conn: Connection) -> int:
     """Whoever holds it has the row: the next change waits, so that versions are seen in their order."""
     wanted = sa.update(versions).values(version=versions.c.version + 1).returning(versions.c.version)
-    return int(on.execute(wanted).scalar_one())
+    return int(conn.execute(wanted).scalar_one())
 
 
 def _state(status: Mapping[str, Any]) -> str:
@@ -176,12 +182,16 @@ def _state(status: Mapping[str, Any]) -> str:
     return str(current["type"]) if current else ""
 
 
-def _note_condition(on: Connection, uid: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+def _note_condition(conn: Connection, uid: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     """What has become true since: the current condition, or a warning."""
     known = {(c["type"], c["lastTransitionTime"]) for c in before.get("conditions", ())}
     for found in after.get("conditions", ()):
         if found["status"] == "True" and (found["type"], found["lastTransitionTime"]) not in known:
             add_event(
-                on, uid, found["lastTransitionTime"], type=found["type"], reason=found["reason"],
+                conn,
+                uid,
+                found["lastTransitionTime"],
+                type=found["type"],
+                reason=found["reason"],
                 message=found["message"],
-            )  # fmt: skip
+            )

@@ -10,7 +10,8 @@ TIME = sa.String(32)
 UID = sa.String(36)
 
 services = sa.Table(
-    "joint_services", metadata,
+    "joint_services",
+    metadata,
     sa.Column("uid", UID, primary_key=True),
     sa.Column("owner", sa.String(32), nullable=False),
     sa.Column("namespace", sa.String(63), nullable=False),
@@ -30,11 +31,16 @@ services = sa.Table(
     sa.Column("managed", sa.Text, nullable=False, server_default="[]"),
     sa.Column("looked_at", TIME, nullable=False, index=True),
     sa.Index(
-        "uq_joint_services_owner_namespace_name", "owner", "namespace", "name", unique=True,
-        sqlite_where=sa.text("gone_at IS NULL"), postgresql_where=sa.text("gone_at IS NULL"),
+        "uq_joint_services_owner_namespace_name",
+        "owner",
+        "namespace",
+        "name",
+        unique=True,
+        sqlite_where=sa.text("gone_at IS NULL"),
+        postgresql_where=sa.text("gone_at IS NULL"),
     ),
     sa.Index("ix_joint_services_namespace_name", "namespace", "name"),
-)  # fmt: skip
+)
 """state: type of the current condition, for lists. A service that is gone stays for a while, for those who watch."""
 versions = sa.Table(
     "joint_versions",

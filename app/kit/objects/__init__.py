@@ -15,7 +15,7 @@ from app.kit.objects.base import (
     attachment,
     check_key,
 )
-from app.kit.objects.opening import FilesystemOptions, S3Options, open_store
+from app.kit.objects.factory import FilesystemOptions, S3Options, open_store
 
 __all__ = [
     "CHUNK_BYTES",

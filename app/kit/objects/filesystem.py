@@ -38,7 +38,7 @@ from app.kit.objects.base import (
     check_prefix,
     clamp_range,
 )
-from app.kit.objects.signing import signed_url
+from app.kit.objects.signed_urls import signed_url
 
 MAX_META_BYTES = 4096
 

@@ -23,8 +23,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.kit.files.private_folders import make_private
 from app.kit.objects.base import StoreFull, StoreRefused, StoreUnavailable
-from app.kit.private import make_private
 
 FOLDER_SUFFIX = ".d"
 PAYLOAD_SUFFIX = ".bin"

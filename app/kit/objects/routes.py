@@ -9,11 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.kit.errors import TooLarge
-from app.kit.handover import hand_over
-from app.kit.http import stream_bytes
 from app.kit.objects.base import ObjectStore
-from app.kit.objects.signing import verify
-from app.kit.openapi import Operation
+from app.kit.objects.signed_urls import verify
+from app.kit.web.http import stream_bytes
+from app.kit.web.openapi import Operation
+from app.kit.web.thread_stream import hand_over
 
 
 async def put_object(request: Request) -> Response:
@@ -33,18 +33,27 @@ def get_object(request: Request) -> Response:
     info = store.info(key)
     name = request.query_params.get("name") or key.rpartition("/")[2]
     return stream_bytes(
-        request, lambda start, end: store.read(key, start=start, end=end), size=info.size_bytes, etag=info.etag,
-        name=name, media_type=info.content_type,
-    )  # fmt: skip
+        request,
+        lambda start, end: store.read(key, start=start, end=end),
+        size=info.size_bytes,
+        etag=info.etag,
+        name=name,
+        media_type=info.content_type,
+    )
 
 
 def _verified_key(request: Request, method: str) -> str:
     key, given = str(request.path_params["key"]), request.query_params
     secret = request.app.state.settings.secret_key.get_secret_value()
     verify(
-        secret, method, key, given.get("expires", ""), given.get("signature", ""), time.time(),
+        secret,
+        method,
+        key,
+        given.get("expires", ""),
+        given.get("signature", ""),
+        time.time(),
         download_name=given.get("name", ""),
-    )  # fmt: skip
+    )
     return key
 
 
@@ -62,11 +71,25 @@ _BYTES = {"required": True, "content": {_ANY_TYPE: {"schema": {"type": "string",
 
 OPERATIONS = [
     Operation(
-        "PUT", _KEY, put_object, "Upload by a signed link", {200: None}, errors=(403, 404, 408, 413, 422, 503, 507),
-        query=Signed, body=_BYTES, headers={"ETag": "SHA-256 of what was stored"}, callers=(),
+        "PUT",
+        _KEY,
+        put_object,
+        "Upload by a signed link",
+        {200: None},
+        errors=(403, 404, 408, 413, 422, 503, 507),
+        query=Signed,
+        body=_BYTES,
+        headers={"ETag": "SHA-256 of what was stored"},
+        callers=(),
     ),
     Operation(
-        "GET", _KEY, get_object, "Download by a signed link; Range is honoured",
-        {200: (_ANY_TYPE,), 206: (_ANY_TYPE,), 304: None}, errors=(403, 404, 416, 422, 503), query=Signed, callers=(),
+        "GET",
+        _KEY,
+        get_object,
+        "Download by a signed link; Range is honoured",
+        {200: (_ANY_TYPE,), 206: (_ANY_TYPE,), 304: None},
+        errors=(403, 404, 416, 422, 503),
+        query=Signed,
+        callers=(),
     ),
-]  # fmt: skip
+]

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from app.kit.errors import ModelmillError
-from app.kit.metrics import STORE_ERRORS, STORE_SECONDS
 from app.kit.objects.base import CHUNK_BYTES, DEFAULT_CONTENT_TYPE, ObjectInfo, ObjectStore, Stored
+from app.kit.observability.metrics import STORE_ERRORS, STORE_SECONDS
 
 
 class TimedStore:

@@ -7,7 +7,7 @@ as the texts of app.kit.clock, which sort.
 from sqlalchemy import MetaData
 
 from app.kit.sql.database import Database
-from app.kit.sql.sealing import Sealed, Sealer, new_secret
+from app.kit.sql.encryption import Sealed, Sealer, new_secret
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",

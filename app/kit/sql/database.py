@@ -21,8 +21,8 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, OperationalError, StatementError, TimeoutError
 
 from app.kit.errors import ModelmillError
-from app.kit.private import make_private
-from app.kit.sql import sealing
+from app.kit.files.private_folders import make_private
+from app.kit.sql import encryption
 from app.kit.sql.errors import DatabaseUnavailable
 
 LOCK_WAIT_S = 30
@@ -39,7 +39,7 @@ class Database:
 
     sealer: for the columns that are encrypted; without one they cannot be used."""
 
-    def __init__(self, url: str, sealer: sealing.Sealer | None = None) -> None:
+    def __init__(self, url: str, sealer: encryption.Sealer | None = None) -> None:
         wanted = make_url(url)
         self.is_sqlite = wanted.get_backend_name() == "sqlite"
         if self.is_sqlite:
@@ -53,8 +53,8 @@ class Database:
             driver = wanted.set(drivername="postgresql+psycopg")
             arguments = {"connect_timeout": CONNECT_S}
             self._engine = create_engine(driver, connect_args=arguments, pool_pre_ping=True, pool_timeout=CONNECT_S)
-        self.sealer = sealer or sealing.Sealer(None)
-        sealing.use(self._engine.dialect, self.sealer)
+        self.sealer = sealer or encryption.Sealer(None)
+        encryption.use(self._engine.dialect, self.sealer)
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Connection]:

@@ -24,12 +24,12 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """The older version cannot read what is encrypted: it gets new secrets, and nodes are told everything anew."""
-    on = op.get_bind()
+    conn = op.get_bind()
     for name in SECRETS:
         rows = sa.table(name, sa.column("uid"), sa.column("secret"))
-        for uid in on.execute(sa.select(rows.c.uid)).scalars().all():
-            on.execute(sa.update(rows).where(rows.c.uid == uid).values(secret=secrets.token_urlsafe(32)))
+        for uid in conn.execute(sa.select(rows.c.uid)).scalars().all():
+            conn.execute(sa.update(rows).where(rows.c.uid == uid).values(secret=secrets.token_urlsafe(32)))
         with op.batch_alter_table(name) as batch:
             batch.alter_column("secret", existing_type=sa.Text(), type_=sa.String(64), existing_nullable=False)
     orders = sa.table("node_orders", sa.column("content"))
-    on.execute(sa.delete(orders).where(orders.c.content.startswith("sealed:")))
+    conn.execute(sa.delete(orders).where(orders.c.content.startswith("sealed:")))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.kit.command import EPILOG, Ended, Exit, Unreachable
+from app.kit.cli.command import EPILOG, CommandFailed, Exit, Unreachable
+from app.kit.cli.service_options import AsJson, Url, token, url_of
 from app.kit.errors import BadRequest, NotFound
-from app.kit.service_options import AsJson, Url, token, url_of
 
 if TYPE_CHECKING:
     from app.training.client import Client
@@ -25,8 +25,9 @@ FULL_ID = re.compile(r".+-[0-9]{8}-[0-9]{6}-[0-9a-z]{4,}")
 GOES_ON = "Ctrl-C while following leaves the task as it is; `modelmill train cancel` ends it. "
 
 TaskId = Annotated[str, typer.Argument(metavar="TASK", help="Id of the task, or the end of it, or another part.")]
-commands = typer.Typer(help="Train on the Ray cluster: submit, list, show, follow, cancel.", no_args_is_help=True,
-                       epilog=GOES_ON + EPILOG)  # fmt: skip
+commands = typer.Typer(
+    help="Train on the Ray cluster: submit, list, show, follow, cancel.", no_args_is_help=True, epilog=GOES_ON + EPILOG
+)
 
 
 @commands.command(epilog=GOES_ON + EPILOG)
@@ -47,7 +48,7 @@ def submit(
     url: Url = None,
 ) -> None:
     """Put a task at the end of the line, and follow it: its state, its log, and the conversion that it asks for."""
-    from app.training.cli.following import Following
+    from app.training.cli.task_follower import TaskFollower
 
     spec = _read(file)
     with client_of(context, url) as client:
@@ -55,7 +56,7 @@ def submit(
         if not follow:
             typer.echo(json.dumps(record, indent=2) if as_json else record["task_id"])
             return
-        following = Following(client, record["task_id"], timeout_s=timeout, is_quiet=as_json)
+        following = TaskFollower(client, record["task_id"], timeout_s=timeout, is_quiet=as_json)
         record, job = following.to_the_end(), None
         if record["state"] == "SUCCEEDED":
             job = following.conversion(out)
@@ -111,12 +112,12 @@ def logs(
     url: Url = None,
 ) -> None:
     """The end of a task's log."""
-    from app.training.cli.following import Following
+    from app.training.cli.task_follower import TaskFollower
 
     with client_of(context, url) as client:
         task_id = task_of(client, task)["task_id"]
         if follow and attempt is None:
-            Following(client, task_id, is_quiet=False, is_only_log=True, tail=tail).to_the_end()
+            TaskFollower(client, task_id, is_quiet=False, is_only_log=True, tail=tail).to_the_end()
             return
         sys.stdout.buffer.write(client.log(task_id, tail=tail, attempt_no=attempt))
         sys.stdout.flush()
@@ -192,6 +193,6 @@ def _read(file: str) -> bytes:
 
 def _end(record: dict[str, Any], job: dict[str, Any] | None) -> None:
     if record["state"] == "CANCELED":
-        raise Ended(Exit.CANCELLED)
+        raise CommandFailed(Exit.CANCELLED)
     if record["state"] != "SUCCEEDED" or (job is not None and job["status"] != "COMPLETED"):
-        raise Ended(Exit.FAILED)
+        raise CommandFailed(Exit.FAILED)

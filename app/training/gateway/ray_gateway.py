@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
-from app.kit.command import CannotStart
+from app.kit.cli.command import CannotStart
 from app.training.errors import RayRefused
-from app.training.gateway import PlacementGroup, RayJob, Submission, translating
+from app.training.gateway import PlacementGroup, RayJob, Submission, ray_translation
 from app.training.gateway.deadline import Deadline
 from app.training.model import Node
 
@@ -63,16 +63,16 @@ class RayGateway:
             raise RayRefused(f"{submission.submission_id!r} cannot be the name of a Ray job.")
         with self._asking_jobs() as client:
             try:
-                client.submit_job(**translating.to_arguments(submission))
+                client.submit_job(**ray_translation.to_arguments(submission))
             except OSError:  # among them a bad body, which is also a ValueError
                 raise
             except (ValueError, TypeError) as error:
-                raise translating.refused(error) from error
+                raise ray_translation.refused(error) from error
             except RuntimeError as error:
-                if translating.is_duplicate(error, submission.submission_id):
+                if ray_translation.is_duplicate(error, submission.submission_id):
                     return
-                if translating.is_refusal(error):
-                    raise translating.refused(error) from error
+                if ray_translation.is_refusal(error):
+                    raise ray_translation.refused(error) from error
                 raise
 
     def job(self, submission_id: str) -> RayJob | None:
@@ -80,17 +80,17 @@ class RayGateway:
             try:
                 details = client.get_job_info(submission_id)
             except RuntimeError as error:
-                if translating.is_missing(error):
+                if ray_translation.is_missing(error):
                     return None
                 raise
-            return translating.to_job(submission_id, details)
+            return ray_translation.to_job(submission_id, details)
 
     def stop(self, submission_id: str) -> None:
         with self._asking_jobs() as client:
             try:
                 client.stop_job(submission_id)
             except RuntimeError as error:
-                if not translating.is_missing(error):
+                if not ray_translation.is_missing(error):
                     raise
 
     def nodes(self) -> tuple[Node, ...]:
@@ -102,7 +102,7 @@ class RayGateway:
             resources = ray.stubs.NodeResourceInfoGcsServiceStub(channel).GetAllAvailableResources
             available = self._ask(resources, ray.messages.GetAllAvailableResourcesRequest())
         living = (node for node in infos.node_info_list if node.state == ray.tables.GcsNodeInfo.ALIVE)
-        return translating.to_nodes(living, available.resources_list, self._options.worker_resource)
+        return ray_translation.to_nodes(living, available.resources_list, self._options.worker_resource)
 
     def placement_groups(self) -> tuple[PlacementGroup, ...]:
         ray = self._ray
@@ -111,7 +111,7 @@ class RayGateway:
             found = self._ask(every, ray.messages.GetAllPlacementGroupRequest()).placement_group_table_data
         table = ray.tables.PlacementGroupTableData
         existing = (group for group in found if group.state != table.REMOVED)
-        return tuple(translating.to_group(group, is_placed=group.state == table.CREATED) for group in existing)
+        return tuple(ray_translation.to_group(group, is_placed=group.state == table.CREATED) for group in existing)
 
     def log_tail(self, job: RayJob, lines: int) -> bytes:
         """Of very long lines the last MOST_TAIL_BYTES; of what does not come in time, what came."""
@@ -178,7 +178,7 @@ class RayGateway:
             yield
         except self._ray.faults as error:
             self.close()  # whatever is cached may lead to what is gone
-            raise translating.unreachable(address, error) from error
+            raise ray_translation.unreachable(address, error) from error
 
 
 class _Ray:

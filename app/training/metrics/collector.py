@@ -1,7 +1,7 @@
 """What a scrape finds out of training at its moment: the tasks from SQL, the cluster as the scheduler last saw it.
 
 One query and one key of Redis, however many tasks have ended; what the scheduler counts is told with the sums of all
-processes (see app.kit.metrics).
+processes (see app.kit.observability.metrics).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from prometheus_client.registry import Collector
 from app.kit import clock
 from app.kit.clock import from_text
 from app.kit.sql import Database
-from app.kit.sql.glance import Glance
+from app.kit.sql.timeboxed_query import TimeboxedQuery
 from app.training.model import ACTIVE, WAITING, State
 from app.training.service import ClusterPicture, ClusterView
-from app.training.store import Crowd, census
+from app.training.store import StateCount, census
 
 UNENDED = tuple(state for state in State if state in WAITING | ACTIVE)
 
@@ -28,7 +28,7 @@ class TrainingCollector(Collector):
     """picture: with a client of short time-outs. now: for tests."""
 
     def __init__(self, database: Database, picture: ClusterPicture, *, now: Callable[[], datetime] = clock.now) -> None:
-        self._census = Glance(database, census)
+        self._census = TimeboxedQuery(database, census)
         self._picture = picture
         self._now = now
 
@@ -42,31 +42,35 @@ class TrainingCollector(Collector):
         except redis.RedisError:
             return
         yield _gauge(
-            "modelmill_training_scheduler_up", "1 when a scheduler has looked at the cluster within the last minute.",
+            "modelmill_training_scheduler_up",
+            "1 when a scheduler has looked at the cluster within the last minute.",
             view is not None,
-        )  # fmt: skip
+        )
         if view is not None:
             yield from cluster_families(view, self._now())
 
 
-def task_families(crowds: Sequence[Crowd], now: datetime) -> Iterable[Metric]:
+def task_families(crowds: Sequence[StateCount], now: datetime) -> Iterable[Metric]:
     counts = {crowd.state: crowd.tasks for crowd in crowds}
     waiting_since = min((crowd.waited_since for crowd in crowds if crowd.state in WAITING), default=None)
     yield _by_state(
-        "modelmill_training_tasks", "Training tasks that have not ended, by state.",
+        "modelmill_training_tasks",
+        "Training tasks that have not ended, by state.",
         {state.value: counts.get(state, 0) for state in UNENDED},
-    )  # fmt: skip
+    )
     yield _gauge(
-        "modelmill_training_oldest_waiting_age_seconds", "How long the longest waiting task is in line; 0 without one.",
+        "modelmill_training_oldest_waiting_age_seconds",
+        "How long the longest waiting task is in line; 0 without one.",
         _age_s(waiting_since, now) if waiting_since else 0.0,
-    )  # fmt: skip
+    )
 
 
 def cluster_families(view: ClusterView, now: datetime) -> Iterable[Metric]:
     yield _gauge(
-        "modelmill_training_look_age_seconds", "Time since the scheduler last looked at the cluster.",
+        "modelmill_training_look_age_seconds",
+        "Time since the scheduler last looked at the cluster.",
         _age_s(view.seen_at, now),
-    )  # fmt: skip
+    )
     yield _gauge(
         "modelmill_training_ray_up", "1 when Ray answered the scheduler's last look.", view.unreachable_since is None
     )

@@ -23,8 +23,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
 
+from app.training.model.log_excerpt import LogExcerpt, read
 from app.training.model.task import FailureKind
-from app.training.model.wreckage import Said, read
 
 SUMMARY_CHARS = 300
 QUICK_FAILURES = 5
@@ -61,17 +61,33 @@ OUT_OF_MEMORY = re.compile(
     r"|[1-9]\d{0,5} Workers \(tasks / actors\) killed due to memory pressure"
     r"|^MemoryError(?::|$)"
 )
-USER_EXCEPTIONS = frozenset({
-    "FileNotFoundError", "IsADirectoryError", "NotADirectoryError", "PermissionError", "ModuleNotFoundError",
-    "HFValidationError", "RepositoryNotFoundError", "RuntimeEnvSetupError", "ConfigAttributeError", "ConfigKeyError",
-    "ConfigCompositionException", "MissingConfigException", "MissingMandatoryValue",
-})  # fmt: skip
+USER_EXCEPTIONS = frozenset(
+    {
+        "FileNotFoundError",
+        "IsADirectoryError",
+        "NotADirectoryError",
+        "PermissionError",
+        "ModuleNotFoundError",
+        "HFValidationError",
+        "RepositoryNotFoundError",
+        "RuntimeEnvSetupError",
+        "ConfigAttributeError",
+        "ConfigKeyError",
+        "ConfigCompositionException",
+        "MissingConfigException",
+        "MissingMandatoryValue",
+    }
+)
 USER_MODULES = ("omegaconf.errors.", "hydra.errors.")
 
 NO_ROOM_TYPES = frozenset({"JOB_SUPERVISOR_ACTOR_START_TIMEOUT", "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE"})
-INFRA_TYPES = frozenset({
-    "JOB_SUPERVISOR_ACTOR_DIED", "JOB_SUPERVISOR_ACTOR_START_FAILURE", "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE",
-})  # fmt: skip
+INFRA_TYPES = frozenset(
+    {
+        "JOB_SUPERVISOR_ACTOR_DIED",
+        "JOB_SUPERVISOR_ACTOR_START_FAILURE",
+        "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE",
+    }
+)
 NOT_RUNNABLE = frozenset({126, 127})
 """Of the shell: found but not executable, not found."""
 KILLED = frozenset({-9, 137})
@@ -86,9 +102,15 @@ class Failure:
 
 
 def classify(
-    status: str, error_type: str, exit_code: int | None, message: str, log_tail: str, *, was_stopped: bool,
+    status: str,
+    error_type: str,
+    exit_code: int | None,
+    message: str,
+    log_tail: str,
+    *,
+    was_stopped: bool,
     counts_gpus: bool = True,
-) -> Failure:  # fmt: skip
+) -> Failure:
     """status: Ray's word, "" if Ray does not know the job. was_stopped: it was told to stop, by us. counts_gpus: the
     program looks by itself whether there are enough, as verl does; what another one writes of that is its own affair.
     """
@@ -121,8 +143,8 @@ def is_retried(
 class _Said:
     error_type: str
     exit_code: int | None
-    message: Said
-    log: Said
+    message: LogExcerpt
+    log: LogExcerpt
     counts_gpus: bool
 
     def search(self, pattern: re.Pattern[str]) -> str | None:

@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.training.model.capacity import Capacity, Need, grains, plain
 from app.training.model.demand import Demand, Held, Node
-from app.training.model.room import Need, Room, grains, plain
 from app.training.model.task import Waiting, WaitingCode
 
 
@@ -52,7 +52,7 @@ def decide(
 
     may_start: how many more may be active at once, None: any number. It may be below zero.
     """
-    round_ = _Round(Room(nodes, held), now, may_start)
+    round_ = _Round(Capacity(nodes, held), now, may_start)
     reasons: dict[str, Waiting] = {}
     unfit: dict[str, Demand] = {}
     is_over = False
@@ -67,7 +67,7 @@ def decide(
             unfit[queued.task_id] = queued.demand
         reasons[queued.task_id] = reason
         is_over = not (queued.backfill or round_.keeps_room_for(queued, reason))
-    empty = Room(nodes)
+    empty = Capacity(nodes)
     why = {demand: _why(demand, round_.room, empty) for demand in set(unfit.values())}
     reasons.update((task_id, why[demand]) for task_id, demand in unfit.items())
     return Decision(tuple(round_.admitted), reasons)
@@ -78,7 +78,7 @@ _NO_ROOM = Waiting(WaitingCode.GPUS)
 
 
 class _Round:
-    def __init__(self, room: Room, now: str, may_start: int | None) -> None:
+    def __init__(self, room: Capacity, now: str, may_start: int | None) -> None:
         self.room = room
         self.now = now
         self.may_start = may_start
@@ -117,7 +117,7 @@ class _Round:
 
 
 # --- why there is no room ---------------------------------------------------------------------------
-def _why(demand: Demand, room: Room, empty: Room) -> Waiting:
+def _why(demand: Demand, room: Capacity, empty: Capacity) -> Waiting:
     need = Need.of(demand)
     free = {"free": plain(room.free_gpus()), "needed": demand.gpus}
     if not room.trains:
@@ -142,13 +142,13 @@ def _short_of_gpus(free: dict[str, Any]) -> Waiting:
     return Waiting(WaitingCode.GPUS, free)
 
 
-def _short_of_cpus(demand: Demand, room: Room, never: dict[str, Any]) -> Waiting:
+def _short_of_cpus(demand: Demand, room: Capacity, never: dict[str, Any]) -> Waiting:
     free, needed = room.free_cpus(Need.of(demand)), grains(demand.cpus)
     together = {"per_node": plain(grains(demand.cpus_per_node))} if free >= needed or never else {}
     return Waiting(WaitingCode.CPUS, {"free": plain(free), "needed": plain(needed), **together, **never})
 
 
-def _too_big(demand: Demand, empty: Room) -> Waiting | None:
+def _too_big(demand: Demand, empty: Capacity) -> Waiting | None:
     """needed, total; of: what of, as there may be too few of either."""
     need = Need.of(demand)
     totals = (("GPU", need.all_gpus, empty.left_gpus), ("CPU", need.all_cpus, empty.left_cpus))

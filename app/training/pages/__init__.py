@@ -6,10 +6,17 @@ Order matters: the fixed paths /ui/tasks/new and /ui/tasks/rows come before /ui/
 from __future__ import annotations
 
 from app.training.pages import cluster, log, new, task, task_actions, tasks
-from app.training.pages.switch import only_where_on
+from app.training.pages.training_off import only_where_on
 
-ROUTES = only_where_on([
-    *tasks.ROUTES, *new.ROUTES, *task.ROUTES, *task_actions.ROUTES, *log.ROUTES, *cluster.ROUTES,
-])  # fmt: skip
+ROUTES = only_where_on(
+    [
+        *tasks.ROUTES,
+        *new.ROUTES,
+        *task.ROUTES,
+        *task_actions.ROUTES,
+        *log.ROUTES,
+        *cluster.ROUTES,
+    ]
+)
 
 __all__ = ["ROUTES"]

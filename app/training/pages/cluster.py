@@ -8,11 +8,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.kit.auth import user_of
-from app.kit.templates import render
+from app.kit.web.auth import user_of
+from app.kit.web.templates import render
 from app.training.access import training_of
-from app.training.pages import nodes, showing
-from app.training.pages.condition import condition_of
+from app.training.pages import node_views, view_models
+from app.training.pages.queue_health import condition_of
 
 EVERY_S = 5
 
@@ -31,10 +31,10 @@ def _context(request: Request) -> dict[str, Any]:
     return {
         "condition": condition,
         "cluster": view,
-        "nodes": nodes.nodes_of(view, user) if view else [],
-        "holders": nodes.holders_of(view, user) if view else [],
+        "nodes": node_views.nodes_of(view, user) if view else [],
+        "holders": node_views.holders_of(view, user) if view else [],
         "every_s": EVERY_S,
-        "short": showing.short,
+        "short": view_models.short,
     }
 
 

@@ -71,6 +71,11 @@ def example(workload: Workload, home: str, common: str) -> str:
         return _SCRIPT.format(home=home, common=common)
     gpus = 1 if workload is Workload.SFT else 8
     return _VERL.format(
-        workload=workload.value, name=_NAMES[workload], home=home, common=common, gpus=gpus,
-        overrides=_OVERRIDES[workload], rollout="" if workload is Workload.SFT else _ROLLOUT,
-    )  # fmt: skip
+        workload=workload.value,
+        name=_NAMES[workload],
+        home=home,
+        common=common,
+        gpus=gpus,
+        overrides=_OVERRIDES[workload],
+        rollout="" if workload is Workload.SFT else _ROLLOUT,
+    )

@@ -10,13 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.kit.auth import user_of
 from app.kit.errors import NotFound
-from app.kit.http import query
-from app.kit.templates import render
+from app.kit.web.auth import user_of
+from app.kit.web.http import query
+from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.errors import LogMissing
-from app.training.pages.showing import plain
+from app.training.pages.view_models import plain
 from app.training.service import LogView, TaskView
 
 TAILS = (200, 1000, 2000, 5000)

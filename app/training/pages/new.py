@@ -17,16 +17,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.homes.access import Home, home_of
+from app.homes.home_paths import HomePath
 from app.homes.model import COMMON, Kind
-from app.homes.spots import Spot
-from app.kit.auth import user_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
-from app.kit.http import retry_after
-from app.kit.idempotency import KeyReused
-from app.kit.pages import see_other
-from app.kit.sent_form import sent_fields
-from app.kit.templates import render
+from app.kit.web.auth import user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.forms import sent_fields
+from app.kit.web.http import retry_after
+from app.kit.web.idempotency import KeyReused
+from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.model import Demand, Workload
 from app.training.pages import new_form
@@ -160,9 +160,16 @@ def _page(request: Request, draft: Draft, status: int = 200) -> Response:
     home = home_of(request)
     own, common = _places(home)
     response = render(
-        request, "training/new.html", status, area="new-task", workloads=list(Workload), paths=_suggestions(home),
-        home_path=own, common_path=common, **_context(draft),
-    )  # fmt: skip
+        request,
+        "training/new.html",
+        status,
+        area="new-task",
+        workloads=list(Workload),
+        paths=_suggestions(home),
+        home_path=own,
+        common_path=common,
+        **_context(draft),
+    )
     response.headers.update(retry_after(draft.error) if draft.error else {})
     return response
 
@@ -174,9 +181,12 @@ def _fragment(request: Request, draft: Draft) -> Response:
 def _context(draft: Draft) -> dict[str, Any]:
     demand: Demand | None = demand_of(draft.spec) if draft.spec else None
     return {
-        "draft": draft, "values": draft.values, "problems": draft.problems, "demand": demand,
+        "draft": draft,
+        "values": draft.values,
+        "problems": draft.problems,
+        "demand": demand,
         "is_verl": draft.workload is not Workload.SCRIPT,
-    }  # fmt: skip
+    }
 
 
 def _places(home: Home) -> tuple[str, str]:
@@ -187,15 +197,15 @@ def _suggestions(home: Home) -> dict[str, list[str]]:
     """By kind of field, what lies at the top of the folders that it may name."""
     found = {}
     for kind, places in {
-        "datasets": (Spot("datasets"), Spot("datasets", is_common=True)),
-        "models": (Spot("models"), Spot("models", is_common=True)),
-        "code": (Spot("code", is_common=True),),
+        "datasets": (HomePath("datasets"), HomePath("datasets", is_common=True)),
+        "models": (HomePath("models"), HomePath("models", is_common=True)),
+        "code": (HomePath("code", is_common=True),),
     }.items():
         found[kind] = [path for spot in places for path in _paths_in(home, spot)]
     return found
 
 
-def _paths_in(home: Home, spot: Spot) -> Iterator[str]:
+def _paths_in(home: Home, spot: HomePath) -> Iterator[str]:
     with suppress(ModelmillError):  # a suggestion less
         for entry in home.shelf(spot).browse(spot.inner, limit=SUGGESTED).entries:
             if entry.kind in (Kind.FILE, Kind.FOLDER):

@@ -24,13 +24,29 @@ Problems = dict[str, str]
 """By field; "" for what belongs to none."""
 
 TEXTS = (
-    "name", "code_path", "program", "model_id", "model_path", "train_file", "val_file", "rollout", "convert.images",
+    "name",
+    "code_path",
+    "program",
+    "model_id",
+    "model_path",
+    "train_file",
+    "val_file",
+    "rollout",
+    "convert.images",
     "convert.model",
-)  # fmt: skip
+)
 NUMBERS = (
-    "nnodes", "n_gpus_per_node", "cpus_per_gpu", "cpus", "total_epochs", "total_training_steps", "save_freq",
-    "test_freq", "max_wait_s", "restart_on_infra",
-)  # fmt: skip
+    "nnodes",
+    "n_gpus_per_node",
+    "cpus_per_gpu",
+    "cpus",
+    "total_epochs",
+    "total_training_steps",
+    "save_freq",
+    "test_freq",
+    "max_wait_s",
+    "restart_on_infra",
+)
 LINES = ("args", "overrides")
 TICKS = ("backfill", "convert")
 FIELDS = ("workload", *TEXTS, *NUMBERS, *LINES, *TICKS)

@@ -13,14 +13,14 @@ from starlette.routing import Route
 
 from app.homes.access import home_of
 from app.homes.errors import FileMissing, HomeDenied
-from app.kit.auth import user_of
 from app.kit.clock import from_text, now
 from app.kit.errors import ModelmillError, NotFound
-from app.kit.templates import render
+from app.kit.web.auth import user_of
+from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.model import Conversion, State, TaskEvent
-from app.training.pages import showing
-from app.training.pages.condition import Condition, condition_of
+from app.training.pages import view_models
+from app.training.pages.queue_health import Condition, condition_of
 from app.training.service import LogView, TaskView
 
 PREVIEW_LINES = 20
@@ -85,21 +85,21 @@ def _head(request: Request) -> Head:
 
 def _body(request: Request, head: Head) -> dict[str, Any]:
     view, events = head.view, _events(request, head.view)
-    found = showing.spans(view.task, events, head.at)
-    bars = showing.rows(view.task, view.attempts[-SHOWN_ATTEMPTS:], found)
+    found = view_models.spans(view.task, events, head.at)
+    bars = view_models.rows(view.task, view.attempts[-SHOWN_ATTEMPTS:], found)
     return {
         "view": view,
         "task": view.task,
         "attempts": list(reversed(view.attempts))[:SHOWN_ATTEMPTS],
         "events": list(reversed(events))[:SHOWN_EVENTS],
         "condition": head.condition,
-        "rungs": showing.rungs(view.task, found),
+        "rungs": view_models.rungs(view.task, found),
         "rows": bars,
         "endings": {row.ending for row in bars},
-        "took": showing.took_s(view.task, head.at),
-        "ran": {attempt.attempt_no: showing.ran_s(attempt) for attempt in view.attempts},
+        "took": view_models.took_s(view.task, head.at),
+        "ran": {attempt.attempt_no: view_models.ran_s(attempt) for attempt in view.attempts},
         "log": _log(request, view),
-        "plain": showing.plain,
+        "plain": view_models.plain,
         "artifacts": sorted(view.artifacts, key=lambda path: (path.count("/"), path)),
         "samples": _samples(request, view),
         "is_live": head.is_live,

@@ -10,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.kit.auth import user_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
-from app.kit.http import form, retry_after
-from app.kit.pages import see_other
-from app.kit.templates import render
+from app.kit.web.auth import user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.http import form, retry_after
+from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.errors import TaskFinished, TaskNotFound
 from app.training.pages.task import live_context

@@ -13,14 +13,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.kit.auth import user_of
 from app.kit.clock import now
-from app.kit.http import FilterForm, query
-from app.kit.templates import render
+from app.kit.web.auth import user_of
+from app.kit.web.http import FilterForm, query
+from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.model import TERMINAL, State, Workload
-from app.training.pages import showing
-from app.training.pages.condition import Condition, condition_of
+from app.training.pages import view_models
+from app.training.pages.queue_health import Condition, condition_of
 from app.training.service import TaskView
 from app.training.store import Filter
 
@@ -54,9 +54,12 @@ class ListQuery(FilterForm):
         else:
             states = frozenset(State) - TERMINAL if self.state == UNENDED else frozenset({State(self.state)})
         return Filter(
-            states=states, workload=self.workload, since=_midnight(self.since, 0), until=_midnight(self.until, 1),
+            states=states,
+            workload=self.workload,
+            since=_midnight(self.since, 0),
+            until=_midnight(self.until, 1),
             text=self.q,
-        )  # fmt: skip
+        )
 
     def url(self, page: str = "/ui/tasks", **further: str | None) -> str:
         kept = self.model_dump(mode="json", include=FILTERS, exclude_none=True)
@@ -70,9 +73,13 @@ def _midnight(day: date | None, days_later: int) -> str | None:
 def tasks(request: Request) -> Response:
     asked = query(request, ListQuery)
     return render(
-        request, "training/tasks.html", area="tasks", workloads=list(Workload), states=list(State),
+        request,
+        "training/tasks.html",
+        area="tasks",
+        workloads=list(Workload),
+        states=list(State),
         **_rows(request, asked),
-    )  # fmt: skip
+    )
 
 
 def rows(request: Request) -> Response:
@@ -95,8 +102,8 @@ def _rows(request: Request, asked: ListQuery) -> dict[str, Any]:
         "condition": condition,
         "is_live": any(not view.task.is_terminal for view in found),
         "seen": _version(found, condition),
-        "took": {view.task.task_id: showing.took_s(view.task, now()) for view in found},
-        "short": showing.short,
+        "took": {view.task.task_id: view_models.took_s(view.task, now()) for view in found},
+        "short": view_models.short,
     }
 
 

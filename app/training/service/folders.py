@@ -14,10 +14,10 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 
 from app.homes.errors import LeadsOut, disk_errors
+from app.homes.home_paths import spot_of
 from app.homes.retention import FolderTimes
 from app.homes.service import Homes
-from app.homes.spots import spot_of
-from app.homes.walking import FOLDER
+from app.homes.tree_walk import FOLDER
 from app.kit.clock import from_text
 from app.training.model import Attempt, Task
 from app.training.service.views import AttemptFolder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.homes.rules import PathRules
+from app.homes.path_rules import PathRules
 from app.training.model import Workload
 from app.training.spec import TaskSpec
 

@@ -63,9 +63,16 @@ class Results:
         self.converter = converter
 
     def convert(
-        self, user: str, task_id: str, *, artifact: str, images: str, name: str = "",
-        options: Mapping[str, Any] | None = None, now: datetime,
-    ) -> Conversion:  # fmt: skip
+        self,
+        user: str,
+        task_id: str,
+        *,
+        artifact: str,
+        images: str,
+        name: str = "",
+        options: Mapping[str, Any] | None = None,
+        now: datetime,
+    ) -> Conversion:
         """One click. artifact: path in the last attempt's folder; images: the same, or one that begins with /.
 
         Raises TaskNotFound, TaskNotFinished, FileMissing, PathRefused, BadInput and what else conversion refuses.
@@ -83,8 +90,8 @@ class Results:
 
     def convert_results(self, task_id: str, *, now: datetime) -> None:
         """What the spec asks for, of a task that has succeeded. Twice, or by two at once, makes one job."""
-        with self.database.read() as on:
-            task = store.get_task(on, task_id)
+        with self.database.read() as conn:
+            task = store.get_task(conn, task_id)
         if task is None or task.state is not State.SUCCEEDED or task.ended_at is None:
             return
         asked = _asked(task)
@@ -93,16 +100,16 @@ class Results:
         claim = Conversion(
             task_id, task.latest_attempt_no, asked.model, task.ended_at, next_try_at=to_text(now + CLAIM)
         )
-        with self.database.write() as on:
-            if not store.claim_conversion(on, claim, to_text(now)):
+        with self.database.write() as conn:
+            if not store.claim_conversion(conn, claim, to_text(now)):
                 return
         self._note(self._made(task, asked, claim, now), to_text(now), by="spec")
 
     def due(self, *, now: datetime) -> list[str]:
         """Ids of tasks for convert_results: nobody was told of them, or could do it then, or lived to the end of it."""
-        with self.database.read() as on:
-            due = store.conversions_due(on, to_text(now))
-            return due + store.unconverted(on, "convert", to_text(now - TRIED_FOR))
+        with self.database.read() as conn:
+            due = store.conversions_due(conn, to_text(now))
+            return due + store.unconverted(conn, "convert", to_text(now - TRIED_FOR))
 
     def _made(self, task: Task, asked: ConvertSpec, claim: Conversion, now: datetime) -> Conversion:
         """The claim, and what became of it."""
@@ -119,11 +126,11 @@ class Results:
     def _note(self, made: Conversion, at: str, *, by: str) -> None:
         said = {"artifact": made.artifact, "job_id": made.job_id, "problem": made.problem, "again_at": made.next_try_at}
         detail = {"by": by, **{name: value for name, value in said.items() if value}}
-        with self.database.write() as on:
-            said_before = {(row.created_at, row.problem) for row in store.conversions_of(on, made.task_id)}
-            store.put_conversion(on, made)
+        with self.database.write() as conn:
+            said_before = {(row.created_at, row.problem) for row in store.conversions_of(conn, made.task_id)}
+            store.put_conversion(conn, made)
             if made.job_id or (made.created_at, made.problem) not in said_before:  # once, however often it is tried
-                store.add_event(on, made.task_id, CONVERSION, at, detail)
+                store.add_event(conn, made.task_id, CONVERSION, at, detail)
 
 
 def job_id_of(task: Task) -> str:
@@ -149,10 +156,13 @@ def _wanted(view: TaskView, artifact: str, images: str, name: str, options: Mapp
             hint="Name it as the task does: model.onnx, or export/model.onnx.",
         )
     return Wanted(
-        user=task.user, task_id=task.task_id, name=name or task.name or artifact.rpartition("/")[2].rpartition(".")[0],
-        model=f"{folder}/{artifact}", images=images if images.startswith("/") else f"{folder}/{images}",
+        user=task.user,
+        task_id=task.task_id,
+        name=name or task.name or artifact.rpartition("/")[2].rpartition(".")[0],
+        model=f"{folder}/{artifact}",
+        images=images if images.startswith("/") else f"{folder}/{images}",
         options=options,
-    )  # fmt: skip
+    )
 
 
 def _folder(view: TaskView) -> str:

@@ -19,7 +19,7 @@ from app.training.model import Attempt, Event, State, Task, TaskEvent
 from app.training.service.folders import checkpoints_of, folders_of, models_in
 from app.training.service.logs import log_of
 from app.training.service.options import TrainingOptions
-from app.training.service.submitting import CheckConversion, Submitting
+from app.training.service.submission import CheckConversion, TaskSubmission
 from app.training.service.views import AttemptFolder, LogView, TaskView
 from app.training.store import Filter
 
@@ -33,14 +33,18 @@ class Tasks:
     """Everything is the user's own: another's task is TaskNotFound."""
 
     def __init__(
-        self, options: TrainingOptions, database: Database, homes: Homes, kick: Kick,
+        self,
+        options: TrainingOptions,
+        database: Database,
+        homes: Homes,
+        kick: Kick,
         check_conversion: CheckConversion = lambda *_: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.options = options
         self.database = database
         self.homes = homes
         self.kick = kick
-        self._submitting = Submitting(options, database, homes, check_conversion)
+        self._submitting = TaskSubmission(options, database, homes, check_conversion)
 
     def submit(self, user: str, body: bytes, *, idempotency_key: str | None = None, now: datetime) -> tuple[Task, bool]:
         """A new task at the end of the line; with a key that came before, the task of then, and False.
@@ -53,11 +57,11 @@ class Tasks:
         return task, is_new
 
     def get(self, user: str, task_id: str) -> TaskView:
-        with self.database.read() as on:
-            task = _own(on, user, task_id)
-            attempts = store.attempts_of(on, task_id)
-            ahead = store.counts_ahead(on, [task]).get(task_id)
-            conversions = store.conversions_of(on, task_id)
+        with self.database.read() as conn:
+            task = _own(conn, user, task_id)
+            attempts = store.attempts_of(conn, task_id)
+            ahead = store.counts_ahead(conn, [task]).get(task_id)
+            conversions = store.conversions_of(conn, task_id)
         folders = folders_of(self.homes, user, attempts)
         artifacts = self._artifacts(task, folders)
         return TaskView(
@@ -69,11 +73,11 @@ class Tasks:
     ) -> tuple[list[TaskView], str | None]:
         """Newest first, each with its place in the line and its last attempt; and the cursor of the next page."""
         before = _place(cursor) if cursor is not None else None
-        with self.database.read() as on:
-            found = store.page(on, user, wanted, before=before, limit=limit + 1)
+        with self.database.read() as conn:
+            found = store.page(conn, user, wanted, before=before, limit=limit + 1)
             shown = found[:limit]
-            attempts = store.latest_attempts(on, [task.task_id for task in shown])
-            ahead = store.counts_ahead(on, shown)
+            attempts = store.latest_attempts(conn, [task.task_id for task in shown])
+            ahead = store.counts_ahead(conn, shown)
         views = [TaskView(task, _only(attempts.get(task.task_id)), ahead.get(task.task_id)) for task in shown]
         return views, str(shown[-1].seq) if len(found) > limit else None
 
@@ -85,45 +89,45 @@ class Tasks:
         at, changed = to_text(now), None
         self._end_folder(user, task_id, now)
         while changed is None:  # the scheduler was faster: what is to be done depends on what it did
-            with self.database.write() as on:
-                task = _own(on, user, task_id)
+            with self.database.write() as conn:
+                task = _own(conn, user, task_id)
                 if task.state in (State.CANCELING, State.CANCELED):
                     return task
                 _require_unended(task)
-                changed = store.apply(on, task, Event.CANCEL, at, detail={"by": user}, cancel_requested_at=at)
+                changed = store.apply(conn, task, Event.CANCEL, at, detail={"by": user}, cancel_requested_at=at)
                 if changed is not None and changed.state is State.CANCELING:
-                    store.add_event(on, task_id, CANCEL_REQUESTED, at, {"by": user})
+                    store.add_event(conn, task_id, CANCEL_REQUESTED, at, {"by": user})
         self.kick()
         return changed
 
     def events(self, user: str, task_id: str, *, after: int = 0) -> list[TaskEvent]:
-        with self.database.read() as on:
-            _own(on, user, task_id)
-            return store.events_of(on, task_id, after=after)
+        with self.database.read() as conn:
+            _own(conn, user, task_id)
+            return store.events_of(conn, task_id, after=after)
 
     def log(self, user: str, task_id: str, *, attempt_no: int | None = None, tail: int = 2000) -> LogView:
         """attempt_no None: the last. Raises LogMissing."""
-        with self.database.read() as on:
-            task = _own(on, user, task_id)
-            attempts = store.attempts_of(on, task_id)
+        with self.database.read() as conn:
+            task = _own(conn, user, task_id)
+            attempts = store.attempts_of(conn, task_id)
         return log_of(self.homes, task, attempts, attempt_no=attempt_no, tail=tail)
 
     def count_unended(self, user: str) -> int:
-        with self.database.read() as on:
-            return store.count_unended(on, user)
+        with self.database.read() as conn:
+            return store.count_unended(conn, user)
 
     def cancel_all(self, user: str) -> None:
         """Of a user who is deleted."""
-        with self.database.read() as on:
-            under_way = store.unended_of(on, user)
+        with self.database.read() as conn:
+            under_way = store.unended_of(conn, user)
         for task in under_way:
             with suppress(TaskFinished):  # by itself, meanwhile
                 self.cancel(user, task.task_id, now=moment())
 
     def _end_folder(self, user: str, task_id: str, now: datetime) -> None:
         """Of one that waits to be tried again: no attempt will end it. Should one begin meanwhile, it has it again."""
-        with self.database.read() as on:
-            task = _own(on, user, task_id)
+        with self.database.read() as conn:
+            task = _own(conn, user, task_id)
         if task.is_waiting and task.latest_attempt_no and task.folder is not None:
             self.homes.folders.ended(user, task.folder, now)
 
@@ -136,8 +140,8 @@ class Tasks:
         return []
 
 
-def _own(on: Connection, user: str, task_id: str) -> Task:
-    task = store.get_task(on, task_id) if task_id.isascii() and task_id.isprintable() else None
+def _own(conn: Connection, user: str, task_id: str) -> Task:
+    task = store.get_task(conn, task_id) if task_id.isascii() and task_id.isprintable() else None
     if task is None or task.user != user:
         raise TaskNotFound(f"There is no task {task_id}.", hint="The list of tasks shows those there are.")
     return task

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from app.training.model import Attempt, Conversion, Task, Waiting, WaitingCode
-from app.training.model.waiting import in_words
+from app.training.model.waiting_reason import in_words
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, field_validator
 
 from app.training.model import Rollout, Workload
-from app.training.spec.fitting import problem_of
+from app.training.spec.field_rules import problem_of
 from app.training.spec.overrides import Overrides
 from app.training.spec.texts import Line, LogicalPath, ModelId, OnnxPath, Pictures, ProgramName, Words, unfit
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.kit import plain_yaml
-from app.kit.plain_yaml import FLOAT, MAX_DEPTH, MAX_PARTS, UnreadableYaml
+from app.kit.text import plain_yaml
+from app.kit.text.plain_yaml import FLOAT, MAX_DEPTH, MAX_PARTS, UnreadableYaml
 from app.training.errors import UnreadableSpec
 
 _HINT = "YAML is written as fields and values, like workload: ppo"

@@ -12,10 +12,16 @@ Problem = dict[str, Any]
 """at, problem"""
 _FIELDS: dict[str, Iterable[str]] = {"": TaskSpec.model_fields, "convert": ConvertSpec.model_fields}
 _OTHER_NAMES = {
-    "gpus": "n_gpus_per_node", "num_gpus": "n_gpus_per_node", "n_gpus": "n_gpus_per_node", "nodes": "nnodes",
-    "epochs": "total_epochs", "steps": "total_training_steps", "model": "model_id or model_path",
-    "image": "images", "pictures": "images",
-}  # fmt: skip
+    "gpus": "n_gpus_per_node",
+    "num_gpus": "n_gpus_per_node",
+    "n_gpus": "n_gpus_per_node",
+    "nodes": "nnodes",
+    "epochs": "total_epochs",
+    "steps": "total_training_steps",
+    "model": "model_id or model_path",
+    "image": "images",
+    "pictures": "images",
+}
 """What others call it, where that does not look alike."""
 _UNKNOWN, _NO_TEXT = "Extra inputs are not permitted", "Input should be a valid string"
 

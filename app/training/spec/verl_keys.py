@@ -37,16 +37,36 @@ OURS: dict[str, str] = {
 """What the product sets, and by which field; "" for what no field sets."""
 
 _TRAINER = (
-    "trainer.balance_batch", "trainer.log_val_generations", "trainer.esi_redundant_time", "trainer.resume_mode",
-    "trainer.max_actor_ckpt_to_keep", "trainer.max_critic_ckpt_to_keep", "trainer.max_ckpt_to_keep",
-    "trainer.del_local_ckpt_after_load", "trainer.ray_wait_register_center_timeout", "trainer.seed",
-    "trainer.val_before_train", "trainer.val_only", "trainer.critic_warmup", "trainer.device",
-)  # fmt: skip
+    "trainer.balance_batch",
+    "trainer.log_val_generations",
+    "trainer.esi_redundant_time",
+    "trainer.resume_mode",
+    "trainer.max_actor_ckpt_to_keep",
+    "trainer.max_critic_ckpt_to_keep",
+    "trainer.max_ckpt_to_keep",
+    "trainer.del_local_ckpt_after_load",
+    "trainer.ray_wait_register_center_timeout",
+    "trainer.seed",
+    "trainer.val_before_train",
+    "trainer.val_only",
+    "trainer.critic_warmup",
+    "trainer.device",
+)
 _BY_REINFORCEMENT = (
-    "data", "actor_rollout_ref.actor", "actor_rollout_ref.ref", "actor_rollout_ref.rollout", "actor_rollout_ref.model",
-    "critic", "algorithm", "reward.num_workers", "reward.reward_manager.name", "reward.reward_kwargs",
-    "reward_model.reward_manager", "reward_model.reward_kwargs", *_TRAINER,
-)  # fmt: skip
+    "data",
+    "actor_rollout_ref.actor",
+    "actor_rollout_ref.ref",
+    "actor_rollout_ref.rollout",
+    "actor_rollout_ref.model",
+    "critic",
+    "algorithm",
+    "reward.num_workers",
+    "reward.reward_manager.name",
+    "reward.reward_kwargs",
+    "reward_model.reward_manager",
+    "reward_model.reward_kwargs",
+    *_TRAINER,
+)
 _BY_EXAMPLES = ("data", "model", "engine", "optim", "checkpoint", *_TRAINER)
 ALLOWED = {Workload.PPO: _BY_REINFORCEMENT, Workload.GRPO: _BY_REINFORCEMENT, Workload.SFT: _BY_EXAMPLES}
 """Where a key lies that a task may set: verl/trainer/config/ppo_trainer.yaml and sft_trainer_engine.yaml."""

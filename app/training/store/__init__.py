@@ -14,10 +14,10 @@ from app.training.store.conversions import (
     unconverted,
 )
 from app.training.store.events import add_event, events_of
-from app.training.store.line import (
-    Crowd,
+from app.training.store.queue import (
     Filter,
     Place,
+    StateCount,
     active,
     census,
     count_unended,
@@ -39,10 +39,10 @@ from app.training.store.tasks import (
 )
 
 __all__ = [
-    "Crowd",
     "Filter",
     "NewTask",
     "Place",
+    "StateCount",
     "TaskIdTaken",
     "active",
     "add_attempt",

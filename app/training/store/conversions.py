@@ -15,47 +15,50 @@ from app.training.store.rows import insert_of, to_conversion
 from app.training.store.tables import conversions, tasks
 
 
-def put_conversion(on: Connection, made: Conversion) -> None:
+def put_conversion(conn: Connection, made: Conversion) -> None:
     """Add it, or say what became of it."""
-    insert = insert_of(on)(conversions).values(**asdict(made))
-    on.execute(insert.on_conflict_do_update(index_elements=["task_id", "created_at"], set_=asdict(made)))
+    insert = insert_of(conn)(conversions).values(**asdict(made))
+    conn.execute(insert.on_conflict_do_update(index_elements=["task_id", "created_at"], set_=asdict(made)))
 
 
-def claim_conversion(on: Connection, claim: Conversion, at: str) -> bool:
+def claim_conversion(conn: Connection, claim: Conversion, at: str) -> bool:
     """Add it, or take up again what is due by now. Until claim.next_try_at nobody else gets it then.
 
     False: another makes it, or it was made, or is not to be.
     """
-    insert = insert_of(on)(conversions).values(**asdict(claim))
+    insert = insert_of(conn)(conversions).values(**asdict(claim))
     taken = insert.on_conflict_do_update(
-        index_elements=["task_id", "created_at"], set_={"next_try_at": claim.next_try_at},
+        index_elements=["task_id", "created_at"],
+        set_={"next_try_at": claim.next_try_at},
         where=conversions.c.next_try_at <= at,
-    )  # fmt: skip
-    return on.execute(taken.returning(conversions.c.task_id)).first() is not None
+    )
+    return conn.execute(taken.returning(conversions.c.task_id)).first() is not None
 
 
-def conversions_due(on: Connection, at: str) -> list[str]:
+def conversions_due(conn: Connection, at: str) -> list[str]:
     """Tasks with one that is to be tried (again)."""
     wanted = sa.select(conversions.c.task_id).where(conversions.c.next_try_at <= at).distinct()
-    return list(on.execute(wanted).scalars())
+    return list(conn.execute(wanted).scalars())
 
 
-def unconverted(on: Connection, word: str, since: str) -> list[str]:
+def unconverted(conn: Connection, word: str, since: str) -> list[str]:
     """Tasks that succeeded since then, have the word in their spec, and no conversion that began with their end."""
     begun = sa.and_(conversions.c.task_id == tasks.c.task_id, conversions.c.created_at == tasks.c.ended_at)
     wanted = sa.select(tasks.c.task_id).where(
-        tasks.c.state == State.SUCCEEDED.value, tasks.c.ended_at >= since,
-        tasks.c.jobspec_yaml.contains(word, autoescape=True), ~sa.exists().where(begun),
-    )  # fmt: skip
-    return list(on.execute(wanted.order_by(tasks.c.seq)).scalars())
+        tasks.c.state == State.SUCCEEDED.value,
+        tasks.c.ended_at >= since,
+        tasks.c.jobspec_yaml.contains(word, autoescape=True),
+        ~sa.exists().where(begun),
+    )
+    return list(conn.execute(wanted.order_by(tasks.c.seq)).scalars())
 
 
-def conversions_of(on: Connection, task_id: str) -> list[Conversion]:
+def conversions_of(conn: Connection, task_id: str) -> list[Conversion]:
     """Oldest first."""
     wanted = sa.select(conversions).where(conversions.c.task_id == task_id).order_by(conversions.c.created_at)
-    return [to_conversion(row) for row in on.execute(wanted)]
+    return [to_conversion(row) for row in conn.execute(wanted)]
 
 
-def conversion_of_job(on: Connection, job_id: str) -> Conversion | None:
-    row = on.execute(sa.select(conversions).where(conversions.c.job_id == job_id)).first()
+def conversion_of_job(conn: Connection, job_id: str) -> Conversion | None:
+    row = conn.execute(sa.select(conversions).where(conversions.c.job_id == job_id)).first()
     return to_conversion(row) if row else None

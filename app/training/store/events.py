@@ -14,15 +14,17 @@ from app.training.model import (
 from app.training.store.tables import events
 
 
-def add_event(on: Connection, task_id: str, kind: str, at: str, detail: dict[str, Any] | None = None) -> None:
-    on.execute(sa.insert(events).values(task_id=task_id, at=at, event_type=kind, payload_json=json.dumps(detail or {})))
+def add_event(conn: Connection, task_id: str, kind: str, at: str, detail: dict[str, Any] | None = None) -> None:
+    conn.execute(
+        sa.insert(events).values(task_id=task_id, at=at, event_type=kind, payload_json=json.dumps(detail or {}))
+    )
 
 
-def events_of(on: Connection, task_id: str, *, after: int = 0, limit: int = 1000) -> list[TaskEvent]:
+def events_of(conn: Connection, task_id: str, *, after: int = 0, limit: int = 1000) -> list[TaskEvent]:
     """Oldest first. after: an event_id."""
     theirs = (events.c.task_id == task_id, events.c.event_id > after)
     wanted = sa.select(events).where(*theirs).order_by(events.c.event_id).limit(limit)
     return [
         TaskEvent(row.event_id, row.task_id, row.at, row.event_type, json.loads(row.payload_json))
-        for row in on.execute(wanted)
+        for row in conn.execute(wanted)
     ]

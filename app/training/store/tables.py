@@ -10,7 +10,8 @@ TIME = sa.String(32)
 TASK = sa.String(100)
 
 tasks = sa.Table(
-    "training_tasks", metadata,
+    "training_tasks",
+    metadata,
     sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
     sa.Column("task_id", TASK, nullable=False, unique=True),
     sa.Column("user_name", sa.String(32), nullable=False),
@@ -37,9 +38,10 @@ tasks = sa.Table(
     sa.UniqueConstraint("user_name", "idempotency_key"),
     sa.Index("ix_training_tasks_state_seq", "state", "seq"),
     sa.Index("ix_training_tasks_user_name_seq", "user_name", "seq"),
-)  # fmt: skip
+)
 attempts = sa.Table(
-    "training_attempts", metadata,
+    "training_attempts",
+    metadata,
     sa.Column("task_id", TASK, primary_key=True),
     sa.Column("attempt_no", sa.Integer, primary_key=True),
     sa.Column("ray_submission_id", sa.String(110), nullable=False, unique=True),
@@ -55,17 +57,19 @@ attempts = sa.Table(
     sa.Column("ended_at", TIME),
     sa.Column("placement_pending_since", TIME),
     sa.Column("log_bytes", sa.BigInteger, nullable=False),
-)  # fmt: skip
+)
 events = sa.Table(
-    "training_events", metadata,
+    "training_events",
+    metadata,
     sa.Column("event_id", sa.Integer, primary_key=True, autoincrement=True),
     sa.Column("task_id", TASK, nullable=False, index=True),
     sa.Column("at", TIME, nullable=False),
     sa.Column("event_type", sa.String(32), nullable=False),
     sa.Column("payload_json", sa.Text, nullable=False),
-)  # fmt: skip
+)
 conversions = sa.Table(
-    "training_conversions", metadata,
+    "training_conversions",
+    metadata,
     sa.Column("task_id", TASK, primary_key=True),
     sa.Column("created_at", TIME, primary_key=True),
     sa.Column("attempt_no", sa.Integer, nullable=False),
@@ -73,4 +77,4 @@ conversions = sa.Table(
     sa.Column("job_id", sa.String(36), nullable=False, index=True),
     sa.Column("problem", sa.Text, nullable=False),
     sa.Column("next_try_at", TIME),
-)  # fmt: skip
+)

@@ -45,44 +45,72 @@ class TaskIdTaken(Exception):
     """There is a task of this id, or of this user and idempotency key."""
 
 
-def add_task(on: Connection, new: NewTask, at: str) -> Task:
+def add_task(conn: Connection, new: NewTask, at: str) -> Task:
     """At the end of the line. Raises TaskIdTaken; the transaction is to be given up then."""
     try:
-        added = on.execute(sa.insert(tasks).values(
-            task_id=new.task_id, user_name=new.user, workload=new.workload.value, name=new.name,
-            state=State.QUEUED.value, version=1, jobspec_yaml=new.spec_text, demand=json.dumps(asdict(new.demand)),
-            backfill=new.backfill, infra_retries=new.infra_retries, max_wait_s=new.max_wait_s, waited_since=at,
-            latest_attempt_no=0, error_summary="", created_at=at, updated_at=at, idempotency_key=new.idempotency_key,
-        ))  # fmt: skip
+        added = conn.execute(
+            sa.insert(tasks).values(
+                task_id=new.task_id,
+                user_name=new.user,
+                workload=new.workload.value,
+                name=new.name,
+                state=State.QUEUED.value,
+                version=1,
+                jobspec_yaml=new.spec_text,
+                demand=json.dumps(asdict(new.demand)),
+                backfill=new.backfill,
+                infra_retries=new.infra_retries,
+                max_wait_s=new.max_wait_s,
+                waited_since=at,
+                latest_attempt_no=0,
+                error_summary="",
+                created_at=at,
+                updated_at=at,
+                idempotency_key=new.idempotency_key,
+            )
+        )
     except IntegrityError as error:
         raise TaskIdTaken from error
     seq = int(added.inserted_primary_key[0])  # type: ignore[index]
-    add_event(on, new.task_id, "CREATED", at, {"by": new.user})
+    add_event(conn, new.task_id, "CREATED", at, {"by": new.user})
     return Task(
-        new.task_id, seq, new.user, new.workload, State.QUEUED, 1, new.spec_text, new.demand, at, at, at, new.name,
-        new.backfill, new.infra_retries, new.max_wait_s,
-    )  # fmt: skip
+        new.task_id,
+        seq,
+        new.user,
+        new.workload,
+        State.QUEUED,
+        1,
+        new.spec_text,
+        new.demand,
+        at,
+        at,
+        at,
+        new.name,
+        new.backfill,
+        new.infra_retries,
+        new.max_wait_s,
+    )
 
 
-def lock_line_of(on: Connection, user: str) -> None:
+def lock_line_of(conn: Connection, user: str) -> None:
     """Until the transaction ends nobody else adds a task of this user's: SQLite has one writer anyway."""
-    if on.dialect.name == "postgresql":
-        on.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(f"training:{user}"))))
+    if conn.dialect.name == "postgresql":
+        conn.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(f"training:{user}"))))
 
 
-def get_task(on: Connection, task_id: str) -> Task | None:
-    row = on.execute(sa.select(tasks).where(tasks.c.task_id == task_id)).first()
+def get_task(conn: Connection, task_id: str) -> Task | None:
+    row = conn.execute(sa.select(tasks).where(tasks.c.task_id == task_id)).first()
     return to_task(row) if row else None
 
 
-def by_idempotency_key(on: Connection, user: str, key: str) -> Task | None:
+def by_idempotency_key(conn: Connection, user: str, key: str) -> Task | None:
     same = (tasks.c.user_name == user, tasks.c.idempotency_key == key)
-    row = on.execute(sa.select(tasks).where(*same)).first()
+    row = conn.execute(sa.select(tasks).where(*same)).first()
     return to_task(row) if row else None
 
 
 def apply(
-    on: Connection, task: Task, event: Event, at: str, *, detail: dict[str, Any] | None = None, **fields: Any
+    conn: Connection, task: Task, event: Event, at: str, *, detail: dict[str, Any] | None = None, **fields: Any
 ) -> Task | None:
     """Do to the task what the event means, with the further fields. None: it is not as it was read, nothing was done.
 
@@ -92,13 +120,13 @@ def apply(
     fields = {"waiting": None, **fields} if state not in WAITING else fields
     if state in TERMINAL:
         fields = {"ended_at": at, **fields}
-    changed = change(on, task, at, state=state, **fields)
+    changed = change(conn, task, at, state=state, **fields)
     if changed is not None and state is not task.state:
-        add_event(on, task.task_id, "STATE", at, {"from": task.state.value, "to": state.value, **(detail or {})})
+        add_event(conn, task.task_id, "STATE", at, {"from": task.state.value, "to": state.value, **(detail or {})})
     return changed
 
 
-def change(on: Connection, task: Task, at: str, **fields: Any) -> Task | None:
+def change(conn: Connection, task: Task, at: str, **fields: Any) -> Task | None:
     """fields: waiting, next_run_at, waited_since, cancel_requested_at, latest_attempt_no, infra_retries, failure_kind,
     error_summary. None: it is not as it was read, nothing was done. The state is apply's."""
     values = {
@@ -107,5 +135,5 @@ def change(on: Connection, task: Task, at: str, **fields: Any) -> Task | None:
         "updated_at": at,
     }
     same = (tasks.c.task_id == task.task_id, tasks.c.version == task.version)
-    row = on.execute(sa.update(tasks).where(*same).values(**values).returning(*tasks.c)).first()
+    row = conn.execute(sa.update(tasks).where(*same).values(**values).returning(*tasks.c)).first()
     return to_task(row) if row else None

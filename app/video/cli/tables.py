@@ -93,9 +93,14 @@ def decisions_table(records: Iterable[Json]) -> Table:
     table = table_of("at", "plan", "policy", "asked by", "outcome", "took", "")
     for one in records:
         table.add_row(
-            one["at"], str(one["seq"]), escape(one["policy"]), one["why"], one["outcome"], f"{one['took_ms']:.1f} ms",
+            one["at"],
+            str(one["seq"]),
+            escape(one["policy"]),
+            one["why"],
+            one["outcome"],
+            f"{one['took_ms']:.1f} ms",
             escape(one["reason"]),
-        )  # fmt: skip
+        )
     return table
 
 
@@ -104,10 +109,15 @@ def nodes_table(records: Iterable[Json]) -> Table:
     for node in records:
         for video_id, video in node["videos"].items():
             table.add_row(
-                escape(node["node"]), node["address"], "yes" if node["is_online"] else "no", escape(video_id),
-                escape(video.get("type", "")), escape(video.get("name", "")), video.get("size", ""),
+                escape(node["node"]),
+                node["address"],
+                "yes" if node["is_online"] else "no",
+                escape(video_id),
+                escape(video.get("type", "")),
+                escape(video.get("name", "")),
+                video.get("size", ""),
                 escape(video.get("problem", "")),
-            )  # fmt: skip
+            )
     return table
 
 
@@ -126,9 +136,13 @@ def kinds_table(record: Json) -> Table:
     for kind in record["kinds"]:
         taken = _fields(kind["inputs"], optional=kind["optional"])
         table.add_row(
-            escape(kind["name"]), taken, _fields(kind["outputs"]), kind["metric"] or "–", str(kind["models"]),
+            escape(kind["name"]),
+            taken,
+            _fields(kind["outputs"]),
+            kind["metric"] or "–",
+            str(kind["models"]),
             escape(", ".join(kind["parameters"])) or "–",
-        )  # fmt: skip
+        )
     return table
 
 
@@ -144,10 +158,15 @@ def predictions_table(records: Iterable[Json]) -> Table:
     for one in records:
         where = ", ".join(f"{stage}→{place.get('node_role')}" for stage, place in one["flow_mapping"].items())
         table.add_row(
-            seconds(one["delay_s"]), number(one["fps"]), f"{one['bytes_up'] / 1000:.1f} kB", f"{one['quality']:.2f}",
-            escape(one["bottleneck"]), one["video_conf"]["resolution"], escape(where),
+            seconds(one["delay_s"]),
+            number(one["fps"]),
+            f"{one['bytes_up'] / 1000:.1f} kB",
+            f"{one['quality']:.2f}",
+            escape(one["bottleneck"]),
+            one["video_conf"]["resolution"],
+            escape(where),
             "" if one["is_measured"] else "guessed",
-        )  # fmt: skip
+        )
     return table
 
 
@@ -155,9 +174,15 @@ def measurements_table(records: Iterable[Json]) -> Table:
     table = table_of("node", "stage", "model", "size", "delay", "frame", "quality", "frames")
     for one in records:
         table.add_row(
-            escape(one["node"]), escape(one["stage"]), str(one["model_id"]), one["resolution"], seconds(one["delay_s"]),
-            f"{one['bytes'] / 1000:.1f} kB", f"{one['quality']:.3f}", str(one["frames"]),
-        )  # fmt: skip
+            escape(one["node"]),
+            escape(one["stage"]),
+            str(one["model_id"]),
+            one["resolution"],
+            seconds(one["delay_s"]),
+            f"{one['bytes'] / 1000:.1f} kB",
+            f"{one['quality']:.3f}",
+            str(one["frames"]),
+        )
     return table
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.video.errors import BadConstraint
-from app.video.model.reading import Reader, shown
+from app.video.model.reader import Reader, shown
 
 LEVELS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95)
 """acc_level 0..5 as the share of the golden configuration's answers that must be met."""

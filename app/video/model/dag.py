@@ -10,7 +10,7 @@ from typing import Any
 from app.video.model.flow import MAX_STAGES, ancestors, in_order, read_flow
 from app.video.model.flow import READER as _READER
 from app.video.model.kinds import GENERATORS, RENDER, RENDERED, StageKind, StageSpec, Type
-from app.video.model.reading import NAME, shown
+from app.video.model.reader import NAME, shown
 
 KEYS = ("generator", "flow", "input", "stages")
 MAX_FIELDS = 32
@@ -116,9 +116,10 @@ def _reference(data: object, place: str, generator: str, known: Set[str]) -> Ref
         raise _READER.wrong(place, f"{shown(data)} is no reference", 'Write "stage.output".')
     if source != generator and source not in known:
         raise _READER.wrong(
-            place, f"refers to {source}, which does not come before it",
+            place,
+            f"refers to {source}, which does not come before it",
             f"Before it come {', '.join([generator, *sorted(known)])}.",
-        )  # fmt: skip
+        )
     return Reference(source, output)
 
 
@@ -142,10 +143,11 @@ def _spec(name: str, data: object, place: str) -> StageSpec:
             raise _READER.wrong(f"{place}.{key}", "is missing")
     variants = _READER.listing(given["models"], f"{place}.models", most=MAX_VARIANTS)
     return StageSpec(
-        name, _READER.name(given["kind"], f"{place}.kind"),
+        name,
+        _READER.name(given["kind"], f"{place}.kind"),
         tuple(_models(each, f"{place}.models[{index}]") for index, each in enumerate(variants)),
         _parameters(given.get("parameters"), f"{place}.parameters"),
-    )  # fmt: skip
+    )
 
 
 def _models(data: object, place: str) -> tuple[str, ...]:
@@ -202,14 +204,16 @@ def _check_inputs(
         produced = outputs[reference.source]
         if reference.field not in produced:
             raise _READER.wrong(
-                f"{place}.{name}", f"{reference.source} has no output {reference.field}",
+                f"{place}.{name}",
+                f"{reference.source} has no output {reference.field}",
                 f"It has {', '.join(produced) or 'none'}. {_would_do(outputs, takes[name])}",
-            )  # fmt: skip
+            )
         if produced[reference.field] != takes[name]:
             raise _READER.wrong(
-                f"{place}.{name}", f"{reference} is of type {produced[reference.field]}, not {takes[name]}",
+                f"{place}.{name}",
+                f"{reference} is of type {produced[reference.field]}, not {takes[name]}",
                 _would_do(outputs, takes[name]),
-            )  # fmt: skip
+            )
 
 
 def _would_do(outputs: Mapping[str, Mapping[str, Type]], wanted: Type) -> str:

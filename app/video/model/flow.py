@@ -7,7 +7,7 @@ from typing import Any
 
 from app.video.errors import BadDag
 from app.video.model.kinds import GENERATORS, RENDER
-from app.video.model.reading import Reader
+from app.video.model.reader import Reader
 
 MAX_STAGES = 32
 READER = Reader(BadDag)
@@ -58,9 +58,10 @@ def _waits(stage: str, names: Sequence[object], stages: Mapping[str, object], ge
         known = READER.name(name, f"{place}[{index}]")
         if known != generator and known not in stages:
             raise READER.wrong(
-                f"{place}[{index}]", f"{known} is no stage of the flow",
+                f"{place}[{index}]",
+                f"{known} is no stage of the flow",
                 f"There are {', '.join([generator, *stages])}.",
-            )  # fmt: skip
+            )
         if known in found:
             raise READER.wrong(f"{place}[{index}]", f"{known} is there twice")
         found.add(known)

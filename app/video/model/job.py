@@ -128,12 +128,18 @@ class JobContent:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "uid": self.uid, "video_id": self.video_id, "dag": self.dag.to_json(),
-            "stages": stages_to_json(self.stages), "mode": self.mode.value, "realtime": self.realtime,
-            "restart_policy": self.restart_policy.value, "constraint": self.constraint.to_json(),
+            "uid": self.uid,
+            "video_id": self.video_id,
+            "dag": self.dag.to_json(),
+            "stages": stages_to_json(self.stages),
+            "mode": self.mode.value,
+            "realtime": self.realtime,
+            "restart_policy": self.restart_policy.value,
+            "constraint": self.constraint.to_json(),
             "plan": self.plan.to_json() if self.plan else None,
-            "hosts": [host.to_json() for host in self.hosts], "secret": self.secret,
-        }  # fmt: skip
+            "hosts": [host.to_json() for host in self.hosts],
+            "secret": self.secret,
+        }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> JobContent:
@@ -143,11 +149,18 @@ class JobContent:
         except BadRequest as error:
             raise BadInput(error.message, hint=error.hint, detail=error.detail) from error
         return JobContent(
-            str(data["uid"]), str(data["video_id"]), dag, tuple(map(Stage.from_json, data["stages"])),
-            Mode(data["mode"]), bool(data["realtime"]), RestartPolicy(data["restart_policy"]), constraint,
+            str(data["uid"]),
+            str(data["video_id"]),
+            dag,
+            tuple(map(Stage.from_json, data["stages"])),
+            Mode(data["mode"]),
+            bool(data["realtime"]),
+            RestartPolicy(data["restart_policy"]),
+            constraint,
             Plan.from_json(data["plan"]) if data["plan"] is not None else None,
-            tuple(StageHost(**host) for host in data["hosts"]), str(data["secret"]),
-        )  # fmt: skip
+            tuple(StageHost(**host) for host in data["hosts"]),
+            str(data["secret"]),
+        )
 
 
 @dataclass(frozen=True)
@@ -162,14 +175,18 @@ class ServicesContent:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "stages": {key: stage.to_json() for key, stage in self.stages.items()}, "secret": self.secret,
-            "peers": [peer.to_json() for peer in self.peers], "processes": self.processes,
-        }  # fmt: skip
+            "stages": {key: stage.to_json() for key, stage in self.stages.items()},
+            "secret": self.secret,
+            "peers": [peer.to_json() for peer in self.peers],
+            "processes": self.processes,
+        }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> ServicesContent:
         """Raises KeyError, TypeError, ValueError for what is none."""
         return ServicesContent(
-            {str(key): Stage.from_json(stage) for key, stage in data["stages"].items()}, str(data["secret"]),
-            tuple(StageHost(**peer) for peer in data.get("peers", ())), int(data.get("processes", 1)),
-        )  # fmt: skip
+            {str(key): Stage.from_json(stage) for key, stage in data["stages"].items()},
+            str(data["secret"]),
+            tuple(StageHost(**peer) for peer in data.get("peers", ())),
+            int(data.get("processes", 1)),
+        )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from app.vision.model import ModelCard
+from app.inference.prediction import ModelCard
 
 
 class Type(StrEnum):
@@ -99,9 +99,11 @@ class StageSpec:
     def from_json(data: Mapping[str, Any]) -> StageSpec:
         """Raises KeyError, TypeError, ValueError for what is none."""
         return StageSpec(
-            str(data["name"]), str(data["kind"]), tuple(tuple(map(str, names)) for names in data["models"]),
+            str(data["name"]),
+            str(data["kind"]),
+            tuple(tuple(map(str, names)) for names in data["models"]),
             {str(key): str(value) for key, value in dict(data.get("parameters", {})).items()},
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)
@@ -116,18 +118,21 @@ class Stage:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "name": self.name, "kind": self.kind, "parameters": dict(self.parameters),
+            "name": self.name,
+            "kind": self.kind,
+            "parameters": dict(self.parameters),
             "variants": [[card.to_json() for card in cards] for cards in self.variants],
-        }  # fmt: skip
+        }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Stage:
         """Raises KeyError, TypeError, ValueError for what is none."""
         return Stage(
-            str(data["name"]), str(data["kind"]),
+            str(data["name"]),
+            str(data["kind"]),
             tuple(tuple(ModelCard.from_json(card) for card in cards) for cards in data["variants"]),
             dict(data.get("parameters", {})),
-        )  # fmt: skip
+        )
 
 
 def stages_to_json(stages: Sequence[Stage]) -> list[dict[str, Any]]:

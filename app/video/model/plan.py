@@ -8,11 +8,15 @@ from enum import StrEnum
 from typing import Any
 
 from app.video.errors import BadPlan
-from app.video.model.reading import Reader, shown
+from app.video.model.reader import Reader, shown
 
 RESOLUTIONS: Mapping[str, tuple[int, int]] = {
-    "240p": (320, 240), "360p": (480, 360), "480p": (640, 480), "720p": (1280, 720), "1080p": (1920, 1080),
-}  # fmt: skip
+    "240p": (320, 240),
+    "360p": (480, 360),
+    "480p": (640, 480),
+    "720p": (1280, 720),
+    "1080p": (1920, 1080),
+}
 """Width and height, smallest first; a picture is fitted into it and keeps its own shape. The requirement's four, and
 one for small faces' sake: at 240p most of the quality is had for a tenth of the work."""
 MAX_FPS = 120.0
@@ -73,22 +77,25 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "seq": self.seq, "policy": self.policy, "video_conf": self.video_conf.to_json(),
+            "seq": self.seq,
+            "policy": self.policy,
+            "video_conf": self.video_conf.to_json(),
             "flow_mapping": {stage: place.to_json() for stage, place in self.flow_mapping.items()},
-        }  # fmt: skip
+        }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Plan:
         """Of one that to_json wrote. Raises KeyError, TypeError, ValueError."""
         conf = data["video_conf"]
         return Plan(
-            int(data["seq"]), VideoConf(**{**conf, "encoder": Encoder(conf["encoder"])}),
+            int(data["seq"]),
+            VideoConf(**{**conf, "encoder": Encoder(conf["encoder"])}),
             {
                 stage: StagePlace(**{**place, "node_role": Role(place["node_role"])})
                 for stage, place in data["flow_mapping"].items()
             },
             str(data.get("policy", "")),
-        )  # fmt: skip
+        )
 
 
 _READER = Reader(BadPlan)
@@ -107,9 +114,10 @@ def read_video_conf(data: object) -> VideoConf:
     for stage, other in others:
         if other != conf:
             raise _READER.wrong(
-                f"video_conf.{stage[:64]}", f"is another one than {first[:64]}'s",
+                f"video_conf.{stage[:64]}",
+                f"is another one than {first[:64]}'s",
                 "One stream has one size, one rate and one coding: give all stages the same.",
-            )  # fmt: skip
+            )
     return conf
 
 
@@ -146,5 +154,6 @@ def _place(data: object, place: str) -> StagePlace:
     return StagePlace(
         _READER.whole(given["model_id"], f"{place}.model_id", least=MODEL_IDS[0], most=MODEL_IDS[-1]),
         Role(_READER.choice(given["node_role"], f"{place}.node_role", tuple(Role))),
-        _READER.text(given["node_ip"], f"{place}.node_ip"), _READER.text(node, f"{place}.node") if node else "",
-    )  # fmt: skip
+        _READER.text(given["node_ip"], f"{place}.node_ip"),
+        _READER.text(node, f"{place}.node") if node else "",
+    )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.vision.model import ModelCard
+from app.inference.prediction import ModelCard
 
 
 def model_of(cards: Sequence[ModelCard]) -> str:
@@ -43,7 +43,14 @@ class Measurement:
     def from_json(data: Mapping[str, Any]) -> Measurement:
         """Raises KeyError, TypeError, ValueError for what is none."""
         return Measurement(
-            str(data["node"]), str(data["stage"]), int(data["model_id"]), str(data["model"]), str(data["resolution"]),
-            float(data["delay_s"]), float(data["bytes"]), float(data["quality"]), int(data.get("frames", 0)),
+            str(data["node"]),
+            str(data["stage"]),
+            int(data["model_id"]),
+            str(data["model"]),
+            str(data["resolution"]),
+            float(data["delay_s"]),
+            float(data["bytes"]),
+            float(data["quality"]),
+            int(data.get("frames", 0)),
             str(data.get("at", "")),
-        )  # fmt: skip
+        )

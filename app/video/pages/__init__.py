@@ -9,10 +9,10 @@ from starlette.routing import BaseRoute
 
 from app.video.pages.actions import ROUTES as ACTIONS
 from app.video.pages.job import ROUTES as JOB
-from app.video.pages.listing import ROUTES as LISTING
+from app.video.pages.job_list import ROUTES as LISTING
 from app.video.pages.new import ROUTES as NEW
 from app.video.pages.stages import ROUTES as STAGES
-from app.video.pages.watching import ROUTES as WATCHING
+from app.video.pages.streams import ROUTES as WATCHING
 from app.video.pages.what_if import ROUTES as WHAT_IF
 
 ROUTES: list[BaseRoute] = [*LISTING, *NEW, *STAGES, *WATCHING, *WHAT_IF, *ACTIONS, *JOB]

@@ -10,17 +10,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.kit.auth import user_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError, NotFound
-from app.kit.http import is_fragment
-from app.kit.pages import see_other
-from app.kit.sent_form import sent_fields
-from app.kit.templates import render
+from app.kit.web.auth import user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.forms import sent_fields
+from app.kit.web.http import is_fragment
+from app.kit.web.templates import render
 from app.video.access import video_of
-from app.video.pages import showing
+from app.video.pages import view_models
 from app.video.pages.job import body_of, control_values, job_of
-from app.video.pages.listing import url_of
+from app.video.pages.job_list import url_of
 from app.video.pages.new_form import Problems, constraint_of, text_of
 from app.video.scheduling.registry import policies
 
@@ -71,23 +71,33 @@ def _changed(
     if not problems and not is_fragment(request):
         return see_other(url_of(request.path_params["uid"], f"?note={note}"))
     found = job_of(request)
-    values = control_values(showing.view_of(found))
+    values = control_values(view_models.view_of(found))
     values |= {name: sent[name] for name in values if name in sent}
     context: dict[str, Any] = {"values": values, "problems": problems, "saved": "" if problems else note}
     if is_fragment(request):
         return render(
-            request, "video/_controls.html", job=found, view=showing.view_of(found), url=url_of(found.uid),
-            policies=policies(), **context,
-        )  # fmt: skip
+            request,
+            "video/_controls.html",
+            job=found,
+            view=view_models.view_of(found),
+            url=url_of(found.uid),
+            policies=policies(),
+            **context,
+        )
     return render(
-        request, "video/job.html", status, area="video", note="", dag_text="",
+        request,
+        "video/job.html",
+        status,
+        area="video",
+        note="",
+        dag_text="",
         **{**body_of(request, found, now()), **context},
-    )  # fmt: skip
+    )
 
 
 def ask_cancel(request: Request) -> Response:
     found = job_of(request)
-    view = showing.view_of(found)
+    view = view_models.view_of(found)
     return render(request, "video/cancel.html", area="video", view=view, job=found, url=url_of(found.uid))
 
 
@@ -114,9 +124,15 @@ def delete(request: Request) -> Response:
 def _delete_page(request: Request, error: ModelmillError | None) -> Response:
     found = job_of(request)
     return render(
-        request, "video/delete.html", error.status if error else 200, area="video", view=showing.view_of(found),
-        job=found, url=url_of(found.uid), error=error,
-    )  # fmt: skip
+        request,
+        "video/delete.html",
+        error.status if error else 200,
+        area="video",
+        view=view_models.view_of(found),
+        job=found,
+        url=url_of(found.uid),
+        error=error,
+    )
 
 
 ROUTES = [

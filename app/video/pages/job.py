@@ -11,15 +11,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.kit.auth import user_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError, NotFound
-from app.kit.templates import render
+from app.kit.web.auth import user_of
+from app.kit.web.templates import render
 from app.video.access import video_of
 from app.video.errors import NoPicture
 from app.video.model.job import JobState, VideoJob
-from app.video.pages import lanes, plots, showing
-from app.video.pages.listing import facts_of_videos, url_of
+from app.video.pages import dag_drawing, plots, view_models
+from app.video.pages.job_list import facts_of_videos, url_of
 from app.video.scheduling.registry import policies
 
 SHOWN_EVENTS = 50
@@ -36,9 +36,13 @@ NO_PICTURE = (
 def job(request: Request) -> Response:
     found = job_of(request)
     return render(
-        request, "video/job.html", area="video", note=request.query_params.get("note", ""),
-        dag_text=json.dumps(found.dag.to_json(), indent=2, ensure_ascii=False), **body_of(request, found, now()),
-    )  # fmt: skip
+        request,
+        "video/job.html",
+        area="video",
+        note=request.query_params.get("note", ""),
+        dag_text=json.dumps(found.dag.to_json(), indent=2, ensure_ascii=False),
+        **body_of(request, found, now()),
+    )
 
 
 def live(request: Request) -> Response:
@@ -70,11 +74,11 @@ def job_of(request: Request) -> VideoJob:
 
 def body_of(request: Request, found: VideoJob, at: datetime) -> dict[str, Any]:
     video, user = video_of(request), user_of(request)
-    view = showing.view_of(found)
+    view = view_models.view_of(found)
     series = video.reports.series(found.uid)
     events = video.jobs.events(user, found.uid)[::-1][:SHOWN_EVENTS]
     log = video.jobs.decisions(user, found.uid, limit=READ_DECISIONS)
-    decisions = showing.decisions_of(log)[:SHOWN_DECISIONS]
+    decisions = view_models.decisions_of(log)[:SHOWN_DECISIONS]
     is_live = found.state is not JobState.DONE and not view.measures and _is_live(request, found, at)
     return {
         "view": view,
@@ -96,19 +100,21 @@ def body_of(request: Request, found: VideoJob, at: datetime) -> dict[str, Any]:
     }
 
 
-def drawing_of(found: VideoJob, view: showing.View) -> lanes.Drawing:
+def drawing_of(found: VideoJob, view: view_models.View) -> dag_drawing.Drawing:
     notes = {place.stage: place.node or place.ip for place in view.placed}
     notes[found.dag.generator] = found.node
-    return lanes.draw(found.dag, {place.stage: place.lane for place in view.placed}, notes)
+    return dag_drawing.draw(found.dag, {place.stage: place.lane for place in view.placed}, notes)
 
 
-def control_values(view: showing.View) -> dict[str, str]:
+def control_values(view: view_models.View) -> dict[str, str]:
     """What the forms of the constraint and the policy hold."""
     wanted = view.job.constraint
     return {
-        "delay_lo": f"{wanted.lo:g}" if wanted.lo >= 0 else "", "delay_hi": f"{wanted.hi:g}",
-        "acc_level": str(view.level), "policy": view.job.policy,
-    }  # fmt: skip
+        "delay_lo": f"{wanted.lo:g}" if wanted.lo >= 0 else "",
+        "delay_hi": f"{wanted.hi:g}",
+        "acc_level": str(view.level),
+        "policy": view.job.policy,
+    }
 
 
 def _is_live(request: Request, found: VideoJob, at: datetime) -> bool:
@@ -119,12 +125,12 @@ def _is_live(request: Request, found: VideoJob, at: datetime) -> bool:
 
 
 def _version(
-    found: VideoJob, newest: str, events: int, decisions: list[showing.DecisionView], is_live: bool, at: datetime
+    found: VideoJob, newest: str, events: int, decisions: list[view_models.DecisionView], is_live: bool, at: datetime
 ) -> str:
     """Names what is shown: equal while nothing would look different."""
     drawn = 0 if found.state is JobState.DONE else int(at.timestamp() // REDRAWN_S)
     decided = (decisions[0].decided.at, decisions[0].decided.seq) if decisions else ()
-    what = (showing.version_of(found), newest, events, len(decisions), decided, is_live, drawn)
+    what = (view_models.version_of(found), newest, events, len(decisions), decided, is_live, drawn)
     return sha256(repr(what).encode()).hexdigest()[:12]
 
 

@@ -14,19 +14,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.kit.auth import user_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
-from app.kit.http import retry_after
-from app.kit.pages import see_other
-from app.kit.sent_form import sent_fields
-from app.kit.templates import render
+from app.kit.web.auth import user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.forms import sent_fields
+from app.kit.web.http import retry_after
+from app.kit.web.templates import render
 from app.video.access import video_of
 from app.video.model.constraint import LEVELS
 from app.video.model.job import RestartPolicy, VideoJob
 from app.video.model.kinds import GENERATORS, StageKind
 from app.video.pages import new_form
-from app.video.pages.listing import url_of
+from app.video.pages.job_list import url_of
 from app.video.pages.new_form import Form, Problems
 from app.video.scheduling.registry import policies
 from app.video.service import NodeVideos
@@ -98,10 +98,15 @@ def kinds_of(request: Request) -> dict[str, StageKind]:
 
 def body_of_job(job: VideoJob) -> dict[str, Any]:
     return {
-        "node_addr": job.node, "video_id": job.video_id, "dag": job.dag.to_json(),
-        "user_constraint": job.constraint.to_json(), "policy": job.policy,
-        "restart_policy": job.restart_policy.value, "realtime": job.realtime, "mode": job.mode.value,
-    }  # fmt: skip
+        "node_addr": job.node,
+        "video_id": job.video_id,
+        "dag": job.dag.to_json(),
+        "user_constraint": job.constraint.to_json(),
+        "policy": job.policy,
+        "restart_policy": job.restart_policy.value,
+        "realtime": job.realtime,
+        "mode": job.mode.value,
+    }
 
 
 async def _sent(request: Request) -> dict[str, str]:
@@ -164,11 +169,21 @@ def _switched(request: Request, draft: Draft, way: str) -> Draft:
 def _page(request: Request, draft: Draft, status: int = 200) -> Response:
     kinds = kinds_of(request)
     response = render(
-        request, "video/new.html", status, area="video", draft=draft, nodes=nodes_of(request),
-        policies=policies(), restart_policies=[one.value for one in RestartPolicy], levels=LEVELS,
-        generators=GENERATORS, kinds=kinds, missing=new_form.problems_of(draft.form, kinds),
-        has_example=bool(new_form.example_of(kinds)), defaults=new_form.DEFAULTS,
-    )  # fmt: skip
+        request,
+        "video/new.html",
+        status,
+        area="video",
+        draft=draft,
+        nodes=nodes_of(request),
+        policies=policies(),
+        restart_policies=[one.value for one in RestartPolicy],
+        levels=LEVELS,
+        generators=GENERATORS,
+        kinds=kinds,
+        missing=new_form.problems_of(draft.form, kinds),
+        has_example=bool(new_form.example_of(kinds)),
+        defaults=new_form.DEFAULTS,
+    )
     response.headers.update(retry_after(draft.error) if draft.error else {})
     return response
 

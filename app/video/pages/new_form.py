@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 from app.kit.errors import ModelmillError
 from app.video.model.constraint import DEFAULT_DELAY_S, LEVELS
+from app.video.model.dag_wiring import Input, dag_of, wired
 from app.video.model.job import Mode, RestartPolicy
 from app.video.model.kinds import GENERATORS, RENDER, SINGLE_FRAME, StageKind
 from app.video.scheduling.contract import DEFAULT
 from app.video.service import Submission
-from app.video.wires import Input, dag_of, wired
 
 Chosen = TypeVar("Chosen", RestartPolicy, Mode)
 Problems = dict[str, str]
@@ -23,14 +23,24 @@ EXAMPLE = ("face_detection", "face_alignment")
 MAX_STAGES = 20
 MAX_JSON = 200_000
 DEFAULTS: Mapping[str, str] = {
-    "video": "", "generator": SINGLE_FRAME.name, "stages": "", "delay_lo": "",
-    "delay_hi": f"{DEFAULT_DELAY_S:g}", "acc_level": "0", "policy": DEFAULT,
-    "restart_policy": RestartPolicy.EOS.value, "realtime": "on", "mode": Mode.RUN.value,
-}  # fmt: skip
+    "video": "",
+    "generator": SINGLE_FRAME.name,
+    "stages": "",
+    "delay_lo": "",
+    "delay_hi": f"{DEFAULT_DELAY_S:g}",
+    "acc_level": "0",
+    "policy": DEFAULT,
+    "restart_policy": RestartPolicy.EOS.value,
+    "realtime": "on",
+    "mode": Mode.RUN.value,
+}
 FIELD_OF = {
-    "VIDEO_NOT_FOUND": "video", "BAD_DAG": "dag", "BAD_STAGE": "dag", "BAD_CONSTRAINT": "delay_hi",
+    "VIDEO_NOT_FOUND": "video",
+    "BAD_DAG": "dag",
+    "BAD_STAGE": "dag",
+    "BAD_CONSTRAINT": "delay_hi",
     "UNKNOWN_POLICY": "policy",
-}  # fmt: skip
+}
 """Code of an error → beside which field it stands."""
 
 
@@ -85,10 +95,15 @@ def body_of(form: Form) -> dict[str, Any]:
     node, _, video = values["video"].partition("/")
     constraint, _ = constraint_of(values)
     return {
-        "node_addr": node, "video_id": video, "dag": dag_of(values["generator"], form.stages, form.inputs),
-        "user_constraint": constraint, "policy": values["policy"], "restart_policy": values["restart_policy"],
-        "realtime": bool(values["realtime"]), "mode": values["mode"],
-    }  # fmt: skip
+        "node_addr": node,
+        "video_id": video,
+        "dag": dag_of(values["generator"], form.stages, form.inputs),
+        "user_constraint": constraint,
+        "policy": values["policy"],
+        "restart_policy": values["restart_policy"],
+        "realtime": bool(values["realtime"]),
+        "mode": values["mode"],
+    }
 
 
 def problems_of(form: Form, kinds: Mapping[str, StageKind]) -> Problems:
@@ -147,10 +162,15 @@ def submission_of(body: Mapping[str, Any]) -> Submission:
     if not isinstance(body.get("realtime", True), bool):
         raise ValueError("realtime: true or false.")
     return Submission(
-        str(body["node_addr"]), str(body["video_id"]), body["dag"], body.get("user_constraint"),
-        str(body.get("policy") or ""), _one_of(RestartPolicy, body, "restart_policy", RestartPolicy.NEVER),
-        body.get("realtime", True), _one_of(Mode, body, "mode", Mode.RUN),
-    )  # fmt: skip
+        str(body["node_addr"]),
+        str(body["video_id"]),
+        body["dag"],
+        body.get("user_constraint"),
+        str(body.get("policy") or ""),
+        _one_of(RestartPolicy, body, "restart_policy", RestartPolicy.NEVER),
+        body.get("realtime", True),
+        _one_of(Mode, body, "mode", Mode.RUN),
+    )
 
 
 def _one_of(kind: type[Chosen], body: Mapping[str, Any], name: str, default: Chosen) -> Chosen:
@@ -188,13 +208,19 @@ def fields_of(body: Mapping[str, Any]) -> dict[str, str] | None:
         if not is_plain or not all(isinstance(name, str) and "," not in name for name in stages):
             return None
         return {
-            **DEFAULTS, **taken, "video": f"{body.get('node_addr', '')}/{body.get('video_id', '')}",
-            "generator": str(dag["generator"]), "stages": ",".join(stages), "delay_lo": f"{lo:g}" if lo >= 0 else "",
-            "delay_hi": f"{hi:g}", "acc_level": str(_level(constraint)),
+            **DEFAULTS,
+            **taken,
+            "video": f"{body.get('node_addr', '')}/{body.get('video_id', '')}",
+            "generator": str(dag["generator"]),
+            "stages": ",".join(stages),
+            "delay_lo": f"{lo:g}" if lo >= 0 else "",
+            "delay_hi": f"{hi:g}",
+            "acc_level": str(_level(constraint)),
             "policy": str(body.get("policy") or DEFAULT),
             "restart_policy": str(body.get("restart_policy") or RestartPolicy.NEVER),
-            "realtime": "on" if body.get("realtime", True) else "", "mode": str(body.get("mode") or Mode.RUN),
-        }  # fmt: skip
+            "realtime": "on" if body.get("realtime", True) else "",
+            "mode": str(body.get("mode") or Mode.RUN),
+        }
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 

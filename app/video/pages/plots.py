@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from app.kit.charts import Scale
 from app.kit.clock import from_text
-from app.video.pages.showing import number, quality_of
+from app.kit.web.charts import Scale
+from app.video.pages.view_models import number, quality_of
 from app.video.service import Point
 
 WIDTH, HEIGHT = 560, 220
@@ -47,8 +47,9 @@ def delay_plot(points: Sequence[Point]) -> Plot | None:
     the rest: the one is cut, the other left out."""
     limit = _over_time(points, lambda point: 1000 * point.hi)
     found = {
-        "p50": _over_time(points, _result("e2e_p50", 1000.0)), "p95": _over_time(points, _result("e2e_p95", 1000.0)),
-    }  # fmt: skip
+        "p50": _over_time(points, _result("e2e_p50", 1000.0)),
+        "p95": _over_time(points, _result("e2e_p95", 1000.0)),
+    }
     values = [value for series in found.values() for _, value in series if value is not None]
     if not values:
         return None
@@ -115,9 +116,11 @@ def _drawn(found: Mapping[str, Series], count: int, *, top: float | None = None,
     lines = tuple((kind, path_of(series, x, y)) for kind, series in found.items())
     minutes = 60.0 if in_seconds else 1.0
     return Plot(
-        tuple((x(tick), f"{tick * minutes:g}") for tick in x.ticks), tuple((y(tick), f"{tick:g}") for tick in y.ticks),
-        tuple(line for line in lines if line[1]), in_seconds,
-    )  # fmt: skip
+        tuple((x(tick), f"{tick * minutes:g}") for tick in x.ticks),
+        tuple((y(tick), f"{tick:g}") for tick in y.ticks),
+        tuple(line for line in lines if line[1]),
+        in_seconds,
+    )
 
 
 def path_of(points: Series, x: Scale, y: Scale) -> str:

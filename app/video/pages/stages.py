@@ -10,22 +10,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.kit.allowed import EVERYBODY, Allowed, read_typed
-from app.kit.auth import caller_of, user_of
+from app.kit.access import EVERYBODY, AccessRule, read_typed
 from app.kit.clock import now
 from app.kit.errors import ModelmillError, NotFound
-from app.kit.pages import see_other
-from app.kit.sent_form import sent_fields
-from app.kit.templates import render
-from app.models.access import models_of
+from app.kit.web.auth import caller_of, user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.forms import sent_fields
+from app.kit.web.templates import render
+from app.model_registry.access import models_of
 from app.video.access import measurements_of, require_admin, video_of
 from app.video.errors import StageNotFound
+from app.video.model.dag_wiring import ordered
 from app.video.model.job import Mode
 from app.video.model.kinds import SINGLE_FRAME, StageSpec
 from app.video.pages import new_form
-from app.video.pages.listing import url_of
+from app.video.pages.job_list import url_of
 from app.video.pages.new import kinds_of, nodes_of
-from app.video.wires import ordered
 
 MAX_BYTES = 20_000
 SUGGESTED = 200
@@ -82,7 +82,7 @@ def spec_of(values: Mapping[str, str]) -> StageSpec:
     return StageSpec(values["name"], values["kind"], tuple(sizes), parameters)
 
 
-def values_of(spec: StageSpec, allowed: Allowed) -> dict[str, str]:
+def values_of(spec: StageSpec, allowed: AccessRule) -> dict[str, str]:
     sizes = dict(zip(SIZES, (", ".join(names) for names in spec.models), strict=False))
     lines = "\n".join(f"{key}={value}" for key, value in spec.parameters.items())
     return {**EMPTY, "name": spec.name, "kind": spec.kind, **sizes, "parameters": lines, "allowed": allowed.text}
@@ -110,7 +110,7 @@ def _remove_page(request: Request, error: ModelmillError | None) -> Response:
         raise StageNotFound(f"There is no stage {name!r}.")
     return render(
         request, "video/stage_remove.html", error.status if error else 200, area="video", name=name, error=error
-    )  # fmt: skip
+    )
 
 
 async def measure(request: Request) -> Response:
@@ -147,14 +147,25 @@ def _page(
     models, _ = models_of(request).page(user_of(request), limit=SUGGESTED)
     measured = measurements_of(request)
     return render(
-        request, "video/stages.html", status, area="video", listed=video.catalogue.seen_by(user_of(request)),
+        request,
+        "video/stages.html",
+        status,
+        area="video",
+        listed=video.catalogue.seen_by(user_of(request)),
         kinds=video.catalogue.kinds(),
-        values=values, problems=problems or {}, is_admin=caller_of(request).is_admin, sizes=SIZES,
-        models=[model.name for model in models], note=request.query_params.get("note", ""),
-        stage=request.query_params.get("stage", ""), measured=measured[:SHOWN_MEASUREMENTS],
-        measured_further=max(0, len(measured) - SHOWN_MEASUREMENTS), nodes=nodes_of(request),
-        wirable=kinds_of(request), is_edit="edit" in request.query_params,
-    )  # fmt: skip
+        values=values,
+        problems=problems or {},
+        is_admin=caller_of(request).is_admin,
+        sizes=SIZES,
+        models=[model.name for model in models],
+        note=request.query_params.get("note", ""),
+        stage=request.query_params.get("stage", ""),
+        measured=measured[:SHOWN_MEASUREMENTS],
+        measured_further=max(0, len(measured) - SHOWN_MEASUREMENTS),
+        nodes=nodes_of(request),
+        wirable=kinds_of(request),
+        is_edit="edit" in request.query_params,
+    )
 
 
 ROUTES = [

@@ -12,23 +12,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.kit import charts
-from app.kit.auth import user_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
-from app.kit.http import is_fragment
-from app.kit.sent_form import sent_fields
-from app.kit.templates import render
+from app.kit.web import charts
+from app.kit.web.auth import user_of
+from app.kit.web.forms import sent_fields
+from app.kit.web.http import is_fragment
+from app.kit.web.templates import render
 from app.video.access import video_of
+from app.video.model.dag_wiring import dag_of, wired
 from app.video.model.job import StageHost, VideoJob
 from app.video.model.kinds import SINGLE_FRAME
 from app.video.model.plan import RESOLUTIONS, VideoConf
-from app.video.pages import new_form, showing
-from app.video.pages.listing import url_of
+from app.video.pages import new_form, view_models
+from app.video.pages.job_list import url_of
 from app.video.pages.new import kinds_of, nodes_of, only_video
 from app.video.scheduling.contract import NodeInfo
-from app.video.scheduling.predicting import Prediction
-from app.video.wires import dag_of, wired
+from app.video.scheduling.predictor import Prediction
 
 MAX_BYTES = 200_000
 NUMBERS = ("up_mbps", "down_mbps", "cpu_ratio")
@@ -96,17 +96,30 @@ def _answer(request: Request, sent: Mapping[str, str], job: VideoJob | None) -> 
         except ModelmillError as found:
             error = found
     context: dict[str, Any] = {
-        "job": job, "values": values, "nodes": nodes, "rows": rows, "problems": problems, "error": error,
-        "url": url_of(job.uid, "/what-if") if job else "/ui/video/what-if", "asked": body is not None,
+        "job": job,
+        "values": values,
+        "nodes": nodes,
+        "rows": rows,
+        "problems": problems,
+        "error": error,
+        "url": url_of(job.uid, "/what-if") if job else "/ui/video/what-if",
+        "asked": body is not None,
         "hi": job.constraint.hi if job else None,
-    }  # fmt: skip
+    }
     if is_fragment(request):
         return render(request, "video/_what_if_rows.html", **context)
     status = error.status if error else 422 if problems else 200
     return render(
-        request, "video/what_if.html", status, area="video", resolutions=RESOLUTIONS, sizes=SIZES,
-        job_url=url_of(job.uid) if job else "", videos=nodes_of(request), **context,
-    )  # fmt: skip
+        request,
+        "video/what_if.html",
+        status,
+        area="video",
+        resolutions=RESOLUTIONS,
+        sizes=SIZES,
+        job_url=url_of(job.uid) if job else "",
+        videos=nodes_of(request),
+        **context,
+    )
 
 
 def _example(request: Request) -> str:
@@ -164,9 +177,7 @@ def _body(
     return _with_dag(values, body, problems)
 
 
-def _with_dag(
-    values: Mapping[str, str], body: dict[str, Any], problems: new_form.Problems
-) -> dict[str, Any] | None:  # fmt: skip
+def _with_dag(values: Mapping[str, str], body: dict[str, Any], problems: new_form.Problems) -> dict[str, Any] | None:
     node, _, video = values.get("video", "").partition("/")
     if not node or not values.get("dag"):
         return None
@@ -209,11 +220,14 @@ def _rows(found: list[Prediction], job: VideoJob | None) -> list[Row]:
     hi = job.constraint.hi if job else None
     return [
         Row(
-            one, showing.lanes_of(one.flow_mapping), charts.bar(one.delay_s, slowest, rule=hi),
-            present is not None and _places(one.flow_mapping) == present, hi is not None and one.delay_s > hi,
+            one,
+            view_models.lanes_of(one.flow_mapping),
+            charts.bar(one.delay_s, slowest, rule=hi),
+            present is not None and _places(one.flow_mapping) == present,
+            hi is not None and one.delay_s > hi,
         )
         for one in found
-    ]  # fmt: skip
+    ]
 
 
 def _places(flow_mapping: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[Any, Any]]:

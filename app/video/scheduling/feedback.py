@@ -8,8 +8,8 @@ from typing import Any
 from app.video.model.plan import VideoConf
 from app.video.model.report import PlanResult
 from app.video.scheduling.contract import DagInfo, ResourceInfo
-from app.video.scheduling.places import Place, stages_of
-from app.video.scheduling.predicting import predict
+from app.video.scheduling.placement import Place, stages_of
+from app.video.scheduling.predictor import predict
 
 
 def observed_delay(dag: DagInfo, result: PlanResult | None) -> float | None:
@@ -40,9 +40,7 @@ def foreseen_delay(
     profile = state.get("profile")
     if not profile:
         return None
-    foreseen = predict(
-        dag=dag, video_conf=conf, flow_mapping=places, resource_info=resource_info, profile=profile
-    )  # fmt: skip
+    foreseen = predict(dag=dag, video_conf=conf, flow_mapping=places, resource_info=resource_info, profile=profile)
     return foreseen.delay_s if foreseen.is_measured else None
 
 

@@ -8,7 +8,7 @@ from app.video.service.catalogue import Catalogue
 from app.video.service.controller import Controller
 from app.video.service.jobs import Decided, Event, Jobs, Submission
 from app.video.service.pictures import Pictures
-from app.video.service.planning import Planning
+from app.video.service.planner import Planner
 from app.video.service.reports import Point, Reports
 from app.video.service.resources import NodeVideos, Resources
 
@@ -18,13 +18,24 @@ class Video:
     catalogue: Catalogue
     jobs: Jobs
     resources: Resources
-    planning: Planning
+    planning: Planner
     reports: Reports
     pictures: Pictures
     controller: Controller
 
 
 __all__ = [
-    "Catalogue", "Controller", "Decided", "Event", "Jobs", "NodeVideos", "Pictures", "Planning", "Point", "Reports",
-    "Resources", "Submission", "Video",
-]  # fmt: skip
+    "Catalogue",
+    "Controller",
+    "Decided",
+    "Event",
+    "Jobs",
+    "NodeVideos",
+    "Pictures",
+    "Planner",
+    "Point",
+    "Reports",
+    "Resources",
+    "Submission",
+    "Video",
+]

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from app.kit.allowed import Allowed, Member
+from app.edge.video.stages.registry import kinds
+from app.inference.prediction import ModelCard
+from app.kit.access import AccessRule, Member
 from app.kit.clock import to_text
 from app.kit.sql import Database
-from app.models.service import Models
+from app.model_registry.service import Models
 from app.nodes.service.nodes import MemberOf, Note
 from app.video import store
 from app.video.errors import BadDag, BadStage, StageInUse, StageNotFound
 from app.video.model.dag import MAX_VARIANTS, Dag
 from app.video.model.kinds import GENERATORS, RENDER, Stage, StageKind, StageSpec
-from app.video.model.reading import NAME, NAME_RULE
-from app.video.stages.registry import kinds
-from app.vision.model import ModelCard
+from app.video.model.reader import NAME, NAME_RULE
 
 
 class Catalogue:
@@ -33,27 +33,27 @@ class Catalogue:
 
     def all(self) -> list[tuple[StageSpec, Stage]]:
         """By name."""
-        with self.database.read() as on:
-            return [(listed.spec, listed.stage) for listed in store.all_stages(on)]
+        with self.database.read() as conn:
+            return [(listed.spec, listed.stage) for listed in store.all_stages(conn)]
 
     def seen_by(self, user: str) -> list[tuple[StageSpec, Stage]]:
         """Those that this user may use, by name."""
         member = self.member_of(user)
-        with self.database.read() as on:
-            return [(one.spec, one.stage) for one in store.all_stages(on) if one.allowed.admits(member)]
+        with self.database.read() as conn:
+            return [(one.spec, one.stage) for one in store.all_stages(conn) if one.allowed.admits(member)]
 
-    def allowed(self, name: str) -> Allowed:
+    def allowed(self, name: str) -> AccessRule:
         """Who may use it. Raises StageNotFound."""
-        with self.database.read() as on:
-            return _there(store.get_stage(on, name), name).allowed
+        with self.database.read() as conn:
+            return _there(store.get_stage(conn, name), name).allowed
 
-    def permit(self, name: str, allowed: Allowed, *, by: str) -> None:
+    def permit(self, name: str, allowed: AccessRule, *, by: str) -> None:
         """From now on these may name it; jobs under way keep what they have. Raises StageNotFound."""
-        with self.database.write() as on:
-            if _there(store.get_stage(on, name), name).allowed == allowed:
+        with self.database.write() as conn:
+            if _there(store.get_stage(conn, name), name).allowed == allowed:
                 return
-            store.put_allowed(on, name, allowed)
-            self.note(on, by, "stage.access", f"stage:{name}", {"allowed": allowed.to_json()})
+            store.put_allowed(conn, name, allowed)
+            self.note(conn, by, "stage.access", f"stage:{name}", {"allowed": allowed.to_json()})
 
     def put(self, owner: str, spec: StageSpec, *, now: datetime) -> Stage:
         """Add or replace it; its models are the owner's and are pinned now. Jobs under way keep what they have.
@@ -64,22 +64,25 @@ class Catalogue:
                 hint=f"{NAME_RULE} {RENDER} and the generators have theirs.",
             )
         stage = self._pinned(owner, spec, now)
-        with self.database.write() as on:
-            store.put_stage(on, store.Listed(owner, to_text(now), spec, stage))
+        with self.database.write() as conn:
+            store.put_stage(conn, store.Listed(owner, to_text(now), spec, stage))
         self._changed()
         return stage
 
     def remove(self, name: str) -> None:
         """Raises StageNotFound, StageInUse while a job names it."""
-        with self.database.write() as on:
-            _there(store.get_stage(on, name), name)
-            used = [kept.job.uid for kept in store.unended(on) if name in kept.job.dag.stages and
-                    name not in kept.job.dag.own]  # fmt: skip
+        with self.database.write() as conn:
+            _there(store.get_stage(conn, name), name)
+            used = [
+                kept.job.uid
+                for kept in store.unended(conn)
+                if name in kept.job.dag.stages and name not in kept.job.dag.own
+            ]
             if used:
                 raise StageInUse(
                     f"The stage {name!r} is used by {', '.join(used[:3])}.", hint="Cancel them, or wait for their end."
                 )
-            store.remove_stage(on, name)
+            store.remove_stage(conn, name)
         self._changed()
 
     def kinds(self) -> Mapping[str, StageKind]:

@@ -11,14 +11,14 @@ from app.nodes.model import Node, Order, WorkKey
 from app.nodes.service import Nodes
 from app.video import store
 from app.video.model.job import JOBS, JobState, StageHost
-from app.video.service import ordering
+from app.video.service import orders as ordering
 from app.video.service.catalogue import Catalogue
 from app.video.service.jobs import Jobs
-from app.video.service.news import News, changes_of
-from app.video.service.planning import Planning
+from app.video.service.node_changes import NodeChanges, changes_of
+from app.video.service.planner import Planner
 from app.video.service.reports import Reports
 from app.video.service.resources import Resources
-from app.video.service.serving import Serving
+from app.video.service.stage_deployment import StageDeployment
 from app.video.store import Kept
 
 LOOK_S = 10.0
@@ -29,9 +29,18 @@ class Controller:
     """processes: that compute stages on a node."""
 
     def __init__(
-        self, database: Database, catalogue: Catalogue, jobs: Jobs, resources: Resources, planning: Planning,
-        reports: Reports, nodes: Nodes, *, processes: int, keep_days: int,
-    ) -> None:  # fmt: skip
+        self,
+        database: Database,
+        catalogue: Catalogue,
+        jobs: Jobs,
+        resources: Resources,
+        planning: Planner,
+        reports: Reports,
+        nodes: Nodes,
+        *,
+        processes: int,
+        keep_days: int,
+    ) -> None:
         self.database = database
         self.catalogue = catalogue
         self.jobs = jobs
@@ -39,10 +48,10 @@ class Controller:
         self.planning = planning
         self.reports = reports
         self.nodes = nodes
-        self.serving = Serving(database, resources, processes=processes)
+        self.serving = StageDeployment(database, resources, processes=processes)
         self.keep_days = keep_days
         self._looked_at: datetime | None = None
-        self._known = dict[str, News]()
+        self._known = dict[str, NodeChanges]()
         catalogue.on_change.append(lambda: jobs.kick(""))
 
     def reconcile(self, uid: str, *, now: datetime) -> None:
@@ -51,9 +60,9 @@ class Controller:
         if not uid:
             self.serving.reconcile(now)
             return
-        with self.database.read() as on:
-            kept = store.get(on, uid)
-            orders = self.nodes.orders_of(on, JOBS, uid)
+        with self.database.read() as conn:
+            kept = store.get(conn, uid)
+            orders = self.nodes.orders_of(conn, JOBS, uid)
         if kept is None or kept.job.state is JobState.DONE:
             self._withdraw(uid, kept)
             return
@@ -66,8 +75,8 @@ class Controller:
         """uids to look at, by and by all; the empty one among them. Is called every few seconds."""
         if self._looked_at is not None and 0 <= (now - self._looked_at).total_seconds() < LOOK_S:
             return []
-        with self.database.read() as on:
-            uids = store.open_uids(on)
+        with self.database.read() as conn:
+            uids = store.open_uids(conn)
         self._looked_at = now
         return ["", *uids]
 
@@ -77,15 +86,15 @@ class Controller:
             return
         for node in self.serving.renew_secrets():
             self.nodes.nudge(node)
-        with self.database.read() as on:
-            uids = store.open_uids(on)
+        with self.database.read() as conn:
+            uids = store.open_uids(conn)
         for uid in ("", *uids):
             self.jobs.kick(uid)
 
     def node_permitted(self, _: str, __: Collection[WorkKey]) -> None:
         """Listens to nodes: jobs of those who may no longer use it end, and others' plans take it in or do without."""
-        with self.database.read() as on:
-            uids = store.open_uids(on)
+        with self.database.read() as conn:
+            uids = store.open_uids(conn)
         for uid in uids:
             self.jobs.kick(uid)
 
@@ -95,27 +104,27 @@ class Controller:
 
         Nodes report every few seconds: what is no news for jobs is passed over. What was news to another process is
         news to this one, too, and does no harm."""
-        news = News.of(node)
+        news = NodeChanges.of(node)
         known, self._known[node.name] = self._known.get(node.name), news
         uids = [key.uid for key in keys if key.kind == JOBS and news.tells_of(key, known)]
         if news.tells_of_hosts(known):
-            with self.database.read() as on:
-                uids += store.open_uids(on)
+            with self.database.read() as conn:
+                uids += store.open_uids(conn)
             self.jobs.kick("")
         for uid in dict.fromkeys(uids):
             self.jobs.kick(uid)
 
     def forget_old(self, now: datetime) -> None:
         """Jobs that ended long ago (settings), with their events, decisions and pictures."""
-        with self.database.read() as on:
-            uids = store.ended_before(on, to_text(now - timedelta(days=self.keep_days)))
+        with self.database.read() as conn:
+            uids = store.ended_before(conn, to_text(now - timedelta(days=self.keep_days)))
         self.jobs.forget(uids)
 
     def _withdraw(self, uid: str, kept: Kept | None) -> None:
-        with self.database.write() as on:
-            told = self.nodes.withdraw(on, JOBS, uid)
+        with self.database.write() as conn:
+            told = self.nodes.withdraw(conn, JOBS, uid)
             if kept is not None and kept.is_open:
-                store.change(on, uid, is_open=False)
+                store.change(conn, uid, is_open=False)
         for node in told:
             self.nodes.nudge(node)
 
@@ -126,14 +135,14 @@ class Controller:
         changes = changes_of(seen, nodes, now)
         told = set[str]()
         if not is_told or changes:
-            with self.database.write() as on:
-                kept = store.lock(on, uid)
+            with self.database.write() as conn:
+                kept = store.lock(conn, uid)
                 if kept is None or kept.job.state is JobState.DONE:
                     return
                 for change in changes_of(kept, nodes, now):
-                    change.make(on, kept, to_text(now))
-                told = set(self.nodes.withdraw(on, JOBS, uid, but=kept.job.node))
-                told |= ordering.put_job(self.nodes, on, kept.job, hosts)
+                    change.make(conn, kept, to_text(now))
+                told = set(self.nodes.withdraw(conn, JOBS, uid, but=kept.job.node))
+                told |= ordering.put_job(self.nodes, conn, kept.job, hosts)
         for node in told:
             self.nodes.nudge(node)
         if changes:
@@ -142,7 +151,7 @@ class Controller:
 
     def _ask(
         self, seen: Kept, hosts: tuple[StageHost, ...], orders: list[Order], nodes: list[Node], now: datetime
-    ) -> None:  # fmt: skip
+    ) -> None:
         """For another plan, when hosts came or went, or there is none that could be carried out."""
         is_heard = any(node.name == seen.job.node and node.is_online(now) for node in nodes)
         if not hosts or not is_heard:

@@ -21,7 +21,7 @@ from app.video.model.job import JOBS, Ending, JobState, Mode, RestartPolicy, Vid
 from app.video.scheduling.contract import DEFAULT
 from app.video.scheduling.registry import policy_of
 from app.video.service.catalogue import Catalogue
-from app.video.service.counting import ENDED
+from app.video.service.counters import ENDED
 from app.video.service.resources import NodeVideos, Resources
 from app.video.store import Decided, Event, Kept
 
@@ -54,9 +54,15 @@ class Jobs:
     ask(uid, why): have its next plan thought of; Planning puts it there. on_forget: what else is kept of a job."""
 
     def __init__(
-        self, database: Database, catalogue: Catalogue, resources: Resources, *, kick: Callable[[str], None],
-        announce: Callable[[str], None], max_per_user: int,
-    ) -> None:  # fmt: skip
+        self,
+        database: Database,
+        catalogue: Catalogue,
+        resources: Resources,
+        *,
+        kick: Callable[[str], None],
+        announce: Callable[[str], None],
+        max_per_user: int,
+    ) -> None:
         self.database = database
         self.catalogue = catalogue
         self.resources = resources
@@ -72,14 +78,14 @@ class Jobs:
         video = self.video_of(owner, wanted.node, wanted.video_id, now)
         job = self._checked(owner, wanted, video.node, now)
         try:
-            with self.database.write() as on:
-                if store.count_unended(on, owner) >= self.max_per_user:
+            with self.database.write() as conn:
+                if store.count_unended(conn, owner) >= self.max_per_user:
                     raise TooMany(
                         f"You have {self.max_per_user} video jobs that have not ended.",
                         hint="Cancel one of them, or wait for its end.",
                     )
-                kept = replace(_numbered(on, job), generator_output=source_of(video.videos[job.video_id]))
-                store.add_job(on, kept)
+                kept = replace(_numbered(conn, job), generator_output=source_of(video.videos[job.video_id]))
+                store.add_job(conn, kept)
         except store.UidTaken:
             raise Conflict(
                 f"The number of {wanted.uid} was given to a job already.",
@@ -91,47 +97,47 @@ class Jobs:
 
     def get(self, user: str, uid: str) -> VideoJob:
         """Raises VideoJobNotFound."""
-        with self.database.read() as on:
-            return _there(store.get(on, uid), user, uid).job
+        with self.database.read() as conn:
+            return _there(store.get(conn, uid), user, uid).job
 
     def page(
         self, user: str, *, state: JobState | None = None, text: str = "", cursor: str | None = None, limit: int = 50
-    ) -> tuple[list[VideoJob], str | None]:  # fmt: skip
+    ) -> tuple[list[VideoJob], str | None]:
         """Newest first, and where to go on. text: in the uid, node or video. Raises BadInput for no cursor."""
-        with self.database.read() as on:
-            found = store.page(on, user, store.Filter(state, text), before=_cursor(cursor), limit=limit + 1)
+        with self.database.read() as conn:
+            found = store.page(conn, user, store.Filter(state, text), before=_cursor(cursor), limit=limit + 1)
         shown = [kept.job for kept in found[:limit]]
         return shown, f"{shown[-1].created_at}~{shown[-1].uid}" if len(found) > limit else None
 
     def constrain(self, user: str, uid: str, constraint: object, *, now: datetime) -> VideoJob:
         """In force with the next plan, which is asked for at once. Raises VideoJobNotFound, JobEnded, BadConstraint."""
         wanted = read_constraint(constraint)
-        with self.going(user, uid) as (on, _):
+        with self.going(user, uid) as (conn, _):
             given = wanted.to_json()
-            store.change(on, uid, user_constraint=given)
+            store.change(conn, uid, user_constraint=given)
             said = f"Demanded: delay {_range(wanted.lo, wanted.hi)}, quality {wanted.quality:g}."
-            store.add_event(on, uid, to_text(now), type="Constraint", message=said)
+            store.add_event(conn, uid, to_text(now), type="Constraint", message=said)
         return self._changed(user, uid, "constraint")
 
     def choose(self, user: str, uid: str, policy: str, *, now: datetime) -> VideoJob:
         """Another policy from now on. Raises VideoJobNotFound, JobEnded, UnknownPolicy."""
         policy_of(policy)
-        with self.going(user, uid) as (on, kept):
+        with self.going(user, uid) as (conn, kept):
             if policy == kept.job.policy:
                 return kept.job
-            store.change(on, uid, policy=policy, memory={})
+            store.change(conn, uid, policy=policy, memory={})
             said = f"Scheduled by {policy}, and no longer by {kept.job.policy}."
-            store.add_event(on, uid, to_text(now), type="Policy", message=said)
+            store.add_event(conn, uid, to_text(now), type="Policy", message=said)
         return self._changed(user, uid, "policy")
 
     def cancel(self, user: str, uid: str, *, now: datetime) -> VideoJob:
         """DONE, cancelled; its node hears of it when it is there. One that has ended stays as it is."""
-        with self.database.write() as on:
-            kept = _there(store.lock(on, uid), user, uid)
+        with self.database.write() as conn:
+            kept = _there(store.lock(conn, uid), user, uid)
             if kept.job.state is JobState.DONE:
                 return kept.job
             store.enter(
-                on, kept, JobState.DONE, at=to_text(now), message="Cancelled by its user.", ending=Ending.CANCELLED
+                conn, kept, JobState.DONE, at=to_text(now), message="Cancelled by its user.", ending=Ending.CANCELLED
             )
         ENDED.labels(Ending.CANCELLED.value).inc()
         self._told(uid)
@@ -139,11 +145,11 @@ class Jobs:
 
     def bar(self, uid: str, *, now: datetime) -> None:
         """End one whose user may no longer use its video."""
-        with self.database.write() as on:
-            kept = store.lock(on, uid)
+        with self.database.write() as conn:
+            kept = store.lock(conn, uid)
             if kept is None or kept.job.state is JobState.DONE:
                 return
-            store.enter(on, kept, JobState.DONE, at=to_text(now), message=BARRED, ending=Ending.CANCELLED)
+            store.enter(conn, kept, JobState.DONE, at=to_text(now), message=BARRED, ending=Ending.CANCELLED)
         ENDED.labels(Ending.CANCELLED.value).inc()
         self._told(uid)
 
@@ -160,53 +166,54 @@ class Jobs:
             for listen in self.on_forget:
                 listen(uid)
         nodes, told = self.resources.nodes, set[str]()
-        with self.database.write() as on:
+        with self.database.write() as conn:
             for uid in uids:
-                told |= set(nodes.withdraw(on, JOBS, uid))
-            store.forget(on, uids)
+                told |= set(nodes.withdraw(conn, JOBS, uid))
+            store.forget(conn, uids)
         for node in told:
             nodes.nudge(node)
 
     def events(self, user: str, uid: str) -> list[Event]:
         """Oldest first."""
-        with self.database.read() as on:
-            _there(store.get(on, uid), user, uid)
-            return store.events_of(on, uid)
+        with self.database.read() as conn:
+            _there(store.get(conn, uid), user, uid)
+            return store.events_of(conn, uid)
 
     def decisions(self, user: str, uid: str, *, limit: int = 100) -> list[Decided]:
         """Newest first."""
-        with self.database.read() as on:
-            _there(store.get(on, uid), user, uid)
-            return store.decisions_of(on, uid, limit)
+        with self.database.read() as conn:
+            _there(store.get(conn, uid), user, uid)
+            return store.decisions_of(conn, uid, limit)
 
     def count(self, user: str) -> int:
         """Those that are not DONE."""
-        with self.database.read() as on:
-            return store.count_unended(on, user)
+        with self.database.read() as conn:
+            return store.count_unended(conn, user)
 
     def using(self, sha256: str) -> list[str]:
         """Uids of those, anybody's, that are not DONE and have a stage that runs a model of this file."""
-        with self.database.read() as on:
-            found = store.unended(on)
+        with self.database.read() as conn:
+            found = store.unended(conn)
         return [
-            kept.job.uid for kept in found
+            kept.job.uid
+            for kept in found
             if any(card.sha256 == sha256 for stage in kept.job.stages for cards in stage.variants for card in cards)
-        ]  # fmt: skip
+        ]
 
     def cancel_all(self, user: str, *, now: datetime) -> None:
-        with self.database.read() as on:
-            found = store.unended(on, owner=user)
+        with self.database.read() as conn:
+            found = store.unended(conn, owner=user)
         for kept in found:
             self.cancel(user, kept.job.uid, now=now)
 
     @contextmanager
     def going(self, user: str, uid: str) -> Iterator[tuple[Connection, Kept]]:
         """A job that has not ended; until the block ends nobody else changes it. Raises VideoJobNotFound, JobEnded."""
-        with self.database.write() as on:
-            kept = _there(store.lock(on, uid), user, uid)
+        with self.database.write() as conn:
+            kept = _there(store.lock(conn, uid), user, uid)
             if kept.job.state is JobState.DONE:
                 raise JobEnded(f"The job {uid} has ended.", hint="Submit it again.")
-            yield on, kept
+            yield conn, kept
 
     def _checked(self, owner: str, wanted: Submission, node: str, now: datetime) -> VideoJob:
         dag = read_dag(wanted.dag)
@@ -220,11 +227,21 @@ class Jobs:
                 f"unique_job_id: {wanted.uid[:64]!r} is none", hint="It reads GLOBAL_ID_<number>.SUB_ID_<number>."
             )
         return VideoJob(
-            uid=wanted.uid, owner=owner, node=node, video_id=wanted.video_id, dag=dag, stages=stages,
-            constraint=read_constraint(wanted.constraint), policy=policy, restart_policy=wanted.restart_policy,
-            created_at=to_text(now), mode=wanted.mode, realtime=wanted.realtime, secret=new_secret(),
+            uid=wanted.uid,
+            owner=owner,
+            node=node,
+            video_id=wanted.video_id,
+            dag=dag,
+            stages=stages,
+            constraint=read_constraint(wanted.constraint),
+            policy=policy,
+            restart_policy=wanted.restart_policy,
+            created_at=to_text(now),
+            mode=wanted.mode,
+            realtime=wanted.realtime,
+            secret=new_secret(),
             reason="It waits for its first plan.",
-        )  # fmt: skip
+        )
 
     def video_of(self, user: str, node: str, video_id: str, now: datetime) -> NodeVideos:
         """Raises VideoNotFound, also for one that this user may not use."""
@@ -267,14 +284,14 @@ def _there(kept: Kept | None, user: str, uid: str) -> Kept:
     return kept
 
 
-def _numbered(on: Connection, job: VideoJob) -> Kept:
+def _numbered(conn: Connection, job: VideoJob) -> Kept:
     """With a uid of its own, or with the one it brings. Raises UidTaken."""
     if not job.uid:
-        number = store.next_number(on)
+        number = store.next_number(conn)
         return Kept(replace(job, uid=f"GLOBAL_ID_{number}.SUB_ID_1"), number)
     found = UID.fullmatch(job.uid)
     assert found is not None
-    store.claim_number(on, int(found[1]), job.owner)
+    store.claim_number(conn, int(found[1]), job.owner)
     return Kept(job, int(found[1]))
 
 

@@ -12,7 +12,7 @@ from app.video import store
 from app.video.errors import NoPicture
 from app.video.model.job import JobState
 from app.video.service.jobs import Jobs, no_such_job
-from app.video.service.ordering import job_key
+from app.video.service.orders import job_key
 from app.video.service.reports import checked
 from app.video.service.resources import running
 
@@ -50,13 +50,13 @@ class Pictures:
             raise TooLarge(f"A picture has at most {MAX_PICTURE_BYTES >> 20} MiB.", hint="Send a smaller one.")
         if not picture.startswith(JPEG_BEGIN) or JPEG_END not in picture[-64:]:
             raise BadRequest("That is no JPEG.", hint="Send a whole one.")
-        with self.jobs.database.read() as on:
-            job = checked(store.get(on, uid), uid, node=node, user="").job
+        with self.jobs.database.read() as conn:
+            job = checked(store.get(conn, uid), uid, node=node, user="").job
         if job.state is JobState.DONE:
             return  # the last one stays
         self.objects.put(_key(uid), [picture], content_type="image/jpeg")
-        with self.jobs.database.read() as on:
-            is_gone = store.get(on, uid) is None
+        with self.jobs.database.read() as conn:
+            is_gone = store.get(conn, uid) is None
         if is_gone:  # it was deleted meanwhile, and its pictures with it
             self.forget(uid)
             raise no_such_job(uid)

@@ -13,14 +13,14 @@ from sqlalchemy import Connection
 
 from app.kit.clock import to_text
 from app.kit.errors import BadRequest
-from app.kit.series import Series
+from app.kit.redis.time_series import TimeSeries
 from app.kit.sql import Database
 from app.video import store
 from app.video.model.job import RESULTS_KEPT, Ending, JobState, VideoJob
 from app.video.model.profile import Measurement
-from app.video.model.reading import Reader
+from app.video.model.reader import Reader
 from app.video.model.report import JobReport
-from app.video.service.counting import ENDED, count_result
+from app.video.service.counters import ENDED, count_result
 from app.video.service.jobs import Jobs, no_such_job
 from app.video.store import Kept
 
@@ -64,12 +64,10 @@ class Read:
 
 
 class Reports:
-    def __init__(
-        self, database: Database, jobs: Jobs, client: redis.Redis, *, announce: Callable[[str], None]
-    ) -> None:  # fmt: skip
+    def __init__(self, database: Database, jobs: Jobs, client: redis.Redis, *, announce: Callable[[str], None]) -> None:
         self.database = database
         self.jobs = jobs
-        self.plots = Series(client, "video:series", most=SERIES, every_s=POINT_EVERY_S)
+        self.plots = TimeSeries(client, "video:series", most=SERIES, every_s=POINT_EVERY_S)
         self.announce = announce
         jobs.on_forget.append(self.forget)
 
@@ -77,13 +75,13 @@ class Reports:
         """POST /node/sync_job_result. Twice does no harm; nothing is sent on. Raises BadRequest, VideoJobNotFound when
         this node does not run it."""
         found = _read(report, to_text(now))
-        with self.database.write() as on:
-            kept = checked(store.lock(on, found.uid), found.uid, node=node, user=user)
+        with self.database.write() as conn:
+            kept = checked(store.lock(conn, found.uid), found.uid, node=node, user=user)
             if found.profile and not node:
                 raise _READER.wrong("profile", "is for nodes to tell", "What is measured holds for everybody's jobs.")
             if kept.job.state is JobState.DONE or found.seq <= kept.report_seq:
                 return
-            added = self._write(on, kept, found, now)
+            added = self._write(conn, kept, found, now)
         job = kept.job
         for result in added:
             count_result(result, job.constraint.hi)
@@ -102,13 +100,13 @@ class Reports:
 
     def measurements(self, *, node: str = "", stage: str = "") -> list[Measurement]:
         """The profile: by node, stage, model_id, resolution."""
-        with self.database.read() as on:
-            return store.measurements(on, node=node, stage=stage)
+        with self.database.read() as conn:
+            return store.measurements(conn, node=node, stage=stage)
 
     def forget(self, uid: str) -> None:
         self.plots.forget(uid)
 
-    def _write(self, on: Connection, kept: Kept, found: Read, now: datetime) -> list[Mapping[str, Any]]:
+    def _write(self, conn: Connection, kept: Kept, found: Read, now: datetime) -> list[Mapping[str, Any]]:
         """The results that were not known."""
         job, at = kept.job, to_text(now)
         added = sorted((one for one in found.results if one["n_loop"] > job.n_loop), key=lambda one: one["n_loop"])
@@ -122,13 +120,13 @@ class Reports:
         columns["no_signal_since"] = _silent_since(job, found, now)
         if found.progress is not None:
             columns["progress"] = found.progress
-        store.change(on, job.uid, **columns)
-        store.put_measurements(on, found.profile)
+        store.change(conn, job.uid, **columns)
+        store.put_measurements(conn, found.profile)
         if found.note:
-            store.add_event(on, job.uid, at, type="Note", message=found.note)
+            store.add_event(conn, job.uid, at, type="Note", message=found.note)
         if found.ending is not None:
             said = found.reason or f"Its runner says: {found.ending}."
-            store.enter(on, kept, JobState.DONE, at=at, message=said, ending=found.ending)
+            store.enter(conn, kept, JobState.DONE, at=at, message=said, ending=found.ending)
         return added
 
 
@@ -160,15 +158,18 @@ def _read(data: object, at: str) -> Read:
     plan_result, flags, progress = given.get("plan_result"), given.get("flags"), given.get("progress")
     ending, silent_s = given.get("ending"), given.get("silent_s")
     return Read(
-        uid, seq, [_result(one, f"results[{i}]") for i, one in enumerate(_listed(given, "results", MOST_RESULTS))],
+        uid,
+        seq,
+        [_result(one, f"results[{i}]") for i, one in enumerate(_listed(given, "results", MOST_RESULTS))],
         read_plan_result(plan_result) if plan_result is not None else None,
         [_READER.name(flag, "flags") for flag in _listed(given, "flags", 16)] if flags is not None else None,
         min(MOST_SILENT_S, max(0.0, _READER.number(silent_s, "silent_s"))) if silent_s is not None else None,
-        Ending(_READER.choice(ending, "ending", tuple(Ending))) if ending else None, _text(given, "reason"),
+        Ending(_READER.choice(ending, "ending", tuple(Ending))) if ending else None,
+        _text(given, "reason"),
         [_measurement(one, f"profile[{i}]", at) for i, one in enumerate(_listed(given, "profile", MOST_ROWS))],
         min(1.0, max(0.0, _READER.number(progress, "progress"))) if progress is not None else None,
         _text(given, "note"),
-    )  # fmt: skip
+    )
 
 
 def _listed(given: Mapping[str, Any], key: str, most: int) -> list[Any]:

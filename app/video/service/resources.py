@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from app.kit.clock import from_text
-from app.kit.numbering import by_number
+from app.kit.text.natural_order import by_number
 from app.nodes.model import Node, Operation, Side, WorkerReport, WorkerState, WorkKey
 from app.nodes.service import Nodes
 from app.video.model.job import JOBS, SERVICES, SERVICES_PART, StageHost, VideoJob
@@ -80,18 +80,20 @@ class Resources:
             StageHost(
                 node.name, role_of(node, job_node).value, node.address, f"http://{worker.address}", secrets[node.name]
             )
-            for node, worker in serving if node.name in secrets
-        ]  # fmt: skip
+            for node, worker in serving
+            if node.name in secrets
+        ]
         return tuple(sorted(found, key=lambda host: (_TURN.index(Role(host.role)), host.node)))
 
     def secrets(self) -> dict[str, str]:
         """Of the hosts of stages that are ordered, by node."""
-        with self.nodes.database.read() as on:
-            orders = self.nodes.orders_of_kind(on, SERVICES)
+        with self.nodes.database.read() as conn:
+            orders = self.nodes.orders_of_kind(conn, SERVICES)
         return {
-            order.node: str(order.content.get("secret", "")) for order in orders
+            order.node: str(order.content.get("secret", ""))
+            for order in orders
             if order.key == key_of(order.node) and order.operation is not Operation.DELETE
-        }  # fmt: skip
+        }
 
     def info(self, job: VideoJob, now: datetime) -> ResourceInfo:
         """Nodes for the job's user that serve stages, or are told to, and the job's own. online: heard of, and its host
@@ -141,7 +143,10 @@ def videos_of(node: Node, now: datetime) -> NodeVideos:
     offered = offered if isinstance(offered, Mapping) else {}
     videos = offered.get("videos")
     return NodeVideos(
-        node.name, str(offered.get("address", "")), node.is_online(now), node.last_seen_at,
+        node.name,
+        str(offered.get("address", "")),
+        node.is_online(now),
+        node.last_seen_at,
         {
             str(video_id): {key: str(value) for key, value in video.items()}
             for video_id, video in sorted(
@@ -149,7 +154,7 @@ def videos_of(node: Node, now: datetime) -> NodeVideos:
             )
             if isinstance(video, Mapping)
         },
-    )  # fmt: skip
+    )
 
 
 def _info(node: Node, job: VideoJob, ways: Mapping[str, Sequence[float | None]], now: datetime) -> NodeInfo:
@@ -157,11 +162,19 @@ def _info(node: Node, job: VideoJob, ways: Mapping[str, Sequence[float | None]],
     up, down = ways.get(node.name, (None, None))
     age_s = (now - from_text(node.last_seen_at)).total_seconds() if node.last_seen_at else float("inf")
     return NodeInfo(
-        node=node.name, ip=node.address, role=role_of(node, job.node).value, online=host is not None,
-        cpu_ratio=report.cpu, mem_ratio=report.memory, cores=report.cores, accelerators=list(report.accelerators),
-        up_mbps=up, down_mbps=down, age_s=round(min(max(0.0, age_s), 1e9), 3),
+        node=node.name,
+        ip=node.address,
+        role=role_of(node, job.node).value,
+        online=host is not None,
+        cpu_ratio=report.cpu,
+        mem_ratio=report.memory,
+        cores=report.cores,
+        accelerators=list(report.accelerators),
+        up_mbps=up,
+        down_mbps=down,
+        age_s=round(min(max(0.0, age_s), 1e9), 3),
         service=_services(host, job) if host else {},
-    )  # fmt: skip
+    )
 
 
 def _services(host: WorkerReport, job: VideoJob) -> dict[str, ServiceInfo]:
@@ -174,10 +187,11 @@ def _services(host: WorkerReport, job: VideoJob) -> dict[str, ServiceInfo]:
             n_process=int(_number(host.detail.get("n_process")) or 0),
             cpu_ratio=_number(host.detail.get("cpu_ratio")) or 0.0,
             mem_ratio=_number(host.detail.get("mem_ratio")) or 0.0,
-            queue=int(_number(host.detail.get("queue")) or 0), url=f"http://{host.address}/service/{name}",
+            queue=int(_number(host.detail.get("queue")) or 0),
+            url=f"http://{host.address}/service/{name}",
         )
         for name in sorted(names)
-    }  # fmt: skip
+    }
 
 
 def _ways(nodes: Iterable[Node], job: VideoJob, now: datetime) -> dict[str, tuple[float | None, float | None]]:

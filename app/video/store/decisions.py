@@ -31,29 +31,36 @@ class Decided:
     plan: Mapping[str, Any] | None
 
 
-def add_decision(on: Connection, uid: str, decided: Decided) -> None:
+def add_decision(conn: Connection, uid: str, decided: Decided) -> None:
     """The newest KEPT stay."""
     plan = as_text(decided.plan) if decided.plan is not None else ""
-    on.execute(sa.insert(decisions).values(**{**vars(decided), "uid": uid, "plan": plan}))
+    conn.execute(sa.insert(decisions).values(**{**vars(decided), "uid": uid, "plan": plan}))
     c = decisions.c
     oldest = sa.select(c.decision_id).where(c.uid == uid).order_by(c.decision_id.desc()).offset(KEPT).limit(1)
-    limit = on.execute(oldest).scalar()
+    limit = conn.execute(oldest).scalar()
     if limit is not None:
-        on.execute(sa.delete(decisions).where(c.uid == uid, c.decision_id <= limit))
+        conn.execute(sa.delete(decisions).where(c.uid == uid, c.decision_id <= limit))
 
 
-def decisions_of(on: Connection, uid: str, limit: int) -> list[Decided]:
+def decisions_of(conn: Connection, uid: str, limit: int) -> list[Decided]:
     """Newest first."""
     wanted = sa.select(decisions).where(decisions.c.uid == uid).order_by(decisions.c.decision_id.desc()).limit(limit)
-    return [_decided(row) for row in on.execute(wanted)]
+    return [_decided(row) for row in conn.execute(wanted)]
 
 
-def last_decision(on: Connection, uid: str) -> Decided | None:
-    return next(iter(decisions_of(on, uid, 1)), None)
+def last_decision(conn: Connection, uid: str) -> Decided | None:
+    return next(iter(decisions_of(conn, uid, 1)), None)
 
 
 def _decided(row: Any) -> Decided:
     return Decided(
-        row.at, row.seq, row.policy, row.why, row.outcome, row.reason, row.took_ms, row.inputs_hash,
+        row.at,
+        row.seq,
+        row.policy,
+        row.why,
+        row.outcome,
+        row.reason,
+        row.took_ms,
+        row.inputs_hash,
         json.loads(row.plan) if row.plan else None,
-    )  # fmt: skip
+    )

@@ -22,18 +22,18 @@ class Event:
     message: str
 
 
-def add_event(on: Connection, uid: str, at: str, *, type: str, message: str) -> None:
+def add_event(conn: Connection, uid: str, at: str, *, type: str, message: str) -> None:
     """The newest KEPT stay."""
-    on.execute(sa.insert(events).values(uid=uid, at=at, type=str(type), message=message[:MOST_CHARACTERS]))
+    conn.execute(sa.insert(events).values(uid=uid, at=at, type=str(type), message=message[:MOST_CHARACTERS]))
     oldest = (
         sa.select(events.c.event_id).where(events.c.uid == uid).order_by(events.c.event_id.desc()).offset(KEPT).limit(1)
     )
-    limit = on.execute(oldest).scalar()
+    limit = conn.execute(oldest).scalar()
     if limit is not None:
-        on.execute(sa.delete(events).where(events.c.uid == uid, events.c.event_id <= limit))
+        conn.execute(sa.delete(events).where(events.c.uid == uid, events.c.event_id <= limit))
 
 
-def events_of(on: Connection, uid: str) -> list[Event]:
+def events_of(conn: Connection, uid: str) -> list[Event]:
     """Oldest first."""
     wanted = sa.select(events).where(events.c.uid == uid).order_by(events.c.event_id)
-    return [Event(row.at, row.type, row.message) for row in on.execute(wanted)]
+    return [Event(row.at, row.type, row.message) for row in conn.execute(wanted)]

@@ -35,45 +35,45 @@ class Filter:
 
 
 # --- how they begin ---------------------------------------------------------------------------------
-def next_number(on: Connection) -> int:
+def next_number(conn: Connection) -> int:
     """One that no job ever had."""
-    if on.dialect.name == "sqlite":  # it goes on after the greatest there ever was
-        return int(on.execute(sa.insert(numbers).returning(numbers.c.number)).scalar_one())
+    if conn.dialect.name == "sqlite":  # it goes on after the greatest there ever was
+        return int(conn.execute(sa.insert(numbers).returning(numbers.c.number)).scalar_one())
     while True:
         insert = postgresql.insert(numbers).on_conflict_do_nothing().returning(numbers.c.number)
-        made = on.execute(insert).scalar()
+        made = conn.execute(insert).scalar()
         if made is not None:
             return int(made)
 
 
-def claim_number(on: Connection, number: int, owner: str) -> None:
+def claim_number(conn: Connection, number: int, owner: str) -> None:
     """This owner brought it: it is not given to anybody else. Raises UidTaken when it was given out, and no job of
     theirs has it."""
-    insert = _insert(on)(numbers).values(number=number).on_conflict_do_nothing().returning(numbers.c.number)
-    if on.execute(insert).first() is None:
+    insert = _insert(conn)(numbers).values(number=number).on_conflict_do_nothing().returning(numbers.c.number)
+    if conn.execute(insert).first() is None:
         theirs = sa.select(jobs.c.uid).where(jobs.c.number == number, jobs.c.owner == owner).limit(1)
-        if on.execute(theirs).first() is None:
+        if conn.execute(theirs).first() is None:
             raise UidTaken
 
 
-def add_job(on: Connection, kept: Kept) -> None:
+def add_job(conn: Connection, kept: Kept) -> None:
     """Raises UidTaken."""
-    insert = _insert(on)(jobs).values(**columns_of(kept)).on_conflict_do_nothing().returning(jobs.c.uid)
-    if on.execute(insert).first() is None:
+    insert = _insert(conn)(jobs).values(**columns_of(kept)).on_conflict_do_nothing().returning(jobs.c.uid)
+    if conn.execute(insert).first() is None:
         raise UidTaken
-    add_event(on, kept.job.uid, kept.job.created_at, type=kept.job.state, message="Submitted.")
+    add_event(conn, kept.job.uid, kept.job.created_at, type=kept.job.state, message="Submitted.")
 
 
 # --- what changes them ------------------------------------------------------------------------------
-def change(on: Connection, uid: str, **columns: Any) -> None:
+def change(conn: Connection, uid: str, **columns: Any) -> None:
     """columns: of the table, but for its state; those of JSON as values."""
     values = {name: as_text(value) if name in JSON else value for name, value in columns.items()}
-    on.execute(sa.update(jobs).where(jobs.c.uid == uid).values(**values))
+    conn.execute(sa.update(jobs).where(jobs.c.uid == uid).values(**values))
 
 
 def enter(
-    on: Connection, kept: Kept, state: JobState, *, at: str, message: str, ending: Ending | None = None
-) -> None:  # fmt: skip
+    conn: Connection, kept: Kept, state: JobState, *, at: str, message: str, ending: Ending | None = None
+) -> None:
     """The one way into another state. kept: locked. message: why, for the events; of one that is not EXEC it is the
     job's reason, too. Raises WrongMove."""
     if state not in MOVES[kept.job.state]:
@@ -82,28 +82,26 @@ def enter(
     if state is JobState.DONE:
         values |= {"ending": ending.value if ending else "", "ended_at": at, "due_at": None}
         values |= {"flags": as_text([]), "no_signal_since": None}
-    on.execute(sa.update(jobs).where(jobs.c.uid == kept.job.uid).values(**values))
-    add_event(on, kept.job.uid, at, type=state, message=message)
+    conn.execute(sa.update(jobs).where(jobs.c.uid == kept.job.uid).values(**values))
+    add_event(conn, kept.job.uid, at, type=state, message=message)
 
 
-def forget(on: Connection, uids: Collection[str]) -> None:
+def forget(conn: Connection, uids: Collection[str]) -> None:
     for table in (events, decisions, jobs):
-        on.execute(sa.delete(table).where(table.c.uid.in_(uids)))
+        conn.execute(sa.delete(table).where(table.c.uid.in_(uids)))
 
 
 # --- how they are found -----------------------------------------------------------------------------
-def get(on: Connection, uid: str) -> Kept | None:
-    return _one(on, sa.select(jobs).where(jobs.c.uid == uid), uid)
+def get(conn: Connection, uid: str) -> Kept | None:
+    return _one(conn, sa.select(jobs).where(jobs.c.uid == uid), uid)
 
 
-def lock(on: Connection, uid: str) -> Kept | None:
+def lock(conn: Connection, uid: str) -> Kept | None:
     """As get; until the transaction ends nobody else changes it."""
-    return _one(on, sa.select(jobs).where(jobs.c.uid == uid).with_for_update(), uid)
+    return _one(conn, sa.select(jobs).where(jobs.c.uid == uid).with_for_update(), uid)
 
 
-def page(
-    on: Connection, owner: str, wanted: Filter, *, before: tuple[str, str] | None, limit: int
-) -> list[Kept]:  # fmt: skip
+def page(conn: Connection, owner: str, wanted: Filter, *, before: tuple[str, str] | None, limit: int) -> list[Kept]:
     """Newest first. before: created_at and uid of the last one seen."""
     if not wanted.text.isprintable():  # PostgreSQL has no texts with NUL
         return []
@@ -116,43 +114,43 @@ def page(
     if before is not None:
         query = query.where(sa.tuple_(jobs.c.created_at, jobs.c.uid) < sa.tuple_(*map(sa.literal, before)))
     ordered = query.order_by(jobs.c.created_at.desc(), jobs.c.uid.desc()).limit(limit)
-    return [kept_of(row) for row in on.execute(ordered)]
+    return [kept_of(row) for row in conn.execute(ordered)]
 
 
-def unended(on: Connection, *, owner: str = "") -> list[Kept]:
+def unended(conn: Connection, *, owner: str = "") -> list[Kept]:
     """By number."""
     query = sa.select(jobs).where(IS_UNENDED)
     if owner:
         query = query.where(jobs.c.owner == owner)
-    return [kept_of(row) for row in on.execute(query.order_by(jobs.c.number, jobs.c.uid))]
+    return [kept_of(row) for row in conn.execute(query.order_by(jobs.c.number, jobs.c.uid))]
 
 
-def count_unended(on: Connection, owner: str) -> int:
+def count_unended(conn: Connection, owner: str) -> int:
     wanted = sa.select(sa.func.count()).select_from(jobs).where(IS_UNENDED, jobs.c.owner == owner)
-    return int(on.execute(wanted).scalar_one())
+    return int(conn.execute(wanted).scalar_one())
 
 
-def open_uids(on: Connection) -> list[str]:
+def open_uids(conn: Connection) -> list[str]:
     """Of those that the controller has to do with, oldest first."""
     wanted = sa.select(jobs.c.uid).where(jobs.c.is_open).order_by(jobs.c.created_at, jobs.c.number)
-    return list(on.execute(wanted).scalars())
+    return list(conn.execute(wanted).scalars())
 
 
-def ended_before(on: Connection, at: str) -> list[str]:
+def ended_before(conn: Connection, at: str) -> list[str]:
     wanted = sa.select(jobs.c.uid).where(~IS_UNENDED, jobs.c.ended_at < at)
-    return list(on.execute(wanted).scalars())
+    return list(conn.execute(wanted).scalars())
 
 
-def census(on: Connection) -> dict[str, int]:
+def census(conn: Connection) -> dict[str, int]:
     """State → how many jobs."""
     counted = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
-    return {state: int(count) for state, count in on.execute(counted)}
+    return {state: int(count) for state, count in conn.execute(counted)}
 
 
-def _one(on: Connection, query: Any, uid: str) -> Kept | None:
-    row = on.execute(query).first() if uid.isprintable() else None
+def _one(conn: Connection, query: Any, uid: str) -> Kept | None:
+    row = conn.execute(query).first() if uid.isprintable() else None
     return kept_of(row) if row else None
 
 
-def _insert(on: Connection) -> Any:
-    return sqlite.insert if on.dialect.name == "sqlite" else postgresql.insert
+def _insert(conn: Connection) -> Any:
+    return sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert

@@ -16,18 +16,18 @@ KEYS = ("node", "stage", "model", "resolution")
 _BY_SIZE = list(RESOLUTIONS)
 
 
-def put_measurements(on: Connection, found: Iterable[Measurement]) -> None:
+def put_measurements(conn: Connection, found: Iterable[Measurement]) -> None:
     """Each in place of the one before. In one turn, so that two who do so do not wait for each other."""
-    insert = sqlite.insert if on.dialect.name == "sqlite" else postgresql.insert
+    insert = sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert
     for one in sorted(found, key=lambda one: tuple(getattr(one, key) for key in KEYS)):
         values = vars(one)
         changed = {name: value for name, value in values.items() if name not in KEYS}
-        on.execute(insert(table).values(**values).on_conflict_do_update(index_elements=list(KEYS), set_=changed))
+        conn.execute(insert(table).values(**values).on_conflict_do_update(index_elements=list(KEYS), set_=changed))
 
 
 def measurements(
-    on: Connection, *, node: str = "", stage: str = "", stages: Collection[str] | None = None
-) -> list[Measurement]:  # fmt: skip
+    conn: Connection, *, node: str = "", stage: str = "", stages: Collection[str] | None = None
+) -> list[Measurement]:
     """By node, stage, model_id and resolution."""
     query = sa.select(table)
     if node:
@@ -36,7 +36,7 @@ def measurements(
         query = query.where(table.c.stage == stage)
     if stages is not None:
         query = query.where(table.c.stage.in_(stages))
-    found = [Measurement(**row._mapping) for row in on.execute(query)]
+    found = [Measurement(**row._mapping) for row in conn.execute(query)]
     return sorted(found, key=lambda one: (one.node, one.stage, one.model_id, _size(one.resolution), one.model))
 
 

@@ -13,8 +13,9 @@ from app.video.model.job import Ending, JobState, Mode, RestartPolicy, VideoJob
 from app.video.model.kinds import Stage
 from app.video.model.plan import Plan
 
-JSON = frozenset({"dag", "stages", "user_constraint", "plan", "plan_result", "generator_output", "results", "flags",
-                  "memory"})  # fmt: skip
+JSON = frozenset(
+    {"dag", "stages", "user_constraint", "plan", "plan_result", "generator_output", "results", "flags", "memory"}
+)
 """Columns that hold texts of JSON."""
 
 
@@ -37,39 +38,84 @@ def kept_of(row: Any) -> Kept:
     read = json.loads
     plan = read(row.plan)
     job = VideoJob(
-        uid=row.uid, owner=row.owner, node=row.node, video_id=row.video_id, dag=read_dag(read(row.dag)),
-        stages=tuple(map(Stage.from_json, read(row.stages))), constraint=read_constraint(read(row.user_constraint)),
-        policy=row.policy, restart_policy=RestartPolicy(row.restart_policy), created_at=row.created_at,
-        mode=Mode(row.mode), realtime=bool(row.realtime), state=JobState(row.state),
-        ending=Ending(row.ending) if row.ending else None, reason=row.reason, ended_at=row.ended_at,
-        plan=Plan.from_json(plan) if plan else None, plan_result=read(row.plan_result),
-        results=tuple(read(row.results)), n_loop=row.n_loop, flags=tuple(read(row.flags)),
-        no_signal_since=row.no_signal_since, reported_at=row.reported_at, memory=read(row.memory), secret=row.secret,
+        uid=row.uid,
+        owner=row.owner,
+        node=row.node,
+        video_id=row.video_id,
+        dag=read_dag(read(row.dag)),
+        stages=tuple(map(Stage.from_json, read(row.stages))),
+        constraint=read_constraint(read(row.user_constraint)),
+        policy=row.policy,
+        restart_policy=RestartPolicy(row.restart_policy),
+        created_at=row.created_at,
+        mode=Mode(row.mode),
+        realtime=bool(row.realtime),
+        state=JobState(row.state),
+        ending=Ending(row.ending) if row.ending else None,
+        reason=row.reason,
+        ended_at=row.ended_at,
+        plan=Plan.from_json(plan) if plan else None,
+        plan_result=read(row.plan_result),
+        results=tuple(read(row.results)),
+        n_loop=row.n_loop,
+        flags=tuple(read(row.flags)),
+        no_signal_since=row.no_signal_since,
+        reported_at=row.reported_at,
+        memory=read(row.memory),
+        secret=row.secret,
         progress=row.progress,
-    )  # fmt: skip
+    )
     return Kept(
-        job, row.number, row.plan_seq, row.report_seq, row.asked, row.claimed_at, row.due_at, bool(row.is_open),
+        job,
+        row.number,
+        row.plan_seq,
+        row.report_seq,
+        row.asked,
+        row.claimed_at,
+        row.due_at,
+        bool(row.is_open),
         read(row.generator_output),
-    )  # fmt: skip
+    )
 
 
 def columns_of(kept: Kept) -> dict[str, Any]:
     job = kept.job
     return {
-        "uid": job.uid, "number": kept.number, "owner": job.owner, "node": job.node, "video_id": job.video_id,
-        "mode": job.mode.value, "created_at": job.created_at, "ended_at": job.ended_at, "state": job.state.value,
-        "ending": job.ending.value if job.ending else "", "reason": job.reason, "policy": job.policy,
-        "realtime": job.realtime, "restart_policy": job.restart_policy.value, "secret": job.secret,
-        "dag": as_text(job.dag.to_json()), "stages": as_text([stage.to_json() for stage in job.stages]),
-        "user_constraint": as_text(job.constraint.to_json()), "plan_seq": kept.plan_seq,
-        "plan": as_text(job.plan.to_json() if job.plan else None), "plan_result": as_text(job.plan_result),
-        "generator_output": as_text(kept.generator_output), "results": as_text(list(job.results)),
-        "n_loop": job.n_loop, "flags": as_text(list(job.flags)), "no_signal_since": job.no_signal_since,
+        "uid": job.uid,
+        "number": kept.number,
+        "owner": job.owner,
+        "node": job.node,
+        "video_id": job.video_id,
+        "mode": job.mode.value,
+        "created_at": job.created_at,
+        "ended_at": job.ended_at,
+        "state": job.state.value,
+        "ending": job.ending.value if job.ending else "",
+        "reason": job.reason,
+        "policy": job.policy,
+        "realtime": job.realtime,
+        "restart_policy": job.restart_policy.value,
+        "secret": job.secret,
+        "dag": as_text(job.dag.to_json()),
+        "stages": as_text([stage.to_json() for stage in job.stages]),
+        "user_constraint": as_text(job.constraint.to_json()),
+        "plan_seq": kept.plan_seq,
+        "plan": as_text(job.plan.to_json() if job.plan else None),
+        "plan_result": as_text(job.plan_result),
+        "generator_output": as_text(kept.generator_output),
+        "results": as_text(list(job.results)),
+        "n_loop": job.n_loop,
+        "flags": as_text(list(job.flags)),
+        "no_signal_since": job.no_signal_since,
         "progress": job.progress,
-        "report_seq": kept.report_seq, "reported_at": job.reported_at, "asked": kept.asked,
-        "memory": as_text(job.memory), "claimed_at": kept.claimed_at, "due_at": kept.due_at,
+        "report_seq": kept.report_seq,
+        "reported_at": job.reported_at,
+        "asked": kept.asked,
+        "memory": as_text(job.memory),
+        "claimed_at": kept.claimed_at,
+        "due_at": kept.due_at,
         "is_open": kept.is_open,
-    }  # fmt: skip
+    }
 
 
 def as_text(data: Any) -> str:

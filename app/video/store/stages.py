@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql, sqlite
 
-from app.kit.allowed import EVERYBODY, Allowed, read_allowed
+from app.kit.access import EVERYBODY, AccessRule, read_allowed
 from app.video.model.kinds import Stage, StageSpec
 from app.video.store.rows import as_text
 from app.video.store.tables import stages
@@ -24,37 +24,39 @@ class Listed:
     created_at: str
     spec: StageSpec
     stage: Stage
-    allowed: Allowed = EVERYBODY
+    allowed: AccessRule = EVERYBODY
 
 
-def put_stage(on: Connection, listed: Listed) -> None:
+def put_stage(conn: Connection, listed: Listed) -> None:
     """In place of the one of its name, and for the same users."""
     values = {
-        "owner": listed.owner, "created_at": listed.created_at, "spec": as_text(listed.spec.to_json()),
+        "owner": listed.owner,
+        "created_at": listed.created_at,
+        "spec": as_text(listed.spec.to_json()),
         "stage": as_text(listed.stage.to_json()),
-    }  # fmt: skip
-    insert = (sqlite.insert if on.dialect.name == "sqlite" else postgresql.insert)(stages)
+    }
+    insert = (sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert)(stages)
     made = insert.values(name=listed.spec.name, allowed=as_text(listed.allowed.to_json()), **values)
-    on.execute(made.on_conflict_do_update(index_elements=["name"], set_=values))
+    conn.execute(made.on_conflict_do_update(index_elements=["name"], set_=values))
 
 
-def put_allowed(on: Connection, name: str, allowed: Allowed) -> None:
-    on.execute(sa.update(stages).where(stages.c.name == name).values(allowed=as_text(allowed.to_json())))
+def put_allowed(conn: Connection, name: str, allowed: AccessRule) -> None:
+    conn.execute(sa.update(stages).where(stages.c.name == name).values(allowed=as_text(allowed.to_json())))
 
 
-def get_stage(on: Connection, name: str) -> Listed | None:
-    row = on.execute(sa.select(stages).where(stages.c.name == name)).first()
+def get_stage(conn: Connection, name: str) -> Listed | None:
+    row = conn.execute(sa.select(stages).where(stages.c.name == name)).first()
     return _listed(row) if row else None
 
 
-def all_stages(on: Connection) -> list[Listed]:
+def all_stages(conn: Connection) -> list[Listed]:
     """By name."""
-    return [_listed(row) for row in on.execute(sa.select(stages).order_by(stages.c.name))]
+    return [_listed(row) for row in conn.execute(sa.select(stages).order_by(stages.c.name))]
 
 
-def remove_stage(on: Connection, name: str) -> bool:
+def remove_stage(conn: Connection, name: str) -> bool:
     """Was there one?"""
-    return on.execute(sa.delete(stages).where(stages.c.name == name)).rowcount == 1
+    return conn.execute(sa.delete(stages).where(stages.c.name == name)).rowcount == 1
 
 
 def _listed(row: Any) -> Listed:

@@ -67,9 +67,14 @@ def _ask(driver: Driver, system: System, deployment: Deployment, *, jobs: int, i
     memory = processes.memory_bytes(pids)
     seconds, queued_s = processes.with_cpu_s(watched, lambda: driver.ask({"at_once": system.at_once}))
     return Round(
-        latencies, system.at_once / seconds, memory, cpu_share, cpu_ms_alone=alone_s * 1000 / jobs,
-        cpu_ms_queued=queued_s * 1000 / system.at_once, processes=len(pids),
-    )  # fmt: skip
+        latencies,
+        system.at_once / seconds,
+        memory,
+        cpu_share,
+        cpu_ms_alone=alone_s * 1000 / jobs,
+        cpu_ms_queued=queued_s * 1000 / system.at_once,
+        processes=len(pids),
+    )
 
 
 class Driver:

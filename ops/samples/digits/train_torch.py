@@ -44,10 +44,20 @@ FOLDER = "MODELMILL_JOB_FOLDER"
 
 def network() -> nn.Module:
     return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Dropout(0.2), nn.Linear(32 * 4, 64), nn.ReLU(), nn.Linear(64, 10),
-    )  # fmt: skip
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.BatchNorm2d(16),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.BatchNorm2d(32),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(0.2),
+        nn.Linear(32 * 4, 64),
+        nn.ReLU(),
+        nn.Linear(64, 10),
+    )
 
 
 def batches(x: Tensor, y: Tensor, shuffling: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
@@ -89,9 +99,15 @@ def export(model: nn.Module, path: Path) -> onnx.ModelProto:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         torch.onnx.export(
-            model, (torch.zeros(1, 1, 8, 8),), str(path), dynamo=False, opset_version=OPSET,
-            input_names=["input"], output_names=["logits"], dynamic_axes={"input": {0: "N"}, "logits": {0: "N"}},
-        )  # fmt: skip
+            model,
+            (torch.zeros(1, 1, 8, 8),),
+            str(path),
+            dynamo=False,
+            opset_version=OPSET,
+            input_names=["input"],
+            output_names=["logits"],
+            dynamic_axes={"input": {0: "N"}, "logits": {0: "N"}},
+        )
     exported = onnx.load(path)
     onnx.checker.check_model(exported, full_check=True)
     return exported

@@ -13,7 +13,7 @@ from typing import IO
 
 import pytest
 
-from app.kit.command import Exit
+from app.kit.cli.command import Exit
 from tests.harness.paths import REPOSITORY
 
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ def demonstration(folder: Path, *options: str) -> Iterator[tuple[subprocess.Pope
     """Its process and what it says. Afterwards it has left nothing behind."""
     own = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "TMPDIR": str(folder), "PYTHONPATH": str(REPOSITORY)}
     own |= {"PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "app.cli", "joint", "demo", *options]
+    command = [sys.executable, "-m", "app.cli.main", "joint", "demo", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=own, cwd=REPOSITORY) as demo:
         assert demo.stdout is not None
         yield demo, demo.stdout

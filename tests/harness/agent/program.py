@@ -15,11 +15,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from app import node_cli, node_wiring
-from app.kit.command import complain, exit_code
+from app.bootstrap import edge
+from app.cli import node
+from app.edge.agent import backoff, process, supervisor, worker
+from app.edge.agent.driver import Agent, Blob, Place, ProcessSpec, WorkRefused
+from app.kit.cli.command import complain, exit_code
 from app.kit.errors import ModelmillError
-from app.nodes.agent import pausing, processes, supervisor, worker
-from app.nodes.agent.carrier import Agent, Blob, Place, Program, WorkRefused
 from app.nodes.model import Order
 
 KIND = "programs"
@@ -36,7 +37,7 @@ class ProgramCarrier:
     def worker_name(self, order: Order) -> str:
         return f"{order.name}-{order.key.part}-worker"
 
-    def program(self, order: Order, place: Place) -> Program:
+    def program(self, order: Order, place: Place) -> ProcessSpec:
         content: Mapping[str, Any] = order.content
         if "bug" in content:
             raise RuntimeError(content["bug"])
@@ -44,7 +45,7 @@ class ProgramCarrier:
             raise WorkRefused(content["refused"], reason="NotHere", hint="Elsewhere.")
         file = place.folder / "program.py"
         file.write_text(content["program"])
-        return Program(
+        return ProcessSpec(
             content.get("command") or [sys.executable, "-u", str(file)],
             {"PORT": str(place.port), "AGENT": place.agent_url, "FILES": " ".join(map(str, place.blobs.values()))},
             health_url=f"http://{place.host}:{place.port}/" if content.get("is_served") else "",
@@ -74,16 +75,16 @@ class ProgramCarrier:
 def hurry() -> None:
     """Whatever it waits for is the same, and the time shorter."""
     worker.LIVED_S = 0.4
-    pausing.FIRST_S = 0.3
-    processes.TERM_S = 1.0
+    backoff.FIRST_S = 0.3
+    process.TERM_S = 1.0
     supervisor.TIDY_S = 0.1
 
 
 def main() -> int:
     hurry()
-    node_wiring.carriers = lambda _: (ProgramCarrier(),)
+    edge.carriers = lambda _: (ProgramCarrier(),)
     command = typer.Typer(pretty_exceptions_enable=False)
-    command.command()(node_cli.node)
+    command.command()(node.node)
     try:
         command(standalone_mode=False)
     except ModelmillError as error:

@@ -117,9 +117,13 @@ class ScriptedWeb:
             WebSocketRoute("/neptune/link/edge0/socket", self._socket),
         ]
         config = uvicorn.Config(
-            Starlette(routes=routes), port=self.port, log_config=None, lifespan="off", timeout_graceful_shutdown=1,
+            Starlette(routes=routes),
+            port=self.port,
+            log_config=None,
+            lifespan="off",
+            timeout_graceful_shutdown=1,
             ws="websockets-sansio",
-        )  # fmt: skip
+        )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run)
         self._thread.start()

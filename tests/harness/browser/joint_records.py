@@ -7,24 +7,35 @@ from datetime import timedelta
 
 import numpy as np
 
+from app.bootstrap.container import Container
+from app.inference.picture_codec import encode
+from app.inference.prediction import Box, Prediction
 from app.joint_inference.model.resource import PLURAL, Role
 from app.joint_inference.model.tally import Sample, Source, Tally
 from app.joint_inference.service.task_info import Status
 from app.kit.clock import now, to_text
 from app.nodes.model import NodeReport, Side, WorkerReport, WorkerState, WorkKey
-from app.vision.encoding import encode
-from app.vision.model import Box, Prediction
-from app.wiring import Parts
 from tests.harness.joint.deployment import resource
 
 USER, NAME = "local", "gate"
 TALLY = Tally(
-    inferences=1000, hard=400, uploaded=300, failed=40, kept=60, fallback=50, bytes_uploaded=3 << 20, edge_ms_p50=6.2,
-    edge_ms_p95=9.0, cloud_ms_p50=41.0, cloud_ms_p95=80.0, fps=24.5, start_time="2026-01-01T00:00:00.000Z",
-)  # fmt: skip
+    inferences=1000,
+    hard=400,
+    uploaded=300,
+    failed=40,
+    kept=60,
+    fallback=50,
+    bytes_uploaded=3 << 20,
+    edge_ms_p50=6.2,
+    edge_ms_p95=9.0,
+    cloud_ms_p50=41.0,
+    cloud_ms_p95=80.0,
+    fps=24.5,
+    start_time="2026-01-01T00:00:00.000Z",
+)
 
 
-def set_scene(parts: Parts) -> None:
+def set_scene(parts: Container) -> None:
     at = now()
     service = parts.joint.services.create(
         USER, resource(NAME, edge="edge0", cloud="cloud0", small="small", big="big", algorithm="IBT"), now=at
@@ -32,13 +43,23 @@ def set_scene(parts: Parts) -> None:
     for name, side, role in (("edge0", Side.EDGE, Role.EDGE), ("cloud0", Side.CLOUD, Role.CLOUD)):
         parts.nodes.register(name, side, now=at)
         key = WorkKey(PLURAL, service.uid, role.value)
-        with parts.database.write() as on:
-            parts.nodes.order(on, name, key, namespace="default", name=NAME, generation=1, content={})
+        with parts.database.write() as conn:
+            parts.nodes.order(conn, name, key, namespace="default", name=NAME, generation=1, content={})
         worker = WorkerReport(
-            key, "default", NAME, f"{NAME}-{role}", 1, WorkerState.RUNNING, pid=4711, address="127.0.0.1:5000",
-            restarts=2, exit_code=-9, log=("loading the model", "serving"), started_at=to_text(at),
+            key,
+            "default",
+            NAME,
+            f"{NAME}-{role}",
+            1,
+            WorkerState.RUNNING,
+            pid=4711,
+            address="127.0.0.1:5000",
+            restarts=2,
+            exit_code=-9,
+            log=("loading the model", "serving"),
+            started_at=to_text(at),
             detail={"runtime": "onnxruntime 1.31 · ONNX twin", "why": "no Kneron runtime (kp) on this node"},
-        )  # fmt: skip
+        )
         figures = NodeReport(0.42, 0.7, 1.2, 8 << 30, 4, 20 << 30, ("Kneron KL720",), workers=(worker,))
         parts.nodes.report(name, figures, address="127.0.0.1", version="0.1.0", now=at)
     for point in range(12):
@@ -48,7 +69,26 @@ def set_scene(parts: Parts) -> None:
     picture, kind = encode(np.random.default_rng(1).integers(0, 256, (240, 320, 3), np.uint8))
     small, big = Box(40, 40, 120, 160, 0.62, 0), Box(42, 38, 118, 162, 0.97, 0)
     for number in range(4):
-        parts.joint.reports.add_sample("edge0", service.uid, Sample(
-            f"s{number}", to_text(at), 320, 240, "1 of 1 boxes ≤ 0.90", 1.0, Source.CLOUD, Prediction((small,), ms=6.0),
-            Prediction((big,), ms=24.0), 6.0, 61.0, 20_000, ("face",), f"clip.mp4 #{number}",
-        ), picture, kind, now=at + timedelta(seconds=number))  # fmt: skip
+        parts.joint.reports.add_sample(
+            "edge0",
+            service.uid,
+            Sample(
+                f"s{number}",
+                to_text(at),
+                320,
+                240,
+                "1 of 1 boxes ≤ 0.90",
+                1.0,
+                Source.CLOUD,
+                Prediction((small,), ms=6.0),
+                Prediction((big,), ms=24.0),
+                6.0,
+                61.0,
+                20_000,
+                ("face",),
+                f"clip.mp4 #{number}",
+            ),
+            picture,
+            kind,
+            now=at + timedelta(seconds=number),
+        )

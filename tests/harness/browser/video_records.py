@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from app.bootstrap.container import Container
+from app.inference.picture_codec import encode
 from app.kit.clock import now
 from app.video.model.job import Ending
-from app.vision.encoding import encode
-from app.wiring import Parts
 from tests.harness.video.records import EDGE, ended_video, running_video, waiting_video
 
 USER = "local"
@@ -23,7 +23,7 @@ class VideoScene(NamedTuple):
     ended: str
 
 
-def set_video_scene(parts: Parts) -> VideoScene:
+def set_video_scene(parts: Container) -> VideoScene:
     video, at = parts.video, now()
     ended = ended_video(video, USER, now=at, ending=Ending.ERROR, reason="The source cannot be read: clip.mp4.")
     running = running_video(video, USER, now=at)

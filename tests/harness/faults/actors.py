@@ -18,7 +18,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from app.kit import broker, clock
+from app.kit import clock
+from app.kit.queue import broker
 
 IS_PATIENT = "CHAOS_PATIENT" in os.environ
 if not IS_PATIENT:
@@ -26,14 +27,14 @@ if not IS_PATIENT:
 
 import actors  # noqa: E402
 from app.conversion.service import dispatch  # noqa: E402
-from app.conversion.stages import Claimant, runner  # noqa: E402
-from app.conversion.toolchains import sandbox  # noqa: E402
-from app.kit.confinement.places import Places  # noqa: E402
+from app.conversion.stages import JobClaimer, runner  # noqa: E402
+from app.kit.sandbox import runner as sandbox  # noqa: E402
+from app.kit.sandbox.paths import SandboxPaths  # noqa: E402
 from tests.harness.faults.stages import NOTES  # noqa: E402
 
 HOLDS = actors.parts.settings.data_dir / "holds"
 CLOCKS = actors.parts.settings.data_dir / "clocks"
-FORKSERVER = "app.conversion.toolchains.forkserver"
+FORKSERVER = "app.kit.sandbox.fork_server"
 
 
 def held(name: str, call: Callable[..., Any], *, after: bool = False) -> Callable[..., Any]:
@@ -63,7 +64,7 @@ def _named(take: Callable[..., Any]) -> Callable[..., Any]:
     before = held("before-take", lambda **_: None)
     after = held("after-take", lambda **_: None)
 
-    def wrapper(claimant: Claimant, job_id: str, work_dir: Path) -> Any:
+    def wrapper(claimant: JobClaimer, job_id: str, work_dir: Path) -> Any:
         before(step=claimant.stage.step)
         found = take(claimant, job_id, work_dir)
         after(step=claimant.stage.step)
@@ -104,9 +105,9 @@ if not IS_PATIENT:
     dispatch.SUSPECT_S = int(os.environ.get("CHAOS_SUSPECT_S", "1"))
 parts: Any = actors.parts
 runner.CHILD = "tests.harness.faults.stages:run_stage"
-NOTED = Places(writes=(str(actors.parts.settings.data_dir.parent / NOTES),))
+NOTED = SandboxPaths(writes=(str(actors.parts.settings.data_dir.parent / NOTES),))
 runner.StageRunner._places = lambda *_: NOTED  # type: ignore[method-assign]
-Claimant.take = _named(Claimant.take)  # type: ignore[method-assign]
+JobClaimer.take = _named(JobClaimer.take)  # type: ignore[method-assign]
 parts.stages.send_done = held("before-report", held("after-report", parts.stages.send_done, after=True))
 advance = held("after-advance", parts.conversion.dispatch.advance, after=True)
 parts.conversion.dispatch.advance = held("before-advance", advance)

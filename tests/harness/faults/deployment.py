@@ -20,12 +20,12 @@ from uuid import uuid4
 
 import httpx
 
-from app.conversion import keys, model
+from app.bootstrap.container import assemble
+from app.conversion import model, object_keys
 from app.conversion.model import Artifact, JobRecord, Stage, StageState
 from app.conversion.options import Options
 from app.kit.clock import now, to_text
 from app.main import create_app
-from app.wiring import assemble
 from tests.harness.deployment import DRAMATIQ, Deployment
 from tests.harness.faults.stages import NOTES, is_locked
 from tests.harness.surroundings import MARK
@@ -200,9 +200,9 @@ class FaultDeployment(Deployment):
         job = Job(str(uuid4()), self.folder / NOTES / str(uuid4()))
         job.notes.mkdir()
         text = json.dumps({"notes": str(job.notes), **plan}).encode()
-        self.parts.objects.put(keys.input_(job.job_id, keys.MODEL), [text])
-        self.parts.objects.put(keys.input_(job.job_id, keys.IMAGES), [_EMPTY_ZIP])
-        inputs = {keys.MODEL: Artifact(keys.input_(job.job_id, keys.MODEL), len(text), "")}
+        self.parts.objects.put(object_keys.input_(job.job_id, object_keys.MODEL), [text])
+        self.parts.objects.put(object_keys.input_(job.job_id, object_keys.IMAGES), [_EMPTY_ZIP])
+        inputs = {object_keys.MODEL: Artifact(object_keys.input_(job.job_id, object_keys.MODEL), len(text), "")}
         record = model.submitted(
             job.job_id, now=to_text(now()), owner=OWNER, name="", tags=(), options=Options(), inputs=inputs, intake={}
         )

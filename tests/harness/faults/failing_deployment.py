@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.conversion import keys
+from app.conversion import object_keys
 from app.conversion.model import Stage
 from app.settings import Settings
 from tests.harness.faults.deployment import FaultDeployment, Job
@@ -39,8 +39,8 @@ class FailingDeployment(FaultDeployment):
 
     def results(self, job: Job) -> set[str]:
         """The objects that a stage that failed in BIE has left, but for its log."""
-        found = {info.key for info in self.parts.objects.list(keys.job(job.job_id))}
-        return {key for key in found if "bie" in key} - {keys.log(job.job_id, Stage.BIE)}
+        found = {info.key for info in self.parts.objects.list(object_keys.job(job.job_id))}
+        return {key for key in found if "bie" in key} - {object_keys.log(job.job_id, Stage.BIE)}
 
 
 @contextmanager

@@ -10,12 +10,12 @@ from typing import Any
 import redis
 
 from app.conversion.model import Stage
-from app.kit.confinement import namespaces
+from app.kit.sandbox import namespaces
 from tests.harness.faults.deployment import FaultDeployment, Job, is_alive, parent, until
 from tests.harness.surroundings import MARK
 
 ONCE = {stage.step: 1 for stage in Stage}
-FORKSERVER = b"forkserver"
+FORKSERVER = b"fork_server"
 ONNXRUNTIME_SESSION = ".ses"
 """A file that onnxruntime leaves in the folder for temporary files; one, however often it is used."""
 QUEUES = ("onnx", "bie", "nef", "done", "periodic")

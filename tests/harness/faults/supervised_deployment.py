@@ -19,10 +19,10 @@ import redis
 from dramatiq import Message
 
 from app.conversion.service.dispatch import PERIODIC
-from app.embedded.folder import DataFolder
-from app.embedded.process import Part
-from app.embedded.supervisor import Supervisor
 from app.kit.clock import now
+from app.standalone.data_folder import DataFolder
+from app.standalone.process import Part
+from app.standalone.supervisor import Supervisor
 from tests.harness.deployment import DRAMATIQ
 from tests.harness.faults.deployment import ACTORS, FaultDeployment, Job, is_alive, parent, until
 from tests.harness.paths import REPOSITORY
@@ -75,9 +75,17 @@ class SupervisedDeployment(FaultDeployment):
 
     def web_command(self, port: int | None = None) -> tuple[str, ...]:
         return (
-            sys.executable, "-m", "uvicorn", "app.main:create_app", "--factory", "--no-access-log",
-            "--port", str(port or self.web_port), "--timeout-graceful-shutdown", "5",
-        )  # fmt: skip
+            sys.executable,
+            "-m",
+            "uvicorn",
+            "app.main:create_app",
+            "--factory",
+            "--no-access-log",
+            "--port",
+            str(port or self.web_port),
+            "--timeout-graceful-shutdown",
+            "5",
+        )
 
     def roots(self) -> list[int]:
         return [*super().roots(), *self.supervisor.pids().values()]

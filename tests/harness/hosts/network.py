@@ -57,9 +57,13 @@ class Host:
         """Run a command of the product here. settings: MODELMILL_* variables without the prefix."""
         with (self.folder.parent / f"{self.name}.log").open("ab") as log:
             process = subprocess.Popen(
-                self._entered(command), env=self._env(settings), cwd=REPOSITORY, stdout=log, stderr=log,
+                self._entered(command),
+                env=self._env(settings),
+                cwd=REPOSITORY,
+                stdout=log,
+                stderr=log,
                 start_new_session=True,
-            )  # fmt: skip
+            )
         self.processes.append(process)
         return process
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from app.vision.model import Format, ModelCard, Picture, Prediction, PredictorOptions
-from app.vision.sources import open_source
+from app.inference.prediction import Format, ModelCard, Picture, Prediction, PredictorOptions
+from app.inference.sources import open_source
 from tests.harness.paths import SHARED_DATA
 
 IsRight = Callable[[Prediction, Any], bool]
@@ -63,23 +63,40 @@ def digits(shared: Path = SHARED_DATA) -> Case:
     small, big = (Side(shared / "models" / f"digits_{size}.onnx", PredictorOptions(), {}) for size in ("small", "big"))
     parameters = {"threshold_cross_entropy": "0.45"}
     return Case(
-        "digits", small, big, "CrossEntropy", parameters, list(pictures), truth,
-        lambda prediction, wanted: prediction.label == wanted, aim_upload=0.5,
-    )  # fmt: skip
+        "digits",
+        small,
+        big,
+        "CrossEntropy",
+        parameters,
+        list(pictures),
+        truth,
+        lambda prediction, wanted: prediction.label == wanted,
+        aim_upload=0.5,
+    )
 
 
 def mixed(shared: Path = SHARED_DATA) -> Case:
     """A stream that turns from four faces to one and back. Right: the number of faces."""
     four, one = (_frames(shared / "video" / f"{name}-270p.mp4") for name in ("classroom", "headpose-female"))
-    turns = [(number / len(clip), count, picture) for count, clip in ((4, four), (1, one))
-             for number, picture in enumerate(clip)]  # fmt: skip
+    turns = [
+        (number / len(clip), count, picture)
+        for count, clip in ((4, four), (1, one))
+        for number, picture in enumerate(clip)
+    ]
     turns.sort(key=lambda turn: turn[:2])
     thresholds = {"threshold_img": "0.9", "threshold_box": "0.9"}
     return Case(
-        "mixed", _face(shared, "face_slim_320", 0.6), _face(shared, "face_rfb_640", 0.7), "IBT", thresholds,
-        [picture for _, _, picture in turns], [count for _, count, _ in turns],
-        lambda prediction, wanted: len(prediction.boxes) == wanted, aim_upload=0.55, aim_quality=0.95,
-    )  # fmt: skip
+        "mixed",
+        _face(shared, "face_slim_320", 0.6),
+        _face(shared, "face_rfb_640", 0.7),
+        "IBT",
+        thresholds,
+        [picture for _, _, picture in turns],
+        [count for _, count, _ in turns],
+        lambda prediction, wanted: len(prediction.boxes) == wanted,
+        aim_upload=0.55,
+        aim_quality=0.95,
+    )
 
 
 def _face(shared: Path, name: str, threshold: float) -> Side:

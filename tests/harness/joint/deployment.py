@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-from app.wiring import assemble
+from app.bootstrap.container import assemble
 from tests.harness.deployment import DRAMATIQ, Deployment
 from tests.harness.ports import free_port
 
@@ -31,7 +31,7 @@ Json = dict[str, Any]
 class Agent:
     """`modelmill node` with a data folder that outlives it. url: of its own server. program: that, or one like it."""
 
-    program: Sequence[str] = ("app.cli", "node")
+    program: Sequence[str] = ("app.cli.main", "node")
 
     def __init__(self, deployment: Deployment, name: str, side: str, *arguments: str, host: str = "127.0.0.1") -> None:
         self.deployment = deployment
@@ -40,10 +40,23 @@ class Agent:
         self.port = free_port()
         self.url = f"http://{host}:{self.port}"
         self.command = [
-            sys.executable, "-m", *self.program, "--name", name, "--side", side,
-            "--cloud", deployment.url.replace("http", "ws", 1), "--listen", f"{host}:{self.port}",
-            "--data-dir", str(self.folder), "--source", str(deployment.folder), *arguments,
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            *self.program,
+            "--name",
+            name,
+            "--side",
+            side,
+            "--cloud",
+            deployment.url.replace("http", "ws", 1),
+            "--listen",
+            f"{host}:{self.port}",
+            "--data-dir",
+            str(self.folder),
+            "--source",
+            str(deployment.folder),
+            *arguments,
+        ]
         self.process = self.start()
 
     def start(self) -> subprocess.Popen[bytes]:
@@ -102,10 +115,10 @@ class JointDeployment:
     def _is_locked(self) -> bool:
         time.sleep(0.05)  # until all of them have stopped
         file = self.deployment.settings().database.removeprefix("sqlite:///")
-        with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as on:
+        with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as conn:
             try:
-                on.execute("BEGIN IMMEDIATE")
-                on.execute("ROLLBACK")
+                conn.execute("BEGIN IMMEDIATE")
+                conn.execute("ROLLBACK")
             except sqlite3.OperationalError:
                 return True
         return False
@@ -239,33 +252,52 @@ def metrics(found: Json) -> dict[str, str]:
 
 
 def resource(
-    name: str, *, edge: str, cloud: str, small: str, big: str, algorithm: str = "CrossEntropy",
-    parameters: dict[str, str] | None = None, cloud_parameters: dict[str, str] | None = None,
-    namespace: str = "default", script: str = "", cloud_script: str = "",
-) -> Json:  # fmt: skip
+    name: str,
+    *,
+    edge: str,
+    cloud: str,
+    small: str,
+    big: str,
+    algorithm: str = "CrossEntropy",
+    parameters: dict[str, str] | None = None,
+    cloud_parameters: dict[str, str] | None = None,
+    namespace: str = "default",
+    script: str = "",
+    cloud_script: str = "",
+) -> Json:
     """A JointInferenceService with the bundled workers; script: folder/program of the edge worker instead."""
     folder, _, program = script.rpartition("/")
     cloud_folder, _, cloud_program = cloud_script.rpartition("/")
     return {
-        "apiVersion": "neptune.io/v1alpha1", "kind": "JointInferenceService",
+        "apiVersion": "neptune.io/v1alpha1",
+        "kind": "JointInferenceService",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "edgeWorker": {
-                "name": f"{name}-edge", "model": {"name": small}, "nodeName": edge,
+                "name": f"{name}-edge",
+                "model": {"name": small},
+                "nodeName": edge,
                 "hardExampleAlgorithm": {"name": algorithm},
                 "workerSpec": {
-                    **BUILTIN, "scriptDir": folder, "scriptBootFile": program, "parameters": _pairs(parameters)
+                    **BUILTIN,
+                    "scriptDir": folder,
+                    "scriptBootFile": program,
+                    "parameters": _pairs(parameters),
                 },
             },
             "cloudWorker": {
-                "name": f"{name}-cloud", "model": {"name": big}, "nodeName": cloud,
+                "name": f"{name}-cloud",
+                "model": {"name": big},
+                "nodeName": cloud,
                 "workerSpec": {
-                    **BUILTIN, "scriptDir": cloud_folder, "scriptBootFile": cloud_program,
+                    **BUILTIN,
+                    "scriptDir": cloud_folder,
+                    "scriptBootFile": cloud_program,
                     "parameters": _pairs(cloud_parameters),
                 },
             },
         },
-    }  # fmt: skip
+    }
 
 
 def _pairs(parameters: dict[str, str] | None) -> list[dict[str, str]]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import sys
 
-from app import cli
-from app.nodes.agent import pausing, worker
+from app.cli import main as cli
+from app.edge.agent import backoff, worker
 
 
 def main() -> int:
-    pausing.FIRST_S = 0.3
-    pausing.LONGEST_LINK_S = 1.0
+    backoff.FIRST_S = 0.3
+    backoff.LONGEST_LINK_S = 1.0
     worker.LIVED_S = 0.4
     sys.argv.insert(1, "node")
     return cli.main()

@@ -8,10 +8,10 @@ from typing import Any
 import yaml
 
 from app.accounts.model import Role
+from app.bootstrap.container import Container
 from app.joint_inference.model.content import Content
 from app.kit.clock import now as clock
 from app.nodes.model import NodeReport, Operation, Order, Side, WorkerReport, WorkerState, WorkKey
-from app.wiring import Parts
 from tests.harness.api import small_model
 from tests.harness.paths import SAMPLES
 
@@ -37,7 +37,7 @@ def helmet(name: str = "helmet", *, namespace: str = "default", algorithm: str =
 class Scene:
     """One user with the two models, and the two nodes of the sample. now: moves on at each look."""
 
-    def __init__(self, parts: Parts, user: str = USER) -> None:
+    def __init__(self, parts: Container, user: str = USER) -> None:
         self.parts, self.user = parts, user
         self.now = clock()
         self.failing: dict[str, WorkerReport] = {}
@@ -61,9 +61,18 @@ class Scene:
         """From now on the worker of this side is one that ended."""
         key = WorkKey("", "", part)
         self.failing[part] = WorkerReport(
-            key, "", "", "", 0, WorkerState.FAILED, restarts=3, exit_code=exit_code, reason="Crashed",
-            message="It ended three times within 60 s.", log=log,
-        )  # fmt: skip
+            key,
+            "",
+            "",
+            "",
+            0,
+            WorkerState.FAILED,
+            restarts=3,
+            exit_code=exit_code,
+            reason="Crashed",
+            message="It ended three times within 60 s.",
+            log=log,
+        )
 
     def heal(self, part: str) -> None:
         self.failing.pop(part, None)
@@ -100,6 +109,10 @@ class Scene:
         if failed is not None:
             facts = {f: getattr(failed, f) for f in ("state", "restarts", "exit_code", "reason", "message", "log")}
         return WorkerReport(
-            key=order.key, namespace=order.namespace, owner_name=order.name, name=name, generation=order.generation,
+            key=order.key,
+            namespace=order.namespace,
+            owner_name=order.name,
+            name=name,
+            generation=order.generation,
             **facts,
-        )  # fmt: skip
+        )

@@ -46,9 +46,14 @@ def convolutional(opset: int = 17, batch: Any = 1) -> onnx.ModelProto:
     """Conv, BatchNormalization, Relu, Conv, Softmax over the channels: [batch, 3, 16, 16] → [batch, 4, 16, 16]."""
     ones = np.ones(8, dtype=np.float32)
     weights = {
-        "w1": random_weights(8, 3, 3, 3), "b1": random_weights(8), "w2": random_weights(4, 8, 1, 1, seed=1),
-        "scale": ones * 1.5, "shift": ones * 0.1, "mean": ones * 0.2, "var": ones * 0.9,
-    }  # fmt: skip
+        "w1": random_weights(8, 3, 3, 3),
+        "b1": random_weights(8),
+        "w2": random_weights(4, 8, 1, 1, seed=1),
+        "scale": ones * 1.5,
+        "shift": ones * 0.1,
+        "mean": ones * 0.2,
+        "var": ones * 0.9,
+    }
     nodes = [
         helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], "conv1", pads=[1, 1, 1, 1]),
         helper.make_node("BatchNormalization", ["c1", "scale", "shift", "mean", "var"], ["n1"], "norm"),

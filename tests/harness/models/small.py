@@ -18,10 +18,15 @@ def value(name: str, shape: Shape, dtype: int = TensorProto.FLOAT) -> onnx.Value
 
 
 def model(
-    nodes: list[onnx.NodeProto], inputs: list[Any], outputs: list[Any], weights: Any = (),
-    *, opset: int = 13, ir: int = 8,
+    nodes: list[onnx.NodeProto],
+    inputs: list[Any],
+    outputs: list[Any],
+    weights: Any = (),
+    *,
+    opset: int = 13,
+    ir: int = 8,
     domains: Sequence[tuple[str, int]] = (),
-) -> onnx.ModelProto:  # fmt: skip
+) -> onnx.ModelProto:
     graph = helper.make_graph(nodes, "graph", inputs, outputs, list(weights))
     imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(*entry) for entry in domains)]
     return helper.make_model(graph, opset_imports=imports, ir_version=ir, producer_name="tests", producer_version="1")

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from app.vision.model import Format, ModelCard, PredictorOptions
-from app.vision.predictor import Predictor, open_predictor
+from app.inference.prediction import Format, ModelCard, PredictorOptions
+from app.inference.predictor import Predictor, open_predictor
 from tests.harness.models.host import model_of
 
 SIDE = 16
@@ -50,9 +50,11 @@ def takes_bytes() -> onnx.ModelProto:
         helper.make_node("ReduceMean", ["floats"], ["y"], "mean", axes=[1, 2], keepdims=0),
     ]
     graph = helper.make_graph(
-        nodes, "bytes", [helper.make_tensor_value_info("x", TensorProto.UINT8, [1, SIDE, SIDE, 3])],
+        nodes,
+        "bytes",
+        [helper.make_tensor_value_info("x", TensorProto.UINT8, [1, SIDE, SIDE, 3])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3])],
-    )  # fmt: skip
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
 
 

@@ -22,9 +22,11 @@ TASKS = "/api/v2/tasks"
 ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELED"})
 PATIENCE_S, POLL_S = 120, 0.2
 VERL = {
-    "model_id": "Qwen/Qwen2.5-0.5B-Instruct", "train_file": "/private/common/datasets/train.parquet",
-    "val_file": "/private/common/datasets/train.parquet", "code_path": "/private/common/code/verl",
-}  # fmt: skip
+    "model_id": "Qwen/Qwen2.5-0.5B-Instruct",
+    "train_file": "/private/common/datasets/train.parquet",
+    "val_file": "/private/common/datasets/train.parquet",
+    "code_path": "/private/common/code/verl",
+}
 Task = dict[str, Any]
 
 

@@ -16,22 +16,29 @@ BEGAN = datetime(2026, 11, 20, 20, 43, 2, tzinfo=UTC)
 
 
 def finished_task(
-    database: Database, homes: Homes, spec: str, *, user: str = "alice", task_id: str = TASK, name: str = "",
-    began: datetime = BEGAN, end: Event | None = Event.SUCCEED,
-) -> Task:  # fmt: skip
+    database: Database,
+    homes: Homes,
+    spec: str,
+    *,
+    user: str = "alice",
+    task_id: str = TASK,
+    name: str = "",
+    began: datetime = BEGAN,
+    end: Event | None = Event.SUCCEED,
+) -> Task:
     """It ended a minute after it began, and so; end None: it still runs. The user has a home."""
     ended, folder = began + timedelta(minutes=1), submission_id(task_id, 1)
     homes.folders.begun(user, folder, now=began)
     folder_of(homes, user, task_id).mkdir()
     new = store.NewTask(task_id, user, Workload.SCRIPT, spec, Demand(1, 0, 1, claims_by_group=False), name)
-    with database.write() as on:
-        task: Task | None = store.add_task(on, new, to_text(began))
+    with database.write() as conn:
+        task: Task | None = store.add_task(conn, new, to_text(began))
         ended_at = to_text(ended) if end else None
-        store.add_attempt(on, Attempt(task_id, 1, folder, to_text(began)))
-        store.change_attempt(on, store.attempts_of(on, task_id)[0], ended_at=ended_at)
+        store.add_attempt(conn, Attempt(task_id, 1, folder, to_text(began)))
+        store.change_attempt(conn, store.attempts_of(conn, task_id)[0], ended_at=ended_at)
         for event in (Event.ADMIT, Event.ACCEPT, Event.START, *([end] if end else [])):
             assert task is not None
-            task = store.apply(on, task, event, to_text(ended), latest_attempt_no=1)
+            task = store.apply(conn, task, event, to_text(ended), latest_attempt_no=1)
     assert task is not None
     if end is not None:
         homes.folders.ended(user, folder, ended)

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from app.bootstrap.homes import open_homes
 from app.homes.service import Homes
-from app.homes_wiring import open_homes
 from app.kit.sql import Database
 from app.training import store
 from app.training.model import Attempt, Event, State, Task, submission_id
@@ -38,32 +38,32 @@ class Scheduler:
 
     def bring(self, task_id: str, state: State, **fields: Any) -> Task:
         """From QUEUED on. fields: of the task, with the last step."""
-        with self.database.write() as on:
-            task = store.get_task(on, task_id)
+        with self.database.write() as conn:
+            task = store.get_task(conn, task_id)
             way = WAY[state]
             for number, event in enumerate(way, 1):
                 assert task is not None
-                task = store.apply(on, task, event, AT, **(fields if number == len(way) else {}))
+                task = store.apply(conn, task, event, AT, **(fields if number == len(way) else {}))
             assert task is not None
             return task
 
     def end(self, task_id: str, state: State) -> None:
         """Of one that runs."""
-        with self.database.write() as on:
-            task = store.get_task(on, task_id)
+        with self.database.write() as conn:
+            task = store.get_task(conn, task_id)
             assert task is not None
-            store.apply(on, task, WAY[state][-1], AT)
+            store.apply(conn, task, WAY[state][-1], AT)
 
     def attempt(self, task_id: str, *, log: str | None = None, **fields: Any) -> Path:
         """Its next attempt. fields: of it. Returns its folder."""
-        with self.database.write() as on:
-            task = store.get_task(on, task_id)
+        with self.database.write() as conn:
+            task = store.get_task(conn, task_id)
             assert task is not None
             number = task.latest_attempt_no + 1
             attempt = Attempt(task_id, number, submission_id(task_id, number), AT)
-            store.add_attempt(on, attempt)
-            store.change_attempt(on, attempt, **{"ray_status": "RUNNING", **fields})
-            store.change(on, task, AT, latest_attempt_no=number)
+            store.add_attempt(conn, attempt)
+            store.change_attempt(conn, attempt, **{"ray_status": "RUNNING", **fields})
+            store.change(conn, task, AT, latest_attempt_no=number)
         self.homes.files.create(task.user)
         self.homes.folders.begun(task.user, attempt.folder, now=datetime.now(UTC))
         folder = self.homes.options.root / "users" / task.user / "jobs" / attempt.folder

@@ -18,7 +18,7 @@ from app.training.gateway import PlacementGroup, RayJob, RayStatus, Submission
 from app.training.model import Attempt, Demand, Event, Node, State, Task, Workload
 from app.training.service.cluster import ClusterPicture, ClusterView
 from app.training.service.options import TrainingOptions
-from app.training.service.scheduling import Desk, LogCopies, Scheduler
+from app.training.service.scheduling import LogCopies, Scheduler, SchedulerContext
 from app.training.store import NewTask
 
 BEGIN = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -79,9 +79,7 @@ class ScriptedRay:
 
     def nodes(self) -> tuple[Node, ...]:
         self._ask("nodes")
-        return tuple(
-            Node(name, "", size, size - self.taken[name], 100, 100) for name, size in self.sizes.items()
-        )  # fmt: skip
+        return tuple(Node(name, "", size, size - self.taken[name], 100, 100) for name, size in self.sizes.items())
 
     def placement_groups(self) -> tuple[PlacementGroup, ...]:
         self._ask("placement_groups")
@@ -127,9 +125,13 @@ class ScriptedRay:
 
     def fail(self, submission_id: str, said: str, *, exit_code: int = 1, **fields: Any) -> None:
         self.end(
-            submission_id, RayStatus.FAILED, message=said, exit_code=exit_code,
-            error_type="JOB_ENTRYPOINT_COMMAND_ERROR", **fields,
-        )  # fmt: skip
+            submission_id,
+            RayStatus.FAILED,
+            message=said,
+            exit_code=exit_code,
+            error_type="JOB_ENTRYPOINT_COMMAND_ERROR",
+            **fields,
+        )
 
     def lose_node(self, submission_id: str) -> None:
         self.jobs[submission_id].log = b""
@@ -183,8 +185,9 @@ class Bench:
         copies = LogCopies(self.homes.files, self.log_bytes)
         told = lambda task: self.succeeded.append(task.task_id)  # noqa: E731
         self.scheduler = Scheduler(
-            Desk(self.options, self.database, self.homes, self.ray, copies, told, self.enabled_of), self.shown
-        )  # fmt: skip
+            SchedulerContext(self.options, self.database, self.homes, self.ray, copies, told, self.enabled_of),
+            self.shown,
+        )
 
     def enabled_of(self, users: Collection[str]) -> Collection[str]:
         return {user for user in users if user not in self.disabled}
@@ -198,8 +201,8 @@ class Bench:
         demand = fields.pop("demand", Demand(nodes, gpus, 0))
         workload = fields.pop("workload", Workload.SCRIPT)
         new = NewTask(name, fields.pop("user", USER), workload, fields.pop("spec", SPEC), demand, **fields)
-        with self.database.write() as on:
-            return store.add_task(on, new, to_text(self.now)).task_id
+        with self.database.write() as conn:
+            return store.add_task(conn, new, to_text(self.now)).task_id
 
     def running(self, name: str, gpus: int = 8, **fields: Any) -> str:
         """A task whose first attempt runs. Returns the id of its submission."""
@@ -214,13 +217,13 @@ class Bench:
     def cancel(self, name: str) -> None:
         """As the API does it."""
         task = self.task(name)
-        with self.database.write() as on:
+        with self.database.write() as conn:
             at = to_text(self.now)
-            assert store.apply(on, task, Event.CANCEL, at, cancel_requested_at=at) is not None
+            assert store.apply(conn, task, Event.CANCEL, at, cancel_requested_at=at) is not None
 
     def task(self, name: str) -> Task:
-        with self.database.read() as on:
-            found = store.get_task(on, name)
+        with self.database.read() as conn:
+            found = store.get_task(conn, name)
         assert found is not None
         return found
 
@@ -228,12 +231,12 @@ class Bench:
         return self.task(name).state
 
     def attempts(self, name: str) -> list[Attempt]:
-        with self.database.read() as on:
-            return store.attempts_of(on, name)
+        with self.database.read() as conn:
+            return store.attempts_of(conn, name)
 
     def events(self, name: str, kind: str) -> list[dict[str, Any]]:
-        with self.database.read() as on:
-            return [event.detail for event in store.events_of(on, name) if event.kind == kind]
+        with self.database.read() as conn:
+            return [event.detail for event in store.events_of(conn, name) if event.kind == kind]
 
     def folder(self, submission_id: str) -> Path:
         return self.root / "users" / USER / "jobs" / submission_id

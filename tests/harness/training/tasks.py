@@ -68,28 +68,26 @@ class Scene:
         return self
 
     def do(self, event: Event, **fields: Any) -> Scene:
-        with self.database.write() as on:
-            changed = store.apply(on, self.task, event, to_text(self.at), **fields)
+        with self.database.write() as conn:
+            changed = store.apply(conn, self.task, event, to_text(self.at), **fields)
         assert changed is not None
         self.task = changed
         return self
 
     def admit(self) -> Scene:
         number = self.task.latest_attempt_no + 1
-        self.attempt = Attempt(
-            self.task.task_id, number, submission_id(self.task.task_id, number), to_text(self.at)
-        )  # fmt: skip
+        self.attempt = Attempt(self.task.task_id, number, submission_id(self.task.task_id, number), to_text(self.at))
         self.do(Event.ADMIT, latest_attempt_no=number)
-        with self.database.write() as on:
-            store.add_attempt(on, self.attempt)
+        with self.database.write() as conn:
+            store.add_attempt(conn, self.attempt)
         folders(self.deployment, self.database).begun(self.task.user, self.attempt.folder, now=self.at)
         self.path.mkdir(parents=True, exist_ok=True)
         return self
 
     def note(self, **fields: Any) -> Scene:
         assert self.attempt is not None
-        with self.database.write() as on:
-            self.attempt = store.change_attempt(on, self.attempt, **fields)
+        with self.database.write() as conn:
+            self.attempt = store.change_attempt(conn, self.attempt, **fields)
         return self
 
     def run(self) -> Scene:
@@ -117,9 +115,9 @@ class Scene:
         return self
 
     def converted(self, **said: Any) -> Scene:
-        with self.database.write() as on:
+        with self.database.write() as conn:
             made = Conversion(self.task.task_id, self.task.latest_attempt_no, "model.onnx", to_text(self.at), **said)
-            store.put_conversion(on, made)
+            store.put_conversion(conn, made)
         return self
 
     @property
@@ -134,11 +132,11 @@ def folders(deployment: Deployment, database: Database) -> Folders:
 
 def empty_line(deployment: Deployment) -> None:
     """Whoever waits gives up, whatever test it is of: places are counted over all users."""
-    with database_of(deployment) as database, database.write() as on:
-        for place in store.queue(on):
-            task = store.get_task(on, place.task_id)
+    with database_of(deployment) as database, database.write() as conn:
+        for place in store.queue(conn):
+            task = store.get_task(conn, place.task_id)
             assert task is not None
-            assert store.apply(on, task, Event.CANCEL, to_text(now())) is not None
+            assert store.apply(conn, task, Event.CANCEL, to_text(now())) is not None
 
 
 @contextmanager
@@ -166,8 +164,8 @@ def begin(
     task_id = f"mvp2-{user}-{workload}-{at:%Y%m%d-%H%M%S}-{next(NUMBERS):04x}"
     text = spec or SPEC.format(workload=workload, name=name or "none", user=user, nodes=nodes, gpus=gpus)
     new = store.NewTask(task_id, user, workload, text, Demand(nodes, gpus, 3 * gpus, 1), name)
-    with database.write() as on:
-        task = store.add_task(on, new, to_text(at))
+    with database.write() as conn:
+        task = store.add_task(conn, new, to_text(at))
     return Scene(database, deployment, task, at)
 
 
@@ -236,8 +234,10 @@ def _scenes(deployment: Deployment, database: Database, user: str) -> Iterator[t
     yield "placement", placement.note(placement_pending_since=to_text(placement.at + timedelta(seconds=5)))
     yield "canceling", scene("being stopped", 300).after(3).run().after(200).do(Event.CANCEL)
     yield "canceled", scene("cancelled early", 7200).after(30).do(Event.CANCEL)
-    yield "waiting", waits(scene("two whole nodes", 240, nodes=2), WaitingCode.WHOLE_NODES, free=12, needed=16, nodes=2,
-                           per_node=8)  # fmt: skip
+    yield (
+        "waiting",
+        waits(scene("two whole nodes", 240, nodes=2), WaitingCode.WHOLE_NODES, free=12, needed=16, nodes=2, per_node=8),
+    )
     yield "behind", waits(scene("", 120), WaitingCode.BEHIND, ahead=1)
     yield "too big", waits(scene("more than there is", 60, nodes=8), WaitingCode.TOO_BIG, of="GPU", total=16, needed=64)
     yield "queued", scene("只看中文名稱 and a very long name that does not fit into one line of a narrow table", 2)

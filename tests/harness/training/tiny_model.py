@@ -41,10 +41,16 @@ def _write_model(folder: Path) -> None:
     )
     wrapped.save_pretrained(folder)
     config = Qwen2Config(
-        vocab_size=320, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=2, max_position_embeddings=2048, eos_token_id=wrapped.eos_token_id,
+        vocab_size=320,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        max_position_embeddings=2048,
+        eos_token_id=wrapped.eos_token_id,
         pad_token_id=wrapped.pad_token_id,
-    )  # fmt: skip
+    )
     Qwen2ForCausalLM(config).save_pretrained(folder)
 
 
@@ -55,9 +61,12 @@ def _messages(number: int) -> list[dict[str, str]]:
 
 def _prompt(number: int) -> dict[str, Any]:
     return {
-        "data_source": "openai/gsm8k", "prompt": _messages(number)[:1], "ability": "math",
-        "reward_model": {"style": "rule", "ground_truth": str(number + 1)}, "extra_info": {"index": number},
-    }  # fmt: skip
+        "data_source": "openai/gsm8k",
+        "prompt": _messages(number)[:1],
+        "ability": "math",
+        "reward_model": {"style": "rule", "ground_truth": str(number + 1)},
+        "extra_info": {"index": number},
+    }
 
 
 def _write_table(file: Path, rows: list[dict[str, Any]]) -> None:

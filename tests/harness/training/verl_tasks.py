@@ -17,15 +17,27 @@ from tests.harness.paths import REPOSITORY
 HOME, COMMON = "/private/users/alice", "/private/common"
 VERL = [Workload.PPO, Workload.GRPO, Workload.SFT]
 FORM = {
-    "model_id": "Qwen/Qwen2.5-0.5B-Instruct", "train_file": f"{HOME}/datasets/a.parquet",
-    "val_file": f"{HOME}/datasets/b.parquet", "n_gpus_per_node": "8",
-}  # fmt: skip
+    "model_id": "Qwen/Qwen2.5-0.5B-Instruct",
+    "train_file": f"{HOME}/datasets/a.parquet",
+    "val_file": f"{HOME}/datasets/b.parquet",
+    "n_gpus_per_node": "8",
+}
 WHOLE_FORM = {
-    **FORM, "name": "every field", "code_path": f"{COMMON}/code/verl", "rollout": "sglang", "nnodes": "2",
-    "cpus_per_gpu": "2.5", "total_epochs": "3", "total_training_steps": "70", "save_freq": "10", "test_freq": "5",
-    "max_wait_s": "60", "restart_on_infra": "2", "backfill": "1",
+    **FORM,
+    "name": "every field",
+    "code_path": f"{COMMON}/code/verl",
+    "rollout": "sglang",
+    "nnodes": "2",
+    "cpus_per_gpu": "2.5",
+    "total_epochs": "3",
+    "total_training_steps": "70",
+    "save_freq": "10",
+    "test_freq": "5",
+    "max_wait_s": "60",
+    "restart_on_infra": "2",
+    "backfill": "1",
     "overrides": "data.train_batch_size: 64\ntrainer.resume_mode: disable",
-}  # fmt: skip
+}
 
 
 def read(text: str) -> TaskSpec:
@@ -56,7 +68,11 @@ def shown() -> Iterator[tuple[str, TaskSpec]]:
 def words(spec: TaskSpec) -> list[str]:
     """Of its command line: what comes after the interpreter."""
     made = submission_of(
-        spec, submission_id="t--a01", task_id="t", user="alice", logical_root="/private",
+        spec,
+        submission_id="t--a01",
+        task_id="t",
+        user="alice",
+        logical_root="/private",
         options=TrainingOptions(is_on=True, homes_root="/private"),
-    )  # fmt: skip
+    )
     return shlex.split(made.entrypoint)[5:]

@@ -6,16 +6,16 @@ import sys
 
 import typer
 
-from app import node_cli
-from app.kit.command import complain, exit_code
+from app.cli import node
+from app.edge.video import drivers
+from app.kit.cli.command import complain, exit_code
 from app.kit.errors import ModelmillError
-from app.video import carrier
 
 
 def main() -> int:
-    carrier.RUNNER = carrier.HOST = "tests.harness.video.worker_program"
+    drivers.RUNNER = drivers.HOST = "tests.harness.video.worker_program"
     command = typer.Typer(pretty_exceptions_enable=False)
-    command.command()(node_cli.node)
+    command.command()(node.node)
     try:
         command(standalone_mode=False)
     except ModelmillError as error:

@@ -30,9 +30,12 @@ GENERATOR = "SingleFrameGenerator"
 FRAME = f"{GENERATOR}.image"
 CONF = {"resolution": "240p", "fps": 12, "nskip": 0, "ntracking": 0, "encoder": "JPEG"}
 MODELS = {
-    "face_rfb_640": "ultraface", "face_rfb_320": "ultraface", "face_slim_320": "ultraface",
-    "headpose_fsanet_1x1": "auto", "headpose_fsanet_var": "auto",
-}  # fmt: skip
+    "face_rfb_640": "ultraface",
+    "face_rfb_320": "ultraface",
+    "face_slim_320": "ultraface",
+    "headpose_fsanet_1x1": "auto",
+    "headpose_fsanet_var": "auto",
+}
 Json = dict[str, Any]
 
 STAGES = '''
@@ -301,7 +304,7 @@ class VideoCluster(JointDeployment):
         return [process for process in psutil.process_iter() if self._is_of(process, node, module)]
 
     def runners(self, node: str) -> list[psutil.Process]:
-        return self.workers(node, "app.video.runner.main")
+        return self.workers(node, "app.edge.video.runner.main")
 
     def _is_of(self, process: psutil.Process, node: str, module: str) -> bool:
         try:
@@ -312,8 +315,8 @@ class VideoCluster(JointDeployment):
     def waiting(self, node: str) -> int:
         """Reports that the web has not heard yet."""
         (file,) = self.agents[node].folder.rglob("*.db")
-        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as on:
-            return int(on.execute("SELECT COUNT(*) FROM outbox WHERE path = '/node/sync_job_result'").fetchone()[0])
+        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as conn:
+            return int(conn.execute("SELECT COUNT(*) FROM outbox WHERE path = '/node/sync_job_result'").fetchone()[0])
 
     def frames_heard(self) -> int:
         """How many results the web has taken, of all jobs; what is counted is kept for longer than a web lives."""
@@ -346,8 +349,10 @@ def begin_of(clip: Path, file: Path, packets: int = 70) -> Path:
 def dag(flow: Any, inputs: Mapping[str, Mapping[str, str]], count: str) -> Json:
     """Drawn is the frame itself."""
     return {
-        "generator": GENERATOR, "flow": flow, "input": {**inputs, "Render": {"image": FRAME, "count": count}},
-    }  # fmt: skip
+        "generator": GENERATOR,
+        "flow": flow,
+        "input": {**inputs, "Render": {"image": FRAME, "count": count}},
+    }
 
 
 def one_stage(name: str) -> Json:
@@ -368,8 +373,9 @@ FACES: Json = {
 FORKED = dag(
     {"left": [GENERATOR], "right": [GENERATOR], "compared": ["left", "right"]},
     {
-        "left": {"image": FRAME}, "right": {"image": FRAME},
+        "left": {"image": FRAME},
+        "right": {"image": FRAME},
         "compared": {"one": "left.label", "other": "right.label"},
     },
     "compared.count_result",
-)  # fmt: skip
+)

@@ -13,20 +13,31 @@ REQUIREMENT: dict[str, Any] = {
     "input": {
         "face_detection": {"image": "SingleFrameGenerator.image"},
         "face_alignment": {
-            "image": "SingleFrameGenerator.image", "bbox": "face_detection.bbox", "prob": "face_detection.prob",
+            "image": "SingleFrameGenerator.image",
+            "bbox": "face_detection.bbox",
+            "prob": "face_detection.prob",
         },
         "Render": {"image": "face_alignment.image", "count": "face_alignment.count_result"},
     },
-}  # fmt: skip
+}
 DETECTION = StageKind(
-    "face_detection", {"image": Type.IMAGE}, {"bbox": Type.BOXES, "prob": Type.SCORES}, metric=Metric.IOU,
-    compared="bbox", tracks="bbox",
-)  # fmt: skip
+    "face_detection",
+    {"image": Type.IMAGE},
+    {"bbox": Type.BOXES, "prob": Type.SCORES},
+    metric=Metric.IOU,
+    compared="bbox",
+    tracks="bbox",
+)
 ALIGNMENT = StageKind(
-    "face_alignment", {"image": Type.IMAGE, "bbox": Type.BOXES, "prob": Type.SCORES},
-    {"head_pose": Type.POSES, "image": Type.IMAGE, "count_result": Type.COUNTS}, optional=frozenset({"prob"}),
-    metric=Metric.MAE, compared="head_pose", models=2, draws=True,
-)  # fmt: skip
+    "face_alignment",
+    {"image": Type.IMAGE, "bbox": Type.BOXES, "prob": Type.SCORES},
+    {"head_pose": Type.POSES, "image": Type.IMAGE, "count_result": Type.COUNTS},
+    optional=frozenset({"prob"}),
+    metric=Metric.MAE,
+    compared="head_pose",
+    models=2,
+    draws=True,
+)
 KINDS = {"face_detection": DETECTION, "face_alignment": ALIGNMENT}
 
 

@@ -11,15 +11,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from app.bootstrap.container import Container
 from app.kit.clock import now as clock
 from app.kit.clock import to_text
 from app.nodes.model import NodeReport, Operation, Order, Side, WorkerReport, WorkerState, WorkKey
 from app.video.model.job import JOBS, SERVICES, VideoJob
 from app.video.model.kinds import StageSpec
 from app.video.model.plan import Plan
-from app.video.scheduling.asking import Decision, Question
-from app.video.service import Controller, Jobs, Planning, Reports, Submission, Video
-from app.wiring import Parts
+from app.video.scheduling.policy_messages import Decision, PlanningInput
+from app.video.service import Controller, Jobs, Planner, Reports, Submission, Video
 from tests.harness.api import small_model
 from tests.harness.video.records import ADDRESSES, AGENT_PORT, MODELS, VIDEOS, dag
 
@@ -35,10 +35,10 @@ class FixedDesk:
 
     def __init__(self, *answers: Decision | Plan | None) -> None:
         self.answers = list(answers)
-        self.asked: list[Question] = []
+        self.asked: list[PlanningInput] = []
         self.meanwhile = lambda: None
 
-    def decide(self, question: Question) -> Decision:
+    def decide(self, question: PlanningInput) -> Decision:
         self.asked.append(question)
         self.meanwhile()
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
@@ -52,7 +52,7 @@ class Scene:
     """The catalogue with the requirement's stages, edge0 with two videos, edge1 with none, and the cloud. now: moves on
     when a test says so. sent: what is asked of the scheduler; kicked: of the controller."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Container) -> None:
         self.parts = parts
         self.now = clock().replace(microsecond=0)
         _begin(parts, self.now)
@@ -76,7 +76,7 @@ class Scene:
         return self.video.jobs
 
     @property
-    def planning(self) -> Planning:
+    def planning(self) -> Planner:
         return self.video.planning
 
     @property
@@ -128,8 +128,8 @@ class Scene:
                 self._act(name)
 
     def orders(self, kind: str, uid: str) -> list[Order]:
-        with self.parts.database.read() as on:
-            return self.parts.nodes.orders_of(on, kind, uid)
+        with self.parts.database.read() as conn:
+            return self.parts.nodes.orders_of(conn, kind, uid)
 
     def content(self, uid: str) -> Mapping[str, Any]:
         """Of the order that edge0 has of this job."""
@@ -152,18 +152,33 @@ class Scene:
 
     def _worker(self, name: str, order: Order) -> WorkerReport:
         is_host = order.key.kind == SERVICES
-        detail = {
-            "n_process": 2, "cpu_ratio": 0.1, "mem_ratio": 0.2, "queue": 3,
-            "stages": dict.fromkeys(order.content.get("stages", {}), "onnx"), **self.detail[name],
-        } if is_host else {}  # fmt: skip
+        detail = (
+            {
+                "n_process": 2,
+                "cpu_ratio": 0.1,
+                "mem_ratio": 0.2,
+                "queue": 3,
+                "stages": dict.fromkeys(order.content.get("stages", {}), "onnx"),
+                **self.detail[name],
+            }
+            if is_host
+            else {}
+        )
         return WorkerReport(
-            order.key, order.namespace, order.name, order.name, order.generation,
-            self.states.get(order.key, WorkerState.RUNNING), pid=1, started_at=to_text(self.now), detail=detail,
+            order.key,
+            order.namespace,
+            order.name,
+            order.name,
+            order.generation,
+            self.states.get(order.key, WorkerState.RUNNING),
+            pid=1,
+            started_at=to_text(self.now),
+            detail=detail,
             address=f"{ADDRESS[name]}:{5500 if is_host else 5101}",
-        )  # fmt: skip
+        )
 
 
-def _begin(parts: Parts, now: datetime) -> None:
+def _begin(parts: Container, now: datetime) -> None:
     """The database of this version with the user and the models of the stages: what a sandbox and migrations would make
     anew for each test is made once and copied."""
     if _begun:

@@ -25,19 +25,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from app.edge.video.runner import job
+from app.edge.video.runner.job import Runner
+from app.edge.video.runner.main import _application
+from app.edge.video.runner.reporter import PlanRequester
+from app.edge.video.runner.work import RunnerWork
+from app.edge.video.stage_host.h264 import Stream
+from app.inference.prediction import Format, ModelCard
 from app.video.model.constraint import Constraint
 from app.video.model.dag import Dag, read_dag
 from app.video.model.job import JobContent, Mode, RestartPolicy, StageHost
 from app.video.model.kinds import Stage
 from app.video.model.plan import Encoder, Plan, Role, StagePlace, VideoConf
-from app.video.runner import job
-from app.video.runner.job import Runner
-from app.video.runner.main import _application
-from app.video.runner.reporting import Asker
-from app.video.runner.work import RunnerWork
-from app.video.services.calls import H264, KEPT, RAW, KeyframeNeeded, unpacked
-from app.video.services.h264 import Stream
-from app.vision.model import Format, ModelCard
+from app.video.model.stage_call import H264, KEPT, RAW, KeyframeNeeded, unpacked
 
 SECRET = "the secret of a job"
 UID = "GLOBAL_ID_1.SUB_ID_1"
@@ -47,15 +47,20 @@ DAG = {
     "input": {
         "face_detection": {"image": "SingleFrameGenerator.image"},
         "face_alignment": {
-            "image": "SingleFrameGenerator.image", "bbox": "face_detection.bbox", "prob": "face_detection.prob",
+            "image": "SingleFrameGenerator.image",
+            "bbox": "face_detection.bbox",
+            "prob": "face_detection.prob",
         },
         "Render": {"image": "face_alignment.image", "count": "face_alignment.count_result"},
     },
-}  # fmt: skip
+}
 PATIENCE = {
-    (job, "EVERY_S"): 0.1, (job, "LOOK_S"): 0.05, (job, "PROBE_S"): 0.1,
-    (Asker, "LEAST_S"): 0.3, (Asker, "LATE_S"): 0.3,
-}  # fmt: skip
+    (job, "EVERY_S"): 0.1,
+    (job, "LOOK_S"): 0.05,
+    (job, "PROBE_S"): 0.1,
+    (PlanRequester, "LEAST_S"): 0.3,
+    (PlanRequester, "LATE_S"): 0.3,
+}
 """How often a runner of the tests reports, reads its work, asks after lost hosts and demands a plan."""
 NEVER = 10**6
 Answer = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -311,10 +316,19 @@ class Deployment:
     def content(self, plan: Plan | None, dag: Any = None, **more: Any) -> JobContent:
         read = read_dag(dag or DAG)
         given: dict[str, Any] = {
-            "uid": UID, "video_id": "0", "dag": read, "stages": stages_of(read), "mode": Mode.RUN, "realtime": False,
-            "restart_policy": RestartPolicy.NEVER, "constraint": Constraint(), "plan": plan,
-            "hosts": tuple(host.as_host for host in self.hosts), "secret": SECRET, **more,
-        }  # fmt: skip
+            "uid": UID,
+            "video_id": "0",
+            "dag": read,
+            "stages": stages_of(read),
+            "mode": Mode.RUN,
+            "realtime": False,
+            "restart_policy": RestartPolicy.NEVER,
+            "constraint": Constraint(),
+            "plan": plan,
+            "hosts": tuple(host.as_host for host in self.hosts),
+            "secret": SECRET,
+            **more,
+        }
         return JobContent(**given)
 
     def start(self, content: JobContent, source: Path | str) -> Runner:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.video.model.report import PlanResult
-from app.video.scheduling.asking import Question
 from app.video.scheduling.contract import DagInfo, NodeInfo, ResourceInfo, StageFacts
+from app.video.scheduling.policy_messages import PlanningInput
 
 GENERATOR = "SingleFrameGenerator"
 STAGES = ("face_detection", "face_alignment")
@@ -15,10 +15,19 @@ STAGES = ("face_detection", "face_alignment")
 
 def a_node(name: str, role: str, ip: str, services: Sequence[str] = STAGES, **changes: Any) -> NodeInfo:
     node: dict[str, Any] = {
-        "node": name, "ip": ip, "role": role, "online": True, "cpu_ratio": 0.1, "mem_ratio": 0.1, "cores": 2,
-        "accelerators": [], "up_mbps": 20.0, "down_mbps": 20.0, "age_s": 1.0,
+        "node": name,
+        "ip": ip,
+        "role": role,
+        "online": True,
+        "cpu_ratio": 0.1,
+        "mem_ratio": 0.1,
+        "cores": 2,
+        "accelerators": [],
+        "up_mbps": 20.0,
+        "down_mbps": 20.0,
+        "age_s": 1.0,
         "service": {stage: {"n_process": 1, "cpu_ratio": 0.1, "mem_ratio": 0.1} for stage in services},
-    }  # fmt: skip
+    }
     return NodeInfo(**{**node, **changes})  # type: ignore[typeddict-item]
 
 
@@ -28,9 +37,11 @@ def facts(*before: str, n_models: int = 3) -> StageFacts:
 
 def a_dag_info() -> DagInfo:
     return {
-        "generator": GENERATOR, "flow": [GENERATOR, *STAGES], "input": {},
+        "generator": GENERATOR,
+        "flow": [GENERATOR, *STAGES],
+        "input": {},
         "stages": {"face_detection": facts(), "face_alignment": facts("face_detection", n_models=1)},
-    }  # fmt: skip
+    }
 
 
 def nodes(*found: NodeInfo) -> ResourceInfo:
@@ -49,15 +60,20 @@ def an_answer(role: str = "host", ip: str = "10.0.0.1", **changes: Any) -> dict[
     return {stage: {"model_id": 0, "node_role": role, "node_ip": ip, **changes} for stage in STAGES}
 
 
-def a_question(policy: str = "edge_only", **changes: Any) -> Question:
+def a_question(policy: str = "edge_only", **changes: Any) -> PlanningInput:
     """state: beside what is always in it."""
     state = {"last_plan": None, "profile": [], "now": 5.0, **changes.pop("state", {})}
     given: dict[str, Any] = {
-        "policy": policy, "job_uid": "GLOBAL_ID_1.SUB_ID_1", "dag": a_dag_info(), "resource_info": nodes(HOST, CLOUD),
-        "last_plan_res": None, "user_constraint": {"delay": (-1.0, 0.3), "quality": 0.0, "given": {}},
-        "generator_output": None, "state": state,
-    }  # fmt: skip
-    return Question(**{**given, **changes})
+        "policy": policy,
+        "job_uid": "GLOBAL_ID_1.SUB_ID_1",
+        "dag": a_dag_info(),
+        "resource_info": nodes(HOST, CLOUD),
+        "last_plan_res": None,
+        "user_constraint": {"delay": (-1.0, 0.3), "quality": 0.0, "given": {}},
+        "generator_output": None,
+        "state": state,
+    }
+    return PlanningInput(**{**given, **changes})
 
 
 def a_result(e2e_p95: float, **more: Any) -> PlanResult:

@@ -9,7 +9,7 @@ from typing import Any
 
 from app.video.model.plan import Encoder
 from app.video.scheduling.contract import DagInfo, GeneratorInfo, Measured, NodeInfo, ResourceInfo
-from app.video.scheduling.knowledge import H264_QUALITY, H264_SHARE, JPEG_BYTES, PIXELS, kept
+from app.video.scheduling.profile_model import H264_QUALITY, H264_SHARE, JPEG_BYTES, PIXELS, kept
 
 FPS = 24.0
 QUEUE = 4
@@ -38,22 +38,37 @@ def service_s(stage: str, node: str, model: int, resolution: str) -> float:
 def profile() -> list[Measured]:
     return [
         Measured(
-            node=node, stage=stage, model_id=model, resolution=resolution,
-            delay_s=service_s(stage, node, model, resolution), bytes=JPEG_BYTES[resolution],
+            node=node,
+            stage=stage,
+            model_id=model,
+            resolution=resolution,
+            delay_s=service_s(stage, node, model, resolution),
+            bytes=JPEG_BYTES[resolution],
             quality=TRUE_QUALITY[resolution] * QUALITY_OF_MODEL[model],
         )
-        for stage, facts in DAG["stages"].items() for node in ("edge0", "cloud0")
-        for model in range(facts["n_models"]) for resolution in ("240p", "360p", "480p", "720p")
-    ]  # fmt: skip
+        for stage, facts in DAG["stages"].items()
+        for node in ("edge0", "cloud0")
+        for model in range(facts["n_models"])
+        for resolution in ("240p", "360p", "480p", "720p")
+    ]
 
 
 def node(name: str, role: str, up_mbps: float | None = None, **changed: Any) -> NodeInfo:
     service = {"n_process": 1, "cpu_ratio": 0.0, "mem_ratio": 0.1, "queue": 0}
     found = {
-        "node": name, "ip": f"ip-{name}", "role": role, "online": True, "cpu_ratio": 0.0, "mem_ratio": 0.1, "cores": 1,
-        "accelerators": [], "up_mbps": up_mbps, "down_mbps": up_mbps, "age_s": 1.0,
+        "node": name,
+        "ip": f"ip-{name}",
+        "role": role,
+        "online": True,
+        "cpu_ratio": 0.0,
+        "mem_ratio": 0.1,
+        "cores": 1,
+        "accelerators": [],
+        "up_mbps": up_mbps,
+        "down_mbps": up_mbps,
+        "age_s": 1.0,
         "service": dict.fromkeys(DAG["stages"], service),
-    }  # fmt: skip
+    }
     return {**found, **changed}  # type: ignore[return-value, typeddict-item]
 
 
@@ -69,12 +84,14 @@ def fixed_plan(
         {"resolution": resolution, "fps": FPS, "nskip": 0, "ntracking": 0, "encoder": "JPEG", **conf},
         {
             stage: {
-                "model_id": min(model, DAG["stages"][stage]["n_models"] - 1), "node_role": roles[name],
-                "node_ip": f"ip-{name}", "node": name,
+                "model_id": min(model, DAG["stages"][stage]["n_models"] - 1),
+                "node_role": roles[name],
+                "node_ip": f"ip-{name}",
+                "node": name,
             }
             for stage, name in places.items()
         },
-    )  # fmt: skip
+    )
 
 
 @dataclass
@@ -109,10 +126,17 @@ class SimulatedJob:
     its process got no core. is_told: the resource picture knows the bandwidth at the begin."""
 
     def __init__(
-        self, mbps: Callable[[float], float], *, hi: float = 0.3, seconds: float = 60.0, quality: float = 0.0,
-        rows: Sequence[Measured] | None = None, slowed: Callable[[float], float] = lambda _: 1.0, is_told: bool = False,
+        self,
+        mbps: Callable[[float], float],
+        *,
+        hi: float = 0.3,
+        seconds: float = 60.0,
+        quality: float = 0.0,
+        rows: Sequence[Measured] | None = None,
+        slowed: Callable[[float], float] = lambda _: 1.0,
+        is_told: bool = False,
         starved: Mapping[str, float] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.mbps, self.hi, self.seconds, self.wanted, self.slowed = mbps, hi, seconds, quality, slowed
         self.rows = profile() if rows is None else list(rows)
         self.told = mbps(0.0) if is_told else None
@@ -159,10 +183,14 @@ class SimulatedJob:
     def _ask(self, policy: Callable[..., Any], state: dict[str, Any], result: Any) -> tuple[Any, Any]:
         generator: GeneratorInfo = {"fps": FPS, "width": 1280, "height": 720}
         return policy(
-            job_uid="GLOBAL_ID_1.SUB_ID_1", dag=DAG, resource_info=resources(self.told), last_plan_res=result,
+            job_uid="GLOBAL_ID_1.SUB_ID_1",
+            dag=DAG,
+            resource_info=resources(self.told),
+            last_plan_res=result,
             user_constraint={"delay": (-1.0, self.hi), "quality": self.wanted, "given": {}},
-            generator_output=generator, state=state,
-        )  # fmt: skip
+            generator_output=generator,
+            state=state,
+        )
 
     def _process(self, plan: tuple[Any, Any], now: float, free: dict[str, float], period: _Period) -> float:
         conf, places = plan
@@ -220,11 +248,15 @@ class _Period:
             "delay": {stage: mean[0] for stage, mean in means.items()},
             "server": {stage: mean[1] for stage, mean in means.items()},
             "queue": {stage: mean[2] for stage, mean in means.items()},
-            "e2e_p50": ordered[len(ordered) // 2], "e2e_p95": ordered[int(len(ordered) * 0.95)],
-            "fps": len(self.e2e) / seconds, "frames": len(self.e2e), "dropped": self.dropped,
-            "violations": sum(took > hi for took in self.e2e), "bytes_up": self.bytes_up / len(self.e2e),
+            "e2e_p50": ordered[len(ordered) // 2],
+            "e2e_p95": ordered[int(len(ordered) * 0.95)],
+            "fps": len(self.e2e) / seconds,
+            "frames": len(self.e2e),
+            "dropped": self.dropped,
+            "violations": sum(took > hi for took in self.e2e),
+            "bytes_up": self.bytes_up / len(self.e2e),
             "plan_seq": seq,
-        }  # fmt: skip
+        }
 
 
 def _quality(plan: tuple[Any, Any]) -> float:

@@ -13,11 +13,11 @@ from typing import Any
 
 import httpx
 
+from app.edge.video.stage_host.work import VARIABLE, ServicesWork
+from app.inference.prediction import Format, ModelCard
 from app.video.model.job import ServicesContent, StageHost
 from app.video.model.kinds import Stage
-from app.video.services.calls import Call, packed
-from app.video.services.work import VARIABLE, ServicesWork
-from app.vision.model import Format, ModelCard
+from app.video.model.stage_call import Call, packed
 from tests.harness.api import until
 from tests.harness.ports import free_port
 
@@ -61,9 +61,11 @@ class VideoHost:
         self.write()
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "app.video.services.host"], stdout=log, stderr=log,
+                [sys.executable, "-m", "app.edge.video.stage_host.host"],
+                stdout=log,
+                stderr=log,
                 env={**os.environ, "MODELMILL_LOG_FORMAT": "json", VARIABLE: str(self.file), **self.environment},
-            )  # fmt: skip
+            )
         until(self.is_up)
 
     def write(self) -> None:

@@ -15,6 +15,7 @@ import uvicorn
 from pydantic import SecretStr
 from starlette.applications import Starlette
 
+from app.bootstrap.container import Container
 from app.kit.clock import now
 from app.kit.sql import metadata
 from app.main import create_app
@@ -22,7 +23,6 @@ from app.nodes.model import Side
 from app.settings import Settings
 from app.video.model.job import VideoJob
 from app.video.service import Video
-from app.wiring import Parts
 from tests.harness.ports import free_port
 from tests.harness.valkey import Valkey
 from tests.harness.video.records import running_video, video_nodes
@@ -57,7 +57,7 @@ class VideoWeb:
         self.url = url
         self.client = client
         self.user = settings.local_user
-        self.parts: Parts = app.state.parts
+        self.parts: Container = app.state.parts
         self.video: Video = self.parts.video
 
     def empty(self) -> None:
@@ -97,11 +97,11 @@ def settings_in(folder: Path, valkey: Valkey) -> Settings:
     )
 
 
-def emptied(parts: Parts) -> None:
+def emptied(parts: Container) -> None:
     """No row but the local user, no object and nothing in its Valkey."""
-    with parts.database.write() as on:
+    with parts.database.write() as conn:
         for table in reversed(metadata.sorted_tables):
-            on.execute(table.delete())
+            conn.execute(table.delete())
     for kept in list(parts.objects.list("")):
         parts.objects.delete(kept.key)
     parts.redis.flushall()

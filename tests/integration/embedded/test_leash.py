@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded import leash
+from app.standalone import leash
 
 LEASH = Path(leash.__file__)
 NESTED = """
@@ -51,8 +51,11 @@ class Leashed:
         self.lifeline, self.end = os.pipe()
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(LEASH), str(self.lifeline), "--", *command],
-            pass_fds=[self.lifeline], stdout=subprocess.PIPE, start_new_session=True, text=True,
-        )  # fmt: skip
+            pass_fds=[self.lifeline],
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+        )
 
     def line(self) -> str:
         assert self.process.stdout
@@ -139,8 +142,9 @@ def test_when_the_lifeline_ends_everything_below_dies(leashed):
 def test_when_the_supervisor_is_killed_nothing_is_left():
     supervisor = subprocess.Popen(
         [sys.executable, "-c", SUPERVISOR, str(LEASH), sys.executable, "-c", NESTED.format(pause=1000)],
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert supervisor.stdout
     pids = list(map(int, supervisor.stdout.readline().split()))
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded.folder import DataFolder
-from app.embedded.process import Part, tail
-from app.embedded.supervisor import Supervisor
+from app.standalone.data_folder import DataFolder
+from app.standalone.process import Part, tail
+from app.standalone.supervisor import Supervisor
 
 SLEEPER = Part("sleeper", ("sh", "-c", "echo started; exec sleep 1000"))
 FAILING = Part("failing", ("sh", "-c", "exit 5"))

@@ -222,9 +222,12 @@ def test_two_services_share_a_node_and_a_change_of_one_leaves_the_other_alone(
 # --- what a node reports, by hand ----------------------------------------------------------------------
 def upstream(deployment: JointDeployment, name: str, minute: int, number: int, **changes: Any) -> httpx.Response:
     info = {
-        "inferenceNumber": number, "hardExampleNumber": 1, "uploadCloudRatio": 0.1,
-        "startTime": "2020-11-03T08:39:22.517Z", "currentTime": f"2020-11-03T08:{minute}:22.517Z",
-    }  # fmt: skip
+        "inferenceNumber": number,
+        "hardExampleNumber": 1,
+        "uploadCloudRatio": 0.1,
+        "startTime": "2020-11-03T08:39:22.517Z",
+        "currentTime": f"2020-11-03T08:{minute}:22.517Z",
+    }
     body = {"phase": "inference", "status": "running", "output": {"models": [], "taskInfo": info}, **changes}
     return deployment.http.post(f"/default/neptune/upstream/jointinferenceservices/{name}/status", json=body)
 
@@ -253,13 +256,20 @@ def test_the_agents_door_takes_what_a_worker_says_and_refuses_what_is_not_its_ow
 ) -> None:
     agent = deployment.agents["edge0"].url
     body = {
-        "name": "standing-edge", "namespace": "default", "ownerName": standing, "ownerKind": "jointinferenceservice",
-        "kind": "inference", "status": "running",
+        "name": "standing-edge",
+        "namespace": "default",
+        "ownerName": standing,
+        "ownerKind": "jointinferenceservice",
+        "kind": "inference",
+        "status": "running",
         "taskInfo": {
-            "inferenceNumber": 1000, "hardExampleNumber": 100, "uploadCloudRatio": 0.1,
-            "startTime": "2020-11-03T08:39:22.517Z", "updateTime": "2020-11-03T08:50:22.517Z",
+            "inferenceNumber": 1000,
+            "hardExampleNumber": 100,
+            "uploadCloudRatio": 0.1,
+            "startTime": "2020-11-03T08:39:22.517Z",
+            "updateTime": "2020-11-03T08:50:22.517Z",
         },
-    }  # fmt: skip
+    }
     info = f"{agent}/neptune/workers/standing-edge/info"
     assert httpx.post(info, json=body).json() == {"Status": 200, "Message": "OK"}
     assert httpx.post(info, json={**body, "name": "other"}).status_code == 400

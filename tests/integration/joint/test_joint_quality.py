@@ -11,9 +11,9 @@ from functools import cache
 
 import pytest
 
+from app.inference.prediction import Prediction
+from app.inference.predictor import open_predictor
 from app.joint_inference.hard_examples import make
-from app.vision.model import Prediction
-from app.vision.predictor import open_predictor
 from tests.harness.joint.data_sets import Case, Side, digits, mixed
 from tests.harness.paths import REPOSITORY, SHARED_DATA
 
@@ -102,9 +102,13 @@ def test_without_the_candidates_below_the_threshold_the_same_algorithm_is_blind(
 @pytest.mark.slow
 def test_the_measurement_through_a_slow_line_shows_all_ways_and_what_they_are_to_reach() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "ops.benchmarks", "joint", "--set", "digits", "--pictures", "150"], cwd=REPOSITORY,
-        capture_output=True, text=True, timeout=170, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "ops.benchmarks", "joint", "--set", "digits", "--pictures", "150"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     for way in ("edge only", "cloud only", "joint", "random, as many"):
         assert re.search(rf"^{way} +\d+\.\d% +\d+\.\d%", done.stdout, re.MULTILINE), done.stdout

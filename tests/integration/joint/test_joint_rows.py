@@ -22,8 +22,8 @@ import onnxruntime
 import pytest
 import yaml
 
+from app.bootstrap.container import assemble
 from app.conversion.options import Chip, Options, ToolchainName
-from app.wiring import assemble
 from tests.harness.api import Api
 from tests.harness.conversion_jobs import finished_job
 from tests.harness.deployment import DRAMATIQ
@@ -45,7 +45,7 @@ sys.modules[__name__] = kp
 EDGE_SCRIPT = """
 import json, os, time
 import numpy as np
-from app.joint_inference.worker.joint import JointInference
+from app.edge.joint.joint import JointInference
 
 with JointInference.from_environment() as joint:
     outcome = joint.infer(np.zeros((8, 8), np.uint8))
@@ -136,8 +136,8 @@ def page(deployment: JointDeployment, name: str) -> httpx.Response:
 def rows(deployment: JointDeployment, node: str, table: str) -> list[tuple[Any, ...]]:
     """Of an agent's own file."""
     (file,) = deployment.agents[node].folder.rglob("*.db")
-    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as on:
-        return on.execute(f"SELECT * FROM {table}").fetchall()
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as conn:
+        return conn.execute(f"SELECT * FROM {table}").fetchall()
 
 
 def is_free(address: str) -> bool:
@@ -240,9 +240,12 @@ def test_the_page_tells_what_the_worker_itself_counted_with_both_answers_side_by
     live = page(deployment, "shown")
     said = text_of(live)
     for what in (
-        "Pictures 12", f"By the edge {12 - len(hard)}", f"By the cloud {len(hard)}", "By the edge as fallback 0",
+        "Pictures 12",
+        f"By the edge {12 - len(hard)}",
+        f"By the cloud {len(hard)}",
+        "By the edge as fallback 0",
         f"Uploaded {len(hard) / 12:.1%}".replace("%", " %"),
-    ):  # fmt: skip
+    ):
         assert what in said
     assert 'hx-trigger="every 2s"' in live.text
     cards = re.findall(r'<li class="sample" id="sample-([^"]+)">(.*?)</figure>\s*</div>', live.text, re.DOTALL)

@@ -100,9 +100,10 @@ def test_selectors_choose(client: httpx.Client) -> None:
     put(client, sample("one", labels={"app": "web"}))
     put(client, sample("two", labels={"app": "db"}))
     for query, wanted in (
-        ({"labelSelector": "app=web"}, ["one"]), ({"fieldSelector": "metadata.name=two"}, ["two"]),
+        ({"labelSelector": "app=web"}, ["one"]),
+        ({"fieldSelector": "metadata.name=two"}, ["two"]),
         ({"labelSelector": "app=web", "fieldSelector": "metadata.name=two"}, []),
-    ):  # fmt: skip
+    ):
         assert [item["metadata"]["name"] for item in client.get(path(), params=query).json()["items"]] == wanted
     refusal(client.get(path(), params={"fieldSelector": "spec.x=1"}), 400, "BadRequest")
 
@@ -280,7 +281,7 @@ def test_a_json_patch_changes_what_it_names(client: httpx.Client) -> None:
         ([{"op": "copy", "from": "/spec", "path": f"/spec/a{n}"} for n in range(40)], 422),
         ([{"op": "add", "path": "/spec/a", "value": 1}] * 1001, 400),
     ],
-)  # fmt: skip
+)
 def test_a_json_patch_that_is_none_or_does_not_fit_changes_nothing(
     client: httpx.Client, patch: Any, status: int
 ) -> None:
@@ -358,10 +359,13 @@ def test_a_missing_field_is_invalid_and_nothing_is_created(client: httpx.Client)
     resource = sample("one")
     del resource["spec"]["edgeWorker"]["workerSpec"]["parameters"][0]["value"]
     found = refusal(client.post(path(), json=resource), 422, "Invalid")
-    assert found["details"]["causes"] == [{
-        "reason": "FieldValueRequired", "message": "Required value",
-        "field": "spec.edgeWorker.workerSpec.parameters[0].value",
-    }]  # fmt: skip
+    assert found["details"]["causes"] == [
+        {
+            "reason": "FieldValueRequired",
+            "message": "Required value",
+            "field": "spec.edgeWorker.workerSpec.parameters[0].value",
+        }
+    ]
     assert found["details"]["name"] == "one"
     assert client.get(path()).json()["items"] == []
 
@@ -401,10 +405,14 @@ def test_a_body_that_is_too_large_is_refused(client: httpx.Client) -> None:
 def test_what_is_not_there_is_not_found(client: httpx.Client) -> None:
     body = sample("none")
     for answer in (
-        client.get(path("none")), client.put(path("none"), json=body), client.delete(path("none")),
-        client.patch(path("none"), json={}, headers=MERGE), client.get(f"{path('none')}/status"),
-        client.put(f"{path('none')}/status", json=body), client.get(path("none", "nowhere")),
-    ):  # fmt: skip
+        client.get(path("none")),
+        client.put(path("none"), json=body),
+        client.delete(path("none")),
+        client.patch(path("none"), json={}, headers=MERGE),
+        client.get(f"{path('none')}/status"),
+        client.put(f"{path('none')}/status", json=body),
+        client.get(path("none", "nowhere")),
+    ):
         found = refusal(answer, 404, "NotFound")
         assert found["message"] == 'jointinferenceservices.neptune.io "none" not found'
 

@@ -44,7 +44,7 @@ def trains_digits(trainer: Trainer) -> Trainer:
 
 def submit(deployment: Deployment, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     env = {**deployment.env, "MODELMILL_URL": deployment.url, "COLUMNS": "200"}
-    command = [sys.executable, "-m", "app.cli", "train", "submit", *map(str, arguments)]
+    command = [sys.executable, "-m", "app.cli.main", "train", "submit", *map(str, arguments)]
     return subprocess.run(command, env=env, cwd=REPOSITORY, capture_output=True, text=True, check=False)
 
 
@@ -79,8 +79,11 @@ def test_the_program_is_told_its_folder_and_leaves_no_model_that_is_not_good_eno
     env = {name: value for name, value in os.environ.items() if name != "MODELMILL_JOB_FOLDER"}
     ended = subprocess.run(
         [sys.executable, "-c", SHORT, str(tmp_path)],
-        env={**env, "PYTHONPATH": str(SAMPLE)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env={**env, "PYTHONPATH": str(SAMPLE)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert "without a folder: 2\n" in ended.stdout, ended.stderr
     assert "MODELMILL_JOB_FOLDER is not set" in ended.stderr
     assert "not good enough: 4\n" in ended.stdout, ended.stderr

@@ -40,9 +40,13 @@ class Local:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MODELMILL_")}
         return subprocess.run(
             [sys.executable, "-m", "ops.ray_local", verb, "--data", self.data, *flags],
-            capture_output=True, text=True, check=False, timeout=170, cwd="/",
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=170,
+            cwd="/",
             env={**kept, "PYTHONPATH": str(REPOSITORY)},
-        )  # fmt: skip
+        )
 
     def start(self, *flags: str) -> subprocess.CompletedProcess[str]:
         return self.run("start", "--port", str(self.port), "--gcs-port", str(self.gcs_port), "--cpus", "4", *flags)

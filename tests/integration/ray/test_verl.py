@@ -78,9 +78,13 @@ def _begin(trainer: Trainer, data: Path) -> None:
 def task(workload: str) -> dict[str, Any]:
     file = f"{COMMON}/datasets/{'messages' if workload == 'sft' else 'prompts'}.parquet"
     return {
-        "workload": workload, "model_path": f"{COMMON}/models/tiny", "train_file": file, "val_file": file,
-        "n_gpus_per_node": 1 if workload == "sft" else 2, "overrides": {"data.train_batch_size": 16},
-    }  # fmt: skip
+        "workload": workload,
+        "model_path": f"{COMMON}/models/tiny",
+        "train_file": file,
+        "val_file": file,
+        "n_gpus_per_node": 1 if workload == "sft" else 2,
+        "overrides": {"data.train_batch_size": 16},
+    }
 
 
 def of_real_tasks(data: Path) -> Iterator[list[str]]:
@@ -122,9 +126,13 @@ def test_a_task_whose_node_is_lost_goes_on_from_its_last_checkpoint_and_ends_wel
     cpu_cluster: RayCluster, cpu_trainer: Trainer
 ) -> None:
     overrides = {
-        "engine.strategy": "fsdp2", "trainer.device": "cpu", "data.train_batch_size": 16, "data.num_workers": 0,
-        "+model.override_config": {"attn_implementation": "sdpa"}, "trainer.max_ckpt_to_keep": 2,
-    }  # fmt: skip
+        "engine.strategy": "fsdp2",
+        "trainer.device": "cpu",
+        "data.train_batch_size": 16,
+        "data.num_workers": 0,
+        "+model.override_config": {"attn_implementation": "sdpa"},
+        "trainer.max_ckpt_to_keep": 2,
+    }
     task_id = cpu_trainer.send({**task("sft"), "save_freq": 1, "total_epochs": 15, "overrides": overrides})
     place = Path(cpu_trainer.when(task_id, lambda found: found["checkpoints"])["checkpoints"]["path"])
     saved = (

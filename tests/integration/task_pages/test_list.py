@@ -59,10 +59,10 @@ def test_the_list_is_asked_for_again_only_while_something_in_it_goes_on(
     assert polled(web.get("/ui/tasks?state=FAILED")) == []
     (again,) = polled(web.get("/ui/tasks?q=being+stopped"))
     assert web.get(again).status_code == 204
-    with database_of(deployment) as database, database.write() as on:
-        task = store.get_task(on, ids["canceling"])
+    with database_of(deployment) as database, database.write() as conn:
+        task = store.get_task(conn, ids["canceling"])
         assert task is not None
-        store.change(on, task, to_text(now()), error_summary="it changed")
+        store.change(conn, task, to_text(now()), error_summary="it changed")
     renewed = web.get(again, headers={"HX-Request": "true"})
     assert renewed.status_code == 200 and rows(renewed) == [ids["canceling"]] and polled(renewed)
 

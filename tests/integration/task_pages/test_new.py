@@ -19,19 +19,27 @@ from tests.harness.training.page_text import rows, text_of
 from tests.harness.training.tasks import database_of
 
 FORM = {
-    "mode": "form", "action": "submit", "workload": "grpo", "name": "by form", "model_id": "Qwen/Qwen2.5-0.5B-Instruct",
+    "mode": "form",
+    "action": "submit",
+    "workload": "grpo",
+    "name": "by form",
+    "model_id": "Qwen/Qwen2.5-0.5B-Instruct",
     "train_file": "/private/users/erin/datasets/train.parquet",
-    "val_file": "/private/users/erin/datasets/test.parquet", "nnodes": "2", "n_gpus_per_node": "4",
-    "total_epochs": "3", "overrides": "actor_rollout_ref.rollout.n: 5\ntrainer.balance_batch: true",
-    "convert": "1", "convert.images": "images",
-}  # fmt: skip
+    "val_file": "/private/users/erin/datasets/test.parquet",
+    "nnodes": "2",
+    "n_gpus_per_node": "4",
+    "total_epochs": "3",
+    "overrides": "actor_rollout_ref.rollout.n: 5\ntrainer.balance_batch: true",
+    "convert": "1",
+    "convert.images": "images",
+}
 
 
 def stored(deployment: Deployment, answer: httpx.Response) -> str:
     """The text of the task to which the answer leads."""
     assert answer.status_code == 303, text_of(answer)
-    with database_of(deployment) as database, database.read() as on:
-        task = store.get_task(on, answer.headers["location"].rpartition("/")[2].partition("?")[0])
+    with database_of(deployment) as database, database.read() as conn:
+        task = store.get_task(conn, answer.headers["location"].rpartition("/")[2].partition("?")[0])
     assert task is not None
     return task.spec_text
 
@@ -57,8 +65,12 @@ def test_a_yaml_file_stands_for_the_text_and_is_stored_byte_for_byte(
     web: httpx.Client, deployment: Deployment, files: Path
 ) -> None:
     text = "# mine\n" + stored(deployment, web.post("/ui/tasks/new", data=FORM))
-    parts = {"mode": (None, "yaml"), "action": (None, "submit"), "text": (None, "workload: never"),
-             "file": ("task.yaml", text.encode())}  # fmt: skip
+    parts = {
+        "mode": (None, "yaml"),
+        "action": (None, "submit"),
+        "text": (None, "workload: never"),
+        "file": ("task.yaml", text.encode()),
+    }
     assert stored(deployment, web.post("/ui/tasks/new", files=parts)) == text
 
 

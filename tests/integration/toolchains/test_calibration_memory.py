@@ -13,7 +13,7 @@ import pytest
 
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.calibration import calibrate
-from app.conversion.toolchains.host.prepare import infer_shapes
+from app.conversion.toolchains.host.graph_surgery import infer_shapes
 from tests.harness.models.host import SIDE, convolutional
 
 

@@ -9,24 +9,24 @@ from pathlib import Path
 LIMITS = {"time_s": 60, "memory_bytes": 1 << 30, "threads": 1}
 NOT_YET_A_GROUP = f"""
 import os, socket, time
-from app.conversion.toolchains import forkserver
-from app.kit.confinement.places import Places
-forkserver._work = lambda *_: time.sleep(60)
+from app.kit.sandbox import fork_server
+from app.kit.sandbox.paths import SandboxPaths
+fork_server._work = lambda *_: time.sleep(60)
 ours, theirs = socket.socketpair()
 null = os.open(os.devnull, os.O_WRONLY)
 ours.close()
-forkserver._supervise({{"limits": {LIMITS}}}, Places(), theirs.detach(), os.dup(null), os.dup(null))
+fork_server._supervise({{"limits": {LIMITS}}}, SandboxPaths(), theirs.detach(), os.dup(null), os.dup(null))
 """
 HEARD_BY_NOBODY = f"""
 import atexit, os
-from app.conversion.toolchains import forkserver
-from app.kit.confinement.places import of_python
+from app.kit.sandbox import fork_server
+from app.kit.sandbox.paths import of_python
 atexit.register(print, "at the interpreter's end", file=open("marker", "w", buffering=1))
 reading, report = os.pipe()
 os.close(reading)
 if os.fork() == 0:
     request = {{"target": "builtins:print", "request": {{}}, "work_dir": ".", "limits": {LIMITS}}}
-    forkserver._work(request, of_python(), os.open("log", os.O_WRONLY | os.O_CREAT), report)
+    fork_server._work(request, of_python(), os.open("log", os.O_WRONLY | os.O_CREAT), report)
 os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
 """
 

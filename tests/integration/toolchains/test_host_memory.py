@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import Progress
-from app.conversion.toolchains.host.prepare import infer_shapes
-from app.conversion.toolchains.sandbox import Limits, Sandbox
+from app.conversion.toolchains.host.graph_surgery import infer_shapes
+from app.kit.sandbox.runner import Limits, Sandbox
 from tests.harness.models import host as host_models
 
 LIMITS = Limits(memory_bytes=2 << 30, time_s=60, threads=1)

@@ -16,21 +16,41 @@ from tests.standins import kneron
 
 # mode of the stand-in → class
 ANALYSIS = {
-    "quantization": "model_step", "helper": "helper_died", "abort": "killed", "segfault": "crashed",
-    "systemexit": "system_exit", "table_only": "flow_step", "no_input_folder": "calibration_input_missing",
-    "memory": "out_of_memory", "disk": "disk_full", "no_numpy": "toolchain_missing", "unknown": "unknown",
-    "no_file": "no_output", "none": "no_output", "empty": "no_output", "broken_report": "report_incomplete",
+    "quantization": "model_step",
+    "helper": "helper_died",
+    "abort": "killed",
+    "segfault": "crashed",
+    "systemexit": "system_exit",
+    "table_only": "flow_step",
+    "no_input_folder": "calibration_input_missing",
+    "memory": "out_of_memory",
+    "disk": "disk_full",
+    "no_numpy": "toolchain_missing",
+    "unknown": "unknown",
+    "no_file": "no_output",
+    "none": "no_output",
+    "empty": "no_output",
+    "broken_report": "report_incomplete",
     "exit": "no_result",
-}  # fmt: skip
+}
 COMPILE = {
-    "not_a_bie": "not_a_bie", "no_file": "no_output", "empty": "no_output", "garbage": "bad_nef", "bad_crc": "bad_nef",
-    "systemexit": "system_exit", "abort": "killed",
-}  # fmt: skip
+    "not_a_bie": "not_a_bie",
+    "no_file": "no_output",
+    "empty": "no_output",
+    "garbage": "bad_nef",
+    "bad_crc": "bad_nef",
+    "systemexit": "system_exit",
+    "abort": "killed",
+}
 
 
-@pytest.mark.parametrize(("mode", "id"), [
-    *ANALYSIS.items(), *(pytest.param(*pair, marks=pytest.mark.exhaustive) for pair in kneron.BY_TEXT.items()),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("mode", "id"),
+    [
+        *ANALYSIS.items(),
+        *(pytest.param(*pair, marks=pytest.mark.exhaustive) for pair in kneron.BY_TEXT.items()),
+    ],
+)
 def test_a_failing_quantization_is_told_by_its_cause(tmp_path: Path, mode: str, id: str) -> None:
     job = kneron.Job(tmp_path, kneron.model(f"analysis:{mode}"), kneron.options()).prime()
     with pytest.raises(ToolchainFailed) as caught:

@@ -23,6 +23,9 @@ def test_the_products_folder_does_not_hide_the_vendors_modules(tmp_path: Path) -
     (tmp_path / "q.json").write_text(json.dumps({**asked, "search": [], "stage": "BIE"}))
     done = subprocess.run(
         [sys.executable, str(RUNNER), str(tmp_path / "q.json")],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert "got vendor" in done.stdout and done.returncode == 1

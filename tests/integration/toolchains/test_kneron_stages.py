@@ -31,9 +31,15 @@ def bie_facts(work: Path) -> dict[str, Any]:
 
 
 # --- the way through ------------------------------------------------------------------------------
-@pytest.mark.parametrize("platform", [
-    "520", "720", "730", *(pytest.param(chip, marks=pytest.mark.exhaustive) for chip in ("530", "630")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "platform",
+    [
+        "520",
+        "720",
+        "730",
+        *(pytest.param(chip, marks=pytest.mark.exhaustive) for chip in ("530", "630")),
+    ],
+)
 def test_a_model_goes_from_onnx_to_a_nef_of_its_chip(tmp_path: Path, tool: KneronToolchain, platform: str) -> None:
     work = job(tmp_path, platform=platform, model_id=40000, version="8b28")
     result = work.until(Stage.NEF, tool)

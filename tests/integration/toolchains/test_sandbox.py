@@ -13,16 +13,10 @@ from typing import Any
 
 import pytest
 
-from app.conversion.errors import (
-    NotFinite,
-    StageCancelled,
-    StageCrashed,
-    StageFailed,
-    StageOutOfMemory,
-    StageTimedOut,
-)
-from app.conversion.toolchains import sandbox as module
-from app.conversion.toolchains.sandbox import Finished, Hooks, Limits, Sandbox, SandboxBusy
+from app.conversion.errors import NotFinite
+from app.kit.sandbox import runner as module
+from app.kit.sandbox.errors import StageCancelled, StageCrashed, StageFailed, StageOutOfMemory, StageTimedOut
+from app.kit.sandbox.runner import Finished, Hooks, Limits, Sandbox, SandboxBusy
 
 LIMITS = Limits(memory_bytes=1 << 30, time_s=30, threads=1)
 SMALL = Limits(memory_bytes=300 << 20, time_s=30, threads=1)
@@ -171,7 +165,7 @@ def test_a_killed_fork_server_is_replaced(tmp_path: Path) -> None:
 PARENT = """
 import sys
 from pathlib import Path
-from app.conversion.toolchains.sandbox import Limits, Sandbox
+from app.kit.sandbox.runner import Limits, Sandbox
 folder = Path(sys.argv[1])
 Sandbox().run("tests.harness.sandbox_targets:hang", {"lock": str(folder / "lock")}, work_dir=folder,
               limits=Limits(1 << 30, 60, 1))

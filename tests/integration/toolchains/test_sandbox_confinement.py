@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from app.conversion.toolchains.confinement import confinement
-from app.conversion.toolchains.sandbox import Limits, Sandbox
-from app.kit.confinement import kernel, landlock, namespaces, syscalls
+from app.kit.sandbox import kernel, landlock, namespaces, seccomp
+from app.kit.sandbox.capabilities import confinement
+from app.kit.sandbox.runner import Limits, Sandbox
 from tests.harness.hostile_targets import DONE
 
 LIMITS = Limits(memory_bytes=1 << 30, time_s=60, threads=1)
 GIVEN = namespaces.available()
 needs_landlock = pytest.mark.skipif(not landlock.version(), reason="this kernel has no Landlock, or it is off")
-needs_filter = pytest.mark.skipif(kernel.MACHINE not in syscalls.MACHINES, reason="no filter for this machine")
+needs_filter = pytest.mark.skipif(kernel.MACHINE not in seccomp.MACHINES, reason="no filter for this machine")
 needs_processes = pytest.mark.skipif(
     not GIVEN & namespaces.PROCESSES, reason="no namespaces of users and processes are to be had here"
 )
@@ -92,9 +92,11 @@ def test_data_beside_a_program_is_kept_out(tmp_path: Path, monkeypatch: pytest.M
     keeper = Sandbox(keep_out=[library / "data"])
     try:
         found = keeper.run(
-            "tests.harness.hostile_targets:read_others", {"file": str(library / "data" / "secret")},
-            work_dir=tmp_path / "job", limits=LIMITS,
-        ).result  # fmt: skip
+            "tests.harness.hostile_targets:read_others",
+            {"file": str(library / "data" / "secret")},
+            work_dir=tmp_path / "job",
+            limits=LIMITS,
+        ).result
         seen = keeper.run(
             "tests.harness.hostile_targets:load", {"module": "csv_of_ours"}, work_dir=tmp_path / "job", limits=LIMITS
         ).result
@@ -162,7 +164,7 @@ def test_processes_of_a_tool_can_share_memory(attack: Attack) -> None:
 def test_health_tells_of_all_four_parts(sandbox: Sandbox) -> None:
     assert confinement(sandbox) == dict.fromkeys(("files", "network", "processes", "system calls"), True)
     ended = subprocess.run(
-        [sys.executable, "-m", "app.cli", "health", "sandbox"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "app.cli.main", "health", "sandbox"], capture_output=True, text=True, check=False
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout == "The sandbox holds files, network, processes, system calls.\n"
@@ -171,15 +173,15 @@ def test_health_tells_of_all_four_parts(sandbox: Sandbox) -> None:
 WITHOUT = """
 import sys
 from dataclasses import replace
-from app.kit.confinement import kernel, landlock, syscalls
-machine = syscalls.MACHINES[kernel.MACHINE]
-unshare = (syscalls.X86_64 if kernel.MACHINE == "x86_64" else syscalls.AARCH64)["unshare"]
-syscalls.MACHINES[kernel.MACHINE] = replace(machine, denied=(landlock.CREATE_RULESET, unshare))
+from app.kit.sandbox import kernel, landlock, seccomp
+machine = seccomp.MACHINES[kernel.MACHINE]
+unshare = (seccomp.X86_64 if kernel.MACHINE == "x86_64" else seccomp.AARCH64)["unshare"]
+seccomp.MACHINES[kernel.MACHINE] = replace(machine, denied=(landlock.CREATE_RULESET, unshare))
 kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-assert syscalls.restrict()
-syscalls.MACHINES[kernel.MACHINE] = machine
+assert seccomp.restrict()
+seccomp.MACHINES[kernel.MACHINE] = machine
 sys.argv = ["modelmill", *sys.argv[1:]]
-from app.cli import main
+from app.cli.main import main
 sys.exit(main())
 """
 

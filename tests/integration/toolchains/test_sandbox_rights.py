@@ -11,14 +11,18 @@ from typing import Any
 import pytest
 
 from app.conversion.toolchains.base import Progress
-from app.conversion.toolchains.sandbox import AS_ROOT, Limits, Sandbox
+from app.kit.sandbox.runner import AS_ROOT, Limits, Sandbox
 
 SECRETS = {
-    "MODELMILL_S3_SECRET_KEY": "s3-hidden", "MODELMILL_S3_ACCESS_KEY": "id-hidden",
+    "MODELMILL_S3_SECRET_KEY": "s3-hidden",
+    "MODELMILL_S3_ACCESS_KEY": "id-hidden",
     "MODELMILL_SECRET_KEY": "key-hidden",
-    "MODELMILL_REDIS_URL": "redis://:hidden@127.0.0.1:1/0", "AWS_SECRET_ACCESS_KEY": "aws-hidden",
-    "HTTPS_PROXY": "http://me:hidden@proxy", "SOME_TOKEN": "hidden", "OMP_TOKEN": "not a secret of ours",
-}  # fmt: skip
+    "MODELMILL_REDIS_URL": "redis://:hidden@127.0.0.1:1/0",
+    "AWS_SECRET_ACCESS_KEY": "aws-hidden",
+    "HTTPS_PROXY": "http://me:hidden@proxy",
+    "SOME_TOKEN": "hidden",
+    "OMP_TOKEN": "not a secret of ours",
+}
 
 
 def look(request: dict[str, Any], progress: Progress) -> dict[str, Any]:

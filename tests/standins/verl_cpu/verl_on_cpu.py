@@ -31,7 +31,7 @@ NOTHING = _Module(
     get_rng_state=lambda *_: torch.get_rng_state(), set_rng_state=lambda state, *_: torch.set_rng_state(state),
     get_device_name=lambda *_: "cpu", ipc_collect=lambda: None,
     memory=SimpleNamespace(_set_allocator_settings=lambda *_: None),
-)  # fmt: skip
+)
 
 
 @PlatformRegistry.register(platform="cpu")

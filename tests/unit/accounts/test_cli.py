@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from app.accounts.cli import commands
 from app.accounts.errors import WrongSecretKey
 from app.accounts.model import Role
-from app.accounts.secrets import Keeper
 from app.accounts.service import Accounts
+from app.accounts.token_hashing import SecretHasher
 from app.kit.sql import Database
 
 
@@ -19,13 +19,13 @@ def never(_: Path | None, name: str) -> str:
 
 
 def test_a_token_that_the_web_would_never_accept_is_not_made(database: Database) -> None:
-    web = Accounts(database, Keeper("the web's"))
-    with web.database.write() as on:
-        web.key.remember(on)
+    web = Accounts(database, SecretHasher("the web's"))
+    with web.database.write() as conn:
+        web.key.remember(conn)
     web.users.create("boss", Role.ADMIN, by="test")
 
     def open_with(key: str) -> Accounts:
-        return Accounts(database, Keeper(key))
+        return Accounts(database, SecretHasher(key))
 
     def without_the_key(_: Path | None) -> Accounts:
         return open_with("another")
@@ -38,7 +38,7 @@ def test_a_token_that_the_web_would_never_accept_is_not_made(database: Database)
 
 
 def test_a_user_is_put_into_groups_and_leaves_them(database: Database) -> None:
-    accounts = Accounts(database, Keeper("k"))
+    accounts = Accounts(database, SecretHasher("k"))
     accounts.users.create("alice", Role.USER, by="test")
     for groups in (["lab", "night"], []):
         ran = CliRunner().invoke(commands(lambda _: accounts, never), ["groups", "alice", *groups])

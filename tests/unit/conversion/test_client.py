@@ -13,7 +13,7 @@ import pytest
 from app.conversion import client as clients
 from app.conversion.cli.service import job_of
 from app.conversion.client import ApiError, Client, WaitedEnough
-from app.kit.command import Exit, Unreachable, exit_code
+from app.kit.cli.command import Exit, Unreachable, exit_code
 from app.kit.errors import BadRequest, NotFound
 from tests.harness.http_server import served
 

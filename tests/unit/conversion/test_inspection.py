@@ -79,11 +79,14 @@ def test_a_kneron_nef_is_read_by_its_own_reader(tmp_path: Path) -> None:
 def test_what_is_damaged_is_named_and_what_is_not_is_not(tmp_path: Path) -> None:
     nef, host = nef_builder.build(), host_nef(tmp_path / "out.nef")
     for data, words in (
-        (nef, ""), (nef_builder.build(nef_builder.Nef(changes={"crc": 5})), "wrong checksums (crc_ok)"),
+        (nef, ""),
+        (nef_builder.build(nef_builder.Nef(changes={"crc": 5})), "wrong checksums (crc_ok)"),
         (nef_builder.build(nef_builder.Nef(changes={"header_crc": 5})), "wrong checksums (header_crc_ok)"),
-        (host.read_bytes(), ""), (host.read_bytes()[:-30], "ends early or is damaged"), (b"text", "not an ONNX model"),
+        (host.read_bytes(), ""),
+        (host.read_bytes()[:-30], "ends early or is damaged"),
+        (b"text", "not an ONNX model"),
         (small.conv().SerializeToString(), ""),
-    ):  # fmt: skip
+    ):
         (tmp_path / "file").write_bytes(data)
         found = damage(inspect_file(tmp_path / "file"))
         assert words in found and bool(found) is bool(words)

@@ -7,22 +7,28 @@ from typing import Any
 import pytest
 import redis
 
+from app.bootstrap.container import Container
 from app.conversion import model
 from app.conversion.model import JobError, JobRecord, Stage, StageState
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.store import Beat, Filter, JobStore
 from app.kit.clock import to_text
-from app.kit.lines import Command, Line
-from app.wiring import Parts
+from app.kit.redis.connections import Command, RedisConnection
 
 NOW = to_text(datetime(2026, 11, 20, tzinfo=UTC))
 
 
 def add(store: JobStore, number: int, **fields: object) -> JobRecord:
     record = model.submitted(
-        f"job-{number}", now=NOW, owner=str(fields.get("owner", "ann")), name=str(fields.get("name", "")), tags=(),
-        options=fields.get("options", Options()), inputs={}, intake={},
-    )  # fmt: skip
+        f"job-{number}",
+        now=NOW,
+        owner=str(fields.get("owner", "ann")),
+        name=str(fields.get("name", "")),
+        tags=(),
+        options=fields.get("options", Options()),
+        inputs={},
+        intake={},
+    )
     store.create(record, score=float(number))
     return record
 
@@ -35,7 +41,7 @@ def beat(progress: int, *, is_news: bool = True) -> Beat:
     return Beat("w", "{}", 20, progress, "half", NOW, NOW, is_news)
 
 
-def test_of_many_workers_one_gets_the_claim(parts: Parts) -> None:
+def test_of_many_workers_one_gets_the_claim(parts: Container) -> None:
     add(parts.store, 1)
     got: list[JobRecord | None] = []
     threads = [threading.Thread(target=lambda n=n: got.append(claim(parts.store, "job-1", f"w{n}"))) for n in range(8)]
@@ -47,19 +53,19 @@ def test_of_many_workers_one_gets_the_claim(parts: Parts) -> None:
 
 
 def test_a_claim_and_the_record_that_it_brings_are_one_round_trip(
-    parts: Parts, monkeypatch: pytest.MonkeyPatch
+    parts: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in (1, 2):
         add(parts.store, number)
     assert claim(parts.store, "job-1")  # the script is known to the server now
-    asked, ask = [], Line.ask
-    monkeypatch.setattr(Line, "ask", lambda line, commands: asked.append(commands) or ask(line, commands))
+    asked, ask = [], RedisConnection.ask
+    monkeypatch.setattr(RedisConnection, "ask", lambda line, commands: asked.append(commands) or ask(line, commands))
     record = claim(parts.store, "job-2")
     assert record and (record.claim, record.current.state) == ("w#onnx#", StageState.RUNNING)
     assert len(asked) == 1
 
 
-def test_a_claim_works_with_the_older_protocol_of_redis_too(parts: Parts) -> None:
+def test_a_claim_works_with_the_older_protocol_of_redis_too(parts: Container) -> None:
     add(parts.store, 1)
     old = redis.Redis.from_url(parts.settings.redis_url, protocol=2)
     record = claim(JobStore(old, record_ttl_s=60, live_log_bytes=1000), "job-1")
@@ -67,33 +73,35 @@ def test_a_claim_works_with_the_older_protocol_of_redis_too(parts: Parts) -> Non
     assert record == parts.store.require("job-1")
 
 
-def test_a_claim_is_refused_to_who_finds_another_in_its_place(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_is_refused_to_who_finds_another_in_its_place(
+    parts: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The job was cancelled between the change and the reading of the record, which are two steps."""
     add(parts.store, 1)
-    ask = Line.ask
+    ask = RedisConnection.ask
 
-    def cancelled_between(line: Line, commands: list[Command]) -> list[Any]:
+    def cancelled_between(line: RedisConnection, commands: list[Command]) -> list[Any]:
         changed = ask(line, commands[:1])
         if len(commands) > 1:
             parts.redis.hset("job:job-1", "claim", "")
         return [*changed, *(ask(line, commands[1:]) if commands[1:] else [])]
 
-    monkeypatch.setattr(Line, "ask", cancelled_between)
+    monkeypatch.setattr(RedisConnection, "ask", cancelled_between)
     assert claim(parts.store, "job-1") is None
 
 
-def test_the_record_is_a_hash_under_the_requirements_key(parts: Parts) -> None:
+def test_the_record_is_a_hash_under_the_requirements_key(parts: Container) -> None:
     add(parts.store, 1)
     fields = parts.redis.hgetall("job:job-1")
     assert fields[b"status"] == b"ONNX"
     assert {b"job_id", b"created_at", b"stage", b"progress", b"updated_at", b"output", b"error"} <= set(fields)
 
 
-def test_an_event_for_an_unknown_job_is_refused(parts: Parts) -> None:
+def test_an_event_for_an_unknown_job_is_refused(parts: Container) -> None:
     assert claim(parts.store, "job-9") is None
 
 
-def test_a_finished_record_expires_and_an_active_one_does_not(parts: Parts) -> None:
+def test_a_finished_record_expires_and_an_active_one_does_not(parts: Container) -> None:
     add(parts.store, 1)
     assert parts.redis.ttl("job:job-1") == -1
     parts.store.apply("job-1", model.cancelled(Stage.ONNX, now=NOW))
@@ -101,7 +109,7 @@ def test_a_finished_record_expires_and_an_active_one_does_not(parts: Parts) -> N
     assert list(parts.store.active()) == []
 
 
-def test_progress_is_told_while_the_claim_stands(parts: Parts) -> None:
+def test_progress_is_told_while_the_claim_stands(parts: Container) -> None:
     add(parts.store, 1)
     record = claim(parts.store, "job-1")
     assert record is not None
@@ -110,7 +118,7 @@ def test_progress_is_told_while_the_claim_stands(parts: Parts) -> None:
     assert "w" in parts.store.workers()
 
 
-def test_a_beat_hears_that_the_job_was_cancelled(parts: Parts) -> None:
+def test_a_beat_hears_that_the_job_was_cancelled(parts: Container) -> None:
     add(parts.store, 1)
     record = claim(parts.store, "job-1")
     assert record is not None
@@ -119,7 +127,7 @@ def test_a_beat_hears_that_the_job_was_cancelled(parts: Parts) -> None:
     assert parts.store.require("job-1").current.progress == 0
 
 
-def test_a_beat_hears_that_redis_has_forgotten_the_job(parts: Parts) -> None:
+def test_a_beat_hears_that_redis_has_forgotten_the_job(parts: Container) -> None:
     add(parts.store, 1)
     record = claim(parts.store, "job-1")
     assert record is not None
@@ -128,7 +136,7 @@ def test_a_beat_hears_that_redis_has_forgotten_the_job(parts: Parts) -> None:
     assert parts.store.get("job-1") is None
 
 
-def test_every_change_is_announced(parts: Parts) -> None:
+def test_every_change_is_announced(parts: Container) -> None:
     with parts.redis.pubsub() as listener:
         listener.subscribe("nudge:job:job-1")
         add(parts.store, 1)
@@ -141,7 +149,7 @@ def test_every_change_is_announced(parts: Parts) -> None:
     assert len([m for m in messages if m and m["type"] == "message"]) == 4
 
 
-def test_pages_are_newest_first_and_survive_new_jobs(parts: Parts) -> None:
+def test_pages_are_newest_first_and_survive_new_jobs(parts: Container) -> None:
     for number in range(5):
         add(parts.store, number)
     first, cursor = parts.store.page(Filter(), limit=2, cursor=None)
@@ -152,7 +160,7 @@ def test_pages_are_newest_first_and_survive_new_jobs(parts: Parts) -> None:
     assert cursor is None
 
 
-def test_filters_narrow_the_list(parts: Parts) -> None:
+def test_filters_narrow_the_list(parts: Container) -> None:
     kneron = Options(toolchain=ToolchainName.KNERON, platform=Chip.KL720)
     add(parts.store, 1, name="Face detector")
     add(parts.store, 2, options=kneron)
@@ -170,14 +178,14 @@ def test_filters_narrow_the_list(parts: Parts) -> None:
     assert found(status="ONNX") == ["job-2", "job-1"]
 
 
-def test_an_expired_record_leaves_the_list(parts: Parts) -> None:
+def test_an_expired_record_leaves_the_list(parts: Container) -> None:
     add(parts.store, 1)
     parts.redis.delete("job:job-1")
     assert parts.store.page(Filter(), limit=9, cursor=None) == ([], None)
     assert parts.redis.zcard("jobs") == 0
 
 
-def test_the_live_log_stops_at_its_cap(parts: Parts) -> None:
+def test_the_live_log_stops_at_its_cap(parts: Container) -> None:
     store = JobStore(parts.redis, record_ttl_s=60, live_log_bytes=10)
     for portion in (b"1234567", b"89abcdef", b"more"):
         store.log_append("job-1", "onnx", portion)
@@ -185,7 +193,7 @@ def test_the_live_log_stops_at_its_cap(parts: Parts) -> None:
     assert store.log_tail("job-1", "onnx", 7) == b"89a"
 
 
-def test_the_live_log_goes_when_its_stage_ends(parts: Parts) -> None:
+def test_the_live_log_goes_when_its_stage_ends(parts: Container) -> None:
     add(parts.store, 1)
     claim(parts.store, "job-1")
     parts.store.log_append("job-1", "onnx", b"text")
@@ -193,7 +201,7 @@ def test_the_live_log_goes_when_its_stage_ends(parts: Parts) -> None:
     assert parts.store.log_tail("job-1", "onnx", 0) == b""
 
 
-def test_a_suspect_is_sentenced_only_after_a_while(parts: Parts) -> None:
+def test_a_suspect_is_sentenced_only_after_a_while(parts: Container) -> None:
     assert not parts.store.suspect("job-1", after_s=100)
     assert not parts.store.suspect("job-1", after_s=100)
     assert parts.store.suspect("job-1", after_s=0)

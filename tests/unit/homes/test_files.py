@@ -22,7 +22,7 @@ from app.homes.errors import (
 )
 from app.homes.files import HomeFiles
 from app.homes.model import HOME_FOLDERS, HomesOptions, Kind, Quota
-from app.homes.openers import Opener
+from app.homes.path_openers import Opener
 from app.kit.errors import ModelmillError
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -108,8 +108,12 @@ def test_a_folder_lists_folders_first_and_links_as_links(files: HomeFiles, home:
     os.utime(home / "datasets" / "B", (NOW.timestamp(), NOW.timestamp()))
     page = files.browse("alice", "/datasets")
     assert [(e.name, e.kind) for e in page.entries] == [
-        ("zoo", Kind.FOLDER), ("a", Kind.FILE), ("B", Kind.FILE), ("c.csv", Kind.FILE), ("link", Kind.LINK),
-    ]  # fmt: skip
+        ("zoo", Kind.FOLDER),
+        ("a", Kind.FILE),
+        ("B", Kind.FILE),
+        ("c.csv", Kind.FILE),
+        ("link", Kind.LINK),
+    ]
     b = page.entries[2]
     assert (b.path, b.size_bytes, b.modified_at) == ("datasets/B", 5, NOW)
     assert page.next_cursor is None
@@ -443,7 +447,7 @@ def test_a_disk_that_is_full_is_said_so_and_leaves_nothing(
         raise OSError(28, "No space left on device")
 
     before = everything_below(home)
-    monkeypatch.setattr("app.homes.beneath.os.write", full)
+    monkeypatch.setattr("app.homes.rooted_directory.os.write", full)
     with pytest.raises(ModelmillError) as raised:
         put(files, "datasets/d")
     assert (raised.value.status, raised.value.code) == (507, "HOME_DISK_FULL")

@@ -12,7 +12,7 @@ import pytest
 from app.homes.errors import NameTaken, QuotaExceeded, TooManyFiles
 from app.homes.files import HomeFiles
 from app.homes.model import HOME_FOLDERS, HomesOptions, Quota
-from app.homes.quota import Ledger, Measurement
+from app.homes.quota import Measurement, UsageTracker
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_two_uploads_at_once_do_not_pass_the_quota_together(files: HomeFiles, ho
 
 def test_usage_is_measured_again_after_its_time(root: Path, files: HomeFiles, home: Path) -> None:
     clock = [0.0]
-    files = HomeFiles(HomesOptions(root), ledger=Ledger(10, lambda: clock[0]))
+    files = HomeFiles(HomesOptions(root), ledger=UsageTracker(10, lambda: clock[0]))
     assert files.usage("alice").total_bytes == 7
     put(files, "models/m", b"12345")
     (home / "datasets" / "by-sftp").write_bytes(b"x" * 100)
@@ -135,7 +135,7 @@ def test_a_home_that_takes_long_to_measure_is_measured_less_often() -> None:
         clock[0] += 5
         return Measurement({"": 1}, 0)
 
-    ledger = Ledger(10, lambda: clock[0])
+    ledger = UsageTracker(10, lambda: clock[0])
     for moment in (0.0, 54.0, 56.0):
         clock[0] = max(clock[0], moment)
         ledger.usage("alice", Quota(), measure)
@@ -186,7 +186,7 @@ def test_what_was_not_made_does_not_count(files: HomeFiles) -> None:
 
 
 def test_what_went_is_measured_only_when_something_would_be_refused() -> None:
-    ledger, measured = Ledger(10, lambda: 0.0), []
+    ledger, measured = UsageTracker(10, lambda: 0.0), []
 
     def measure() -> Measurement:
         measured.append(True)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
+from app.inference.prediction import Box, Prediction
 from app.joint_inference.hard_examples import Verdict, known
 from app.joint_inference.model.resource import Role
 from app.joint_inference.model.stream import ENDS
 from app.joint_inference.validation import validated
-from app.joint_inference.worker.options import worker_options
-from app.vision.model import Box, Prediction
+from app.joint_inference.worker_options import worker_options
 from tests.harness.paths import REPOSITORY
 
 TEXT = (REPOSITORY / "docs" / "joint-inference.md").read_text()

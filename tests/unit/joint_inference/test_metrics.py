@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 from prometheus_client import CollectorRegistry
 
-from app.accounts.secrets import Keeper
+from app.accounts.token_hashing import SecretHasher
 from app.joint_inference.metrics import JointCollector
 from app.joint_inference.service.services import Services
 from app.kit.clock import now
@@ -19,7 +19,7 @@ from tests.harness.joint.deployment import resource
 
 @pytest.fixture
 def nodes(database: Database) -> Nodes:
-    return Nodes(database, Keeper("a key"), lambda _: None)
+    return Nodes(database, SecretHasher("a key"), lambda _: None)
 
 
 def value(database: Database, nodes: Nodes, name: str, at: datetime | None = None, **labels: str) -> float | None:
@@ -46,8 +46,8 @@ def test_services_are_counted_by_state_and_orders_until_they_are_stored(database
     assert value(database, nodes, "joint_services", state="Failed") == 0
     nodes.register("edge0", Side.EDGE, now=now())
     key = WorkKey("jointinferenceservices", service.uid, "edge")
-    with database.write() as on:
-        nodes.order(on, "edge0", key, namespace="default", name="a", generation=1, content={})
+    with database.write() as conn:
+        nodes.order(conn, "edge0", key, namespace="default", name="a", generation=1, content={})
     assert value(database, nodes, "node_orders_pending") == 1
     nodes.acknowledge("edge0", [order.seq for order in nodes.pending("edge0")])
     assert value(database, nodes, "node_orders_pending") == 0

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.joint_inference.advice import advice
 from app.joint_inference.errors import InvalidResource
 from app.joint_inference.model.resource import specification_of
+from app.joint_inference.spec_warnings import advice
 from app.joint_inference.validation import (
     parse_document,
     parse_documents,
     validated,
     validated_status,
     warnings_of,
-)  # fmt: skip
+)
 from app.kit.errors import TooLarge
 from tests.harness.paths import SAMPLES
 
@@ -28,23 +28,32 @@ SAMPLE = SAMPLES / "helmet" / "service.yaml"
 _WORKER_SPEC = ("scriptDir", "scriptBootFile", "frameworkType", "frameworkVersion")
 _PARAMETER = "workerSpec.parameters[0]"
 REQUIRED = [
-    "edgeWorker", "cloudWorker",
+    "edgeWorker",
+    "cloudWorker",
     *(f"edgeWorker.{name}" for name in ("name", "model", "nodeName", "hardExampleAlgorithm", "workerSpec")),
-    "edgeWorker.model.name", "edgeWorker.hardExampleAlgorithm.name",
+    "edgeWorker.model.name",
+    "edgeWorker.hardExampleAlgorithm.name",
     *(f"edgeWorker.workerSpec.{name}" for name in _WORKER_SPEC),
-    f"edgeWorker.{_PARAMETER}.key", f"edgeWorker.{_PARAMETER}.value",
+    f"edgeWorker.{_PARAMETER}.key",
+    f"edgeWorker.{_PARAMETER}.value",
     *(f"cloudWorker.{name}" for name in ("name", "model", "nodeName", "workerSpec")),
-    "cloudWorker.model.name", *(f"cloudWorker.workerSpec.{name}" for name in _WORKER_SPEC),
-    f"cloudWorker.{_PARAMETER}.key", f"cloudWorker.{_PARAMETER}.value",
-]  # fmt: skip
+    "cloudWorker.model.name",
+    *(f"cloudWorker.workerSpec.{name}" for name in _WORKER_SPEC),
+    f"cloudWorker.{_PARAMETER}.key",
+    f"cloudWorker.{_PARAMETER}.value",
+]
 """Written from the requirement's lists of what must be there."""
 WRONG: list[tuple[str, Any]] = [
-    *((path, 7) for path in REQUIRED), *((path, None) for path in REQUIRED),
-    ("edgeWorker.workerSpec.parameters", {"nms_threshold": "0.6"}), ("cloudWorker.workerSpec.parameters", "0.6"),
-    ("edgeWorker.workerSpec.parameters", None), ("edgeWorker.workerSpec.parameters[0]", "nms_threshold=0.6"),
-    ("edgeWorker.hardExampleAlgorithm.parameters", "0.6"), ("edgeWorker.workerSpec.frameworkVersion", True),
+    *((path, 7) for path in REQUIRED),
+    *((path, None) for path in REQUIRED),
+    ("edgeWorker.workerSpec.parameters", {"nms_threshold": "0.6"}),
+    ("cloudWorker.workerSpec.parameters", "0.6"),
+    ("edgeWorker.workerSpec.parameters", None),
+    ("edgeWorker.workerSpec.parameters[0]", "nms_threshold=0.6"),
+    ("edgeWorker.hardExampleAlgorithm.parameters", "0.6"),
+    ("edgeWorker.workerSpec.frameworkVersion", True),
     ("cloudWorker.workerSpec.parameters[0].value", ["0.6"]),
-]  # fmt: skip
+]
 
 
 def sample() -> dict[str, Any]:
@@ -111,8 +120,11 @@ def test_all_problems_are_named_at_once() -> None:
     resource["metadata"]["name"] = "No Name"
     del resource["spec"]["cloudWorker"]["nodeName"]
     assert set(problems(resource)) == {
-        "$.kind", "$.metadata.name", "$.spec.edgeWorker.model.name", "$.spec.cloudWorker.nodeName"
-    }  # fmt: skip
+        "$.kind",
+        "$.metadata.name",
+        "$.spec.edgeWorker.model.name",
+        "$.spec.cloudWorker.nodeName",
+    }
 
 
 @pytest.mark.parametrize("field", ["apiVersion", "kind", "spec"])
@@ -188,9 +200,16 @@ def test_labels_and_annotations_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["edgeWorker.model.name", "cloudWorker.model.name", "edgeWorker.nodeName", "cloudWorker.nodeName",
-             "edgeWorker.hardExampleAlgorithm.name", "edgeWorker.name"],
-)  # fmt: skip
+    "path",
+    [
+        "edgeWorker.model.name",
+        "cloudWorker.model.name",
+        "edgeWorker.nodeName",
+        "cloudWorker.nodeName",
+        "edgeWorker.hardExampleAlgorithm.name",
+        "edgeWorker.name",
+    ],
+)
 def test_what_names_something_is_not_empty(path: str) -> None:
     assert list(problems(having(path, ""))) == [f"$.spec.{path}"]
 
@@ -228,8 +247,10 @@ def test_unknown_fields_are_left_out_and_named() -> None:
     resource["spec"]["edgeWorker"]["workerSpec"]["parameters"][0]["unit"] = "px"
     assert validated(resource) == sample()
     assert sorted(warnings_of(resource)) == [
-        "spec.dataset", "spec.edgeWorker.replicas", "spec.edgeWorker.workerSpec.parameters[0].unit"
-    ]  # fmt: skip
+        "spec.dataset",
+        "spec.edgeWorker.replicas",
+        "spec.edgeWorker.workerSpec.parameters[0].unit",
+    ]
 
 
 def test_a_status_that_comes_along_is_not_looked_at() -> None:
@@ -259,9 +280,11 @@ def test_parameters_of_the_algorithm_are_taken_and_checked() -> None:
 def test_a_status_is_checked_where_it_is_written() -> None:
     status = {
         "conditions": [{"type": "Running", "status": "True", "lastHeartbeatTime": "2020-11-03T08:39:22.517Z"}],
-        "startTime": "2020-11-03T08:39:22Z", "active": 2, "failed": 0,
+        "startTime": "2020-11-03T08:39:22Z",
+        "active": 2,
+        "failed": 0,
         "metrics": [{"key": "inferenceNumber", "value": "1000"}],
-    }  # fmt: skip
+    }
     assert validated_status({**status, "phase": "x"}) == status
 
 
@@ -328,9 +351,10 @@ def test_sednas_spelling_is_an_alias() -> None:
     assert read.edge.is_builtin
     assert read.cloud.parameters == {"input_shape": "544,544"}
     assert warnings_of(resource) == [
-        "spec.edgeWorker.template.spec.dnsPolicy", "spec.edgeWorker.template.spec.containers[0].image",
+        "spec.edgeWorker.template.spec.dnsPolicy",
+        "spec.edgeWorker.template.spec.containers[0].image",
         "spec.edgeWorker.template.spec.containers[0].env[1]",
-    ]  # fmt: skip
+    ]
 
 
 def test_what_sednas_examples_set_and_nothing_here_reads_is_told_in_sentences() -> None:
@@ -407,11 +431,30 @@ def test_a_document_that_is_too_large_is_not_read(text: str | bytes) -> None:
 # --- whatever comes ---
 
 _LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=8)
-_KEYS = st.sampled_from([
-    "apiVersion", "kind", "metadata", "spec", "status", "name", "namespace", "labels", "edgeWorker", "cloudWorker",
-    "env", "model", "nodeName", "hardExampleAlgorithm", "workerSpec", "parameters", "key", "value", "template",
-    "containers",
-]) | st.text(max_size=4)  # fmt: skip
+_KEYS = st.sampled_from(
+    [
+        "apiVersion",
+        "kind",
+        "metadata",
+        "spec",
+        "status",
+        "name",
+        "namespace",
+        "labels",
+        "edgeWorker",
+        "cloudWorker",
+        "env",
+        "model",
+        "nodeName",
+        "hardExampleAlgorithm",
+        "workerSpec",
+        "parameters",
+        "key",
+        "value",
+        "template",
+        "containers",
+    ]
+) | st.text(max_size=4)
 _ANY = st.recursive(_LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=4))
 _HEADS = st.sampled_from([("neptune.io/v1alpha1", "JointInferenceService"), ("sedna.io/v1alpha1", "List"), ("", "")])
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from app.kit.confinement.places import Places, of_python
+from app.kit.sandbox.paths import SandboxPaths, of_python
 
 
 def folders(root: Path, *names: str) -> list[str]:
@@ -22,24 +22,26 @@ def folders(root: Path, *names: str) -> list[str]:
 
 def test_of_a_folder_with_data_in_it_all_that_lies_beside_is_read(tmp_path: Path) -> None:
     library, data, tools, jobs = folders(tmp_path, "opt/lib", "opt/mill/data", "opt/mill/tools", "opt/mill/work/jobs")
-    kept = Places(reads=(str(tmp_path / "opt"), library)).beside([data, jobs])
+    kept = SandboxPaths(reads=(str(tmp_path / "opt"), library)).beside([data, jobs])
     assert set(kept.reads) == {library, tools}
 
 
 def test_what_is_to_be_kept_out_is_not_read_itself_but_what_is_named_in_it_is(tmp_path: Path) -> None:
     data, python = folders(tmp_path, "data", "data/venv")
-    assert Places(reads=(data, python)).beside([data]).reads == (python,)
+    assert SandboxPaths(reads=(data, python)).beside([data]).reads == (python,)
 
 
 def test_a_link_to_it_is_followed(tmp_path: Path) -> None:
     (data,) = folders(tmp_path, "data")
     (tmp_path / "link").symlink_to(data)
-    assert Places(reads=(str(tmp_path / "link"),), writes=(str(tmp_path / "link"),)).beside([data]) == Places()
+    assert (
+        SandboxPaths(reads=(str(tmp_path / "link"),), writes=(str(tmp_path / "link"),)).beside([data]) == SandboxPaths()
+    )
 
 
 def test_nothing_is_written_that_has_it_inside(tmp_path: Path) -> None:
     data, other = folders(tmp_path, "tmp/data", "other")
-    assert Places(writes=(str(tmp_path / "tmp"), other)).beside([data]).writes == (other,)
+    assert SandboxPaths(writes=(str(tmp_path / "tmp"), other)).beside([data]).writes == (other,)
 
 
 def test_of_a_folder_on_the_path_only_what_can_be_imported_is_read(tmp_path: Path, monkeypatch) -> None:

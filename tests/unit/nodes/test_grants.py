@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.kit.allowed import BadAccess, Member
+from app.kit.access import BadAccess, Member
 from app.nodes.grants import Grants, read_grants, seen_by
 from app.nodes.model import Node, NodeReport, Side
 
@@ -35,8 +35,9 @@ def test_a_camera_for_fewer_is_not_there_for_the_others() -> None:
     assert seen is not None and seen.report.cores == 4
     assert seen.report.offers == {
         "videojobs": {"address": "10.0.0.9:9100", "videos": {"0": {"type": "door"}}},
-        "jointinferenceservices": {"sources": {}}, "odd": "nonsense",
-    }  # fmt: skip
+        "jointinferenceservices": {"sources": {}},
+        "odd": "nonsense",
+    }
     assert NODE.report.offers == OFFERS, "others still see it"
 
 

@@ -29,17 +29,26 @@ from app.nodes.wire import (
 KEY = WorkKey("jointinferenceservices", "u1", "edge")
 ORDER = Order(7, "edge0", KEY, "default", "helmets", Operation.UPDATE, 3, {"名": [1, None, {"a": 0.5}]})
 WORKER = WorkerReport(
-    KEY, "default", "helmets", "little", 3, WorkerState.BACKOFF, pid=9, exit_code=-11, log=("a", "\U0001f600"),
+    KEY,
+    "default",
+    "helmets",
+    "little",
+    3,
+    WorkerState.BACKOFF,
+    pid=9,
+    exit_code=-11,
+    log=("a", "\U0001f600"),
     detail={"runtime": "npu"},
-)  # fmt: skip
+)
 OFFERS = {"videojobs": {"videos": {"0": {"type": "people indoor"}}}}
 SIGN = SignOfLife(
     "1.2", "[::1]", NodeReport(0.5, 0.25, 1.5, 1 << 40, 4, 7, ("KL720",), OFFERS, (WORKER,)), {str(KEY): 7}
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4), max_leaves=12,
-)  # fmt: skip
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
 
 
 def packed(content: Any, **header: Any) -> dict[str, Any]:
@@ -89,35 +98,75 @@ def test_an_order_without_its_header_is_refused(name: str, value: Any) -> None:
         order_of(frame, "edge0")
 
 
-@pytest.mark.parametrize("text", [
-    "", "null", "[]", "1", "{", "[" * 100_000, '{"a": Infinity}', '{"a": 1e999}', '{"a": "\\ud800"}', b"\xff",
-    '{"a": ' + "9" * 5000 + "}",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "null",
+        "[]",
+        "1",
+        "{",
+        "[" * 100_000,
+        '{"a": Infinity}',
+        '{"a": 1e999}',
+        '{"a": "\\ud800"}',
+        b"\xff",
+        '{"a": ' + "9" * 5000 + "}",
+    ],
+)
 def test_what_is_no_object_that_can_be_kept_and_shown_is_refused(text: str | bytes) -> None:
     with pytest.raises(BadFrame):
         read(text)
 
 
-@pytest.mark.parametrize("frame", [
-    {}, {"header": {}, "content": ""}, {"header": [], "content": "e30="}, {"header": {}, "content": 5},
-    {"header": {"operation": "report"}, "content": "e30=!"}, {"header": {"operation": "report"}, "content": "é"},
-    packed([], operation="report"), packed({}, operation="report"), packed({"seqs": []}, operation="insert"),
-    packed({"seqs": []}), packed({"seqs": [1.5]}, operation="acknowledge"),
-    packed({"seqs": [True]}, operation="acknowledge"), packed({"seqs": [MAX_SEQ + 1]}, operation="acknowledge"),
-    packed({"seqs": [1] * (MAX_SEQS + 1)}, operation="acknowledge"), packed({"seqs": {}}, operation="acknowledge"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {},
+        {"header": {}, "content": ""},
+        {"header": [], "content": "e30="},
+        {"header": {}, "content": 5},
+        {"header": {"operation": "report"}, "content": "e30=!"},
+        {"header": {"operation": "report"}, "content": "é"},
+        packed([], operation="report"),
+        packed({}, operation="report"),
+        packed({"seqs": []}, operation="insert"),
+        packed({"seqs": []}),
+        packed({"seqs": [1.5]}, operation="acknowledge"),
+        packed({"seqs": [True]}, operation="acknowledge"),
+        packed({"seqs": [MAX_SEQ + 1]}, operation="acknowledge"),
+        packed({"seqs": [1] * (MAX_SEQS + 1)}, operation="acknowledge"),
+        packed({"seqs": {}}, operation="acknowledge"),
+    ],
+)
 def test_a_frame_that_says_nothing_known_is_refused(frame: dict[str, Any]) -> None:
     with pytest.raises(BadFrame):
         heard(frame)
 
 
-@pytest.mark.parametrize("change", [
-    {"version": 5}, {"version": "x" * 33}, {"address": "a b"}, {"address": "x" * 256}, {"address": "a\n"},
-    {"report": None}, {"report": {"workers": [{}]}}, {"report": {"cores": "many"}}, {"report": {"workers": {}}},
-    {"known": []}, {"known": {"a/b": 1}}, {"known": {"a/b/c/d": 1}}, {"known": {"a/b/ c": 1}},
-    {"known": {"a/\0/c": 1}}, {"known": {f"a/{'u' * 37}/c": 1}}, {"known": {"a/b/c": "1"}}, {"known": {"a/b/c": -1}},
-    {"known": {f"a/b/{number}": 1 for number in range(MAX_SEQS + 1)}},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": 5},
+        {"version": "x" * 33},
+        {"address": "a b"},
+        {"address": "x" * 256},
+        {"address": "a\n"},
+        {"report": None},
+        {"report": {"workers": [{}]}},
+        {"report": {"cores": "many"}},
+        {"report": {"workers": {}}},
+        {"known": []},
+        {"known": {"a/b": 1}},
+        {"known": {"a/b/c/d": 1}},
+        {"known": {"a/b/ c": 1}},
+        {"known": {"a/\0/c": 1}},
+        {"known": {f"a/{'u' * 37}/c": 1}},
+        {"known": {"a/b/c": "1"}},
+        {"known": {"a/b/c": -1}},
+        {"known": {f"a/b/{number}": 1 for number in range(MAX_SEQS + 1)}},
+    ],
+)
 def test_a_report_with_something_wrong_in_it_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(BadFrame):
         SignOfLife.from_json({**SIGN.to_json(), **change})

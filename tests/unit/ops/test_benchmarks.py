@@ -45,9 +45,14 @@ def test_the_ideal_schedule_lies_between_what_must_be_done_and_one_after_another
 
 def _round(latencies_ms: list[float], jobs_per_s: float) -> Round:
     return Round(
-        latencies_ms, jobs_per_s, memory_bytes=50 * MIB, cpu_share=0.02, cpu_ms_alone=5.0, cpu_ms_queued=2.5,
+        latencies_ms,
+        jobs_per_s,
+        memory_bytes=50 * MIB,
+        cpu_share=0.02,
+        cpu_ms_alone=5.0,
+        cpu_ms_queued=2.5,
         processes=4,
-    )  # fmt: skip
+    )
 
 
 def test_the_row_of_a_system_takes_all_its_jobs_together_and_the_middle_round() -> None:

@@ -44,7 +44,11 @@ def given_to_programs() -> set[str]:
     """What a training program finds in its environment."""
     paths = {name: f"/private/common/{name}" for name in ("code_path", "train_file", "val_file", "model_path")}
     submission = submission_of(
-        TaskSpec(workload=Workload.SCRIPT, **paths), submission_id="t--a01", task_id="t", user="user",
-        options=TrainingOptions(is_on=True, homes_root="/private"), logical_root="/private",
-    )  # fmt: skip
+        TaskSpec(workload=Workload.SCRIPT, **paths),
+        submission_id="t--a01",
+        task_id="t",
+        user="user",
+        options=TrainingOptions(is_on=True, homes_root="/private"),
+        logical_root="/private",
+    )
     return set(submission.env)

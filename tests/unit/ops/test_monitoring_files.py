@@ -13,16 +13,16 @@ import yaml
 from prometheus_client import Counter, Histogram
 from pydantic import SecretStr
 
-from app.accounts_wiring import MIGRATIONS
+from app.bootstrap.accounts import MIGRATIONS
+from app.bootstrap.container import assemble
 from app.conversion import metrics as conversion
-from app.kit import metrics as kit
-from app.kit.sql.migrating import upgrade
+from app.kit.observability import metrics as kit
+from app.kit.sql.migrations import upgrade
 from app.settings import Settings
-from app.training.metrics import counting as training
+from app.training.metrics import counters as training
 from app.training.model import Node
 from app.training.service import ClusterView
-from app.video.service import counting as video
-from app.wiring import assemble
+from app.video.service import counters as video
 from tests.harness.exposition import Figures, of_parts
 from tests.harness.paths import REPOSITORY
 from tests.harness.valkey import Valkey
@@ -39,9 +39,12 @@ def figures(shared_valkey: Valkey, tmp_path_factory: pytest.TempPathFactory) -> 
     """With training, and a cluster that the scheduler has seen."""
     shared_valkey.client.flushall()
     settings = Settings(
-        data_dir=tmp_path_factory.mktemp("data"), redis_url=shared_valkey.url(0), node_name="here",
-        secret_key=SecretStr("a secret"), ray_address="http://127.0.0.1:1",
-    )  # fmt: skip
+        data_dir=tmp_path_factory.mktemp("data"),
+        redis_url=shared_valkey.url(0),
+        node_name="here",
+        secret_key=SecretStr("a secret"),
+        ray_address="http://127.0.0.1:1",
+    )
     parts = assemble(settings)
     upgrade(parts.database, MIGRATIONS)
     parts.training.picture.put(ClusterView("2026-11-21T10:00:00.000Z", (Node("n", "10.0.0.1", 8, 8, 8, 8),)))

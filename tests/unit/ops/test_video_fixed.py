@@ -21,11 +21,18 @@ DAG: DagInfo = {"generator": "g", "flow": ["g", "a"], "input": {"a": {"image": "
 def rows(slower: float = 1.0) -> list[Measured]:
     return [
         Measured(
-            node=node, stage="a", model_id=model, resolution=size, delay_s=seconds * slower / (1 + model), bytes=weight,
+            node=node,
+            stage="a",
+            model_id=model,
+            resolution=size,
+            delay_s=seconds * slower / (1 + model),
+            bytes=weight,
             quality=quality - 0.1 * model,
         )
-        for node in (EDGE, CLOUD) for model in (0, 1) for size, (seconds, weight, quality) in SIZES.items()
-    ]  # fmt: skip
+        for node in (EDGE, CLOUD)
+        for model in (0, 1)
+        for size, (seconds, weight, quality) in SIZES.items()
+    ]
 
 
 def chosen(*steps: Line, slower: float = 1.0, **more: Any) -> list[FixedPlan]:
@@ -53,8 +60,10 @@ def test_a_link_that_becomes_slow_is_known_beforehand_and_what_fits_its_begin_al
 def test_more_jobs_and_a_busy_edge_leave_less_to_each(more: dict[str, Any]) -> None:
     alone, beside = (chosen(SLOW, slower=2.5, **given)[0] for given in ({}, more))
     assert (alone.conf.nskip, alone.conf.resolution, alone.places) != (
-        beside.conf.nskip, beside.conf.resolution, beside.places,
-    )  # fmt: skip
+        beside.conf.nskip,
+        beside.conf.resolution,
+        beside.places,
+    )
 
 
 def test_names_differ_and_there_are_no_more_than_are_asked_for() -> None:

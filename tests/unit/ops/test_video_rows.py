@@ -103,9 +103,11 @@ def test_a_plan_is_compared_with_those_that_are_as_good_and_see_as_much() -> Non
     mine = replace(ROW, violations=0.04, quality=0.95, fps=12.0)
     fixed = replace(mine, is_fixed=True)
     rows = [
-        mine, replace(fixed, name="worse", quality=0.9), replace(fixed, name="sees less", fps=6.0),
+        mine,
+        replace(fixed, name="worse", quality=0.9),
+        replace(fixed, name="sees less", fps=6.0),
         replace(fixed, name="as good", violations=0.2, quality=0.945, fps=11.8),
-    ]  # fmt: skip
+    ]
     assert [row.name for row in equals(rows, mine)] == ["as good"]
     (line,) = [line for line in lines({"stepped": rows}, []) if "violations" in line]
     assert "of its equals as good has 20.0%" in line and "<= 10.0%" in line and line.endswith("   met")
@@ -129,8 +131,9 @@ def test_a_job_that_brings_nothing_violates_all() -> None:
 def test_the_best_fixed_plan_violates_least_and_the_best_quality_is_of_fixed_plans_in_time() -> None:
     rows = [
         replace(ROW, name="a", violations=0.4, quality=1.0, is_fixed=True),
-        replace(ROW, name="b", violations=0.02, quality=0.9, is_fixed=True), replace(ROW, violations=0.0, quality=0.95),
-    ]  # fmt: skip
+        replace(ROW, name="b", violations=0.02, quality=0.9, is_fixed=True),
+        replace(ROW, violations=0.0, quality=0.95),
+    ]
     best = best_fixed(rows)
     assert best is not None
     assert best.name == "b"

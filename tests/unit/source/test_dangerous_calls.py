@@ -13,13 +13,18 @@ import pytest
 from tests.harness.paths import REPOSITORY
 
 SHELLS = {
-    "os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput", "asyncio.create_subprocess_shell",
-    "pty.spawn", "commands.getoutput",
-}  # fmt: skip
+    "os.system",
+    "os.popen",
+    "subprocess.getoutput",
+    "subprocess.getstatusoutput",
+    "asyncio.create_subprocess_shell",
+    "pty.spawn",
+    "commands.getoutput",
+}
 FIRST_WORDS = {"sh", "bash", "/bin/sh", "/bin/bash", "cmd"}
 MAKERS = {"eval", "exec", "compile", "__import__"}
 MAKING_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle"}
-FROM_NETWORK = ("video", "vision", "nodes")
+FROM_NETWORK = ("edge", "inference", "nodes", "video")
 """Packages of app that may hold nothing that makes code of data."""
 Found = tuple[int, str]
 """Line and what is there."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from app.conversion.model import JobRecord, Stage
 from app.conversion.service import Conversion
-from app.conversion.service.quality import reading
+from app.conversion.service.quality import report_reader
 from app.conversion.service.quality.table import Row, rows, to_csv, to_json
 from app.conversion.service.quality.views import EXACT_DB, Layer, Quality
 from app.conversion.toolchains.base import SNR_DB_MIN
@@ -22,7 +22,7 @@ Precision = Literal["all", "int8", "float"]
 def quality_of(conversion: Conversion, record: JobRecord) -> Quality:
     """From the reports that the job has so far; record: already checked to be the user's."""
     onnx, bie, nef = (_report(conversion, record, stage) for stage in Stage)
-    return reading.quality(onnx, bie, nef, toolchain=record.options.toolchain.value)
+    return report_reader.quality(onnx, bie, nef, toolchain=record.options.toolchain.value)
 
 
 def quality_context(

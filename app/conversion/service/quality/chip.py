@@ -84,19 +84,25 @@ def _present(found: Report, names: tuple[tuple[str, str], ...]) -> tuple[tuple[s
 def _bits(requested: Mapping[str, str], effective: Mapping[str, str]) -> tuple[BitWidth, ...]:
     return tuple(
         BitWidth(
-            part, requested.get(part, ""), effective.get(part, ""),
+            part,
+            requested.get(part, ""),
+            effective.get(part, ""),
             is_ignored=bool(bits_ignored({part: requested[part]}, dict(effective))) if part in requested else False,
         )
         for part in sorted(requested.keys() | effective.keys())
-    )  # fmt: skip
+    )
 
 
 def _node(row: Report) -> Node:
     bits = " / ".join(str(row[key]) for key in ("bits_in", "bits_weight", "bits_out") if row.get(key))
     return Node(
-        node=str(row.get("node", "")), origin=str(row.get("origin", "")), type=str(row.get("type", "")), bits=bits,
-        runtime_ms=row.get("runtime_ms"), snr_db=row.get("snr_db"),
-    )  # fmt: skip
+        node=str(row.get("node", "")),
+        origin=str(row.get("origin", "")),
+        type=str(row.get("type", "")),
+        bits=bits,
+        runtime_ms=row.get("runtime_ms"),
+        snr_db=row.get("snr_db"),
+    )
 
 
 def _missing(rows: Any) -> tuple[str, ...]:

@@ -79,17 +79,27 @@ def _output(boundary: Boundary, output: Output) -> Row:
 
 def _layer(layer: Layer) -> Row:
     row = Row(
-        "layer", layer.name, kind=layer.op_type, precision="int8" if layer.is_int8 else "float", max_abs=layer.max_abs,
-        weight_snr_db=layer.weight_snr_db, samples=layer.snr_db.n,
-    )  # fmt: skip
+        "layer",
+        layer.name,
+        kind=layer.op_type,
+        precision="int8" if layer.is_int8 else "float",
+        max_abs=layer.max_abs,
+        weight_snr_db=layer.weight_snr_db,
+        samples=layer.snr_db.n,
+    )
     return _with_spreads(row, layer.snr_db, layer.cosine)
 
 
 def _with_spreads(row: Row, snr_db: Spread, cosine: Spread) -> Row:
     return replace(
-        row, snr_db_mean=snr_db.mean, snr_db_min=snr_db.min, snr_db_p5=snr_db.p5,
-        cosine_mean=cosine.mean, cosine_min=cosine.min, cosine_p5=cosine.p5,
-    )  # fmt: skip
+        row,
+        snr_db_mean=snr_db.mean,
+        snr_db_min=snr_db.min,
+        snr_db_p5=snr_db.p5,
+        cosine_mean=cosine.mean,
+        cosine_min=cosine.min,
+        cosine_p5=cosine.p5,
+    )
 
 
 def _pair(section: str, pair: Pair | None, unit: str) -> list[Row]:

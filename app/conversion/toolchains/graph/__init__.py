@@ -4,13 +4,22 @@ Imports onnx only, never onnxruntime: the web tier's sandbox and the vendor tool
 """
 
 from app.conversion.toolchains.graph.facts import facts
-from app.conversion.toolchains.graph.loading import PROTOBUF_BYTES_MAX, load, parse
+from app.conversion.toolchains.graph.model_loader import PROTOBUF_BYTES_MAX, load, parse
 from app.conversion.toolchains.graph.shapes import fix_shapes
 from app.conversion.toolchains.graph.skeleton import skeleton
 from app.conversion.toolchains.graph.specs import TensorSpec, graph_inputs, graph_outputs, opset_of
 from app.conversion.toolchains.graph.walk import nodes
 
 __all__ = [
-    "PROTOBUF_BYTES_MAX", "TensorSpec", "facts", "fix_shapes", "graph_inputs", "graph_outputs", "load", "nodes",
-    "opset_of", "parse", "skeleton",
-]  # fmt: skip
+    "PROTOBUF_BYTES_MAX",
+    "TensorSpec",
+    "facts",
+    "fix_shapes",
+    "graph_inputs",
+    "graph_outputs",
+    "load",
+    "nodes",
+    "opset_of",
+    "parse",
+    "skeleton",
+]

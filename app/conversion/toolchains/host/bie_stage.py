@@ -6,15 +6,16 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
-from app.conversion.errors import NoImages, StageFailed
+from app.conversion.errors import NoImages
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress, StageRequest, StageResult
+from app.conversion.toolchains.host import graph_surgery, provenance, quality
 from app.conversion.toolchains.host import layers as layering
-from app.conversion.toolchains.host import prepare, provenance, quality
 from app.conversion.toolchains.host.calibration import Calibration, calibrate
 from app.conversion.toolchains.host.inputs import CachedSamples, first, reference_samples
 from app.conversion.toolchains.host.quantizer import Plan, plan, quantize
 from app.conversion.toolchains.host.runtime import Session, open_session
 from app.conversion.toolchains.metrics import OutputStatistics
+from app.kit.sandbox.errors import StageFailed
 
 CALIBRATED, QUANTIZED, OUTPUTS_MEASURED = 0.45, 0.5, 0.75
 """Where in the stage's progress each step ends."""
@@ -93,7 +94,7 @@ def _write(done: Quantized, request: StageRequest, skipped: list[dict[str, str]]
             provenance.VERSIONS: provenance.tool_versions(),
         },
     )
-    if model.ByteSize() > prepare.PROTOBUF_BYTES_MAX:
+    if model.ByteSize() > graph_surgery.PROTOBUF_BYTES_MAX:
         raise StageFailed("out.bie does not fit into one ONNX file of 2 GB", hint="Convert a smaller model.")
     request.output.write_bytes(model.SerializeToString())
 

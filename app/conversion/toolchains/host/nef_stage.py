@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.conversion.errors import StageFailed
 from app.conversion.options import Preprocess
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import Progress, StageRequest, StageResult
@@ -27,6 +26,7 @@ from app.conversion.toolchains.host.runtime import (
     run,
     session_options,
 )
+from app.kit.sandbox.errors import StageFailed
 
 AGREEMENT_SAMPLES = 8
 AGREEMENT_SNR_DB = 60.0

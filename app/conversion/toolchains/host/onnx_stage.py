@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.conversion.errors import StageFailed, UnsupportedOperator
+from app.conversion.errors import UnsupportedOperator
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import Progress, StageRequest, StageResult
-from app.conversion.toolchains.host import prepare, provenance
+from app.conversion.toolchains.host import graph_surgery, provenance
 from app.conversion.toolchains.host.equivalence import Equivalence, prove
+from app.conversion.toolchains.host.graph_surgery import Prepared
 from app.conversion.toolchains.host.inputs import CachedSamples, Noise, Samples, first, reference_samples
-from app.conversion.toolchains.host.prepare import Prepared
 from app.conversion.toolchains.host.runtime import Session, open_session, run
 from app.conversion.toolchains.samples.spec import static_shape
+from app.kit.sandbox.errors import StageFailed
 
 EQUALITY_SAMPLES = 16
 EQUALITY_SNR_DB = 60.0
@@ -61,10 +62,10 @@ def run_onnx_stage(request: StageRequest, progress: Progress) -> StageResult:
 
 def _fix(source: Path, request: StageRequest) -> tuple[Prepared, dict[str, Any]]:
     model = graph.load(source)
-    changes = prepare.strip_weights_from_inputs(model)
+    changes = graph_surgery.strip_weights_from_inputs(model)
     changes += graph.fix_shapes(model, request.options.input_shapes)
     facts = graph.facts(model)
-    changes += prepare.raise_ir_version(model)
+    changes += graph_surgery.raise_ir_version(model)
     print(f"read {source.name}: opset {graph.opset_of(model)}, {len(model.graph.node)} nodes")
     return Prepared(model, changes), facts
 
@@ -80,15 +81,15 @@ def _samples(request: StageRequest, model: Any) -> Samples:
 
 def _candidates(source: Path, fixed: Prepared) -> Iterator[Prepared]:
     """From the most to the least changed graph, each with its whole list of changes and warnings."""
-    upgraded = _after(fixed, prepare.upgrade_opset(copy.deepcopy(fixed.model)))
-    simple = _after(upgraded, prepare.simplify(upgraded.model))
+    upgraded = _after(fixed, graph_surgery.upgrade_opset(copy.deepcopy(fixed.model)))
+    simple = _after(upgraded, graph_surgery.simplify(upgraded.model))
     yield _finished(simple)
     if simple.model is not upgraded.model:
         yield _finished(_warned(upgraded, "the graph was not simplified: that would have changed its results"))
     if upgraded.changes != fixed.changes:
         yield _finished(_warned(fixed, "the opset was kept: an upgrade would have changed the results"))
     original = graph.load(source)
-    changes = prepare.strip_weights_from_inputs(original) + prepare.raise_ir_version(original)
+    changes = graph_surgery.strip_weights_from_inputs(original) + graph_surgery.raise_ir_version(original)
     yield _finished(Prepared(original, changes))
 
 
@@ -141,7 +142,7 @@ def _compare(original: Session, session: Session, samples: Samples) -> Equivalen
 
 
 def _write(model: Any, inputs: Sequence[graph.TensorSpec], request: StageRequest, source_sha256: str) -> None:
-    if model.ByteSize() > prepare.PROTOBUF_BYTES_MAX:
+    if model.ByteSize() > graph_surgery.PROTOBUF_BYTES_MAX:
         raise StageFailed(
             "the model does not fit into one ONNX file of 2 GB",
             hint="Only models below 2 GB can be converted; reduce it or store its weights in float16.",
@@ -169,8 +170,8 @@ def _warned(prepared: Prepared, warning: str) -> Prepared:
 
 
 def _finished(prepared: Prepared) -> Prepared:
-    changes = prepare.constants_to_weights(prepared.model) + prepare.name_nodes(prepared.model)
-    return Prepared(prepare.infer_shapes(prepared.model), prepared.changes + changes, prepared.warnings)
+    changes = graph_surgery.constants_to_weights(prepared.model) + graph_surgery.name_nodes(prepared.model)
+    return Prepared(graph_surgery.infer_shapes(prepared.model), prepared.changes + changes, prepared.warnings)
 
 
 def _summary(report: dict[str, Any]) -> dict[str, Any]:

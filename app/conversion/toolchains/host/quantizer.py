@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from app.conversion.errors import StageFailed
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.graph import opset_of
 from app.conversion.toolchains.host.calibration import Range, element_types
-from app.conversion.toolchains.host.prepare import OPSET_FLOAT16, has_float16, operator_counts
-from app.kit.reasons import reason_of
+from app.conversion.toolchains.host.graph_surgery import OPSET_FLOAT16, has_float16, operator_counts
+from app.kit.sandbox.errors import StageFailed
+from app.kit.text.error_text import reason_of
 
 WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 """The layers whose arithmetic int8 is for."""

@@ -17,7 +17,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from app.conversion.errors import InvalidModel, StageFailed, UnsupportedOperator, WrongSampleShape
+from app.conversion.errors import InvalidModel, UnsupportedOperator, WrongSampleShape
+from app.kit.sandbox.errors import StageFailed
 
 Array = npt.NDArray[Any]
 Session = Any

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from app.kit.confinement.places import SHARED_MEMORY, Places
+from app.kit.sandbox.paths import SHARED_MEMORY, SandboxPaths
 
 DEFAULT_PYTHON = Path("/workspace/miniconda/envs/onnx1.13/bin/python")
 DEFAULT_SEARCH = (Path("/workspace/.tmp"), Path("/tmp"), Path("/data1/kneron_flow"))  # noqa: S108  where old versions wrote
@@ -19,12 +19,12 @@ NAMES = re.compile(r"(KNERON|KTC|CONDA)_[A-Z0-9_]+")
 """Variables that name parts of an unusual installation."""
 
 
-def places(python: Path) -> Places:
+def places(python: Path) -> SandboxPaths:
     """What the vendor's process needs of the machine beside the job's folder. Makes the lock that conversions share."""
     with contextlib.suppress(OSError):
         os.close(os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     reads = [_prefix(python), _prefix(python.resolve()), PYTHONPATH, *_named()]
-    return Places(tuple(map(str, reads)), (), (*map(str, DEFAULT_SEARCH), str(LOCK), SHARED_MEMORY))
+    return SandboxPaths(tuple(map(str, reads)), (), (*map(str, DEFAULT_SEARCH), str(LOCK), SHARED_MEMORY))
 
 
 def _prefix(python: Path) -> Path:

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.conversion.errors import StageFailed
 from app.conversion.model import Stage
 from app.conversion.options import Chip, ToolchainName
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress, StageRequest, StageResult
-from app.conversion.toolchains.kneron import arguments, judge, operators, report, sidecar, staging
+from app.conversion.toolchains.kneron import arguments, operators, report, sidecar, staging, verdict
 from app.conversion.toolchains.kneron.installation import DEFAULT_PYTHON
 from app.conversion.toolchains.kneron.phases import PhaseClock
 from app.conversion.toolchains.kneron.vendor import Outcome, Vendor
+from app.kit.sandbox.errors import StageFailed
 
 PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")
 
@@ -81,9 +81,9 @@ class KneronToolchain:
             "evaluate": arguments.evaluate(request.options.kneron),
         }
         outcome = self._run(request, room, progress, staged.path, chosen)
-        found = judge.succeeded(outcome, request.output)
+        found = verdict.succeeded(outcome, request.output)
         model = graph.load(request.output)
-        estimate, warnings = judge.evaluation(outcome, found)
+        estimate, warnings = verdict.evaluation(outcome, found)
         missing = operators.probably_missing(chip, model)
         facts = {
             "graph": graph.facts(model),
@@ -104,9 +104,9 @@ class KneronToolchain:
         samples = staging.stage_calibration(request, graph.load(staged), staging.fresh_folder(room.scratch / "samples"))
         chosen = {"analysis": arguments.analysis(request.options.kneron, request.threads)}
         outcome = self._run(request, room, progress, staged, chosen, calibration=samples.paths)
-        found = judge.succeeded(outcome, request.output)
+        found = verdict.succeeded(outcome, request.output)
         shutil.rmtree(room.scratch / "samples")
-        measured = judge.whole_report(outcome, found)
+        measured = verdict.whole_report(outcome, found)
         bits = arguments.requested_bits(request.options.kneron)
         warnings = samples.warnings + report.bits_ignored(bits, measured.get("bits", {}))
         warnings += [] if measured else ["the toolchain left no report, so speed and bit widths are not known"]
@@ -133,9 +133,9 @@ class KneronToolchain:
         staged = Path(shutil.copyfile(request.input(), room.scratch / name))
         chosen = {"compile": arguments.compile(chip, request.options.kneron)}
         outcome = self._run(request, room, progress, staged, chosen)
-        found = judge.succeeded(outcome, request.output)
-        probed, doubts = judge.nef_file(request.output, chip, request.options.kneron.model_id)
-        facts = {"nef": probed, "compilation": judge.report_of(found)}
+        found = verdict.succeeded(outcome, request.output)
+        probed, doubts = verdict.nef_file(request.output, chip, request.options.kneron.model_id)
+        facts = {"nef": probed, "compilation": verdict.report_of(found)}
         summary = {"chip": probed.get("chip"), "crc_ok": probed.get("crc_ok")}
         summary["model_ids"] = [model["id"] for model in probed.get("models", [])]
         return self._result(request, room, found, Measured(facts, summary, warnings + doubts), {})

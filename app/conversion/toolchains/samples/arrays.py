@@ -22,16 +22,29 @@ import numpy.typing as npt
 
 from app.conversion.errors import DamagedImage, WrongSampleShape, WrongSampleType
 from app.conversion.toolchains.samples.spec import InputSpec, static_shape
-from app.kit.reasons import reason_of
+from app.kit.text.error_text import reason_of
 
 Array = npt.NDArray[Any]
 Opener = Callable[[], IO[bytes]]
 
 WHOLE_BYTES_MAX = 1 << 30
 READER_ERRORS = (
-    OSError, ValueError, TypeError, EOFError, LookupError, AttributeError, SyntaxError, ArithmeticError, RuntimeError,
-    MemoryError, UserWarning, struct.error, zlib.error, zipfile.BadZipFile, tokenize.TokenError,
-)  # fmt: skip
+    OSError,
+    ValueError,
+    TypeError,
+    EOFError,
+    LookupError,
+    AttributeError,
+    SyntaxError,
+    ArithmeticError,
+    RuntimeError,
+    MemoryError,
+    UserWarning,
+    struct.error,
+    zlib.error,
+    zipfile.BadZipFile,
+    tokenize.TokenError,
+)
 """What damaged headers, streams and zip directories make numpy and zipfile raise."""
 
 

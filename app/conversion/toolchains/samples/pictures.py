@@ -24,7 +24,7 @@ from app.conversion.errors import DamagedImage, UnsupportedInput, WrongSampleSha
 from app.conversion.options import Preprocess
 from app.conversion.toolchains.samples.spec import InputSpec, static_shape
 from app.kit.errors import BadInput
-from app.kit.reasons import reason_of
+from app.kit.text.error_text import reason_of
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -37,9 +37,20 @@ MIN_INTEGER_SPAN = 16
 """An integer input that black to white covers in fewer steps than this was given the scale of a float input."""
 
 DECODER_ERRORS = (
-    OSError, SyntaxError, ValueError, TypeError, LookupError, AttributeError, EOFError, ArithmeticError, RuntimeError,
-    MemoryError, struct.error, zlib.error, Image.DecompressionBombError,
-)  # fmt: skip
+    OSError,
+    SyntaxError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    EOFError,
+    ArithmeticError,
+    RuntimeError,
+    MemoryError,
+    struct.error,
+    zlib.error,
+    Image.DecompressionBombError,
+)
 """Pillow's decoders have no common error class; these are what damaged files make them raise."""
 
 _TURNS = {

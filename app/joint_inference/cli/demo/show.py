@@ -9,14 +9,14 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from app.joint_inference.cli.demo.deployment import DemoDeployment, running_stand
 from app.joint_inference.cli.demo.digits import CLASSES, Digits, draw_digits
 from app.joint_inference.cli.demo.models import BIG, SMALL, Layer, probabilities, to_onnx, train
 from app.joint_inference.cli.demo.scores import Row, Scores, scores_of
-from app.joint_inference.cli.demo.stand import Stand, running_stand
 from app.joint_inference.cli.demo.stream import stream
 from app.joint_inference.model.resource import API_VERSION, KIND
-from app.kit.command import Exit
-from app.kit.interrupting import signals_end
+from app.kit.cli.command import Exit
+from app.kit.cli.signals import signals_end
 
 NAMESPACE, NAME = "default", "digits"
 TRAINED_ON, HELD_OUT = 4000, 600
@@ -56,7 +56,7 @@ def _demonstrated(console: Console, *, port: int, is_once: bool, is_kept: bool) 
             stand.end(NAMESPACE, NAME)
 
 
-def _played(stand: Stand, console: Console, models: tuple[list[Layer], list[Layer]], held_out: Digits) -> Exit:
+def _played(stand: DemoDeployment, console: Console, models: tuple[list[Layer], list[Layer]], held_out: Digits) -> Exit:
     small, big = models
     for name, layers in (("digits-small", small), ("digits-big", big)):
         content = to_onnx(layers)
@@ -78,18 +78,25 @@ def service() -> dict[str, Any]:
     threshold = {"key": "threshold_cross_entropy", "value": str(THRESHOLD)}
     deadline = {"key": "deadline_ms", "value": str(DEADLINE_MS)}
     return {
-        "apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": NAME, "namespace": NAMESPACE},
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": NAME, "namespace": NAMESPACE},
         "spec": {
             "edgeWorker": {
-                "name": "digits-edge", "model": {"name": "digits-small"}, "nodeName": "edge0",
+                "name": "digits-edge",
+                "model": {"name": "digits-small"},
+                "nodeName": "edge0",
                 "hardExampleAlgorithm": {"name": "CrossEntropy"},
                 "workerSpec": {**bundled, "parameters": [threshold, deadline]},
             },
             "cloudWorker": {
-                "name": "digits-cloud", "model": {"name": "digits-big"}, "nodeName": "cloud0", "workerSpec": bundled,
+                "name": "digits-cloud",
+                "model": {"name": "digits-big"},
+                "nodeName": "cloud0",
+                "workerSpec": bundled,
             },
         },
-    }  # fmt: skip
+    }
 
 
 def table(scores: Scores) -> Table:

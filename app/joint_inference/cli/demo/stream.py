@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import numpy as np
 
+from app.inference.picture_codec import encode
 from app.joint_inference.cli.demo.digits import Digits
 from app.joint_inference.cli.demo.scores import Answer
 from app.joint_inference.model.tally import Source
-from app.vision.encoding import encode
 
 TIMEOUT_S = 30.0
 Predict = Callable[[int], dict[str, Any]]
@@ -26,9 +26,10 @@ def stream(address: str, service: str, digits: Digits, cloud: np.ndarray) -> Ite
             data, content_type = encode(picture)
             began = time.perf_counter()
             reply = client.post(
-                f"/{service}/predict", files={"picture": ("digit.png", data, content_type)},
+                f"/{service}/predict",
+                files={"picture": ("digit.png", data, content_type)},
                 data={"id": f"digit-{number}"},
-            )  # fmt: skip
+            )
             took_ms = (time.perf_counter() - began) * 1000
             yield _answer(reply.raise_for_status().json(), int(truth), int(cloud[number]), took_ms)
 
@@ -36,11 +37,16 @@ def stream(address: str, service: str, digits: Digits, cloud: np.ndarray) -> Ite
 def _answer(reply: dict[str, Any], truth: int, cloud: int, took_ms: float) -> Answer:
     source = Source(reply["source"])
     return Answer(
-        truth=truth, edge=_label(reply["edge"]), cloud=cloud, final=_label(reply["final"]),
-        was_uploaded=source is Source.CLOUD, was_fallback=source is Source.EDGE_FALLBACK, ms=took_ms,
+        truth=truth,
+        edge=_label(reply["edge"]),
+        cloud=cloud,
+        final=_label(reply["final"]),
+        was_uploaded=source is Source.CLOUD,
+        was_fallback=source is Source.EDGE_FALLBACK,
+        ms=took_ms,
         edge_ms=float(reply["edge_ms"]),
         cloud_ms=float(reply["cloud_ms"]) if reply["cloud_ms"] is not None else None,
-    )  # fmt: skip
+    )
 
 
 def _label(prediction: dict[str, Any]) -> int:

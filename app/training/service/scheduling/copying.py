@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from app.training import store
-from app.training.service.scheduling.desk import Desk, Holding
-from app.training.service.scheduling.ending import TAIL_LINES
+from app.training.service.scheduling.completion import TAIL_LINES
+from app.training.service.scheduling.context import Allocation, SchedulerContext
 
 
-def copy_log(desk: Desk, holding: Holding) -> None:
+def copy_log(desk: SchedulerContext, holding: Allocation) -> None:
     """Raises RayUnreachable, errors of homes."""
     attempt, job = holding.attempt, holding.job
     if job is None or job.status.is_terminal or not job.driver_node_id:
@@ -18,5 +18,5 @@ def copy_log(desk: Desk, holding: Holding) -> None:
     is_whole = tail.count(b"\n") < TAIL_LINES
     log_bytes = desk.copies.grow(holding.task.user, attempt.folder, tail, is_whole=is_whole)
     if log_bytes != attempt.log_bytes:
-        with desk.database.write() as on:
-            store.change_attempt(on, attempt, log_bytes=log_bytes)
+        with desk.database.write() as conn:
+            store.change_attempt(conn, attempt, log_bytes=log_bytes)

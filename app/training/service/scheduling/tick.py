@@ -14,9 +14,9 @@ from datetime import datetime
 
 import redis
 
-from app.kit import logs
 from app.kit.errors import ModelmillError
-from app.kit.leading import Superseded, Watch
+from app.kit.observability import logs
+from app.kit.redis.leader import Superseded, Watch
 from app.kit.sql.errors import DatabaseUnavailable
 from app.training import store
 from app.training.errors import RayUnreachable
@@ -24,12 +24,12 @@ from app.training.gateway import PlacementGroup
 from app.training.model import Node, State, Waiting, WaitingCode
 from app.training.model.gang import decide
 from app.training.service.cluster import ClusterPicture, ClusterView, Holder
-from app.training.service.scheduling.claiming import judge_wait, with_claim
+from app.training.service.scheduling.admission import as_queued, read_line, write_reason_for_all, write_reasons
+from app.training.service.scheduling.claims import judge_wait, with_claim
+from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
 from app.training.service.scheduling.copying import copy_log
-from app.training.service.scheduling.desk import Desk, Holding, Moment
-from app.training.service.scheduling.following import follow
-from app.training.service.scheduling.queueing import as_queued, read_line, write_reason_for_all, write_reasons
-from app.training.service.scheduling.submitting import begin
+from app.training.service.scheduling.ray_submission import begin
+from app.training.service.scheduling.ray_sync import follow
 
 logger = logging.getLogger(__name__)
 
@@ -37,14 +37,14 @@ logger = logging.getLogger(__name__)
 class Scheduler:
     """Used by one thread. picture: where the cluster is left to be seen."""
 
-    def __init__(self, desk: Desk, picture: ClusterPicture) -> None:
+    def __init__(self, desk: SchedulerContext, picture: ClusterPicture) -> None:
         self.desk = desk
         self.picture = picture
         self._away_since: str | None = None
 
     def tick(self, now: datetime, watch: Watch = lambda: None) -> bool:
         """Is anything on its way, just begun or told to stop? Raises DatabaseUnavailable, and what watch raises."""
-        moment = Moment(now, watch)
+        moment = TickContext(now, watch)
         try:
             view, holdings = self._round(moment)
         except RayUnreachable as error:
@@ -57,7 +57,7 @@ class Scheduler:
     def close(self) -> None:
         self.desk.gateway.close()
 
-    def _round(self, moment: Moment) -> tuple[ClusterView, list[Holding]]:
+    def _round(self, moment: TickContext) -> tuple[ClusterView, list[Allocation]]:
         """Jobs first, then groups, then nodes: what is claimed in between counts twice, and not never."""
         holdings = self._follow_all(moment)
         groups = self.desk.gateway.placement_groups() if any(it.is_running for it in holdings) else ()
@@ -67,23 +67,23 @@ class Scheduler:
         holdings += begun
         return ClusterView(moment.text, nodes, tuple(_holder(it) for it in holdings), waiting), holdings
 
-    def _follow_all(self, moment: Moment) -> list[Holding]:
-        with self.desk.database.read() as on:
-            tasks = store.active(on)
-            attempts = store.latest_attempts(on, [task.task_id for task in tasks])
+    def _follow_all(self, moment: TickContext) -> list[Allocation]:
+        with self.desk.database.read() as conn:
+            tasks = store.active(conn)
+            attempts = store.latest_attempts(conn, [task.task_id for task in tasks])
         holdings = []
         for task in tasks:
             moment.watch()
             attempt = attempts[task.task_id]
-            still: Holding | None = Holding(task, attempt)
+            still: Allocation | None = Allocation(task, attempt)
             with _apart(task.task_id):
                 still = follow(self.desk, task, attempt, moment)
             holdings += [still] if still is not None else []
         return holdings
 
     def _judge_all(
-        self, holdings: Sequence[Holding], groups: Sequence[PlacementGroup], moment: Moment
-    ) -> list[Holding]:
+        self, holdings: Sequence[Allocation], groups: Sequence[PlacementGroup], moment: TickContext
+    ) -> list[Allocation]:
         judged = []
         for holding in holdings:
             claiming = with_claim(holding, groups)
@@ -92,7 +92,9 @@ class Scheduler:
             judged.append(claiming)
         return judged
 
-    def _admit(self, holdings: Sequence[Holding], nodes: Sequence[Node], moment: Moment) -> tuple[list[Holding], int]:
+    def _admit(
+        self, holdings: Sequence[Allocation], nodes: Sequence[Node], moment: TickContext
+    ) -> tuple[list[Allocation], int]:
         """What it has begun, and how many wait still."""
         line = read_line(self.desk)
         if not line:
@@ -113,7 +115,7 @@ class Scheduler:
         write_reasons(self.desk, line, {**decision.reasons, **halted}, moment)
         return begun, len(line) - len(decision.admitted)
 
-    def _copy_logs(self, holdings: Sequence[Holding], moment: Moment) -> None:
+    def _copy_logs(self, holdings: Sequence[Allocation], moment: TickContext) -> None:
         for holding in holdings:
             moment.watch()
             try:
@@ -124,7 +126,7 @@ class Scheduler:
                 return
 
     # --- Ray comes and goes -------------------------------------------------------------------------------
-    def _ray_is_away(self, moment: Moment, error: RayUnreachable) -> None:
+    def _ray_is_away(self, moment: TickContext, error: RayUnreachable) -> None:
         seen = self._seen() or ClusterView(moment.text)
         if self._away_since is None:
             self._away_since = seen.unreachable_since or moment.text
@@ -154,7 +156,7 @@ class Scheduler:
             logger.warning("The cluster is not shown: %s", error)
 
 
-def _holder(holding: Holding) -> Holder:
+def _holder(holding: Allocation) -> Holder:
     task = holding.task
     return Holder(
         task.task_id, task.user, task.workload.value, task.state.value, task.demand.gpus, dict(holding.claim.gpus)

@@ -9,12 +9,21 @@ from app.video.model.plan import RESOLUTIONS, VideoConf
 from app.video.model.report import PlanResult
 from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, ResourceInfo
 from app.video.scheduling.feedback import foreseen_delay, observed_delay
-from app.video.scheduling.places import CLOUD_FIRST, Place, last_places, last_plan, place_for, stages_of
+from app.video.scheduling.placement import CLOUD_FIRST, Place, last_places, last_plan, place_for, stages_of
 
 LOADS: tuple[tuple[str, float], ...] = (
-    ("240p", 5.0), ("240p", 10.0), ("360p", 10.0), ("360p", 15.0), ("480p", 15.0), ("480p", 24.0), ("480p", 30.0),
-    ("720p", 24.0), ("720p", 30.0), ("1080p", 24.0), ("1080p", 30.0),
-)  # fmt: skip
+    ("240p", 5.0),
+    ("240p", 10.0),
+    ("360p", 10.0),
+    ("360p", 15.0),
+    ("480p", 15.0),
+    ("480p", 24.0),
+    ("480p", 30.0),
+    ("720p", 24.0),
+    ("720p", 30.0),
+    ("1080p", 24.0),
+    ("1080p", 30.0),
+)
 """Size and frames a second, each more work than the one before."""
 FIRST = ("480p", 24.0)
 MARGIN = 0.2
@@ -57,7 +66,7 @@ def _loads(generator_output: GeneratorInfo | None) -> list[tuple[str, float]]:
     largest = next((at for at, size in enumerate(sizes) if 0 < height <= RESOLUTIONS[size][1]), len(sizes) - 1)
     possible = [
         (size, rate) for size, rate in LOADS if sizes.index(size) <= largest and (fps <= 0 or rate <= fps + 0.5)
-    ]  # fmt: skip
+    ]
     return possible or [LOADS[0]]
 
 
@@ -78,9 +87,13 @@ def _work(load: tuple[str, float]) -> float:
 
 
 def _first(
-    loads: list[tuple[str, float]], dag: DagInfo, places: Mapping[str, Place], resource_info: ResourceInfo, hi: float,
+    loads: list[tuple[str, float]],
+    dag: DagInfo,
+    places: Mapping[str, Place],
+    resource_info: ResourceInfo,
+    hi: float,
     state: dict[str, Any],
-) -> int:  # fmt: skip
+) -> int:
     """480p, 24 a second; where the profile knows that this is too slow, the most work below it that is not."""
     index = max((at for at, load in enumerate(loads) if _work(load) <= _work(FIRST)), default=0)
     delay = foreseen_delay(dag, _conf(loads[index]), places, resource_info, state)

@@ -7,7 +7,7 @@ from typing import Any
 from app.video.model.plan import VideoConf
 from app.video.model.report import PlanResult
 from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, ResourceInfo
-from app.video.scheduling.places import CLOUD_FIRST, all_at
+from app.video.scheduling.placement import CLOUD_FIRST, all_at
 
 OWN = ("cloud",)
 

@@ -8,7 +8,7 @@ from typing import Any
 from app.video.model.plan import VideoConf
 from app.video.model.report import PlanResult
 from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, ResourceInfo
-from app.video.scheduling.places import CLOUD_FIRST, HERE_FIRST, Place, last_plan, place_for, serving, stages_of
+from app.video.scheduling.placement import CLOUD_FIRST, HERE_FIRST, Place, last_plan, place_for, serving, stages_of
 
 
 def fixed(
@@ -55,9 +55,11 @@ def _place(resource_info: ResourceInfo, stage: str, kept: Place | None) -> Place
         roles = ("host", *CLOUD_FIRST)
         return place_for(resource_info, stage, roles)
     for info in serving(resource_info, stage):
-        if kept.get("node", "") in ("", info["node"]) and kept["node_role"] == info["role"] and (
-            kept["node_ip"] in (info["ip"], info["node"])
-        ):  # fmt: skip
+        if (
+            kept.get("node", "") in ("", info["node"])
+            and kept["node_role"] == info["role"]
+            and (kept["node_ip"] in (info["ip"], info["node"]))
+        ):
             return dict(kept)
     roles = (kept["node_role"], *HERE_FIRST)
     return place_for(resource_info, stage, roles, model_id=kept["model_id"])

@@ -9,12 +9,12 @@ from typing import Any
 from app.video.errors import BadPlan
 from app.video.model.plan import VideoConf
 from app.video.model.report import PlanResult
-from app.video.scheduling.choosing import Choice, Wish, choices, judged, wanted_fps
 from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, Measured, ResourceInfo
-from app.video.scheduling.knowledge import Knowledge
-from app.video.scheduling.learning import Lesson, Memory, conf_of
-from app.video.scheduling.patience import Patience
-from app.video.scheduling.predicting import HOST, Prediction, Predictor, node_of, placed
+from app.video.scheduling.cooldown import Cooldown
+from app.video.scheduling.plan_memory import Memory, PlanOutcome, conf_of
+from app.video.scheduling.predictor import HOST, Prediction, Predictor, node_of, placed
+from app.video.scheduling.profile_model import ProfileModel
+from app.video.scheduling.search import Choice, SearchGoal, choices, judged, wanted_fps
 
 PERIODS = 2
 """So often another plan must have been the better one."""
@@ -34,9 +34,15 @@ SEVERE = 0.3
 
 
 def profile(
-    *, job_uid: str, dag: DagInfo, resource_info: ResourceInfo, last_plan_res: PlanResult | None,  # noqa: ARG001
-    user_constraint: ConstraintInfo, generator_output: GeneratorInfo | None = None, state: dict[str, Any] | None = None,
-) -> Answer:  # fmt: skip
+    *,
+    job_uid: str,  # noqa: ARG001
+    dag: DagInfo,
+    resource_info: ResourceInfo,
+    last_plan_res: PlanResult | None,
+    user_constraint: ConstraintInfo,
+    generator_output: GeneratorInfo | None = None,
+    state: dict[str, Any] | None = None,
+) -> Answer:
     """Chooses the best quality whose predicted delay is allowed, corrects its profile by what is measured, and probes
     a link that fell with growing patience."""
     kept = state if state is not None else {}
@@ -60,14 +66,19 @@ class _Turn:
     and another better, and the number of the plan whose results are no news."""
 
     def __init__(
-        self, dag: DagInfo, resources: ResourceInfo, result: PlanResult | None, constraint: ConstraintInfo,
-        generator: GeneratorInfo | None, state: dict[str, Any],
-    ) -> None:  # fmt: skip
+        self,
+        dag: DagInfo,
+        resources: ResourceInfo,
+        result: PlanResult | None,
+        constraint: ConstraintInfo,
+        generator: GeneratorInfo | None,
+        state: dict[str, Any],
+    ) -> None:
         self.dag, self.result, self.generator, self.state = dag, result, generator, state
         self.now = float(state.get("now", 0.0))
         self.hi, self.floor = constraint["delay"][1], constraint["quality"]
         self.memory = Memory(state)
-        self.patience = Patience(state, self.now)
+        self.patience = Cooldown(state, self.now)
         self.turns: dict[str, Any] = state.setdefault(
             "turns", {"since": self.now, "streak": 0, "late": 0, "changes": 0, "stale": None}
         )
@@ -109,13 +120,11 @@ class _Turn:
             self.patience.bar(f"node {name}")
         return bool(away)
 
-    def _wish(self) -> Wish:
-        return Wish(self.hi, self.floor, wanted_fps(self.generator), self.memory.figures["tail"])
+    def _wish(self) -> SearchGoal:
+        return SearchGoal(self.hi, self.floor, wanted_fps(self.generator), self.memory.figures["tail"])
 
     def _predictor(self, resources: ResourceInfo) -> Predictor:
-        return Predictor(
-            self.dag, resources, Knowledge(self.memory.profile(self.rows)), self.memory.corrections
-        )  # fmt: skip
+        return Predictor(self.dag, resources, ProfileModel(self.memory.profile(self.rows)), self.memory.corrections)
 
     def _last(self) -> _Last | None:
         """The last plan, if it could go on: its nodes are there and online. Their roles are those of now."""
@@ -154,10 +163,15 @@ class _Turn:
 
     def _learn(self, last: _Last, result: PlanResult, seen: _Seen) -> None:
         predictor = self._predictor(self.resources)
-        lesson = Lesson(
-            self.dag, self.reported, result, predictor.predict(*last), predictor.alone(*last), predictor.base(*last),
+        lesson = PlanOutcome(
+            self.dag,
+            self.reported,
+            result,
+            predictor.predict(*last),
+            predictor.alone(*last),
+            predictor.base(*last),
             seen.is_late,
-        )  # fmt: skip
+        )
         for node in self.memory.learn(lesson):
             self.patience.fell(node, self.memory.links[node]["was"])
         self.resources = self.memory.picture(self.reported)
@@ -193,7 +207,7 @@ class _Turn:
         self.turns["wish"] = wish
         return is_new
 
-    def _best(self, predictor: Predictor, wish: Wish, *, barred: frozenset[str] = frozenset()) -> Choice:
+    def _best(self, predictor: Predictor, wish: SearchGoal, *, barred: frozenset[str] = frozenset()) -> Choice:
         found = list(choices(predictor, self.dag, self.resources, wish, self.generator, barred))
         if not found:
             raise BadPlan("No node that is online serves the stages.", hint="Look at the nodes' page.")
@@ -214,8 +228,9 @@ class _Turn:
         p95 = self.result.get("e2e_p95", 0.0) if self.result else 0.0
         fallen = [
             f", the link to {node} gives {self.memory.links[node]['mbps']:.1f} Mbit/s after {one['was']:.1f}"
-            for node, one in self.patience.fallen.items() if node in self.memory.links
-        ]  # fmt: skip
+            for node, one in self.patience.fallen.items()
+            if node in self.memory.links
+        ]
         return f"p95 was {p95:.2f} s" + "".join(fallen)
 
     def _steady(self, current: Choice, best: Choice, seen: _Seen) -> Answer:
@@ -267,8 +282,10 @@ class _Turn:
 
     def _told(self, one: Prediction) -> str:
         conf = one.video_conf
-        places = ", ".join(f"{stage} with model {place['model_id']} on {place.get('node') or place['node_ip']}"
-                           for stage, place in one.flow_mapping.items())  # fmt: skip
+        places = ", ".join(
+            f"{stage} with model {place['model_id']} on {place.get('node') or place['node_ip']}"
+            for stage, place in one.flow_mapping.items()
+        )
         return (
             f"{conf.resolution} as {conf.encoder.value}, {conf.nskip} left out after each, {places}: predicted"
             f" {one.delay_s:.3f} s of {self.hi:.3f} s, {one.fps:.0f} frames/s, quality {one.quality:.2f},"

@@ -10,7 +10,7 @@ from app.video.model.plan import RESOLUTIONS, VideoConf
 from app.video.model.report import PlanResult
 from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, ResourceInfo
 from app.video.scheduling.feedback import foreseen_delay, fps_steps, observed_delay
-from app.video.scheduling.places import (
+from app.video.scheduling.placement import (
     CLOUD_FIRST,
     HERE_FIRST,
     Place,
@@ -19,7 +19,7 @@ from app.video.scheduling.places import (
     last_plan,
     place_for,
     stages_of,
-)  # fmt: skip
+)
 
 SIZES = tuple(RESOLUTIONS)
 BAND = 0.8
@@ -142,9 +142,7 @@ def _first(room: _Room, dag: DagInfo, resource_info: ResourceInfo, hi: float, st
     return last
 
 
-def _next(
-    step: Step, room: _Room, delay: float | None, limits: tuple[float, float], state: dict[str, Any]
-) -> Step:  # fmt: skip
+def _next(step: Step, room: _Room, delay: float | None, limits: tuple[float, float], state: dict[str, Any]) -> Step:
     if delay is None:
         state["reason"] = "Nothing has been measured since the last plan."
         return step

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from app.bootstrap.container import assemble
 from app.settings import load_settings
-from app.wiring import assemble
 from ops.benchmarks import load
 
 WAIT_S = 60

@@ -74,7 +74,7 @@ def _write(folder, platform, models, way):
 
 def encrypt_compile(model_list, output_dir="/data1/kneron_flow", dedicated_output_buffer=True, mode=None, key="",
                     key_file="", encryption_efuse_key="", weight_compress=False, flatbuffer=True,
-                    compiler_tiling="default"):  # fmt: skip
+                    compiler_tiling="default"):
     assert mode is None, "the stand-in encrypts nothing"
     return compile(model_list, output_dir, dedicated_output_buffer, weight_compress, flatbuffer, compiler_tiling)
 

@@ -68,7 +68,7 @@ class ModelConfig:
         if mode == "unsupported_op":
             print("WARNING: unsupported op [Softmax] node [softmax_0]")
         bits = _bits(datapath_bitwidth_mode, weight_bitwidth_mode, model_in_bitwidth_mode, model_out_bitwidth_mode,
-                     cpu_node_bitwidth_mode)  # fmt: skip
+                     cpu_node_bitwidth_mode)
         reports.write(folder, self.platform, bits, mode=mode)
         print('Success for model "%s/%s" when running "general/Success"' % (self.stem, self.stem))
         return "npu only fps: %g" % reports.FPS[self.platform]
@@ -103,7 +103,7 @@ class ModelConfig:
         folder, model = _folder(output_dir), self.model()
         stats = _check_mapping(input_mapping, model)
         bits = _bits(datapath_bitwidth_mode, weight_bitwidth_mode, model_in_bitwidth_mode, model_out_bitwidth_mode,
-                     cpu_node_bitwidth_mode)  # fmt: skip
+                     cpu_node_bitwidth_mode)
         if self.platform == "520" and set(bits.values()) != {"int8"}:
             print("hw not support int16")
             flow_table("knerex", self.platform)

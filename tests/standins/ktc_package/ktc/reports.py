@@ -43,7 +43,7 @@ def write(folder, platform, bits, *, mode="", snr=None, extra=None):
 def html(chip, mode):
     kind = "CPU" if mode == "cpu_node" else "NPU"
     columns = ["node", "node origin", "type", "bw in", "bw out", "bw weight", "node backend", "MAC_cycle",
-               "runtime(ms)", "in_fmt", "out_fmt", "SNR"]  # fmt: skip
+               "runtime(ms)", "in_fmt", "out_fmt", "SNR"]
     rows = [
         ["conv_0", "Conv_0", "NPU", "8", "8", "8", "npu_0", "1200", "0.8", "4W4C8B", "1W16C8B", "31.5"],
         ["relu_0", "Relu_0", "FUSED", "NaN", "NaN", "None", "↑", "↑", "↑", "↑", "↑", "NaN"],

@@ -114,7 +114,7 @@ def _model() -> bytes:
         [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 1, 8, 8])],
         [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [1, 10])],
         [numpy_helper.from_array(weights, "w")],
-    )  # fmt: skip
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
     onnx.checker.check_model(model)
     return model.SerializeToString()

@@ -8,18 +8,18 @@ import pytest
 
 from app.accounts.errors import WrongSecretKey
 from app.accounts.model import Role
-from app.accounts.secrets import Keeper
 from app.accounts.service import Accounts
+from app.accounts.token_hashing import SecretHasher
 from app.kit.sql import Database
 
 
 def with_key(database: Database, key: str) -> Accounts:
-    return Accounts(database, Keeper(key))
+    return Accounts(database, SecretHasher(key))
 
 
 def remember(accounts: Accounts) -> None:
-    with accounts.database.write() as on:
-        accounts.key.remember(on)
+    with accounts.database.write() as conn:
+        accounts.key.remember(conn)
 
 
 def test_before_the_web_has_started_any_key_will_do(database: Database) -> None:
@@ -54,5 +54,5 @@ def test_the_database_holds_a_fingerprint_and_not_the_key(database: Database) ->
     remember(with_key(database, "the web's"))
     with database.read() as connection:
         kept = connection.exec_driver_sql("SELECT value FROM installation").scalar()
-    assert kept == Keeper("the web's").fingerprint != Keeper("another").fingerprint
+    assert kept == SecretHasher("the web's").fingerprint != SecretHasher("another").fingerprint
     assert "the web's" not in str(kept)

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from app.conversion.cli import running
-from app.conversion.cli.choices import numbers, options_of
+from app.conversion.cli import local_run
 from app.conversion.cli.conversion import lack_of_quality
-from app.conversion.cli.packing import packed
+from app.conversion.cli.flags import numbers, options_of
 from app.conversion.cli.progress import Lines, stage_text
 from app.conversion.cli.tables import facts_of_quality, plain, quality_table
+from app.conversion.cli.upload_files import packed
 from app.conversion.errors import InvalidModel, NoImages
+from app.kit.cli.command import Exit
 from app.kit.clock import age
-from app.kit.command import Exit
 from app.kit.errors import BadRequest, NotFound
 from tests.harness.command_line import typed
 from tests.standins.nef_builder import Nef, build
@@ -81,10 +81,12 @@ def test_inspecting_a_file_that_is_not_there_is_not_found(monkeypatch, tmp_path)
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (build(Nef(changes={"crc": 5})), "wrong checksums"), (build()[:400], "ends early"),
-        (b"PK\x03\x04", "ends early"), (b"text", "not an ONNX model"),
+        (build(Nef(changes={"crc": 5})), "wrong checksums"),
+        (build()[:400], "ends early"),
+        (b"PK\x03\x04", "ends early"),
+        (b"text", "not an ONNX model"),
     ],
-)  # fmt: skip
+)
 def test_inspecting_what_is_damaged_fails_with_the_cause(monkeypatch, capsys, tmp_path, data, words, flags):
     (tmp_path / "x.nef").write_bytes(data)
     assert typed(monkeypatch, "inspect", tmp_path / "x.nef", *flags) == Exit.BAD_INPUT
@@ -246,32 +248,38 @@ def test_ages_are_told_in_the_largest_unit():
 def test_facts_are_printed_readably():
     facts = {"kind": "onnx", "is_ok": True, "operators": {"Conv": 2}, "inputs": [{"name": "x", "shape": [1, 2]}]}
     assert list(plain(facts)) == [
-        "kind: onnx", "is_ok: yes", "operators: Conv 2", "inputs:", "  name x, shape [1, 2]",
-    ]  # fmt: skip
+        "kind: onnx",
+        "is_ok: yes",
+        "operators: Conv 2",
+        "inputs:",
+        "  name x, shape [1, 2]",
+    ]
 
 
 # --- running --------------------------------------------------------------------------------------
 def test_an_output_of_one_score_per_class_gets_its_best_five():
     scores = np.arange(10, dtype=np.float32)[np.newaxis]
-    shown = running.to_json(running.Result("a.png", {"logits": scores}))
+    shown = local_run.to_json(local_run.Result("a.png", {"logits": scores}))
     assert [entry["class"] for entry in shown["outputs"][0]["top"]] == [9, 8, 7, 6, 5]
 
 
 def test_scores_that_are_probabilities_are_shown_as_they_are():
-    shown = running.to_json(running.Result("a.png", {"p": np.array([[0.7, 0.2, 0.1]], np.float32)}))
+    shown = local_run.to_json(local_run.Result("a.png", {"p": np.array([[0.7, 0.2, 0.1]], np.float32)}))
     assert shown["outputs"][0]["top"][0]["probability"] == pytest.approx(0.7)
 
 
 def test_other_outputs_get_their_shape_and_range(capsys):
     boxes = np.zeros((1, 5, 4), np.float32)
     assert (
-        list(running.lines([running.Result("a", {"boxes": boxes})]))[1].strip().startswith("boxes: float32 [1, 5, 4]")
+        list(local_run.lines([local_run.Result("a", {"boxes": boxes})]))[1]
+        .strip()
+        .startswith("boxes: float32 [1, 5, 4]")
     )
 
 
 def test_a_kneron_nef_is_said_to_need_the_vendors_runtime(tmp_path, monkeypatch):
     path = tmp_path / "models_520.nef"
     path.write_bytes(b"vendor")
-    monkeypatch.setattr(running, "_is_kneron", lambda _: True)
+    monkeypatch.setattr(local_run, "_is_kneron", lambda _: True)
     with pytest.raises(InvalidModel, match="vendor's runtime"):
-        running.open_model(path)
+        local_run.open_model(path)

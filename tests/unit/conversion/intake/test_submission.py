@@ -313,9 +313,12 @@ def same_pictures(path: Path, picture: Image.Image) -> Path:
 
 def test_what_the_doctor_warns_of_is_told_with_the_submission(tmp_path: Path) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (16, 16, 3), np.uint8)
-    for number, (picture, codes) in enumerate((
-        (Image.fromarray(noise), {"ALL_THE_SAME"}), (Image.new("RGB", (16, 16)), {"ALL_THE_SAME", "BLANK"}),
-    )):  # fmt: skip
+    for number, (picture, codes) in enumerate(
+        (
+            (Image.fromarray(noise), {"ALL_THE_SAME"}),
+            (Image.new("RGB", (16, 16)), {"ALL_THE_SAME", "BLANK"}),
+        )
+    ):
         folder = tmp_path / str(number)
         folder.mkdir()
         found = submit(folder, small.conv(), same_pictures(folder / "quant.zip", picture))

@@ -26,9 +26,16 @@ NOW = "2026-11-20T20:43:02.125Z"
 def new_job() -> JobRecord:
     inputs = {"model.onnx": Artifact("jobs/id/input/model.onnx", 10, "abc")}
     return model.submitted(
-        "id", now=NOW, owner="ann", name="face", tags=("a",), options=Options(), inputs=inputs, intake={"model": {}},
+        "id",
+        now=NOW,
+        owner="ann",
+        name="face",
+        tags=("a",),
+        options=Options(),
+        inputs=inputs,
+        intake={"model": {}},
         origin="task:its-own",
-    )  # fmt: skip
+    )
 
 
 def change(event: Event, stage: Stage) -> Change:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.conversion.toolchains.sandbox import Sandbox
+from app.kit.sandbox.runner import Sandbox
 
 
 @pytest.fixture(scope="module")

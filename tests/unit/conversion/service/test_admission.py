@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from app.bootstrap.container import Container
 from app.conversion.errors import ToolchainUnserved
 from app.conversion.options import ToolchainName
 from app.conversion.toolchains.installed import installed
 from app.settings import Settings
-from app.wiring import Parts
 from tests.harness.users import within
 
 KNERON, HOST = ToolchainName.KNERON, ToolchainName.HOST
 
 
-def announce(parts: Parts, queue: str, *toolchains: str) -> None:
+def announce(parts: Container, queue: str, *toolchains: str) -> None:
     said = {"queue": queue, "host": "h", "pid": 1, "started_at": 1e9, "job_id": None, "toolchains": toolchains}
     parts.store.announce(f"h/{queue}/{'-'.join(toolchains)}", json.dumps(said), 20)
 
 
-def test_a_toolchain_that_no_worker_of_a_stage_has_is_refused_with_what_to_do(parts: Parts) -> None:
+def test_a_toolchain_that_no_worker_of_a_stage_has_is_refused_with_what_to_do(parts: Container) -> None:
     announce(parts, "onnx", "host", "kneron")
     announce(parts, "bie", "host")
     with pytest.raises(ToolchainUnserved) as refused:
@@ -33,21 +33,21 @@ def test_a_toolchain_that_no_worker_of_a_stage_has_is_refused_with_what_to_do(pa
     parts.conversion.submissions.admission.check("alice", HOST)
 
 
-def test_one_worker_that_has_it_is_enough(parts: Parts) -> None:
+def test_one_worker_that_has_it_is_enough(parts: Container) -> None:
     for stage in ("onnx", "bie", "nef"):
         announce(parts, stage, "host")
         announce(parts, stage, "host", "kneron")
     parts.conversion.submissions.admission.check("alice", KNERON)
 
 
-def test_while_no_worker_of_a_stage_lives_nothing_is_known_of_it_and_jobs_wait(parts: Parts) -> None:
+def test_while_no_worker_of_a_stage_lives_nothing_is_known_of_it_and_jobs_wait(parts: Container) -> None:
     """A system that is just starting takes jobs in."""
     parts.conversion.submissions.admission.check("alice", KNERON)
     announce(parts, "onnx", "kneron")
     parts.conversion.submissions.admission.check("alice", KNERON)
 
 
-def test_page_and_api_say_it_before_anything_is_uploaded_in_vain(settings: Settings, parts: Parts) -> None:
+def test_page_and_api_say_it_before_anything_is_uploaded_in_vain(settings: Settings, parts: Container) -> None:
     announce(parts, "onnx", "host")
     with within(settings.model_copy(update={"toolchains": (HOST, KNERON)})) as web:
         body = {"model_key": "m", "quant_key": "q", "options": {"toolchain": "kneron", "platform": "720"}}

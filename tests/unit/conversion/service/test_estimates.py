@@ -9,13 +9,13 @@ from uuid import uuid4
 
 import pytest
 
+from app.bootstrap.container import Container
 from app.conversion.model import Stage, StageRecord, StageState, Status, submitted
 from app.conversion.options import Options
 from app.conversion.service import Estimates
 from app.conversion.service.estimates import Past, accuracy, finish
 from app.kit.clock import now, to_text
 from app.settings import Settings
-from app.wiring import Parts
 from tests.harness.users import within
 
 
@@ -91,13 +91,20 @@ def test_too_few_forecasts_say_nothing_of_how_right_they_are() -> None:
     assert accuracy([forecast(1, 1)] * 2 + [forecast(None, 1)] * 9) is None
 
 
-def finished(parts: Parts, forecast_s: float | None = None) -> None:
+def finished(parts: Container, forecast_s: float | None = None) -> None:
     """A job that was submitted 120 s before its end and ran 10, 20 and 30 s of that."""
     at = now()
     job = submitted(
-        str(uuid4()), now=to_text(at), owner="local", name="", tags=(), options=Options(), inputs={}, intake={},
+        str(uuid4()),
+        now=to_text(at),
+        owner="local",
+        name="",
+        tags=(),
+        options=Options(),
+        inputs={},
+        intake={},
         forecast_s=forecast_s,
-    )  # fmt: skip
+    )
     stages = {
         step: StageRecord(
             state=StageState.DONE, started_at=to_text(at), finished_at=to_text(at + timedelta(seconds=ran_s))
@@ -109,13 +116,13 @@ def finished(parts: Parts, forecast_s: float | None = None) -> None:
     parts.store.create(ended, score=at.timestamp())
 
 
-def serve(parts: Parts) -> None:
+def serve(parts: Container) -> None:
     for stage in Stage:
         said = {"queue": stage.step, "toolchains": ["host"], "job_id": None}
         parts.store.announce(f"h/{stage.step}/0", json.dumps(said), 20)
 
 
-def test_what_is_expected_at_submission_goes_by_the_jobs_before_and_those_ahead(parts: Parts) -> None:
+def test_what_is_expected_at_submission_goes_by_the_jobs_before_and_those_ahead(parts: Container) -> None:
     for _ in range(3):
         finished(parts)
     assert parts.conversion.estimates.forecast_s("host") is None, "nobody works"
@@ -126,7 +133,7 @@ def test_what_is_expected_at_submission_goes_by_the_jobs_before_and_those_ahead(
     assert estimates.forecast_s("kneron") is None
 
 
-def test_the_page_of_a_job_says_how_right_forecasts_were(parts: Parts, settings: Settings) -> None:
+def test_the_page_of_a_job_says_how_right_forecasts_were(parts: Container, settings: Settings) -> None:
     for _ in range(4):
         finished(parts, forecast_s=90)
     serve(parts)

@@ -3,34 +3,34 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import uuid4
 
-from app.conversion import keys, model
+from app.bootstrap.container import Container
+from app.conversion import model, object_keys
 from app.conversion.model import JobError, Stage
 from app.conversion.options import Options
 from app.kit.clock import now, to_text
-from app.wiring import Parts
 
 
-def job(parts: Parts, *, is_finished: bool) -> str:
+def job(parts: Container, *, is_finished: bool) -> str:
     moment = to_text(now())
     record = model.submitted(
         str(uuid4()), now=moment, owner="local", name="", tags=(), options=Options(), inputs={}, intake={}
     )
     parts.store.create(record, score=1.0)
-    parts.objects.put(keys.input_(record.job_id, keys.MODEL), [b"model"])
+    parts.objects.put(object_keys.input_(record.job_id, object_keys.MODEL), [b"model"])
     if is_finished:
         parts.store.apply(record.job_id, model.failed(Stage.ONNX, now=moment, error=JobError("onnx", "why")))
     return record.job_id
 
 
-def files(parts: Parts, job_id: str) -> list[str]:
-    return [info.key for info in parts.objects.list(keys.job(job_id))]
+def files(parts: Container, job_id: str) -> list[str]:
+    return [info.key for info in parts.objects.list(object_keys.job(job_id))]
 
 
 def later(seconds: int) -> timedelta:
     return timedelta(seconds=seconds + 1)
 
 
-def test_a_finished_job_goes_with_its_files_when_its_time_is_over(parts: Parts) -> None:
+def test_a_finished_job_goes_with_its_files_when_its_time_is_over(parts: Container) -> None:
     job_id = job(parts, is_finished=True)
     ttl_s = parts.settings.record_ttl_s
     parts.conversion.expiry.sweep(now() + timedelta(seconds=ttl_s - 60))
@@ -40,13 +40,13 @@ def test_a_finished_job_goes_with_its_files_when_its_time_is_over(parts: Parts) 
     assert parts.store.get(job_id) is None
 
 
-def test_a_job_that_still_runs_keeps_its_files(parts: Parts) -> None:
+def test_a_job_that_still_runs_keeps_its_files(parts: Container) -> None:
     job_id = job(parts, is_finished=False)
     parts.conversion.expiry.sweep(now() + later(parts.settings.record_ttl_s))
     assert files(parts, job_id)
 
 
-def test_files_whose_record_a_reset_has_forgotten_go_too(parts: Parts) -> None:
+def test_files_whose_record_a_reset_has_forgotten_go_too(parts: Container) -> None:
     job_id = job(parts, is_finished=False)
     parts.redis.flushall()
     parts.conversion.expiry.sweep(now())
@@ -55,7 +55,7 @@ def test_files_whose_record_a_reset_has_forgotten_go_too(parts: Parts) -> None:
     assert files(parts, job_id) == []
 
 
-def test_an_upload_that_no_job_took_goes_after_a_day(parts: Parts) -> None:
+def test_an_upload_that_no_job_took_goes_after_a_day(parts: Container) -> None:
     upload_id = parts.conversion.uploads.begin("local")
     parts.conversion.expiry.sweep(now())
     assert parts.conversion.uploads.owner(upload_id) == "local"

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import json
 
+from app.bootstrap.container import Container, assemble
 from app.conversion.service.system import look
 from app.conversion.system_schemas import SystemAnswer
 from app.kit.clock import now
 from app.settings import Settings
-from app.wiring import Parts, assemble
 from tests.harness.valkey import Valkey
 
 
-def test_without_workers_nothing_is_ready_and_each_queue_says_what_to_run(parts: Parts, settings: Settings) -> None:
+def test_without_workers_nothing_is_ready_and_each_queue_says_what_to_run(parts: Container, settings: Settings) -> None:
     system = look(parts.conversion, settings, "local", now())
     assert not system.is_ready
     assert [queue.command for queue in system.stages] == [
@@ -20,14 +20,14 @@ def test_without_workers_nothing_is_ready_and_each_queue_says_what_to_run(parts:
     assert not system.scheduler.workers
 
 
-def test_a_job_of_another_user_is_counted_but_not_named(parts: Parts, settings: Settings) -> None:
+def test_a_job_of_another_user_is_counted_but_not_named(parts: Container, settings: Settings) -> None:
     said = {"queue": "bie", "host": "h", "pid": 1, "started_at": 1e9, "job_id": "someone's", "toolchains": ["host"]}
     parts.store.announce("h/bie/0", json.dumps(said), 20)
     (worker,) = look(parts.conversion, settings, "local", now()).stages[1].workers
     assert (worker.is_busy, worker.job_id, worker.progress) == (True, "", None)
 
 
-def test_bie_capacity_is_the_number_of_living_bie_workers(parts: Parts, settings: Settings) -> None:
+def test_bie_capacity_is_the_number_of_living_bie_workers(parts: Container, settings: Settings) -> None:
     for number in range(3):
         said = {"queue": "bie", "host": "h", "pid": number, "started_at": 1e9, "job_id": None, "toolchains": []}
         parts.store.announce(f"h/bie/{number}", json.dumps(said), 20)

@@ -14,11 +14,11 @@ import pytest
 from app.conversion.errors import ImagesTooLarge, ModelTooLarge, NoImages, NotOnnx
 from app.conversion.intake.entries import is_npz
 from app.conversion.service.uploads import File, Uploads
-from app.conversion.toolchains.sandbox import Sandbox
 from app.kit.errors import BadRequest
 from app.kit.objects import ObjectMissing
 from app.kit.objects.filesystem import FilesystemStore
-from app.kit.zipping import zip_stream
+from app.kit.sandbox.runner import Sandbox
+from app.kit.web.zip_stream import zip_stream
 from app.settings import Settings
 from tests.harness.models import small
 
@@ -137,8 +137,9 @@ def test_a_model_and_the_file_of_its_weights_become_one_model(roomy: Uploads, tm
     merged = roomy.merge(upload_id)
     assert merged is not None and merged.key == key and weights_inside(roomy, key)
     assert [info.key.rpartition("/")[2] for info in roomy.objects.list(f"uploads/{upload_id}/")] == [
-        "model.onnx", "upload.json",
-    ]  # fmt: skip
+        "model.onnx",
+        "upload.json",
+    ]
     assert roomy.merge(upload_id) is None and roomy.places(upload_id) == []
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from app.conversion import keys, model
-from app.conversion.errors import StageCancelled, StageCrashed, StageFailed, StageTimedOut, WorkDiskFull
+from app.conversion import model, object_keys
+from app.conversion.errors import WorkDiskFull
 from app.conversion.model import JobRecord
 from app.conversion.options import Options
 from app.conversion.stages import runner
@@ -18,6 +18,7 @@ from app.conversion.stages.workspace import Workspace
 from app.kit.objects import StoreFull
 from app.kit.objects.filesystem import FilesystemStore
 from app.kit.objects.s3 import S3Store
+from app.kit.sandbox.errors import StageCancelled, StageCrashed, StageFailed, StageTimedOut
 
 NOW = "2026-11-20T00:00:00.000Z"
 JOB_ID = "7f1f8a0e-6f0c-4b7e-9a55-0c2b3d4e5f60"
@@ -61,7 +62,7 @@ def test_a_store_that_fills_up_between_two_results_keeps_neither(tmp_path: Path)
     objects = _FullAtLast(tmp_path / "objects")
     with Workspace(tmp_path / "work", record(), objects) as space, pytest.raises(StoreFull):
         space.store_outputs(result_of(space, output=1, extra=1), max_bytes=10)
-    assert list(objects.list(keys.job(JOB_ID))) == []
+    assert list(objects.list(object_keys.job(JOB_ID))) == []
 
 
 def test_a_failed_stage_whose_log_cannot_be_stored_keeps_its_own_reason(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from argon2 import PasswordHasher
 
-from app.homes.door import passwords
+from app.homes.sftp import passwords
 from tests.standins.sftpgo import SftpgoStandin
 
 

@@ -14,21 +14,21 @@ from sqlalchemy import Connection
 
 from app.accounts.errors import UserExists
 from app.accounts.model import Role
-from app.accounts.secrets import Keeper
 from app.accounts.service import Accounts
-from app.accounts.service.ledger import Ledger
-from app.accounts_wiring import MIGRATIONS
+from app.accounts.service.audit_log import AuditLog
+from app.accounts.token_hashing import SecretHasher
+from app.bootstrap.accounts import MIGRATIONS
 from app.homes import store
-from app.homes.door.base import BadDoorPassword, DoorInfo, DoorOff, DoorUnavailable
-from app.homes.door.embedded import EmbeddedDoor
-from app.homes.door.embedded.who import Doorbook
-from app.homes.door.public_keys import BadPublicKey
-from app.homes.door.sftpgo import SftpgoDoor, SftpgoOptions
 from app.homes.model import HomesOptions
 from app.homes.service import Homes, listener
+from app.homes.sftp.backend import BadDoorPassword, DoorInfo, SftpOff, SftpUnavailable
+from app.homes.sftp.builtin import BuiltinBackend
+from app.homes.sftp.builtin.authenticator import SftpAuthenticator
+from app.homes.sftp.public_keys import BadPublicKey
+from app.homes.sftp.sftpgo import SftpgoBackend, SftpgoOptions
 from app.kit.clock import now, to_text
 from app.kit.sql import Database
-from app.kit.sql.migrating import move, upgrade
+from app.kit.sql.migrations import move, upgrade
 from tests.standins.sftpgo import SftpgoStandin
 
 LATER = timedelta(hours=1)
@@ -41,7 +41,7 @@ def kicks() -> list[int]:
 
 @pytest.fixture
 def accounts(database: Database, kicks: list[int]) -> Accounts:
-    made = Accounts(database, Keeper("k"))
+    made = Accounts(database, SecretHasher("k"))
     made.on_change.append(listener(kicks.append))
     return made
 
@@ -49,7 +49,7 @@ def accounts(database: Database, kicks: list[int]) -> Accounts:
 @pytest.fixture
 def homes(tmp_path: Path, database: Database, standin: SftpgoStandin) -> Iterator[Homes]:
     options = SftpgoOptions(standin.url, standin.admin, standin.password, "/private", "door.example", 2022)
-    door = SftpgoDoor(options)
+    door = SftpgoBackend(options)
     yield Homes(HomesOptions(tmp_path / "homes", quota_bytes=9), database, door)
     door.close()
 
@@ -89,15 +89,15 @@ def test_word_that_is_here_before_the_transaction_is_done_waits_for_it(
     asked = threading.Event()
     has_entry = store.has_entry
 
-    def ask(on: Connection, entry_id: int) -> bool:
-        found = has_entry(on, entry_id)
+    def ask(conn: Connection, entry_id: int) -> bool:
+        found = has_entry(conn, entry_id)
         asked.set()
         return found
 
     monkeypatch.setattr(store, "has_entry", ask)
     applying = threading.Thread(target=lambda: homes.outbox.apply_due(now(), entry_id=1))
-    with homes.outbox.database.write() as on:
-        store.add_pending(on, "alice", "created", None, "2026-01-01T00:00:00.000Z")
+    with homes.outbox.database.write() as conn:
+        store.add_pending(conn, "alice", "created", None, "2026-01-01T00:00:00.000Z")
         applying.start()
         assert asked.wait(10)
     applying.join()
@@ -190,7 +190,7 @@ def test_several_at_once_tell_each_change_once(accounts: Accounts, homes: Homes,
 
 def test_only_one_at_a_time_changes_an_account(homes: Homes) -> None:
     with homes.outbox.turn("alice"):
-        with pytest.raises(DoorUnavailable), homes.outbox.turn("alice", wait_s=0):
+        with pytest.raises(SftpUnavailable), homes.outbox.turn("alice", wait_s=0):
             pass
         with homes.outbox.turn("bob", wait_s=0):
             pass
@@ -202,12 +202,14 @@ def test_users_from_before_there_were_homes_get_theirs(database: Database, homes
     move(database, MIGRATIONS, "0001")
     columns = [sa.column(name) for name in ("name", "role", "is_enabled", "quota_bytes", "created_at")]
     users = (("alice", "user", True, None, to_text(now())), ("bob", "user", False, 5, to_text(now())))
-    with database.write() as on:
-        on.execute(sa.insert(sa.table("users", *columns)).values(users))
+    with database.write() as conn:
+        conn.execute(sa.insert(sa.table("users", *columns)).values(users))
     upgrade(database, MIGRATIONS)
     assert [(entry.user, entry.event) for entry in homes.outbox.waiting()] == [
-        ("alice", "created"), ("bob", "created"), ("bob", "disabled"),
-    ]  # fmt: skip
+        ("alice", "created"),
+        ("bob", "created"),
+        ("bob", "disabled"),
+    ]
     homes.outbox.apply_due(now())
     assert homes.outbox.waiting() == []
 
@@ -220,24 +222,27 @@ def test_a_one_time_password_is_told_once_and_can_be_asked_for_right_after_the_u
     password = homes.door.reset_password("alice", by="admin")
     assert homes.door.facts("alice").needs_new_password
     assert password not in str(homes.door.facts("alice"))
-    assert password not in str(Ledger(database).entries())
+    assert password not in str(AuditLog(database).entries())
     homes.door.set_password("alice", "my own password", by="alice")
     assert standin.logs_in("alice", "my own password")
-    assert [entry.action for entry in Ledger(database).entries(limit=2)] == ["door.password_set", "door.password_reset"]
+    assert [entry.action for entry in AuditLog(database).entries(limit=2)] == [
+        "door.password_set",
+        "door.password_reset",
+    ]
 
 
 def test_the_password_that_a_new_user_is_given_opens_once_the_door_has_heard_of_it(
     accounts: Accounts, tmp_path: Path, database: Database
 ) -> None:
-    homes = Homes(HomesOptions(tmp_path / "homes"), database, EmbeddedDoor(database, host="h", port=1))
+    homes = Homes(HomesOptions(tmp_path / "homes"), database, BuiltinBackend(database, host="h", port=1))
     _, password = accounts.users.create("alice", Role.USER, by="admin")
     assert password is not None
     homes.outbox.apply_due(now())
-    account = Doorbook(database).check("alice", password).account
+    account = SftpAuthenticator(database).check("alice", password).account
     assert account is not None and account.is_one_time
-    assert password not in str(Ledger(database).entries())
-    with database.read() as on:
-        kept = on.execute(sa.select(store.door_outbox.c.password_hash)).scalars().all()
+    assert password not in str(AuditLog(database).entries())
+    with database.read() as conn:
+        kept = conn.execute(sa.select(store.door_outbox.c.password_hash)).scalars().all()
     assert kept == [None]  # the door has it
 
 
@@ -249,7 +254,7 @@ def test_while_the_door_is_away_the_facts_still_come_and_a_password_is_not_set(
     facts = homes.door.facts("alice")
     assert (facts.keys, facts.needs_new_password) == (None, None)
     assert facts.info == DoorInfo("door.example", 2022, "alice", "")
-    with pytest.raises(DoorUnavailable):
+    with pytest.raises(SftpUnavailable):
         homes.door.reset_password("alice", by="admin")
 
 
@@ -271,33 +276,39 @@ def test_keys_are_kept_in_one_form_and_bad_ones_refused(accounts: Accounts, home
     assert homes.door.set_keys("alice", [f"  {good}\n", good], by="alice") == [good.strip()]
     assert homes.door.facts("alice").keys == [good.strip()]
     for bad in (
-        (tmp_path / "ed25519").read_text(), (tmp_path / "rsa.pub").read_text(), "", "ssh-ed25519", "ssh-ed25519 AAAA",
-        f'command="id" {good}', good * 2, "x" * 10000,
-    ):  # fmt: skip
+        (tmp_path / "ed25519").read_text(),
+        (tmp_path / "rsa.pub").read_text(),
+        "",
+        "ssh-ed25519",
+        "ssh-ed25519 AAAA",
+        f'command="id" {good}',
+        good * 2,
+        "x" * 10000,
+    ):
         with pytest.raises(BadPublicKey):
             homes.door.set_keys("alice", [bad], by="alice")
     assert homes.door.facts("alice").keys == [good.strip()]
 
 
 def test_without_a_door_there_are_homes_all_the_same_and_no_password(tmp_path: Path, database: Database) -> None:
-    homes, doorless = Homes(HomesOptions(tmp_path / "homes"), database, None), Accounts(database, Keeper("k"))
+    homes, doorless = Homes(HomesOptions(tmp_path / "homes"), database, None), Accounts(database, SecretHasher("k"))
     doorless.on_change.append(listener(has_door=False))
     assert doorless.users.create("alice", Role.USER, by="admin")[1] is None
     homes.outbox.apply_due(now())
     assert homes.files.browse("alice").entries
     assert not homes.door.is_open
-    with pytest.raises(DoorOff):
+    with pytest.raises(SftpOff):
         homes.door.facts("alice")
 
 
 def test_a_disabled_user_is_shut_out_before_the_door_was_told(
     accounts: Accounts, tmp_path: Path, database: Database
 ) -> None:
-    door = EmbeddedDoor(database, host="h", port=1)
+    door = BuiltinBackend(database, host="h", port=1)
     homes = Homes(HomesOptions(tmp_path / "homes"), database, door)
     accounts.users.create("alice", Role.USER, by="admin")
     homes.door.set_password("alice", "my own password", by="alice")
-    book = Doorbook(database)
+    book = SftpAuthenticator(database)
     assert book.check("alice", "my own password").account
     accounts.users.change("alice", by="admin", is_enabled=False)
     assert book.check("alice", "my own password").account is None

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from app.accounts.service.ledger import Ledger
+from app.accounts.service.audit_log import AuditLog
 from app.homes import retention, store
-from app.homes.beneath import Beneath
 from app.homes.errors import NameTaken, PathRefused
 from app.homes.model import HomesOptions
+from app.homes.rooted_directory import RootedDirectory
 from app.homes.service import Homes
 from app.kit.sql import Database
 from tests.harness.name_swap import swapping
@@ -47,7 +47,7 @@ def job(homes: Homes, name: str, *, user: str = "alice", ended_at: datetime | No
 
 
 def actions(database: Database) -> list[tuple[str, str, object]]:
-    entries = Ledger(database).entries(subject="user:alice")
+    entries = AuditLog(database).entries(subject="user:alice")
     return [(entry.action, entry.detail["path"], entry.detail["size_bytes"]) for entry in reversed(entries)]
 
 
@@ -93,7 +93,7 @@ def test_a_job_that_begins_again_while_the_janitor_works_keeps_its_folder(
 ) -> None:
     job(homes, "run-1")
 
-    def begin(beneath: Beneath, path: str) -> int:
+    def begin(beneath: RootedDirectory, path: str) -> int:
         homes.folders.begun("alice", "run-1", now=END + 3 * DAY)
         return 0
 
@@ -213,7 +213,7 @@ def test_two_passes_at_once_move_and_delete_each_folder_once(homes: Homes, home:
         for one in passes:
             one.join()
     assert list((home / "jobs").iterdir()) == list((home / "trash" / "jobs").iterdir()) == []
-    entries = Ledger(database).entries(limit=1000)
+    entries = AuditLog(database).entries(limit=1000)
     assert sorted(entry.action for entry in entries) == ["JOB_PURGED"] * 120 + ["JOB_TRASHED"] * 120
 
 

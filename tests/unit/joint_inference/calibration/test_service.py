@@ -16,22 +16,22 @@ import onnxruntime
 import pytest
 from PIL import Image
 
+from app.bootstrap.container import Container
+from app.bootstrap.joint_inference import open_calibrations
 from app.conversion.errors import ImagesTooLarge
+from app.inference.prediction import Box, Prediction
 from app.joint_inference.calibration import samples as sample_sets
-from app.joint_inference.calibration.answers import Answer, Truth
 from app.joint_inference.calibration.errors import BadSamples, NotReady
 from app.joint_inference.calibration.model import LOST_AFTER, Calibration, State
+from app.joint_inference.calibration.predictions import SamplePredictions, Truth
 from app.joint_inference.calibration.quality import Kind, iou, matches, measure, ratio
 from app.joint_inference.calibration.samples import MAX_SAMPLES, read_labels, read_samples
 from app.joint_inference.calibration.service import MOST_OPEN, Calibrations
 from app.joint_inference.calibration.sweep import Setting, Sweep, best_within, pareto, sweep
 from app.joint_inference.errors import CalibrationNotFound, ServiceNotFound
 from app.joint_inference.hard_examples import known, make
-from app.joint_wiring import open_calibrations
 from app.kit.clock import now
 from app.kit.errors import ModelmillError, TooMany
-from app.vision.model import Box, Prediction
-from app.wiring import Parts
 
 NAMES = list(known())
 USER = "alice"
@@ -50,7 +50,7 @@ def box(x: float, score: float = 0.9, label: int = 0) -> Box:
 
 
 @pytest.fixture(scope="module")
-def digits(shared_data: Path) -> list[Answer]:
+def digits(shared_data: Path) -> list[SamplePredictions]:
     """The small and the big model of the digits on all 899 labelled pictures."""
     data = np.load(shared_data / "images/digits_test.npz")
     said = {}
@@ -58,13 +58,13 @@ def digits(shared_data: Path) -> list[Answer]:
         session = onnxruntime.InferenceSession(shared_data / f"models/{name}.onnx", providers=["CPUExecutionProvider"])
         (said[name],) = session.run(None, {session.get_inputs()[0].name: data["x"]})
     return [
-        Answer(str(n), classified(*map(float, small)), classified(*map(float, big)), Truth(int(label)))
+        SamplePredictions(str(n), classified(*map(float, small)), classified(*map(float, big)), Truth(int(label)))
         for n, (small, big, label) in enumerate(zip(said["digits_small"], said["digits_big"], data["y"], strict=True))
     ]
 
 
 @pytest.fixture(scope="module")
-def digits_sweep(digits: list[Answer]) -> Sweep:
+def digits_sweep(digits: list[SamplePredictions]) -> Sweep:
     return sweep(digits, make, NAMES)
 
 
@@ -111,8 +111,8 @@ def test_a_sweep_survives_being_stored(digits_sweep: Sweep) -> None:
 
 
 def test_an_answer_keeps_its_candidates_when_it_is_stored() -> None:
-    answer = Answer("a", seen(box(0), box(50, 0.3)), seen(box(1)), Truth(boxes=(box(0),)))
-    again = Answer.from_json(json.loads(json.dumps(answer.to_json())))
+    answer = SamplePredictions("a", seen(box(0), box(50, 0.3)), seen(box(1)), Truth(boxes=(box(0),)))
+    again = SamplePredictions.from_json(json.loads(json.dumps(answer.to_json())))
     assert again == answer and len(again.edge.candidates) == 2 and len(again.edge.boxes) == 1
 
 
@@ -133,8 +133,8 @@ def test_a_box_is_right_once_and_only_of_its_own_class() -> None:
 
 def test_f1_counts_what_is_missed_and_what_is_not_there() -> None:
     answers = [
-        Answer("both", seen(box(0)), seen(box(0), box(50)), Truth(boxes=(box(0), box(50)))),
-        Answer("nothing", seen(), seen(box(90)), Truth(boxes=())),
+        SamplePredictions("both", seen(box(0)), seen(box(0), box(50)), Truth(boxes=(box(0), box(50)))),
+        SamplePredictions("nothing", seen(), seen(box(90)), Truth(boxes=())),
     ]
     measured = measure(answers)
     assert measured.kind is Kind.F1
@@ -142,20 +142,28 @@ def test_f1_counts_what_is_missed_and_what_is_not_there() -> None:
 
 
 def test_without_truth_the_big_model_is_what_the_small_one_is_held_against() -> None:
-    boxes = measure([Answer("a", seen(box(0)), seen(box(0), box(50)))])
-    labels = measure([Answer("a", classified(0.9, 0.1), classified(0.2, 0.8)), Answer("b", *[classified(1, 0)] * 2)])
+    boxes = measure([SamplePredictions("a", seen(box(0)), seen(box(0), box(50)))])
+    labels = measure(
+        [
+            SamplePredictions("a", classified(0.9, 0.1), classified(0.2, 0.8)),
+            SamplePredictions("b", *[classified(1, 0)] * 2),
+        ]
+    )
     assert boxes.kind is Kind.BOX_AGREEMENT and ratio(boxes.cloud) == 1 and ratio(boxes.edge) == pytest.approx(2 / 3)
     assert labels.kind is Kind.LABEL_AGREEMENT and (ratio(labels.edge), ratio(labels.cloud)) == (0.5, 1.0)
 
 
 def test_a_truth_that_some_samples_lack_is_no_measure() -> None:
-    answers = [Answer("a", classified(1, 0), classified(1, 0), Truth(0)), Answer("b", *[classified(1, 0)] * 2)]
+    answers = [
+        SamplePredictions("a", classified(1, 0), classified(1, 0), Truth(0)),
+        SamplePredictions("b", *[classified(1, 0)] * 2),
+    ]
     assert measure(answers).kind is Kind.LABEL_AGREEMENT
 
 
 def test_ibt_is_fed_with_candidates_and_not_with_results() -> None:
     """A weak candidate beside a strong result makes the picture hard; among the results alone there is none."""
-    answers = [Answer("weak", seen(box(0), box(50, 0.3)), seen(box(0), box(50)))]
+    answers = [SamplePredictions("weak", seen(box(0), box(50, 0.3)), seen(box(0), box(50)))]
     found = sweep(answers, make, ["IBT"])
     assert of(found, "IBT", threshold_img="0.5", threshold_box="0.5").upload == 1.0
     only_results = [dataclasses.replace(answers[0], edge=seen(box(0)))]
@@ -278,26 +286,36 @@ RESOURCE = {
     "metadata": {"name": "digits", "namespace": "default"},
     "spec": {
         "edgeWorker": {
-            "name": "e", "model": {"name": "small"}, "nodeName": "edge0",
+            "name": "e",
+            "model": {"name": "small"},
+            "nodeName": "edge0",
             "hardExampleAlgorithm": {"name": "IBT", "parameters": [{"key": "threshold_box", "value": "0.7"}]},
             "workerSpec": {
-                "scriptDir": "", "scriptBootFile": "", "frameworkType": "onnxruntime", "frameworkVersion": "",
+                "scriptDir": "",
+                "scriptBootFile": "",
+                "frameworkType": "onnxruntime",
+                "frameworkVersion": "",
                 "parameters": [{"key": "source", "value": "clip.mp4"}],
             },
         },
         "cloudWorker": {
-            "name": "c", "model": {"name": "big"}, "nodeName": "cloud0",
+            "name": "c",
+            "model": {"name": "big"},
+            "nodeName": "cloud0",
             "workerSpec": {
-                "scriptDir": "", "scriptBootFile": "", "frameworkType": "onnxruntime", "frameworkVersion": "",
+                "scriptDir": "",
+                "scriptBootFile": "",
+                "frameworkType": "onnxruntime",
+                "frameworkVersion": "",
                 "parameters": [],
             },
         },
     },
-}  # fmt: skip
+}
 
 
 @pytest.fixture
-def desk(parts: Parts, shared_data: Path) -> Calibrations:
+def desk(parts: Container, shared_data: Path) -> Calibrations:
     """Of a service for digits, whose models are there; nothing takes from its queue."""
     parts.prepare()
     for name, file in (("small", "digits_small"), ("big", "digits_big")):
@@ -318,7 +336,7 @@ def digits_set(shared_data: Path) -> Path:
 
 @pytest.mark.slow
 def test_both_models_answer_and_the_best_setting_goes_into_the_service(
-    desk: Calibrations, digits_set: Path, parts: Parts
+    desk: Calibrations, digits_set: Path, parts: Container
 ) -> None:
     made = asked(desk, digits_set)
     assert made.state is State.WAITING and parts.broker.holds  # it lies in the queue until an actor comes
@@ -360,12 +378,12 @@ def test_a_set_in_which_nothing_can_be_read_fails_with_its_reason(desk: Calibrat
     assert error["code"] == "BAD_SAMPLES" and "None of the 2 samples" in error["message"]
 
 
-def test_a_model_that_is_gone_fails_with_its_name(desk: Calibrations, digits_set: Path, parts: Parts) -> None:
+def test_a_model_that_is_gone_fails_with_its_name(desk: Calibrations, digits_set: Path, parts: Container) -> None:
     parts.models.keeping.remove(USER, "big")  # as by a version that let those go that are used
     assert "no model 'big'" in failed(desk, digits_set)["message"]
 
 
-def test_a_service_that_is_gone_fails_the_calibration(desk: Calibrations, digits_set: Path, parts: Parts) -> None:
+def test_a_service_that_is_gone_fails_the_calibration(desk: Calibrations, digits_set: Path, parts: Container) -> None:
     made = asked(desk, digits_set)
     uid = parts.joint.services.delete(USER, "default", "digits", now=now()).uid
     parts.joint.controller.reconcile(uid, now=now())

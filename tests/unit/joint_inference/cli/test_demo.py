@@ -9,10 +9,10 @@ import onnx
 import onnxruntime
 import pytest
 
+from app.joint_inference.cli.demo.deployment import forget_surroundings
 from app.joint_inference.cli.demo.digits import draw_digits
 from app.joint_inference.cli.demo.models import SMALL, probabilities, to_onnx, train
 from app.joint_inference.cli.demo.scores import Answer, scores_of
-from app.joint_inference.cli.demo.stand import forget_surroundings
 
 
 def test_the_same_seed_draws_the_same_digits_and_another_one_others():

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.inference.prediction import Box, Prediction
 from app.joint_inference.hard_examples import (
     BadParameter,
     UnknownAlgorithm,
@@ -20,7 +21,6 @@ from app.joint_inference.hard_examples import (
     needs_prediction,
     registry,
 )
-from app.vision.model import Box, Prediction
 
 SHARES = st.floats(0, 1)
 
@@ -41,13 +41,21 @@ def is_hard(name: str, prediction: Prediction, **parameters: str) -> bool:
 @pytest.mark.parametrize(
     ("img", "box", "scores", "hard"),
     [
-        (".5", ".5", (0.4, 0.6), True), (".5", ".5", (0.6, 0.7), False), (".5", ".5", (0.5, 0.9), True),
-        (".9", ".9", (0.95, 0.95, 0.9), True), (".9", ".9", (0.95, 0.95, 0.95), False),
-        (".7", ".5", (*[0.4] * 3, *[0.9] * 7), True), (".7", ".5", (*[0.4] * 2, *[0.9] * 8), False),
-        ("0", ".5", (0.4, 0.6), False), ("0", ".5", (0.4, 0.5), True), ("1", ".1", (0.9,), True),
-        (".5", ".5", (0.4, 1.5), False), (".5", ".5", (0.4, -0.1), False), (".5", ".5", (0.4, math.nan), False),
+        (".5", ".5", (0.4, 0.6), True),
+        (".5", ".5", (0.6, 0.7), False),
+        (".5", ".5", (0.5, 0.9), True),
+        (".9", ".9", (0.95, 0.95, 0.9), True),
+        (".9", ".9", (0.95, 0.95, 0.95), False),
+        (".7", ".5", (*[0.4] * 3, *[0.9] * 7), True),
+        (".7", ".5", (*[0.4] * 2, *[0.9] * 8), False),
+        ("0", ".5", (0.4, 0.6), False),
+        ("0", ".5", (0.4, 0.5), True),
+        ("1", ".1", (0.9,), True),
+        (".5", ".5", (0.4, 1.5), False),
+        (".5", ".5", (0.4, -0.1), False),
+        (".5", ".5", (0.4, math.nan), False),
     ],
-)  # fmt: skip
+)
 def test_ibt_counts_the_weak_boxes(img: str, box: str, scores: tuple[float, ...], hard: bool) -> None:
     assert is_hard("IBT", seen(*scores), threshold_img=img, threshold_box=box) is hard
 
@@ -63,11 +71,15 @@ def test_threshold_compares_the_mean(threshold: str, scores: tuple[float, ...], 
 @pytest.mark.parametrize(
     ("threshold", "probabilities", "hard"),
     [
-        ("0.5", (0.25, 0.25, 0.25, 0.25), True), ("0.5", (1.0, 0.0, 0.0, 0.0), False),
-        ("0.5", (0.5, 0.5, 0.0, 0.0), False), ("0.51", (0.5, 0.5, 0.0, 0.0), True), ("1", (1.0,), False),
-        ("0.5", (1.5, -0.5), False), ("0.5", (math.nan, 0.5), False),
+        ("0.5", (0.25, 0.25, 0.25, 0.25), True),
+        ("0.5", (1.0, 0.0, 0.0, 0.0), False),
+        ("0.5", (0.5, 0.5, 0.0, 0.0), False),
+        ("0.51", (0.5, 0.5, 0.0, 0.0), True),
+        ("1", (1.0,), False),
+        ("0.5", (1.5, -0.5), False),
+        ("0.5", (math.nan, 0.5), False),
     ],
-)  # fmt: skip
+)
 def test_cross_entropy_measures_certainty(threshold: str, probabilities: tuple[float, ...], hard: bool) -> None:
     assert is_hard("CrossEntropy", classes(*probabilities), threshold_cross_entropy=threshold) is hard
 
@@ -150,13 +162,20 @@ def test_what_is_never_hard_really_never_is(scores: list[float], box: float, img
 @pytest.mark.parametrize(
     ("name", "parameters", "is_never"),
     [
-        ("IBT", {"threshold_box": "0.2"}, True), ("IBT", {"threshold_box": "0.21"}, False), ("IBT", {}, False),
-        ("IBT", {"threshold_box": "0.1", "threshold_img": "1"}, False), ("Threshold", {"threshold": "0.2"}, True),
-        ("Threshold", {}, False), ("CrossEntropy", {"threshold_cross_entropy": "0"}, True), ("CrossEntropy", {}, False),
-        ("Random", {"random_ratio": "0"}, True), ("Random", {}, False), ("CloudOnly", {}, False),
+        ("IBT", {"threshold_box": "0.2"}, True),
+        ("IBT", {"threshold_box": "0.21"}, False),
+        ("IBT", {}, False),
+        ("IBT", {"threshold_box": "0.1", "threshold_img": "1"}, False),
+        ("Threshold", {"threshold": "0.2"}, True),
+        ("Threshold", {}, False),
+        ("CrossEntropy", {"threshold_cross_entropy": "0"}, True),
+        ("CrossEntropy", {}, False),
+        ("Random", {"random_ratio": "0"}, True),
+        ("Random", {}, False),
+        ("CloudOnly", {}, False),
         ("EdgeOnly", {}, False),
     ],
-)  # fmt: skip
+)
 def test_thresholds_that_can_never_be_met_are_said(name: str, parameters: dict[str, str], is_never: bool) -> None:
     assert bool(make(name, parameters).never(candidate_threshold=0.2)) is is_never
 
@@ -173,11 +192,17 @@ def test_empty_pictures_that_stay_hard_are_named_beside_it() -> None:
 @pytest.mark.parametrize(
     ("name", "key", "value"),
     [
-        ("IBT", "threshold_img", "high"), ("IBT", "threshold_box", "1.5"), ("IBT", "empty_is_hard", "maybe"),
-        ("Threshold", "threshold", "nan"), ("Threshold", "threshold", "-0.1"), ("Random", "random_ratio", "30%"),
-        ("Random", "seed", "1.5"), ("Random", "seed", "-3"), ("CrossEntropy", "threshold_cross_entropy", "inf"),
+        ("IBT", "threshold_img", "high"),
+        ("IBT", "threshold_box", "1.5"),
+        ("IBT", "empty_is_hard", "maybe"),
+        ("Threshold", "threshold", "nan"),
+        ("Threshold", "threshold", "-0.1"),
+        ("Random", "random_ratio", "30%"),
+        ("Random", "seed", "1.5"),
+        ("Random", "seed", "-3"),
+        ("CrossEntropy", "threshold_cross_entropy", "inf"),
     ],
-)  # fmt: skip
+)
 def test_a_parameter_that_is_none_is_refused_by_its_name(name: str, key: str, value: str) -> None:
     with pytest.raises(BadParameter) as refused:
         make(name, {key: value})
@@ -236,10 +261,11 @@ NOT_CALLABLE = 3
 @pytest.fixture
 def with_entry_points(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     points = [
-        EntryPoint("Own", f"{__name__}:Own", registry.GROUP), EntryPoint("Gone", "no.such:thing", registry.GROUP),
+        EntryPoint("Own", f"{__name__}:Own", registry.GROUP),
+        EntryPoint("Gone", "no.such:thing", registry.GROUP),
         EntryPoint("Three", f"{__name__}:NOT_CALLABLE", registry.GROUP),
         EntryPoint("IBT", f"{__name__}:Own", registry.GROUP),
-    ]  # fmt: skip
+    ]
     monkeypatch.setattr(registry, "entry_points", lambda group: points if group == registry.GROUP else [])
     known.cache_clear()
     yield

@@ -13,7 +13,7 @@ import pytest
 from app.kit.objects import FilesystemOptions, ObjectMissing, StoreFull, StoreRefused, StoreUnavailable, open_store
 from app.kit.objects import folder as folder_module
 from app.kit.objects.filesystem import FilesystemStore
-from app.kit.objects.signing import verify
+from app.kit.objects.signed_urls import verify
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from app import cli
-from app.kit.command import Exit
-from app.training.cli import following
-from app.training.cli.following import GAP, new_of
+from app.cli import main
+from app.kit.cli.command import Exit
+from app.training.cli import task_follower
 from app.training.cli.tables import cluster_lines, nodes_table, task_lines, tasks_table
+from app.training.cli.task_follower import GAP, new_of
 from tests.harness.http_server import served
 
 NOBODY = "http://127.0.0.1:1"
@@ -33,24 +33,46 @@ def typed(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     monkeypatch.setattr(sys, "argv", ["modelmill", "train", *map(str, arguments)])
     monkeypatch.delenv("MODELMILL_URL", raising=False)
     try:
-        return cli.main()
+        return main.main()
     except SystemExit as ended:
         return int(ended.code or 0)
 
 
 def attempt(number: int = 1, **fields: Any) -> dict[str, Any]:
-    return {"attempt_no": number, "ray_submission_id": f"{ID}--a{number:02}", "ray_status": "RUNNING", "message": "",
-            "failure_kind": None, "exit_code": None, "start_time": None, "end_time": None, "folder": None,
-            **fields}  # fmt: skip
+    return {
+        "attempt_no": number,
+        "ray_submission_id": f"{ID}--a{number:02}",
+        "ray_status": "RUNNING",
+        "message": "",
+        "failure_kind": None,
+        "exit_code": None,
+        "start_time": None,
+        "end_time": None,
+        "folder": None,
+        **fields,
+    }
 
 
 def task(state: str = "QUEUED", **fields: Any) -> dict[str, Any]:
     return {
-        "task_id": ID, "name": "", "workload": "script", "state": state, "position": None, "next_run_at": None,
-        "created_at": "2026-11-01T12:00:00.000Z", "ended_at": None, "waiting_reason": "", "error_summary": "",
-        "demand": {"nodes": 1, "gpus_per_node": 0, "gpus": 0, "cpus": 2.0}, "latest_attempt": None, "attempts": [],
-        "artifacts": [], "conversions": [], "jobspec": "workload: script\ncode_path: /c\n", **fields,
-    }  # fmt: skip
+        "task_id": ID,
+        "name": "",
+        "workload": "script",
+        "state": state,
+        "position": None,
+        "next_run_at": None,
+        "created_at": "2026-11-01T12:00:00.000Z",
+        "ended_at": None,
+        "waiting_reason": "",
+        "error_summary": "",
+        "demand": {"nodes": 1, "gpus_per_node": 0, "gpus": 0, "cpus": 2.0},
+        "latest_attempt": None,
+        "attempts": [],
+        "artifacts": [],
+        "conversions": [],
+        "jobspec": "workload: script\ncode_path: /c\n",
+        **fields,
+    }
 
 
 def job(status: str, **fields: Any) -> dict[str, Any]:
@@ -61,7 +83,7 @@ def job(status: str, **fields: Any) -> dict[str, Any]:
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """answers: by "METHOD path" without the query, what is given to each request in turn; the last one for ever. Each
     is (status, JSON or bytes). seen: (method, path with query, headers, body)."""
-    monkeypatch.setattr(following, "POLL_S", 0.01)
+    monkeypatch.setattr(task_follower, "POLL_S", 0.01)
     told = SimpleNamespace(answers={}, seen=[])
 
     def answer(request: BaseHTTPRequestHandler, body: bytes) -> None:
@@ -158,18 +180,27 @@ def test_a_task_is_followed_through_its_states_and_its_log_to_its_end(monkeypatc
         "POST /api/v2/tasks": [(201, task())],
         f"GET /api/v2/tasks/{ID}": [
             (200, task("PENDING_RESOURCES", position=2, waiting_reason="waiting: 0 GPUs free, 8 needed")),
-            *[(200, task("RUNNING", **one))] * 3, (200, task("SUCCEEDED", **one)),
+            *[(200, task("RUNNING", **one))] * 3,
+            (200, task("SUCCEEDED", **one)),
         ],
         f"GET /api/v2/tasks/{ID}/logs": [
-            (404, {"error": {"code": "LOG_NOT_FOUND", "message": "not yet"}}), log("a\n"), log("a\nb\n"),
+            (404, {"error": {"code": "LOG_NOT_FOUND", "message": "not yet"}}),
+            log("a\n"),
+            log("a\nb\n"),
             log("a\nb\nc\n"),
         ],
-    }  # fmt: skip
+    }
     assert typed(monkeypatch, "submit", spec, "--url", server.url) == Exit.OK
     assert capsys.readouterr().out.splitlines() == [
-        f"task {ID}", "PENDING_RESOURCES (position 2)  waiting: 0 GPUs free, 8 needed", "RUNNING", "attempt 1",
-        "a", "b", "c", "SUCCEEDED",
-    ]  # fmt: skip
+        f"task {ID}",
+        "PENDING_RESOURCES (position 2)  waiting: 0 GPUs free, 8 needed",
+        "RUNNING",
+        "attempt 1",
+        "a",
+        "b",
+        "c",
+        "SUCCEEDED",
+    ]
 
 
 def test_a_log_is_followed_from_its_last_lines_on(monkeypatch, capsys, server):
@@ -185,11 +216,12 @@ def test_a_log_is_followed_from_its_last_lines_on(monkeypatch, capsys, server):
 def test_the_log_of_the_next_attempt_begins_anew(monkeypatch, capsys, server):
     server.answers = {
         f"GET /api/v2/tasks/{ID}": [
-            (200, task("RUNNING", latest_attempt=attempt(1))), (200, task("RUNNING", latest_attempt=attempt(1))),
+            (200, task("RUNNING", latest_attempt=attempt(1))),
+            (200, task("RUNNING", latest_attempt=attempt(1))),
             (200, task("SUCCEEDED", latest_attempt=attempt(2))),
         ],
         f"GET /api/v2/tasks/{ID}/logs": [log("first\n"), log("second\n")],
-    }  # fmt: skip
+    }
     assert typed(monkeypatch, "logs", ID, "-f", "--url", server.url) == Exit.OK
     assert capsys.readouterr().out == "first\nsecond\n"
     assert [path.partition("attempt=")[2] for _, path, *_ in server.seen if "/logs" in path] == ["1", "2"]
@@ -211,7 +243,7 @@ def test_ctrl_c_leaves_the_task_and_says_how_to_go_on(monkeypatch, capsys, serve
     def interrupt(_: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(following.time, "sleep", interrupt)
+    monkeypatch.setattr(task_follower.time, "sleep", interrupt)
     server.answers = {"POST /api/v2/tasks": [(201, task())], f"GET /api/v2/tasks/{ID}": [(200, task())]}
     assert typed(monkeypatch, "submit", spec, "--url", server.url) == Exit.CANCELLED
     said = capsys.readouterr().err
@@ -236,7 +268,7 @@ def test_a_service_that_is_away_for_a_moment_is_waited_for(monkeypatch, capsys, 
 
 
 def test_a_service_that_stays_away_is_given_up_on(monkeypatch, server, spec):
-    monkeypatch.setattr(following, "PATIENCE_S", 0)
+    monkeypatch.setattr(task_follower, "PATIENCE_S", 0)
     server.answers = {"POST /api/v2/tasks": [(201, task())], f"GET /api/v2/tasks/{ID}": [(502, b"<html>")]}
     assert typed(monkeypatch, "submit", spec, "--url", server.url) == Exit.UNREACHABLE
 
@@ -249,10 +281,13 @@ def converting(*conversions: dict[str, str]) -> list[tuple[int, dict[str, Any]]]
 
 def test_what_the_task_asks_for_is_followed_to_the_file(monkeypatch, capsys, server, spec, tmp_path):
     artifacts = [
-        {"name": "out.nef", "key": f"jobs/{JOB}/out.nef",
-         "sha256": "ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73"},
+        {
+            "name": "out.nef",
+            "key": f"jobs/{JOB}/out.nef",
+            "sha256": "ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73",
+        },
         {"name": "model.onnx", "key": f"jobs/{JOB}/input/model.onnx", "sha256": "x"},
-    ]  # fmt: skip
+    ]
     server.answers = {
         "POST /api/v2/tasks": [(201, task())],
         f"GET /api/v2/tasks/{ID}": converting({}, {}, {"job_id": "", "problem": ""}, {"job_id": JOB, "problem": ""}),
@@ -262,8 +297,12 @@ def test_what_the_task_asks_for_is_followed_to_the_file(monkeypatch, capsys, ser
     }
     assert typed(monkeypatch, "submit", spec, "--out", tmp_path / "made", "--url", server.url) == Exit.OK
     assert capsys.readouterr().out.splitlines()[-5:] == [
-        f"conversion {JOB}", "ONNX", "BIE", "COMPLETED", f"out.nef lies in {tmp_path / 'made' / 'out.nef'}",
-    ]  # fmt: skip
+        f"conversion {JOB}",
+        "ONNX",
+        "BIE",
+        "COMPLETED",
+        f"out.nef lies in {tmp_path / 'made' / 'out.nef'}",
+    ]
     assert [path.name for path in (tmp_path / "made").iterdir()] == ["out.nef"]
     assert (tmp_path / "made" / "out.nef").read_bytes() == b"content"
 
@@ -291,7 +330,7 @@ def test_a_conversion_that_fails_is_a_failure(monkeypatch, capsys, server, spec)
 
 @pytest.mark.parametrize("made", [{"job_id": "", "problem": "it left no model", "next_try_at": None}, {}])
 def test_a_conversion_that_was_not_made_is_a_failure(monkeypatch, capsys, server, spec, made):
-    monkeypatch.setattr(following, "BEGINS_WITHIN_S", 0.05)
+    monkeypatch.setattr(task_follower, "BEGINS_WITHIN_S", 0.05)
     server.answers = {"POST /api/v2/tasks": [(201, task())], f"GET /api/v2/tasks/{ID}": converting(made)}
     assert typed(monkeypatch, "submit", spec, "--url", server.url) == Exit.FAILED
     assert made.get("problem", "nothing has begun it") in capsys.readouterr().err
@@ -311,10 +350,11 @@ def test_a_conversion_that_is_tried_again_is_waited_for(monkeypatch, capsys, ser
 # --- naming a task, and the other commands ----------------------------------------------------------
 def test_a_task_may_be_named_by_a_part_of_its_id(monkeypatch, capsys, server):
     server.answers = {
-        "GET /api/v2/tasks": [(200, {"tasks": [task(), {**task(), "task_id": "0a1b-only-in-name"}][:1],
-                                     "next_cursor": None})],
+        "GET /api/v2/tasks": [
+            (200, {"tasks": [task(), {**task(), "task_id": "0a1b-only-in-name"}][:1], "next_cursor": None})
+        ],
         f"GET /api/v2/tasks/{ID}": [(200, task())],
-    }  # fmt: skip
+    }
     assert typed(monkeypatch, "show", "0a1b", "--url", server.url) == Exit.OK
     assert f"task      {ID}" in capsys.readouterr().out
 
@@ -356,8 +396,9 @@ def test_the_end_of_a_log_is_printed_byte_for_byte(monkeypatch, capfdbinary, ser
 @pytest.mark.parametrize(("state", "said"), [("CANCELED", "is cancelled"), ("CANCELING", "is being stopped")])
 def test_cancelling_says_whether_it_takes_a_while(monkeypatch, capsys, server, state, said):
     server.answers = {
-        f"GET /api/v2/tasks/{ID}": [(200, task())], f"POST /api/v2/tasks/{ID}/cancel": [(202, task(state))],
-    }  # fmt: skip
+        f"GET /api/v2/tasks/{ID}": [(200, task())],
+        f"POST /api/v2/tasks/{ID}/cancel": [(202, task(state))],
+    }
     assert typed(monkeypatch, "cancel", ID, "--url", server.url) == Exit.OK
     assert said in capsys.readouterr().out
 
@@ -388,17 +429,26 @@ def test_of_a_log_that_grows_the_new_lines_are_printed_once(seen, tail, new):
 def test_a_task_is_told_in_lines():
     folder = {"path": "/private/users/alice/jobs/x", "purge_at": "2026-11-11"}
     record = task(
-        "FAILED", error_summary="OUT_OF_MEMORY: too much", ended_at="later", name="digits",
-        attempts=[attempt(ray_status="FAILED", failure_kind="OUT_OF_MEMORY", exit_code=-9, message="one\ntwo",
-                          folder=folder)],
+        "FAILED",
+        error_summary="OUT_OF_MEMORY: too much",
+        ended_at="later",
+        name="digits",
+        attempts=[
+            attempt(ray_status="FAILED", failure_kind="OUT_OF_MEMORY", exit_code=-9, message="one\ntwo", folder=folder)
+        ],
         artifacts=[{"path": "m.onnx", "file": "/private/m.onnx"}],
         conversions=[{"artifact": "m.onnx", "job_id": JOB, "problem": ""}],
-    )  # fmt: skip
+    )
     said = "\n".join(task_lines(record))
     for words in (
-        "state     FAILED  OUT_OF_MEMORY: too much", "exit code -9", "          two", "kept until 2026-11-11",
-        "artifact  /private/m.onnx", f"convert   m.onnx: job {JOB}", "needs     0 GPUs, 2 CPUs",
-    ):  # fmt: skip
+        "state     FAILED  OUT_OF_MEMORY: too much",
+        "exit code -9",
+        "          two",
+        "kept until 2026-11-11",
+        "artifact  /private/m.onnx",
+        f"convert   m.onnx: job {JOB}",
+        "needs     0 GPUs, 2 CPUs",
+    ):
         assert words in said
 
 
@@ -410,11 +460,25 @@ def test_names_are_no_markup_in_the_table_of_tasks(capsys):
 
 
 def cluster(**fields: Any) -> dict[str, Any]:
-    node = {"node_id": "n" * 56, "address": "10.0.0.1", "total_gpus": 8.0, "free_gpus": 2.0, "total_cpus": 26.0,
-            "free_cpus": 4.0, "may_train": True}  # fmt: skip
+    node = {
+        "node_id": "n" * 56,
+        "address": "10.0.0.1",
+        "total_gpus": 8.0,
+        "free_gpus": 2.0,
+        "total_cpus": 26.0,
+        "free_cpus": 4.0,
+        "may_train": True,
+    }
     held = {"user": "alice", "gpus": 8, "by_node": {"n" * 56: 6.0}, "task_id": ID, "state": "RUNNING"}
-    return {"is_on": True, "seen_at": "now", "unreachable_since": None, "nodes": [node], "holders": [held],
-            "queued": 3, **fields}  # fmt: skip
+    return {
+        "is_on": True,
+        "seen_at": "now",
+        "unreachable_since": None,
+        "nodes": [node],
+        "holders": [held],
+        "queued": 3,
+        **fields,
+    }
 
 
 def test_the_cluster_is_told_with_who_holds_what(capsys):

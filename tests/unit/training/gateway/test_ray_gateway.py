@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
-from app.training.gateway import PlacementGroup, RayStatus, Submission, translating
+from app.training.gateway import PlacementGroup, RayStatus, Submission, ray_translation
 from app.training.model import Node
 from tests.harness.paths import REPOSITORY
 
@@ -43,22 +43,24 @@ def test_the_gateway_sends_through_rays_own_client_only():
 
 
 def test_a_job_is_missing_only_if_the_job_server_says_so():
-    assert translating.is_missing(RuntimeError("Request failed with status code 404: Job t--a01 does not exist."))
-    assert not translating.is_missing(RuntimeError("Request failed with status code 404: <html>Not Found</html>."))
-    assert not translating.is_missing(RuntimeError("Request failed with status code 500: Job t--a01 does not exist."))
+    assert ray_translation.is_missing(RuntimeError("Request failed with status code 404: Job t--a01 does not exist."))
+    assert not ray_translation.is_missing(RuntimeError("Request failed with status code 404: <html>Not Found</html>."))
+    assert not ray_translation.is_missing(
+        RuntimeError("Request failed with status code 500: Job t--a01 does not exist.")
+    )
 
 
 def test_a_duplicate_is_told_from_a_refusal_and_from_another_ones_duplicate():
     error = RuntimeError(ALREADY)
-    assert translating.is_duplicate(error, "t--a01")
-    assert not translating.is_duplicate(error, "t--a02")
-    assert translating.is_refusal(error)
-    assert not translating.is_refusal(RuntimeError("Request failed with status code 500: No available agent"))
+    assert ray_translation.is_duplicate(error, "t--a01")
+    assert not ray_translation.is_duplicate(error, "t--a02")
+    assert ray_translation.is_refusal(error)
+    assert not ray_translation.is_refusal(RuntimeError("Request failed with status code 500: No available agent"))
 
 
 def test_of_a_traceback_the_last_line_is_told():
-    assert translating.refused(RuntimeError(ALREADY)).message.endswith("Please use a different submission_id.")
-    assert "Traceback" not in translating.unreachable("there", RuntimeError(ALREADY)).message
+    assert ray_translation.refused(RuntimeError(ALREADY)).message.endswith("Please use a different submission_id.")
+    assert "Traceback" not in ray_translation.unreachable("there", RuntimeError(ALREADY)).message
 
 
 def test_the_cause_of_silence_is_in_words():
@@ -66,12 +68,14 @@ def test_the_cause_of_silence_is_in_words():
 
     class Timeout(ReadTimeout): ...
 
-    assert "no answer in time" in translating.unreachable("there", Timeout("HTTPConnectionPool(…)")).message
-    assert "takes a connection" in translating.unreachable("there", ConnectionError("HTTPConnectionPool(…)")).message
+    assert "no answer in time" in ray_translation.unreachable("there", Timeout("HTTPConnectionPool(…)")).message
+    assert (
+        "takes a connection" in ray_translation.unreachable("there", ConnectionError("HTTPConnectionPool(…)")).message
+    )
 
 
 def test_what_is_not_asked_for_is_not_sent():
-    sent = translating.to_arguments(Submission("t--a01", "true"))
+    sent = ray_translation.to_arguments(Submission("t--a01", "true"))
     assert (sent["runtime_env"], sent["entrypoint_resources"]) == ({}, None)
 
 
@@ -80,19 +84,19 @@ def test_a_node_that_has_nothing_left_does_not_name_it():
         SimpleNamespace(node_id=b"\xab", node_manager_address="h", resources_total={"GPU": 8.0, "CPU": 4.0, "w": 1.0})
     ]
     available = [SimpleNamespace(node_id=b"\xab", resources_available={"CPU": 1.0})]
-    assert translating.to_nodes(living, available, "w") == (Node("ab", "h", 8, 0, 4, 1, may_train=True),)
-    assert translating.to_nodes(living, [], "other") == (Node("ab", "h", 8, 0, 4, 0, may_train=False),)
+    assert ray_translation.to_nodes(living, available, "w") == (Node("ab", "h", 8, 0, 4, 1, may_train=True),)
+    assert ray_translation.to_nodes(living, [], "other") == (Node("ab", "h", 8, 0, 4, 0, may_train=False),)
 
 
 def test_a_group_that_waits_has_no_node_even_if_one_was_chosen():
     bundle = SimpleNamespace(node_id=b"\xff", unit_resources={"GPU": 1.0, "CPU": 3.0})
     group = SimpleNamespace(creator_job_id=b"\x02\x00", bundles=[bundle])
-    assert translating.to_group(group, is_placed=False) == PlacementGroup("0200", False, (("", 1, 3),))
-    assert translating.to_group(group, is_placed=True) == PlacementGroup("0200", True, (("ff", 1, 3),))
+    assert ray_translation.to_group(group, is_placed=False) == PlacementGroup("0200", False, (("", 1, 3),))
+    assert ray_translation.to_group(group, is_placed=True) == PlacementGroup("0200", True, (("ff", 1, 3),))
 
 
 def test_what_ray_leaves_open_is_empty_in_a_job():
     names = ("message", "error_type", "driver_exit_code", "job_id", "driver_node_id", "start_time", "end_time")
     details = SimpleNamespace(status=SimpleNamespace(value="PENDING"), **dict.fromkeys(names))
-    job = translating.to_job("t--a01", details)
+    job = ray_translation.to_job("t--a01", details)
     assert (job.status, job.message, job.ray_job_id, job.started_ms) == (RayStatus.PENDING, "", "", None)

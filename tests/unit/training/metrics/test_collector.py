@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from app.kit.metrics import SHARED
-from app.kit.sql import Database, glance
+from app.kit.observability.metrics import SHARED
+from app.kit.sql import Database, timeboxed_query
 from app.training import store
 from app.training.metrics.collector import TrainingCollector, gpus
 from app.training.model import Demand, Node, State
@@ -52,12 +52,14 @@ def test_tasks_are_counted_by_state_and_ended_ones_not_at_all(bench: Bench, ray:
     bench.add("new")
     told = {state: value(of_bench(bench), "tasks", state=state) for state in State}
     assert {state: count for state, count in told.items() if count} == {
-        State.RUNNING: 1, State.PENDING_RESOURCES: 2, State.QUEUED: 1,
-    }  # fmt: skip
+        State.RUNNING: 1,
+        State.PENDING_RESOURCES: 2,
+        State.QUEUED: 1,
+    }
     assert told[State.SUBMITTING] == 0
     assert told[State.SUCCEEDED] is None
-    with bench.database.read() as on:
-        assert State.SUCCEEDED not in {crowd.state for crowd in store.census(on)}  # in time there are many of them
+    with bench.database.read() as conn:
+        assert State.SUCCEEDED not in {crowd.state for crowd in store.census(conn)}  # in time there are many of them
 
 
 def test_the_age_is_that_of_the_task_that_waits_longest_and_not_of_one_that_runs(bench: Bench) -> None:
@@ -92,21 +94,21 @@ class Stalling(Database):
     def read(self) -> Iterator[Any]:
         self.asked += 1
         self.goes_on.wait(30)
-        with self.inner.read() as on:
-            yield on
+        with self.inner.read() as conn:
+            yield conn
 
 
 def test_scrapes_do_not_wait_for_a_database_that_stalls_nor_pile_up_there(
     database: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(glance, "WITHIN_S", 0.01)
+    monkeypatch.setattr(timeboxed_query, "WITHIN_S", 0.01)
     bench.add("one")
     stalling = Stalling(database)
-    taking = glance.Glance(stalling, store.census)
+    taking = timeboxed_query.TimeboxedQuery(stalling, store.census)
     assert [taking.take(), taking.take(), taking.take()] == [None] * 3
     assert stalling.asked == 1
     stalling.goes_on.set()
-    monkeypatch.setattr(glance, "WITHIN_S", 30)
+    monkeypatch.setattr(timeboxed_query, "WITHIN_S", 30)
     found = taking.take()
     assert found is not None
     assert [(crowd.state, crowd.tasks) for crowd in found] == [(State.QUEUED, 1)]

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from app.training.model import FailureKind, failures, wreckage
+from app.training.model import FailureKind, failures, log_excerpt
 from app.training.model.failures import SUMMARY_CHARS, Failure, classify, is_retried
-from app.training.model.wreckage import MOST_CHARS, read
+from app.training.model.log_excerpt import MOST_CHARS, read
 from tests.harness.training.failed_programs import CASES, COMMAND, Case
 
 
@@ -71,7 +71,7 @@ def test_what_is_tried_again(kind: FailureKind, retries: int, tried_s: float, ag
 
 # --- any text -----------------------------------------------------------------------------------------
 PATTERNS = [
-    value for module in (failures, wreckage) for value in vars(module).values() if isinstance(value, re.Pattern)
+    value for module in (failures, log_excerpt) for value in vars(module).values() if isinstance(value, re.Pattern)
 ]
 
 

@@ -199,9 +199,12 @@ def test_who_goes_now_is_not_counted_as_ahead() -> None:
 
 def test_a_head_with_backfill_lets_others_go_ahead() -> None:
     line = [
-        queued(slots(1, 8), "large", backfill=True), queued(slots(1, 6), "also", backfill=True),
-        queued(slots(1, 2), "small"), queued(slots(1, 8), "strict"), queued(slots(1, 1), "last"),
-    ]  # fmt: skip
+        queued(slots(1, 8), "large", backfill=True),
+        queued(slots(1, 6), "also", backfill=True),
+        queued(slots(1, 2), "small"),
+        queued(slots(1, 8), "strict"),
+        queued(slots(1, 1), "last"),
+    ]
     found = ask(line, [node(ONE, free=(4, 13))])
     assert found.admitted == ("small",)
     assert found.reasons["large"] == Waiting(WaitingCode.GPUS, {"free": 2, "needed": 8}), "what is left at the end"

@@ -9,7 +9,7 @@ import pytest
 
 from app.homes.errors import PathRefused
 from app.homes.model import HomesOptions
-from app.homes.rules import PathRules
+from app.homes.path_rules import PathRules
 from app.training.model import Workload
 from app.training.service.paths import check_paths
 from app.training.spec import ConvertSpec, TaskSpec
@@ -20,12 +20,24 @@ DATA = f"{MINE}/datasets/d"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    for folder in ("common/code/verl/verl", "common/code/digits/inner", "common/models/m", "common/db",
-                   "users/bob/datasets", "users/alice/models/m", "users/alice/code/verl/verl",
-                   "users/alice/datasets/pictures"):  # fmt: skip
+    for folder in (
+        "common/code/verl/verl",
+        "common/code/digits/inner",
+        "common/models/m",
+        "common/db",
+        "users/bob/datasets",
+        "users/alice/models/m",
+        "users/alice/code/verl/verl",
+        "users/alice/datasets/pictures",
+    ):
         (tmp_path / folder).mkdir(parents=True)
-    for file in ("common/code/digits/train.py", "common/db/state", "users/alice/datasets/d", "users/bob/datasets/d",
-                 "users/alice/code/train.py"):  # fmt: skip
+    for file in (
+        "common/code/digits/train.py",
+        "common/db/state",
+        "users/alice/datasets/d",
+        "users/bob/datasets/d",
+        "users/alice/code/train.py",
+    ):
         (tmp_path / file).write_bytes(b"fine")
     return tmp_path
 
@@ -58,12 +70,18 @@ def refusal(rules: PathRules, spec: TaskSpec) -> tuple[str, str]:
 @pytest.mark.parametrize(
     "spec",
     [
-        verl(), verl(model_path=f"{MINE}/models/m"), verl(model_path="/private/common/models/m/"), verl(code_path=None),
-        verl(code_path="/private/common/code/verl/"), script(), script(train_file=DATA),
+        verl(),
+        verl(model_path=f"{MINE}/models/m"),
+        verl(model_path="/private/common/models/m/"),
+        verl(code_path=None),
+        verl(code_path="/private/common/code/verl/"),
+        script(),
+        script(train_file=DATA),
         script(convert=ConvertSpec(images=f"{MINE}/datasets/pictures")),
-        script(convert=ConvertSpec(images=DATA)), script(convert=ConvertSpec(images="made/by/the/job")),
+        script(convert=ConvertSpec(images=DATA)),
+        script(convert=ConvertSpec(images="made/by/the/job")),
     ],
-)  # fmt: skip
+)
 def test_ones_own_files_and_the_common_ones_are_fine(rules: PathRules, spec: TaskSpec) -> None:
     check_paths(rules, "alice", spec)
 
@@ -71,11 +89,21 @@ def test_ones_own_files_and_the_common_ones_are_fine(rules: PathRules, spec: Tas
 @pytest.mark.parametrize("field", ["train_file", "val_file", "model_path", "code_path", "convert.images"])
 @pytest.mark.parametrize(
     "path",
-    ["/etc/passwd", "/private/users/bob/datasets/d", f"{MINE}/../bob/datasets/d", f"{MINE}//datasets/d",
-     "/private/common/db/state",
-     f"{MINE}/datasets/\u2025/d", f"{MINE}\u2215datasets/d", f"{MINE}/datasets/d\u200b", f"{MINE}/datasets/nothing",
-     "/private/../etc/passwd", "//private/common/d", f"{MINE}/datasets/d\0"],
-)  # fmt: skip
+    [
+        "/etc/passwd",
+        "/private/users/bob/datasets/d",
+        f"{MINE}/../bob/datasets/d",
+        f"{MINE}//datasets/d",
+        "/private/common/db/state",
+        f"{MINE}/datasets/\u2025/d",
+        f"{MINE}\u2215datasets/d",
+        f"{MINE}/datasets/d\u200b",
+        f"{MINE}/datasets/nothing",
+        "/private/../etc/passwd",
+        "//private/common/d",
+        f"{MINE}/datasets/d\0",
+    ],
+)
 def test_every_trick_is_refused_by_the_name_of_its_field(rules: PathRules, field: str, path: str) -> None:
     spec = script(convert=ConvertSpec(images=path)) if field == "convert.images" else verl(**{field: path})
     assert refusal(rules, spec)[0] == field

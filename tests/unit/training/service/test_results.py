@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.conversion import keys
+from app.conversion import object_keys
 from app.conversion.errors import TooManyJobs
 from app.homes.errors import FileMissing
 from app.homes.model import HomesOptions
@@ -89,13 +89,13 @@ def pulse(results: Results, now: datetime) -> None:
 
 
 def rows(results: Results) -> list[Conversion]:
-    with results.database.read() as on:
-        return store.conversions_of(on, TASK)
+    with results.database.read() as conn:
+        return store.conversions_of(conn, TASK)
 
 
 def said(results: Results) -> list[dict[str, object]]:
-    with results.database.read() as on:
-        return [event.detail for event in store.events_of(on, TASK) if event.kind == "CONVERSION"]
+    with results.database.read() as conn:
+        return [event.detail for event in store.events_of(conn, TASK) if event.kind == "CONVERSION"]
 
 
 # --- by the spec ------------------------------------------------------------------------------------
@@ -104,10 +104,17 @@ def test_what_the_spec_asks_for_is_submitted_with_paths_of_the_jobs_folder(
 ) -> None:
     task = add(results, SPEC + "  model: export/net.onnx\n  options: {allow_damaged_images: true}\n")
     results.convert_results(TASK, now=LATER)
-    assert conversions.asked == [Wanted(
-        user="alice", task_id=TASK, name="net", model=f"{FOLDER}/export/net.onnx", images=f"{FOLDER}/reference.zip",
-        options={"allow_damaged_images": True}, job_id=job_id_of(task),
-    )]  # fmt: skip
+    assert conversions.asked == [
+        Wanted(
+            user="alice",
+            task_id=TASK,
+            name="net",
+            model=f"{FOLDER}/export/net.onnx",
+            images=f"{FOLDER}/reference.zip",
+            options={"allow_damaged_images": True},
+            job_id=job_id_of(task),
+        )
+    ]
     assert rows(results) == [Conversion(TASK, 1, "export/net.onnx", to_text(ENDED), job_id_of(task))]
     assert said(results) == [{"by": "spec", "artifact": "export/net.onnx", "job_id": job_id_of(task)}]
 
@@ -175,8 +182,8 @@ def test_what_is_wrong_for_good_is_kept_as_a_problem_and_not_tried_again(
     (row,) = rows(results)
     assert row.problem == f"{trouble.message} {trouble.hint}".strip()
     assert (row.job_id, row.next_try_at, len(conversions.asked)) == ("", None, 1)
-    with results.database.read() as on:
-        task = store.get_task(on, TASK)
+    with results.database.read() as conn:
+        task = store.get_task(conn, TASK)
     assert task is not None and task.state is State.SUCCEEDED
 
 
@@ -273,7 +280,7 @@ def test_the_id_of_the_job_is_the_same_for_each_try_and_looks_like_any_other(res
     task = add(results)
     other = add(results, task_id=TASK.replace("ab12", "cd34"))
     assert job_id_of(task) == job_id_of(task) != job_id_of(other)
-    assert keys.is_uuid4(job_id_of(task))
+    assert object_keys.is_uuid4(job_id_of(task))
 
 
 # --- by one click -----------------------------------------------------------------------------------
@@ -323,8 +330,9 @@ def test_the_task_of_another_is_an_unknown_one(results: Results) -> None:
     with pytest.raises(TaskNotFound) as unknown:
         results.convert("mallory", TASK.replace("ab12", "cd34"), artifact="m", images="i", now=LATER)
     assert of_another.value.to_dict() == {
-        **unknown.value.to_dict(), "message": unknown.value.message.replace("cd34", "ab12")
-    }  # fmt: skip
+        **unknown.value.to_dict(),
+        "message": unknown.value.message.replace("cd34", "ab12"),
+    }
 
 
 def test_a_click_names_a_model_in_the_folder_of_the_task(results: Results, conversions: Conversions) -> None:

@@ -16,7 +16,7 @@ from app.kit.sql import Database
 from app.training import store
 from app.training.errors import LogMissing, TaskFinished, TaskNotFound
 from app.training.model import Attempt, Event, State, Task, Waiting, WaitingCode, submission_id
-from app.training.service import Tasks, TaskView, TrainingOptions, submitting
+from app.training.service import Tasks, TaskView, TrainingOptions, submission
 from app.training.store import TaskIdTaken
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -43,8 +43,8 @@ def kicks() -> list[int]:
 @pytest.fixture
 def tasks(homes: Homes, database: Database, kicks: list[int]) -> Tasks:
     def kick() -> None:
-        with database.read() as on:
-            kicks.append(store.count_unended(on))
+        with database.read() as conn:
+            kicks.append(store.count_unended(conn))
 
     return Tasks(TrainingOptions(is_on=True, homes_root="/private"), database, homes, kick)
 
@@ -59,14 +59,14 @@ def run(database: Database) -> Callable[..., Task]:
     """What the scheduler does to a task that runs."""
 
     def make(task: Task, *events: Event, ended: bool = False) -> Task:
-        with database.write() as on:
+        with database.write() as conn:
             for event in (Event.ADMIT, Event.ACCEPT, Event.START, *events):
-                task = store.apply(on, task, event, AT) or pytest.fail("it was changed meanwhile")
+                task = store.apply(conn, task, event, AT) or pytest.fail("it was changed meanwhile")
             name = submission_id(task.task_id, 1)
-            store.add_attempt(on, attempt := Attempt(task.task_id, 1, name, AT))
+            store.add_attempt(conn, attempt := Attempt(task.task_id, 1, name, AT))
             if ended:
-                store.change_attempt(on, attempt, ended_at=AT)
-            return store.change(on, task, AT, latest_attempt_no=1) or pytest.fail("it was changed meanwhile")
+                store.change_attempt(conn, attempt, ended_at=AT)
+            return store.change(conn, task, AT, latest_attempt_no=1) or pytest.fail("it was changed meanwhile")
 
     return make
 
@@ -91,12 +91,12 @@ def test_the_scheduler_is_woken_when_the_task_is_there_to_be_seen(tasks: Tasks, 
 
 def test_two_tasks_of_one_second_that_drew_the_same_id_get_two(tasks: Tasks, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter(["same", "same", "same", "other"])
-    monkeypatch.setattr(submitting, "new_task_id", lambda *_: next(drawn))
+    monkeypatch.setattr(submission, "new_task_id", lambda *_: next(drawn))
     assert [tasks.submit("alice", SPEC, now=NOW)[0].task_id for _ in range(2)] == ["same", "other"]
 
 
 def test_ids_that_never_differ_are_given_up_on(tasks: Tasks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submitting, "new_task_id", lambda *_: "same")
+    monkeypatch.setattr(submission, "new_task_id", lambda *_: "same")
     tasks.submit("alice", SPEC, now=NOW)
     with pytest.raises(TaskIdTaken):
         tasks.submit("alice", SPEC, now=NOW)
@@ -117,12 +117,12 @@ def test_cancelling_decides_anew_when_the_scheduler_was_faster(
 ) -> None:
     real, tried = store.apply, list[State]()
 
-    def apply(on: object, seen: Task, event: Event, at: str, **fields: object) -> Task | None:
+    def apply(conn: object, seen: Task, event: Event, at: str, **fields: object) -> Task | None:
         tried.append(seen.state)
         if len(tried) > 1:
-            return real(on, seen, event, at, **fields)  # type: ignore[arg-type]
-        real(on, seen, Event.ADMIT, AT)  # type: ignore[arg-type]  # in between
-        return real(on, seen, event, at, **fields)  # type: ignore[arg-type]
+            return real(conn, seen, event, at, **fields)  # type: ignore[arg-type]
+        real(conn, seen, Event.ADMIT, AT)  # type: ignore[arg-type]  # in between
+        return real(conn, seen, event, at, **fields)  # type: ignore[arg-type]
 
     monkeypatch.setattr(store, "apply", apply)
     assert tasks.cancel("alice", task.task_id, now=NOW).state is State.CANCELING
@@ -185,8 +185,8 @@ def test_a_log_that_is_still_to_come_is_told_from_one_that_never_was(
     run(task)
     with pytest.raises(LogMissing, match="no log yet"):
         tasks.log("alice", task.task_id)
-    with database.write() as on:
-        store.change_attempt(on, store.attempts_of(on, task.task_id)[0], ended_at=AT)
+    with database.write() as conn:
+        store.change_attempt(conn, store.attempts_of(conn, task.task_id)[0], ended_at=AT)
     with pytest.raises(LogMissing, match="left no log"):
         tasks.log("alice", task.task_id)
 
@@ -342,8 +342,8 @@ def test_a_task_is_shown_while_the_disk_is_away(
 # --- why it waits ---------------------------------------------------------------------------------
 def test_how_many_come_first_is_counted_when_it_is_asked_for(tasks: Tasks, task: Task, database: Database) -> None:
     second, _ = tasks.submit("alice", SPEC, now=NOW)
-    with database.write() as on:
-        store.apply(on, second, Event.WAIT, AT, waiting=Waiting(WaitingCode.BEHIND))
+    with database.write() as conn:
+        store.apply(conn, second, Event.WAIT, AT, waiting=Waiting(WaitingCode.BEHIND))
     assert tasks.get("alice", second.task_id).waiting_reason == "waiting: 1 task comes first"
     tasks.cancel("alice", task.task_id, now=NOW)
     listed, _ = tasks.page("alice", store.Filter())

@@ -70,11 +70,26 @@ def test_what_is_said_to_be_json_is_not_read_as_yaml() -> None:
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("1e-6", 1e-6), ("1.5E+3", 1500.0), (".5", 0.5), ("-3", -3), ("1_000", 1000), ("0x10", 16), ("yes", True),
-        ("off", False), ("True", True), ("~", None), ("", None), ("'1e-6'", "1e-6"), ('"no"', "no"),
-        ("2026-11-20", "2026-11-20"), ("1:30", "1:30"), ("007", "007"), ("bf16", "bf16"), ("1e-6x", "1e-6x"),
+        ("1e-6", 1e-6),
+        ("1.5E+3", 1500.0),
+        (".5", 0.5),
+        ("-3", -3),
+        ("1_000", 1000),
+        ("0x10", 16),
+        ("yes", True),
+        ("off", False),
+        ("True", True),
+        ("~", None),
+        ("", None),
+        ("'1e-6'", "1e-6"),
+        ('"no"', "no"),
+        ("2026-11-20", "2026-11-20"),
+        ("1:30", "1:30"),
+        ("007", "007"),
+        ("bf16", "bf16"),
+        ("1e-6x", "1e-6x"),
     ],
-)  # fmt: skip
+)
 def test_scalars_are_read_as_verl_reads_its_own_files(text: str, value: Any) -> None:
     found = read(f"{SFT}overrides:\n  data.b: {text}\n").overrides["data.b"]
     assert (found, type(found)) == (value, type(value))
@@ -84,28 +99,56 @@ def test_scalars_are_read_as_verl_reads_its_own_files(text: str, value: Any) -> 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "empty"), ("   \n# nothing\n", "empty"), ("---\n", "empty"), ("- a\n- b", "no list of fields"),
-        ("script", "no list of fields"), ("42", "no list of fields"),
-        ("workload: ppo: grpo", "line 1, column 14"), ("a: 1\n\tb: 2", "line 2"), ("a: [1, 2", "line 1"),
-        ("a: 1\nb: {x: 'y\n", "line 3"), ('a: "\\q"', "line 1, column 6"),
-        ("a: &x 1", "anchors"), ("a: *x", "anchors"), ("<<: *x\na: 1", "anchors"), ("&x a: 1", "anchors"),
-        ("a: !!python/object/apply:os.system ['id']", "tags"), ("!!map {a: 1}", "tags"), ("a: !!int '3'", "tags"),
-        ("a: ! b", "tags"), ("%TAG ! tag:evil,2026:\n---\na: 1", "tags"),
-        ("a: 1\na: 2", "line 2, column 1: the key 'a' is there twice"), ("a: {b: 1, 'b': 2}", "twice"),
-        ("1: x", "a key must be a text"), ("null: x", "a key must be a text"), ("[a]: x", "a key must be a text"),
-        ("? {a: b}\n: x", "a key must be a text"), ("a: 1\n---\nb: 1", "more than one document"),
-        ("a: 1\n...\n---\n", "more than one document"), ("a: x\0y", "line 1, column 5: U+0000"),
-        ("a: 1\nbc: \x07", "line 2, column 5: U+0007"), ('a: "\\UFFFFFFFF"', "out of range"),
-        ('a: "\\U00110000"', "out of range"), (f"%YAML 1.{'9' * 5000}\n---\na: 1", "out of range"),
-        ("%YAML 3.0\n---\na: 1", "line 1"), ("a: " + "[" * 30 + "]" * 30, "nested"), ("[" * 30_000, "nested"),
-        ("? " * 15_000, "nested"), ("- " * 15_000, "nested"), ("{a: " * 10_000, "not JSON"),
-        (f"a: [{'1,' * 9000}]", "parts"), ('{"a": 1, "a": 2}', "twice"), ('{"a": {"b": 1, "b": 2}}', "twice"),
+        ("", "empty"),
+        ("   \n# nothing\n", "empty"),
+        ("---\n", "empty"),
+        ("- a\n- b", "no list of fields"),
+        ("script", "no list of fields"),
+        ("42", "no list of fields"),
+        ("workload: ppo: grpo", "line 1, column 14"),
+        ("a: 1\n\tb: 2", "line 2"),
+        ("a: [1, 2", "line 1"),
+        ("a: 1\nb: {x: 'y\n", "line 3"),
+        ('a: "\\q"', "line 1, column 6"),
+        ("a: &x 1", "anchors"),
+        ("a: *x", "anchors"),
+        ("<<: *x\na: 1", "anchors"),
+        ("&x a: 1", "anchors"),
+        ("a: !!python/object/apply:os.system ['id']", "tags"),
+        ("!!map {a: 1}", "tags"),
+        ("a: !!int '3'", "tags"),
+        ("a: ! b", "tags"),
+        ("%TAG ! tag:evil,2026:\n---\na: 1", "tags"),
+        ("a: 1\na: 2", "line 2, column 1: the key 'a' is there twice"),
+        ("a: {b: 1, 'b': 2}", "twice"),
+        ("1: x", "a key must be a text"),
+        ("null: x", "a key must be a text"),
+        ("[a]: x", "a key must be a text"),
+        ("? {a: b}\n: x", "a key must be a text"),
+        ("a: 1\n---\nb: 1", "more than one document"),
+        ("a: 1\n...\n---\n", "more than one document"),
+        ("a: x\0y", "line 1, column 5: U+0000"),
+        ("a: 1\nbc: \x07", "line 2, column 5: U+0007"),
+        ('a: "\\UFFFFFFFF"', "out of range"),
+        ('a: "\\U00110000"', "out of range"),
+        (f"%YAML 1.{'9' * 5000}\n---\na: 1", "out of range"),
+        ("%YAML 3.0\n---\na: 1", "line 1"),
+        ("a: " + "[" * 30 + "]" * 30, "nested"),
+        ("[" * 30_000, "nested"),
+        ("? " * 15_000, "nested"),
+        ("- " * 15_000, "nested"),
+        ("{a: " * 10_000, "not JSON"),
+        (f"a: [{'1,' * 9000}]", "parts"),
+        ('{"a": 1, "a": 2}', "twice"),
+        ('{"a": {"b": 1, "b": 2}}', "twice"),
         ('{"a": 1} x', "line 1, column 10"),
-        ('{"a":\n  nope}', "line 2, column 3"), ('{"a":' + "[" * 30_000, "nested"), ('{"a": ' + "9" * 5000 + "}",
-        "JSON"),
-        ('{"a": ' + "[" * 25 + "]" * 25 + "}", "nested"), ('{"a": "x\0y"}', "control character"),
+        ('{"a":\n  nope}', "line 2, column 3"),
+        ('{"a":' + "[" * 30_000, "nested"),
+        ('{"a": ' + "9" * 5000 + "}", "JSON"),
+        ('{"a": ' + "[" * 25 + "]" * 25 + "}", "nested"),
+        ('{"a": "x\0y"}', "control character"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_plain_text_of_fields_is_refused_and_the_place_is_named(text: str, problem: str) -> None:
     assert problem in unreadable(text)
 
@@ -134,33 +177,63 @@ def test_a_spec_of_64_kib_is_read_and_one_byte_more_is_not() -> None:
 @pytest.mark.parametrize(
     ("line", "at"),
     [
-        ("nnodes: '2'", "nnodes"), ("nnodes: true", "nnodes"), ("nnodes: 1.5", "nnodes"), ("nnodes: 0", "nnodes"),
-        ("nnodes: 65", "nnodes"), ("nnodes: 2026-01-01", "nnodes"), ("nnodes: [1]", "nnodes"), ("nnodes:", "nnodes"),
-        (f"nnodes: {'9' * 90}", "nnodes"), ("cpus_per_gpu: .nan", "cpus_per_gpu"), ("cpus_per_gpu: .inf",
-        "cpus_per_gpu"),
-        ("cpus_per_gpu: 1e999", "cpus_per_gpu"), ("cpus_per_gpu: 0", "cpus_per_gpu"), ("cpus_per_gpu: '1'",
-        "cpus_per_gpu"),
-        ("cpus_per_gpu: true", "cpus_per_gpu"), ("backfill: 1", "backfill"), ("backfill: 'yes'", "backfill"),
-        ("name: 3", "name"), ("name: {a: b}", "name"), (f"name: {'x' * 201}", "name"), ('name: "a\\0b"', "name"),
-        ('name: "a\\nb"', "name"), ('name: "\\u202Etxt"', "name"), ('name: "\\uD800"', "name"),
-        ("model_id: ../../etc", "model_id"), ("model_id: a/b/c", "model_id"), ("model_id: /x", "model_id"),
-        ("model_id: a..b", "model_id"), ("model_id: 'a\n'", "model_id"), ("model_id: a b", "model_id"),
+        ("nnodes: '2'", "nnodes"),
+        ("nnodes: true", "nnodes"),
+        ("nnodes: 1.5", "nnodes"),
+        ("nnodes: 0", "nnodes"),
+        ("nnodes: 65", "nnodes"),
+        ("nnodes: 2026-01-01", "nnodes"),
+        ("nnodes: [1]", "nnodes"),
+        ("nnodes:", "nnodes"),
+        (f"nnodes: {'9' * 90}", "nnodes"),
+        ("cpus_per_gpu: .nan", "cpus_per_gpu"),
+        ("cpus_per_gpu: .inf", "cpus_per_gpu"),
+        ("cpus_per_gpu: 1e999", "cpus_per_gpu"),
+        ("cpus_per_gpu: 0", "cpus_per_gpu"),
+        ("cpus_per_gpu: '1'", "cpus_per_gpu"),
+        ("cpus_per_gpu: true", "cpus_per_gpu"),
+        ("backfill: 1", "backfill"),
+        ("backfill: 'yes'", "backfill"),
+        ("name: 3", "name"),
+        ("name: {a: b}", "name"),
+        (f"name: {'x' * 201}", "name"),
+        ('name: "a\\0b"', "name"),
+        ('name: "a\\nb"', "name"),
+        ('name: "\\u202Etxt"', "name"),
+        ('name: "\\uD800"', "name"),
+        ("model_id: ../../etc", "model_id"),
+        ("model_id: a/b/c", "model_id"),
+        ("model_id: /x", "model_id"),
+        ("model_id: a..b", "model_id"),
+        ("model_id: 'a\n'", "model_id"),
+        ("model_id: a b", "model_id"),
         ("model_id: '$(x)'", "model_id"),
-        ("train_file: ''", "train_file"), ('train_file: "/private/${oc.env:HOME}/d"', "train_file"),
+        ("train_file: ''", "train_file"),
+        ('train_file: "/private/${oc.env:HOME}/d"', "train_file"),
         ("code_path: '/private/common/${x}'", "code_path"),
-        ("max_wait_s: 0", "max_wait_s"), ("restart_on_infra: 6", "restart_on_infra"), ("save_freq: 0", "save_freq"),
-        ("save_freq: -2", "save_freq"), ("total_epochs: 0", "total_epochs"), ("n_gpus_per_node: 0", "n_gpus_per_node"),
-        ("n_gpus_per_node: 17", "n_gpus_per_node"), ("workload: dpo", "workload"), ("workload: SFT", "workload"),
-        ("unknown: 1", "unknown"), ("<<: {nnodes: 2}", "<<"), ("convert: {model: m.onnx}", "convert.images"),
-        ("convert: yes", "convert"), ("overrides: [a]", "overrides"),
+        ("max_wait_s: 0", "max_wait_s"),
+        ("restart_on_infra: 6", "restart_on_infra"),
+        ("save_freq: 0", "save_freq"),
+        ("save_freq: -2", "save_freq"),
+        ("total_epochs: 0", "total_epochs"),
+        ("n_gpus_per_node: 0", "n_gpus_per_node"),
+        ("n_gpus_per_node: 17", "n_gpus_per_node"),
+        ("workload: dpo", "workload"),
+        ("workload: SFT", "workload"),
+        ("unknown: 1", "unknown"),
+        ("<<: {nnodes: 2}", "<<"),
+        ("convert: {model: m.onnx}", "convert.images"),
+        ("convert: yes", "convert"),
+        ("overrides: [a]", "overrides"),
         ("overrides: {data.b: [.inf]}", "overrides.data.b.0"),
-        ("overrides: {data.b: {'c d': 1}}", "overrides.data.b"), ("overrides: {data.b: .nan}", "overrides.data.b"),
+        ("overrides: {data.b: {'c d': 1}}", "overrides.data.b"),
+        ("overrides: {data.b: .nan}", "overrides.data.b"),
         ("overrides: {data.b: '${oc.env:TOKEN}'}", "overrides.data.b"),
-        ("overrides: {data.b: \"x\\ny\"}", "overrides.data.b"),
+        ('overrides: {data.b: "x\\ny"}', "overrides.data.b"),
         (f"overrides: {{data.b: '{'x' * 1001}'}}", "overrides.data.b"),
         (f"overrides: {{data.b: {1 << 64}}}", "overrides.data.b"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_value_is_refused_by_the_name_of_its_field(line: str, at: str) -> None:
     name = line.partition(":")[0]
     rest = "".join(f"{kept}\n" for kept in SFT.splitlines() if not kept.startswith(f"{name}:"))
@@ -170,12 +243,15 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_field(line: str, at: str) -
 @pytest.mark.parametrize(
     ("line", "at", "meant"),
     [
-        ("trian_file: /private/common/d", "trian_file", "train_file"), ("gpus: 3", "gpus", "n_gpus_per_node"),
-        ("model: gpt2", "model", "model_id or model_path"), ("epochs: 3", "epochs", "total_epochs"),
-        ("override: {}", "override", "overrides"), ("convert: {images: p, modle: m.onnx}", "convert.modle", "model"),
+        ("trian_file: /private/common/d", "trian_file", "train_file"),
+        ("gpus: 3", "gpus", "n_gpus_per_node"),
+        ("model: gpt2", "model", "model_id or model_path"),
+        ("epochs: 3", "epochs", "total_epochs"),
+        ("override: {}", "override", "overrides"),
+        ("convert: {images: p, modle: m.onnx}", "convert.modle", "model"),
         ("convert: {pictures: p}", "convert.pictures", "images"),
     ],
-)  # fmt: skip
+)
 def test_a_misspelt_field_is_told_first_with_the_one_that_was_meant(line: str, at: str, meant: str) -> None:
     text = PPO.replace("train_file: /private/common/d\n", "") + line
     found = problems(text)
@@ -189,9 +265,13 @@ def test_a_field_like_no_other_is_only_said_to_be_none() -> None:
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [("123", 'write it in quotes, like "123"'), ("yes", 'write it in quotes, like "true"'), ("null", "leave the field"),
-     ("[a]", "must be a text")],
-)  # fmt: skip
+    [
+        ("123", 'write it in quotes, like "123"'),
+        ("yes", 'write it in quotes, like "true"'),
+        ("null", "leave the field"),
+        ("[a]", "must be a text"),
+    ],
+)
 def test_what_yaml_takes_for_a_number_is_to_be_written_in_quotes(value: str, said: str) -> None:
     assert said in problems(f"{PPO}name: {value}")["name"]
 
@@ -231,9 +311,18 @@ def test_what_is_for_scripts_is_refused_for_verl(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["model_id: gpt2", "cpus_per_gpu: 2", "total_epochs: 1", "total_training_steps: 1", "save_freq: 1",
-             "test_freq: 1", "overrides: {data.b: 1}", "rollout: vllm"],
-)  # fmt: skip
+    "line",
+    [
+        "model_id: gpt2",
+        "cpus_per_gpu: 2",
+        "total_epochs: 1",
+        "total_training_steps: 1",
+        "save_freq: 1",
+        "test_freq: 1",
+        "overrides: {data.b: 1}",
+        "rollout: vllm",
+    ],
+)
 def test_what_is_for_verl_is_refused_for_scripts(line: str) -> None:
     assert problems(f"{SCRIPT}{line}") == {line.partition(":")[0]: "script has none"}
 
@@ -250,9 +339,22 @@ def test_a_program_is_the_plain_name_of_a_file(program: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["/etc/passwd", "--data=/private/users/bob/d", "../../bob", "a/../b", "x:/y", "file:///x", "~", "~bob/x",
-             "--in ~/x", "['/x']", "..", "a,/b"],
-)  # fmt: skip
+    "word",
+    [
+        "/etc/passwd",
+        "--data=/private/users/bob/d",
+        "../../bob",
+        "a/../b",
+        "x:/y",
+        "file:///x",
+        "~",
+        "~bob/x",
+        "--in ~/x",
+        "['/x']",
+        "..",
+        "a,/b",
+    ],
+)
 def test_an_argument_that_names_a_path_is_refused(word: str) -> None:
     assert list(problems(f"{SCRIPT}args: {json.dumps([word])}")) == ["args.0"]
     assert list(problems(f"{SFT}overrides: {json.dumps({'data.b': word})}")) == ["overrides.data.b"]
@@ -275,43 +377,108 @@ def test_the_command_line_has_room_for_what_is_passed_on() -> None:
 
 # --- overrides --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("prefix", ["", "+", "++"])
-@pytest.mark.parametrize("key", [*OURS, "trainer", "data", "model", "hydra.run.dir", "ray_kwargs.ray_init.num_cpus",
-                                 "trainer.nnodes.x", "data.custom_cls.path", "custom_reward_function.path",
-                                 "actor_rollout_ref.model.external_lib", "actor_rollout_ref.model.trust_remote_code",
-                                 "reward_model.enable_resource_pool", "reward_model.n_gpus_per_node",
-                                 "trainer.rollout_data_dir", "data.tokenizer_path"])  # fmt: skip
+@pytest.mark.parametrize(
+    "key",
+    [
+        *OURS,
+        "trainer",
+        "data",
+        "model",
+        "hydra.run.dir",
+        "ray_kwargs.ray_init.num_cpus",
+        "trainer.nnodes.x",
+        "data.custom_cls.path",
+        "custom_reward_function.path",
+        "actor_rollout_ref.model.external_lib",
+        "actor_rollout_ref.model.trust_remote_code",
+        "reward_model.enable_resource_pool",
+        "reward_model.n_gpus_per_node",
+        "trainer.rollout_data_dir",
+        "data.tokenizer_path",
+    ],
+)
 def test_what_is_not_the_tasks_to_set_is_refused(prefix: str, key: str) -> None:
     assert f"{prefix}{key}" in problems(f"{SFT}overrides: {json.dumps({prefix + key: 1})}")["overrides"]
 
 
 @pytest.mark.parametrize(
-    "key", ["", "~a", "a b", "a=1 b", "a.", ".a", "a..b", "a/b", "a@b", "_target_", "a._target_", "--config-dir", "-m",
-            "+", "+++a", "a[0]", "${a}", "a\n", "é", "a:b", "x" * 201],
-)  # fmt: skip
+    "key",
+    [
+        "",
+        "~a",
+        "a b",
+        "a=1 b",
+        "a.",
+        ".a",
+        "a..b",
+        "a/b",
+        "a@b",
+        "_target_",
+        "a._target_",
+        "--config-dir",
+        "-m",
+        "+",
+        "+++a",
+        "a[0]",
+        "${a}",
+        "a\n",
+        "é",
+        "a:b",
+        "x" * 201,
+    ],
+)
 def test_a_key_that_hydra_would_read_as_more_than_a_key_is_refused(key: str) -> None:
     assert "no key" in problems(f"{SFT}overrides: {json.dumps({key: 1})}")["overrides"]
 
 
-@pytest.mark.parametrize("key", ["actor_rollout_ref.rollout.n", "+data.apply_chat_template_kwargs.enable_thinking",
-                                 "trainer.val_before_train", "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
-                                 "data.train_batch_size", "actor_rollout_ref.model.target_modules",
-                                 "actor_rollout_ref.model.override_config.attn_implementation"])  # fmt: skip
+@pytest.mark.parametrize(
+    "key",
+    [
+        "actor_rollout_ref.rollout.n",
+        "+data.apply_chat_template_kwargs.enable_thinking",
+        "trainer.val_before_train",
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
+        "data.train_batch_size",
+        "actor_rollout_ref.model.target_modules",
+        "actor_rollout_ref.model.override_config.attn_implementation",
+    ],
+)
 def test_other_settings_of_verl_may_be_changed(key: str) -> None:
     assert read(f"{PPO}overrides: {{{key}: 4}}").overrides == {key: 4}
 
 
 @pytest.mark.parametrize(
     "key",
-    ["global_profiler.tool", "global_profiler.finish_hook_cmd", "actor_rollout_ref.actor.profiler.enable", "a.b",
-     "skip.rollout.enable", "distillation.enabled", "transfer_queue.enable", "trainer.v1.trainer_mode",
-     "trainer.checkpoint_callback_class", "actor_rollout_ref.rollout.agent.agent_loop_manager_class",
-     "actor_rollout_ref.rollout.custom_async_server.name", "actor_rollout_ref.actor.optim.optimizer_impl",
-     "actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module", "actor_rollout_ref.rollout.trace.backend",
-     "actor_rollout_ref.rollout.engine_kwargs.vllm.worker_cls", "data.finish_cmd", "data.some_fn", "data.tokenizer",
-     "data.sampler.class_name", "reward.sandbox_fusion.url", "reward.custom_reward_function.name",
-     "reward.reward_manager.source", "reward.reward_manager.module.name", "model_engine", "critic",
-     "actor_rollout_ref.rollout.prometheus.port", "actor_rollout_ref.rollout.disaggregation.prefill_replicas"],
-)  # fmt: skip
+    [
+        "global_profiler.tool",
+        "global_profiler.finish_hook_cmd",
+        "actor_rollout_ref.actor.profiler.enable",
+        "a.b",
+        "skip.rollout.enable",
+        "distillation.enabled",
+        "transfer_queue.enable",
+        "trainer.v1.trainer_mode",
+        "trainer.checkpoint_callback_class",
+        "actor_rollout_ref.rollout.agent.agent_loop_manager_class",
+        "actor_rollout_ref.rollout.custom_async_server.name",
+        "actor_rollout_ref.actor.optim.optimizer_impl",
+        "actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module",
+        "actor_rollout_ref.rollout.trace.backend",
+        "actor_rollout_ref.rollout.engine_kwargs.vllm.worker_cls",
+        "data.finish_cmd",
+        "data.some_fn",
+        "data.tokenizer",
+        "data.sampler.class_name",
+        "reward.sandbox_fusion.url",
+        "reward.custom_reward_function.name",
+        "reward.reward_manager.source",
+        "reward.reward_manager.module.name",
+        "model_engine",
+        "critic",
+        "actor_rollout_ref.rollout.prometheus.port",
+        "actor_rollout_ref.rollout.disaggregation.prefill_replicas",
+    ],
+)
 def test_what_is_not_about_training_itself_is_not_taken_whatever_verl_adds_there(key: str) -> None:
     assert key in problems(f"{PPO}overrides: {{{key}: x}}")["overrides"]
 
@@ -325,8 +492,10 @@ def test_nor_within_a_map(name: str, wrap: Callable[[Any], Any]) -> None:
     assert name in problems(f"{PPO}overrides: {json.dumps(overrides)}")["overrides"]
 
 
-@pytest.mark.parametrize(("spec", "key"), [(SFT, "critic.optim.lr"), (SFT, "actor_rollout_ref.rollout.n"),
-                                           (PPO, "optim.lr"), (PPO, "engine.param_offload")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("spec", "key"),
+    [(SFT, "critic.optim.lr"), (SFT, "actor_rollout_ref.rollout.n"), (PPO, "optim.lr"), (PPO, "engine.param_offload")],
+)
 def test_a_setting_of_another_workload_is_refused_before_verl_does(spec: str, key: str) -> None:
     assert key in problems(f"{spec}overrides: {{{key}: 4}}")["overrides"]
 
@@ -353,8 +522,22 @@ def test_the_keys_of_a_map_are_keys_to_hydra_too(name: str) -> None:
 
 
 # --- convert ----------------------------------------------------------------------------------------
-@pytest.mark.parametrize("model", ["/etc/x.onnx", "../x.onnx", "a/../x.onnx", "a//x.onnx", "./x.onnx", "x.bin", "",
-                                   "a\\x.onnx", "a\u2044x.onnx", "x\u200b.onnx", " x.onnx"])  # fmt: skip
+@pytest.mark.parametrize(
+    "model",
+    [
+        "/etc/x.onnx",
+        "../x.onnx",
+        "a/../x.onnx",
+        "a//x.onnx",
+        "./x.onnx",
+        "x.bin",
+        "",
+        "a\\x.onnx",
+        "a\u2044x.onnx",
+        "x\u200b.onnx",
+        " x.onnx",
+    ],
+)
 def test_the_model_to_convert_is_an_onnx_file_in_the_folder_of_the_job(model: str) -> None:
     text = f"{SCRIPT}convert: {json.dumps({'model': model, 'images': 'p.zip'})}"
     assert list(problems(text)) == ["convert.model"]
@@ -374,9 +557,15 @@ def test_what_conversion_is_told_is_handed_on_as_it_is() -> None:
 # --- writing ----------------------------------------------------------------------------------------
 def test_a_spec_is_written_in_the_order_of_its_fields_without_its_defaults() -> None:
     spec = TaskSpec(
-        workload=Workload.SFT, n_gpus_per_node=2, train_file="/private/common/d", model_id="gpt2", name="試",
-        overrides={"optim.lr": 1e-6, "data.text": "1e-6", "data.no": "no", "data.on": False}, backfill=False, nnodes=1,
-    )  # fmt: skip
+        workload=Workload.SFT,
+        n_gpus_per_node=2,
+        train_file="/private/common/d",
+        model_id="gpt2",
+        name="試",
+        overrides={"optim.lr": 1e-6, "data.text": "1e-6", "data.no": "no", "data.on": False},
+        backfill=False,
+        nnodes=1,
+    )
     assert write_spec(spec) == (
         "workload: sft\nname: 試\nmodel_id: gpt2\ntrain_file: /private/common/d\nn_gpus_per_node: 2\n"
         "overrides:\n  optim.lr: 1.0e-06\n  data.text: '1e-6'\n  data.no: 'no'\n  data.on: false\n"

@@ -27,10 +27,12 @@ VERL = [Workload.PPO, Workload.GRPO, Workload.SFT]
 
 def verl(workload: Workload = Workload.PPO, **fields: Any) -> TaskSpec:
     given: dict[str, Any] = {
-        "model_id": "Qwen/Qwen2.5-0.5B", "train_file": "/private/common/d.parquet",
+        "model_id": "Qwen/Qwen2.5-0.5B",
+        "train_file": "/private/common/d.parquet",
         "val_file": "/private/common/v.parquet",
-        "n_gpus_per_node": 8, "code_path": "/private/common/code/verl",
-    }  # fmt: skip
+        "n_gpus_per_node": 8,
+        "code_path": "/private/common/code/verl",
+    }
     return TaskSpec(workload=workload, **{**given, **fields})
 
 
@@ -40,11 +42,16 @@ def script(**fields: Any) -> TaskSpec:
 
 def submission(spec: TaskSpec, *, homes_root: str = ROOT, logical_root: str = "/private", **more: Any) -> Submission:
     return submission_of(
-        spec, submission_id="t--a01", task_id="mvp2-alice-ppo-1", user="alice", logical_root=logical_root,
-        options=TrainingOptions(is_on=True, homes_root=homes_root, worker_resource="trains",
-        python="/opt/my py/python"),
+        spec,
+        submission_id="t--a01",
+        task_id="mvp2-alice-ppo-1",
+        user="alice",
+        logical_root=logical_root,
+        options=TrainingOptions(
+            is_on=True, homes_root=homes_root, worker_resource="trains", python="/opt/my py/python"
+        ),
         **more,
-    )  # fmt: skip
+    )
 
 
 def words(spec: TaskSpec, **more: Any) -> list[str]:
@@ -116,9 +123,16 @@ def test_sft_runs_the_trainer_for_ray_and_leaves_out_what_is_not_said() -> None:
     spec = verl(Workload.SFT, val_file=None, model_id=None, model_path="/private/users/alice/models/m")
     assert words(spec)[1:3] == ["-m", "verl.trainer.sft_trainer_ray"]
     assert set(settings_of(spec)) == {
-        "data.train_files", "model.path", "trainer.nnodes", "trainer.n_gpus_per_node", "trainer.default_local_dir",
-        "trainer.project_name", "trainer.experiment_name", "hydra.run.dir", "trainer.logger",
-    }  # fmt: skip
+        "data.train_files",
+        "model.path",
+        "trainer.nnodes",
+        "trainer.n_gpus_per_node",
+        "trainer.default_local_dir",
+        "trainer.project_name",
+        "trainer.experiment_name",
+        "hydra.run.dir",
+        "trainer.logger",
+    }
     assert settings_of(spec)["model.path"] == f"{ROOT}/users/alice/models/m"
 
 
@@ -152,9 +166,11 @@ def test_another_program_takes_the_same_arguments() -> None:
 # --- environment ------------------------------------------------------------------------------------
 def test_the_environment_says_where_the_job_is_and_puts_nothing_on_the_python_path() -> None:
     common = {
-        "PYTHONUNBUFFERED": "1", "MODELMILL_JOB_FOLDER": JOB, "MODELMILL_TASK_ID": "mvp2-alice-ppo-1",
+        "PYTHONUNBUFFERED": "1",
+        "MODELMILL_JOB_FOLDER": JOB,
+        "MODELMILL_TASK_ID": "mvp2-alice-ppo-1",
         "HF_HOME": f"{ROOT}/common/hf",
-    }  # fmt: skip
+    }
     assert submission(script()).env == common
     assert submission(verl()).env == {**common, "HYDRA_FULL_ERROR": "1"}
     assert submission(verl()).metadata == {"task_id": "mvp2-alice-ppo-1", "user": "alice", "workload": "ppo"}
@@ -208,9 +224,13 @@ def test_what_is_no_name_of_a_user_becomes_no_folder(user: str) -> None:
 @pytest.mark.parametrize("text", NASTY)
 def test_no_text_of_a_task_becomes_another_setting(workload: Workload, text: str) -> None:
     spec = verl(
-        workload, train_file=f"/private/common/{text}", code_path=f"/private/common/{text}", model_id=None,
-        model_path=f"/private/users/alice/models/{text}", overrides={"data.y": text.replace("/", "")},
-    )  # fmt: skip
+        workload,
+        train_file=f"/private/common/{text}",
+        code_path=f"/private/common/{text}",
+        model_id=None,
+        model_path=f"/private/users/alice/models/{text}",
+        overrides={"data.y": text.replace("/", "")},
+    )
     plain = settings_of(verl(workload, overrides={"data.y": "plain"}))
     found = settings_of(spec)
     assert list(found) == list(plain)
@@ -221,12 +241,31 @@ def test_no_text_of_a_task_becomes_another_setting(workload: Workload, text: str
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "null"), (True, "true"), (False, "false"), (3, "3"), (-1, "-1"), (1e-6, "1e-06"), (2.0, "2.0"),
-     ("null", '"null"'), ("True", '"True"'), ("3", '"3"'), ("nan", '"nan"'), ("", '""'), ("gae", "gae"),
-     ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-0.5B"), ("1e5", '"1e5"'), ("模型", '"模型"'), ("/a b", '"/a b"'),
-     (["model", "hf_model"], "[model,hf_model]"), ([], "[]"), ({}, "{}"), ([1, [2.5, None]], "[1,[2.5,null]]"),
-     ({"a": {"b-c": True}, "d": ["x,y", "]"]}, '{a:{b-c:true},d:["x,y","]"]}')],
-)  # fmt: skip
+    [
+        (None, "null"),
+        (True, "true"),
+        (False, "false"),
+        (3, "3"),
+        (-1, "-1"),
+        (1e-6, "1e-06"),
+        (2.0, "2.0"),
+        ("null", '"null"'),
+        ("True", '"True"'),
+        ("3", '"3"'),
+        ("nan", '"nan"'),
+        ("", '""'),
+        ("gae", "gae"),
+        ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-0.5B"),
+        ("1e5", '"1e5"'),
+        ("模型", '"模型"'),
+        ("/a b", '"/a b"'),
+        (["model", "hf_model"], "[model,hf_model]"),
+        ([], "[]"),
+        ({}, "{}"),
+        ([1, [2.5, None]], "[1,[2.5,null]]"),
+        ({"a": {"b-c": True}, "d": ["x,y", "]"]}, '{a:{b-c:true},d:["x,y","]"]}'),
+    ],
+)
 def test_a_value_keeps_its_kind(value: Any, text: str) -> None:
     assert written(value) == text
     found = parsed(f"data.x={text}")[1]

@@ -182,10 +182,13 @@ def test_inputs_of_what_is_no_stage_are_refused() -> None:
 
 
 def test_own_stages_are_read_with_one_model_or_several_a_variant() -> None:
-    own = {"face_alignment": {
-        "kind": "face_alignment", "models": ["one", ["two", "three"]],
-        "parameters": {"score": 0.5, "top": 3, "flag": True, "text": "x"},
-    }}  # fmt: skip
+    own = {
+        "face_alignment": {
+            "kind": "face_alignment",
+            "models": ["one", ["two", "three"]],
+            "parameters": {"score": 0.5, "top": 3, "flag": True, "text": "x"},
+        }
+    }
     dag = read_dag(a_dag(stages=own))
     spec = dag.own["face_alignment"]
     assert spec.models == (("one",), ("two", "three"))
@@ -246,23 +249,28 @@ def typed(**inputs: dict[str, str]) -> Dag:
         ({"face_detection": {}}, "dag.input.face_detection.image: is missing", "SingleFrameGenerator.image."),
         (
             {"face_detection": {"image": "SingleFrameGenerator.image", "mask": "SingleFrameGenerator.image"}},
-            "dag.input.face_detection.mask: is no input of it", "It takes image.",
+            "dag.input.face_detection.mask: is no input of it",
+            "It takes image.",
         ),
         (
             {"face_alignment": {"image": "SingleFrameGenerator.image", "bbox": "face_detection.prob"}},
-            "dag.input.face_alignment.bbox: face_detection.prob is of type scores, not boxes", "face_detection.bbox.",
+            "dag.input.face_alignment.bbox: face_detection.prob is of type scores, not boxes",
+            "face_detection.bbox.",
         ),
         (
             {"face_alignment": {"image": "SingleFrameGenerator.image", "bbox": "face_detection.boxes"}},
-            "dag.input.face_alignment.bbox: face_detection has no output boxes", "It has bbox, prob.",
+            "dag.input.face_alignment.bbox: face_detection has no output boxes",
+            "It has bbox, prob.",
         ),
         (
             {"face_detection": {"image": "SingleFrameGenerator.clip"}},
-            "dag.input.face_detection.image: SingleFrameGenerator has no output clip", "It has image.",
+            "dag.input.face_detection.image: SingleFrameGenerator has no output clip",
+            "It has image.",
         ),
         (
             {"Render": {"image": "face_alignment.image", "count": "face_detection.prob"}},
-            "dag.input.Render.count: face_detection.prob is of type scores, not counts", "face_alignment.count_result.",
+            "dag.input.Render.count: face_detection.prob is of type scores, not counts",
+            "face_alignment.count_result.",
         ),
         (
             {"Render": {"image": "face_detection.bbox", "count": "face_alignment.count_result"}},
@@ -270,13 +278,18 @@ def typed(**inputs: dict[str, str]) -> Dag:
             "SingleFrameGenerator.image, face_alignment.image.",
         ),
         (
-            {"Render": {
-                "image": "face_alignment.image", "count": "face_alignment.count_result", "text": "face_detection.bbox",
-            }},
-            "dag.input.Render.text: is no input of it", "It takes image, count.",
+            {
+                "Render": {
+                    "image": "face_alignment.image",
+                    "count": "face_alignment.count_result",
+                    "text": "face_detection.bbox",
+                }
+            },
+            "dag.input.Render.text: is no input of it",
+            "It takes image, count.",
         ),
     ],
-)  # fmt: skip
+)
 def test_inputs_of_the_wrong_kind_are_refused(inputs: dict[str, dict[str, str]], said: str, hint: str) -> None:
     with pytest.raises(BadDag) as caught:
         check_types(typed(**inputs), KINDS)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from app.inference.prediction import Format, ModelCard
 from app.kit.errors import BadInput
 from app.video.model.constraint import Constraint, read_constraint
 from app.video.model.dag import read_dag
@@ -18,10 +19,9 @@ from app.video.model.job import (
     RestartPolicy,
     ServicesContent,
     StageHost,
-)  # fmt: skip
+)
 from app.video.model.kinds import Stage
 from app.video.model.plan import Plan, Role, StagePlace, VideoConf
-from app.vision.model import Format, ModelCard
 from tests.harness.video.dags import a_dag
 
 STAGE = Stage("face_detection", "face_detection", ((ModelCard("m", Format.ONNX, "a" * 64, 5),),), {"score": "0.5"})
@@ -30,11 +30,18 @@ HOST = StageHost("cloud0", "cloud", "10.0.0.2", "http://10.0.0.2:5500", "secret"
 
 def a_content(**changes: Any) -> JobContent:
     given: dict[str, Any] = {
-        "uid": "GLOBAL_ID_1.SUB_ID_1", "video_id": "1", "dag": read_dag(a_dag()), "stages": (STAGE,), "mode": Mode.RUN,
-        "realtime": False, "restart_policy": RestartPolicy.EOS, "constraint": Constraint(0.1, 0.3, 0.9),
+        "uid": "GLOBAL_ID_1.SUB_ID_1",
+        "video_id": "1",
+        "dag": read_dag(a_dag()),
+        "stages": (STAGE,),
+        "mode": Mode.RUN,
+        "realtime": False,
+        "restart_policy": RestartPolicy.EOS,
+        "constraint": Constraint(0.1, 0.3, 0.9),
         "plan": Plan(2, VideoConf(), {"face_detection": StagePlace(0, Role.CLOUD, "10.0.0.2", "cloud0")}, "fixed"),
-        "hosts": (HOST,), "secret": "s",
-    }  # fmt: skip
+        "hosts": (HOST,),
+        "secret": "s",
+    }
     return JobContent(**{**given, **changes})
 
 
@@ -59,9 +66,17 @@ def test_a_jobs_order_without_a_part_is_none(key: str) -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("dag", {}), ("constraint", {"delay": 0}), ("mode", "walk"), ("restart_policy", "x"), ("plan", {"seq": "x"}),
-     ("hosts", [{"node": "n"}]), ("stages", [1]), ("stages", 5)],
-)  # fmt: skip
+    [
+        ("dag", {}),
+        ("constraint", {"delay": 0}),
+        ("mode", "walk"),
+        ("restart_policy", "x"),
+        ("plan", {"seq": "x"}),
+        ("hosts", [{"node": "n"}]),
+        ("stages", [1]),
+        ("stages", 5),
+    ],
+)
 def test_a_jobs_order_with_a_bad_part_is_none(key: str, value: object) -> None:
     with pytest.raises((KeyError, TypeError, ValueError, BadInput)):
         JobContent.from_json({**a_content().to_json(), key: value})

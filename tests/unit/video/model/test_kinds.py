@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from app.inference.prediction import Format, ModelCard
 from app.video.model.kinds import GENERATORS, Stage, StageSpec, stages_to_json
-from app.vision.model import Format, ModelCard
 
 CARD = ModelCard("m", Format.ONNX, "a" * 64, 5)
 
@@ -30,5 +30,6 @@ def test_a_stage_comes_back_as_it_went() -> None:
 
 def test_the_requirements_generators_are_there() -> None:
     assert {name: set(kind.outputs) for name, kind in GENERATORS.items()} == {
-        "SingleFrameGenerator": {"image"}, "ClipGenerator": {"clip", "image"},
-    }  # fmt: skip
+        "SingleFrameGenerator": {"image"},
+        "ClipGenerator": {"clip", "image"},
+    }

@@ -61,8 +61,9 @@ def test_a_conf_that_is_none_is_refused(data: object, said: str) -> None:
 def test_a_mapping_is_read_with_or_without_the_nodes_name() -> None:
     read = read_flow_mapping({"a": PLACE, "b": {**PLACE, "node_role": "cloud", "node": "cloud0", "model_id": 2}})
     assert read == {
-        "a": StagePlace(0, Role.HOST, "192.168.56.102"), "b": StagePlace(2, Role.CLOUD, "192.168.56.102", "cloud0"),
-    }  # fmt: skip
+        "a": StagePlace(0, Role.HOST, "192.168.56.102"),
+        "b": StagePlace(2, Role.CLOUD, "192.168.56.102", "cloud0"),
+    }
 
 
 @pytest.mark.parametrize(

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from app.edge.video.stages.registry import kinds
 from app.kit.clock import to_text
 from app.video.model.constraint import Constraint
 from app.video.model.dag import read_dag
+from app.video.model.dag_wiring import dag_of, ordered, wired
 from app.video.model.job import RestartPolicy, VideoJob
 from app.video.model.kinds import StageKind
-from app.video.pages import lanes, plots, showing
+from app.video.pages import dag_drawing, plots, view_models
 from app.video.pages.new_form import edited, example_of, fields_of
 from app.video.scheduling.contract import DEFAULT
 from app.video.service import Decided, Point
-from app.video.stages.registry import kinds
-from app.video.wires import dag_of, ordered, wired
 from tests.harness.video.records import BEGAN, dag, plan, plan_result
 
 FRAMES = "SingleFrameGenerator"
 KINDS: dict[str, StageKind] = {
-    "faces": kinds()["face_detection"], "poses": kinds()["face_alignment"], "things": kinds()["detection"],
-}  # fmt: skip
+    "faces": kinds()["face_detection"],
+    "poses": kinds()["face_alignment"],
+    "things": kinds()["detection"],
+}
 
 
 def test_stages_that_need_each_other_are_a_list_and_others_a_graph() -> None:
@@ -56,14 +58,14 @@ def test_fields_of_what_a_form_cannot_say_are_none() -> None:
 def test_parts_stand_in_lanes_and_columns_without_lying_on_each_other() -> None:
     fork = ("faces", "things")
     made = read_dag(dag_of(FRAMES, fork, wired(FRAMES, fork, KINDS, {})))
-    drawn = lanes.draw(made, {"things": showing.CLOUD}, {})
+    drawn = dag_drawing.draw(made, {"things": view_models.CLOUD}, {})
     boxes = {box.name: box for box in drawn.boxes}
     assert boxes["faces"].x == boxes["things"].x < boxes["Render"].x
-    top = next(lane for lane in drawn.lanes if lane.name == showing.CLOUD).y
+    top = next(lane for lane in drawn.lanes if lane.name == view_models.CLOUD).y
     assert boxes["things"].y > top > boxes["faces"].y
     assert sorted(is_far for _, is_far in drawn.arrows) == [False, True, True]
-    together = {box.name: box for box in lanes.draw(made, {}, {}).boxes}
-    assert together["things"].y >= together["faces"].y + lanes.BOX_HEIGHT
+    together = {box.name: box for box in dag_drawing.draw(made, {}, {}).boxes}
+    assert together["things"].y >= together["faces"].y + dag_drawing.BOX_HEIGHT
 
 
 def test_a_decision_says_what_it_changed() -> None:
@@ -74,11 +76,13 @@ def test_a_decision_says_what_it_changed() -> None:
     def row(seq: int, made: dict[str, object] | None) -> Decided:
         return Decided("2026-01-01", seq, "profile", "period", "new", "", 1.0, "", made)
 
-    late, newer, oldest = showing.decisions_of([row(3, None), row(2, second), row(1, first)])
+    late, newer, oldest = view_models.decisions_of([row(3, None), row(2, second), row(1, first)])
     assert late.changes == () and oldest.is_first and not newer.is_first
     assert [(one.what, one.before, one.after) for one in newer.changes] == [
-        ("resolution", "480p", "360p"), ("place", "edge0", "cloud0"), ("model", "0", "1"),
-    ]  # fmt: skip
+        ("resolution", "480p", "360p"),
+        ("place", "edge0", "cloud0"),
+        ("model", "0", "1"),
+    ]
 
 
 def test_that_all_stays_is_told_once_with_how_often() -> None:
@@ -86,17 +90,26 @@ def test_that_all_stays_is_told_once_with_how_often() -> None:
         return Decided(f"2026-01-0{seq}", seq, policy, "period", outcome, "", 1.0, "", plan(1).to_json())
 
     log = [row(5, "same", "fixed"), row(4, "same"), row(3, "same"), row(2, "same"), row(1, "new")]
-    shown = showing.decisions_of(log)
+    shown = view_models.decisions_of(log)
     assert [(one.decided.seq, one.times) for one in shown] == [(5, 1), (4, 3), (1, 1)]
 
 
 def test_only_what_can_be_read_at_a_glance_is_a_number_of_the_frame() -> None:
     found = {"n_loop": 3, "e2e": 0.1, "up": 2, "plate": "AB", "bbox": [[1, 2, 3, 4]]}
     job = VideoJob(
-        "u", "local", "edge0", "0", read_dag(dag()), (), Constraint(), "fixed", RestartPolicy.NEVER, to_text(BEGAN),
+        "u",
+        "local",
+        "edge0",
+        "0",
+        read_dag(dag()),
+        (),
+        Constraint(),
+        "fixed",
+        RestartPolicy.NEVER,
+        to_text(BEGAN),
         results=(found,),
-    )  # fmt: skip
-    assert showing.view_of(job).counts == {"up": 2, "plate": "AB"}
+    )
+    assert view_models.view_of(job).counts == {"up": 2, "plate": "AB"}
 
 
 def test_the_example_is_made_of_the_stages_that_there_are() -> None:
@@ -104,12 +117,12 @@ def test_the_example_is_made_of_the_stages_that_there_are() -> None:
 
 
 def test_the_time_of_a_stage_is_split_into_computing_waiting_and_way() -> None:
-    first, second = showing.bars_of(plan_result())
+    first, second = view_models.bars_of(plan_result())
     assert (first.stage, first.computing, first.queue, round(first.way, 6)) == ("face_detection", 0.11, 0.002, 0.008)
     assert (round(sum(first.shares)), round(sum(second.shares))) == (100, 75)
-    (alone,) = showing.bars_of({"delay": {"a": 0.5, "b": None}})
+    (alone,) = view_models.bars_of({"delay": {"a": 0.5, "b": None}})
     assert alone.computing is None and alone.shares == (100.0, 0.0, 0.0)
-    assert showing.bars_of({"delay": "soon"}) == ()
+    assert view_models.bars_of({"delay": "soon"}) == ()
 
 
 def test_a_plot_needs_two_points_that_say_something() -> None:
@@ -141,11 +154,19 @@ def test_neither_a_peak_nor_a_far_limit_flattens_the_plot_of_delays() -> None:
 def test_a_job_is_late_where_a_time_was_asked_for() -> None:
     def late(**facts: object) -> bool:
         made = VideoJob(
-            uid="u", owner="o", node="n", video_id="0", dag=read_dag(dag()), stages=(), policy="profile",
-            restart_policy=RestartPolicy.NEVER, created_at=to_text(BEGAN), plan_result={"delay": {}, "e2e_p50": 2.0},
+            uid="u",
+            owner="o",
+            node="n",
+            video_id="0",
+            dag=read_dag(dag()),
+            stages=(),
+            policy="profile",
+            restart_policy=RestartPolicy.NEVER,
+            created_at=to_text(BEGAN),
+            plan_result={"delay": {}, "e2e_p50": 2.0},
             **{"constraint": Constraint(), **facts},
-        )  # type: ignore[arg-type]  # fmt: skip
-        return showing.figures_of(made).is_late
+        )  # type: ignore[arg-type]
+        return view_models.figures_of(made).is_late
 
     assert late() and late(realtime=False, constraint=Constraint(hi=1.0))
     assert not late(realtime=False)

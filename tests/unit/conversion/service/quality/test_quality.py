@@ -8,7 +8,7 @@ import pytest
 
 from app.conversion.options import HostQuantization, KneronOptions, Options
 from app.conversion.service import comparison
-from app.conversion.service.quality import chosen_layers, reading, to_csv, to_json
+from app.conversion.service.quality import chosen_layers, report_reader, to_csv, to_json
 from app.conversion.service.quality.views import Quality
 
 
@@ -32,7 +32,10 @@ ONNX = {
 BIE: dict[str, Any] = {
     "calibration": {"method": "minmax", "samples": 30, "skipped": [{"name": "a.png", "reason": "cut"}]},
     "quality": {
-        "samples": 30, "images": "calibration images", "layer_samples": 8, "layers_left_out": 2,
+        "samples": 30,
+        "images": "calibration images",
+        "layer_samples": 8,
+        "layers_left_out": 2,
         "outputs": [{"name": "y", "snr_db": spread(38.9, 31.0, 30), "cosine": spread(0.999, 0.99, 30), "max_abs": 0.1}],
         "layers": [layer("a", 40.0), layer("b", 12.0), layer("c", 15.0), layer("d", 120.0, int8=False)],
         "worst_samples": [{"name": "=1+1.png", "snr_db": 31.0}],
@@ -42,7 +45,7 @@ BIE: dict[str, Any] = {
     "verdict": {"snr_db": 38.9, "rule": "the rule", "passed": True},
     "quantization": {"float_tail": {"nodes": 0, "reason": ""}},
     "warnings": [],
-}  # fmt: skip
+}
 NEF = {
     "agreement": {
         "samples": 8,
@@ -56,11 +59,11 @@ NEF = {
 
 @pytest.fixture
 def quality() -> Quality:
-    return reading.quality(ONNX, BIE, NEF, toolchain="host")
+    return report_reader.quality(ONNX, BIE, NEF, toolchain="host")
 
 
 def with_bie(**changes: Any) -> Quality:
-    return reading.quality(ONNX, {**BIE, **changes}, NEF, toolchain="host")
+    return report_reader.quality(ONNX, {**BIE, **changes}, NEF, toolchain="host")
 
 
 def with_quality(**changes: Any) -> Quality:
@@ -81,10 +84,12 @@ def test_the_ladder_blames_the_step_that_has_the_fault(faulty: str) -> None:
     onnx = {**ONNX, "equivalence": {**ONNX["equivalence"], "exact": False, "outputs": bad}}  # type: ignore[dict-item]
     nef = {**NEF, "agreement": {**NEF["agreement"], "bit_true": False, "outputs": bad}}  # type: ignore[dict-item]
     bie = {**BIE, "quality": {**BIE["quality"], "outputs": bad}}
-    read = reading.quality(
-        onnx if faulty == "optimise" else ONNX, bie if faulty == "quantise" else BIE,
-        nef if faulty == "compile" else NEF, toolchain="host",
-    )  # fmt: skip
+    read = report_reader.quality(
+        onnx if faulty == "optimise" else ONNX,
+        bie if faulty == "quantise" else BIE,
+        nef if faulty == "compile" else NEF,
+        toolchain="host",
+    )
     assert [b.step for b in read.boundaries if b.snr_db is not None and b.snr_db < 20] == [faulty]
 
 
@@ -97,15 +102,15 @@ def test_a_boundary_is_as_good_as_its_worst_output() -> None:
 def test_a_proof_of_equality_that_gives_a_summary_is_read_as_one() -> None:
     rows = [{"name": "y", "snr_db": spread(90.0, 80.0, 16), "cosine": spread(1.0, 1.0, 16)}]
     report = {"equivalence": {"samples": 16, "exact": False, "outputs": rows}}
-    read = reading.quality(report, None, None, toolchain="host")
+    read = report_reader.quality(report, None, None, toolchain="host")
     assert read.boundaries[0].outputs[0].snr_db.mean == 90.0
 
 
 def test_stages_that_have_not_reported_are_pending() -> None:
-    read = reading.quality(ONNX, None, None, toolchain="host")
+    read = report_reader.quality(ONNX, None, None, toolchain="host")
     assert [b.outcome for b in read.boundaries] == ["exact", "pending", "pending"]
     assert not read.is_empty
-    assert reading.quality(None, None, None, toolchain="host").is_empty
+    assert report_reader.quality(None, None, None, toolchain="host").is_empty
 
 
 def test_the_verdict_names_its_rule_and_stands_beside_the_worst_layer(quality: Quality) -> None:
@@ -194,24 +199,35 @@ def test_a_name_in_the_csv_is_never_a_formula(quality: Quality) -> None:
 
 # --- the vendor's report ------------------------------------------------------------------------------------
 CHIP_ONNX = {
-    "platform": "530", "toolchain_version": "v1", "warnings": ["slow"],
+    "platform": "530",
+    "toolchain_version": "v1",
+    "warnings": ["slow"],
     "evaluation": {"fps": 10.0, "itc_ms": 100.0, "cpu_nodes": []},
     "operators_probably_missing": [{"operator": "Softmax", "count": 1, "nodes": ["s"], "note": ""}],
-}  # fmt: skip
+}
 CHIP_BIE: dict[str, Any] = {
-    "platform": "530", "samples": 40, "skipped": [], "warnings": [],
+    "platform": "530",
+    "samples": 40,
+    "skipped": [],
+    "warnings": [],
     "bits_requested": {"datapath": "int16", "weight": "int8"},
     "quantization": {
-        "fps": 14.4, "rdma_gb_s": 3.6, "ddr_read_mb": 91.0, "snr_db": 18.0, "btm": "matched", "operations": 4.1e9,
-        "cpu_nodes": [{"operator": "Softmax", "node": "s"}], "bits": {"datapath": "int8", "weight": "int8"},
+        "fps": 14.4,
+        "rdma_gb_s": 3.6,
+        "ddr_read_mb": 91.0,
+        "snr_db": 18.0,
+        "btm": "matched",
+        "operations": 4.1e9,
+        "cpu_nodes": [{"operator": "Softmax", "node": "s"}],
+        "bits": {"datapath": "int8", "weight": "int8"},
         "nodes": {"types": {"NPU": 3}, "slowest": [{"node": "n", "type": "CPU", "runtime_ms": 2.5}], "lowest_snr": []},
     },
-}  # fmt: skip
+}
 CHIP_NEF = {"nef": {"chip": "530", "crc_ok": True, "models": []}, "warnings": []}
 
 
 def test_the_quantizations_own_numbers_go_before_the_earlier_estimate() -> None:
-    chip = reading.quality(CHIP_ONNX, CHIP_BIE, CHIP_NEF, toolchain="kneron").chip
+    chip = report_reader.quality(CHIP_ONNX, CHIP_BIE, CHIP_NEF, toolchain="kneron").chip
     assert chip is not None
     assert (chip.fps, chip.itc_ms) == (14.4, 100.0)
     assert chip.bandwidth_gb_s == (("RDMA", 3.6),)
@@ -220,13 +236,13 @@ def test_the_quantizations_own_numbers_go_before_the_earlier_estimate() -> None:
 
 
 def test_the_estimate_alone_is_shown_until_there_is_more() -> None:
-    chip = reading.quality(CHIP_ONNX, None, None, toolchain="kneron").chip
+    chip = report_reader.quality(CHIP_ONNX, None, None, toolchain="kneron").chip
     assert chip is not None
     assert chip.fps == 10.0
 
 
 def test_a_bit_width_that_is_not_as_asked_is_marked() -> None:
-    chip = reading.quality(CHIP_ONNX, CHIP_BIE, CHIP_NEF, toolchain="kneron").chip
+    chip = report_reader.quality(CHIP_ONNX, CHIP_BIE, CHIP_NEF, toolchain="kneron").chip
     assert chip is not None
     assert [(b.part, b.requested, b.effective, b.is_ignored) for b in chip.bits] == [
         ("datapath", "int16", "int8", True),
@@ -236,20 +252,20 @@ def test_a_bit_width_that_is_not_as_asked_is_marked() -> None:
 
 def test_what_the_vendor_did_not_measure_is_said_and_not_guessed() -> None:
     unmeasured = {**CHIP_BIE, "quantization": {"fps": 14.4}}
-    read = reading.quality(CHIP_ONNX, unmeasured, CHIP_NEF, toolchain="kneron")
+    read = report_reader.quality(CHIP_ONNX, unmeasured, CHIP_NEF, toolchain="kneron")
     assert [b.outcome for b in read.boundaries] == ["unmeasured", "unmeasured", "unmeasured"]
     assert read.verdict is None
 
 
 def test_the_vendors_rule_is_applied_to_the_vendors_number() -> None:
-    read = reading.quality(CHIP_ONNX, CHIP_BIE, CHIP_NEF, toolchain="kneron")
+    read = report_reader.quality(CHIP_ONNX, CHIP_BIE, CHIP_NEF, toolchain="kneron")
     assert [b.outcome for b in read.boundaries] == ["unmeasured", "measured", "bit_true"]
     assert read.verdict is not None
     assert not read.verdict.passed
 
 
 def test_a_vendor_report_that_says_little_is_still_shown() -> None:
-    read = reading.quality({}, {"quantization": {}}, {"nef": {}}, toolchain="kneron")
+    read = report_reader.quality({}, {"quantization": {}}, {"nef": {}}, toolchain="kneron")
     assert read.chip is not None
     assert to_json(read)["rows"] == []
 

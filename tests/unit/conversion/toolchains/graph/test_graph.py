@@ -19,7 +19,7 @@ from app.conversion.errors import (
     TruncatedModel,
 )
 from app.conversion.toolchains import graph
-from app.conversion.toolchains.graph import TensorSpec, loading
+from app.conversion.toolchains.graph import TensorSpec, model_loader
 from app.kit.errors import BadInput
 from tests.harness.models import small
 
@@ -128,7 +128,7 @@ def test_a_model_without_an_ir_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_beyond_what_protobuf_reads_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "PROTOBUF_BYTES_MAX", 10)
+    monkeypatch.setattr(model_loader, "PROTOBUF_BYTES_MAX", 10)
     with pytest.raises(ModelTooLarge, match="2 GiB"):
         graph.load(small.write(tmp_path / "m.onnx", small.relu()))
 

@@ -10,9 +10,9 @@ import pytest
 from app.conversion.errors import NoImages, NotFinite
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.calibration import calibrate
+from app.conversion.toolchains.host.graph_surgery import infer_shapes
 from app.conversion.toolchains.host.histogram import BINS, Histogram
 from app.conversion.toolchains.host.inputs import CachedSamples, first
-from app.conversion.toolchains.host.prepare import infer_shapes
 from tests.harness.models.host import SIDE, convolutional
 
 

@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 
 from app.conversion.model import Stage
 from app.conversion.options import HostQuantization, Options
-from app.conversion.toolchains.host import prepare
+from app.conversion.toolchains.host import graph_surgery
 from app.conversion.toolchains.host.runtime import HostModel
 from tests.harness.models.host import model_of, pictures, random_weights, run_all, run_stage, work_folder
 
@@ -107,7 +107,7 @@ def test_float16_of_an_older_opset_is_raised_to_one_that_quantizes_it(tmp_path: 
 
 def test_float16_of_an_opset_that_could_not_be_raised_is_quantized_all_the_same(tmp_path: Path) -> None:
     folder = work_folder(tmp_path, half(17), pictures(4))
-    onnx.save(prepare.infer_shapes(half(17)), str(folder / "out.onnx"))
+    onnx.save(graph_surgery.infer_shapes(half(17)), str(folder / "out.onnx"))
     assert run_stage(Stage.BIE, folder).report["verdict"]["passed"]
     assert run_stage(Stage.NEF, folder).report["agreement"]["bit_true"]
 

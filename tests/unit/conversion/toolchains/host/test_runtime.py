@@ -10,10 +10,10 @@ import onnxruntime as ort
 import pytest
 from onnx import helper
 
-from app.conversion.errors import StageFailed
 from app.conversion.model import Stage
 from app.conversion.toolchains.host import runtime
 from app.conversion.toolchains.host.runtime import EXACT, MODEL, open_session, read_nef, run, session_options
+from app.kit.sandbox.errors import StageFailed
 from tests.harness.models.host import convolutional, model_of, pictures, random_weights, run_all, run_stage, work_folder
 
 SHAPE = [1, 3, 16, 16]

@@ -9,18 +9,11 @@ import onnx
 import pytest
 from onnx import helper
 
-from app.conversion.errors import (
-    DamagedImage,
-    InvalidModel,
-    NoImages,
-    NotFinite,
-    StageFailed,
-    UnsupportedOperator,
-    WrongSampleShape,
-)
+from app.conversion.errors import DamagedImage, InvalidModel, NoImages, NotFinite, UnsupportedOperator, WrongSampleShape
 from app.conversion.model import Stage
 from app.conversion.options import HostQuantization, Options
 from app.conversion.toolchains.host.runtime import HostModel
+from app.kit.sandbox.errors import StageFailed
 from tests.harness.models.host import (
     arrays,
     convolutional,
@@ -161,10 +154,14 @@ def test_progress_rises_to_one_and_the_log_is_readable_and_free_of_the_quantizer
     assert "pre-processing" not in out + err and "WARNING" not in out + err
 
 
-@pytest.mark.parametrize(("method", "activation"), [
-    ("percentile", "int8"), ("entropy", "uint8"),
-    *(pytest.param(*pair, marks=pytest.mark.exhaustive) for pair in (("percentile", "uint8"), ("entropy", "int8"))),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "activation"),
+    [
+        ("percentile", "int8"),
+        ("entropy", "uint8"),
+        *(pytest.param(*pair, marks=pytest.mark.exhaustive) for pair in (("percentile", "uint8"), ("entropy", "int8"))),
+    ],
+)
 def test_every_method_and_activation_type_gives_a_usable_bie(tmp_path: Path, method: str, activation: str) -> None:
     quantization = HostQuantization.model_validate({"method": method, "activation": activation, "per_channel": False})
     reports = run_all(work_folder(tmp_path, convolutional(), pictures(4)), Options(quantization=quantization))

@@ -15,30 +15,50 @@ TEXTS = [
     ("toolchain_missing", "toolchain", "ModuleNotFoundError: No module named 'numpy'", "imported"),
     ("python_not_found", "toolchain", "/bin/sh: 1: python: command not found", "helper"),
     ("undefined_cpu_op", "model", "Invalid program input: undefined CPU op [Erf] of node [erf_3]", "Erf at node erf_3"),
-    ("calibration_input_missing", "options",
-     "Cannot find the corresponding input image folder of model input data_2", "data_2"),
+    (
+        "calibration_input_missing",
+        "options",
+        "Cannot find the corresponding input image folder of model input data_2",
+        "data_2",
+    ),
     ("stored_shapes", "model", "RuntimeError: Inferred shape and existing shape differ in rank: (4) vs (2)", "shapes"),
     ("ir_version", "model", "Unsupported model IR version: 10, max supported IR version: 9", "version 10"),
     ("opset", "model", "Current official support for domain ai.onnx is till opset 18.", "18"),
-    ("calibration_dtype", "options",
-     "Unexpected input data type. Actual: (tensor(double)), expected: (tensor(float))", "number type"),
+    (
+        "calibration_dtype",
+        "options",
+        "Unexpected input data type. Actual: (tensor(double)), expected: (tensor(float))",
+        "number type",
+    ),
     ("external_weights", "model", "Data of TensorProto ( tensor name: w) should be stored in w.bin", "separate files"),
     ("lfs_pointer", "model", "ValueError: model identifier 'ion ', should be 'TFL3'", "git-lfs"),
     ("weight_radix", "toolchain", "Assertion `weight_radix_vect.size() == (size_t)o_c' failed.", "weight scales"),
-    ("not_a_bie", "toolchain",
-     "ValueError: Currently, batch compile only support models after fix point analysis.", "not quantized"),
+    (
+        "not_a_bie",
+        "toolchain",
+        "ValueError: Currently, batch compile only support models after fix point analysis.",
+        "not quantized",
+    ),
     ("disk_full", "resources", "OSError: [Errno 28] No space left on device", "disk"),
     ("out_of_memory", "resources", "terminate called after throwing an instance of 'std::bad_alloc'", "memory"),
-    ("helper_died", "resources",
-     "CalledProcessError: Command '['run_updater', '-i']' died with <Signals.SIGABRT: 6>.", "SIGABRT"),
+    (
+        "helper_died",
+        "resources",
+        "CalledProcessError: Command '['run_updater', '-i']' died with <Signals.SIGABRT: 6>.",
+        "SIGABRT",
+    ),
     ("unexpected_argument", "toolchain", "TypeError: analysis() got an unexpected keyword argument 'radix'", "radix"),
     ("not_on_hardware", "model", "ERROR: hw not support node conv_7", "chip"),
-    ("model_step", "model", 'Failure for model "input/input" when running "kdp520/compiler frontend"',
-     "kdp520/compiler frontend"),
+    (
+        "model_step",
+        "model",
+        'Failure for model "input/input" when running "kdp520/compiler frontend"',
+        "kdp520/compiler frontend",
+    ),
     ("not_supported", "model", "layout CHW is not supported", "not supported"),
     ("compile_failed", "toolchain", "failed to compile, err: 4", "compiler"),
     ("quantization_failed", "toolchain", GENERIC, "quantization"),
-]  # fmt: skip
+]
 
 
 def test_a_known_text_is_told_with_cause_hint_blame_and_its_line() -> None:
@@ -88,10 +108,16 @@ def test_long_lines_and_long_logs_are_cut() -> None:
     assert len(found.lines) <= failures.LINES_LIMIT and max(map(len, found.lines)) <= failures.LINE_WIDTH
 
 
-@pytest.mark.parametrize(("code", "id", "blame"), [
-    (-6, "killed", "resources"), (-9, "killed", "resources"), (-24, "cpu_limit", "resources"),
-    (-11, "crashed", "toolchain"), (-99, "crashed", "toolchain"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("code", "id", "blame"),
+    [
+        (-6, "killed", "resources"),
+        (-9, "killed", "resources"),
+        (-24, "cpu_limit", "resources"),
+        (-11, "crashed", "toolchain"),
+        (-99, "crashed", "toolchain"),
+    ],
+)
 def test_a_signal_is_told_by_what_it_most_likely_means(code: int, id: str, blame: str) -> None:
     found = failures.from_signal(code)
     assert (found.id, found.blame) == (id, blame) and found.hint

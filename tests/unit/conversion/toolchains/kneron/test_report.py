@@ -86,10 +86,19 @@ def test_the_node_table_is_found_among_others_and_read(tmp_path: Path) -> None:
     path.write_text(written.html("kdp530", "cpu_node"))
     conv, relu, softmax = report.read_nodes(path)
     assert conv == {
-        "node": "conv_0", "origin": "Conv_0", "type": "NPU", "backend": "npu_0", "bits_in": "8", "bits_out": "8",
-        "bits_weight": "8", "in_format": "4W4C8B", "out_format": "1W16C8B", "mac_cycles": 1200.0, "runtime_ms": 0.8,
+        "node": "conv_0",
+        "origin": "Conv_0",
+        "type": "NPU",
+        "backend": "npu_0",
+        "bits_in": "8",
+        "bits_out": "8",
+        "bits_weight": "8",
+        "in_format": "4W4C8B",
+        "out_format": "1W16C8B",
+        "mac_cycles": 1200.0,
+        "runtime_ms": 0.8,
         "snr_db": 31.5,
-    }  # fmt: skip
+    }
     assert relu["backend"] == "npu_0" and "bits_in" not in relu and "snr_db" not in relu
     assert "runtime_ms" not in relu, "the time of a shared backend node must not count twice"
     assert softmax["type"] == "CPU"

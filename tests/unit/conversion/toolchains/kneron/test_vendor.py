@@ -9,15 +9,13 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from app.conversion.errors import (
-    StageFailed,
-    ToolchainMissing,
-)
+from app.conversion.errors import ToolchainMissing
 from app.conversion.model import Stage
 from app.conversion.options import ToolchainName
 from app.conversion.toolchains.kneron import KneronToolchain
 from app.conversion.toolchains.kneron.phases import PhaseClock
 from app.conversion.toolchains.kneron.vendor import Tee
+from app.kit.sandbox.errors import StageFailed
 from tests.standins import kneron
 from tests.standins.kneron import job
 

@@ -81,9 +81,15 @@ def test_exif_orientation_is_applied(tmp_path: Path, orientation: int) -> None:
     exif[0x0112] = orientation
     path = png(tmp_path / "a.png", values, exif=exif)
     turned = {
-        1: values, 2: values[:, ::-1], 3: values[::-1, ::-1], 4: values[::-1], 5: values.transpose(1, 0, 2),
-        6: np.rot90(values, -1), 7: np.rot90(values, 2).transpose(1, 0, 2), 8: np.rot90(values),
-    }[orientation]  # fmt: skip
+        1: values,
+        2: values[:, ::-1],
+        3: values[::-1, ::-1],
+        4: values[::-1],
+        5: values.transpose(1, 0, 2),
+        6: np.rot90(values, -1),
+        7: np.rot90(values, 2).transpose(1, 0, 2),
+        8: np.rot90(values),
+    }[orientation]
     np.testing.assert_array_equal(preprocess_image(path, RGB8, RAW)[0].transpose(1, 2, 0), turned)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.homes.retention import Janitor
+from app.homes.retention import RetentionSweeper
 from app.training.gateway import RayStatus
 from app.training.model import State, Workload
 from app.training.service import Tasks
@@ -24,7 +24,7 @@ def checkpoints(bench: Bench) -> Path:
 
 
 def sweep(bench: Bench) -> None:
-    Janitor(bench.database, bench.homes.options).sweep(bench.now)
+    RetentionSweeper(bench.database, bench.homes.options).sweep(bench.now)
 
 
 def told(ray: ScriptedRay, attempt: int) -> str:

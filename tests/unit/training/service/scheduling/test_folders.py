@@ -15,8 +15,8 @@ from app.training.errors import RayUnreachable
 from app.training.gateway import RayStatus
 from app.training.model import FailureKind, State
 from app.training.service.scheduling import LogCopies
+from app.training.service.scheduling.attempt_files import write_papers
 from app.training.service.scheduling.log_copy import GAP, continued
-from app.training.service.scheduling.writing import write_papers
 from tests.harness.training.scripted_ray import Bench, ScriptedRay
 
 JOB = "one--a01"

@@ -15,8 +15,8 @@ from app.training import store
 from app.training.gateway import PlacementGroup, RayStatus, Submission
 from app.training.model import Demand, Event, FailureKind, State, Task, WaitingCode
 from app.training.model.failures import QUICK_FAILURES
-from app.training.model.waiting import in_words
-from app.training.service.scheduling.following import ARRIVAL_S
+from app.training.model.waiting_reason import in_words
+from app.training.service.scheduling.ray_sync import ARRIVAL_S
 from tests.harness.training.scripted_ray import BEGIN, SPEC, TOO_FEW, Bench, ScriptedRay
 
 
@@ -35,8 +35,11 @@ def test_a_task_goes_from_the_line_to_its_end(bench: Bench, ray: ScriptedRay) ->
     assert (attempt.ray_status, attempt.exit_code, attempt.driver_node_id) == ("SUCCEEDED", 0, "node0")
     assert (attempt.ray_job_id, attempt.ended_at) == ("00000001", to_text(BEGIN))
     assert [detail["to"] for detail in bench.events("one", "STATE")] == [
-        "SUBMITTING", "SUBMITTED", "RUNNING", "SUCCEEDED",
-    ]  # fmt: skip
+        "SUBMITTING",
+        "SUBMITTED",
+        "RUNNING",
+        "SUCCEEDED",
+    ]
     assert [detail["status"] for detail in bench.events("one", "RAY_STATUS")] == ["PENDING", "RUNNING", "SUCCEEDED"][1:]
 
 
@@ -148,8 +151,8 @@ def test_a_group_of_nobody_knows_whom_belongs_to_no_task(bench: Bench, ray: Scri
     submission_id = bench.running("first", 4)
     ray.jobs[submission_id].groups = [PlacementGroup("", False)]
     (attempt,) = bench.attempts("first")
-    with bench.database.write() as on:
-        store.change_attempt(on, attempt, ray_job_id="")
+    with bench.database.write() as conn:
+        store.change_attempt(conn, attempt, ray_job_id="")
     ray.jobs[submission_id].job = replace(ray.jobs[submission_id].job, ray_job_id="")
     bench.tick()
     assert bench.attempts("first")[0].placement_pending_since is None
@@ -387,9 +390,7 @@ def test_a_long_time_in_the_line_or_on_the_cluster_takes_no_retry_away(bench: Be
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", FailureKind.OUT_OF_MEMORY),
     ],
 )
-def test_a_failure_of_the_task_itself_is_final(
-    bench: Bench, ray: ScriptedRay, said: str, kind: FailureKind
-) -> None:  # fmt: skip
+def test_a_failure_of_the_task_itself_is_final(bench: Bench, ray: ScriptedRay, said: str, kind: FailureKind) -> None:
     submission_id = bench.running("one")
     ray.write(submission_id, f"Traceback (most recent call last):\n{said}\n".encode())
     ray.fail(submission_id, said)
@@ -507,8 +508,10 @@ def test_a_running_task_is_stopped(bench: Bench) -> None:
     bench.tick()
     task, (attempt,) = bench.task("one"), bench.attempts("one")
     assert (task.state, attempt.ray_status, attempt.failure_kind) == (
-        State.CANCELED, "STOPPED", FailureKind.CANCELED,
-    )  # fmt: skip
+        State.CANCELED,
+        "STOPPED",
+        FailureKind.CANCELED,
+    )
 
 
 def test_a_pending_one_is_told_to_stop_until_it_has(bench: Bench, ray: ScriptedRay) -> None:
@@ -581,11 +584,11 @@ def test_a_cancel_in_the_moment_of_the_admission_leaves_no_attempt(
     bench.add("one")
     get_task = store.get_task
 
-    def cancel_after(on: sa.Connection, task_id: str) -> Task | None:
+    def cancel_after(conn: sa.Connection, task_id: str) -> Task | None:
         """As another connection may on PostgreSQL, after the read and before the write."""
-        task = get_task(on, task_id)
+        task = get_task(conn, task_id)
         if task is not None and task.is_waiting:
-            store.apply(on, task, Event.CANCEL, to_text(bench.now))
+            store.apply(conn, task, Event.CANCEL, to_text(bench.now))
         return task
 
     monkeypatch.setattr(store, "get_task", cancel_after)
@@ -827,6 +830,7 @@ def test_the_picture_shows_who_has_what(bench: Bench, ray: ScriptedRay) -> None:
     view = bench.shown.view
     assert view is not None
     assert [(holder.task_id, holder.gpus, holder.by_node) for holder in view.holders] == [
-        ("one", 4, {"node0": 4}), ("two", 2, {}),
-    ]  # fmt: skip
+        ("one", 4, {"node0": 4}),
+        ("two", 2, {}),
+    ]
     assert (view.queued, view.seen_at, view.nodes[0].free_gpus) == (1, to_text(bench.now), 4)

@@ -11,7 +11,7 @@ from app.video.errors import BadPlan, UnknownPolicy
 from app.video.model.report import PlanResult
 from app.video.scheduling.contract import LIMIT_S, Measured, ResourceInfo
 from app.video.scheduling.feedback import fps_steps, observed_delay, slowest_way
-from app.video.scheduling.judging import judged
+from app.video.scheduling.plan_validation import judged
 from app.video.scheduling.registry import PRODUCT, policy_of
 from tests.harness.video.scheduling_cases import (
     CLOUD,
@@ -24,7 +24,7 @@ from tests.harness.video.scheduling_cases import (
     a_result,
     facts,
     nodes,
-)  # fmt: skip
+)
 
 HI = 0.3
 IN_BAND, SLOW, FAST = 0.27, 0.5, 0.1
@@ -64,11 +64,19 @@ def measured(delay_s: float, *places: str) -> list[Measured]:
     pixels = {"240p": 320 * 240, "360p": 480 * 360, "480p": 640 * 480, "720p": 1280 * 720, "1080p": 1920 * 1080}
     return [
         Measured(
-            node=node, stage=stage, model_id=model, resolution=size, delay_s=delay_s * count / pixels["480p"],
-            bytes=count / 16, quality=0.9,
+            node=node,
+            stage=stage,
+            model_id=model,
+            resolution=size,
+            delay_s=delay_s * count / pixels["480p"],
+            bytes=count / 16,
+            quality=0.9,
         )
-        for node in places for stage in STAGES for model in range(3) for size, count in pixels.items()
-    ]  # fmt: skip
+        for node in places
+        for stage in STAGES
+        for model in range(3)
+        for size, count in pixels.items()
+    ]
 
 
 ONLY_CLOUD = nodes(a_node("edge0", "host", "10.0.0.1", services=[]), CLOUD)
@@ -163,9 +171,15 @@ def test_stepwise_goes_down_in_the_requirements_order() -> None:
     assert job.step() == ("480p", 24.0, "hh")
     seen = [job.step(SLOW) for _ in range(16)]
     assert seen[1::2] == [
-        ("360p", 24.0, "hh"), ("240p", 24.0, "hh"), ("240p", 15.0, "hh"), ("240p", 10.0, "hh"), ("240p", 5.0, "hh"),
-        ("240p", 5.0, "hc"), ("240p", 5.0, "cc"), ("240p", 5.0, "cc"),
-    ]  # fmt: skip
+        ("360p", 24.0, "hh"),
+        ("240p", 24.0, "hh"),
+        ("240p", 15.0, "hh"),
+        ("240p", 10.0, "hh"),
+        ("240p", 5.0, "hh"),
+        ("240p", 5.0, "hc"),
+        ("240p", 5.0, "cc"),
+        ("240p", 5.0, "cc"),
+    ]
     assert "no step is left" in job.state["reason"]
 
 
@@ -176,10 +190,18 @@ def test_stepwise_goes_up_the_same_way_back() -> None:
         job.call(SLOW)
     seen = [job.step(FAST) for _ in range(22)]
     assert seen[1::2] == [
-        ("240p", 5.0, "hc"), ("240p", 5.0, "hh"), ("240p", 10.0, "hh"), ("240p", 15.0, "hh"), ("240p", 24.0, "hh"),
-        ("240p", 30.0, "hh"), ("360p", 30.0, "hh"), ("480p", 30.0, "hh"), ("720p", 30.0, "hh"), ("1080p", 30.0, "hh"),
+        ("240p", 5.0, "hc"),
+        ("240p", 5.0, "hh"),
+        ("240p", 10.0, "hh"),
+        ("240p", 15.0, "hh"),
+        ("240p", 24.0, "hh"),
+        ("240p", 30.0, "hh"),
+        ("360p", 30.0, "hh"),
+        ("480p", 30.0, "hh"),
+        ("720p", 30.0, "hh"),
         ("1080p", 30.0, "hh"),
-    ]  # fmt: skip
+        ("1080p", 30.0, "hh"),
+    ]
 
 
 def test_stepwise_waits_for_two_periods_in_a_row() -> None:

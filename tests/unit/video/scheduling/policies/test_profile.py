@@ -11,13 +11,13 @@ import pytest
 
 from app.video.errors import BadPlan
 from app.video.model.plan import VideoConf
-from app.video.scheduling import choosing
+from app.video.scheduling import search
 from app.video.scheduling.contract import Answer, Measured
-from app.video.scheduling.judging import judged
-from app.video.scheduling.knowledge import Knowledge
-from app.video.scheduling.learning import Memory
+from app.video.scheduling.plan_memory import Memory
+from app.video.scheduling.plan_validation import judged
 from app.video.scheduling.policies.profile import profile as policy
-from app.video.scheduling.predicting import Predictor
+from app.video.scheduling.predictor import Predictor
+from app.video.scheduling.profile_model import ProfileModel
 from tests.harness.video.simulated_job import (
     DAG,
     FPS,
@@ -28,14 +28,16 @@ from tests.harness.video.simulated_job import (
     node,
     profile,
     resources,
-)  # fmt: skip
+)
 
 HI = 0.3
 HERE = {"face_detection": "edge0", "face_alignment": "edge0"}
 THERE = {"face_detection": "cloud0", "face_alignment": "cloud0"}
 FIXED = {
-    "edge only": fixed_plan(HERE, "720p"), "cloud only": fixed_plan(THERE, "720p"), "480p": fixed_plan(THERE, "480p"),
-}  # fmt: skip
+    "edge only": fixed_plan(HERE, "720p"),
+    "cloud only": fixed_plan(THERE, "720p"),
+    "480p": fixed_plan(THERE, "480p"),
+}
 
 
 def _always(plan: Any) -> Callable[..., Answer]:
@@ -55,11 +57,18 @@ def _stepped(at: float) -> float:
 
 
 def _asked(state: dict[str, Any], **changed: Any) -> Answer:
-    return policy(**{
-        "job_uid": "GLOBAL_ID_1.SUB_ID_1", "dag": DAG, "resource_info": resources(20.0), "last_plan_res": None,
-        "user_constraint": {"delay": (-1.0, HI), "quality": 0.0, "given": {}},
-        "generator_output": {"fps": FPS, "width": 1280, "height": 720}, "state": state, **changed,
-    })  # fmt: skip
+    return policy(
+        **{
+            "job_uid": "GLOBAL_ID_1.SUB_ID_1",
+            "dag": DAG,
+            "resource_info": resources(20.0),
+            "last_plan_res": None,
+            "user_constraint": {"delay": (-1.0, HI), "quality": 0.0, "given": {}},
+            "generator_output": {"fps": FPS, "width": 1280, "height": 720},
+            "state": state,
+            **changed,
+        }
+    )
 
 
 def _next(state: dict[str, Any], answer: Answer, now: float) -> dict[str, Any]:
@@ -75,14 +84,26 @@ def _started(**changed: Any) -> tuple[dict[str, Any], Answer]:
 
 def _result(**changed: Any) -> dict[str, Any]:
     return {
-        "delay": {"face_detection": 0.06, "face_alignment": 0.02}, "server": {"face_detection": 0.02,
-        "face_alignment": 0.005}, "e2e_p50": 0.09, "e2e_p95": 0.1, "fps": 24.0, "frames": 24, "dropped": 0,
-        "violations": 0, "bytes_up": 42.8e3, **changed,
-    }  # fmt: skip
+        "delay": {"face_detection": 0.06, "face_alignment": 0.02},
+        "server": {"face_detection": 0.02, "face_alignment": 0.005},
+        "e2e_p50": 0.09,
+        "e2e_p95": 0.1,
+        "fps": 24.0,
+        "frames": 24,
+        "dropped": 0,
+        "violations": 0,
+        "bytes_up": 42.8e3,
+        **changed,
+    }
 
 
-LATE = {"delay": {"face_detection": 0.8, "face_alignment": 0.02}, "e2e_p50": 0.7, "e2e_p95": 0.9, "violations": 20,
-        "fps": 5.0}  # fmt: skip
+LATE = {
+    "delay": {"face_detection": 0.8, "face_alignment": 0.02},
+    "e2e_p50": 0.7,
+    "e2e_p95": 0.9,
+    "violations": 20,
+    "fps": 5.0,
+}
 
 
 def test_on_a_link_in_steps_it_has_at_most_half_the_violations_of_the_best_fixed_plan() -> None:
@@ -106,9 +127,11 @@ def test_on_a_constant_link_it_changes_seldom_and_is_as_good_as_can_be(mbps: Cal
 def _possible(job: SimulatedJob) -> list[Ran]:
     return [
         job.run(_always(fixed_plan(places, resolution, 0, nskip=nskip, encoder=encoder)))
-        for places in (HERE, THERE) for resolution in ("360p", "480p", "720p") for nskip in (0, 1, 4)
+        for places in (HERE, THERE)
+        for resolution in ("360p", "480p", "720p")
+        for nskip in (0, 1, 4)
         for encoder in ("JPEG", "H264")
-    ]  # fmt: skip
+    ]
 
 
 def test_it_comes_back_to_the_better_plan_after_the_link_has_risen_again() -> None:
@@ -148,7 +171,7 @@ def test_two_reports_of_a_slower_processor_correct_what_is_expected_of_it(rows: 
         _asked(state, resource_info=alone, last_plan_res=late)
     memory = Memory(state)
     conf = VideoConf("480p", FPS, 4)
-    found = Predictor(DAG, alone, Knowledge(memory.profile(rows)), memory.corrections).predict(conf, answer[1])
+    found = Predictor(DAG, alone, ProfileModel(memory.profile(rows)), memory.corrections).predict(conf, answer[1])
     assert found.delay_s == pytest.approx(0.61, rel=0.1)
     assert found.fps == pytest.approx(1.6 * 5, rel=0.1)
 
@@ -157,9 +180,17 @@ def test_a_plan_that_brings_few_of_the_frames_it_promised_is_not_believed_to_kee
     """Its stages take as long as they should: what is short is something that nobody measures."""
     state: dict[str, Any] = {"last_plan": None, "profile": profile(), "now": 0.0}
     answer = fixed_plan(THERE, "480p", nskip=1)
-    late = _result(server={"face_detection": 0.009, "face_alignment": 0.002}, queue={"face_detection": 0.37},
-                   delay={"face_detection": 0.42, "face_alignment": 0.03}, e2e_p50=0.92, e2e_p95=1.2, fps=2.0,
-                   frames=10, violations=10, bytes_up=18.9e3)  # fmt: skip
+    late = _result(
+        server={"face_detection": 0.009, "face_alignment": 0.002},
+        queue={"face_detection": 0.37},
+        delay={"face_detection": 0.42, "face_alignment": 0.03},
+        e2e_p50=0.92,
+        e2e_p95=1.2,
+        fps=2.0,
+        frames=10,
+        violations=10,
+        bytes_up=18.9e3,
+    )
     taken = []
     for now in (4.0, 20.0, 40.0):
         state = _next(state, answer, now)
@@ -170,11 +201,11 @@ def test_a_plan_that_brings_few_of_the_frames_it_promised_is_not_believed_to_kee
 
 def test_frames_wait_before_a_plan_that_does_not_keep_up_and_its_delay_has_that() -> None:
     conf, places = fixed_plan(HERE, "720p", nskip=1)
-    predictor = Predictor(DAG, resources(20.0), Knowledge(profile()))
+    predictor = Predictor(DAG, resources(20.0), ProfileModel(profile()))
     told = predictor.predict(VideoConf(conf["resolution"], FPS, conf["nskip"]), places)
-    short = choosing.judged(told, choosing.Wish(HI, 0.0, FPS))
+    short = search.judged(told, search.SearchGoal(HI, 0.0, FPS))
     assert told.fps < FPS and not short.keeps_up
-    assert short.prediction.delay_s == pytest.approx(told.delay_s + choosing.WAITING / (told.fps / 2))
+    assert short.prediction.delay_s == pytest.approx(told.delay_s + search.WAITING / (told.fps / 2))
     assert told.delay_s < 0.8 * HI and not short.in_time
 
 
@@ -290,12 +321,14 @@ def test_where_no_node_serves_the_stages_there_is_no_plan() -> None:
 def test_a_decision_takes_little_time_also_with_many_nodes_and_stages() -> None:
     stages = [f"s{number}" for number in range(6)]
     dag = {
-        "generator": "SingleFrameGenerator", "flow": ["SingleFrameGenerator", *stages], "input": {},
+        "generator": "SingleFrameGenerator",
+        "flow": ["SingleFrameGenerator", *stages],
+        "input": {},
         "stages": {
             name: {"kind": "x", "n_models": 3, "before": stages[max(0, place - 1) : place], "pictures": True}
             for place, name in enumerate(stages)
         },
-    }  # fmt: skip
+    }
     service = {"n_process": 1, "cpu_ratio": 0.0, "mem_ratio": 0.1}
     many = {
         f"ip-{name}": node(name, role, 5.0, service=dict.fromkeys(stages, service))
@@ -312,4 +345,4 @@ def test_a_decision_takes_little_time_also_with_many_nodes_and_stages() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Predictor, "predict", counted)
         _asked({"profile": [], "now": 0.0}, dag=dag, resource_info=many)
-    assert calls <= choosing.MAX_PREDICTIONS + 40, f"{time.perf_counter() - began} s"
+    assert calls <= search.MAX_PREDICTIONS + 40, f"{time.perf_counter() - began} s"

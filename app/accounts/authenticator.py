@@ -1,0 +1,130 @@
+"""Lets requests in: by a token, by a session, or because they come from this machine while nobody else can reach it.
+
+A request that arrives on any other address than loopback, or through a proxy, needs a token in every case: whatever
+the settings say, this machine's own user is nobody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from starlette.requests import Request
+
+from app.accounts.errors import TokenRefused
+from app.accounts.login_throttle import LoginThrottle
+from app.accounts.model import Role, Scope, Token, User
+from app.accounts.service import Accounts
+from app.accounts.token_hashing import parts_of
+from app.kit.network.addresses import is_loopback
+from app.kit.sql.errors import DatabaseUnavailable
+from app.kit.web.auth import Caller
+from app.kit.web.security import session_cookie
+
+FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+SCHEME = "bearer "
+
+
+class AccountAuthenticator:
+    """local_user: who asks from this machine; None where accounts are demanded of everybody.
+
+    node_of: name of the node whose token this is; None for any other text.
+    """
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        throttle: LoginThrottle,
+        *,
+        local_user: str | None,
+        node_of: Callable[[str], str | None] = lambda _: None,
+    ) -> None:
+        self.accounts = accounts
+        self.throttle = throttle
+        self.node_of = node_of
+        self.local = Caller(local_user, is_admin=True) if local_user else None
+
+    def caller(self, request: Request) -> Caller:
+        """Raises TokenRefused, TooManyLogins, DatabaseUnavailable."""
+        given = request.headers.getlist("authorization")
+        if given:
+            return self._by_token(request, given)
+        session = request.cookies.get(session_cookie(request))
+        local = self.local if is_local(request) else None
+        if session:
+            try:
+                return _caller(*self.accounts.tokens.session(session))
+            except TokenRefused:
+                if local is None:
+                    raise
+        if local is None:
+            raise TokenRefused
+        return local
+
+    def still_holds(self, request: Request) -> bool:
+        text = _bearer(request.headers.getlist("authorization"))
+        try:
+            if text:
+                self.accounts.tokens.check(text)
+            else:
+                self.accounts.tokens.session(request.cookies.get(session_cookie(request), ""))
+        except TokenRefused:
+            return False
+        except DatabaseUnavailable:
+            return True
+        return True
+
+    def sign_in(self, request: Request, text: str) -> str:
+        """Begin a session by a token: its id. The one before it ends. Raises TokenRefused, TooManyLogins."""
+        address = _address(request)
+        self.throttle.require_room("login", address)
+        try:
+            session = self.accounts.tokens.sign_in(text)
+        except TokenRefused:
+            self.throttle.failed("login", address, _id_of(text))
+            raise
+        self.sign_out(request)
+        return session
+
+    def sign_out(self, request: Request) -> None:
+        session = request.cookies.get(session_cookie(request))
+        if session:
+            self.accounts.tokens.sign_out(session)
+
+    def _by_token(self, request: Request, given: list[str]) -> Caller:
+        """A right token is let in, however often others have failed."""
+        text = _bearer(given)
+        node = self.node_of(text)
+        if node is not None:
+            return Caller("", node=node)
+        try:
+            return _caller(*self.accounts.tokens.check(text))
+        except TokenRefused:
+            self.throttle.failed("token", _address(request), _id_of(text))
+            raise
+
+
+def is_local(request: Request) -> bool:
+    """Did it arrive on an address of this machine alone, and from nobody who stands in between?"""
+    server = request.scope.get("server") or ("", None)
+    return is_loopback(server[0]) and not any(name in request.headers for name in FORWARDED)
+
+
+def _bearer(given: list[str]) -> str:
+    """The token of the one Authorization header; empty for any other kind and for several."""
+    if len(given) != 1 or not given[0].lower().startswith(SCHEME):
+        return ""
+    return given[0][len(SCHEME) :]
+
+
+def _id_of(text: str) -> str | None:
+    parts = parts_of(text)
+    return parts[0] if parts else None
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+def _caller(user: User, token: Token) -> Caller:
+    is_admin = user.role is Role.ADMIN and Scope.ADMIN in token.scopes
+    return Caller(user.name, may_write=Scope.WRITE in token.scopes, is_admin=is_admin, token_id=token.token_id)

@@ -1,0 +1,77 @@
+"""Slows down whoever tries one token after another: so many failures a minute from an address, so many for a token.
+
+The counts lie in Redis, where all web processes see them. While Redis is away each process counts for itself: nobody
+is kept out by that, and nobody may guess without end.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import redis
+from limits import RateLimitItem, RateLimitItemPerMinute
+from limits.storage import MemoryStorage, RedisStorage
+from limits.strategies import MovingWindowRateLimiter
+
+from app.accounts.errors import TooManyLogins
+
+BY_ADDRESS = RateLimitItemPerMinute(5)
+BY_TOKEN = RateLimitItemPerMinute(10)
+KEYS = "failed-logins"
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+
+class LoginThrottle:
+    """kind: "login" for the page where people sign in, "token" for calls of programs: one does not lock the other."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        shared = RedisStorage("redis://", connection_pool=client.connection_pool, key_prefix=KEYS)
+        self._shared = MovingWindowRateLimiter(shared)
+        self._own = MovingWindowRateLimiter(MemoryStorage())
+
+    def require_room(self, kind: str, address: str) -> None:
+        """Raises TooManyLogins when this address has failed too often."""
+        names = (kind, "address", network(address))
+        if not self._ask(lambda limiter: limiter.test(BY_ADDRESS, *names)):
+            raise self._refusal(BY_ADDRESS, names)
+
+    def failed(self, kind: str, address: str, token_id: str | None) -> None:
+        """Count a failure. Raises TooManyLogins when it is one too many, for the address or for the token."""
+        counted: list[tuple[RateLimitItem, tuple[str, ...]]] = [(BY_ADDRESS, (kind, "address", network(address)))]
+        if token_id is not None:
+            counted.append((BY_TOKEN, (kind, "token", token_id)))
+        is_full = [names for names in counted if not self._ask(lambda limiter, n=names: limiter.hit(n[0], *n[1]))]  # type: ignore[misc]
+        if is_full:
+            raise self._refusal(*is_full[0])
+
+    def _refusal(self, item: RateLimitItem, names: tuple[str, ...]) -> TooManyLogins:
+        stats = self._ask(lambda limiter: limiter.get_window_stats(item, *names))
+        wait_s = max(1, round(stats.reset_time - time.time() + 0.5))
+        return TooManyLogins(
+            "There were too many attempts that failed.",
+            hint=f"Wait {wait_s} s, then try again.",
+            detail={"retry_after_s": wait_s},
+        )
+
+    def _ask(self, question: Callable[[MovingWindowRateLimiter], T]) -> T:
+        try:
+            return question(self._shared)
+        except redis.RedisError as error:
+            logger.warning("Failed log-ins are counted in this process alone: %s", error)
+            return question(self._own)
+
+
+def network(address: str) -> str:
+    """What one party has: an IPv4 address, or the 64 bits of an IPv6 network."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return "unknown"
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    return str(found.ipv4_mapped or ipaddress.ip_network((found, 64), strict=False))

@@ -1,0 +1,34 @@
+"""The audit: who did what to which account, and when. Lines are added and never changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection
+
+from app.accounts import store
+from app.accounts.model import Entry
+from app.kit.clock import now, to_text
+from app.kit.sql import Database
+
+
+def note(conn: Connection, by: str, action: str, subject: str, detail: dict[str, Any] | None = None) -> None:
+    """In the transaction of what was done, so that both happen or neither."""
+    store.note(conn, Entry(to_text(now()), by, action, subject, detail or {}))
+
+
+class AuditLog:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def entries(
+        self, *, limit: int = 100, before: int | None = None, subject: str | None = None, actor: str | None = None
+    ) -> list[Entry]:
+        """Newest first. before: the number of an entry."""
+        with self.database.read() as conn:
+            return store.entries(conn, limit=limit, before=before, subject=subject, actor=actor)
+
+    def note(self, by: str, action: str, subject: str, detail: dict[str, Any] | None = None) -> None:
+        """For what other capabilities do."""
+        with self.database.write() as conn:
+            note(conn, by, action, subject, detail)

@@ -1,0 +1,53 @@
+"""Makes the secrets that users carry, and the keyed hashes that are kept of them.
+
+A token is `mm_<id>_<secret>`: the id finds the row, the secret is compared in constant time. The secrets are random
+and long, so a fast keyed hash is enough; without the key, which is not in the database, a stolen table is worthless.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+
+PREFIX = "mm"
+TOKEN = re.compile(r"mm_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+PURPOSE = b"modelmill tokens and sessions"
+
+
+class SecretHasher:
+    """key: the installation's secret key; all web processes need the same one."""
+
+    def __init__(self, key: str) -> None:
+        self._key = hmac.digest(key.encode(), PURPOSE, "sha256")
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells two keys apart, and nothing else of them."""
+        return self.hash("fingerprint")
+
+    def hash(self, secret: str) -> str:
+        return hmac.new(self._key, secret.encode(), hashlib.sha256).hexdigest()
+
+    def agrees(self, secret: str, known_hash: str) -> bool:
+        return hmac.compare_digest(self.hash(secret), known_hash)
+
+
+def new_token() -> tuple[str, str]:
+    """Id and secret."""
+    return secrets.token_hex(6), secrets.token_urlsafe(32)
+
+
+def new_session() -> str:
+    return secrets.token_urlsafe(32)
+
+
+def token_text(token_id: str, secret: str) -> str:
+    return f"{PREFIX}_{token_id}_{secret}"
+
+
+def parts_of(text: str) -> tuple[str, str] | None:
+    """Id and secret of a token's text; None for what is none."""
+    found = TOKEN.fullmatch(text)
+    return (found[1], found[2]) if found else None

@@ -1,0 +1,59 @@
+"""Whether the web process lives, and whether it can do its work. Neither waits for what does not answer.
+
+Liveness asks nobody: restarting the web mends no Redis. Readiness asks Redis, the object store and the database, in
+threads of its own, so that requests that hang there cannot keep it out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import redis
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.bootstrap.container import Container
+from app.kit.errors import ModelmillError, Unavailable
+
+WITHIN_S = 2.0
+PROBES_TOGETHER = 4
+NO_ANSWER = f"no answer within {WITHIN_S:g} s"
+
+
+async def healthz(_: Request) -> Response:
+    return JSONResponse({"status": "ok"})
+
+
+async def readyz(request: Request) -> Response:
+    """Raises Unavailable, whose detail says of each part what is wrong with it."""
+    parts: Container = request.app.state.parts
+    limiter: anyio.CapacityLimiter = request.app.state.probe_limiter
+    checks: dict[str, Callable[[], Any]] = {
+        "redis": parts.look.ping,
+        "object_store": parts.objects.check,
+        "database": parts.database.check,
+    }
+    problems = await asyncio.gather(*(_problem(check, limiter) for check in checks.values()))
+    away = {name: problem for name, problem in zip(checks, problems, strict=True) if problem}
+    if away:
+        said = "; ".join(f"{name}: {problem}" for name, problem in away.items())
+        raise Unavailable(f"Not ready: {said}", hint="Try again in a moment.", detail=away)
+    return JSONResponse({"status": "ok"})
+
+
+async def _problem(check: Callable[[], Any], limiter: anyio.CapacityLimiter) -> str:
+    """What is wrong; empty when nothing is."""
+    try:
+        with anyio.fail_after(WITHIN_S):
+            await anyio.to_thread.run_sync(check, limiter=limiter, abandon_on_cancel=True)
+    except TimeoutError:
+        return NO_ANSWER
+    except redis.RedisError as error:
+        return NO_ANSWER if isinstance(error, redis.TimeoutError) else "not reachable"
+    except ModelmillError as error:
+        return error.message
+    return ""

@@ -1,0 +1,67 @@
+"""Puts training together from the settings: for the web, and for the process that schedules."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from redis import Redis
+
+from app.bootstrap.training_results import ResultConversions
+from app.conversion.service import Conversion
+from app.homes.service import Homes
+from app.kit.sql import Database
+from app.settings import Settings
+from app.training.gateway.ray_gateway import RayGateway, RayOptions
+from app.training.service import ClusterPicture, Results, Tasks, Training, TrainingOptions
+from app.training.service.scheduling import EnabledOf, LogCopies, OnSuccess, Scheduler, SchedulerContext
+from app.training.service.wake_up import kick_by
+
+GCS_PORT = 6379
+
+
+def open_training(
+    settings: Settings, database: Database, homes: Homes, redis: Redis, conversion: Conversion
+) -> Training:
+    """Nothing connects before it is used, and Ray is not imported."""
+    options = training_options(settings)
+    jobs = ResultConversions(conversion, homes)
+    tasks = Tasks(options, database, homes, kick_by(redis), jobs.check)
+    return Training(options, tasks, Results(tasks, jobs), ClusterPicture(redis))
+
+
+def open_scheduler(
+    settings: Settings, database: Database, homes: Homes, redis: Redis, on_success: OnSuccess, enabled_of: EnabledOf
+) -> Scheduler:
+    """Raises CannotStart where Ray is not installed. Connects to nothing yet."""
+    gateway = RayGateway(
+        RayOptions(
+            address=settings.ray_address,
+            gcs_address=settings.ray_gcs_address or _usual_gcs(settings.ray_address),
+            token=settings.ray_token.get_secret_value(),
+            worker_resource=settings.ray_worker_resource,
+        )
+    )
+    copies = LogCopies(homes.files, settings.log_bytes)
+    desk = SchedulerContext(training_options(settings), database, homes, gateway, copies, on_success, enabled_of)
+    return Scheduler(desk, ClusterPicture(redis))
+
+
+def _usual_gcs(address: str) -> str:
+    host = urlsplit(address).hostname or ""
+    return f"[{host}]:{GCS_PORT}" if ":" in host else f"{host}:{GCS_PORT}"
+
+
+def training_options(settings: Settings) -> TrainingOptions:
+    return TrainingOptions(
+        is_on=bool(settings.ray_address),
+        homes_root=settings.ray_homes_root or str(settings.homes),
+        worker_resource=settings.ray_worker_resource,
+        python=settings.ray_python,
+        task_prefix=settings.task_prefix,
+        tick_s=settings.training_tick_s,
+        retry_interval_s=settings.training_retry_interval_s,
+        retry_most_s=settings.training_retry_most_s,
+        max_running_tasks=settings.training_max_running_tasks,
+        max_unended_per_user=settings.max_unended_tasks_per_user,
+        dashboard_url=settings.ray_address,
+    )

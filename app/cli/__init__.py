@@ -1,0 +1,1 @@
+"""The `modelmill` command, and the commands that belong to no capability."""

@@ -1,0 +1,64 @@
+"""`modelmill db …`: the version of the database, for operators who bring it up before the web; a lost secret key."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.kit.cli.command import EPILOG
+
+if TYPE_CHECKING:
+    from app.kit.sql import Database
+
+app = typer.Typer(help="The SQL database: its version, and its secrets.", no_args_is_help=True, epilog=EPILOG)
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", metavar="DIR", help="As given to `modelmill up`; default: the settings'.")
+]
+
+
+@app.command()
+def upgrade(data_dir: DataDir = None) -> None:
+    """Bring the database to this program's version; the web does so too when it starts."""
+    from app.bootstrap.accounts import MIGRATIONS
+    from app.kit.sql import migrations
+
+    with _database(data_dir) as database:
+        before = migrations.current(database)
+        migrations.upgrade(database, MIGRATIONS)
+        typer.echo(f"{before or 'empty'} → {migrations.current(database)}")
+
+
+@app.command()
+def current(data_dir: DataDir = None) -> None:
+    """Print the version of the database."""
+    from app.kit.sql import migrations
+
+    with _database(data_dir) as database:
+        typer.echo(migrations.current(database) or "empty")
+
+
+@app.command("renew-secrets")
+def renew_secrets(data_dir: DataDir = None) -> None:
+    """With another secret key than before: give services, video jobs and nodes new secrets for those it cannot open.
+
+    While nothing of the product runs. Nodes are told everything anew, so their workers start again.
+    """
+    from app.bootstrap.accounts import open_accounts, settings_in
+    from app.bootstrap.encryption import renew_secrets as renewed
+
+    accounts = open_accounts(settings_in(data_dir))
+    with closing(accounts.database):
+        typer.echo(f"{renewed(accounts)} secrets are new, and this secret key is the installation's.")
+
+
+def _database(data_dir: Path | None) -> closing[Database]:
+    from app.kit.sql import Database
+    from app.settings import load_settings
+
+    settings = load_settings()
+    if data_dir:
+        settings = settings.model_copy(update={"data_dir": data_dir.expanduser().absolute()})
+    return closing(Database(settings.database))

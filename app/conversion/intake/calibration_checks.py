@@ -1,0 +1,264 @@
+"""The calibration doctor: judges reference samples by their measures, before a job is queued.
+
+Pure. A finding carries its texts as gettext keys with their numbers beside, so that a page says it in any language.
+Only what cannot work blocks; all else is advice, with its source named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from app.conversion.intake import range_checks
+from app.conversion.intake.findings import BLOCKS, FIELD, INFORMS, MANUAL, WARNS, Finding
+from app.conversion.intake.range_checks import Expectation
+from app.conversion.intake.sample_stats import Numbers, Picture, SampleStats
+from app.conversion.options import Preprocess
+
+FEW, GOOD, PLENTY = 20, 100, 1000
+"""Vendor's manual: at least 100; field practice: below 20 the ranges are a guess, above 1000 nothing is gained."""
+NEAR_BITS = 2
+"""dHashes of 64 bits that differ in no more bits than this belong to the same scene."""
+FLAT_DEVIATION = 3.0
+DARK_MEAN, BRIGHT_MEAN = 20.0, 235.0
+STRETCH = 1.5
+"""Aspect ratios that differ by more than this factor distort visibly when a picture is stretched."""
+COMPARED_AT_MOST = 2000
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the samples are for. size: width and height of an image input; None when it is none or not known yet."""
+
+    channels: int | None = None
+    size: tuple[int, int] | None = None
+    expectation: Expectation = field(default_factory=Expectation)
+
+
+def target_of(shapes: Sequence[Sequence[int | str | None]], expectation: Expectation) -> Target:
+    """shapes: of all inputs. Only a lone input of four axes can be one of pictures."""
+    shape = shapes[0] if len(shapes) == 1 else ()
+    if len(shape) != 4:
+        return Target(expectation=expectation)
+    order = "NHWC" if shape[3] in (1, 3) and shape[1] not in (1, 3) else "NCHW"
+    height, width, channels = (shape[order.index(axis)] for axis in "HWC")
+    size = (width, height) if isinstance(width, int) and isinstance(height, int) else None
+    return Target(channels if isinstance(channels, int) else None, size, expectation)
+
+
+def diagnose(
+    measured: SampleStats, target: Target, preprocess: Preprocess, *, allow_damaged: bool = False
+) -> list[Finding]:
+    """All findings, the gravest first."""
+    found = [
+        *_count(measured),
+        *_files(measured, allow_damaged),
+        *_duplicates(measured),
+        *_content(measured.pictures),
+        *_sizes(measured.pictures, target, preprocess),
+        *_colors(measured.pictures, target, preprocess),
+        *_arrays(measured.arrays, target.expectation),
+    ]
+    order = {BLOCKS: 0, WARNS: 1, INFORMS: 2}
+    return sorted(found, key=lambda finding: order[finding.severity])
+
+
+def verdict(findings: Sequence[Finding]) -> Literal["blocks", "warns", "good"]:
+    severities = {finding.severity for finding in findings}
+    return "blocks" if BLOCKS in severities else "warns" if WARNS in severities else "good"
+
+
+def _count(measured: SampleStats) -> Iterator[Finding]:
+    count = measured.count
+    if 0 < count < GOOD:
+        yield Finding(
+            "FEW_SAMPLES",
+            WARNS if count < FEW else INFORMS,
+            "Few samples (%(count)s): the ranges of the activations will be guesses.",
+            "Send about %(good)s typical pictures, as the camera will see them.",
+            MANUAL,
+            detail={"count": count, "good": GOOD},
+        )
+    if count > PLENTY:
+        yield Finding(
+            "MANY_SAMPLES",
+            INFORMS,
+            "%(count)s samples make calibration slow without making it better.",
+            "A few hundred well chosen pictures are enough.",
+            FIELD,
+            detail={"count": count},
+        )
+
+
+def _files(measured: SampleStats, allow_damaged: bool) -> Iterator[Finding]:
+    names = tuple(entry.name for entry in measured.unreadable)
+    is_all = bool(names) and not measured.pictures and not measured.arrays
+    if names:
+        yield Finding(
+            "UNREADABLE",
+            INFORMS if allow_damaged and not is_all else BLOCKS,
+            "Files that cannot be read: %(count)s.",
+            "Replace them, or choose to leave damaged pictures out.",
+            "",
+            names,
+            detail={"count": len(names)},
+        )
+    kinds = [kind for kind, count in measured.kinds.items() if count]
+    if "image" in kinds and len(kinds) > 1:
+        yield Finding(
+            "MIXED_KINDS",
+            WARNS,
+            "Pictures and arrays are mixed: only the pictures are preprocessed.",
+            "Send one kind, or make sure that the arrays hold what preprocessing would give.",
+            FIELD,
+        )
+    if measured.ignored:
+        yield Finding(
+            "FILES_IGNORED",
+            INFORMS,
+            "Files that are no samples and are ignored: %(count)s.",
+            "",
+            "",
+            tuple(measured.ignored),
+            detail={"count": len(measured.ignored)},
+        )
+
+
+def _duplicates(measured: SampleStats) -> Iterator[Finding]:
+    items: list[Picture | Numbers] = [*measured.pictures, *measured.arrays]
+    copies = _copies(items)
+    kinds = len({item.sha256 for item in items})
+    if len(items) > 1 and kinds == 1:
+        yield Finding(
+            "ALL_THE_SAME",
+            WARNS,
+            "All %(count)s samples are one and the same.",
+            "Calibration needs variety: send different pictures.",
+            FIELD,
+            detail={"count": len(items)},
+        )
+        return
+    if copies:
+        yield Finding(
+            "DUPLICATES",
+            WARNS if 10 * len(copies) > len(items) else INFORMS,
+            "Samples that are exact copies of others: %(count)s.",
+            "Leave them out: they add time and no information.",
+            FIELD,
+            copies,
+            detail={"count": len(copies)},
+        )
+    near = _near_copies(measured.pictures, set(copies))
+    if near:
+        yield Finding(
+            "NEAR_DUPLICATES",
+            WARNS if 3 * len(near) > len(measured.pictures) else INFORMS,
+            "Pictures that look almost the same as others: %(count)s.",
+            "Frames of one scene count as one picture; choose them from different scenes.",
+            FIELD,
+            near,
+            detail={"count": len(near)},
+        )
+
+
+def _copies(items: Sequence[Picture | Numbers]) -> tuple[str, ...]:
+    seen: dict[str, str] = {}
+    return tuple(item.name for item in items if seen.setdefault(item.sha256, item.name) != item.name)
+
+
+def _near_copies(pictures: Sequence[Picture], copies: set[str]) -> tuple[str, ...]:
+    """Flat pictures have no gradients to compare; they are another finding's."""
+    kept: list[int] = []
+    near = []
+    for picture in pictures[:COMPARED_AT_MOST]:
+        if picture.name in copies or picture.deviation < FLAT_DEVIATION:
+            continue
+        if any((picture.dhash ^ other).bit_count() <= NEAR_BITS for other in kept):
+            near.append(picture.name)
+        else:
+            kept.append(picture.dhash)
+    return tuple(near)
+
+
+def _content(pictures: Sequence[Picture]) -> Iterator[Finding]:
+    flat = tuple(p.name for p in pictures if p.deviation < FLAT_DEVIATION)
+    dark = tuple(p.name for p in pictures if p.mean < DARK_MEAN and p.name not in flat)
+    bright = tuple(p.name for p in pictures if p.mean > BRIGHT_MEAN and p.name not in flat)
+    tests: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
+        ("BLANK", flat, "Blank or nearly blank pictures: %(count)s.", "Leave them out: they teach no range."),
+        ("DARK", dark, "Very dark pictures: %(count)s.", "Keep them only if the camera will see such scenes."),
+        ("BRIGHT", bright, "Very bright pictures: %(count)s.", "Keep them only if the camera will see such scenes."),
+    )
+    for code, names, message, advice in tests:
+        if names:
+            severity = WARNS if code == "BLANK" or 2 * len(names) > len(pictures) else INFORMS
+            yield Finding(code, severity, message, advice, FIELD, names, detail={"count": len(names)})
+
+
+def _sizes(pictures: Sequence[Picture], target: Target, preprocess: Preprocess) -> Iterator[Finding]:
+    if target.size is None:
+        return
+    width, height = target.size
+    small = tuple(p.name for p in pictures if p.width * 2 <= width and p.height * 2 <= height)
+    if small:
+        yield Finding(
+            "SMALL",
+            WARNS if 2 * len(small) > len(pictures) else INFORMS,
+            "Pictures less than half as large as the input (%(width)s × %(height)s), which get blurred: %(count)s.",
+            "Send them in the size the camera gives.",
+            FIELD,
+            small,
+            detail={"count": len(small), "width": width, "height": height},
+        )
+    stretched = {p.name: _stretch(p, width / height) for p in pictures}
+    odd = tuple(name for name, factor in stretched.items() if factor > STRETCH)
+    if odd and preprocess.resize == "stretch":
+        yield Finding(
+            "STRETCHED",
+            WARNS if 2 * len(odd) > len(pictures) else INFORMS,
+            "Pictures of another shape than the input, distorted up to %(factor)s times by stretching: %(count)s.",
+            "Choose letterbox if the model was trained that way, or crop the pictures.",
+            FIELD,
+            odd,
+            detail={"count": len(odd), "factor": f"{max(stretched.values()):.1f}"},
+        )
+
+
+def _stretch(picture: Picture, aspect: float) -> float:
+    ratio = picture.width / picture.height / aspect
+    return max(ratio, 1 / ratio)
+
+
+def _colors(pictures: Sequence[Picture], target: Target, preprocess: Preprocess) -> Iterator[Finding]:
+    if not pictures:
+        return
+    gray = tuple(p.name for p in pictures if p.is_gray)
+    if gray and target.channels == 3:
+        yield Finding(
+            "GRAY_FOR_COLOR",
+            WARNS if 2 * len(gray) > len(pictures) else INFORMS,
+            "The model takes three channels; pictures without colour: %(count)s.",
+            "Send colour pictures if the camera is in colour.",
+            FIELD,
+            gray,
+            detail={"count": len(gray)},
+        )
+    yield from range_checks.judge_pictures(preprocess, pictures, target.expectation)
+    yield from range_checks.judge_channel_order(preprocess, target.channels, target.expectation)
+
+
+def _arrays(arrays: Sequence[Numbers], expectation: Expectation) -> Iterator[Finding]:
+    constant = tuple(a.name for a in arrays if a.low == a.high)
+    if constant:
+        detail: dict[str, Any] = {"count": len(constant)}
+        yield Finding(
+            "CONSTANT",
+            WARNS,
+            "Arrays that hold one value only: %(count)s.",
+            "Check how they were written.",
+            FIELD,
+            constant,
+            detail=detail,
+        )
+    yield from range_checks.judge_arrays(arrays, expectation)

@@ -1,0 +1,128 @@
+"""The sandbox entry points for a look at one upload, before anything is submitted: facts and measures, no verdicts.
+
+What is found depends on the file alone, so one look serves every choice of options afterwards.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from app.conversion.errors import DynamicShape
+from app.conversion.intake import sample_measurement
+from app.conversion.intake.archive import extract
+from app.conversion.intake.expected_range import expectation_of
+from app.conversion.intake.model import check_model
+from app.conversion.options import Chip, Options, ToolchainName
+from app.conversion.toolchains import graph
+from app.conversion.toolchains.kneron.operators import probably_missing
+from app.conversion.toolchains.samples.pictures import DECODER_ERRORS
+from app.kit.errors import ModelmillError
+
+THUMBNAILS = 24
+THUMBNAIL_SIDE = 96
+LOOKED_AT_MOST = 1000
+"""Of a larger set as many are measured, evenly spread over it."""
+NAMED_AT_MOST = 100
+
+Progress = Callable[[float, str], None]
+
+
+def look_at_model(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """request: {"model": path, "toolchains": names, "max_bytes"}.
+
+    Returns graph.facts with "size_bytes"; "open_inputs": inputs whose shape must be asked for; "expects": see
+    ranges.Expectation; "missing": chip → operators it probably lacks; "problems": toolchain → error as a dict.
+    Raises what graph.load raises: a file that no toolchain can use.
+    """
+    path, offered = Path(request["model"]), [ToolchainName(name) for name in request["toolchains"]]
+    progress(0.0, "reading the model")
+    model = graph.load(path)
+    facts = {**graph.facts(model), "size_bytes": path.stat().st_size}
+    is_kneron = ToolchainName.KNERON in offered
+    missing = {chip.value: probably_missing(chip, model) for chip in Chip} if is_kneron else {}
+    expects = asdict(expectation_of(model))
+    open_inputs = _open_inputs(model)
+    del model
+    progress(0.4, "checking it")
+    problems = {name.value: found for name in offered if (found := _problem(path, name, request["max_bytes"]))}
+    return {
+        "facts": facts,
+        "open_inputs": open_inputs,
+        "expects": expects,
+        "missing": missing,
+        "problems": problems,
+    }
+
+
+def _open_inputs(model: onnx.ModelProto) -> list[dict[str, Any]]:
+    """The inputs with axes that a submission could not settle by itself."""
+    try:
+        graph.fix_shapes(model, {})
+    except DynamicShape as error:
+        return [{"name": entry["name"], "shape": entry["shape"]} for entry in error.detail["inputs"]]
+    return []
+
+
+def _problem(path: Path, toolchain: ToolchainName, max_bytes: int) -> dict[str, Any] | None:
+    """Why this toolchain will not take the model; unknown shapes are a question and no problem."""
+    chip = Chip.KL720 if toolchain is ToolchainName.KNERON else None
+    try:
+        check_model(path, Options(toolchain=toolchain, platform=chip), max_bytes=max_bytes)
+    except DynamicShape:
+        return None
+    except ModelmillError as error:
+        return error.to_dict()
+    return None
+
+
+def look_at_images(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """request: {"images": path, "unpack_to", "thumbs": folder, "limits": {"unpacked_bytes", "max_images"}, and when the
+    model is known "inputs": [{name, shape, dtype}] with fixed shapes}.
+
+    Returns {"count", "size_bytes", "kinds", "formats", "ignored", "unreadable", "looked_at", "pictures", "arrays",
+    "thumbnails": [{"file", "name"}], "problem": an error as a dict or None}. Arrays are measured only with inputs.
+    Raises what archive.extract raises.
+    """
+    images, limits = Path(request["images"]), request["limits"]
+    folder = Path(request["unpack_to"])
+    progress(0.0, "unpacking")
+    unpacked = extract(images, folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
+    specs = request.get("inputs")
+    inputs = specs and [graph.TensorSpec(entry["name"], tuple(entry["shape"]), entry["dtype"]) for entry in specs]
+    measured, problem = sample_measurement.measure_samples(
+        folder, unpacked, inputs, LOOKED_AT_MOST, lambda done: progress(0.1 + 0.6 * done, "looking")
+    )
+    progress(0.8, "making thumbnails")
+    pictures = [asdict(picture) for picture in measured.pictures]
+    return {
+        "count": measured.count,
+        "size_bytes": images.stat().st_size,
+        "kinds": measured.kinds,
+        "formats": dict(Counter(picture.format for picture in measured.pictures)),
+        "ignored": list(measured.ignored)[:NAMED_AT_MOST],
+        "unreadable": [asdict(entry) for entry in measured.unreadable],
+        "looked_at": len(measured.pictures) + len(measured.unreadable) + len(measured.arrays),
+        "pictures": pictures,
+        "arrays": [asdict(array) for array in measured.arrays],
+        "thumbnails": _thumbnails(folder, [picture["name"] for picture in pictures], Path(request["thumbs"])),
+        "problem": problem.to_dict() if problem else None,
+    }
+
+
+def _thumbnails(folder: Path, names: Sequence[str], into: Path) -> list[dict[str, str]]:
+    into.mkdir(parents=True, exist_ok=True)
+    made = []
+    for number, name in enumerate(sample_measurement.spread(names, THUMBNAILS)):
+        target = into / f"{number}.jpg"
+        try:
+            sample_measurement.thumbnail(folder / name, target, THUMBNAIL_SIDE)
+        except DECODER_ERRORS:
+            continue
+        made.append({"file": target.name, "name": name})
+    return made

@@ -1,0 +1,233 @@
+"""Do the values of the prepared samples lie where the model expects them? Pure; the model's side is measured once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from app.conversion.intake.findings import FIELD, INFORMS, MODEL, WARNS, Finding
+from app.conversion.intake.sample_stats import Numbers, Picture
+from app.conversion.options import Preprocess
+from app.conversion.presets import PREPROCESS
+
+APART = 6.0
+"""A spread that differs from the expected one by more than this factor is another scale, not another scene."""
+OFF_CENTRE = 2.5
+"""A mean this many expected deviations away is another offset. Even a night scene stays within two."""
+BYTES_HIGH, TINY_SPAN = 16.0, 0.05
+USUAL_HIGH = 16.0
+FAR, NEAR = 1.2, 0.6
+"""Distances (see _distance) of a preprocessing that hardly was the trained one, and of one that may have been."""
+LABELS = {
+    "unit": "0 … 1",
+    "signed": "−1 … 1",
+    "imagenet": "ImageNet",
+    "shift127": "(x − 127) / 128",
+    "bytes_bgr": "0 … 255 BGR",
+}
+"""Presets as the page names them, in every language."""
+BGR_MEANS = (103.939, 116.779, 123.68)
+RGB_MEANS = tuple(reversed(BGR_MEANS))
+IMAGENET = (0.485, 0.456, 0.406)
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What the first layers tell about the input: mean and deviation of its values, None where nothing is told.
+
+    order: RGB or BGR where a constant of the model gives it away. why: batchnorm, constants or "".
+    """
+
+    mean: float | None = None
+    deviation: float | None = None
+    order: str = ""
+    why: str = ""
+
+
+def judge_pictures(preprocess: Preprocess, pictures: Sequence[Picture], expectation: Expectation) -> Iterator[Finding]:
+    low, high = _span(preprocess)
+    mean, deviation = _prepared(preprocess, pictures)
+    told = list(_against_model(mean, deviation, low, high, expectation))
+    if told:
+        yield from told
+    elif expectation.deviation is not None:
+        yield from _against_presets(preprocess, pictures, expectation)
+    else:
+        yield from _against_custom(low, high, expectation)
+
+
+def judge_arrays(arrays: Sequence[Numbers], expectation: Expectation) -> Iterator[Finding]:
+    if not arrays:
+        return
+    low, high = min(a.low for a in arrays), max(a.high for a in arrays)
+    mean = sum(a.mean for a in arrays) / len(arrays)
+    deviation = sum(a.deviation for a in arrays) / len(arrays)
+    told = list(_against_model(mean, deviation, low, high, expectation))
+    if told or expectation.deviation is not None:
+        yield from told
+    elif high > USUAL_HIGH and low >= 0 and high <= 255:
+        yield Finding(
+            "ARRAYS_IN_BYTES",
+            WARNS,
+            "The arrays hold values of %(low)s…%(high)s, as raw pixels do.",
+            "Arrays are not preprocessed: scale and normalize them as in training.",
+            FIELD,
+            detail={"low": _text(low), "high": _text(high)},
+        )
+
+
+def judge_channel_order(preprocess: Preprocess, channels: int | None, expectation: Expectation) -> Iterator[Finding]:
+    if channels != 3:
+        return
+    color = "RGB" if preprocess.color == "auto" else preprocess.color
+    if expectation.order and expectation.order != color:
+        yield Finding(
+            "CHANNEL_ORDER",
+            WARNS,
+            "The model subtracts means in the order %(order)s, but pictures are given as %(color)s.",
+            "Choose %(order)s as channel order.",
+            MODEL,
+            detail={"order": expectation.order, "color": color},
+        )
+        return
+    told = order_of(preprocess.mean)
+    if told and told != color:
+        yield Finding(
+            "MEAN_ORDER",
+            WARNS,
+            "These means are known in the order %(order)s, but pictures are given as %(color)s.",
+            "Choose %(order)s as channel order, or turn the means around.",
+            FIELD,
+            detail={"order": told, "color": color},
+        )
+
+
+def order_of(means: Sequence[float]) -> str:
+    """RGB or BGR when these are ImageNet's means in one order or the other."""
+    for known, name in ((RGB_MEANS, "RGB"), (BGR_MEANS, "BGR"), (IMAGENET, "RGB"), (IMAGENET[::-1], "BGR")):
+        if len(means) == 3 and all(abs(m - k) <= 0.02 * k for m, k in zip(means, known, strict=True)):
+            return name
+    return ""
+
+
+def _against_model(
+    mean: float, deviation: float, low: float, high: float, expectation: Expectation
+) -> Iterator[Finding]:
+    if expectation.deviation is None or expectation.mean is None or deviation <= 0:
+        return
+    factor = deviation / expectation.deviation
+    offset = abs(mean - expectation.mean) / expectation.deviation
+    detail = {
+        "low": _text(low),
+        "high": _text(high),
+        "mean": _text(expectation.mean),
+        "deviation": _text(expectation.deviation),
+    }
+    if factor > APART or factor < 1 / APART:
+        yield Finding(
+            "WRONG_SCALE",
+            WARNS,
+            "Prepared samples span %(low)s…%(high)s; the model was trained on values around %(mean)s ± %(deviation)s.",
+            "Choose the preprocessing the model was trained with.",
+            MODEL,
+            detail=detail,
+        )
+    elif offset > OFF_CENTRE:
+        yield Finding(
+            "WRONG_OFFSET",
+            WARNS,
+            "Prepared samples span %(low)s…%(high)s; the model was trained on values around %(mean)s ± %(deviation)s.",
+            "Check the mean that is subtracted.",
+            MODEL,
+            detail=detail,
+        )
+
+
+def _against_presets(
+    preprocess: Preprocess, pictures: Sequence[Picture], expectation: Expectation
+) -> Iterator[Finding]:
+    """The scale is thinkable, but another preprocessing fits the model's first layers clearly better."""
+    mean, deviation = _prepared(preprocess, pictures)
+    if _distance(mean, deviation, expectation) < FAR:
+        return
+    others = {
+        name: _distance(*_prepared(Preprocess.model_validate(values), pictures), expectation)
+        for name, values in PREPROCESS.items()
+    }
+    best = min(others, key=lambda name: others[name])
+    if others[best] > NEAR:
+        return
+    yield Finding(
+        "OTHER_PREPROCESSING",
+        WARNS,
+        "Prepared samples lie around %(own_mean)s ± %(own_deviation)s; the model was trained on about "
+        "%(mean)s ± %(deviation)s.",
+        "The preprocessing %(preset)s would fit.",
+        MODEL,
+        detail={
+            "own_mean": _text(mean),
+            "own_deviation": _text(deviation),
+            "preset": LABELS[best],
+            "mean": _text(expectation.mean or 0.0),
+            "deviation": _text(expectation.deviation or 0.0),
+        },
+    )
+
+
+def _prepared(preprocess: Preprocess, pictures: Sequence[Picture]) -> tuple[float, float]:
+    """Mean and deviation of the values that the pictures become."""
+    gray = sum(p.mean for p in pictures) / len(pictures)
+    spread = sum(p.deviation for p in pictures) / len(pictures)
+    mean = sum(_value(preprocess, gray, c) for c in range(_channels(preprocess))) / _channels(preprocess)
+    return mean, spread * abs(preprocess.scale) * sum(1 / s for s in preprocess.std) / len(preprocess.std)
+
+
+def _distance(mean: float, deviation: float, expectation: Expectation) -> float:
+    """How far these values are from what the model expects: 0 is the same; 1 about one deviation or a factor e."""
+    if not expectation.deviation or expectation.mean is None or deviation <= 0:
+        return 0.0
+    return abs(math.log(deviation / expectation.deviation)) + abs(mean - expectation.mean) / expectation.deviation
+
+
+def _against_custom(low: float, high: float, expectation: Expectation) -> Iterator[Finding]:
+    if expectation.deviation is not None:
+        return
+    detail = {"low": _text(low), "high": _text(high)}
+    if high - low > 2 * BYTES_HIGH:
+        yield Finding(
+            "BYTES_RANGE",
+            INFORMS if expectation.why == "constants" else WARNS,
+            "Pixel values span %(low)s…%(high)s after your scale; most models expect 0…1 or -1…1.",
+            "Keep this only if the model was trained on raw pixels.",
+            FIELD,
+            detail=detail,
+        )
+    elif high - low < TINY_SPAN:
+        yield Finding(
+            "TINY_RANGE",
+            WARNS,
+            "Pixel values span only %(low)s…%(high)s after your scale.",
+            "They may have been scaled twice: with std in pixel values, scale must be 1.",
+            FIELD,
+            detail=detail,
+        )
+
+
+def _span(preprocess: Preprocess) -> tuple[float, float]:
+    """Lowest and highest value a pixel can become."""
+    ends = [_value(preprocess, pixel, c) for pixel in (0, 255) for c in range(_channels(preprocess))]
+    return min(ends), max(ends)
+
+
+def _channels(preprocess: Preprocess) -> int:
+    return max(len(preprocess.mean), len(preprocess.std))
+
+
+def _value(preprocess: Preprocess, pixel: float, channel: int) -> float:
+    mean = preprocess.mean[channel % len(preprocess.mean)]
+    return (pixel * preprocess.scale - mean) / preprocess.std[channel % len(preprocess.std)]
+
+
+def _text(value: float) -> str:
+    return f"{value:.3g}" if abs(value) >= 1e-6 else "0"

@@ -1,0 +1,170 @@
+"""What can be measured of a reference picture or array: a few numbers each, so that all later judging is pure.
+
+Runs in a sandbox child. Owns decoding for a look, never for the model: that is `toolchains.samples`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageOps
+
+from app.conversion.intake.archive import Unpacked
+from app.conversion.intake.sample_stats import Numbers, Picture, SampleStats, Unreadable
+from app.conversion.options import Preprocess
+from app.conversion.toolchains.samples import KINDS, InputSpec, Sample, SampleSet
+from app.conversion.toolchains.samples.pictures import DECODER_ERRORS, FORMATS, MAX_PIXELS
+from app.kit.errors import ModelmillError
+from app.kit.text.error_text import reason_of
+
+LOOK_SIDE = 96
+"""Pictures are judged at about this size; a JPEG is even decoded no larger than needed for it."""
+HASH_WIDTH, HASH_HEIGHT = 9, 8
+GRAY_SPREAD = 2.0
+"""A picture whose channels differ by less than this on average, of 255, shows no colour."""
+
+Progress = Callable[[float], None]
+Item = TypeVar("Item")
+
+
+def measure_pictures(
+    paths: Sequence[Path], progress: Progress = lambda _: None
+) -> tuple[list[Picture], list[Unreadable]]:
+    found, unreadable = [], []
+    for index, path in enumerate(paths):
+        progress(index / len(paths))
+        try:
+            found.append(measure_picture(path))
+        except DECODER_ERRORS as error:
+            unreadable.append(Unreadable(path.name, reason_of(error)))
+    return found, unreadable
+
+
+def measure_samples(
+    folder: Path, unpacked: Unpacked, inputs: Sequence[InputSpec] | None, most: int, progress: Progress = lambda _: None
+) -> tuple[SampleStats, ModelmillError | None]:
+    """What an unpacked upload holds, and why its arrays do not fit the inputs.
+
+    inputs: with fixed shapes; without them arrays are counted by their files, and not measured. most: so many pictures,
+    and as many arrays, are measured; the pictures are evenly spread over all there are.
+    """
+    files = sorted(folder / name for name in unpacked.files)
+    kinds = Counter(KINDS[path.suffix.lower()] for path in files)
+    chosen = spread([path for path in files if KINDS[path.suffix.lower()] == "image"], most)
+    pictures, unreadable = measure_pictures(chosen, progress)
+    counted, arrays, problem = _measure_arrays(folder, kinds, inputs, most)
+    return SampleStats(kinds["image"] + counted, pictures, arrays, unreadable, dict(kinds), unpacked.ignored), problem
+
+
+def _measure_arrays(
+    folder: Path, kinds: Counter[str], inputs: Sequence[InputSpec] | None, most: int
+) -> tuple[int, list[Numbers], ModelmillError | None]:
+    """How many samples the arrays hold, the measures of the first, and why they do not fit the model."""
+    files = kinds["npy"] + kinds["npz"]
+    if not files or inputs is None:
+        return files, [], None
+    try:
+        samples = SampleSet(folder, inputs, Preprocess(), skip_damaged=True)
+        found = [
+            measure_array(sample.name, name, array)
+            for sample, _ in zip(_arrays_only(samples), range(most), strict=False)
+            for name, array in sample.arrays.items()
+            if array.size and array.dtype.kind in "fiu"
+        ]
+        return len(samples) - kinds["image"], found, None
+    except ModelmillError as error:
+        return files, [], error
+
+
+def _arrays_only(samples: SampleSet) -> Iterator[Sample]:
+    return (s for s in samples if not any(s.name.lower().endswith(end) for end in KINDS if KINDS[end] == "image"))
+
+
+def spread(items: Sequence[Item], count: int) -> list[Item]:
+    """At most `count` of them, evenly spread, in order."""
+    if len(items) <= count:
+        return list(items)
+    return [items[int(index)] for index in np.linspace(0, len(items) - 1, count)]
+
+
+def measure_picture(path: Path) -> Picture:
+    """Raises one of DECODER_ERRORS."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    with warnings.catch_warnings(action="ignore"), Image.open(path, formats=FORMATS) as picture:
+        size, form, has_color = picture.size, str(picture.format), picture.mode not in ("1", "L", "I", "F", "LA")
+        small = _small(picture)
+    colors = np.asarray(small.convert("RGB"), dtype=np.float64)
+    gray = np.asarray(small.convert("L"), dtype=np.float64)
+    is_gray = not has_color or float(np.ptp(colors, axis=2).mean()) < GRAY_SPREAD
+    means = () if is_gray else tuple(float(v) for v in colors.mean(axis=(0, 1)))
+    return Picture(
+        name=path.name,
+        size_bytes=path.stat().st_size,
+        sha256=digest,
+        dhash=dhash(small),
+        width=size[0],
+        height=size[1],
+        mean=float(gray.mean()),
+        deviation=float(gray.std()),
+        is_gray=is_gray,
+        format=form,
+        channel_means=means,
+    )
+
+
+def dhash(picture: Image.Image) -> int:
+    """Difference hash: equal for scaled, recompressed or brightened copies, far apart for other pictures."""
+    tiny = picture.convert("L").resize((HASH_WIDTH, HASH_HEIGHT), Image.Resampling.BILINEAR)
+    levels = np.asarray(tiny, dtype=np.int16)
+    bits = (levels[:, 1:] > levels[:, :-1]).flatten()
+    return int("".join("1" if bit else "0" for bit in bits), 2)
+
+
+def measure_array(name: str, input_name: str, values: npt.NDArray[Any]) -> Numbers:
+    """values: finite numbers, at least one."""
+    real = values.astype(np.float64)
+    return Numbers(
+        name=name,
+        input=input_name,
+        sha256=hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest(),
+        low=float(real.min()),
+        high=float(real.max()),
+        mean=float(real.mean()),
+        deviation=float(real.std()),
+    )
+
+
+def thumbnail(path: Path, target: Path, side: int) -> None:
+    """Write a small JPEG no larger than side × side. Raises one of DECODER_ERRORS."""
+    with warnings.catch_warnings(action="ignore"), Image.open(path, formats=FORMATS) as picture:
+        small = _small(picture, side)
+    if max(small.size) < side // 2:  # tiny pictures are shown by their pixels
+        factor = max(1, side // max(small.size))
+        small = small.resize((small.width * factor, small.height * factor), Image.Resampling.NEAREST)
+    small.convert("RGB").save(target, "JPEG", quality=82)
+
+
+def _small(picture: Image.Image, side: int = LOOK_SIDE) -> Image.Image:
+    """Upright, 8 bits per channel, at most side × side, without what was transparent being counted as black."""
+    if picture.width * picture.height > MAX_PIXELS:
+        raise ValueError(f"{picture.width} x {picture.height} pixels are more than {MAX_PIXELS:,}")
+    picture.draft(None, (side, side))
+    picture.load()
+    upright = ImageOps.exif_transpose(_eight_bits(picture))
+    upright = upright.convert("L" if upright.mode in ("1", "L", "LA") else "RGB")
+    upright.thumbnail((side, side), Image.Resampling.BILINEAR)
+    return upright
+
+
+def _eight_bits(picture: Image.Image) -> Image.Image:
+    if picture.mode != "I" and not picture.mode.startswith("I;"):
+        return picture
+    return Image.fromarray(np.clip(np.asarray(picture).astype(np.int64) >> 8, 0, 255).astype(np.uint8))

@@ -1,0 +1,55 @@
+"""What was measured of a reference picture or array (measures), as plain numbers: who judges needs no library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Picture:
+    """mean, deviation: of the gray levels, 0..255. dhash: 64 bits of left-to-right gradients. format: Pillow's name."""
+
+    name: str
+    size_bytes: int
+    sha256: str
+    dhash: int
+    width: int
+    height: int
+    mean: float
+    deviation: float
+    is_gray: bool
+    format: str
+    channel_means: tuple[float, ...] = ()
+    """Red, green, blue, 0..255; empty for a picture without colour."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """One array of one sample. sha256: of its bytes."""
+
+    name: str
+    input: str
+    sha256: str
+    low: float
+    high: float
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class SampleStats:
+    """count: of all samples; those looked at are a part of it when there are very many."""
+
+    count: int
+    pictures: Sequence[Picture] = ()
+    arrays: Sequence[Numbers] = ()
+    unreadable: Sequence[Unreadable] = ()
+    kinds: dict[str, int] = field(default_factory=dict)
+    ignored: Sequence[str] = ()

@@ -1,0 +1,148 @@
+"""How a job looks to a reader: its parameters, its files, its expiry. Pure; words are the templates'."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from app.conversion import object_keys
+from app.conversion.model import Artifact, JobRecord, Stage, StageRecord, StageState
+from app.conversion.options import Options, ToolchainName
+from app.conversion.service.results import StoredFile
+from app.kit.clock import from_text
+from app.kit.web.formatting import file_size
+
+OUTPUTS = tuple(f"out.{stage.step}" for stage in Stage)
+INPUTS = (object_keys.MODEL, object_keys.IMAGES)
+TASK = "task"
+"""What an origin begins with that is a training task."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    value: str
+    is_default: bool
+
+
+@dataclass(frozen=True)
+class File:
+    """kind: output, report, log, input, other."""
+
+    name: str
+    kind: str
+    size_bytes: int
+    sha256: str
+
+
+def parameters(options: Options) -> list[Parameter]:
+    """Every option that applies to the job's toolchain; those that are not the default come first."""
+    chosen = dict(_leaves(options.model_dump(mode="json")))
+    usual = dict(_leaves(Options.model_construct(toolchain=options.toolchain).model_dump(mode="json")))
+    own, other = "quantization.", "kneron."
+    if options.toolchain is ToolchainName.KNERON:
+        own, other = other, own
+    found = [
+        Parameter(name.removeprefix(own), _text(value), usual.get(name) == value)
+        for name, value in chosen.items()
+        if not name.startswith(other) and value is not None and name != "toolchain"
+    ]
+    return sorted(found, key=lambda parameter: parameter.is_default)
+
+
+def _leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, dict) and name != "input_shapes":
+            yield from _leaves(value, f"{above}{name}.")
+        elif value != {}:
+            yield above + name, value
+
+
+def _text(value: Any) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.6g}"
+        case list():
+            return ", ".join(_text(one) for one in value) or "none"
+        case dict():
+            return "; ".join(f"{name}: {' × '.join(map(str, shape))}" for name, shape in value.items())
+    return str(value)
+
+
+def files(artifacts: Mapping[str, Artifact]) -> list[File]:
+    """Outputs first in the order of the stages, then reports, logs and what else there is, then the inputs."""
+    order = ("output", "report", "other", "log", "input")
+    found = [File(name, _kind(name), made.size_bytes, made.sha256) for name, made in artifacts.items()]
+    return sorted(found, key=lambda file: (order.index(file.kind), _place(file.name), file.name))
+
+
+def stored(files: Iterable[StoredFile]) -> tuple[list[StoredFile], list[StoredFile]]:
+    """The outputs in the order of the stages, and what else there is."""
+    found = sorted(files, key=lambda file: (_place(file.name), file.name))
+    return [f for f in found if _kind(f.name) == "output"], [f for f in found if _kind(f.name) != "output"]
+
+
+def _kind(name: str) -> str:
+    if name in OUTPUTS:
+        return "output"
+    if name in INPUTS:
+        return "input"
+    stem, _, ending = name.rpartition(".")
+    if stem in {stage.step for stage in Stage}:
+        return {"json": "report", "log": "log"}.get(ending, "other")
+    return "other"
+
+
+def _place(name: str) -> int:
+    steps = [stage.step for stage in Stage]
+    return next((at for at, step in enumerate(steps) if step in name.split(".")), len(steps))
+
+
+def trained_by(record: JobRecord) -> str:
+    """Id of the training task that made the model; empty if none did."""
+    kind, _, task_id = record.origin.partition(":")
+    return task_id if kind == TASK else ""
+
+
+def expires_at(record: JobRecord, ttl_s: int) -> datetime | None:
+    return from_text(record.finished_at) + timedelta(seconds=ttl_s) if record.finished_at else None
+
+
+def took_s(record: JobRecord) -> float | None:
+    """From submission to end."""
+    if record.finished_at is None:
+        return None
+    return max(0.0, (from_text(record.finished_at) - from_text(record.created_at)).total_seconds())
+
+
+def ran_s(stage: StageRecord) -> float | None:
+    if stage.started_at is None or stage.finished_at is None:
+        return None
+    return max(0.0, (from_text(stage.finished_at) - from_text(stage.started_at)).total_seconds())
+
+
+def log_stage(record: JobRecord) -> Stage:
+    """Whose log to open: the stage that runs or broke; of a finished job the first, where a reader begins."""
+    if record.error is not None or not record.is_terminal:
+        started = [stage for stage in Stage if record.stages[stage.step].state is not StageState.WAITING]
+        return started[-1] if started else Stage.ONNX
+    return Stage.BIE
+
+
+def facts(detail: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """An error's details, as far as a reader can use them: names and short values, sizes as sizes."""
+    return [
+        (name.removesuffix("_bytes").replace("_", " "), file_size(value) if name.endswith("_bytes") else _text(value))
+        for name, value in detail.items()
+        if _is_short(value)
+    ]
+
+
+def _is_short(value: Any) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(one, str | int | float) for one in value)
+    return isinstance(value, str | int | float) and value != ""

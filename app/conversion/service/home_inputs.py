@@ -1,0 +1,151 @@
+"""Takes the inputs of a conversion out of a data home: copies them into an upload, by the same limits as any other.
+
+They stream from disk to store, so their size does not matter to this process. What they are is checked where every
+upload is. Imported by pages and by the wiring of training: the workers of the stages know no homes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from app.conversion import object_keys
+from app.conversion.errors import NoImages
+from app.conversion.service.uploads import File, Parts, Uploads
+from app.conversion.toolchains.samples import KINDS
+from app.homes.errors import FileMissing, PathRefused
+from app.homes.model import Entry, Kind
+from app.homes.read_only_tree import ReadOnlyTree
+from app.kit.errors import BadInput
+from app.kit.objects import Stored
+
+ARCHIVE = ".zip"
+MAX_LEVELS = 20
+
+
+class TooManySamples(BadInput):
+    code = "IMAGES_TOO_MANY"
+
+
+@dataclass(frozen=True)
+class InputPath:
+    """shelf: of the home, or of the common folder; inner: the path on it."""
+
+    shelf: ReadOnlyTree
+    inner: str
+
+    @property
+    def name(self) -> str:
+        return self.inner.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Keys and names as the form of a new conversion holds them."""
+
+    model_key: str
+    model_name: str
+    quant_key: str
+    quant_name: str
+
+
+def take(uploads: Uploads, owner: str, model: InputPath, images: InputPath | None) -> Taken:
+    """model: an ONNX file, with the files that its weights lie in beside it, or a zip of them. images: a zip, one
+    sample, or a folder of samples; None: they are chosen later.
+
+    Raises FileMissing, NotAFile, ModelTooLarge, ImagesTooLarge, TooManySamples, NoImages; nothing is kept then.
+    """
+    upload_id = uploads.begin(owner)
+    try:
+        model_key = _store_model(uploads, upload_id, model)
+        stored = _store_images(uploads, upload_id, images) if images else None
+    except BaseException:
+        uploads.discard(upload_id)
+        raise
+    return Taken(model_key, model.name, stored.key if stored else "", images.name if images else "")
+
+
+def _store_model(uploads: Uploads, upload_id: str, model: InputPath) -> str:
+    key = uploads.store_model(upload_id, model.shelf.read(model.inner)).key
+    beside = list(_weights(uploads, upload_id, model)) if _has_neighbours(model) else []
+    if beside:
+        uploads.store_weights(upload_id, _read(beside))
+    uploads.merge(upload_id)
+    return key
+
+
+def _has_neighbours(model: InputPath) -> bool:
+    """Is anything beside it that could hold its weights?"""
+    entries = model.shelf.browse(model.inner.rpartition("/")[0]).entries
+    return any(not entry.name.lower().endswith(object_keys.MODEL_ENDING) for entry in entries)
+
+
+def _weights(uploads: Uploads, upload_id: str, model: InputPath) -> Iterator[tuple[str, InputPath]]:
+    """The files that its weights lie in, as far as they are there, each by its place relative to the model."""
+    folder = model.inner.rpartition("/")[0]
+    for place in uploads.places(upload_id):
+        inner = f"{folder}/{place}".removeprefix("/")
+        with suppress(FileMissing, PathRefused):
+            if model.shelf.info(inner).kind is Kind.FILE:
+                yield place, InputPath(model.shelf, inner)
+
+
+def _read(files: Iterable[tuple[str, InputPath]]) -> Parts:
+    for place, file in files:
+        yield File(place)
+        yield from file.shelf.read(file.inner)
+
+
+def is_sample(entry: Entry) -> bool:
+    """One that a folder gives. Hidden files are left out, as in a zip."""
+    ending = "." + entry.name.rpartition(".")[2].lower()
+    return entry.kind is Kind.FILE and not entry.name.startswith(".") and ending in KINDS
+
+
+def is_archive(entry: Entry) -> bool:
+    return entry.kind is Kind.FILE and entry.name.lower().endswith(ARCHIVE)
+
+
+def _store_images(uploads: Uploads, upload_id: str, images: InputPath) -> Stored:
+    if images.shelf.info(images.inner).kind is not Kind.FOLDER:
+        return uploads.store_images(upload_id, _one(images))
+    return uploads.store_images(upload_id, _packed(images, uploads.settings.max_images))
+
+
+def _one(images: InputPath) -> Parts:
+    yield File(images.name)
+    yield from images.shelf.read(images.inner)
+
+
+def _packed(folder: InputPath, most: int) -> Parts:
+    count = 0
+    for entry in _samples(folder.shelf, folder.inner, MAX_LEVELS):
+        count += 1
+        if count > most:
+            raise TooManySamples(
+                f"The folder {folder.name} has more than the {most} samples that are accepted here.",
+                hint="A hundred typical images are enough to calibrate: put some of them into a folder of their own.",
+            )
+        yield File(entry.name)
+        yield from folder.shelf.read(entry.path)
+    if not count:
+        raise NoImages(
+            f"There is no reference sample in the folder {folder.name}.",
+            hint=f"Samples are {', '.join(KINDS)}; or choose a zip of them.",
+        )
+
+
+def _samples(shelf: ReadOnlyTree, folder: str, levels: int) -> Iterator[Entry]:
+    """Below the folder, in the order of the listing. Through no link, which would be another's or a circle."""
+    cursor = None
+    while True:
+        page = shelf.browse(folder, cursor=cursor)
+        for entry in page.entries:
+            if entry.kind is Kind.FOLDER and levels and not entry.name.startswith("."):
+                yield from _samples(shelf, entry.path, levels - 1)
+            elif is_sample(entry):
+                yield entry
+        cursor = page.next_cursor
+        if cursor is None:
+            return

@@ -1,0 +1,167 @@
+"""Reads the report artifacts of a job into views. Lenient: a report of another version may lack a part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.conversion.service.quality.chip import boundaries_of, chip_report, chip_verdict
+from app.conversion.service.quality.views import (
+    Boundary,
+    Layer,
+    Outcome,
+    Output,
+    Pair,
+    Quality,
+    Spread,
+    Step,
+    Verdict,
+    WorstSample,
+)
+
+Report = Mapping[str, Any]
+CALIBRATION_IMAGES = "calibration images"
+
+
+def quality(onnx: Report | None, bie: Report | None, nef: Report | None, *, toolchain: str) -> Quality:
+    """The three reports of a job, None for a stage that has none (yet)."""
+    if toolchain == "kneron":
+        return _of_chip(onnx, bie, nef)
+    boundaries = _optimised(onnx), _quantised(bie), _compiled(nef)
+    if bie is None:
+        return Quality(toolchain, boundaries, warnings=_warnings(onnx))
+    measured = bie.get("quality", {})
+    calibration, quantization = bie.get("calibration", {}), bie.get("quantization", {})
+    latency = bie.get("latency_ms", {})
+    return Quality(
+        toolchain,
+        boundaries,
+        verdict=_verdict(bie.get("verdict")),
+        layers=tuple(_layer(place, row) for place, row in enumerate(measured.get("layers", ()), start=1)),
+        layers_left_out=measured.get("layers_left_out", 0),
+        layer_samples=measured.get("layer_samples", 0),
+        worst_samples=_worst_samples(measured),
+        size_bytes=_pair(bie.get("size", {}), "float_bytes", "int8_bytes"),
+        latency_ms=_pair(latency, "float", "int8"),
+        latency_threads=latency.get("threads", 1),
+        nef_bytes=(nef or {}).get("size_bytes"),
+        samples=measured.get("samples", 0),
+        calibration_samples=calibration.get("samples", 0),
+        calibration_method=calibration.get("method", ""),
+        skipped=len(calibration.get("skipped", ())),
+        float_tail=quantization.get("float_tail", {}).get("reason", ""),
+        warnings=_warnings(onnx) + _warnings(bie),
+    )
+
+
+def _of_chip(onnx: Report | None, bie: Report | None, nef: Report | None) -> Quality:
+    boundaries = boundaries_of(onnx, bie, nef)
+    return Quality(
+        "kneron",
+        boundaries,
+        verdict=chip_verdict(boundaries[1].snr_db),
+        samples=(bie or {}).get("samples", 0),
+        calibration_samples=(bie or {}).get("samples", 0),
+        skipped=len((bie or {}).get("skipped", ())),
+        warnings=_warnings(onnx) + _warnings(bie) + _warnings(nef),
+        chip=chip_report(onnx, bie, nef),
+    )
+
+
+def _optimised(report: Report | None) -> Boundary:
+    found = (report or {}).get("equivalence")
+    return _proof("optimise", "model.onnx", "out.onnx", found, is_same=bool(found and found.get("exact")), word="exact")
+
+
+def _compiled(report: Report | None) -> Boundary:
+    found = (report or {}).get("agreement")
+    is_same = bool(found and found.get("bit_true"))
+    return _proof("compile", "out.bie", "out.nef", found, is_same=is_same, word="bit_true")
+
+
+def _proof(step: Step, before: str, after: str, found: Report | None, *, is_same: bool, word: Outcome) -> Boundary:
+    if found is None:
+        return Boundary(step, before, after, "pending")
+    outcome: Outcome = word if is_same else "measured"
+    return Boundary(
+        step,
+        before,
+        after,
+        outcome,
+        samples=found.get("samples", 0),
+        inputs=found.get("inputs", ""),
+        outputs=tuple(_output(row) for row in found.get("outputs", ())),
+    )
+
+
+def _quantised(report: Report | None) -> Boundary:
+    found = (report or {}).get("quality")
+    if found is None:
+        return Boundary("quantise", "out.onnx", "out.bie", "pending")
+    outputs = tuple(_output(row) for row in found.get("outputs", ()))
+    outcome: Outcome = "exact" if outputs and all(output.is_exact for output in outputs) else "measured"
+    return Boundary(
+        "quantise",
+        "out.onnx",
+        "out.bie",
+        outcome,
+        samples=found.get("samples", 0),
+        inputs=found.get("images", ""),
+        outputs=outputs,
+    )
+
+
+def _output(row: Report) -> Output:
+    return Output(
+        name=str(row["name"]),
+        snr_db=_spread(row.get("snr_db")),
+        cosine=_spread(row.get("cosine")),
+        max_abs=row.get("max_abs", row.get("max_abs_diff")),
+        is_exact=bool(row.get("exact")),
+        saturates=row.get("saturates", ""),
+        silent_samples=row.get("silent_samples", 0),
+        other_shape_samples=row.get("other_shape_samples", 0),
+    )
+
+
+def _layer(position: int, row: Report) -> Layer:
+    return Layer(
+        position=position,
+        name=str(row["name"]),
+        op_type=row.get("op_type", ""),
+        is_int8=bool(row.get("int8")),
+        merged=row.get("merged", ""),
+        snr_db=_spread(row.get("snr_db")),
+        cosine=_spread(row.get("cosine")),
+        max_abs=row.get("max_abs"),
+        weight_snr_db=row.get("weight_snr_db"),
+    )
+
+
+def _spread(value: Mapping[str, Any] | float | None) -> Spread:
+    """A summary over samples, or the lowest number alone."""
+    if isinstance(value, Mapping):
+        return Spread(value.get("mean"), value.get("min"), value.get("p5"), value.get("n", 0))
+    return Spread(min=value)
+
+
+def _verdict(found: Report | None) -> Verdict | None:
+    if found is None:
+        return None
+    return Verdict(
+        found.get("snr_db"), found.get("rule", ""), bool(found.get("passed")), bool(found.get("nothing_quantized"))
+    )
+
+
+def _worst_samples(measured: Report) -> tuple[WorstSample, ...]:
+    rows = measured.get("worst_samples", ())
+    return tuple(WorstSample(index, row["name"], row["snr_db"]) for index, row in enumerate(rows))
+
+
+def _pair(found: Report, float_: str, int8: str) -> Pair | None:
+    first, second = found.get(float_), found.get(int8)
+    return None if first is None or second is None else Pair(first, second)
+
+
+def _warnings(report: Report | None) -> tuple[str, ...]:
+    return tuple(str(text) for text in (report or {}).get("warnings", ()))

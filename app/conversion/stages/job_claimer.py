@@ -1,0 +1,56 @@
+"""Claims jobs for one worker of one stage, and has the worker's slot know of it.
+
+The claim is made out before there is a job to claim, so that the fetch of a message can make it in the same step
+(waiting_consumer). Where the message came another way, the claim is made here. Each is good for one job.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import uuid4
+
+from app.conversion import model
+from app.conversion.model import JobRecord, Stage
+from app.conversion.store import JobStore
+from app.kit.observability.tracing import span
+from app.kit.process.slots import InFlight, Slot
+from app.kit.queue.blocking_broker import BlockingBroker
+from app.kit.queue.retry import until_answered
+
+
+class JobClaimer:
+    def __init__(self, stage: Stage, slot: Slot, store: JobStore, broker: BlockingBroker) -> None:
+        self.stage = stage
+        self.slot = slot
+        self._store = store
+        self._broker = broker
+        self.rest()
+
+    @property
+    def claim(self) -> str:
+        return self._text
+
+    def rest(self) -> None:
+        """Nothing is being done; a new claim is ready."""
+        self._claim = model.claimed(self.stage, worker=self.slot.name, token=uuid4().hex)
+        self._text = self._store.claim_by_fetch(self._claim)
+        self._note("", "")
+
+    def take(self, job_id: str, work_dir: Path) -> JobRecord | None:
+        """The job, if it is this worker's now. The slot knows before any work begins, should this process die."""
+        self._note(job_id, str(work_dir))
+        brought = self._broker.claimed(self.stage.step, job_id)
+        if brought:
+            return model.from_fields(brought)
+        with span("claim"):
+            return until_answered(lambda: self._store.claim(job_id, self._claim), f"claim job {job_id}")
+
+    def give_back(self, job_id: str) -> None:
+        """Its work has not begun."""
+        self._store.apply(job_id, model.given_back(self.stage, claim=self._claim.fields["claim"]))
+
+    def unbegun(self) -> list[str]:
+        return self._broker.unbegun(self.stage.step)
+
+    def _note(self, job_id: str, work_dir: str) -> None:
+        self.slot.write(InFlight(self._broker.broker_id, job_id, self._claim.fields["claim"], work_dir))

@@ -1,0 +1,227 @@
+"""Graph surgery of the ONNX stage: each function changes a ModelProto and says what it did, in words.
+
+This module owns what is done to a graph before it is proved equal to its original. It must not run models.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+from app.conversion.toolchains.graph import opset_of, walk
+from app.conversion.toolchains.graph.specs import DEFAULT_DOMAINS
+from app.kit.text.error_text import reason_of
+
+Model = Any
+"""onnx.ModelProto"""
+
+OPSET_MIN = 13
+"""int8 weights per channel (DequantizeLinear with an axis) exist from here on; lower opsets are upgraded."""
+OPSET_TARGET = 17
+"""The last opset before Reduce* and others moved attributes to inputs: the quantizer knows all of it."""
+OPSET_FLOAT16 = 19
+"""QuantizeLinear and DequantizeLinear take float16 from here on."""
+IR_MIN, IR_OF_FLOAT16 = 8, 9
+PROTOBUF_BYTES_MAX = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A graph, what was changed on the way to it, and what could not be done."""
+
+    model: Model
+    changes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def strip_weights_from_inputs(model: Model) -> list[str]:
+    """Graphs of IR 3 list their initializers as inputs too; fusions need to know that these are constants."""
+    names = {tensor.name for tensor in model.graph.initializer}
+    kept = [value for value in model.graph.input if value.name not in names]
+    stripped = len(model.graph.input) - len(kept)
+    if not stripped:
+        return []
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    return [f"{stripped} weights listed as graph inputs are now constants"]
+
+
+def constants_to_weights(model: Model) -> list[str]:
+    """Constant nodes of the main graph become initializers, which alone the quantizer takes for weights."""
+    outputs = {value.name for value in model.graph.output}
+    kept: list[Any] = []
+    weights: list[Any] = []
+    for node in model.graph.node:
+        tensor = None if outputs & set(node.output) else _constant(node)
+        if tensor is None:
+            kept.append(node)
+        else:
+            weights.append(tensor)
+    if not weights:
+        return []
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+    model.graph.initializer.extend(weights)
+    return [f"{len(weights)} Constant nodes are now weights"]
+
+
+def _constant(node: Any) -> Any | None:
+    """The TensorProto that a Constant node holds, named as its output; None for any other node and for other values."""
+    from onnx import TensorProto, helper
+
+    if node.op_type != "Constant" or node.domain not in DEFAULT_DOMAINS:
+        return None
+    attribute = node.attribute[0]
+    name, value = node.output[0], helper.get_attribute_value(attribute)
+    if attribute.name == "value":
+        tensor = TensorProto()
+        tensor.CopyFrom(value)
+        tensor.name = name
+        return tensor
+    kind = {"value_float": TensorProto.FLOAT, "value_floats": TensorProto.FLOAT}.get(attribute.name, TensorProto.INT64)
+    if attribute.name in ("value_float", "value_int"):
+        return helper.make_tensor(name, kind, [], [value])
+    if attribute.name in ("value_floats", "value_ints"):
+        return helper.make_tensor(name, kind, [len(value)], value)
+    return None
+
+
+def raise_ir_version(model: Model) -> list[str]:
+    """IR below 4 does not allow initializers that are no inputs. Idempotent."""
+    if model.ir_version >= IR_MIN:
+        return []
+    before, model.ir_version = model.ir_version, IR_MIN
+    return [f"IR version {before} → {IR_MIN}"]
+
+
+def upgrade_opset(model: Model) -> Prepared:
+    """Raise an opset that the quantizer cannot work with. What the converter cannot do keeps its opset."""
+    from onnx import checker, version_converter
+
+    before, is_half = opset_of(model), has_float16(model)
+    if before >= (OPSET_FLOAT16 if is_half else OPSET_MIN):
+        return Prepared(model)
+    target = OPSET_FLOAT16 if is_half else OPSET_TARGET
+    try:
+        converted = version_converter.convert_version(model, target)
+        checker.check_model(converted)
+    except (RuntimeError, ValueError, checker.ValidationError) as error:
+        told = f"opset {before} was kept: the version converter cannot do it ({reason_of(error)})"
+        return Prepared(model, warnings=[told])
+    converted.ir_version = max(converted.ir_version, IR_OF_FLOAT16 if is_half else IR_MIN)
+    told = f"opset {before} → {target}"
+    return Prepared(converted, [told], [f"float16 is quantized from opset {target} on: {told}"] if is_half else [])
+
+
+def has_float16(model: Model) -> bool:
+    """Does it compute in float16 anywhere?"""
+    from onnx import TensorProto
+
+    casts = (a.i for node in walk.nodes(model) if node.op_type == "Cast" for a in node.attribute if a.name == "to")
+    inputs = (value.type.tensor_type.elem_type for value in model.graph.input)
+    weights = (tensor.data_type for tensor in walk.tensors(model))
+    return TensorProto.FLOAT16 in chain(inputs, casts, weights)
+
+
+def simplify(model: Model) -> Prepared:
+    """Fold constants and batch normalization, drop what nothing reads. On failure the graph stays, with a warning."""
+    import onnxslim
+
+    before = operator_counts(model)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            slim = onnxslim.slim(copy.deepcopy(model))
+    except Exception as error:  # noqa: BLE001 - a simplifier's bug must not cost the user the conversion
+        return Prepared(model, warnings=[f"the graph was not simplified: onnxslim raised {type(error).__name__}"])
+    if slim is None or not _has_same_interface(slim, model):
+        return Prepared(model, warnings=["the graph was not simplified: onnxslim changed its inputs or outputs"])
+    restore_names(slim, model)
+    after = operator_counts(slim)
+    gone = {op: count - after.get(op, 0) for op, count in sorted(before.items()) if after.get(op, 0) < count}
+    if not gone:
+        return Prepared(slim)
+    what = ", ".join(f"{count} {op}" for op, count in gone.items())
+    return Prepared(slim, [f"simplified: {sum(before.values())} → {sum(after.values())} nodes, gone: {what}"])
+
+
+def name_nodes(model: Model) -> list[str]:
+    """Give every node a unique name: the quantizer and the report speak of nodes by name."""
+    taken = Counter(node.name for node in model.graph.node)
+    seen: set[str] = set()
+    renamed = 0
+    for index, node in enumerate(model.graph.node):
+        if node.name and (taken[node.name] == 1 or node.name not in seen):
+            seen.add(node.name)
+            continue
+        node.name = _free_name(f"{node.op_type}_{index}", taken)
+        taken[node.name] += 1
+        seen.add(node.name)
+        renamed += 1
+    return [f"{renamed} nodes without a unique name got one"] if renamed else []
+
+
+def restore_names(model: Model, original: Model) -> None:
+    """Give nodes that a simplifier renamed (a Conv that took in its BatchNormalization) the name they had.
+
+    That is the name of the nearest node of the same operator upstream of the same output in the original graph;
+    where it had none, or it is taken, the node is left without a name.
+    """
+    makers = {output: node for node in original.graph.node for output in node.output}
+    known = {node.name for node in original.graph.node}
+    taken = {node.name for node in model.graph.node} & known
+    for node in model.graph.node:
+        if node.name and node.name in known:
+            continue
+        before = _same_operator_upstream(node, makers)
+        node.name = before.name if before is not None and before.name not in taken else ""
+        taken.add(node.name)
+
+
+def _same_operator_upstream(node: Any, makers: dict[str, Any]) -> Any | None:
+    before = makers.get(node.output[0]) if node.output else None
+    while before is not None and before.op_type != node.op_type:
+        before = makers.get(before.input[0]) if before.input else None
+    return before
+
+
+def infer_shapes(model: Model) -> Model:
+    """The model with the shapes of its inner tensors and outputs written down, as far as they can be known."""
+    from app.conversion.toolchains.graph.inference import FAILURES, inferred
+
+    if model.ByteSize() > PROTOBUF_BYTES_MAX:
+        return model
+    fresh = copy.deepcopy(model)
+    for output in fresh.graph.output:
+        if any(not axis.dim_value for axis in output.type.tensor_type.shape.dim):
+            output.type.tensor_type.ClearField("shape")  # else a symbolic axis would outlive the fixed inputs
+    try:
+        found = inferred(fresh)
+    except FAILURES:
+        return model
+    for output, before in zip(found.graph.output, model.graph.output, strict=True):
+        if not output.type.tensor_type.HasField("shape"):
+            output.CopyFrom(before)
+    return found
+
+
+def operator_counts(model: Model) -> dict[str, int]:
+    return dict(Counter(node.op_type for node in model.graph.node))
+
+
+def _has_same_interface(one: Model, other: Model) -> bool:
+    return all(
+        [value.name for value in getattr(one.graph, part)] == [value.name for value in getattr(other.graph, part)]
+        for part in ("input", "output")
+    )
+
+
+def _free_name(wish: str, taken: Counter[str]) -> str:
+    name, number = wish, 1
+    while taken[name]:
+        name, number = f"{wish}_{number}", number + 1
+    return name

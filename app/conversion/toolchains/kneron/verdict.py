@@ -1,0 +1,157 @@
+"""Decides from files, report and log whether a vendor run has succeeded, and says why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from app.conversion.errors import ToolchainFailed, ToolchainMissing
+from app.conversion.options import Chip
+from app.conversion.toolchains.kneron import failures, nef, report
+from app.conversion.toolchains.kneron.failures import Diagnosis
+from app.conversion.toolchains.kneron.vendor import Outcome
+from app.kit.sandbox.errors import StageFailed
+
+PARSED_CHIPS = (Chip.KL520, Chip.KL720)
+"""Chips whose NEF layout was checked on real files; for the others a surprise is a warning, not a failure."""
+TAIL_LINES = 8
+
+
+def succeeded(outcome: Outcome, output: Path) -> dict[str, Any]:
+    """The runner's result of a stage that left its file. Raises ToolchainFailed or ToolchainMissing otherwise."""
+    result = outcome.result or {}
+    if not result.get("ok"):
+        raise failure(outcome)
+    if not output.is_file() or output.stat().st_size == 0:
+        raise failed(Diagnosis("no_output", *NO_OUTPUT, "toolchain", ()), outcome)
+    return result
+
+
+NO_OUTPUT = (
+    "the toolchain ended without an error, but wrote no output file",
+    "Read the log above its last lines; free disk space and a plain work folder are the first things to check.",
+)
+
+
+def failure(outcome: Outcome) -> StageFailed:
+    """The error of a run that did not end well."""
+    result = outcome.result or {}
+    if result.get("phase") == "import" and result.get("type") in ("ImportError", "ModuleNotFoundError"):
+        return ToolchainMissing(
+            f"the vendor's package cannot be imported: {result.get('message', '')}",
+            hint="Run this worker inside the vendor's image and give the interpreter of its onnx1.13 environment.",
+            detail={
+                "id": "toolchain_missing",
+                "blame": "toolchain",
+                "lines": result.get("traceback", [])[-TAIL_LINES:],
+            },
+        )
+    return failed(diagnose(outcome), outcome)
+
+
+def failed(diagnosis: Diagnosis, outcome: Outcome) -> ToolchainFailed:
+    lines = list(diagnosis.lines) or _tail(outcome)
+    detail = {"id": diagnosis.id, "blame": diagnosis.blame, "lines": lines, "returncode": outcome.returncode}
+    phase = (outcome.result or {}).get("phase")
+    return ToolchainFailed(
+        diagnosis.message, hint=diagnosis.hint, detail={**detail, **({"phase": phase} if phase else {})}
+    )
+
+
+def diagnose(outcome: Outcome) -> Diagnosis:
+    """The cause by the log; then by signal; then by the kind of exception."""
+    result = outcome.result or {}
+    message = f"{result.get('type', '')}: {result.get('message', '')}"
+    known = failures.classify([*outcome.lines(), message])
+    if known is not None:
+        return known
+    if outcome.returncode < 0 and "type" not in result:
+        return failures.from_signal(outcome.returncode)
+    if result.get("type") == "NoOutput":
+        return Diagnosis("no_output", *NO_OUTPUT, "toolchain", ())
+    if result.get("type") == "SystemExit":
+        text = f"the toolchain gave up by itself (exit code {result.get('message') or 0})"
+        return Diagnosis("system_exit", text, "Its last lines before that name the cause.", "toolchain", ())
+    if "type" in result:
+        return Diagnosis("unknown", f"the toolchain failed: {message}"[:500], "Read the log.", "toolchain", ())
+    text = f"the toolchain ended with exit code {outcome.returncode} and no result"
+    return Diagnosis("no_result", text, "Read the log.", "toolchain", ())
+
+
+def _tail(outcome: Outcome) -> list[str]:
+    lines: list[str] = []
+    for line in outcome.lines():
+        lines = [*lines[-TAIL_LINES + 1 :], line.rstrip()[: failures.LINE_WIDTH]]
+    return lines
+
+
+def report_of(result: dict[str, Any]) -> dict[str, Any]:
+    """The vendor's report with the digest of its node table; empty when there is none."""
+    files = result.get("files", {})
+    if "model_fx_report.json" not in files:
+        return {}
+    found = report.read(Path(files["model_fx_report.json"]))
+    if "model_fx_report.html" in files:
+        nodes = report.read_nodes(Path(files["model_fx_report.html"]))
+        if nodes:
+            found["nodes"] = report.digest(nodes)
+    return found
+
+
+def whole_report(outcome: Outcome, result: dict[str, Any]) -> dict[str, Any]:
+    """The report of a quantization. Raises ToolchainFailed when it is there but breaks off before the speed."""
+    found = report_of(result)
+    if not found or found["complete"]:
+        return found
+    text = "the toolchain wrote a BIE file, but its report breaks off: the quantization did not finish"
+    diagnosis = failures.classify(outcome.lines())
+    if diagnosis is None:
+        diagnosis = Diagnosis("report_incomplete", text, "Read the log for the step that failed.", "toolchain", ())
+    raise failed(diagnosis, outcome)
+
+
+def evaluation(outcome: Outcome, result: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The IP evaluator's report and warnings. It never fails the stage: the optimized model is already there."""
+    found, warnings = report_of(result), []
+    if result.get("evaluation") == "died":
+        warnings.append(f"the IP evaluator died: {failures.from_signal(min(outcome.returncode, -1)).message}")
+    if not found.get("complete"):
+        warnings.append("the IP evaluator gave no speed estimate")
+    told = [*outcome.lines(), *str(result.get("evaluate_text", "")).splitlines()]
+    unsupported = failures.unsupported_operators(told)
+    warnings += [
+        f"the IP evaluator calls operator {entry['operator']} unsupported"
+        + (f" at {entry['node']}" if entry["node"] else "")
+        for entry in unsupported
+    ]
+    nodes = found.get("cpu_nodes", [])
+    if nodes:
+        names = ", ".join(sorted({entry["operator"] for entry in nodes}))
+        warnings.append(
+            f"{len(nodes)} nodes run on the chip's CPU ({names}); the real speed is lower than the estimate"
+        )
+    return {**found, "unsupported": unsupported}, warnings
+
+
+def nef_file(path: Path, chip: Chip, model_id: int) -> tuple[dict[str, Any], list[str]]:
+    """What the written NEF says of itself, and doubts. Raises ToolchainFailed for a file that no chip would load."""
+    try:
+        found = nef.probe(path)
+    except nef.NotNef as error:
+        if chip in PARSED_CHIPS:
+            raise _bad_nef("the toolchain wrote a file that is no NEF", error.message) from error
+        return {}, [f"the NEF could not be read back: {error.message}"]
+    if not found["crc_ok"]:
+        raise _bad_nef("the checksum of the NEF file is wrong", f"stored checksum {found['crc']}")
+    warnings = []
+    if found["chip"] not in (None, chip.value):
+        warnings.append(f"the NEF file names chip {found['chip']}, but {chip.value} was asked for")
+    ids = [model["id"] for model in found["models"]]
+    if ids and model_id not in ids:
+        warnings.append(f"the NEF file holds model ids {ids}, but {model_id} was asked for")
+    return found, warnings
+
+
+def _bad_nef(message: str, line: str) -> ToolchainFailed:
+    detail = {"id": "bad_nef", "blame": "toolchain", "lines": [line]}
+    return ToolchainFailed(message, hint="Free disk space and convert again.", detail=detail)

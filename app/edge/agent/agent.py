@@ -1,0 +1,260 @@
+"""The agent of one node: its parts put together, from its start to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import re
+import signal
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+from app.edge.agent.allocation import WORK, NodeContext, environment_for_workers
+from app.edge.agent.blobs import Blobs
+from app.edge.agent.driver import Reply, WorkloadDriver
+from app.edge.agent.host_metrics import figures
+from app.edge.agent.link import Link
+from app.edge.agent.options import ANY_ADDRESS, AgentOptions
+from app.edge.agent.outbox import Outbox
+from app.edge.agent.process import end_strays
+from app.edge.agent.registration import join, token_of
+from app.edge.agent.server import Server, application, listen
+from app.edge.agent.store import Store
+from app.edge.agent.supervisor import Supervisor
+from app.edge.agent.web_client import WebClient, agent_version
+from app.kit.cli.api_client import ApiError
+from app.kit.cli.command import CannotStart, Unreachable
+from app.kit.errors import BadRequest
+from app.kit.files.private_folders import make_private
+from app.nodes import wire
+from app.nodes.model import NodeReport, Operation, Order, WorkKey
+
+PORT = "port"
+JOIN_S = 10.0
+MEANWHILE = "It is tried again and again; what is known here is run meanwhile."
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_MOST_REPORT_BYTES = wire.MAX_UP_BYTES * 3 // 4 - 10_000
+"""base64 makes four bytes of three."""
+logger = logging.getLogger(__name__)
+
+
+class NodeAgent:
+    """What a carrier's endpoints may use is described in carrier.Agent. listening: the socket of its own server."""
+
+    def __init__(
+        self,
+        options: AgentOptions,
+        carriers: Sequence[WorkloadDriver],
+        store: Store,
+        web: WebClient,
+        listening: socket.socket,
+    ) -> None:
+        self.options = options
+        self.node = options.name
+        self.store = store
+        self.web = web
+        self._listening = listening
+        self._outbox = Outbox(store, web)
+        self._link = Link(
+            web, join=self.join, sign=self._sign, take=self.take, on_up=self._outbox.hurry, node=options.name
+        )
+        self._carriers = carriers
+        self._supervisor = Supervisor(self._ground(), carriers, self._link.tell)
+        routes = [route for carrier in carriers for route in carrier.routes(self)]
+        self._server = Server(application(routes, token=lambda: web.token, health=self._health))
+
+    # what carriers use
+    async def take(self, order: Order) -> None:
+        """Raises BadRequest for names that could leave our folders."""
+        key = order.key
+        if not all(_SAFE.fullmatch(name) for name in (key.kind, key.uid, key.part)):
+            raise BadRequest(f"{key} is no key of a worker.")
+        if self.store.put(order):
+            stored = self.store.order(key)
+            assert stored is not None
+            self._supervisor.apply(stored)
+
+    def find(self, kind: str, namespace: str, name: str) -> list[Order]:
+        wanted = (kind, namespace, name)
+        return [order for order in self._current() if (order.key.kind, order.namespace, order.name) == wanted]
+
+    @property
+    def own_address(self) -> str:
+        return f"{self.options.address}:{self._listening.getsockname()[1]}"
+
+    def owner_of(self, kind: str, worker: str) -> Order | None:
+        return self._supervisor.find(kind, worker)
+
+    def heard(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
+        self._supervisor.heard(key, is_running=is_running, detail=detail)
+
+    def send(self, path: str, body: bytes, content_type: str, *, replaces: str = "") -> None:
+        self._outbox.push(path, body, content_type, replaces=replaces)
+
+    async def ask(self, path: str, body: bytes, content_type: str, *, authorization: str = "") -> Reply:
+        return await self.web.ask(path, body, content_type, authorization=authorization)
+
+    # its life
+    async def run(self) -> None:
+        """Until SIGINT, which ends the workers, too, or SIGTERM. Raises TokenRefused, NameTaken at the start."""
+        stop = _stop_signals()
+        await self._join_first(stop)
+        self._supervisor.start()
+        logger.info(
+            "Node %s answers at %s and keeps its things in %s.", self.node, self._agent_url(), self.options.data
+        )
+        lives = (
+            self._server.serve([self._listening]),
+            self._link.run(),
+            self._outbox.run(),
+            self._supervisor.look_at_logs(),
+        )
+        tasks = [asyncio.create_task(life) for life in lives]
+        futures: set[asyncio.Future[Any]] = {stop, *tasks}
+        try:
+            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await self._end(tasks, is_interrupted=stop.done() and stop.result() == signal.SIGINT)
+        for task in tasks:  # one that ended by itself has an error, which is ours
+            if task.done() and not task.cancelled():
+                task.result()
+
+    async def _join_first(self, stop: asyncio.Future[int]) -> None:
+        """Not for long: services go on without the web. Raises TokenRefused, NameTaken."""
+        joining = asyncio.create_task(self.join())
+        futures: set[asyncio.Future[Any]] = {stop, joining}
+        await asyncio.wait(futures, timeout=JOIN_S, return_when=asyncio.FIRST_COMPLETED)
+        joining.cancel()
+        try:
+            await joining
+        except asyncio.CancelledError:
+            if not stop.done():
+                logger.warning("%s does not answer in time. %s", self.options.cloud, MEANWHILE)
+        except (Unreachable, ApiError) as error:
+            logger.warning("%s %s", error, MEANWHILE)
+            self._link.has_been_said(error)
+
+    async def join(self) -> None:
+        await join(self.web, self.options, self.store)
+
+    async def _end(self, tasks: list[asyncio.Task[None]], *, is_interrupted: bool) -> None:
+        for task in tasks[1:]:
+            task.cancel()
+        ends_workers = is_interrupted or self.options.stops_workers
+        await self._supervisor.stop(ends_workers=ends_workers)
+        if ends_workers and self.web.token:
+            with suppress(Unreachable, ApiError, TimeoutError):
+                async with asyncio.timeout(2):
+                    await self.web.report(self._sign(False))
+        self._server.should_exit = True
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # what it says of itself
+    def _sign(self, with_known: bool) -> wire.SignOfLife:
+        known = {str(order.key): order.seq for order in self._current()} if with_known else None
+        return wire.SignOfLife(agent_version(), self.options.address, self._report(), known)
+
+    def _report(self) -> NodeReport:
+        offers = {carrier.kind: offered for carrier in self._carriers if (offered := self._offered(carrier))}
+        report = replace(figures(self.options.data), offers=offers, workers=self._supervisor.reports())
+        if len(wire.written(report.to_json())) > _MOST_REPORT_BYTES:  # very many have failed at once
+            report = replace(report, workers=tuple(replace(worker, log=()) for worker in report.workers))
+        return report
+
+    def _offered(self, carrier: WorkloadDriver) -> Mapping[str, Any]:
+        try:
+            return carrier.offers(self)
+        except Exception:  # a capability's code, without which the node goes on
+            logger.exception("What this node offers of %s is not known", carrier.kind)
+            return {}
+
+    def _health(self) -> dict[str, object]:
+        return {
+            "status": "ok",
+            "node": self.node,
+            "is_connected": self._link.is_connected,
+            "workers": [{"name": worker.name, "state": worker.state} for worker in self._supervisor.reports()],
+        }
+
+    def _current(self) -> list[Order]:
+        return [order for order in self.store.orders() if order.operation is not Operation.DELETE]
+
+    def _agent_url(self) -> str:
+        host, port = self._listening.getsockname()[:2]
+        host = "127.0.0.1" if host in ANY_ADDRESS else host
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def _ground(self) -> NodeContext:
+        data = self.options.data
+        return NodeContext(
+            node=self.node,
+            bind=self.options.bind,
+            address=self.options.address,
+            data=data,
+            store=self.store,
+            agent_url=self._agent_url(),
+            blobs=Blobs(data / "blobs", self.web),
+            scripts=self.options.scripts,
+            environment=environment_for_workers(os.environ, self.options.passed),
+        )
+
+
+async def run_agent(options: AgentOptions, carriers: Sequence[WorkloadDriver]) -> None:
+    """Until a signal ends it. Raises CannotStart and its kin."""
+    _take_cpus(options.cpus)
+    with _locked(options):
+        store = Store(options.data / "agent.db", options.name)
+        if store.was_damaged:  # whatever runs would go on beside what the web orders anew
+            logger.warning("%d workers of before are ended.", end_strays((options.data / WORK).resolve()))
+        web = WebClient(options.cloud, options.name, token_of(options, store))
+        try:
+            with listen(options.listen_host, options.listen_port, liked=int(store.setting(PORT) or 0)) as listening:
+                store.remember(PORT, str(listening.getsockname()[1]))
+                await NodeAgent(options, carriers, store, web, listening).run()
+        finally:
+            await web.close()
+            store.close()
+
+
+@contextmanager
+def _locked(options: AgentOptions) -> Iterator[None]:
+    """One agent per folder. Raises CannotStart."""
+    with (make_private(options.data) / "agent.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise CannotStart(
+                f"another agent runs in {options.data}", hint="End it, or give this one another --data-dir."
+            ) from None
+        yield
+
+
+def _take_cpus(cpus: frozenset[int]) -> None:
+    """For this process and the workers that it starts. Raises CannotStart."""
+    if not cpus:
+        return
+    try:
+        os.sched_setaffinity(0, cpus)
+    except OSError as error:
+        raise CannotStart(
+            f"this machine lacks some of the CPUs {sorted(cpus)}", hint="Give others as --cpus."
+        ) from error
+
+
+def _stop_signals() -> asyncio.Future[int]:
+    """Is done with the number of the first that comes."""
+    loop = asyncio.get_running_loop()
+    stop: asyncio.Future[int] = loop.create_future()
+
+    def note(number: int) -> None:
+        if not stop.done():
+            stop.set_result(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, note, number)
+    return stop

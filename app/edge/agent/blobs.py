@@ -1,0 +1,119 @@
+"""Files that workers need, each once under its sha256: fetched from the web, checked, kept while an order names it.
+
+A fetch that broke is taken up where it ended. Nothing is given out that was not checked since the agent was started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import logging
+import re
+import shutil
+from collections import defaultdict
+from collections.abc import Collection
+from http import HTTPStatus
+from pathlib import Path
+
+import httpx
+
+from app.edge.agent.driver import Blob, WorkRefused
+from app.edge.agent.errors import NotNow
+from app.edge.agent.web_client import WebClient
+from app.kit.cli.api_client import ApiError
+from app.kit.cli.command import Unreachable
+from app.kit.files.private_folders import make_private
+
+SHA256 = re.compile(r"[0-9a-f]{64}")
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+logger = logging.getLogger(__name__)
+
+
+class Blobs:
+    def __init__(self, folder: Path, web: WebClient) -> None:
+        self.folder = make_private(folder)
+        self._web = web
+        self._checked = set[str]()
+        self._locks = defaultdict[str, asyncio.Lock](asyncio.Lock)
+
+    def has(self, blob: Blob) -> bool:
+        return blob.sha256 in self._checked and self._file(blob).exists()
+
+    async def get(self, blob: Blob) -> Path:
+        """The file. Raises WorkRefused for what is none, NotNow for a full disk and a damaged file, Unreachable."""
+        if SHA256.fullmatch(blob.sha256) is None:
+            raise WorkRefused(f"{blob.sha256!r} is no sha256.", reason="BadFile")
+        async with self._locks[blob.sha256]:
+            if not self.has(blob) and not await asyncio.to_thread(self._is_whole, self._file(blob), blob):
+                await self._fetch(blob)
+            self._checked.add(blob.sha256)
+        return self._file(blob)
+
+    def keep_only(self, needed: Collection[str]) -> None:
+        """Delete all others, also what was fetched of them in part."""
+        for file in self.folder.iterdir():
+            sha256 = file.name.removesuffix(".part")
+            if sha256 not in needed and not self._locks[sha256].locked():
+                file.unlink(missing_ok=True)
+                self._checked.discard(sha256)
+
+    def _file(self, blob: Blob) -> Path:
+        return self.folder / blob.sha256
+
+    async def _fetch(self, blob: Blob) -> None:
+        draft = self._file(blob).with_suffix(".part")
+        try:
+            await self._download(blob, draft)
+            if not await asyncio.to_thread(self._is_whole, draft, blob):
+                draft.unlink(missing_ok=True)
+                raise NotNow(f"The file {blob.sha256[:12]}… arrived damaged.", reason="FileDamaged")
+            draft.replace(self._file(blob))
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            draft.unlink(missing_ok=True)
+            raise _no_room(blob) from error
+
+    async def _download(self, blob: Blob, draft: Path) -> None:
+        start = draft.stat().st_size if draft.exists() else 0
+        if start >= blob.size_bytes:  # nothing of it can be missing: it is whole, or wrong
+            start = 0
+        if shutil.disk_usage(self.folder).free < blob.size_bytes - start:
+            raise _no_room(blob)
+        try:
+            async with self._web.blob(blob.sha256, start) as answer:
+                await _save(answer, draft, blob.size_bytes)
+        except ApiError as error:
+            if error.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                draft.unlink(missing_ok=True)
+            raise NotNow(
+                f"The web does not give the file {blob.sha256[:12]}…: {error}", reason="FileMissing"
+            ) from error
+
+    @staticmethod
+    def _is_whole(file: Path, blob: Blob) -> bool:
+        if not file.is_file() or file.stat().st_size != blob.size_bytes:
+            return False
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest() == blob.sha256
+
+
+async def _save(answer: httpx.Response, draft: Path, most_bytes: int) -> None:
+    """Append what is the rest, replace by what is the whole. Stops when it is longer than it should be."""
+    is_rest = answer.status_code == HTTPStatus.PARTIAL_CONTENT
+    with draft.open("ab" if is_rest else "wb") as file:
+        try:
+            async for chunk in answer.aiter_bytes():  # as it arrives, so that what breaks off is not lost
+                if file.tell() + len(chunk) > most_bytes:
+                    file.truncate(0)
+                    return
+                await asyncio.to_thread(file.write, chunk)
+        except httpx.HTTPError as error:
+            raise Unreachable(f"A file broke off on the way: {error or type(error).__name__}") from error
+
+
+def _no_room(blob: Blob) -> NotNow:
+    return NotNow(
+        f"A file of {blob.size_bytes} bytes cannot be fetched: there is no space left on the disk.", reason="DiskFull"
+    )

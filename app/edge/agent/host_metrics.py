@@ -1,0 +1,66 @@
+"""What this machine has left, as a node reports it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+from functools import lru_cache
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+
+from app.nodes.model import NodeReport
+
+NVIDIA = Path("/proc/driver/nvidia")
+_CHIPS = {
+    0x100: "Kneron KL520",
+    0x200: "Kneron KL720",
+    0x720: "Kneron KL720",
+    0x630: "Kneron KL630",
+    0x732: "Kneron KL730",
+}
+"""By USB product id."""
+
+
+def figures(data: Path) -> NodeReport:
+    """Without workers. cpu: share in use since the last call. data: on whose disk there must be room."""
+    memory = psutil.virtual_memory()
+    return NodeReport(
+        cpu=min(1.0, psutil.cpu_percent(None) / 100),
+        memory=memory.percent / 100,
+        load=os.getloadavg()[0],
+        memory_bytes=memory.total,
+        cores=len(os.sched_getaffinity(0)),
+        free_disk_bytes=psutil.disk_usage(str(data)).free,
+        accelerators=accelerators(),
+    )
+
+
+@lru_cache(maxsize=1)
+def accelerators() -> tuple[str, ...]:
+    """Names of the devices that could run a model instead of the CPU, as they were when the agent was started."""
+    return (*_kneron(), *_nvidia(NVIDIA))
+
+
+def _kneron() -> tuple[str, ...]:
+    """By Kneron's own package, where it is installed. One that cannot look (no USB, no right to it) has none."""
+    if importlib.util.find_spec("kp") is None:
+        return ()
+    try:
+        kp = importlib.import_module("kp")  # the vendor's package, which is on no index
+        found = kp.core.scan_devices().device_descriptor_list
+        return tuple(_CHIPS.get(int(device.product_id), "Kneron NPU") for device in found)
+    except Exception:  # noqa: BLE001  # a vendor's native library, of any version
+        return ()
+
+
+def _nvidia(folder: Path) -> tuple[str, ...]:
+    """Names from the driver's `information` files; a driver without a card has none."""
+    found = list[str]()
+    for file in sorted(folder.glob("gpus/*/information")):
+        with contextlib.suppress(OSError):
+            lines = dict(line.partition(":")[::2] for line in file.read_text("utf-8", "replace").splitlines())
+            found.append(lines.get("Model", "NVIDIA").strip())
+    return tuple(found) or (("NVIDIA",) if folder.is_dir() else ())

@@ -1,0 +1,123 @@
+"""What an agent is told when it is started. Pure: the command reads arguments and environment."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
+
+from app.kit.errors import BadInput
+from app.nodes.model import NAME, Side
+
+DEFAULT_LISTEN = "127.0.0.1:9100"
+MOST_TYPE = 64
+ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  # only compared with
+_SCHEMES = {"ws": "http", "wss": "https", "http": "http", "https": "https"}
+
+
+@dataclass(frozen=True)
+class AgentOptions:
+    """cloud: http(s) address of the web. bind: what workers listen on; address: what others reach them by.
+
+    listen_port: 0 for any that is free. replace: take over the name of a node that is registered already.
+    """
+
+    name: str
+    side: Side
+    cloud: str
+    data: Path
+    token: str = ""
+    admin_token: str = ""
+    listen_host: str = "127.0.0.1"
+    listen_port: int = 9100
+    bind: str = "127.0.0.1"
+    address: str = "127.0.0.1"
+    scripts: tuple[Path, ...] = ()
+    videos: tuple[tuple[str, str], ...] = ()
+    """(type, path or URL), in the order of their ids."""
+    sources: tuple[str, ...] = ()
+    """Folders, files and URL patterns that services may open, see app.inference.sources.allow_list."""
+    passed: tuple[str, ...] = ()
+    """Names of further variables of the agent's environment that workers get."""
+    cpus: frozenset[int] = frozenset()
+    stops_workers: bool = False
+    """SIGTERM ends the workers, too."""
+    replace: bool = False
+
+
+def checked_name(text: str) -> str:
+    """Raises BadInput."""
+    if re.fullmatch(NAME, text) is None:
+        raise BadInput(
+            f"{text!r} is no name for a node",
+            hint="Small letters, digits, hyphens and dots, at most 63; a letter or digit first and last.",
+        )
+    return text
+
+
+def web_url(text: str) -> str:
+    """ws://host:8080 and http://host:8080 alike, as http. Raises BadInput."""
+    try:
+        parts = urlsplit(text.strip())
+        parts.port  # noqa: B018  # is checked when it is read
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in _SCHEMES or not parts.hostname or parts.query or parts.fragment or parts.username:
+        raise BadInput(f"{text!r} is no address of the web", hint="It should look like ws://host:8080 or https://host.")
+    return f"{_SCHEMES[parts.scheme]}://{parts.netloc}{parts.path.rstrip('/')}"
+
+
+def socket_url(url: str) -> str:
+    return "ws" + url.removeprefix("http")
+
+
+def listening(text: str) -> tuple[str, int]:
+    """host:port; the port alone means loopback. Raises BadInput."""
+    host, _, port = text.rpartition(":")
+    if not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise BadInput(f"{text!r} is nothing to listen on", hint=f"It should look like {DEFAULT_LISTEN}.")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def source(text: str) -> str:
+    """A URL pattern, or an absolute path. Raises BadInput."""
+    if not text.strip():
+        raise BadInput("an empty text offers no source", hint="It should look like /cameras or rtsp://10.0.0.*/*.")
+    return text.strip() if "://" in text else str(Path(text.strip()).expanduser().absolute())
+
+
+def video(text: str) -> tuple[str, str]:
+    """`TYPE=SOURCE` or `SOURCE`: (type, absolute path or URL). Without a type it is the stem of the source's name.
+
+    Raises BadInput.
+    """
+    kind, equals, source = text.partition("=")
+    if not equals or "/" in kind:  # an equals sign of a URL or of a folder
+        kind, source = "", text
+    if not source.strip():
+        raise BadInput(f"{text!r} names no video", hint="It should look like 'traffic flow=/videos/input.mov'.")
+    is_url = "://" in source
+    named = PurePosixPath(urlsplit(source).path) if is_url else Path(source)
+    kind = kind.strip() or named.stem or source.partition("://")[0]
+    if len(kind) > MOST_TYPE or not kind.isprintable():
+        raise BadInput(f"{kind[:40]!r} is no type of a video", hint=f"It is a text of at most {MOST_TYPE} characters.")
+    return kind, source if is_url else str(Path(source).expanduser().absolute())
+
+
+def cpu_numbers(text: str) -> frozenset[int]:
+    """`0,1` or `0-3`. Raises BadInput."""
+    found = set[int]()
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        match = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part, re.ASCII)
+        if match is None:
+            raise BadInput(f"{text!r} names no CPUs", hint="It should look like 0,1 or 0-3.")
+        found |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return frozenset(found)
+
+
+def reachable_address(bind: str, address: str | None) -> str:
+    """Raises BadInput where nobody could know it."""
+    if not address and bind in ANY_ADDRESS:
+        raise BadInput(f"with --bind {bind} others cannot know where to reach the workers", hint="Give --address, too.")
+    return address or bind

@@ -1,0 +1,67 @@
+"""How a node gets its token: given, kept from before, or by registering itself."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+
+from app.edge.agent.errors import NameTaken, TokenRefused
+from app.edge.agent.options import AgentOptions
+from app.edge.agent.store import Store
+from app.edge.agent.web_client import WebClient
+from app.kit.cli.api_client import ApiError
+
+TOKEN = "token"  # noqa: S105  # the setting's name
+REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+logger = logging.getLogger(__name__)
+
+
+def token_of(options: AgentOptions, store: Store) -> str:
+    """The one to begin with; empty: it has to register. Raises TokenRefused for another node's."""
+    token = options.token or store.setting(TOKEN)
+    parts = token.split("_")
+    if len(parts) == 3 and parts[0] == "mn" and parts[1] != options.name:
+        raise TokenRefused(f"this token is that of the node {parts[1]}, not of {options.name}")
+    return token
+
+
+async def join(web: WebClient, options: AgentOptions, store: Store) -> None:
+    """Afterwards the web has taken a token, and it is kept. Raises TokenRefused, NameTaken, ApiError, Unreachable."""
+    if not web.token:
+        await _register(web, options, store, replace=options.replace or store.was_damaged)
+        return
+    try:
+        await web.check()
+    except ApiError as error:
+        if error.status not in REFUSED:
+            raise
+        if options.token:
+            raise TokenRefused(
+                f"{web.url} does not know this token of node {options.name}",
+                hint="Its page /ui/nodes registers the node and shows a new one.",
+            ) from error
+        logger.warning("The web does not know the token that was kept here; the node registers itself anew.")
+        await _register(web, options, store, replace=True)
+    if options.token != store.setting(TOKEN) and options.token:
+        store.remember(TOKEN, options.token)
+
+
+async def _register(web: WebClient, options: AgentOptions, store: Store, *, replace: bool) -> None:
+    try:
+        token = await web.register(options.name, options.side, replace=replace, admin_token=options.admin_token)
+    except ApiError as error:
+        if error.status == HTTPStatus.CONFLICT:
+            raise NameTaken(
+                f"there is a node {options.name} already",
+                hint="Give its token with --token, choose another --name, or take the name over with --replace.",
+            ) from error
+        if error.status in (*REFUSED, HTTPStatus.NOT_FOUND):
+            raise TokenRefused(
+                f"{web.url} does not let this machine register itself as a node",
+                hint="Set MODELMILL_TOKEN to an administrator's token, or register the node on the page /ui/nodes and "
+                "give its token with --token or MODELMILL_NODE_TOKEN.",
+            ) from error
+        raise
+    store.remember(TOKEN, token)
+    web.token = token
+    logger.info("Registered as node %s at %s.", options.name, web.url)

@@ -1,0 +1,123 @@
+"""The agent's own web server: is it well, and what the capabilities answer to workers and to people on this machine.
+
+Who asks from another machine must show the node's token. A browser is never answered: a page from anywhere could make
+it ask here in its reader's name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import socket
+from collections.abc import Callable, Iterator, Sequence
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.kit.cli.command import CannotStart
+from app.kit.errors import Forbidden, ModelmillError, Unauthorized
+from app.kit.network.addresses import is_asked_from_here
+
+BEARER = "bearer "
+OF_BROWSERS = ("origin", "sec-fetch-site")
+
+
+class Guard:
+    """token: what the node's is now; an empty one opens nothing."""
+
+    def __init__(self, app: ASGIApp, token: Callable[[], str]) -> None:
+        self.app = app
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        error = self._objection(scope)
+        await (_refusal(error) if error else self.app)(scope, receive, send)
+
+    def _objection(self, scope: Scope) -> ModelmillError | None:
+        headers = Headers(scope=scope)
+        if any(name in headers for name in OF_BROWSERS):
+            return Forbidden("This is not for browsers.")
+        if is_asked_from_here(scope):
+            return None
+        given, token = headers.get("authorization", ""), self._token()
+        is_shown = given.lower().startswith(BEARER) and hmac.compare_digest(
+            given[len(BEARER) :].encode(), token.encode()
+        )
+        return None if token and is_shown else Unauthorized("From another machine this needs the node's token.")
+
+
+def application(
+    routes: Sequence[BaseRoute], *, token: Callable[[], str], health: Callable[[], dict[str, object]]
+) -> Starlette:
+    """health: what GET /healthz answers."""
+
+    async def healthz(_: Request) -> JSONResponse:
+        return JSONResponse(health())
+
+    return Starlette(
+        routes=[Route("/healthz", healthz), *routes],
+        middleware=[Middleware(Guard, token=token)],
+        exception_handlers={ModelmillError: _on_error},
+    )
+
+
+def listen(host: str, port: int, *, liked: int = 0) -> socket.socket:
+    """port 0: the liked one if it is free, else any. Raises CannotStart."""
+    for number in [liked, 0] if port == 0 and liked else [port]:
+        with contextlib.suppress(OSError):
+            return _bound(host, number)
+    raise CannotStart(
+        f"the agent cannot listen on {host}:{port}",
+        hint="Is another agent there? Give another --listen, or :0 for any.",
+    )
+
+
+class Server(uvicorn.Server):
+    """In the agent's loop, which has its own mind about signals."""
+
+    def __init__(self, app: Starlette) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                lifespan="off",
+                ws="none",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=2,
+            )
+        )
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+        made.listen(128)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def _refusal(error: ModelmillError) -> JSONResponse:
+    return JSONResponse({"error": error.to_dict()}, status_code=error.status)
+
+
+async def _on_error(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, ModelmillError)
+    return _refusal(error)

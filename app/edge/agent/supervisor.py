@@ -1,0 +1,120 @@
+"""All workers of a node: one Worker for each stored order. What of blobs nobody needs any longer goes with them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import httpx
+
+from app.edge.agent.allocation import NodeContext
+from app.edge.agent.driver import WorkloadDriver
+from app.edge.agent.worker import Worker
+from app.nodes.model import Operation, Order, WorkerReport, WorkKey
+
+LOOK_AT_LOGS_S = 10.0
+TIDY_S = 0.5
+"""So long after the last of many changes it is looked for files that nobody needs."""
+logger = logging.getLogger(__name__)
+
+
+class Supervisor:
+    """For the event loop it was made in. on_change: some worker reports something else than before."""
+
+    def __init__(self, ground: NodeContext, carriers: Sequence[WorkloadDriver], on_change: Callable[[], None]) -> None:
+        self._ground = ground
+        self._carriers = {carrier.kind: carrier for carrier in carriers}
+        self._on_change = on_change
+        self._http = httpx.AsyncClient(trust_env=False)
+        self._workers: dict[WorkKey, Worker] = {}
+        self._tasks: dict[WorkKey, asyncio.Task[None]] = {}
+        self._tidying: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Everything that is stored: what still runs is adopted."""
+        for order in self._ground.store.orders():
+            self.apply(order)
+        self._tidy_soon()
+
+    def apply(self, order: Order) -> None:
+        """An order that is stored."""
+        worker = self._workers.get(order.key)
+        if worker is not None:
+            worker.change(order)
+            self._tidy_soon()
+            return
+        worker = Worker(order, self._carriers.get(order.key.kind), self._ground, self._http, on_change=self._on_change)
+        self._workers[order.key] = worker
+        self._tasks[order.key] = asyncio.create_task(self._live(worker), name=f"worker {order.key}")
+
+    def reports(self) -> tuple[WorkerReport, ...]:
+        return tuple(worker.account.report() for worker in self._workers.values())
+
+    def find(self, kind: str, worker_name: str) -> Order | None:
+        """Whose worker has this name."""
+        orders = (
+            worker.order
+            for worker in self._workers.values()
+            if worker.order.key.kind == kind and worker.account.name == worker_name
+        )
+        return next((order for order in orders if order.operation is not Operation.DELETE), None)
+
+    def heard(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
+        worker = self._workers.get(key)
+        if worker is not None:
+            worker.heard(is_running=is_running, detail=detail)
+
+    async def look_at_logs(self) -> None:
+        """For ever: none becomes too long."""
+        while True:
+            await asyncio.sleep(LOOK_AT_LOGS_S)
+            for worker in list(self._workers.values()):
+                try:
+                    worker.account.rotate_log()
+                except OSError as error:
+                    logger.warning("The log of worker %s cannot be shortened: %s", worker.account.name, error)
+
+    async def stop(self, *, ends_workers: bool) -> None:
+        """Watch no longer. ends_workers: and let none go on."""
+        if self._tidying is not None:
+            self._tidying.cancel()
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        if ends_workers:
+            await asyncio.gather(*(worker.end() for worker in self._workers.values()))
+        for worker in self._workers.values():
+            worker.leave()
+        await self._http.aclose()
+
+    async def _live(self, worker: Worker) -> None:
+        await worker.run()
+        key, order = worker.order.key, worker.order
+        del self._workers[key], self._tasks[key]
+        if order.operation is Operation.DELETE:
+            try:
+                self._ground.store.forget(order)
+            except sqlite3.Error as error:  # the next agent carries the deletion out again
+                logger.error("That worker %s is gone could not be kept: %s", worker.account.name, error)
+            self._tidy_soon()
+        else:  # it came back while it was taken away
+            self.apply(order)
+        self._on_change()
+
+    def _tidy_soon(self) -> None:
+        if self._tidying is not None:
+            self._tidying.cancel()
+        self._tidying = asyncio.get_running_loop().call_later(TIDY_S, self._delete_unneeded_blobs)
+
+    def _delete_unneeded_blobs(self) -> None:
+        needed = set[str]()
+        for order in self._ground.store.orders():
+            carrier = self._carriers.get(order.key.kind)
+            try:
+                needed |= {blob.sha256 for blob in carrier.blobs(order)} if carrier else set()
+            except Exception:  # noqa: BLE001  # a capability's code; whose files nobody knows are all kept
+                return
+        self._ground.blobs.keep_only(needed)

@@ -1,0 +1,154 @@
+"""The web as a node sees it: plain HTTP, each call with the node's token. Owns no retry and keeps nothing.
+
+Raises ApiError for what the web refused and Unreachable where nothing (or something else) answered.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from app.edge.agent.driver import Reply
+from app.edge.agent.options import socket_url
+from app.kit.cli.api_client import ApiError
+from app.kit.cli.command import Unreachable
+from app.kit.network.addresses import is_loopback
+from app.nodes import wire
+from app.nodes.model import Side
+
+WAIT_S = 25
+NO_BLOB = "BLOB_NOT_FOUND"
+TIMEOUT = httpx.Timeout(connect=5, read=30, write=60, pool=5)
+POLL_TIMEOUT = httpx.Timeout(connect=5, read=WAIT_S + 20, write=10, pool=5)
+JSON = "application/json"
+
+
+def agent_version() -> str:
+    try:
+        return version("modelmill")[:32]
+    except PackageNotFoundError:  # pragma: no cover  # a checkout that is not installed
+        return ""
+
+
+class WebClient:
+    """token: of the node; empty until it has one. is_refused: the web has said that it is nobody's any more."""
+
+    def __init__(self, url: str, node: str, token: str = "") -> None:
+        self.url = url
+        self.token = token
+        self.is_refused = False
+        self.is_local = is_loopback(urlsplit(url).hostname or "")
+        self._link = f"/neptune/link/{quote(node)}"
+        self._http = httpx.AsyncClient(
+            base_url=url,
+            timeout=TIMEOUT,
+            trust_env=not self.is_local,  # no proxy to ourselves
+        )
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    @property
+    def socket_url(self) -> str:
+        return f"{socket_url(self.url)}{self._link}/socket"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+    async def register(self, name: str, side: Side, *, replace: bool, admin_token: str) -> str:
+        """The node's token."""
+        headers = {"Authorization": f"Bearer {admin_token}"} if admin_token else {}
+        body = {"name": name, "side": side.value, "replace": replace}
+        async with self._answer("POST", "/neptune/nodes", headers=headers, json=body) as answer:
+            token = _object(await answer.aread()).get("token")
+        if not isinstance(token, str) or not token:
+            raise self._stranger()
+        return token
+
+    async def check(self) -> None:
+        """Is this token the node's? A sign of life would tell of workers that nobody has looked for yet, so it is asked
+        for a file that no order names."""
+        try:
+            async with self.blob("0" * 64, 0):
+                return
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            if error.code != NO_BLOB:
+                raise self._stranger() from error
+
+    async def report(self, sign: wire.SignOfLife) -> None:
+        await self.post(f"{self._link}/report", wire.written(sign.to_json()).encode(), JSON)
+
+    async def messages(self) -> list[Any]:
+        """What this node has not acknowledged, as frames; waits a while for some."""
+        path = f"{self._link}/messages"
+        async with self._answer("GET", path, params={"wait": WAIT_S}, timeout=POLL_TIMEOUT) as answer:
+            found = _object(await answer.aread()).get("messages")
+        if not isinstance(found, list):
+            raise self._stranger()
+        return found
+
+    async def acknowledge(self, seqs: Collection[int]) -> None:
+        body = wire.written(wire.Acknowledgement(tuple(seqs)).to_json())
+        await self.post(f"{self._link}/acknowledge", body.encode(), JSON)
+
+    async def post(self, path: str, body: bytes, content_type: str) -> None:
+        headers = {**self.headers, "Content-Type": content_type}
+        async with self._answer("POST", path, headers=headers, content=body) as answer:
+            await answer.aread()
+
+    async def ask(self, path: str, body: bytes, content_type: str, *, authorization: str) -> Reply:
+        """In somebody else's name. Raises Unreachable."""
+        headers = {"Content-Type": content_type, **({"Authorization": authorization} if authorization else {})}
+        try:
+            answer = await self._http.post(path, content=body, headers=headers)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Unreachable(f"{self.url} does not answer: {error or type(error).__name__}") from error
+        return Reply(answer.status_code, answer.content, answer.headers.get("content-type", ""))
+
+    @asynccontextmanager
+    async def blob(self, sha256: str, start: int) -> AsyncIterator[httpx.Response]:
+        """The bytes from start on, if the answer is a 206, else all of them."""
+        headers = {**self.headers, "Accept-Encoding": "identity", **({"Range": f"bytes={start}-"} if start else {})}
+        async with self._answer("GET", f"{self._link}/blobs/{sha256}", headers=headers) as answer:
+            yield answer
+
+    @asynccontextmanager
+    async def _answer(self, method: str, path: str, **arguments: Any) -> AsyncIterator[httpx.Response]:
+        arguments.setdefault("headers", self.headers)
+        try:
+            async with self._http.stream(method, path, **arguments) as answer:
+                if not answer.is_success:
+                    raise self._refusal(answer.status_code, await answer.aread())
+                yield answer
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise Unreachable(f"Nothing answers at {self.url}.") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Unreachable(f"The connection to {self.url} broke: {error or type(error).__name__}") from error
+
+    def _refusal(self, status: int, body: bytes) -> ApiError | Unreachable:
+        """A proxy's own 5xx, or a redirect to its log-in page, is no answer of the web."""
+        said = _object(body).get("error")
+        if not isinstance(said, dict) and (status < HTTPStatus.BAD_REQUEST or status >= HTTPStatus.BAD_GATEWAY):
+            return Unreachable(f"{self.url} answers HTTP {status} now.")
+        return ApiError(status, said if isinstance(said, dict) else {})
+
+    def _stranger(self) -> Unreachable:
+        return Unreachable(f"What answers at {self.url} is not Modelmill, or of another version.")
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,8 @@
+"""What runs on the nodes: the bundled edge worker, the big model's server, and the library for users' scripts.
+
+Imports neither Redis, SQL nor an object store. A script that takes the place of the edge worker begins with
+
+    from app.edge.joint.joint import JointInference
+
+    joint = JointInference.from_environment()
+"""

@@ -1,0 +1,121 @@
+"""The big model's server: `python -m app.edge.joint.cloud`, started by the agent of a cloud node.
+
+GET /<service> says what runs; POST /<service>/predict, with the service's secret, looks at one picture.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from app.edge.joint.joint import COMPLETED, RUNNING
+from app.edge.joint.reporter import StatusReporter
+from app.edge.joint.request_pictures import MAX_PICTURE_BYTES, MAX_TEXT_BYTES, picture_of
+from app.edge.joint.uploads import shape_of
+from app.edge.joint.work import Work, model_of
+from app.edge.worker_server import HANDLERS, Part, check_bearer, json_of, listen, read_parts, serve
+from app.inference.predictor import Predictor, open_predictor
+from app.joint_inference.worker_options import cloud_options
+from app.kit.errors import BadRequest, TooMany
+
+WAITING_PER_THREAD = 16
+"""Pictures beyond that are sent away: their edge has given up before it were their turn."""
+LIMITS = {"meta": MAX_TEXT_BYTES, "picture": MAX_PICTURE_BYTES}
+
+
+class CloudServer:
+    """threads: so many pictures are looked at at once."""
+
+    def __init__(self, predictor: Predictor, *, service: str, model: str, secret: str, threads: int) -> None:
+        self.predictor = predictor
+        self.service = service
+        self.model = model
+        self._secret = secret
+        self._most = threads * WAITING_PER_THREAD
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="picture")
+        self._under_way = 0
+        self._answered = 0
+        self.app = Starlette(
+            routes=[
+                Route(f"/{service}", self._health),
+                Route(f"/{service}/predict", self._predict, methods=["POST"]),
+            ],
+            exception_handlers=HANDLERS,
+        )
+
+    async def _health(self, _: Request) -> Response:
+        found = self.predictor
+        return JSONResponse(
+            {
+                "service": self.service,
+                "model": self.model,
+                "runtime": found.runtime,
+                "why": found.why,
+                "labels": list(found.labels),
+                "answered": self._answered,
+            }
+        )
+
+    async def _predict(self, request: Request) -> Response:
+        self._check(request)
+        if self._under_way >= self._most:
+            raise TooMany("Too many pictures wait for the big model.", hint="Send it again in a moment.")
+        self._under_way += 1
+        try:
+            parts = await read_parts(request, LIMITS)
+            answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._answer, parts)
+        finally:
+            self._under_way -= 1
+        self._answered += 1
+        return JSONResponse(answer)
+
+    def _check(self, request: Request) -> None:
+        check_bearer(request.headers, self._secret, hint="Its edge worker knows it.")
+
+    def _answer(self, parts: dict[str, Part]) -> dict[str, Any]:
+        began = time.perf_counter()
+        meta = json_of(parts.get("meta"), "meta")
+        picture = picture_of(parts)
+        shape = shape_of(picture)
+        if meta.get("shape") not in (None, shape):
+            raise BadRequest(f"The picture has the shape {shape}, and meta says {str(meta['shape'])[:80]}.")
+        found = self.predictor.predict(picture)
+        return {**found.to_json(), "id": str(meta.get("id", ""))[:128], "server_ms": _ms_since(began)}
+
+
+def _ms_since(began: float) -> float:
+    return round((time.perf_counter() - began) * 1000, 3)
+
+
+def run(work: Work) -> None:
+    options = cloud_options(work.content.worker.parameters)
+    card = work.content.model
+    card = replace(card, labels=options.labels or card.labels)
+    # Pictures side by side are faster than one on all cores.
+    predictor = open_predictor(card, work.model, work.twin, replace(options.predictor, threads=1))
+    predictor.refuse_guess()
+    server = CloudServer(
+        predictor, service=work.service, model=card.name, secret=work.content.secret, threads=options.predictor.threads
+    )
+    listening = listen(work.host, work.port)  # before it says that it runs
+    said = {"status": RUNNING, "detail": {"runtime": predictor.runtime, "why": predictor.why, **model_of(work)}}
+    reporter = StatusReporter(work, lambda: said)
+    reporter.start()
+    try:
+        serve(server.app, host=work.host, port=work.port, listening=listening)
+    finally:
+        said["status"] = COMPLETED
+        reporter.close()
+        predictor.close()
+
+
+if __name__ == "__main__":
+    run(Work.from_environment())

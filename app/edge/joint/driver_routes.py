@@ -1,0 +1,237 @@
+"""What the agent's own server answers for joint inference: the downstream paths, and what workers say of themselves."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
+from typing import Any, Literal
+from urllib.parse import quote
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from app.edge.agent.driver import Agent
+from app.edge.worker_server import answered, json_of, parts_in
+from app.joint_inference.model.resource import PLURAL, Role
+from app.joint_inference.model.tally import Sample
+from app.kit.errors import BadRequest, ModelmillError, NotFound
+from app.kit.web.request_body import whole_body
+from app.nodes.model import Operation, Order, WorkKey
+
+MAX_BODY_BYTES = 1 << 20
+MAX_PICTURE_BYTES = 256 << 10
+MAX_SAMPLE_BYTES = 128 << 10
+KEPT_SAMPLES = 20
+"""So many unsent ones of a service are kept while the web is away: it shows no more."""
+OWNER_KINDS = ("jointinferenceservice", PLURAL, "jis")
+OK = {"Status": 200, "Message": "OK"}
+Endpoint = Callable[[Request], Awaitable[Response]]
+NameOf = Callable[[Order], str]
+
+
+class UnknownWorker(NotFound):
+    code = "WORKER_NOT_FOUND"
+
+
+class Info(BaseModel):
+    """What a worker says of itself, as the requirement has it; Sedna calls taskInfo ownerInfo. uid: of the service."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: str
+    namespace: str
+    ownerName: str  # noqa: N815  # the requirement's
+    ownerKind: str  # noqa: N815
+    kind: str = "inference"
+    status: Literal["completed", "failed", "running"]
+    taskInfo: dict[str, Any] | None = None  # noqa: N815
+    ownerInfo: dict[str, Any] | None = None  # noqa: N815
+    uid: str = ""
+    detail: dict[str, Any] = Field(default_factory=dict)
+
+
+def routes(agent: Agent, name_of: NameOf) -> list[BaseRoute]:
+    found = Endpoints(agent, name_of)
+    return [
+        Route(
+            "/{namespace}/neptune/downstream/" + PLURAL + "/{name}/{operation}",
+            _told(found.downstream),
+            methods=["POST"],
+        ),
+        Route("/neptune/workers/{worker}/info", _told(found.info), methods=["POST"]),
+        Route("/neptune/workers/{worker}/samples", _told(found.sample), methods=["POST"]),
+    ]
+
+
+class Endpoints:
+    def __init__(self, agent: Agent, name_of: NameOf) -> None:
+        self.agent = agent
+        self.name_of = name_of
+        self._numbers = count()
+
+    async def downstream(self, request: Request) -> Response:
+        """An order by hand: the task as the Kubernetes API has it."""
+        path = request.path_params
+        if path["operation"] not in {found.value for found in Operation}:
+            raise NotFound(f"There is no {path['operation']} here: insert, update and delete.")
+        resource = _object(await whole_body(request, MAX_BODY_BYTES, "A body"))
+        metadata = resource.get("metadata")
+        _agree(metadata, "name", path["name"])
+        _agree(metadata, "namespace", path["namespace"])
+        for order in self._orders(path["namespace"], path["name"], resource, Operation(path["operation"])):
+            await self.agent.take(order)
+        return JSONResponse(OK)
+
+    async def info(self, request: Request) -> Response:
+        body = await whole_body(request, MAX_BODY_BYTES, "A body")
+        try:
+            info = Info.model_validate_json(body)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            raise BadRequest(f"{'.'.join(map(str, first['loc'])) or 'body'}: {first['msg']}") from None
+        worker = request.path_params["worker"]
+        if info.name != worker:
+            raise BadRequest(f"The body is of the worker {info.name!r}, and the path of {worker!r}.")
+        if info.ownerKind.lower() not in OWNER_KINDS:
+            raise BadRequest(f"There is no owner of the kind {info.ownerKind!r}.", hint=f"Known is {OWNER_KINDS[0]}.")
+        order = self._owner(worker, namespace=info.namespace, name=info.ownerName, uid=info.uid)
+        self.agent.heard(order.key, is_running=info.status == "running", detail=info.detail)
+        task_info = info.taskInfo if info.taskInfo is not None else info.ownerInfo
+        if task_info is not None:
+            self._report(order, info.status, task_info)
+        return JSONResponse(OK)
+
+    async def sample(self, request: Request) -> Response:
+        """A hard sample to look at, which goes up as it came. The query may say whose: namespace, ownerName, uid."""
+        body = await whole_body(request, MAX_PICTURE_BYTES + MAX_SAMPLE_BYTES + (16 << 10), "A sample")
+        content_type = request.headers.get("content-type", "")
+        parts = parts_in(content_type, body, {"sample": MAX_SAMPLE_BYTES, "picture": MAX_PICTURE_BYTES})
+        if set(parts) != {"sample", "picture"}:
+            raise BadRequest("A sample is a part sample, JSON, and a part picture.")
+        if parts["picture"].content_type not in ("image/jpeg", "image/png"):
+            raise BadRequest("The picture must be image/jpeg or image/png.")
+        try:
+            Sample.from_json(json_of(parts["sample"], "sample"))
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise BadRequest(f"The part sample is none: {type(error).__name__}: {error}.") from None
+        query = request.query_params
+        order = self._owner(
+            request.path_params["worker"],
+            namespace=query.get("namespace", ""),
+            name=query.get("ownerName", ""),
+            uid=query.get("uid", ""),
+        )
+        path = f"/neptune/link/{quote(self.agent.node)}/{PLURAL}/{quote(order.key.uid)}/samples"
+        place = next(self._numbers) % KEPT_SAMPLES
+        self.agent.send(path, body, content_type, replaces=f"sample/{order.key.uid}/{place}")
+        return JSONResponse(OK)
+
+    def _report(self, order: Order, status: str, task_info: Mapping[str, Any]) -> None:
+        body = {
+            "phase": "inference",
+            "status": status,
+            "uid": order.key.uid,
+            "output": {"models": [], "taskInfo": task_info},
+        }
+        path = f"/{quote(order.namespace)}/neptune/upstream/{PLURAL}/{quote(order.name)}/status"
+        self.agent.send(path, json.dumps(body).encode(), "application/json", replaces=f"status/{order.key.uid}")
+
+    def _owner(self, worker: str, *, namespace: str, name: str, uid: str) -> Order:
+        """Raises UnknownWorker. Two services may call their workers alike: then who is named counts."""
+        if not name:
+            found = self.agent.owner_of(PLURAL, worker)
+            orders = [found] if found is not None else []
+        else:
+            orders = self.agent.find(PLURAL, namespace, name)
+        for order in orders:
+            is_same = self.name_of(order) == worker and uid in ("", order.key.uid)
+            if is_same and order.operation is not Operation.DELETE:
+                return order
+        raise UnknownWorker(f"No service of this node has a worker {worker}.")
+
+    def _orders(self, namespace: str, name: str, resource: dict[str, Any], operation: Operation) -> list[Order]:
+        """For each worker that runs here. What the web has said of the model, or where the cloud is, stays."""
+        known = {order.key.part: order for order in self.agent.find(PLURAL, namespace, name)}
+        if operation is Operation.DELETE:
+            return [_changed(order, operation, order.content) for order in known.values()]
+        parts = [role.value for role in Role if _node_of(resource, role) == self.agent.node]
+        if not parts:
+            raise BadRequest(f"Neither worker of this service is for the node {self.agent.node}.")
+        uid = str(resource["metadata"].get("uid") or uuid.uuid5(uuid.NAMESPACE_URL, f"{PLURAL}/{namespace}/{name}"))
+        if len(uid) > 36 or "/" in uid:
+            raise BadRequest("metadata.uid is none.")
+        generation = resource["metadata"].get("generation")
+        made = Order(
+            seq=0,
+            node=self.agent.node,
+            key=WorkKey(PLURAL, uid, ""),
+            namespace=namespace,
+            name=name,
+            operation=operation,
+            generation=generation if isinstance(generation, int) else 1,
+            content={},
+        )
+        return [_order(made, part, known.get(part), _kept(resource)) for part in parts]
+
+
+def _order(made: Order, part: str, known: Order | None, resource: dict[str, Any]) -> Order:
+    if known is not None:
+        old = known.content.get("resource") or {}
+        metadata = {**(old.get("metadata") or {}), **resource["metadata"]}
+        metadata["uid"] = known.key.uid
+        return _changed(known, made.operation, {**known.content, "resource": {**resource, "metadata": metadata}})
+    key = WorkKey(made.key.kind, made.key.uid, part)
+    content = {"role": part, "resource": {**resource, "metadata": {**resource["metadata"], "uid": key.uid}}}
+    return Order(**{**vars(made), "key": key, "content": content})
+
+
+def _changed(order: Order, operation: Operation, content: Mapping[str, Any]) -> Order:
+    """seq 0: it did not come from the web."""
+    return Order(**{**vars(order), "seq": 0, "operation": operation, "content": content, "is_acknowledged": False})
+
+
+def _kept(resource: Mapping[str, Any]) -> dict[str, Any]:
+    """Without status and what Kubernetes adds, as the web's orders are."""
+    metadata = resource["metadata"]
+    kept = {name: metadata[name] for name in ("name", "namespace", "uid", "generation") if name in metadata}
+    return {**{name: resource[name] for name in ("apiVersion", "kind", "spec") if name in resource}, "metadata": kept}
+
+
+def _node_of(resource: Mapping[str, Any], role: Role) -> Any:
+    spec = resource.get("spec")
+    worker = spec.get(f"{role.value}Worker") if isinstance(spec, dict) else None
+    if not isinstance(worker, dict) or not isinstance(worker.get("name"), str):
+        raise BadRequest(f"spec.{role.value}Worker must be given, with a name.")
+    return worker.get("nodeName")
+
+
+def _agree(metadata: Any, what: str, path: str) -> None:
+    said = metadata.get(what) if isinstance(metadata, dict) else None
+    if said != path:
+        raise BadRequest(f"metadata.{what} is {str(said)[:80]!r}, and the path says {path!r}.")
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        raise BadRequest("The body is not JSON.") from None
+    if not isinstance(found, dict):
+        raise BadRequest("The body must be an object, the service as the Kubernetes API has it.")
+    return found
+
+
+def _told(endpoint: Endpoint) -> Endpoint:
+    """An error is answered in the product's form, whatever server this is part of."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except ModelmillError as error:
+            return answered(error)
+
+    return answer

@@ -1,0 +1,81 @@
+"""The bundled edge worker: `python -m app.edge.joint.edge`, started by the agent of an edge node.
+
+Answers GET /healthz and POST /<service>/predict, and runs a stream when its parameter `source` names one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from app.edge.joint.joint import JointInference
+from app.edge.joint.outcome import Outcome
+from app.edge.joint.request_pictures import MAX_PICTURE_BYTES, MAX_TEXT_BYTES, picture_of
+from app.edge.joint.stream import SourceStream
+from app.edge.joint.work import Work
+from app.edge.worker_server import HANDLERS, Part, listen, read_parts, serve
+from app.kit.errors import BadRequest, TooMany
+
+THREADS = 16
+MAX_WAITING = 64
+MAX_ID = 128
+LIMITS = {"picture": MAX_PICTURE_BYTES, "id": MAX_TEXT_BYTES}
+
+
+class EdgeServer:
+    """Each caller holds a thread, at most until the deadline; more than MAX_WAITING of them are sent away."""
+
+    def __init__(self, joint: JointInference, service: str) -> None:
+        self.joint = joint
+        self.service = service
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="caller")
+        self._under_way = 0
+        self.app = Starlette(
+            routes=[
+                Route("/healthz", self._health),
+                Route(f"/{service}", self._health),
+                Route(f"/{service}/predict", self._predict, methods=["POST"]),
+            ],
+            exception_handlers=HANDLERS,
+        )
+
+    async def _health(self, _: Request) -> Response:
+        return JSONResponse({"service": self.service, "status": self.joint.status, **self.joint.detail})
+
+    async def _predict(self, request: Request) -> Response:
+        if self._under_way >= MAX_WAITING:
+            raise TooMany("Too many pictures are being looked at.", hint="Send it again in a moment.")
+        self._under_way += 1
+        try:
+            parts = await read_parts(request, LIMITS)
+            outcome = await asyncio.get_running_loop().run_in_executor(self._threads, self._outcome, parts)
+        finally:
+            self._under_way -= 1
+        return JSONResponse(outcome.to_json())
+
+    def _outcome(self, parts: dict[str, Part]) -> Outcome:
+        named = parts["id"].data.decode("utf-8", "replace").strip() if "id" in parts else ""
+        if len(named) > MAX_ID or not named.isprintable():
+            raise BadRequest(f"An id may have {MAX_ID} printable characters.")
+        return self.joint.infer(picture_of(parts), id=named)
+
+
+def run(work: Work) -> None:
+    """It says that it runs when whoever asks it then is answered."""
+    listening = listen(work.host, work.port)
+    with JointInference.of(work) as joint:
+        stream = SourceStream(joint) if joint.options.source else None
+        if stream is not None:
+            stream.start()
+        serve(EdgeServer(joint, work.service).app, host=work.host, port=work.port, listening=listening)
+        if stream is not None:
+            stream.close()
+
+
+if __name__ == "__main__":
+    run(Work.from_environment())

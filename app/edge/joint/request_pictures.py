@@ -1,0 +1,28 @@
+"""What both workers' servers share beside app.edge.worker_server: pictures, and how large a part may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from app.edge.worker_server import HINT, Part
+from app.inference.errors import DamagedPicture
+from app.inference.picture_codec import decode
+from app.inference.prediction import Picture
+from app.kit.errors import BadRequest
+
+MAX_PICTURE_BYTES = 16 << 20
+MAX_TEXT_BYTES = 64 << 10
+
+
+def picture_of(parts: Mapping[str, Part]) -> Picture:
+    """Raises BadRequest: a picture that is missing or damaged is its sender's fault."""
+    if "picture" not in parts:
+        raise BadRequest("The part picture is missing.", hint=HINT)
+    try:
+        return decode(parts["picture"].data)
+    except DamagedPicture as error:
+        raise BadPicture(error.message, hint=error.hint) from None
+
+
+class BadPicture(BadRequest):
+    code = "PICTURE_DAMAGED"

@@ -1,0 +1,138 @@
+"""How an agent carries video: orders become runners of jobs and a host of stages, and what these say goes up."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from starlette.routing import BaseRoute
+
+from app.edge.agent.driver import Agent, Blob, Place, ProcessSpec, WorkRefused
+from app.edge.video import driver_routes
+from app.edge.video.runner import work as runner
+from app.edge.video.stage_host import work as services
+from app.edge.video.videos import Videos
+from app.kit.errors import ModelmillError
+from app.nodes.model import Order
+from app.video.model.job import JOBS, SERVICES, JobContent, ServicesContent
+
+RUNNER, HOST = "app.edge.video.runner.main", "app.edge.video.stage_host.host"
+WORK = "work.json"
+Content = TypeVar("Content")
+OF_JOBS_CHANGING = ("plan", "constraint", "hosts")
+OF_SERVICES_CHANGING = ("stages", "peers")
+ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # only compared with
+
+
+class JobDriver:
+    """videos: (type, path or URL) of this node. Raises BadInput, see Videos."""
+
+    kind = JOBS
+
+    def __init__(self, videos: Sequence[tuple[str, str]]) -> None:
+        self.videos = Videos(videos)
+        self.videos.told()  # what speaks against one is in the log from the begin
+        self._runners: dict[str, driver_routes.Runner] = {}
+
+    def blobs(self, order: Order) -> list[Blob]:  # noqa: ARG002  # a runner computes no stage
+        return []
+
+    def worker_name(self, order: Order) -> str:
+        """Also of an order that cannot be run."""
+        return str(order.content.get("uid") or order.key.uid)
+
+    def program(self, order: Order, place: Place) -> ProcessSpec:
+        content = _read(JobContent.from_json, order)
+        videos = self.videos.by_id
+        video = videos.get(content.video_id)
+        if video is None:
+            raise WorkRefused(
+                f"This node has no video {content.video_id!r}.",
+                reason="VideoNotFound",
+                hint=f"Its videos are {', '.join(videos)}." if videos else "Start its agent with --video.",
+            )
+        file = place.folder / WORK
+        work = runner.RunnerWork(
+            content,
+            source=video.source,
+            host=place.host,
+            port=place.port,
+            folder=place.folder,
+            agent_url=place.agent_url,
+            node=place.node,
+        )
+        work.write(file)
+        url = _url(place)
+        self._runners[content.uid] = driver_routes.Runner(url, content.secret)
+        lasting = {"source": video.source, "agent_url": place.agent_url, **_without(order.content, OF_JOBS_CHANGING)}
+        return ProcessSpec(
+            [sys.executable, "-m", RUNNER],
+            {runner.VARIABLE: str(file)},
+            health_url=f"{url}/healthz",
+            depends_on=lasting,
+        )
+
+    def routes(self, agent: Agent) -> list[BaseRoute]:
+        return driver_routes.of_jobs(agent, self._runners.get)
+
+    def offers(self, agent: Agent) -> Mapping[str, Any]:
+        videos = self.videos.told()
+        return {"address": agent.own_address, "videos": videos} if videos else {}
+
+
+class StageHostDriver:
+    kind = SERVICES
+
+    def blobs(self, order: Order) -> list[Blob]:
+        stages = _read(ServicesContent.from_json, order).stages.values()
+        cards = [card for stage in stages for variant in stage.variants for card in variant]
+        sizes = {card.sha256: card.size_bytes for card in cards}
+        sizes |= {card.twin_sha256: card.twin_size_bytes for card in cards if card.twin_sha256}
+        return [Blob(sha256, size) for sha256, size in sizes.items()]
+
+    def worker_name(self, order: Order) -> str:
+        return driver_routes.services_name(order.node)
+
+    def program(self, order: Order, place: Place) -> ProcessSpec:
+        content = _read(ServicesContent.from_json, order)
+        file = place.folder / WORK
+        work = services.ServicesWork(
+            content,
+            blobs=place.blobs,
+            host=place.host,
+            port=place.port,
+            folder=place.folder,
+            agent_url=place.agent_url,
+            node=place.node,
+        )
+        work.write(file)
+        return ProcessSpec(
+            [sys.executable, "-m", HOST],
+            {services.VARIABLE: str(file)},
+            health_url=f"{_url(place)}/healthz",
+            depends_on={"agent_url": place.agent_url, **_without(order.content, OF_SERVICES_CHANGING)},
+        )
+
+    def routes(self, agent: Agent) -> list[BaseRoute]:
+        return driver_routes.of_services(agent)
+
+    def offers(self, agent: Agent) -> Mapping[str, Any]:  # noqa: ARG002  # the Carrier's
+        return {}
+
+
+def _read(read: Callable[[Mapping[str, Any]], Content], order: Order) -> Content:
+    """Raises WorkRefused."""
+    try:
+        return read(order.content)
+    except (KeyError, TypeError, ValueError, AttributeError, ModelmillError) as error:
+        raise WorkRefused(f"The order cannot be read: {type(error).__name__}: {error}.", reason="BadOrder") from None
+
+
+def _without(content: Mapping[str, Any], changing: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name, value in content.items() if name not in changing}
+
+
+def _url(place: Place) -> str:
+    host = ANY.get(place.host, place.host)
+    return f"http://[{host}]:{place.port}" if ":" in host else f"http://{host}:{place.port}"

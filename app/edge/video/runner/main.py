@@ -1,0 +1,48 @@
+"""`python -m app.edge.video.runner.main`: runs the job that the file in MODELMILL_WORK tells of, until it is ended."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+from starlette.applications import Starlette
+
+from app.edge.video.runner.job import Runner
+from app.edge.video.runner.server import application
+from app.edge.video.runner.work import RunnerWork
+from app.edge.worker_server import log_as, serve
+from app.kit.errors import ModelmillError
+from app.kit.observability.logs import configure
+
+logger = logging.getLogger(__name__)
+
+
+def main() -> int:
+    configure(*log_as(os.environ))
+    try:
+        work, path = RunnerWork.from_environment()
+        runner = Runner(work, path)
+    except ModelmillError as error:
+        logger.error("%s %s", error.message, error.hint)
+        return 2
+    runner.start()
+    try:
+        serve(_application(runner), host=work.host, port=work.port)
+    finally:
+        runner.close()
+    return 0
+
+
+def _application(runner: Runner) -> Starlette:
+    return application(
+        runner.uid,
+        lambda: runner.work.content.secret,
+        runner.live,
+        is_ready=lambda: runner.painter.has_scene,
+        health=runner.health,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,172 @@
+"""How the plan in force does: means of its frames since it began, or since a new one was last asked for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from app.edge.video.runner.frame_context import Outcome, Timing
+from app.video.model.kinds import Metric
+from app.video.model.report import PlanResult
+
+MOST_KEPT = 2000
+STOPPED_S = 2.0
+SMOOTH = 0.3
+"""Weight of the newest in what is kept over windows."""
+LEAST_WAY_BYTES = 2000
+"""Smaller bodies say nothing of a way's width."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Frames that never were processed, since the runner began."""
+
+    skipped: int = 0
+    dropped: int = 0
+
+
+@dataclass
+class _Sums:
+    began: float
+    base: Counted
+    last: float = 0.0
+    timings: dict[str, list[float]] = field(default_factory=dict)
+    e2e: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_KEPT))
+    frames: int = 0
+    tracked: int = 0
+    violations: int = 0
+    fallbacks: int = 0
+    sent: int = 0
+
+
+class PlanMetrics:
+    """For any number of threads. counted: asked for what is left out."""
+
+    def __init__(self, counted: Callable[[], Counted], clock: Callable[[], float] = time.monotonic) -> None:
+        self._counted, self._clock = counted, clock
+        self._lock = threading.Lock()
+        self._seq = -1
+        self._is_paused = False
+        self._sums = _Sums(clock(), counted())
+        self._quality: dict[Metric, dict[str, float]] = {}
+        self._up_mbps: dict[str, float] = {}
+        self.processed_in_all = 0
+
+    def begin(self, seq: int) -> None:
+        """A plan is in force from now on; what was measured of the quality of the last one does not count for it."""
+        with self._lock:
+            self._seq = seq
+            self._quality = {}
+            self._begin_window()
+
+    def pause(self) -> None:
+        """There is nothing to be processed: what was measured is of another time."""
+        with self._lock:
+            self._is_paused = True
+
+    def resume(self) -> None:
+        with self._lock:
+            self._is_paused = False
+            self._begin_window()
+
+    def asked(self) -> None:
+        with self._lock:
+            self._begin_window()
+
+    @property
+    def frames(self) -> int:
+        return self._sums.frames
+
+    def processed(self, outcome: Outcome, e2e_s: float, hi_s: float) -> None:
+        """A frame of a plan that is no more in force is not counted."""
+        with self._lock:
+            self.processed_in_all += 1
+            if outcome.plan.seq != self._seq:
+                return
+            sums = self._sums
+            sums.frames += 1
+            sums.last = self._clock()
+            sums.e2e.append(e2e_s)
+            sums.violations += e2e_s > hi_s
+            for stage, timing in outcome.timings.items():
+                found = sums.timings.setdefault(stage, [0.0, 0.0, 0.0, 0.0])
+                for place, value in enumerate((1.0, timing.delay_s, timing.server_s, timing.queue_s)):
+                    found[place] += value
+                sums.fallbacks += timing.is_fallback
+                sums.sent += timing.sent
+                self._note_way(timing)
+
+    def tracked(self) -> None:
+        with self._lock:
+            self._sums.tracked += 1
+
+    def compared(self, metric: Metric, stage: str, value: float, seq: int) -> None:
+        with self._lock:
+            if seq != self._seq:
+                return
+            found = self._quality.setdefault(metric, {})
+            found[stage] = value if stage not in found else found[stage] + SMOOTH * (value - found[stage])
+
+    def p95(self) -> float | None:
+        with self._lock:
+            known = [] if self._is_paused else list(self._sums.e2e)
+            return float(np.percentile(known, 95)) if known else None
+
+    def result(self) -> PlanResult | None:
+        """None while not one frame of the plan has been processed in the window; of a pause, that there were none."""
+        with self._lock:
+            if self._is_paused:
+                return PlanResult(delay={}, fps=0.0, frames=0, plan_seq=self._seq)
+            sums = self._sums
+            return self._result(sums) if sums.frames else None
+
+    def _result(self, sums: _Sums) -> PlanResult:
+        counted = self._counted()
+        p50, p95 = (float(value) for value in np.percentile(list(sums.e2e), (50, 95)))
+        found = PlanResult(
+            delay=_means(sums.timings, 1),
+            server=_means(sums.timings, 2),
+            queue=_means(sums.timings, 3),
+            e2e_p50=round(p50, 6),
+            e2e_p95=round(p95, 6),
+            frames=sums.frames,
+            tracked=sums.tracked,
+            fps=round(sums.frames / max(1e-3, self._until(sums) - sums.began), 3),
+            skipped=counted.skipped - sums.base.skipped,
+            dropped=counted.dropped - sums.base.dropped,
+            violations=sums.violations,
+            bytes_up=round(sums.sent / sums.frames, 1),
+            fallbacks=sums.fallbacks,
+            plan_seq=self._seq,
+        )
+        if self._up_mbps:
+            found["up_mbps"] = {node: round(value, 3) for node, value in self._up_mbps.items()}
+        if self._quality.get(Metric.IOU):
+            found["iou"] = {stage: round(value, 4) for stage, value in self._quality[Metric.IOU].items()}
+        if self._quality.get(Metric.MAE):
+            found["mae"] = {stage: round(value, 3) for stage, value in self._quality[Metric.MAE].items()}
+        return found
+
+    def _until(self, sums: _Sums) -> float:
+        """The last frame; of frames that have stopped coming, now."""
+        now = self._clock()
+        return sums.last if now - sums.last < STOPPED_S else now
+
+    def _begin_window(self) -> None:
+        self._sums = _Sums(self._clock(), self._counted())
+
+    def _note_way(self, timing: Timing) -> None:
+        if timing.sent < LEAST_WAY_BYTES or timing.way_s <= 0:
+            return
+        mbps = timing.sent * 8 / timing.way_s / 1e6
+        before = self._up_mbps.get(timing.node, mbps)
+        self._up_mbps[timing.node] = before + SMOOTH * (mbps - before)
+
+
+def _means(timings: Mapping[str, list[float]], place: int) -> dict[str, float]:
+    return {stage: round(found[place] / found[0], 6) for stage, found in timings.items()}

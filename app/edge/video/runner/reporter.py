@@ -1,0 +1,229 @@
+"""What the runner tells its agent, which passes it on to the web: results, demands for plans, snapshots.
+
+An agent that is away is told later. A report that may have been heard is sent once more as it was, under its number, so
+that nothing counts twice.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from app.edge.video.runner.checkpoint import CheckpointFile
+from app.video.model.dag import Dag
+from app.video.model.report import JobReport, PlanRequest, PlanResult
+
+EVERY_S = 1.0
+AT_LEAST_EVERY_S = 5.0
+TIMEOUT_S = 3.0
+MOST_RESULTS = 5000
+"""Unsent ones beyond it are lost, oldest first."""
+IN_ONE = 500
+logger = logging.getLogger(__name__)
+
+
+class AgentClient:
+    """The way to the agent."""
+
+    def __init__(self, agent_url: str, uid: str) -> None:
+        self._url = agent_url.rstrip("/")
+        self._uid = uid
+        self._client = httpx.Client(timeout=TIMEOUT_S, trust_env=False)
+        self._is_away = False
+
+    def say(self, path: str, body: bytes, content_type: str = "application/json") -> bool:
+        """Has the agent heard it? What it refuses it has heard."""
+        if not self._url:
+            return True
+        try:
+            response = self._client.post(f"{self._url}{path}", content=body, headers={"content-type": content_type})
+        except httpx.HTTPError as error:
+            if not self._is_away:
+                logger.warning("The agent at %s is away: %s", self._url, error)
+            self._is_away = True
+            return False
+        if self._is_away:
+            logger.info("The agent at %s is back", self._url)
+        self._is_away = False
+        if response.is_error:
+            logger.warning("The agent has refused %s: %s %s", path, response.status_code, response.text[:200])
+        return response.status_code < 500
+
+    def ask(self, request: PlanRequest) -> bool:
+        return self.say("/node/get_plan", json.dumps(request).encode())
+
+    def show(self, jpeg: bytes) -> None:
+        self.say(f"/video/{quote(self._uid, safe='')}/picture", jpeg, "image/jpeg")
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class Reporter:
+    """plan_result, flags, silent_s: asked when a report is made. For any number of threads; step is for one."""
+
+    def __init__(
+        self,
+        uid: str,
+        mouth: AgentClient,
+        keeper: CheckpointFile,
+        *,
+        plan_result: Callable[[], PlanResult | None],
+        flags: Callable[[], Sequence[str]],
+        silent_s: Callable[[], float | None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._uid, self._mouth, self._keeper = uid, mouth, keeper
+        self._plan_result, self._flags, self._silent_s, self._clock = plan_result, flags, silent_s, clock
+        self._lock = threading.Lock()
+        self._results: deque[dict[str, Any]] = deque(maxlen=MOST_RESULTS)
+        self._notes: deque[str] = deque(maxlen=20)
+        self._profile: list[dict[str, Any]] = []
+        self._progress: float | None = None
+        self._ending: tuple[str, str] | None = None
+        self._unsent: bytes | None = None
+        self._said: Sequence[str] | None = None
+        self._said_at = -AT_LEAST_EVERY_S
+        self._result: PlanResult | None = None
+        self._result_seq = -1
+
+    def result(self, row: Mapping[str, Any]) -> None:
+        with self._lock:
+            self._results.append(dict(row))
+
+    def note(self, text: str) -> None:
+        """Something for the job's events."""
+        logger.info("%s", text)
+        with self._lock:
+            self._notes.append(text[:500])
+
+    def profiled(self, rows: Sequence[Mapping[str, Any]], progress: float) -> None:
+        with self._lock:
+            self._profile += [dict(row) for row in rows]
+            self._progress = progress
+
+    def end(self, ending: str, reason: str) -> None:
+        """Said once, when all results have been."""
+        with self._lock:
+            self._ending = (ending, reason)
+
+    def step(self) -> bool:
+        """Say what is new. False: the agent is away, or there is more to say at once."""
+        if self._unsent is None:
+            self._unsent = self._composed()
+        if self._unsent is None:
+            return True
+        if not self._mouth.say("/node/sync_job_result", self._unsent):
+            return False
+        self._unsent = None
+        return not self._results and not self._notes and self._ending is None
+
+    def _composed(self) -> bytes | None:
+        flags = list(self._flags())
+        with self._lock:
+            if not self._has_news(flags):
+                return None
+            kept = self._keeper.kept
+            kept.seq += 1
+            report = JobReport(job_uid=self._uid, seq=kept.seq, results=self._taken(), flags=flags)
+            if report["results"]:
+                kept.n_loop = max(kept.n_loop, int(report["results"][-1]["n_loop"]))
+            self._add(report)
+        self._said, self._said_at = flags, self._clock()
+        self._keeper.write()
+        return json.dumps(report).encode()
+
+    def _has_news(self, flags: Sequence[str]) -> bool:
+        """Each second while there are results; else now and then, so that it is seen that somebody is there."""
+        news = self._results or self._notes or self._profile or self._ending
+        return bool(news) or flags != self._said or self._clock() - self._said_at >= AT_LEAST_EVERY_S
+
+    def _taken(self) -> list[dict[str, Any]]:
+        return [self._results.popleft() for _ in range(min(IN_ONE, len(self._results)))]
+
+    def _add(self, report: JobReport) -> None:
+        self._result = self._plan_result() or self._result
+        if self._result is not None:
+            report["plan_result"] = self._result
+        if (silent_s := self._silent_s()) is not None:
+            report["silent_s"] = round(silent_s, 1)
+        if self._notes:
+            report["note"] = "\n".join(self._notes)
+            self._notes.clear()
+        if self._profile:
+            report["profile"], self._profile = self._profile, []
+        if self._progress is not None:
+            report["progress"] = round(self._progress, 4)
+        if self._ending is not None and not self._results and not self._notes:
+            report["ending"], report["reason"] = self._ending
+            self._keeper.kept.ending, self._keeper.kept.reason = self._ending
+            self._ending = None
+
+
+class PlanRequester:
+    """When a plan is asked for. frames: executed since it was last asked for; p95: of the same; has_plan, hi_s: as it
+    is now. say: True when the agent has heard."""
+
+    START_S, LEAST_S, LATE_S, FRAMES = 5.0, 1.0, 2.0, 10
+
+    def __init__(self, say: Callable[[str], bool], clock: Callable[[], float] = time.monotonic) -> None:
+        self._say, self._clock = say, clock
+        self._at = -self.START_S
+        self._looked_at = clock()
+        self._late = 0
+        self._has_fallen = False
+
+    def fell_back(self) -> None:
+        self._has_fallen = True
+
+    def step(self, *, has_plan: bool, frames: int, p95: float | None, hi_s: float) -> None:
+        now = self._clock()
+        why = self._why(now, has_plan=has_plan, frames=frames, p95=p95, hi_s=hi_s)
+        wait_s = self.LEAST_S if has_plan else self.START_S
+        if not why or now - self._at < wait_s:
+            return
+        self._at = now
+        if self._say(why):
+            self._late = 0 if why == "late" else self._late
+            self._has_fallen = self._has_fallen and why != "fallback"
+
+    def _why(self, now: float, *, has_plan: bool, frames: int, p95: float | None, hi_s: float) -> str:
+        if not has_plan:
+            return "start"
+        if self._has_fallen:
+            return "fallback"
+        if self._is_late(now, p95, hi_s):
+            return "late"
+        return "period" if frames >= self.FRAMES else ""
+
+    def _is_late(self, now: float, p95: float | None, hi_s: float) -> bool:
+        if p95 is not None and now - self._looked_at >= self.LATE_S:
+            self._looked_at = now
+            self._late = self._late + 1 if p95 > hi_s else 0
+        return self._late >= 2
+
+
+def plan_request(
+    uid: str,
+    dag: Dag,
+    *,
+    result: PlanResult | None,
+    constraint: Mapping[str, Any],
+    why: str,
+    asked: int,
+    newest: Mapping[str, Any] | None,
+) -> PlanRequest:
+    request = PlanRequest(
+        job_uid=uid, dag=dag.to_json(), last_plan_result=result, user_constraint=dict(constraint), asked=asked, why=why
+    )
+    if newest:
+        request["generator_output"] = dict(newest)
+    return request

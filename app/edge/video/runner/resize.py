@@ -1,0 +1,63 @@
+"""Sizes of pictures, and boxes that move with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from app.inference.prediction import Picture
+from app.video.model.kinds import Type
+from app.video.model.plan import RESOLUTIONS
+
+Size = tuple[int, int]
+"""Width and height."""
+Ratio = tuple[float, float]
+"""By which x and y are multiplied."""
+SAME: Ratio = (1.0, 1.0)
+
+
+def size_of(picture: Picture) -> Size:
+    return picture.shape[1], picture.shape[0]
+
+
+def fitted(source: Size, resolution: str, *, even: bool = False) -> Size:
+    """The largest size of the source's own shape that fits into the resolution; never larger than the source. even:
+    both sides, as H264 needs them."""
+    width, height = RESOLUTIONS[resolution]
+    ratio = min(1.0, width / source[0], height / source[1])
+    step = 2 if even else 1
+    found = [max(step, round(side * ratio) // step * step) for side in source]
+    return found[0], found[1]
+
+
+def resized(picture: Picture, size: Size) -> Picture:
+    if size_of(picture) == size:
+        return picture
+    return np.asarray(Image.fromarray(picture).resize(size, Image.Resampling.BILINEAR, reducing_gap=2.0))
+
+
+def in_colour(picture: Picture) -> Picture:
+    """H×W×3 of a grey one, too."""
+    return picture if picture.ndim == 3 else np.repeat(picture[:, :, None], 3, axis=2)
+
+
+def ratio_of(source: Size, target: Size) -> Ratio:
+    return target[0] / source[0], target[1] / source[1]
+
+
+def moved_boxes(boxes: Any, ratio: Ratio) -> list[list[float]]:
+    """[[x1, y1, x2, y2], …], each corner moved."""
+    x, y = ratio
+    return [[box[0] * x, box[1] * y, box[2] * x, box[3] * y] for box in boxes or ()]
+
+
+def moved(values: Mapping[str, Any], types: Mapping[str, Type], ratio: Ratio) -> dict[str, Any]:
+    """Values of which the boxes are moved, and all others kept."""
+    if ratio == SAME:
+        return dict(values)
+    return {
+        name: moved_boxes(value, ratio) if types.get(name) is Type.BOXES else value for name, value in values.items()
+    }

@@ -1,0 +1,204 @@
+"""Calls of stages over HTTP connections that are kept: one for each call under way, to each host."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from app.edge.video.stage_host.errors import NoDecoder, StageDied, StageHung, StagePaused
+from app.edge.video.stage_host.fair_queue import MOST_WAITING
+from app.kit.errors import ModelmillError
+from app.video.model.job import StageHost
+from app.video.model.stage_call import Call, KeyframeNeeded, PictureNotKept, packed
+
+CONNECT_S = 2.0
+CODES: Mapping[str, type[ModelmillError]] = {error.code: error for error in (KeyframeNeeded, PictureNotKept, NoDecoder)}
+NOT_READY = frozenset({401, 403, 404, 429, 502, 503, 504})
+"""The host is there, but does not serve this stage to us now."""
+OF_STAGE = frozenset({StageHung.code, StageDied.code, StagePaused.code})
+"""What is the stage's own fault among them."""
+
+
+class HostAway(Exception):
+    """It cannot be reached, or does not answer in time. was_slow: it took the call and gave no answer."""
+
+    def __init__(self, message: str, *, was_slow: bool = False) -> None:
+        super().__init__(message)
+        self.was_slow = was_slow
+
+
+class HostNotReady(Exception):
+    pass
+
+
+class StageFailed(Exception):
+    """The stage itself has refused, or failed on, this frame."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """delay_s: the way there and back included; server_s: as the host says; queue_s: there, and here until it could go.
+    sent: bytes of the body. way_s: of the delay what the host has not used."""
+
+    outputs: Mapping[str, Any]
+    delay_s: float
+    server_s: float
+    queue_s: float
+    sent: int
+    way_s: float = 0.0
+
+
+class StageClient:
+    """For any number of threads. To one host go no more calls at once than it lets a job have waiting: it would refuse
+    them, and a graph's siblings make many."""
+
+    def __init__(self) -> None:
+        self._rooms: dict[str, threading.Semaphore] = {}
+        self._idle: dict[str, list[http.client.HTTPConnection]] = {}
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def call(self, host: StageHost, call: Call, timeout_s: float, sent: Callable[[], None] = lambda: None) -> Answer:
+        """sent: called when the whole request is on its way.
+
+        Raises HostAway, HostNotReady, StageFailed, PictureNotKept, KeyframeNeeded, NoDecoder.
+        """
+        body, headers, query = packed(call)
+        path = f"/service/{quote(call.stage, safe='')}" + (f"?{urlencode(query)}" if query else "")
+        headers = {**headers, "authorization": f"Bearer {host.secret}"}
+        asked = time.perf_counter()
+        with self._room(host.url):
+            began = time.perf_counter()
+            status, data = self._exchanged(host.url, "POST", path, body, headers, timeout_s, sent)
+        return _read(status, data, time.perf_counter() - began, began - asked, len(body), host)
+
+    def is_there(self, host: StageHost, timeout_s: float = CONNECT_S) -> bool:
+        """Does it answer at all?"""
+        try:
+            self._exchanged(host.url, "GET", "/healthz", b"", {"authorization": f"Bearer {host.secret}"}, timeout_s)
+        except HostAway:
+            return False
+        return True
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            for connections in self._idle.values():
+                for connection in connections:
+                    connection.close()
+            self._idle.clear()
+
+    def _exchanged(
+        self,
+        url: str,
+        method: str,
+        path: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        timeout_s: float,
+        sent: Callable[[], None] = lambda: None,
+    ) -> tuple[int, bytes]:
+        """A kept connection that the host has closed meanwhile is replaced by a fresh one, once."""
+        connection = self._kept(url)
+        if connection is not None:
+            with suppress(_Stale):
+                return self._through(connection, url, method, path, body, headers, timeout_s, sent, is_fresh=False)
+        fresh = _connected(url, timeout_s)
+        return self._through(fresh, url, method, path, body, headers, timeout_s, sent, is_fresh=True)
+
+    def _through(
+        self,
+        connection: http.client.HTTPConnection,
+        url: str,
+        method: str,
+        path: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        timeout_s: float,
+        sent: Callable[[], None],
+        *,
+        is_fresh: bool,
+    ) -> tuple[int, bytes]:
+        try:
+            connection.sock.settimeout(timeout_s)
+            connection.request(method, path, body, dict(headers))
+            sent()
+            response = connection.getresponse()
+            data = response.read()
+        except TimeoutError as error:
+            connection.close()
+            raise HostAway(f"{url} did not answer within {timeout_s:g} s", was_slow=True) from error
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            if not is_fresh:
+                raise _Stale from error
+            raise HostAway(f"{url} cannot be reached: {error or type(error).__name__}") from error
+        with self._lock:
+            if response.will_close or self._is_closed:
+                connection.close()
+            else:
+                self._idle.setdefault(url, []).append(connection)
+        return response.status, data
+
+    def _room(self, url: str) -> threading.Semaphore:
+        with self._lock:
+            return self._rooms.setdefault(url, threading.Semaphore(MOST_WAITING))
+
+    def _kept(self, url: str) -> http.client.HTTPConnection | None:
+        with self._lock:
+            idle = self._idle.get(url)
+            return idle.pop() if idle else None
+
+
+class _Stale(Exception):
+    pass
+
+
+def _connected(url: str, timeout_s: float) -> http.client.HTTPConnection:
+    parts = urlsplit(url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    try:
+        connection = kind(parts.hostname or "", parts.port, timeout=min(CONNECT_S, timeout_s))
+        connection.connect()
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise HostAway(f"{url} cannot be reached: {error}") from error
+    return connection
+
+
+def _read(status: int, data: bytes, delay_s: float, waited_s: float, sent: int, host: StageHost) -> Answer:
+    """delay_s: of the way and the host; waited_s: before it went."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise StageFailed(f"{host.node} answered {status} with no JSON object")
+    if status == 200:
+        server_s, queue_s, decode_s = (_seconds(found.pop(f"{name}_ms", 0)) for name in ("server", "queue", "decode"))
+        way_s = max(0.0, delay_s - server_s - queue_s - decode_s)
+        return Answer(found, waited_s + delay_s, server_s, waited_s + queue_s, sent, way_s)
+    code, message = _reason(found)
+    if code in CODES:
+        raise CODES[code](message)
+    if status in NOT_READY and code not in OF_STAGE:
+        raise HostNotReady(f"{host.node} answered {status}: {message}")
+    raise StageFailed(f"{host.node} answered {status}: {message}")
+
+
+def _seconds(value: object) -> float:
+    return float(value) / 1000 if isinstance(value, int | float) else 0.0
+
+
+def _reason(found: Mapping[str, Any]) -> tuple[str, str]:
+    """Code and text: {"error": {code, message}}, or {"status": 1, "error": text, "code": …}."""
+    error = found.get("error")
+    if isinstance(error, dict):
+        return str(error.get("code", "")), str(error.get("message", ""))[:300]
+    return str(found.get("code", "")), str(error or "no reason was given")[:300]

@@ -1,0 +1,129 @@
+"""A process that computes stages: `python -m app.edge.video.stage_host.child FD FORMAT LEVEL`, started by the host.
+
+FD is its end of a pair of sockets; then how logs are written. It does one thing at a time, and ends with its host.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from app.edge.video.stage_host.child_protocol import receive, send
+from app.edge.video.stage_host.errors import StageFailed
+from app.edge.video.stages.base import ModelFile, Stage
+from app.edge.video.stages.registry import stage_class
+from app.inference.picture_codec import encode
+from app.inference.prediction import ModelCard, Picture
+from app.kit.errors import ModelmillError
+from app.kit.observability.logs import Format, Level, configure
+from app.kit.text.error_text import OUT_OF_MEMORY, reason_of
+
+MOST_MEMORY = 2 << 30
+"""Bytes of memory of its own that a child may have."""
+PR_SET_PDEATHSIG = 1
+Answer = tuple[dict[str, Any], list[bytes]]
+logger = logging.getLogger(__name__)
+
+
+class Child:
+    def __init__(self) -> None:
+        self._stages: dict[str, Stage] = {}
+        self._verbs = {"open": self.open, "close": self.close, "run": self.run}
+
+    def answer(self, header: Mapping[str, Any], blobs: Sequence[bytes | memoryview]) -> Answer:
+        try:
+            return self._verbs[header["do"]](header, blobs)
+        except ModelmillError as error:
+            return {"error": {**error.to_dict(), "status": error.status}}, []
+        except MemoryError as error:
+            return _failed(error), []
+        except Exception as error:
+            logger.exception("The stage %s has raised", header.get("stage"))
+            return _failed(error), []
+
+    def open(self, header: Mapping[str, Any], _: Sequence[bytes | memoryview]) -> Answer:
+        files = [
+            ModelFile(
+                ModelCard.from_json(each["card"]), Path(each["path"]), Path(each["twin"]) if each["twin"] else None
+            )
+            for each in header["models"]
+        ]
+        stage = stage_class(header["kind"])(files, header["parameters"])
+        self._stages[header["variant"]] = stage
+        return {"runtime": str(stage.runtime)}, []
+
+    def close(self, header: Mapping[str, Any], _: Sequence[bytes | memoryview]) -> Answer:
+        for variant in header["variants"]:
+            self._stages.pop(variant, None)
+        return {}, []
+
+    def run(self, header: Mapping[str, Any], blobs: Sequence[bytes | memoryview]) -> Answer:
+        stage = self._stages[header["variant"]]
+        began = time.perf_counter()
+        inputs = {**header["fields"], **_pictures(header["pictures"], blobs)}
+        outputs = dict(stage.run(inputs))
+        outputs.pop("image", None)
+        drawn = []
+        if header["draw"]:
+            drawn.append(encode(stage.draw(inputs["image"], inputs, outputs))[0])
+        return {"outputs": outputs, "ms": (time.perf_counter() - began) * 1000}, drawn
+
+
+def _pictures(described: Sequence[Mapping[str, Any]], blobs: Sequence[bytes | memoryview]) -> dict[str, Any]:
+    """described: {field, is_clip, shapes}, blobs in the same order."""
+    found: dict[str, Any] = {}
+    rest = iter(blobs)
+    for each in described:
+        pictures: list[Picture] = [np.frombuffer(next(rest), np.uint8).reshape(shape) for shape in each["shapes"]]
+        found[each["field"]] = pictures if each["is_clip"] else pictures[0]
+    return found
+
+
+def _failed(error: BaseException) -> dict[str, Any]:
+    said = OUT_OF_MEMORY if isinstance(error, MemoryError) else f"{type(error).__name__}: {reason_of(error)}"
+    return _said(said)
+
+
+def _said(text: str) -> dict[str, Any]:
+    found = StageFailed(text)
+    return {"error": {**found.to_dict(), "status": found.status}}
+
+
+def run(end: socket.socket) -> None:
+    child = Child()
+    while True:
+        try:
+            header, blobs = receive(end)
+        except (EOFError, OSError):
+            return
+        answer, drawn = child.answer(header, blobs)
+        try:
+            send(end, answer, drawn)
+        except (TypeError, ValueError, RecursionError) as error:
+            send(end, _said(f"Its outputs are no JSON: {error}"))
+        except OSError:
+            return
+
+
+def main() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the host ends us
+    configure(cast(Format, sys.argv[2]), cast(Level, sys.argv[3]))
+    os.dup2(2, 1)  # what a library prints is log
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
+    run(socket.socket(fileno=int(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()

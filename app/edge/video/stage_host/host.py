@@ -1,0 +1,96 @@
+"""The process that serves stages on a node: `python -m app.edge.video.stage_host.host`, started by the node's agent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from starlette.applications import Starlette
+
+from app.edge.video.stage_host.host_metrics import HostMetrics, Reporter
+from app.edge.video.stage_host.http_server import StageServer
+from app.edge.video.stage_host.pictures import PictureCache
+from app.edge.video.stage_host.pool import Pool
+from app.edge.video.stage_host.served_stages import ServedStages
+from app.edge.video.stage_host.work import NoWork, ServicesWork, path_from_environment
+from app.edge.worker_server import serve
+
+LOOK_S = 0.25
+KEEP_ALIVE_S = 75
+logger = logging.getLogger(__name__)
+
+
+class Host:
+    """What is to be served is read anew when the file has changed; address and number of processes are for ever."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises NoWork."""
+        self._path = path
+        self._seen = self._mark()
+        self.work = ServicesWork.read(path)
+        served = ServedStages(self.work)
+        self.pool = Pool(max(1, self.work.content.processes))
+        self.desk = PictureCache()
+        self.figures = HostMetrics(self.pool, lambda: sorted(self.front.served.stages))
+        self.front = StageServer(self.pool, self.desk, self.figures, served, self.work.content.secret, self.work.node)
+        self.reporter = Reporter(self.figures, self.work.agent_url, self.work.node)
+
+    def run(self) -> None:
+        serve(
+            self.front.application(self._lifespan),
+            host=self.work.host,
+            port=self.work.port,
+            lifespan=True,
+            keep_alive_s=KEEP_ALIVE_S,
+        )
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        await self._take(self.work)
+        self.pool.start()
+        self.reporter.start()
+        looking = asyncio.create_task(self._look())
+        try:
+            yield
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+            await self.reporter.close()
+            await self.pool.close()
+            self.desk.close()
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            mark = self._mark()
+            if mark == self._seen:
+                continue
+            self._seen = mark
+            try:
+                await self._take(ServicesWork.read(self._path))
+            except NoWork as error:
+                logger.warning("What is to be served stays as it is: %s", error.message)
+            except Exception:
+                logger.exception("What is to be served cannot be taken on")
+
+    async def _take(self, work: ServicesWork) -> None:
+        self.front.served = served = ServedStages(work)
+        self.front.secret = work.content.secret
+        self.reporter.peers = work.content.peers
+        self.figures.know(work.content.peers)
+        await self.pool.serve(served.ids, set(served.stages))
+        logger.info("Stages served", extra={"stages": ", ".join(served.stages) or "none"})
+
+    def _mark(self) -> tuple[int, int]:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return 0, 0
+        return found.st_mtime_ns, found.st_ino
+
+
+if __name__ == "__main__":
+    Host(path_from_environment()).run()

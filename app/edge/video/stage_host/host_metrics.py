@@ -1,0 +1,164 @@
+"""How the host and its machine are, for the scheduler; and how fast the ways to the other hosts are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import httpx
+import psutil  # type: ignore[import-untyped]
+
+from app.edge.video.stage_host.pool import Pool
+from app.kit.clock import now, to_text
+from app.video.model.job import StageHost
+
+TICK_S = 5.0
+WAY_EVERY_S = 60.0
+PROBE_BYTES = 64 << 10
+TIMEOUT_S = 10.0
+MOST_MBPS = 100_000.0
+logger = logging.getLogger(__name__)
+
+
+class HostMetrics:
+    def __init__(self, pool: Pool, keys: Callable[[], list[str]]) -> None:
+        self._pool = pool
+        self._keys = keys
+        self.way: dict[str, dict[str, Any]] = {}
+        self._hosts: dict[str, str] = {}
+        self._cpu, self._looked_at, self._used = 0.0, time.monotonic(), dict[int, float]()
+
+    def resources(self) -> dict[str, Any]:
+        """cpu_ratio, mem_ratio: of the machine, in use by the host and its processes; what others use is not theirs."""
+        return {
+            "n_process": self._pool.processes,
+            "cpu_ratio": round(self._cpu_ratio(), 4),
+            "mem_ratio": round(self._mem_ratio(), 4),
+            "queue": self._pool.waiting,
+        }
+
+    def _cpu_ratio(self) -> float:
+        """Since it was last looked at: of a second at least, for less says nothing."""
+        passed = time.monotonic() - self._looked_at
+        if passed >= 1:
+            used = self._each(lambda process: sum(process.cpu_times()[:2]))
+            spent = sum(seconds - self._used.get(pid, 0.0) for pid, seconds in used.items())
+            self._cpu = min(1.0, spent / passed / (psutil.cpu_count() or 1))
+            self._looked_at, self._used = time.monotonic(), used
+        return self._cpu
+
+    def _mem_ratio(self) -> float:
+        used = sum(self._each(lambda process: process.memory_info().rss).values())
+        return used / float(psutil.virtual_memory().total)
+
+    def _each(self, measure: Callable[[Any], float]) -> dict[int, float]:
+        """By pid. A child may end at any time."""
+        found = dict[int, float]()
+        for pid in (os.getpid(), *self._pool.pids):
+            with suppress(psutil.Error):
+                found[pid] = measure(psutil.Process(pid))
+        return found
+
+    def detail(self) -> dict[str, Any]:
+        """stages: key → what runs it, empty as long as nobody has called it."""
+        stages = {key: self._pool.runtimes.get(key, "") for key in self._keys()}
+        return {**self.resources(), "stages": stages, "way": self.way, "pids": self._pool.pids}
+
+    def peers(self) -> dict[str, Any]:
+        return {node: {"url": url, **self.way.get(node, {})} for node, url in self._hosts.items()}
+
+    def know(self, peers: tuple[StageHost, ...]) -> None:
+        self._hosts = {peer.node: peer.url for peer in peers}
+        self.way = {node: found for node, found in self.way.items() if node in self._hosts}
+
+
+class Reporter:
+    """Tells the agent every five seconds; an agent that is away is told again the next time."""
+
+    def __init__(self, figures: HostMetrics, agent_url: str, node: str) -> None:
+        self.figures = figures
+        self.peers: tuple[StageHost, ...] = ()
+        self._url = f"{agent_url.rstrip('/')}/video/services/info" if agent_url else ""
+        self._node = node
+        self._client = httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False)
+        self._measured_at: dict[str, float] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._is_away = False
+
+    def start(self) -> None:
+        self._tasks = [asyncio.create_task(_again(step)) for step in (self._report, self._measure)]
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._client.aclose()
+
+    async def _report(self) -> None:
+        if not self._url:
+            return
+        try:
+            answer = await self._client.post(self._url, json={"key": self._node, "detail": self.figures.detail()})
+        except httpx.HTTPError as error:
+            if not self._is_away:
+                logger.warning("The agent at %s is away: %s", self._url, error or type(error).__name__)
+            self._is_away = True
+            return
+        self._is_away = False
+        if answer.is_error:
+            logger.warning("The agent has refused the report: %s %s", answer.status_code, answer.text[:200])
+
+    async def _measure(self) -> None:
+        """And what is new is told at once."""
+        known = dict(self.figures.way)
+        for peer in self.peers:
+            moment = time.monotonic()
+            if peer.node == self._node or moment - self._measured_at.get(peer.node, -WAY_EVERY_S) < WAY_EVERY_S:
+                continue
+            self._measured_at[peer.node] = moment
+            with suppress(httpx.HTTPError):
+                self.figures.way[peer.node] = await way_to(self._client, peer)
+        if known != self.figures.way:
+            await self._report()
+
+
+async def way_to(client: httpx.AsyncClient, peer: StageHost) -> dict[str, Any]:
+    """{up_mbps, down_mbps, at, rtt_ms}: of 64 kB each way, without the time of a small request. Raises HTTPError."""
+    headers = {"Authorization": f"Bearer {peer.secret}"}
+    url = f"{peer.url.rstrip('/')}/probe"
+    (await client.post(url, content=b"", headers=headers)).raise_for_status()  # connects
+    trip = await _seconds(client, "POST", url, headers, b"")
+    up = await _seconds(client, "POST", url, headers, bytes(PROBE_BYTES))
+    down = await _seconds(client, "GET", url, headers, b"")
+    return {
+        "up_mbps": _mbps(up - trip),
+        "down_mbps": _mbps(down - trip),
+        "rtt_ms": round(trip * 1000, 3),
+        "at": to_text(now()),
+    }
+
+
+async def _seconds(
+    client: httpx.AsyncClient, method: str, url: str, headers: Mapping[str, str], content: bytes
+) -> float:
+    began = time.perf_counter()
+    (await client.request(method, url, content=content, headers=dict(headers))).raise_for_status()
+    return time.perf_counter() - began
+
+
+def _mbps(seconds: float) -> float:
+    return round(min(PROBE_BYTES * 8 / 1e6 / max(seconds, 1e-5), MOST_MBPS), 3)
+
+
+async def _again(step: Callable[[], Any]) -> None:
+    while True:
+        try:
+            await step()
+        except Exception:
+            logger.exception("A report has met a fault and goes on")
+        await asyncio.sleep(TICK_S)

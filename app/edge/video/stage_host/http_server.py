@@ -1,0 +1,243 @@
+"""What the host of the stages answers: POST /service/<name>, and what runs here.
+
+Errors have the requirement's form, {"status": 1, "error": text, "code": …}. A stage that is not there is answered as
+its origin did: "unregistered services".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.edge.video.stage_host.host_metrics import HostMetrics
+from app.edge.video.stage_host.pictures import PictureCache
+from app.edge.video.stage_host.pool import Done, Pool, Task
+from app.edge.video.stage_host.served_stages import ServedStages, Variant
+from app.edge.worker_server import HANDLERS, answered, check_bearer
+from app.kit.errors import BadRequest, ModelmillError
+from app.kit.network.addresses import is_asked_from_here
+from app.kit.web.request_body import whole_body
+from app.video.errors import StageNotFound, as_refusal
+from app.video.model.kinds import StageKind, Type
+from app.video.model.stage_call import MAX_BODY_BYTES, Call, from_text, unpacked
+
+PROBE_BYTES = 64 << 10
+MAX_PROBE_BYTES = 1 << 20
+OF_BROWSERS = ("origin", "sec-fetch-site", "referer")
+HEALTH = "/healthz"
+UNREGISTERED = "unregistered services"
+IMAGE = "image"
+OF_PICTURES = (Type.IMAGE, Type.CLIP)
+logger = logging.getLogger(__name__)
+
+
+class Guard:
+    """Who asks shows the secret, but for programs on this machine. A browser is no such program: a page from anywhere
+    could make it ask here."""
+
+    def __init__(self, app: ASGIApp, secret: Callable[[], str]) -> None:
+        self.app = app
+        self._secret = secret
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] != HEALTH:
+            request = Request(scope)
+            if not is_asked_from_here(scope) or any(name in request.headers for name in OF_BROWSERS):
+                try:
+                    check_bearer(request.headers, self._secret(), hint="The jobs that this host serves know it.")
+                except ModelmillError as error:
+                    await refused(error)(scope, receive, send)
+                    return
+        await self.app(scope, receive, send)
+
+
+class StageServer:
+    """served: what is served now; it changes."""
+
+    def __init__(
+        self, pool: Pool, desk: PictureCache, figures: HostMetrics, served: ServedStages, secret: str, node: str
+    ) -> None:
+        self.pool = pool
+        self.desk = desk
+        self.figures = figures
+        self.served = served
+        self.secret = secret
+        self.node = node
+
+    def application(self, lifespan: Any) -> Starlette:
+        call, probe = _told(self.call), _told(self.probe)
+        return Starlette(
+            routes=[
+                Route(HEALTH, self.health),
+                Route("/service/{name}", call, methods=["POST"]),
+                Route("/execute_task/{name}", call, methods=["POST"]),
+                Route("/get_service_list", self.names),
+                Route("/get_execute_url/{name}", _told(self.url)),
+                Route("/get_resource_info", self.resources),
+                Route("/get_cluster_info", self.cluster),
+                Route("/probe", probe, methods=["GET", "POST"]),
+            ],
+            middleware=[Middleware(Guard, secret=lambda: self.secret)],
+            exception_handlers=HANDLERS,
+            lifespan=lifespan,
+        )
+
+    async def health(self, _: Request) -> Response:
+        return JSONResponse({"status": 0, "node": self.node, "n_process": self.pool.processes})
+
+    async def names(self, _: Request) -> Response:
+        return JSONResponse(self.served.names)
+
+    async def url(self, request: Request) -> Response:
+        name = str(request.path_params["name"])
+        self.served.key_of("", name)
+        base = str(request.base_url).rstrip("/")
+        return JSONResponse({self.node: {"url": f"{base}/execute_task/{name}"}})
+
+    async def resources(self, _: Request) -> Response:
+        return JSONResponse(self.figures.detail())
+
+    async def cluster(self, _: Request) -> Response:
+        """This host and those it knows the way to."""
+        return JSONResponse({self.node: self.figures.resources(), **self.figures.peers()})
+
+    async def probe(self, request: Request) -> Response:
+        """How fast is the way here (POST) and back (GET)?"""
+        if request.method == "GET":
+            return Response(bytes(PROBE_BYTES), media_type="application/octet-stream")
+        body = await whole_body(request, MAX_PROBE_BYTES, "A probe")
+        return JSONResponse({"status": 0, "bytes": len(body)})
+
+    async def call(self, request: Request) -> Response:
+        name = str(request.path_params["name"])
+        job = request.headers.get("x-job", "")
+        key = self.served.key_of(job, name)
+        self.pool.check(job, key)
+        body = await whole_body(request, MAX_BODY_BYTES, "A call")
+        began = time.perf_counter()
+        call = unpacked(name, body, request.headers, request.query_params)
+        variant = self.served.variant(key, call.model_id)
+        call = with_pictures(call, variant.kind)
+        pictures = await self.desk.of(call)
+        decode_ms = _ms(time.perf_counter() - began)
+        is_drawn = variant.kind.draws and (not call.want or IMAGE in call.want)
+        clips = frozenset(name for name, type_ in variant.kind.inputs.items() if type_ is Type.CLIP)
+        task = Task(call.job, variant, call.fields, pictures, clips, is_drawn)
+        try:
+            done = await _as_long_as_wanted(request, self.pool.compute(task))
+        except ModelmillError as error:
+            _log(call, variant, status=error.status, ms=None)
+            raise
+        _log(call, variant, status=200, ms=_ms(done.server_s))
+        return JSONResponse({**_outputs(call, done), **_about(variant, done), "decode_ms": decode_ms})
+
+
+def with_pictures(call: Call, kind: StageKind) -> Call:
+    """With pictures where the kind wants pictures, whatever their fields are named.
+
+    Raises BadRequest, naming the field, for one that is missing and for a picture that is not wanted.
+    """
+    fields, pictures = dict(call.fields), dict(call.pictures)
+    wanted = {name for name, type_ in kind.inputs.items() if type_ in OF_PICTURES}
+    for name in wanted & fields.keys():
+        value = fields.pop(name)
+        pictures[name] = tuple(from_text(name, each) for each in (value if isinstance(value, list) else [value]))
+    surplus = pictures.keys() - wanted
+    if surplus:
+        raise BadRequest(f"{kind.name} takes no picture {sorted(surplus)[0][:80]!r}.", hint=_takes(kind))
+    for name, type_ in kind.inputs.items():
+        count = len(pictures.get(name, ())) if name in wanted else int(name in fields)
+        if count == 0 and name not in kind.optional:
+            raise BadRequest(f"The field {name} of {kind.name} is missing.", hint=_takes(kind))
+        if count > 1 and type_ is Type.IMAGE:
+            raise BadRequest(f"The field {name} of {kind.name} is one picture, not {count}.")
+    known = {name: value for name, value in fields.items() if name in kind.inputs}
+    return Call(call.stage, call.model_id, known, pictures, call.job, call.frame, call.want)
+
+
+def refused(error: ModelmillError) -> Response:
+    said = as_refusal(error.to_dict())
+    if isinstance(error, StageNotFound):
+        said |= {"error": UNREGISTERED, "hint": error.message}
+    response = answered(error)
+    return JSONResponse(
+        said,
+        error.status,
+        {name: value for name, value in response.headers.items() if name in ("www-authenticate", "retry-after")},
+    )
+
+
+def _told(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except ModelmillError as error:
+            return refused(error)
+        except ClientDisconnect:
+            return Response(status_code=499)  # nobody is there to read it
+
+    return answer
+
+
+async def _as_long_as_wanted(request: Request, computing: Coroutine[Any, Any, Done]) -> Done:
+    """request: its body has been read. Raises ClientDisconnect when who asked has gone; it is then cancelled."""
+    asked, gone = asyncio.create_task(computing), asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait({asked, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if asked.done():
+            return asked.result()
+        raise ClientDisconnect
+    finally:
+        asked.cancel()
+        gone.cancel()
+
+
+def _outputs(call: Call, done: Done) -> dict[str, Any]:
+    found = {**done.outputs, **({IMAGE: base64.b64encode(done.image).decode()} if done.image else {})}
+    return {name: value for name, value in found.items() if not call.want or name in call.want}
+
+
+def _about(variant: Variant, done: Done) -> dict[str, Any]:
+    return {
+        "server_ms": _ms(done.server_s),
+        "queue_ms": _ms(done.queue_s),
+        "model": variant.model,
+        "runtime": done.runtime,
+        "stage": variant.key,
+    }
+
+
+def _log(call: Call, variant: Variant, *, status: int, ms: float | None) -> None:
+    logger.info(
+        "Stage called",
+        extra={
+            "stage": variant.key,
+            "job": call.job or None,
+            "frame": call.frame or None,
+            "model_id": call.model_id,
+            "model": variant.model,
+            "sha256": " + ".join(card.sha256[:12] for card in variant.cards),
+            "status": status,
+            "ms": ms,
+        },
+    )
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 3)
+
+
+def _takes(kind: StageKind) -> str:
+    named: Mapping[str, Type] = kind.inputs
+    return "It takes " + ", ".join(f"{name} ({type_})" for name, type_ in named.items()) + "."

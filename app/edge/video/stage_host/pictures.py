@@ -1,0 +1,167 @@
+"""The pictures of a call: decoded, and kept for a while for the stages of the same frame that come after."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from multipart import parse_options_header
+from PIL import Image
+
+from app.edge.video.stage_host.errors import BadPicture, NoDecoder
+from app.edge.video.stage_host.h264 import Stream, Streams
+from app.inference.errors import DamagedPicture
+from app.inference.picture_codec import MAX_PIXELS, decode
+from app.inference.prediction import Picture
+from app.kit.errors import BadRequest, ModelmillError
+from app.video.model.stage_call import H264, JPEG, KEPT, PNG, RAW, Call, Encoded, PictureNotKept
+
+MOST_BYTES = 64 << 20
+MOST_FRAMES = 64
+"""Of a job."""
+ARRIVAL_S = 0.5
+"""So long a call that names a picture waits for the one that brings it, and a packet for the one before it: they come
+at once, each on a connection of its own."""
+THREADS = 2
+Pictures = tuple[Picture, ...]
+Key = tuple[str, str, str]
+"""Job, frame, field."""
+
+
+class Kept:
+    """Pictures of the newest frames, up to a number of bytes over all jobs and of frames of each."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES, most_frames: int = MOST_FRAMES) -> None:
+        self._most_bytes = most_bytes
+        self._most_frames = most_frames
+        self._found: OrderedDict[Key, Pictures] = OrderedDict()
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def get(self, key: Key) -> Pictures | None:
+        return self._found.get(key)
+
+    def keep(self, key: Key, pictures: Pictures) -> None:
+        self._drop(key)
+        self._found[key] = pictures
+        self.bytes += _size(pictures)
+        frames = list(dict.fromkeys(frame for job, frame, _ in self._found if job == key[0]))
+        for frame in frames[: -self._most_frames]:
+            for old in [each for each in self._found if each[:2] == (key[0], frame)]:
+                self._drop(old)
+        while self.bytes > self._most_bytes and self._found:
+            self._drop(next(iter(self._found)))
+
+    def _drop(self, key: Key) -> None:
+        gone = self._found.pop(key, None)
+        self.bytes -= _size(gone) if gone else 0
+
+
+class PictureCache:
+    """For the event loop; decoding is done by threads. The packets of one stream are decoded one after the other."""
+
+    def __init__(self) -> None:
+        self.kept = Kept()
+        self.streams = Streams()
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="picture")
+        self._arrived = asyncio.Condition()
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def of(self, call: Call) -> dict[str, Pictures]:
+        """Raises BadPicture, BadRequest, PictureNotKept, KeyframeNeeded, NoDecoder."""
+        return {name: await self._field(call, name, several) for name, several in call.pictures.items()}
+
+    async def _field(self, call: Call, name: str, several: Sequence[Encoded]) -> Pictures:
+        key = (call.job, call.frame, name)
+        kinds = {_kind(encoded) for encoded in several}
+        if kinds == {KEPT}:
+            return await self._kept(key)
+        is_kept = bool(call.job and call.frame)
+        if kinds == {H264} and is_kept and (known := self.kept.get(key)) and self._is_past(call.job, name, several[-1]):
+            return known
+        try:
+            found = tuple([await self._picture(call.job, name, encoded) for encoded in several])
+        except ModelmillError as error:
+            raise type(error)(f"The field {name}: {error.message}", hint=error.hint, detail=error.detail) from None
+        if is_kept:
+            async with self._arrived:
+                self.kept.keep(key, found)
+                self._arrived.notify_all()
+        return found
+
+    async def _kept(self, key: Key) -> Pictures:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ARRIVAL_S), self._arrived:
+                await self._arrived.wait_for(lambda: self.kept.get(key) is not None)
+        found = self.kept.get(key)
+        if found is None:
+            raise PictureNotKept(f"The frame {key[1] or '?'} is not kept here.", hint="Send its picture.")
+        return found
+
+    async def _picture(self, job: str, name: str, encoded: Encoded) -> Picture:
+        kind, options = parse_options_header(encoded.content_type)
+        if kind == H264:
+            return await self._packet(self.streams.of(job, name), encoded.data, _seq(options))
+        if kind == RAW:
+            return _raw(encoded.data, options)
+        if kind not in (JPEG, PNG):
+            raise NoDecoder(f"A picture of the type {kind[:80]!r} cannot be read here.", hint=f"Send {JPEG} or {PNG}.")
+        return await self._in_thread(lambda: _decoded(encoded.data))
+
+    def _is_past(self, job: str, name: str, encoded: Encoded) -> bool:
+        seq = _seq(parse_options_header(encoded.content_type)[1])
+        return seq is not None and self.streams.of(job, name).is_past(seq)
+
+    async def _packet(self, stream: Stream, packet: bytes, seq: int | None) -> Picture:
+        async with stream.turn:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ARRIVAL_S):
+                    await stream.turn.wait_for(lambda: stream.is_next(packet, seq))
+            try:
+                return await self._in_thread(lambda: stream.picture(packet, seq))
+            finally:
+                stream.turn.notify_all()
+
+    async def _in_thread(self, make: Callable[[], Picture]) -> Picture:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, make)
+
+
+def _size(pictures: Pictures) -> int:
+    return sum(picture.nbytes for picture in pictures)
+
+
+def _kind(encoded: Encoded) -> str:
+    return encoded.content_type.partition(";")[0].strip().lower()
+
+
+def _decoded(data: bytes) -> Picture:
+    try:
+        found = decode(data)
+    except DamagedPicture as error:
+        raise BadPicture(error.message, hint=error.hint) from None
+    return found if found.ndim == 3 else np.asarray(Image.fromarray(found).convert("RGB"))
+
+
+def _raw(data: bytes, options: Mapping[str, str]) -> Picture:
+    width, height = (_whole(options.get(name), name) for name in ("width", "height"))
+    if not 0 < width * height <= MAX_PIXELS or len(data) != width * height * 3:
+        raise BadPicture(f"{len(data)} bytes are no picture of {width} x {height} pixels of three bytes.")
+    return np.frombuffer(data, np.uint8).reshape(height, width, 3)
+
+
+def _seq(options: Mapping[str, str]) -> int | None:
+    return _whole(options["seq"], "seq") if "seq" in options else None
+
+
+def _whole(text: str | None, name: str) -> int:
+    if not text or not text.isdecimal() or len(text) > 15:
+        raise BadRequest(f"{name} is to be a whole number.")
+    return int(text)

@@ -1,0 +1,90 @@
+"""The stages that a host serves now, found by job and name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.edge.video.stage_host.work import ServicesWork
+from app.edge.video.stages.parameters import timeout_of
+from app.edge.video.stages.registry import stage_class
+from app.inference.prediction import ModelCard
+from app.kit.errors import BadRequest, ModelmillError
+from app.video.errors import StageNotFound
+from app.video.model.kinds import Stage, StageKind
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A stage with one of its models. id: another one whenever anything of it is another."""
+
+    key: str
+    id: str
+    kind: StageKind
+    cards: tuple[ModelCard, ...]
+    opening: Mapping[str, Any]
+    """What a child is told to open it."""
+    timeout_s: float
+
+    @property
+    def model(self) -> str:
+        return " + ".join(card.name for card in self.cards)
+
+
+class ServedStages:
+    def __init__(self, work: ServicesWork) -> None:
+        self.stages = work.content.stages
+        self._blobs = work.blobs
+        self.ids = {_id(key, stage, model_id) for key, stage in self.stages.items() for model_id in _model_ids(stage)}
+
+    @property
+    def names(self) -> list[str]:
+        """Of those that everybody may call: the catalogue's."""
+        return sorted(key for key in self.stages if "/" not in key)
+
+    def key_of(self, job: str, name: str) -> str:
+        """A job's own stage goes before the catalogue's. Raises StageNotFound."""
+        own = f"{job}/{name}"
+        if job and own in self.stages:
+            return own
+        if name in self.stages and "/" not in name:
+            return name
+        raise StageNotFound("unregistered services")
+
+    def variant(self, key: str, model_id: int) -> Variant:
+        """Raises BadRequest, BadStage."""
+        stage = self.stages[key]
+        kind = stage_class(stage.kind).kind
+        if model_id not in _model_ids(stage):
+            raise BadRequest(
+                f"The stage {key} has no model_id {model_id}.", hint=f"It has {len(stage.variants)}, from 0 on."
+            )
+        cards = stage.variants[model_id] if stage.variants else ()
+        if not kind.takes(len(cards)):
+            raise BadRequest(f"The stage {key} has {len(cards)} models, which {kind.name} cannot use.")
+        opening = {
+            "kind": stage.kind,
+            "parameters": dict(stage.parameters),
+            "models": [self._file(card) for card in cards],
+        }
+        id_ = _id(key, stage, model_id)
+        return Variant(key, id_, kind, cards, opening, timeout_of(stage.parameters))
+
+    def _file(self, card: ModelCard) -> dict[str, Any]:
+        path, twin = self._blobs.get(card.sha256), self._blobs.get(card.twin_sha256)
+        if path is None:
+            raise ModelmillError(f"The model {card.name} is not on this node.", hint="Its agent is to fetch it.")
+        return {"card": card.to_json(), "path": str(path), "twin": str(twin) if twin else ""}
+
+
+def _model_ids(stage: Stage) -> range:
+    """A stage without models has one variant."""
+    return range(max(1, len(stage.variants)))
+
+
+def _id(key: str, stage: Stage, model_id: int) -> str:
+    text = json.dumps([stage.to_json(), model_id], sort_keys=True)
+    return f"{key}#{model_id}#{hashlib.sha256(text.encode()).hexdigest()[:16]}"

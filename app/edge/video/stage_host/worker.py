@@ -1,0 +1,113 @@
+"""One child of the host: a process that computes, and is ended when it does not answer in time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.edge.video.stage_host.child_protocol import receive_async, send_async
+from app.edge.video.stage_host.errors import StageDied, StageFailed, StageHung
+from app.edge.worker_server import log_as
+from app.kit.errors import ModelmillError
+
+OPEN_S = 60.0
+"""Until a model is open."""
+Blobs = Sequence[bytes | memoryview]
+
+
+@dataclass(frozen=True)
+class Reply:
+    header: dict[str, Any]
+    blobs: Sequence[bytes | memoryview]
+
+
+class Worker:
+    """opened: variants that it has, and what runs each. Started when it is first asked, and anew after its end."""
+
+    def __init__(self) -> None:
+        self.opened: dict[str, str] = {}
+        self._process: asyncio.subprocess.Process | None = None
+        self._end: socket.socket | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process else 0
+
+    async def start(self) -> None:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        self._end = ours
+        with theirs:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "app.edge.video.stage_host.child",
+                str(theirs.fileno()),
+                *log_as(os.environ),
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+
+    async def check(self) -> None:
+        """One that has ended while it had nothing to do is no more, and what it had opened neither."""
+        if self._process is not None and self._process.returncode is not None:
+            await self.end()
+
+    async def ask(self, header: dict[str, Any], blobs: Blobs = (), *, timeout_s: float) -> Reply:
+        """Raises StageHung and StageDied, after which the process has gone; else what the stage raised."""
+        if self._process is None:
+            await self.start()
+        assert self._end is not None
+        try:
+            async with asyncio.timeout(timeout_s):
+                await send_async(self._end, header, blobs)
+                found, answered = await receive_async(self._end)
+        except TimeoutError:
+            await self.end()
+            raise StageHung(f"It has not answered within {timeout_s:g} s.", hint=_SLOW) from None
+        except (OSError, EOFError, ValueError) as error:
+            code = await self.end(is_over=True)
+            raise StageDied(f"Its process has ended ({_how(code)}).", hint=_DIED) from error
+        except asyncio.CancelledError:
+            await self.end()
+            raise
+        if "error" in found:
+            raise _error(found["error"])
+        return Reply(found, answered)
+
+    async def end(self, *, is_over: bool = False) -> int | None:
+        """Its exit code; is_over: it seems to have ended by itself. Whoever asks next gets a fresh one."""
+        process, self._process = self._process, None
+        end, self._end = self._end, None
+        self.opened.clear()
+        if end is not None:
+            end.close()
+        if process is None:
+            return None
+        if is_over:
+            with contextlib.suppress(TimeoutError):
+                return await asyncio.wait_for(process.wait(), 1)
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        return await process.wait()
+
+
+_SLOW = "Use a smaller model or picture, or give the stage a larger timeout_s."
+_DIED = "The log of this node's host of stages says more."
+
+
+def _error(said: dict[str, Any]) -> ModelmillError:
+    """As the child raised it; of a class that only the child knows, with its status."""
+    status = said.pop("status", 500)
+    found = ModelmillError.from_dict(said)
+    return found if found.status == status else StageFailed(found.message, hint=found.hint, detail=found.detail)
+
+
+def _how(code: int | None) -> str:
+    return f"signal {-code}" if code is not None and code < 0 else f"code {code}"

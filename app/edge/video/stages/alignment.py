@@ -1,0 +1,137 @@
+"""Which way faces look: head pose by FSA-Net, one model or the mean of two."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw
+
+from app.edge.video.stages.base import ModelFile
+from app.edge.video.stages.detection import drawn
+from app.edge.video.stages.inputs import boxes_of, picture_of, scores_of
+from app.edge.video.stages.parameters import TIMEOUT, number
+from app.inference.annotations import draw as draw_boxes
+from app.inference.errors import ModelUnusable
+from app.inference.prediction import Picture
+from app.inference.runtimes import Runtime, open_runtime
+from app.video.errors import BadStage
+from app.video.model.kinds import Metric, StageKind, Type
+
+SIDE = 64
+MEAN, SCALE = 127.5, 128.0
+WIDENED = 0.4
+"""By so much of its own size a face's box is made larger, half of it on each side."""
+UP_ABOVE = -10.0
+"""Degrees of pitch."""
+AXES = ("#e6194b", "#3cb44b", "#0082c8")
+"""To the right, down, and where the nose points."""
+
+
+class FaceAlignment:
+    """Yaw, pitch and roll of each face in degrees; `up` counts pitches above the parameter up_above, -10 by default."""
+
+    kind: ClassVar[StageKind] = StageKind(
+        "face_alignment",
+        {"image": Type.IMAGE, "bbox": Type.BOXES, "prob": Type.SCORES},
+        {"head_pose": Type.POSES, "count_result": Type.COUNTS, "image": Type.IMAGE},
+        optional=frozenset({"prob"}),
+        metric=Metric.MAE,
+        compared="head_pose",
+        models=1,
+        more_models=1,
+        draws=True,
+        parameters=frozenset({"up_above", TIMEOUT}),
+    )
+
+    def __init__(self, models: Sequence[ModelFile], parameters: Mapping[str, str]) -> None:
+        if not self.kind.takes(len(models)):
+            raise BadStage("face_alignment takes one model of head poses, or two whose mean counts.")
+        self.up_above = number(parameters, "up_above", UP_ABOVE, -180, 180)
+        self._runtimes = [_opened(file) for file in models]
+
+    @property
+    def runtime(self) -> str:
+        return " + ".join(dict.fromkeys(runtime.said for runtime in self._runtimes))
+
+    def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        picture, boxes = picture_of(inputs), boxes_of(inputs)
+        scores_of(inputs, len(boxes))
+        image = Image.fromarray(picture).convert("RGB")
+        poses = [[round(float(angle), 2) for angle in self._pose(_face(image, box))] for box in boxes]
+        return {
+            "head_pose": poses,
+            "count_result": {"up": sum(pitch > self.up_above for _, pitch, _ in poses), "total": len(poses)},
+        }
+
+    def _pose(self, face: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        answers = [_three(runtime.run(face)) for runtime in self._runtimes]
+        return np.asarray(np.mean(answers, axis=0), dtype=np.float32)
+
+    @staticmethod
+    def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:
+        bbox = inputs.get("bbox") or []
+        image = Image.fromarray(draw_boxes(picture, drawn(bbox, inputs.get("prob") or ()), ("face",)))
+        pen = ImageDraw.Draw(image)
+        for corners, pose in zip(bbox, outputs.get("head_pose") or [], strict=False):
+            _axes(pen, corners, pose)
+        return np.asarray(image)
+
+
+def _opened(file: ModelFile) -> Runtime:
+    """Raises ModelUnusable unless it answers three angles for a face of 64 × 64."""
+    runtime = open_runtime(file.card, file.path, file.twin, 1)
+    shape = runtime.input.shape
+    if tuple(shape[1:]) != (3, SIDE, SIDE) or shape[0] not in (1, None):
+        runtime.close()
+        raise ModelUnusable(
+            f"{file.card.name} is no model of head poses: its input is {runtime.input.said}",
+            hint=f"One of the FSA-Net family takes 1 x 3 x {SIDE} x {SIDE}.",
+        )
+    try:
+        _three(runtime.run(np.zeros((1, 3, SIDE, SIDE), np.float32)))
+    except ModelUnusable:
+        runtime.close()
+        raise
+    return runtime
+
+
+def _three(outputs: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float32]:
+    first = next(iter(outputs.values()))
+    if first.size != 3:
+        raise ModelUnusable(f"a model of head poses answers three angles, not {first.size} numbers")
+    return np.asarray(first, dtype=np.float32).reshape(3)
+
+
+def _face(image: Image.Image, box: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """The widened box, as far as it is on the picture, as 1×3×64×64, blue first."""
+    x1, y1, x2, y2 = box
+    wide, high = (x2 - x1) * WIDENED / 2, (y2 - y1) * WIDENED / 2
+    left, top = min(max(0, x1 - wide), image.width - 1), min(max(0, y1 - high), image.height - 1)
+    right, bottom = max(min(x2 + wide, image.width), left + 1), max(min(y2 + high, image.height), top + 1)
+    small = image.resize((SIDE, SIDE), Image.Resampling.BILINEAR, box=(left, top, right, bottom))
+    values = (np.asarray(small, dtype=np.float32)[:, :, ::-1] - MEAN) / SCALE
+    return np.ascontiguousarray(values.transpose(2, 0, 1)[np.newaxis])
+
+
+def _axes(pen: ImageDraw.ImageDraw, corners: Sequence[float], pose: Sequence[float]) -> None:
+    """From the middle of the face, half as long as it is wide."""
+    x1, y1, x2, y2 = corners[:4]
+    middle, length = ((x1 + x2) / 2, (y1 + y2) / 2), abs(x2 - x1) / 2
+    yaw, pitch, roll = (math.radians(angle) for angle in (-pose[0], pose[1], pose[2]))
+    ends = (
+        (
+            math.cos(yaw) * math.cos(roll),
+            math.cos(pitch) * math.sin(roll) + math.cos(roll) * math.sin(pitch) * math.sin(yaw),
+        ),
+        (
+            -math.cos(yaw) * math.sin(roll),
+            math.cos(pitch) * math.cos(roll) - math.sin(pitch) * math.sin(yaw) * math.sin(roll),
+        ),
+        (math.sin(yaw), -math.cos(yaw) * math.sin(pitch)),
+    )
+    for (x, y), colour in zip(ends, AXES, strict=True):
+        pen.line((*middle, middle[0] + length * x, middle[1] + length * y), fill=colour, width=2)

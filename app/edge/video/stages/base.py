@@ -1,0 +1,47 @@
+"""What a kind of stage is.
+
+One's own is an entry point of the group `modelmill.video_stages`, `name = "module:Class"`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from app.inference.prediction import ModelCard, Picture
+from app.video.model.kinds import StageKind
+
+ENTRY_POINTS = "modelmill.video_stages"
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """twin: the ONNX that a BIE or NEF was made of."""
+
+    card: ModelCard
+    path: Path
+    twin: Path | None = None
+
+
+class Stage(Protocol):
+    """Opened once a process and variant; then called with one frame after the other, by one thread."""
+
+    kind: ClassVar[StageKind]
+
+    def __init__(self, models: Sequence[ModelFile], parameters: Mapping[str, str]) -> None:
+        """Raises ModelUnusable, BadStage."""
+
+    @property
+    def runtime(self) -> str:
+        """What really runs, for a reader."""
+
+    def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """inputs: by the kind's names; pictures are arrays (H×W×3, RGB), a clip is a list of them, all else is JSON.
+        Answers all of the kind's outputs but `image` of a kind that draws. Raises BadRequest for what is no input,
+        InferenceFailed."""
+
+    @staticmethod
+    def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:
+        """Of a kind that draws: a copy of the picture with what was found. inputs, outputs: in the picture's pixels."""

@@ -1,0 +1,54 @@
+"""A stage that says what a whole picture shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from app.edge.video.stages.base import ModelFile
+from app.edge.video.stages.inputs import picture_of
+from app.edge.video.stages.parameters import TIMEOUT, number, predictor_options
+from app.inference.errors import ModelUnusable
+from app.inference.prediction import Picture
+from app.inference.predictor import open_predictor
+from app.video.model.kinds import StageKind, Type
+
+MAX_TOP = 20
+
+
+class Classification:
+    """The most probable classes, best first; top: so many, one unless given. count_result: {name: probability}."""
+
+    kind: ClassVar[StageKind] = StageKind(
+        "classification",
+        {"image": Type.IMAGE},
+        {"label": Type.LABELS, "prob": Type.SCORES, "count_result": Type.COUNTS},
+        parameters=frozenset({"top", "decoder", TIMEOUT}),
+    )
+
+    def __init__(self, models: Sequence[ModelFile], parameters: Mapping[str, str]) -> None:
+        file = models[0]
+        self.top = int(number(parameters, "top", 1, 1, MAX_TOP))
+        self.predictor = open_predictor(file.card, file.path, file.twin, predictor_options(parameters, 0))
+
+    @property
+    def runtime(self) -> str:
+        return self.predictor.runtime
+
+    def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        probabilities = self.predictor.predict(picture_of(inputs)).probabilities
+        if not probabilities:
+            raise ModelUnusable("the model of this stage is no classifier", hint="Use it with the kind detection.")
+        best = [int(index) for index in np.argsort(probabilities)[::-1][: self.top]]
+        names, shares = [self._name(index) for index in best], [round(probabilities[index], 5) for index in best]
+        return {"label": names, "prob": shares, "count_result": dict(zip(names, shares, strict=True))}
+
+    def _name(self, index: int) -> str:
+        labels = self.predictor.labels
+        return labels[index] if index < len(labels) else str(index)
+
+    @staticmethod
+    def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:  # noqa: ARG004
+        return picture

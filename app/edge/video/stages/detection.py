@@ -1,0 +1,125 @@
+"""Stages that find things on a picture: faces, or whatever a detector knows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from app.edge.video.stages.base import ModelFile
+from app.edge.video.stages.inputs import picture_of
+from app.edge.video.stages.parameters import PREDICTOR, predictor_options, words
+from app.inference.annotations import draw as draw_boxes
+from app.inference.prediction import Box, Picture
+from app.inference.predictor import Predictor, open_predictor
+from app.video.model.kinds import Metric, StageKind, Type
+
+FACE_SCORE, OBJECT_SCORE = 0.6, 0.4
+
+
+class _Detector:
+    """One model that answers boxes."""
+
+    def __init__(self, models: Sequence[ModelFile], parameters: Mapping[str, str], score: float) -> None:
+        file = models[0]
+        self.predictor: Predictor = open_predictor(
+            file.card, file.path, file.twin, predictor_options(parameters, score)
+        )
+
+    @property
+    def runtime(self) -> str:
+        return self.predictor.runtime
+
+    def found(self, inputs: Mapping[str, Any]) -> tuple[Box, ...]:
+        return self.predictor.predict(picture_of(inputs)).boxes
+
+    def name(self, box: Box) -> str:
+        labels = self.predictor.labels
+        return labels[box.label] if 0 <= box.label < len(labels) else str(box.label)
+
+
+class FaceDetection(_Detector):
+    """Boxes of faces, best first. score_threshold: 0.6 unless given."""
+
+    kind: ClassVar[StageKind] = StageKind(
+        "face_detection",
+        {"image": Type.IMAGE},
+        {"bbox": Type.BOXES, "prob": Type.SCORES, "count_result": Type.COUNTS},
+        metric=Metric.IOU,
+        compared="bbox",
+        tracks="bbox",
+        parameters=PREDICTOR,
+    )
+
+    def __init__(self, models: Sequence[ModelFile], parameters: Mapping[str, str]) -> None:
+        super().__init__(models, parameters, FACE_SCORE)
+
+    def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        boxes = self.found(inputs)
+        return {**_boxes(boxes), "count_result": {"total": len(boxes)}}
+
+    @staticmethod
+    def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:  # noqa: ARG004
+        return draw_boxes(picture, drawn(outputs["bbox"], outputs.get("prob") or ()), ("face",))
+
+
+class Detection(_Detector):
+    """Boxes of things with their names. classes: those that count, as `car,person`; all unless given."""
+
+    kind: ClassVar[StageKind] = StageKind(
+        "detection",
+        {"image": Type.IMAGE},
+        {
+            "bbox": Type.BOXES,
+            "prob": Type.SCORES,
+            "label": Type.LABELS,
+            "count_result": Type.COUNTS,
+            "image": Type.IMAGE,
+        },
+        metric=Metric.IOU,
+        compared="bbox",
+        tracks="bbox",
+        draws=True,
+        parameters=PREDICTOR | {"classes"},
+    )
+
+    def __init__(self, models: Sequence[ModelFile], parameters: Mapping[str, str]) -> None:
+        super().__init__(models, parameters, OBJECT_SCORE)
+        self.classes = words(parameters, "classes")
+
+    def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        boxes = [box for box in self.found(inputs) if not self.classes or self.name(box).lower() in self.classes]
+        labels = [self.name(box) for box in boxes]
+        counts = {
+            **dict.fromkeys(sorted(self.classes), 0),
+            **Counter(_counted(label, self.classes) for label in labels),
+        }
+        return {**_boxes(boxes), "label": labels, "count_result": {**counts, "total": len(boxes)}}
+
+    @staticmethod
+    def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:  # noqa: ARG004
+        labels = [str(label) for label in outputs.get("label") or ()]
+        names = sorted(set(labels))
+        numbers = [names.index(label) for label in labels]
+        return draw_boxes(picture, drawn(outputs["bbox"], outputs.get("prob") or (), numbers), names)
+
+
+def _counted(label: str, classes: frozenset[str]) -> str:
+    return label.lower() if classes else label
+
+
+def _boxes(boxes: Sequence[Box]) -> dict[str, Any]:
+    """bbox and prob as the requirement has them."""
+    return {
+        "bbox": [[round(v, 2) for v in (box.x1, box.y1, box.x2, box.y2)] for box in boxes],
+        "prob": [round(box.score, 5) for box in boxes],
+    }
+
+
+def drawn(bbox: Sequence[Sequence[float]], prob: Sequence[float] = (), labels: Sequence[int] = ()) -> list[Box]:
+    """Boxes to be drawn; a box without a score is drawn with 1."""
+    found = []
+    for index, (x1, y1, x2, y2) in enumerate(bbox):
+        score = prob[index] if index < len(prob) else 1.0
+        found.append(Box(x1, y1, x2, y2, score, labels[index] if index < len(labels) else 0))
+    return found

@@ -1,0 +1,61 @@
+"""What a stage is given, checked: each raises BadRequest, naming the field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from app.inference.prediction import Picture
+from app.kit.errors import BadRequest
+
+MAX_BOXES = 4096
+
+
+def picture_of(inputs: Mapping[str, Any], name: str = "image") -> Picture:
+    found = inputs.get(name)
+    if not isinstance(found, np.ndarray):
+        raise BadRequest(f"The field {name} is missing: a picture.")
+    return found
+
+
+def clip_of(inputs: Mapping[str, Any], name: str = "clip") -> list[Picture]:
+    found = inputs.get(name)
+    if not isinstance(found, list | tuple) or not found or not all(isinstance(each, np.ndarray) for each in found):
+        raise BadRequest(f"The field {name} is missing: pictures, oldest first.")
+    return list(found)
+
+
+def boxes_of(inputs: Mapping[str, Any], name: str = "bbox") -> npt.NDArray[np.float64]:
+    """N×4, x1 ≤ x2 and y1 ≤ y2."""
+    given = inputs.get(name)
+    if not isinstance(given, list) or len(given) > MAX_BOXES:
+        raise BadRequest(f"The field {name} is to be a list of up to {MAX_BOXES} boxes.")
+    found = _numbers(given, name, "[[x1, y1, x2, y2], …]").reshape(-1, 4) if given else np.empty((0, 4))
+    if len(found) != len(given):
+        raise BadRequest(f"The field {name} is to be [[x1, y1, x2, y2], …].")
+    corners = found.reshape(-1, 2, 2)
+    return np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
+
+
+def scores_of(inputs: Mapping[str, Any], count: int, name: str = "prob") -> list[float]:
+    """So many; ones where there are none."""
+    given = inputs.get(name)
+    if given is None:
+        return [1.0] * count
+    if not isinstance(given, list) or len(given) != count:
+        raise BadRequest(f"The field {name} is to be a list of {count} numbers, one for each box.")
+    return [float(value) for value in _numbers(given, name, "[p, …]").ravel()] if given else []
+
+
+def _numbers(given: list[Any], name: str, form: str) -> npt.NDArray[np.float64]:
+    try:
+        found = np.asarray(given)
+        whole = found.dtype.kind in "iuf" and bool(np.isfinite(found).all())
+    except (ValueError, TypeError, OverflowError):
+        whole = False
+    if not whole or found.size % (4 if found.ndim == 2 else 1) or (found.ndim == 2 and found.shape[1] != 4):
+        raise BadRequest(f"The field {name} is to be {form}, of numbers.")
+    return found.astype(np.float64)

@@ -1,0 +1,55 @@
+"""A stage without a model: does anything move in a clip?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from app.edge.video.stages.base import ModelFile
+from app.edge.video.stages.inputs import clip_of
+from app.edge.video.stages.parameters import TIMEOUT, number
+from app.inference.prediction import Picture
+from app.video.model.kinds import StageKind, Type
+
+LOOKED_AT = (160, 120)
+"""Width and height of the grey pictures that are compared."""
+
+
+class Motion:
+    """prob: of each picture but the first, the share of pixels that differ from the one before by more than `level` of
+    255 (20 unless given). count_result: `moving` of `total` such pictures, with a share above `area` (0.005)."""
+
+    kind: ClassVar[StageKind] = StageKind(
+        "motion",
+        {"clip": Type.CLIP},
+        {"prob": Type.SCORES, "count_result": Type.COUNTS},
+        models=0,
+        parameters=frozenset({"level", "area", TIMEOUT}),
+    )
+    runtime = "numpy"
+
+    def __init__(self, models: Sequence[ModelFile], parameters: Mapping[str, str]) -> None:  # noqa: ARG002
+        self.level = number(parameters, "level", 20, 0, 255)
+        self.area = number(parameters, "area", 0.005, 0, 1)
+
+    def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        pictures = [_small(picture) for picture in clip_of(inputs)]
+        shares = [round(float((np.abs(after - before) > self.level).mean()), 5) for before, after in pairwise(pictures)]
+        return {
+            "prob": shares,
+            "count_result": {"moving": sum(share > self.area for share in shares), "total": len(shares)},
+        }
+
+    @staticmethod
+    def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:  # noqa: ARG004
+        return picture
+
+
+def _small(picture: Picture) -> npt.NDArray[np.int16]:
+    image = Image.fromarray(picture).convert("L").resize(LOOKED_AT, Image.Resampling.BILINEAR)
+    return np.asarray(image, dtype=np.int16)

@@ -1,0 +1,52 @@
+"""Parameters of stages: texts, as their user gave them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from app.inference.prediction import Decoder, PredictorOptions
+from app.video.errors import BadStage
+
+TIMEOUT = "timeout_s"
+"""Of every kind: how long one frame may take before its process is ended."""
+DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S = 10.0, 600.0
+PREDICTOR = frozenset({"score_threshold", "nms_threshold", "decoder", TIMEOUT})
+
+
+def number(parameters: Mapping[str, str], name: str, default: float, least: float, most: float) -> float:
+    """Raises BadStage."""
+    text = parameters.get(name, "").strip()
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not least <= value <= most:
+        raise BadStage(f"The parameter {name} is a number from {least:g} to {most:g}, not {text[:80]!r}.")
+    return value
+
+
+def words(parameters: Mapping[str, str], name: str) -> frozenset[str]:
+    """Of a list with commas; empty when it is not given."""
+    return frozenset(word.strip().lower() for word in parameters.get(name, "").split(",") if word.strip())
+
+
+def predictor_options(parameters: Mapping[str, str], score: float) -> PredictorOptions:
+    """score: the threshold unless another is given. Raises BadStage."""
+    threshold = number(parameters, "score_threshold", score, 0, 1)
+    named = parameters.get("decoder", "").strip().lower() or Decoder.AUTO.value
+    if named not in set(Decoder):
+        raise BadStage(f"There is no decoder {named[:80]!r}.", hint=f"Known are {', '.join(Decoder)}.")
+    return PredictorOptions(
+        score_threshold=threshold,
+        candidate_threshold=threshold,
+        decoder=Decoder(named),
+        nms_threshold=number(parameters, "nms_threshold", 0.3, 0, 1),
+    )
+
+
+def timeout_of(parameters: Mapping[str, str]) -> float:
+    """Seconds. Raises BadStage."""
+    return number(parameters, TIMEOUT, DEFAULT_TIMEOUT_S, 0.05, MAX_TIMEOUT_S)

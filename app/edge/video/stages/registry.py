@@ -1,0 +1,68 @@
+"""Which kinds of stages there are, by name."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
+from typing import Any
+
+from app.edge.video.stages.alignment import FaceAlignment
+from app.edge.video.stages.base import ENTRY_POINTS, Stage
+from app.edge.video.stages.classification import Classification
+from app.edge.video.stages.detection import Detection, FaceDetection
+from app.edge.video.stages.motion import Motion
+from app.video.errors import BadStage
+from app.video.model.kinds import StageKind
+
+BUNDLED: tuple[type[Stage], ...] = (FaceDetection, FaceAlignment, Detection, Classification, Motion)
+logger = logging.getLogger(__name__)
+
+
+def kinds() -> dict[str, StageKind]:
+    """Of the product and of entry points; one of those that cannot be loaded is left out and logged."""
+    return {name: found.kind for name, found in _classes().items()}
+
+
+def stage_class(kind: str) -> type[Stage]:
+    """Raises BadStage, naming those there are."""
+    try:
+        return _classes()[kind]
+    except KeyError:
+        raise BadStage(f"There is no kind of stage {kind!r}.", hint=f"There are {', '.join(_classes())}.") from None
+
+
+@cache
+def _classes() -> Mapping[str, type[Stage]]:
+    """Entry points are read once a process."""
+    found: dict[str, type[Stage]] = {each.kind.name: each for each in BUNDLED}
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
+        problem = _problem(point, loaded := _loaded(point), found)
+        if problem:
+            logger.warning("The kind of stage %s of %s is left out: %s", point.name, point.value, problem)
+        else:
+            found[point.name] = loaded
+    return MappingProxyType(found)
+
+
+def _loaded(point: EntryPoint) -> Any:
+    try:
+        return point.load()
+    except Exception as error:  # noqa: BLE001  # it is somebody else's code
+        return f"{type(error).__name__}: {error}"[:300]
+
+
+def _problem(point: EntryPoint, loaded: Any, found: Mapping[str, type[Stage]]) -> str:
+    """Empty when it can be used."""
+    if isinstance(loaded, str):
+        return loaded
+    if point.name in found:
+        return "the name is taken"
+    kind = getattr(loaded, "kind", None)
+    if not isinstance(kind, StageKind) or not all(
+        callable(getattr(loaded, name, None)) for name in ("run", "__call__")
+    ):
+        return "it is no class with a StageKind in `kind` and a method run"
+    return "" if kind.name == point.name else f"its kind is named {kind.name!r}"

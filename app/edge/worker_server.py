@@ -1,0 +1,202 @@
+"""What the servers of a node's workers share: bounded multipart bodies, errors as JSON, a clean end by SIGTERM."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import signal
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import uvicorn
+from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from app.kit.errors import BadRequest, ModelmillError, TooLarge, Unauthorized
+from app.kit.observability.logs import Format, Level, configure
+from app.kit.web.multipart import multipart_parts
+
+SLACK_BYTES = 64 << 10
+"""For the lines between the parts of a body."""
+STOP_S = 2
+BACKLOG = 128
+HINT = "Send multipart/form-data with a part picture, as curl -F picture=@file.jpg does."
+
+
+@dataclass(frozen=True)
+class Part:
+    data: bytes
+    content_type: str
+
+
+async def read_parts(request: Request, most_bytes: Mapping[str, int]) -> dict[str, Part]:
+    """The parts of a body by name, of which each has its limit; others are refused.
+
+    Raises NotMultipart, BadRequest, TooLarge.
+    """
+    most = sum(most_bytes.values()) + SLACK_BYTES
+    if int(request.headers.get("content-length") or 0) > most:
+        raise TooLarge(f"A body may have {most} bytes here.")
+    body = Gathered(most_bytes)
+    async for event in multipart_parts(request, hint=HINT):
+        body.take(event)
+    return body.parts
+
+
+def parts_in(content_type: str, body: bytes, most_bytes: Mapping[str, int]) -> dict[str, Part]:
+    """As read_parts, of a body that is here already."""
+    kind, options = parse_options_header(content_type)
+    if kind != "multipart/form-data" or not options.get("boundary"):
+        raise BadRequest("This is to be multipart/form-data.")
+    found = Gathered(most_bytes)
+    try:
+        parser = PushMultipartParser(options["boundary"], max_segment_count=len(most_bytes) + 1)
+        for event in (*parser.parse(body), *parser.parse(b"")):
+            if event is not None:
+                found.take(event if isinstance(event, MultipartSegment) else bytes(event))
+    except MultipartError as error:
+        raise BadRequest(f"This is no valid multipart body: {error}.") from None
+    return found.parts
+
+
+class Gathered:
+    """The parts of a body as they come."""
+
+    def __init__(self, most_bytes: Mapping[str, int]) -> None:
+        self._most_bytes = most_bytes
+        self._found: dict[str, tuple[bytearray, str]] = {}
+        self._name = ""
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        return {name: Part(bytes(data), content_type) for name, (data, content_type) in self._found.items()}
+
+    def take(self, event: MultipartSegment | bytes) -> None:
+        if isinstance(event, MultipartSegment):
+            self._name = event.name
+            if self._name not in self._most_bytes or self._name in self._found:
+                raise BadRequest(f"A part {self._name[:80]!r} is not expected, or there twice.", hint=HINT)
+            self._found[self._name] = bytearray(), event.content_type or ""
+            return
+        data = self._found[self._name][0]
+        data += event
+        if len(data) > self._most_bytes[self._name]:
+            raise TooLarge(f"The part {self._name} may have {self._most_bytes[self._name]} bytes.")
+
+
+def json_of(part: Part | None, name: str) -> dict[str, Any]:
+    """The JSON object in it; of a missing part an empty one. Raises BadRequest."""
+    if part is None:
+        return {}
+    try:
+        found = json.loads(part.data)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise BadRequest(f"The part {name} must be a JSON object.")
+    return found
+
+
+def check_bearer(headers: Mapping[str, str], secret: str, *, hint: str = "") -> None:
+    """Raises Unauthorized unless the secret is shown. A server without one takes nothing."""
+    kind, _, shown = headers.get("authorization", "").partition(" ")
+    is_right = hmac.compare_digest(shown.strip().encode(), secret.encode())
+    if kind.lower() != "bearer" or not secret or not is_right:
+        raise Unauthorized("The secret of this service is wanted.", hint=hint)
+
+
+def answered(error: ModelmillError) -> Response:
+    headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, Unauthorized) else {}
+    if error.can_retry:
+        headers["Retry-After"] = "1"
+    return JSONResponse({"error": error.to_dict()}, status_code=error.status, headers=headers)
+
+
+async def on_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, ModelmillError)
+    return answered(error)
+
+
+async def on_http_exception(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}.get(error.status_code, "BAD_REQUEST")
+    body = {"code": code, "message": str(error.detail), "hint": "", "detail": {}, "can_retry": False}
+    return JSONResponse({"error": body}, status_code=error.status_code, headers=error.headers)
+
+
+async def on_disconnect(_: Request, __: Exception) -> Response:
+    return Response(status_code=499)  # nobody is there to read it
+
+
+async def on_unforeseen(_: Request, __: Exception) -> Response:
+    return answered(ModelmillError("Something broke in this worker.", hint="Its log says what."))
+
+
+FORMATS: tuple[Format, ...] = get_args(Format)
+LEVELS: tuple[Level, ...] = get_args(Level)
+HANDLERS: dict[Any, Any] = {
+    ModelmillError: on_error,
+    HTTPException: on_http_exception,
+    ClientDisconnect: on_disconnect,
+    Exception: on_unforeseen,
+}
+
+
+def log_as(environment: Mapping[str, str]) -> tuple[Format, Level]:
+    """As the agent's own log is asked for; what is no form or no level is as if it were not there."""
+    form, level = (environment.get(f"MODELMILL_LOG_{name}", "").lower() for name in ("FORMAT", "LEVEL"))
+    return (
+        next((known for known in FORMATS if known == form), "auto"),
+        next((known for known in LEVELS if known == level), "info"),
+    )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """For serve(): whoever connects from now on waits until it serves. Raises SystemExit."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise SystemExit(f"{host}:{port} cannot be listened on.") from error
+
+
+def serve(
+    app: Starlette,
+    *,
+    host: str,
+    port: int,
+    lifespan: bool = False,
+    keep_alive_s: int = 5,
+    listening: socket.socket | None = None,
+) -> None:
+    """Until SIGTERM or SIGINT; then this returns, and the process may end in its own way. lifespan: has the application
+    one? keep_alive_s: how long a connection without requests stays open. listening: where it has begun to listen."""
+    configure(*log_as(os.environ))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _is_over)  # uvicorn puts these back and raises the signal once more
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=STOP_S,
+        lifespan="on" if lifespan else "off",
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=keep_alive_s,
+    )
+    server = uvicorn.Server(config)
+    server.run(sockets=[listening] if listening else None)
+    if not server.started:
+        raise SystemExit(f"{host}:{port} cannot be listened on.")
+
+
+def _is_over(*_: object) -> None:
+    pass

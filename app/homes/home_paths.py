@@ -1,0 +1,57 @@
+"""Which file a user means: /private/users/<me>/datasets/x, its short form datasets/x, or /private/common/... to read.
+
+Text only; no disk. What lies below is for names and the disk to judge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.homes.errors import refused
+from app.homes.model import COMMON, HomesOptions, home_of
+
+
+@dataclass(frozen=True)
+class HomePath:
+    """inner: the path below the home, or below the common folder."""
+
+    inner: str
+    is_common: bool = False
+
+    def logical(self, options: HomesOptions, user: str) -> str:
+        """As tasks name it."""
+        if not self.is_common:
+            return options.logical(user, self.inner)
+        return "/".join(part for part in (options.prefix, COMMON, self.inner) if part)
+
+    def below(self, name: str) -> HomePath:
+        return HomePath(f"{self.inner}/{name}" if self.inner else name, self.is_common)
+
+
+def spot_of(options: HomesOptions, user: str, text: str, *, field: str = "path") -> HomePath:
+    """Raises PathRefused for a whole path that lies neither in the user's home nor in the common folder."""
+    if not text.startswith("/"):
+        return HomePath(text)
+    for base, is_common in ((home_of(user), False), (COMMON, True)):
+        whole = f"{options.prefix}/{base}"
+        if text in (whole, f"{whole}/"):
+            return HomePath("", is_common)
+        if text.startswith(f"{whole}/"):
+            return HomePath(_relative(text.removeprefix(f"{whole}/"), field), is_common)
+    places = f"{options.prefix}/{home_of(user)}/ or {options.prefix}/{COMMON}/"
+    raise refused(field, f"it must lie under {places}", hint="Or write it short, from your home on: datasets/…")
+
+
+def own_spot(options: HomesOptions, user: str, text: str, *, field: str = "path") -> HomePath:
+    """The same, of what is to be changed. Raises PathRefused for the common folder, too."""
+    spot = spot_of(options, user, text, field=field)
+    if spot.is_common:
+        raise refused(field, "the common folder can only be read", hint="Put it into your own home: datasets/…")
+    return spot
+
+
+def _relative(inner: str, field: str) -> str:
+    """Names take one leading slash, which here would be a second one."""
+    if inner.startswith("/"):
+        raise refused(field, "it has an empty part: // or a slash at the end")
+    return inner

@@ -1,0 +1,171 @@
+"""Which paths a task may name, field by field: first as text, then against the disk, and again when they are used.
+
+`allowed` is the rule and looks at no disk. `PathRules.check` finds the thing itself; what it gives back opens it
+under the same rule, so that nothing swapped in between is read. It stops what a path can do; what a job reads once it
+runs is the affair of the account it runs under.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from app.homes.errors import FileMissing, HomeDenied, NotAFile, NotAFolder, disk_errors, refused
+from app.homes.model import COMMON, MODELS, PRIVATE_COMMON, HomesOptions, Kind, home_of
+from app.homes.names import MAX_PATH_BYTES, check_segment, describe, is_tricky
+from app.homes.path_openers import Opener
+from app.homes.rooted_directory import RootedDirectory, kind_of
+
+
+@dataclass(frozen=True)
+class FieldRule:
+    """kinds: what the field may name. own: the folder of the home that it may lie in, "" for all of it, or None."""
+
+    kinds: frozenset[Kind]
+    own: str | None
+
+
+FIELDS: Mapping[str, FieldRule] = MappingProxyType(
+    {
+        "train_file": FieldRule(frozenset({Kind.FILE}), own=""),
+        "val_file": FieldRule(frozenset({Kind.FILE}), own=""),
+        "model_path": FieldRule(frozenset({Kind.FILE, Kind.FOLDER}), own=MODELS),
+        "code_path": FieldRule(frozenset({Kind.FOLDER}), own=None),
+        "program": FieldRule(frozenset({Kind.FILE}), own=None),
+        "convert.images": FieldRule(frozenset({Kind.FILE, Kind.FOLDER}), own=""),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """base: the allowed folder, from the root of the storage; below: the path from there, never empty."""
+
+    base: str
+    below: str
+
+
+@dataclass(frozen=True)
+class CheckedPath:
+    """A path that was fine when it was checked. text: as it was given, which is what a task is told."""
+
+    field: str
+    text: str
+    place: Place
+    kind: Kind
+    size_bytes: int
+    _rules: PathRules = dataclasses.field(repr=False, compare=False)
+
+    @property
+    def here(self) -> Path:
+        """Where it lies on this machine: to show. To read it use open(), which nobody can swap."""
+        return self._rules.options.root / self.place.base / self.place.below
+
+    def open(self) -> int:
+        """A descriptor for reading, of a file or a folder; the caller closes it. Raises PathRefused as check does."""
+        return self._rules.open(self.field, self.text, self.place)
+
+
+class PathRules:
+    """Safe to share between threads. fields: the rule of each field, by its name."""
+
+    def __init__(
+        self, options: HomesOptions, *, fields: Mapping[str, FieldRule] = FIELDS, opener: Opener | None = None
+    ) -> None:
+        self.options = options
+        self.fields = fields
+        self._opener = opener
+
+    def check(self, user: str, field: str, text: str) -> CheckedPath:
+        """Raises PathRefused, which names the field and why. KeyError for a field without a rule."""
+        rule = self.fields[field]
+        place = allowed(self.options, rule, user, field, text)
+        with _refusals(field), disk_errors(text, field=field), self._base(place) as base:
+            found = base.stat(place.below)
+        kind = _expect(rule, field, text, found)
+        return CheckedPath(field, text, place, kind, 0 if kind is Kind.FOLDER else found.st_size, self)
+
+    def open(self, field: str, text: str, place: Place) -> int:
+        rule = self.fields[field]
+        with _refusals(field), disk_errors(text, field=field), self._base(place) as base:
+            _expect(rule, field, text, base.stat(place.below))  # opening a device may do something to it
+            fd = base.open(place.below, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+            try:
+                _expect(rule, field, text, os.fstat(fd))
+            except BaseException:
+                os.close(fd)
+                raise
+            return fd
+
+    def _base(self, place: Place) -> RootedDirectory:
+        return RootedDirectory.at(self.options.root, place.base, self._opener)
+
+
+def allowed(options: HomesOptions, rule: FieldRule, user: str, field: str, text: str) -> Place:
+    """Where the text leads, if this field may name it for this user. Raises PathRefused. Looks at no disk."""
+    _check_text(field, text)
+    prefix, home = options.prefix + "/", home_of(user)
+    segments = _segments(rule, field, text)
+    inner = "/".join(segments)
+    places = [f"{prefix}{COMMON}/"]
+    bases = [COMMON]
+    if rule.own is not None:
+        bases.append("/".join(part for part in (home, rule.own) if part))
+        places.append(f"{prefix}{bases[1]}/")
+    for base in bases:
+        start = f"{prefix}{base}/".removeprefix("/")
+        if inner.startswith(start):
+            below = inner.removeprefix(start)
+            if base == COMMON and below.split("/")[0] in PRIVATE_COMMON:
+                raise refused(field, f"{prefix}{COMMON}/{below.split('/')[0]}/ is the service's own")
+            return Place(base, below)
+    where = " or ".join(places)
+    raise refused(field, f"it must lie under {where}", hint="The page Data shows the paths of your own home.")
+
+
+@contextmanager
+def _refusals(field: str) -> Iterator[None]:
+    """What is wrong with the thing is wrong with the field that names it."""
+    try:
+        yield
+    except (FileMissing, NotAFile, NotAFolder, HomeDenied) as error:
+        raise refused(field, error.message, hint=error.hint) from error
+
+
+def _check_text(field: str, text: str) -> None:
+    if not text:
+        raise refused(field, "it is empty")
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_PATH_BYTES:
+        raise refused(field, f"it is longer than {MAX_PATH_BYTES} bytes")
+    found = next((c for c in text if is_tricky(c)), None)
+    if found is not None:
+        hint = "Rename the file: such characters cannot be seen, or pass for / or . to whoever reads the task."
+        raise refused(field, f"it has the character {describe(found)}", hint=hint)
+    if text != text.strip():
+        raise refused(field, "it begins or ends with a space")
+    if not text.startswith("/"):
+        raise refused(field, "it must be a whole path, from / on")
+
+
+def _segments(rule: FieldRule, field: str, text: str) -> list[str]:
+    """The names after the first slash. One slash at the end is fine where a folder may be named."""
+    inner = text[1:]
+    if Kind.FOLDER in rule.kinds:
+        inner = inner.removesuffix("/")
+    segments = inner.split("/")
+    for segment in segments:
+        check_segment(segment.encode(), field)
+    return segments
+
+
+def _expect(rule: FieldRule, field: str, text: str, found: os.stat_result) -> Kind:
+    kind = kind_of(found.st_mode)
+    if kind not in rule.kinds:
+        wanted = " or a ".join(sorted(rule.kinds))
+        raise refused(field, f"{text} is no {wanted}" + (f" but a {kind}" if kind is not Kind.OTHER else ""))
+    return kind

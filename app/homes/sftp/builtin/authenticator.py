@@ -1,0 +1,77 @@
+"""Who may come in, as the door's process asks SQL: the account of the door, and whether its user still may."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from app.accounts import store as accounts
+from app.homes import store, token_bindings
+from app.homes.sftp.backend import BadDoorPassword, check_password
+from app.homes.sftp.passwords import agrees, hash_password
+from app.homes.store import SftpAccount
+from app.kit.clock import now, to_text
+from app.kit.sql import Database
+
+LONGEST_NAME = 32
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """account: whose password it was, None if nobody's. why: what is wrong with the new password."""
+
+    account: SftpAccount | None
+    why: str = ""
+
+
+class SftpAuthenticator:
+    """Blocking; call it in a thread. Raises DatabaseUnavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def find(self, user: str) -> SftpAccount | None:
+        """The account with what holds of it, if it may be used now.
+
+        Disabling a user or revoking a token shuts this door at once, before it was even told.
+        """
+        if len(user) > LONGEST_NAME:
+            return None
+        with self.database.read() as conn:
+            account = store.get_account(conn, user)
+            owner = accounts.get_user(conn, user)
+            ended = token_bindings.ended_of(conn, user, to_text(now()))
+        if account is None or owner is None or not (account.is_enabled and owner.is_enabled):
+            return None
+        return _without(account, ended)
+
+    def accounts(self, users: set[str]) -> dict[str, SftpAccount]:
+        """As they are now, of those of them who may still be in."""
+        return {account.user: account for account in map(self.find, users) if account is not None}
+
+    def check(self, user: str, password: str) -> Verdict:
+        account = self.find(user)
+        is_right = agrees(password, account.password_hash if account else None)
+        return Verdict(account if is_right else None)
+
+    def change(self, user: str, old: str, new: str) -> Verdict:
+        """From a one-time password, or any; the account as it is then. With a reason nothing was changed."""
+        verdict = self.check(user, old)
+        if verdict.account is None:
+            return verdict
+        if new == old:
+            return replace(verdict, why="The new password must be another one.")
+        try:
+            check_password(new)
+        except BadDoorPassword as error:
+            return replace(verdict, why=error.message)
+        password_hash = hash_password(new)
+        with self.database.write() as conn:
+            store.change_account(conn, user, password_hash=password_hash, is_one_time=False)
+        return Verdict(replace(verdict.account, password_hash=password_hash, is_one_time=False))
+
+
+def _without(account: SftpAccount, ended: set[str]) -> SftpAccount:
+    keys = tuple(key for key in account.keys if token_bindings.credential_of(key) not in ended)
+    return replace(
+        account, keys=keys, password_hash=None if token_bindings.PASSWORD in ended else account.password_hash
+    )

@@ -1,0 +1,78 @@
+"""Slows down whoever guesses passwords at the embedded door: by address and by user, with a delay that grows.
+
+The delay comes before the password is looked at, so hanging up early gains nothing. An address that is far over its
+share is refused without a look. For a user's name the delay stays short, and is spared at addresses from which the user
+came in before: nobody can lock another out. Keys are never slowed down. Counts live in this process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+FREE_TRIES = 3
+FIRST_DELAY_S = 0.5
+ADDRESS_DELAY_S, USER_DELAY_S = 30.0, 5.0
+REFUSED_FROM = 12
+"""Failures of an address from which on it waits instead of being looked at."""
+FORGET_S = 600.0
+"""Without a failure for so long, all is forgotten."""
+MOST = 10_000
+
+
+@dataclass
+class _Count:
+    failures: int = 0
+    last_at: float = 0.0
+
+
+class LoginThrottle:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._addresses: dict[str, _Count] = {}
+        self._users: dict[str, _Count] = {}
+        self._known: dict[tuple[str, str], float] = {}
+
+    def delay_s(self, address: str, user: str) -> float | None:
+        """How long the attempt has to wait before it is looked at; None: it is not looked at."""
+        by_address = self._failures(self._addresses, address)
+        if by_address >= REFUSED_FROM and self._clock() - self._addresses[address].last_at < ADDRESS_DELAY_S:
+            return None
+        delay_s = _grown(by_address, ADDRESS_DELAY_S)
+        if (address, user) not in self._known:
+            delay_s = max(delay_s, _grown(self._failures(self._users, user), USER_DELAY_S))
+        return delay_s
+
+    def failed(self, address: str, user: str) -> None:
+        for counts, name in ((self._addresses, address), (self._users, user)):
+            if len(counts) >= MOST and name not in counts:
+                self._forget(counts)
+            count = counts.setdefault(name, _Count())
+            count.failures = self._failures(counts, name) + 1
+            count.last_at = self._clock()
+
+    def succeeded(self, address: str, user: str) -> None:
+        """The address keeps its failures: who has one account could else guess at another."""
+        self._users.pop(user, None)
+        if len(self._known) >= MOST:
+            self._known.clear()
+        self._known[address, user] = self._clock()
+
+    def _failures(self, counts: dict[str, _Count], name: str) -> int:
+        count = counts.get(name)
+        if count is None or self._clock() - count.last_at > FORGET_S:
+            return 0
+        return count.failures
+
+    def _forget(self, counts: dict[str, _Count]) -> None:
+        """The old ones; and if all are new, all: a flood of made-up names must not grow for ever."""
+        old = [name for name in counts if not self._failures(counts, name)]
+        for name in old or list(counts):
+            del counts[name]
+
+
+def _grown(failures: int, most_s: float) -> float:
+    if failures < FREE_TRIES:
+        return 0.0
+    return min(most_s, FIRST_DELAY_S * 2.0 ** min(failures - FREE_TRIES, 10))

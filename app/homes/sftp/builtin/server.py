@@ -1,0 +1,146 @@
+"""The process of the embedded door: listens, takes care of its host key, ends in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncssh
+
+from app.homes import store
+from app.homes.model import HomesOptions
+from app.homes.sftp.builtin.authenticator import SftpAuthenticator
+from app.homes.sftp.builtin.backend import FINGERPRINT, PORT
+from app.homes.sftp.builtin.connection import SftpConnection
+from app.homes.sftp.builtin.connection_registry import IDLE_S, ConnectionRegistry
+from app.homes.sftp.builtin.home import SessionQuota, SftpHome
+from app.homes.sftp.builtin.session import SftpSession
+from app.kit.cli.command import CannotStart
+from app.kit.files.private_folders import make_private
+from app.kit.sql import Database
+
+UMASK = 0o027
+KEEPALIVE_S, KEEPALIVES = 30, 4
+"""A client that is gone without a word is noticed after two minutes."""
+LOGIN_S = 60
+WINDOW_BYTES = 8 << 20
+SESSIONS = 10
+"""Of one connection; a client needs one, and one more per parallel transfer."""
+CIPHERS = (
+    "aes128-gcm@openssh.com",
+    "aes256-gcm@openssh.com",
+    "chacha20-poly1305@openssh.com",
+    "aes128-ctr",
+    "aes256-ctr",
+)
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """port 0: any that is free. key_folder: of this host, not shared."""
+
+    host: str
+    port: int
+    key_folder: Path
+    idle_s: float = IDLE_S
+
+
+class SftpServer:
+    def __init__(self, database: Database, homes: HomesOptions, options: ServerOptions) -> None:
+        self.database = database
+        self.homes = homes
+        self.options = options
+        self.hall = ConnectionRegistry(SftpAuthenticator(database), homes, idle_s=options.idle_s)
+
+    async def run(self) -> None:
+        """Until SIGTERM or SIGINT. Raises CannotStart."""
+        key = host_key(self.options.key_folder)
+        listener = await self._listen(key)
+        with self.database.write() as conn:
+            store.put_fact(conn, PORT, str(listener.get_port()))
+            store.put_fact(conn, FINGERPRINT, key.get_fingerprint())
+        print(f"SFTP on {self.options.host} port {listener.get_port()}, {key.get_fingerprint()}", flush=True)
+        ended = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, ended.set)
+        watching = asyncio.create_task(self.hall.watch())
+        waiting = asyncio.create_task(ended.wait())
+        try:
+            await asyncio.wait((watching, waiting), return_when=asyncio.FIRST_COMPLETED)
+            if watching.done():
+                watching.result()
+        finally:
+            listener.close()
+            for task in (watching, waiting):
+                task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching
+
+    async def _listen(self, key: asyncssh.SSHKey) -> asyncssh.SSHAcceptor:
+        try:
+            return await asyncssh.create_server(
+                lambda: SftpConnection(self.hall),
+                self.options.host,
+                self.options.port,
+                server_host_keys=[key],
+                sftp_factory=self._session,
+                allow_scp=False,
+                keepalive_interval=KEEPALIVE_S,
+                keepalive_count_max=KEEPALIVES,
+                login_timeout=LOGIN_S,
+                window=WINDOW_BYTES,
+                encryption_algs=CIPHERS,
+                compression_algs=["none"],
+                agent_forwarding=False,
+                x11_forwarding=False,
+                gss_host=None,
+                server_version="Modelmill",
+                line_editor=False,
+            )
+        except OSError as error:
+            raise CannotStart(
+                f"SFTP cannot listen on {self.options.host} port {self.options.port}: {error.strerror or error}",
+                hint="Choose another port with MODELMILL_SFTP_PORT.",
+            ) from error
+
+    async def _session(self, chan: asyncssh.SSHServerChannel[bytes]) -> asyncssh.SFTPServer:
+        guard = chan.get_connection().get_owner()
+        assert isinstance(guard, SftpConnection)
+        assert guard.account is not None
+        guard.sessions += 1
+        if guard.sessions > SESSIONS:
+            guard.show_out("Too many sessions in one connection.")
+            raise asyncssh.SFTPNoConnection("too many sessions")
+        account = guard.account
+        limit = self.homes.quota(account.quota_bytes, account.quota_files)
+        quota = SessionQuota(account.user, limit, self.hall.ledger)
+        loop = asyncio.get_running_loop()
+        home = await loop.run_in_executor(self.hall.files, SftpHome, self.homes.root, account.home, quota)
+        return SftpSession(chan, home, self.hall.files, guard.touched)
+
+
+def host_key(folder: Path) -> asyncssh.SSHKey:
+    """Made once, readable by its owner only: clients refuse a door whose key has changed."""
+    path = make_private(folder) / "host_key"
+    if not path.exists():
+        draft = path.with_suffix(f".{os.getpid()}")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(asyncssh.generate_private_key("ssh-ed25519", comment="modelmill").export_private_key())
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+        draft.unlink()
+    if path.stat().st_mode & 0o077:
+        raise CannotStart(f"others can read the host key {path}", hint=f"Run `chmod 600 {path}`.")
+    return asyncssh.read_private_key(path)
+
+
+def serve(database: Database, homes: HomesOptions, options: ServerOptions) -> None:
+    """Until it is told to end. Raises CannotStart."""
+    os.umask(UMASK)
+    logging.getLogger("asyncssh").setLevel(logging.WARNING)
+    asyncio.run(SftpServer(database, homes, options).run())

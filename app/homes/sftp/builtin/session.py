@@ -1,0 +1,220 @@
+"""The SFTP requests of one session: each goes to a thread, so that a slow disk keeps nobody else waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import asyncssh
+from asyncssh.sftp import SFTPAttrs, SFTPName, SFTPVFSAttrs
+
+from app.homes.errors import LeadsOut, from_os_error, sentences
+from app.homes.names import to_text
+from app.homes.sftp.builtin.home import OpenFile, SftpHome, shown_path
+
+T = TypeVar("T")
+BLOCK_BYTES = 4096
+NAME_BYTES = 255
+NO_LINKS = "links cannot be made here"
+TYPED_MODE = 0o777
+MAX_TOLD = 50
+"""Reasons in one session: who moves a whole tree need not read each."""
+STDERR = asyncssh.EXTENDED_DATA_STDERR
+
+
+class SftpSession(asyncssh.SFTPServer):
+    """on_use: called at each request, with whether the session is still there afterwards. Owns the home."""
+
+    def __init__(self, chan: Any, home: SftpHome, executor: Executor, on_use: Callable[[], None]) -> None:
+        super().__init__(chan)
+        self._home = home
+        self._executor = executor
+        self._on_use = on_use
+        self._told = 0
+
+    async def _do(self, work: Callable[..., T], *arguments: Any) -> T:
+        self._on_use()
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
+
+    async def _at(self, work: Callable[..., T], path: bytes, *arguments: Any, is_probe: bool = False) -> T:
+        """Of a path. is_probe: failing is nothing that the user must hear of."""
+        try:
+            return await self._do(work, path, *arguments)
+        except OSError as error:
+            told = with_reason(error, path)
+            if not is_probe and told.errno != errno.ENOENT:
+                self._tell_why(told)
+            raise told from error
+
+    # --- files --------------------------------------------------------------------------------------
+    async def open(self, path: bytes, pflags: int, attrs: SFTPAttrs) -> object:  # noqa: ARG002
+        return await self._at(self._home.open, path, open_flags(pflags))
+
+    async def close(self, file_obj: object) -> None:
+        await self._do(self._home.close_file, file_obj)
+
+    async def read(self, file_obj: object, offset: int, size: int) -> bytes:
+        return await self._do(os.pread, _file(file_obj).fd, min(size, asyncssh.sftp.MAX_SFTP_READ_LEN), offset)
+
+    async def write(self, file_obj: object, offset: int, data: bytes) -> int:
+        file = _file(file_obj)
+        try:
+            await self._do(file.write, data, offset)
+        except OSError as error:
+            if not file.is_told_full:
+                file.is_told_full = True
+                self._tell_why(with_reason(error))
+            raise
+        return len(data)
+
+    async def fstat(self, file_obj: object) -> SFTPAttrs:
+        return attrs_of(await self._do(os.fstat, _file(file_obj).fd))
+
+    async def fsetstat(self, file_obj: object, attrs: SFTPAttrs) -> None:
+        file = _file(file_obj)
+        if attrs.size is not None:
+            await self._do(file.resize, attrs.size)
+        if (times := _times_ns(attrs)) is not None:
+            await self._do(lambda: os.utime(file.fd, ns=times))
+
+    async def fsync(self, file_obj: object) -> None:
+        await self._do(os.fsync, _file(file_obj).fd)
+
+    # --- paths --------------------------------------------------------------------------------------
+    async def realpath(self, path: bytes) -> bytes:
+        self._on_use()
+        return shown_path(path)
+
+    async def stat(self, path: bytes) -> SFTPAttrs:
+        return attrs_of(await self._at(self._home.stat, path))
+
+    async def lstat(self, path: bytes) -> SFTPAttrs:
+        return attrs_of(await self._at(self._home.lstat, path))
+
+    async def setstat(self, path: bytes, attrs: SFTPAttrs) -> None:
+        """Size and times. Owner and mode are ours and passed over: scp -r, tar, rsync and cp -p set them as they go."""
+        if attrs.size is not None:
+            await self._at(self._home.resize, path, attrs.size)
+        if (times := _times_ns(attrs)) is not None:
+            await self._at(self._home.set_times, path, times)
+
+    async def lsetstat(self, path: bytes, attrs: SFTPAttrs) -> None:
+        await self.setstat(path, attrs)
+
+    async def scandir(self, path: bytes) -> AsyncIterator[SFTPName]:
+        for name, found in await self._at(self._home.scan, path):
+            yield SFTPName(name, attrs=attrs_of(found))
+
+    async def remove(self, path: bytes) -> None:
+        await self._at(self._home.remove, path)
+
+    async def mkdir(self, path: bytes, attrs: SFTPAttrs) -> None:
+        """OpenSSH's command asks for mode 777; its put -r, for the folder's own: it tries whether there is one."""
+        await self._at(self._home.make_folder, path, is_probe=attrs.permissions != TYPED_MODE)
+
+    async def rmdir(self, path: bytes) -> None:
+        await self._at(self._home.remove_folder, path)
+
+    async def rename(self, oldpath: bytes, newpath: bytes) -> None:
+        await self._at(lambda target: self._home.rename(oldpath, target, replace=False), newpath)
+
+    async def posix_rename(self, oldpath: bytes, newpath: bytes) -> None:
+        await self._at(lambda target: self._home.rename(oldpath, target, replace=True), newpath)
+
+    async def readlink(self, path: bytes) -> bytes:
+        return await self._at(self._home.read_link, path)
+
+    def symlink(self, oldpath: bytes, newpath: bytes) -> None:  # noqa: ARG002
+        raise asyncssh.SFTPPermissionDenied(NO_LINKS)
+
+    def link(self, oldpath: bytes, newpath: bytes) -> None:  # noqa: ARG002
+        raise asyncssh.SFTPPermissionDenied(NO_LINKS)
+
+    # --- the rest -----------------------------------------------------------------------------------
+    async def statvfs(self, path: bytes) -> Any:  # noqa: ARG002
+        space = await self._do(self._home.space)
+        if isinstance(space, os.statvfs_result):
+            return space
+        limit, used = (size // BLOCK_BYTES for size in space)
+        free = max(0, limit - used)
+        return SFTPVFSAttrs(
+            bsize=BLOCK_BYTES, frsize=BLOCK_BYTES, blocks=limit, bfree=free, bavail=free, namemax=NAME_BYTES
+        )
+
+    async def fstatvfs(self, file_obj: object) -> Any:  # noqa: ARG002
+        return await self.statvfs(b"")
+
+    async def exit(self) -> None:
+        """With an exit status, or scp would call a good copy a failure."""
+        await asyncio.get_running_loop().run_in_executor(self._executor, self._home.close)
+        with suppress(OSError):  # the client is gone
+            self.channel.exit(0)
+
+    def format_user(self, uid: int | None) -> str:  # noqa: ARG002
+        """The names of this machine's accounts are nobody's business."""
+        return self._home.quota.user
+
+    def format_group(self, gid: int | None) -> str:  # noqa: ARG002
+        return "modelmill"
+
+    def _tell_why(self, error: OSError) -> None:
+        """On the session's stderr: OpenSSH's client shows no reason but "Failure"."""
+        self._told += 1
+        if self._told <= MAX_TOLD:
+            self.channel.write(f"modelmill: {error.strerror}\r\n".encode(), STDERR)
+
+
+def with_reason(error: OSError, path: bytes = b"") -> OSError:
+    """The error with what its user can do about it. What leads out is denied: to SFTP's version 3 it had no name."""
+    code = errno.EACCES if isinstance(error, LeadsOut) else error.errno or errno.EIO
+    if not isinstance(error, LeadsOut) and error.strerror != os.strerror(code):
+        return OSError(code, error.strerror)  # ours, and says it already
+    told = from_os_error(error, to_text(os.fsdecode(shown_path(path))))
+    return OSError(code, sentences(told))
+
+
+def open_flags(pflags: int) -> int:
+    """What the kernel is told of what SFTP asks for; never to follow where it must not, Beneath adds that."""
+    is_writing = pflags & (asyncssh.FXF_WRITE | asyncssh.FXF_APPEND)
+    flags = (os.O_RDWR if pflags & asyncssh.FXF_READ else os.O_WRONLY) if is_writing else os.O_RDONLY
+    if not is_writing:
+        return flags
+    for wanted, flag in (
+        (asyncssh.FXF_APPEND, os.O_APPEND),
+        (asyncssh.FXF_CREAT, os.O_CREAT),
+        (asyncssh.FXF_TRUNC, os.O_TRUNC),
+        (asyncssh.FXF_EXCL, os.O_EXCL),
+    ):
+        if pflags & wanted:
+            flags |= flag
+    return flags
+
+
+def attrs_of(found: os.stat_result) -> SFTPAttrs:
+    """What version 3 tells of a file. Not from_local, which looks up the names of this machine's accounts each time."""
+    return SFTPAttrs(
+        size=found.st_size,
+        permissions=found.st_mode,
+        uid=found.st_uid,
+        gid=found.st_gid,
+        nlink=found.st_nlink,
+        atime=int(found.st_atime),
+        mtime=int(found.st_mtime),
+    )
+
+
+def _file(file_obj: object) -> OpenFile:
+    assert isinstance(file_obj, OpenFile)
+    return file_obj
+
+
+def _times_ns(attrs: SFTPAttrs) -> tuple[int, int] | None:
+    if attrs.mtime is None:
+        return None
+    modified = int(attrs.mtime * 1e9) + (attrs.mtime_ns or 0)
+    return (int(attrs.atime * 1e9) + (attrs.atime_ns or 0) if attrs.atime is not None else modified), modified

@@ -1,0 +1,176 @@
+"""An SFTPGo server as the door, driven over its REST API for administrators (2.7, openapi.yaml).
+
+PUT of a user replaces all of it, so what is there is read first and given back changed; the password stays when it is
+left out. A password that is changed or a key that is removed ends all sessions of its user: SFTPGo cannot tell which of
+them it began. A password is sent as its argon2id hash, which SFTPGo stores as it is. Who has a one-time password cannot
+log in over SFTP at all until another is set on the page Data: SFTPGo asks for a change over HTTP only.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from app.homes.model import JOBS, KEPT, TMP, TRASH, Quota
+from app.homes.sftp.backend import NO_QUOTA, DoorInfo, SftpUnavailable, no_account
+from app.homes.sftp.passwords import hash_password
+
+SEE = ("list", "download")
+TAKE = (*SEE, "delete", "rename")
+FILL = (*TAKE, "upload", "overwrite", "create_dirs", "chtimes")
+"""Without create_symlinks, chmod and chown: nothing in a home may lead out of it, or be kept from the jobs."""
+PERMISSIONS = {"/": SEE, **{f"/{name}": FILL for name in KEPT}, **{f"/{name}": TAKE for name in (JOBS, TRASH, TMP)}}
+"""By folder. Where nothing may be put something can still be moved to: SFTPGo has one right for both ends of a move."""
+DENIED_PROTOCOLS = ("FTP", "DAV")
+NO_SHARES = ("shares-disabled",)
+MAX_SESSIONS = 8
+TIMEOUT_S = 5.0
+RENEW_S = 30.0
+"""So long before its end a token is asked for anew."""
+
+
+@dataclass(frozen=True)
+class SftpgoOptions:
+    """homes_root: where SFTPGo sees the shared storage. api_key: instead of admin and password."""
+
+    url: str
+    admin: str
+    password: str
+    homes_root: str
+    host: str
+    port: int
+    api_key: str = ""
+
+
+class SftpgoBackend:
+    """Safe to share between threads. Of two changes of one user at once one would be lost: take turns (see outbox)."""
+
+    def __init__(self, options: SftpgoOptions) -> None:
+        self.options = options
+        self._client = httpx.Client(base_url=options.url.rstrip("/") + "/api/v2", timeout=TIMEOUT_S)
+        self._lock = threading.Lock()
+        self._token = ""
+        self._token_until = 0.0
+
+    def close(self) -> None:
+        self._client.close()
+
+    def create(self, user: str, home: str, password_hash: str, *, quota: Quota = NO_QUOTA) -> None:
+        body = {
+            "username": user,
+            "status": 1,
+            "password": password_hash,
+            "quota_size": quota.size_bytes,
+            "quota_files": quota.files,
+            "home_dir": f"{self.options.homes_root.rstrip('/')}/{home}",
+            "permissions": PERMISSIONS,
+            "max_sessions": MAX_SESSIONS,
+            "public_keys": [],
+            "filesystem": {"provider": 0},
+            "filters": {
+                "require_password_change": True,
+                "denied_protocols": list(DENIED_PROTOCOLS),
+                "web_client": list(NO_SHARES),
+            },
+        }
+        if self._request("POST", "/users", json=body, fine=(409,)).status_code == httpx.codes.CONFLICT:
+            there = self._user(user)
+            self._put(user, there | body | {"public_keys": there.get("public_keys") or []})
+
+    def set_password(self, user: str, password: str, *, is_one_time: bool = False) -> None:
+        there = self._user(user)
+        filters = (there.get("filters") or {}) | {"require_password_change": is_one_time}
+        self._put(user, there | {"password": hash_password(password), "filters": filters}, disconnect=True)
+
+    def set_keys(self, user: str, keys: Sequence[str]) -> None:
+        there = self._user(user)
+        is_removing = not set(there.get("public_keys") or []) <= set(keys)
+        self._put(user, there | {"public_keys": list(keys)}, disconnect=is_removing)
+
+    def set_quota(self, user: str, quota: Quota) -> None:
+        self._put(user, self._user(user) | {"quota_size": quota.size_bytes, "quota_files": quota.files})
+
+    def keys(self, user: str) -> list[str]:
+        return list(self._user(user).get("public_keys") or [])
+
+    def needs_new_password(self, user: str) -> bool:
+        return bool((self._user(user).get("filters") or {}).get("require_password_change"))
+
+    def disable(self, user: str) -> None:
+        self._put(user, self._user(user) | {"status": 0}, disconnect=True)
+
+    def enable(self, user: str) -> None:
+        self._put(user, self._user(user) | {"status": 1})
+
+    def delete(self, user: str) -> None:
+        self._request("DELETE", _path(user), fine=(404,))
+
+    def info(self, user: str) -> DoorInfo:
+        try:
+            ssh = self._request("GET", "/status").json().get("ssh") or {}
+        except SftpUnavailable:
+            ssh = {}
+        prints = [key.get("fingerprint", "") for key in ssh.get("host_keys") or []]
+        return DoorInfo(self.options.host, self.options.port, user, prints[0] if prints else "")
+
+    def _user(self, user: str) -> dict[str, Any]:
+        answer = self._request("GET", _path(user), fine=(404,))
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            raise no_account(user)
+        found: dict[str, Any] = answer.json()
+        found.pop("password", None)
+        return found
+
+    def _put(self, user: str, body: dict[str, Any], *, disconnect: bool = False) -> None:
+        params = {"disconnect": 1} if disconnect else None
+        if self._request("PUT", _path(user), json=body, params=params, fine=(404,)).status_code == 404:
+            raise no_account(user)
+
+    def _request(self, method: str, path: str, *, fine: tuple[int, ...] = (), **options: Any) -> httpx.Response:
+        """With a valid token; once more with a fresh one when SFTPGo has forgotten it (it was restarted)."""
+        for is_last in (False, True):
+            answer = self._send(method, path, headers=self._credentials(), **options)
+            if answer.status_code != httpx.codes.UNAUTHORIZED or is_last or self.options.api_key:
+                break
+            self._token_until = 0.0
+        if answer.is_success or answer.status_code in fine:
+            return answer
+        raise _unexpected(answer)
+
+    def _credentials(self) -> dict[str, str]:
+        if self.options.api_key:
+            return {"X-SFTPGO-API-KEY": self.options.api_key}
+        with self._lock:
+            if time.time() > self._token_until - RENEW_S:
+                answer = self._send("GET", "/token", auth=(self.options.admin, self.options.password))
+                if not answer.is_success:
+                    raise _unexpected(answer)
+                self._token = answer.json()["access_token"]
+                self._token_until = datetime.fromisoformat(answer.json()["expires_at"]).timestamp()
+            return {"Authorization": f"Bearer {self._token}"}
+
+    def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        try:
+            return self._client.request(method, path, **options)
+        except httpx.HTTPError as error:
+            raise SftpUnavailable(
+                f"SFTPGo does not answer ({type(error).__name__}).", hint="Try again in a minute, or tell the operator."
+            ) from error
+
+
+def _path(user: str) -> str:
+    return f"/users/{quote(user, safe='')}"
+
+
+def _unexpected(answer: httpx.Response) -> SftpUnavailable:
+    hint = "Try again in a minute, or tell the operator."
+    if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        hint = "The operator should check MODELMILL_SFTPGO_USER and MODELMILL_SFTPGO_PASSWORD."
+    return SftpUnavailable(f"SFTPGo answered {answer.status_code} to {answer.request.method}.", hint=hint)

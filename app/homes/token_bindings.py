@@ -1,0 +1,69 @@
+"""Which token set a password or key of the SFTP door: with the token it ends. In SQL, in the caller's transactions.
+
+What has no binding holds until it is replaced or removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from app.accounts.store import api_tokens, token_holds
+from app.kit.sql import metadata
+
+PASSWORD = "password"  # noqa: S105  # the name of it
+
+door_bindings = sa.Table(
+    "door_bindings",
+    metadata,
+    sa.Column("user_name", sa.String(32), primary_key=True),
+    sa.Column("credential", sa.String(64), primary_key=True),
+    sa.Column("token_id", sa.String(16), nullable=False),
+)
+_C = door_bindings.c
+
+
+def credential_of(key: str) -> str:
+    """What a public key, as OpenSSH writes it, is remembered by; its comment does not matter."""
+    return hashlib.sha256(key.split()[1].encode()).hexdigest()
+
+
+def bindings_of(conn: Connection, user: str) -> dict[str, str]:
+    """Credential → id of the token that set it."""
+    return {row.credential: row.token_id for row in conn.execute(sa.select(door_bindings).where(_C.user_name == user))}
+
+
+def bind(conn: Connection, user: str, tokens: dict[str, str | None]) -> None:
+    """Each of these credentials to this token, or to none, whatever it was bound to before."""
+    conn.execute(sa.delete(door_bindings).where(_C.user_name == user, _C.credential.in_(tokens)))
+    rows = [
+        {"user_name": user, "credential": credential, "token_id": token_id}
+        for credential, token_id in tokens.items()
+        if token_id
+    ]
+    if rows:
+        conn.execute(sa.insert(door_bindings), rows)
+
+
+def forget_others(conn: Connection, user: str, kept: Collection[str] = ()) -> None:
+    """The bindings of all of the user's credentials but these."""
+    conn.execute(sa.delete(door_bindings).where(_C.user_name == user, _C.credential.not_in(kept)))
+
+
+def ended_of(conn: Connection, user: str, at: str) -> set[str]:
+    """The user's credentials whose token is revoked, expired or deleted at this time."""
+    return set(conn.execute(_ended(_C.credential, at).where(_C.user_name == user)).scalars())
+
+
+def users_ended(conn: Connection, at: str) -> list[str]:
+    """Who has such credentials."""
+    return list(conn.execute(_ended(_C.user_name, at).distinct()).scalars())
+
+
+def _ended(column: sa.Column[Any], at: str) -> sa.Select[tuple[Any]]:
+    token = sa.select(api_tokens.c.token_id).where(api_tokens.c.token_id == _C.token_id, token_holds(at))
+    return sa.select(column).select_from(door_bindings).where(~token.exists())

@@ -1,0 +1,62 @@
+"""Boxes and their names on a picture, for pages and video."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from app.inference.prediction import Box, Picture
+
+COLOURS = ("#e6194b", "#3cb44b", "#0082c8", "#f58231", "#911eb4", "#008080", "#d81b60", "#808000")
+"""Of the boxes, by class; white text is legible on each."""
+
+
+def draw(picture: Picture, boxes: Sequence[Box], labels: Sequence[str] = ()) -> Picture:
+    """A copy in RGB with each box outlined, its class and score above it. Strokes and letters grow with the picture."""
+    image = Image.fromarray(picture).convert("RGB")
+    pen = ImageDraw.Draw(image)
+    stroke, font = max(1, round(min(image.size) / 200)), _font(max(10, round(min(image.size) / 28)))
+    for box in boxes:
+        pen.rectangle(_corners(box), outline=COLOURS[box.label % len(COLOURS)], width=stroke)
+    for box in boxes:
+        _name(pen, _corners(box), caption(box, labels), COLOURS[box.label % len(COLOURS)], font, image.width)
+    return np.asarray(image)
+
+
+def _corners(box: Box) -> tuple[float, float, float, float]:
+    return min(box.x1, box.x2), min(box.y1, box.y2), max(box.x1, box.x2), max(box.y1, box.y2)
+
+
+def caption(box: Box, labels: Sequence[str]) -> str:
+    """The class's name and the score; its number where the built-in font cannot write the name, nothing for no name."""
+    name = labels[box.label] if 0 <= box.label < len(labels) else ("" if not labels else str(box.label))
+    if not name.isascii():
+        name = str(box.label)
+    return f"{name} {box.score:.2f}".strip()
+
+
+def _name(
+    pen: ImageDraw.ImageDraw,
+    corners: tuple[float, float, float, float],
+    text: str,
+    colour: str,
+    font: _Font,
+    right: int,
+) -> None:
+    """Above the box, or inside where there is no room; never beyond the picture's sides."""
+    width, height = pen.textbbox((0, 0), text, font=font)[2:]
+    x = max(0.0, min(corners[0], right - width - 4))
+    y = corners[1] - height - 4 if corners[1] >= height + 4 else corners[1]
+    pen.rectangle((x, y, x + width + 4, y + height + 4), fill=colour)
+    pen.text((x + 2, y + 1), text, fill="white", font=font)
+
+
+_Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
+
+
+@lru_cache(maxsize=8)
+def _font(size: int) -> _Font:
+    return ImageFont.load_default(size)

@@ -1,0 +1,102 @@
+"""Names of classes that go without saying: for models whose card has none."""
+
+from __future__ import annotations
+
+from app.inference.prediction import Decoder
+
+FACE = ("face",)
+COCO = (
+    "person",
+    "bicycle",
+    "car",
+    "motorcycle",
+    "airplane",
+    "bus",
+    "train",
+    "truck",
+    "boat",
+    "traffic light",
+    "fire hydrant",
+    "stop sign",
+    "parking meter",
+    "bench",
+    "bird",
+    "cat",
+    "dog",
+    "horse",
+    "sheep",
+    "cow",
+    "elephant",
+    "bear",
+    "zebra",
+    "giraffe",
+    "backpack",
+    "umbrella",
+    "handbag",
+    "tie",
+    "suitcase",
+    "frisbee",
+    "skis",
+    "snowboard",
+    "sports ball",
+    "kite",
+    "baseball bat",
+    "baseball glove",
+    "skateboard",
+    "surfboard",
+    "tennis racket",
+    "bottle",
+    "wine glass",
+    "cup",
+    "fork",
+    "knife",
+    "spoon",
+    "bowl",
+    "banana",
+    "apple",
+    "sandwich",
+    "orange",
+    "broccoli",
+    "carrot",
+    "hot dog",
+    "pizza",
+    "donut",
+    "cake",
+    "chair",
+    "couch",
+    "potted plant",
+    "bed",
+    "dining table",
+    "toilet",
+    "tv",
+    "laptop",
+    "mouse",
+    "remote",
+    "keyboard",
+    "cell phone",
+    "microwave",
+    "oven",
+    "toaster",
+    "sink",
+    "refrigerator",
+    "book",
+    "clock",
+    "vase",
+    "scissors",
+    "teddy bear",
+    "hair drier",
+    "toothbrush",
+)
+"""The 80 classes of COCO, in the order in which detectors are trained on them."""
+
+_FACES = frozenset({Decoder.ULTRAFACE, Decoder.YUNET})
+_OBJECTS = frozenset({Decoder.FASTESTDET, Decoder.YOLOX})
+_BESIDE = 5
+"""Channels of a detector that are no classes: a box and whether there is anything in it."""
+
+
+def usual_labels(decoder: Decoder, shape: tuple[int | None, ...]) -> tuple[str, ...]:
+    """shape: of the first output. Empty for classes that nobody can guess."""
+    if decoder in _FACES:
+        return FACE
+    return COCO if decoder in _OBJECTS and len(COCO) + _BESIDE in shape[1:] else ()

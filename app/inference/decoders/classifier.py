@@ -1,0 +1,55 @@
+"""Classifiers: one row of probabilities, or of logits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from app.conversion.options import Preprocess
+from app.inference.decoders.base import Outputs, Port, Reading
+from app.inference.errors import InferenceFailed
+from app.inference.prediction import Decoder, PredictorOptions
+from app.inference.preprocessing import Fit, Size
+
+TOLERANCE = 0.05
+"""Probabilities of an int8 model do not quite sum to 1."""
+ROUGHLY = 0.5
+
+
+class Classifier:
+    """One output, N×C with C of 2 or more, or N×C×1×1. The first row counts: a batch repeats one picture."""
+
+    name: ClassVar[Decoder] = Decoder.CLASSIFIER
+    preprocess: ClassVar[Preprocess] = Preprocess()
+    usual_size: ClassVar[Size] = (0, 0)
+
+    def fits(self, ports: Sequence[Port], size: Size) -> bool:  # noqa: ARG002
+        if len(ports) != 1:
+            return False
+        port = ports[0]
+        return (port.fits(None, None) or port.fits(None, None, 1, 1)) and port.shape[1] != 1
+
+    def read(self, outputs: Outputs, fit: Fit, size: Size, options: PredictorOptions) -> Reading:  # noqa: ARG002
+        (values,) = outputs.values()
+        return Reading(probabilities=tuple(probabilities(values.reshape(values.shape[0], -1)[0]).tolist()))
+
+
+def may_be_probabilities(row: npt.NDArray[np.floating]) -> bool:
+    """Roughly: what an int8 model answers may be off by more than rounding, what a regressor answers is anything."""
+    return bool(row.min() >= -ROUGHLY and abs(row.sum() - 1) <= ROUGHLY)
+
+
+def probabilities(row: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """What sums to about 1 without a negative value is taken for probabilities, anything else for logits."""
+    values = row.astype(np.float64)
+    if not np.isfinite(values).all():
+        raise InferenceFailed("the model answered with values that are no numbers", hint="Check its preprocessing.")
+    if values.min() >= -TOLERANCE and abs(values.sum() - 1) <= TOLERANCE:
+        shares = np.clip(values, 0, None)
+    else:
+        shares = np.exp(values - values.max())
+    scaled: npt.NDArray[np.float64] = shares / shares.sum()
+    return scaled

@@ -1,0 +1,38 @@
+"""The cells of feature maps, whose position a model leaves out of its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from app.inference.preprocessing import Floats, Size
+
+
+@lru_cache(maxsize=64)
+def cells(columns: int, rows: int) -> Floats:
+    """Column and row of every cell, row by row: N×2. Shared: do not write to it."""
+    grid = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), axis=-1).reshape(-1, 2).astype(np.float32)
+    grid.flags.writeable = False
+    return grid
+
+
+def cell_count(size: Size, stride: int) -> int:
+    return (size[0] // stride) * (size[1] // stride)
+
+
+@lru_cache(maxsize=16)
+def pyramid(size: Size, strides: Sequence[int]) -> tuple[Floats, Floats]:
+    """Cells of the maps of all strides, one after the other, and the stride of each: N×2, N×1. Do not write to them."""
+    maps = [cells(size[0] // stride, size[1] // stride) for stride in strides]
+    steps = [np.full((len(grid), 1), stride, np.float32) for grid, stride in zip(maps, strides, strict=True)]
+    both = np.concatenate(maps), np.concatenate(steps)
+    for array in both:
+        array.flags.writeable = False
+    return both
+
+
+def corners_of(centre: Floats, sides: Floats) -> Floats:
+    """Centres and sides, N×2 each, as corners x1, y1, x2, y2: N×4."""
+    return np.concatenate([centre - sides / 2, centre + sides / 2], axis=1)

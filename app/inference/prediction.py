@@ -1,0 +1,144 @@
+"""What goes into a prediction and what comes out of it. Pure; the JSON forms are the ones that cross the network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Picture = npt.NDArray[np.uint8]
+"""H×W×3 in RGB, or H×W in grey; 0..255."""
+
+
+class Format(StrEnum):
+    ONNX = "onnx"
+    BIE = "bie"
+    NEF = "nef"
+
+
+class Decoder(StrEnum):
+    """How the outputs of a model are read. AUTO: told from their names and shapes."""
+
+    AUTO = "auto"
+    CLASSIFIER = "classifier"
+    ULTRAFACE = "ultraface"
+    YUNET = "yunet"
+    FASTESTDET = "fastestdet"
+    YOLOX = "yolox"
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """What a node must know of a model to run it. Travels in messages; the bytes are fetched by their sha256.
+
+    toolchain: which made it, host or kneron; empty for an ONNX that its user brought. twin_sha256: the ONNX that a BIE
+    or NEF was made of, for where the model itself cannot run. preprocess: app.conversion.options.Preprocess as JSON;
+    empty: what its decoder's family is used to. labels: names of the classes, by index; may be empty.
+    """
+
+    name: str
+    format: Format
+    sha256: str
+    size_bytes: int
+    toolchain: str = ""
+    twin_sha256: str = ""
+    twin_size_bytes: int = 0
+    preprocess: Mapping[str, Any] = field(default_factory=dict)
+    decoder: Decoder = Decoder.AUTO
+    labels: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "preprocess": dict(self.preprocess), "labels": list(self.labels)}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> ModelCard:
+        """Raises KeyError, TypeError, ValueError for what is none."""
+        return ModelCard(
+            **{
+                **data,
+                "format": Format(data["format"]),
+                "decoder": Decoder(data.get("decoder", Decoder.AUTO)),
+                "labels": tuple(data.get("labels", ())),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Corners in pixels of the source picture; label: index of the class; score in 0..1."""
+
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    score: float
+    label: int = 0
+
+    def to_json(self) -> list[float]:
+        """[x1, y1, x2, y2, score, label]"""
+        return [*(round(v, 2) for v in (self.x1, self.y1, self.x2, self.y2)), round(self.score, 5), self.label]
+
+    @staticmethod
+    def from_json(data: list[float]) -> Box:
+        """Raises ValueError, TypeError, IndexError for what is none."""
+        x1, y1, x2, y2, score, label = (float(value) for value in data)
+        return Box(x1, y1, x2, y2, score, int(label))
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """boxes: of score_threshold and more, after suppression; candidates: of candidate_threshold and more, likewise, the
+    boxes among them. probabilities: of a classifier, by class, summing to 1; empty for a detector. ms: decoding of the
+    picture not included."""
+
+    boxes: tuple[Box, ...] = ()
+    candidates: tuple[Box, ...] = ()
+    probabilities: tuple[float, ...] = ()
+    ms: float = 0.0
+    runtime: str = ""
+    """What really ran it, as Predictor.runtime says."""
+
+    @property
+    def label(self) -> int | None:
+        """The most probable class of a classifier."""
+        return int(np.argmax(self.probabilities)) if self.probabilities else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Without candidates: they are for mining, where the model ran."""
+        return {
+            "boxes": [box.to_json() for box in self.boxes],
+            "probabilities": [round(p, 6) for p in self.probabilities],
+            "ms": round(self.ms, 3),
+            "runtime": self.runtime,
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Prediction:
+        """Raises KeyError, TypeError, ValueError for what is none."""
+        return Prediction(
+            boxes=tuple(Box.from_json(box) for box in data["boxes"]),
+            probabilities=tuple(float(p) for p in data["probabilities"]),
+            ms=float(data["ms"]),
+            runtime=str(data.get("runtime", "")),
+        )
+
+
+@dataclass(frozen=True)
+class PredictorOptions:
+    score_threshold: float = 0.6
+    """Boxes below it are no results."""
+    candidate_threshold: float = 0.2
+    """Boxes below it are not even looked at for hard samples."""
+    nms_threshold: float = 0.3
+    """Of two boxes of a class that overlap more (IoU), the weaker one goes."""
+    threads: int = 1
+    decoder: Decoder = Decoder.AUTO
+    """Overrides the card's."""
+    preprocess: Mapping[str, Any] = field(default_factory=dict)
+    """Overrides the card's, field by field."""
+    input_size: tuple[int, int] = (0, 0)
+    """Width and height for a model whose input leaves them open; zeros: what its decoder's family is used to."""

@@ -1,0 +1,164 @@
+"""A model that is ready to look at pictures: its runtime, its preprocessing and its decoder, fitted to each other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from app.conversion.options import Preprocess
+from app.conversion.toolchains.samples.pictures import Layout
+from app.inference.decoders import Family, Port, family_of
+from app.inference.decoders.class_names import usual_labels
+from app.inference.decoders.classifier import may_be_probabilities
+from app.inference.errors import InferenceFailed, ModelUnusable
+from app.inference.prediction import Decoder, ModelCard, Picture, Prediction, PredictorOptions
+from app.inference.preprocessing import Preprocessor, Size, input_layout, preprocess_of
+from app.inference.runtimes import Runtime, Tensor, open_runtime
+
+GREY = 127
+"""Of the picture that is shown to a model when it is opened."""
+
+
+class Predictor:
+    """Threads may share it: onnxruntime runs their pictures at once, an NPU one after the other.
+
+    runtime: what really runs, for a reader; why: empty, or why that is not what was named; labels: names of the
+    classes, may be empty; input_size: width and height of the model's input.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        preparer: Preprocessor,
+        family: Family,
+        labels: tuple[str, ...],
+        options: PredictorOptions,
+        *,
+        doubt: str = "",
+    ) -> None:
+        self._runtime, self._preparer, self._family, self._options = runtime, preparer, family, options
+        self.runtime = runtime.said
+        self.why = runtime.why
+        self.labels = labels
+        self._doubt = doubt
+
+    def refuse_guess(self) -> None:
+        """For who cannot do with a model that may be of another kind than it was taken for. Raises ModelUnusable."""
+        if self._doubt:
+            raise ModelUnusable(
+                self._doubt, hint="If it is a classifier, say so by the decoder classifier or by its labels."
+            )
+
+    @property
+    def decoder(self) -> Decoder:
+        return self._family.name
+
+    @property
+    def input_size(self) -> Size:
+        return self._preparer.layout.size
+
+    def predict(self, picture: Picture) -> Prediction:
+        """Raises InferenceFailed."""
+        started = time.perf_counter()
+        array, fit = self._preparer.prepare(picture)
+        outputs = self._runtime.run(array)
+        reading = self._family.read(outputs, fit, self.input_size, self._options)
+        return Prediction(
+            reading.boxes,
+            reading.candidates,
+            reading.probabilities,
+            ms=(time.perf_counter() - started) * 1000,
+            runtime=self.runtime,
+        )
+
+    def close(self) -> None:
+        """Gives the device or the memory back. What is asked afterwards is answered by InferenceFailed."""
+        self._runtime.close()
+
+
+def open_predictor(card: ModelCard, path: Path, twin: Path | None, options: PredictorOptions) -> Predictor:
+    """Open the model of the card, its file being `path` (and `twin` the ONNX it was made of), and run it once.
+
+    That one run is of a grey picture: it shows the shapes that the model leaves open, and warms it up. Raises
+    ModelUnusable with a hint: for a damaged file, an input that takes no pictures, outputs that no decoder understands.
+    """
+    runtime = open_runtime(card, path, twin, options.threads)
+    try:
+        return _fitted(runtime, card, options)
+    except BaseException:
+        runtime.close()
+        raise
+
+
+def _fitted(runtime: Runtime, card: ModelCard, options: PredictorOptions) -> Predictor:
+    named = options.decoder if options.decoder is not Decoder.AUTO else card.decoder
+    # An input that leaves its sides open takes those of the family, which its outputs' shapes may have to tell first.
+    is_open = None in runtime.input.shape[1:]
+    size = options.input_size
+    if is_open and 0 in size:
+        size = family_of(named, _ports(runtime.outputs), (0, 0)).usual_size
+    layout = input_layout(runtime.input.shape, size)
+    family = family_of(named, _ports(runtime.outputs), layout.size)
+    preparer = _preparer(runtime, layout, family, card, options)
+    outputs = _shown(runtime, preparer)
+    shown = [Port(name, values.shape) for name, values in outputs.items()]
+    seen = family_of(named, shown, layout.size)
+    is_guess = seen.name is Decoder.CLASSIFIER and named is Decoder.AUTO and not card.labels
+    doubt = _doubt(*outputs.values()) if is_guess else ""
+    if seen is not family:
+        preparer = _preparer(runtime, layout, seen, card, options)
+    labels = card.labels or usual_labels(seen.name, shown[0].shape)
+    return Predictor(runtime, preparer, seen, labels, options, doubt=doubt)
+
+
+def _preparer(
+    runtime: Runtime, layout: Layout, family: Family, card: ModelCard, options: PredictorOptions
+) -> Preprocessor:
+    preprocess = preprocess_of(_usual(family, runtime.preprocess), _chosen(card), options.preprocess)
+    return Preprocessor(layout, runtime.input.dtype, preprocess)
+
+
+def _doubt(values: npt.NDArray[Any]) -> str:
+    """A row of numbers is a classifier's as well as a regressor's: why it does not look like the former, or nothing."""
+    row = values.reshape(values.shape[0], -1)[0].astype(np.float64)
+    if may_be_probabilities(row):
+        return ""
+    return (
+        f"the model answers {len(row)} numbers that are no probabilities, {row.min():.3g} to {row.max():.3g}: a "
+        "classifier's logits, or something else's values"
+    )
+
+
+def _shown(runtime: Runtime, preparer: Preprocessor) -> dict[str, npt.NDArray[Any]]:
+    """What it answers to a grey picture."""
+    array, _ = preparer.prepare(np.full(preparer.layout.size[::-1], GREY, np.uint8))
+    try:
+        return dict(runtime.run(array))
+    except InferenceFailed as error:
+        raise ModelUnusable(error.message, hint=error.hint, detail=error.detail) from error
+
+
+def _ports(outputs: tuple[Tensor, ...]) -> list[Port]:
+    return [Port(output.name, output.shape) for output in outputs]
+
+
+def _chosen(card: ModelCard) -> Mapping[str, Any]:
+    """A conversion whose preprocessing nobody had chosen says nothing of it."""
+    is_default = card.toolchain and dict(card.preprocess) == Preprocess().model_dump(mode="json")
+    return {} if is_default else card.preprocess
+
+
+def _usual(family: Family, of_file: Mapping[str, Any]) -> Preprocess:
+    """What the file was converted with, unless nobody had chosen that: its family's then."""
+    if not of_file:
+        return family.preprocess
+    try:
+        known = Preprocess.model_validate(dict(of_file))
+    except ValueError as error:
+        raise ModelUnusable("the model's own preprocessing cannot be read", hint="Convert the model anew.") from error
+    return family.preprocess if known == Preprocess() else known

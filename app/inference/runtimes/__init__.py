@@ -1,0 +1,43 @@
+"""What runs a model: onnxruntime, or a Kneron NPU. Decides which, and says so where it is not what was named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.inference.errors import ModelUnusable
+from app.inference.prediction import Format, ModelCard
+from app.inference.runtimes.base import Runtime, Tensor
+from app.inference.runtimes.host import open_host_nef, open_onnx
+
+__all__ = ["Runtime", "Tensor", "open_runtime"]
+
+KNERON = "kneron"
+SIMULATED = "a BIE of the vendor's toolchain runs in its simulator only"
+
+
+def open_runtime(card: ModelCard, path: Path, twin: Path | None, threads: int) -> Runtime:
+    """Open the model, or its ONNX twin where this node cannot run it: then `why` of the runtime tells the reason.
+
+    Raises ModelUnusable for a damaged file, and where only the twin could run and there is none.
+    """
+    if card.format is Format.ONNX:
+        return open_onnx(path, threads, said="onnx")
+    if card.toolchain != KNERON:
+        return open_onnx(path, threads, said="bie") if card.format is Format.BIE else open_host_nef(path, threads)
+    if card.format is Format.BIE:
+        return _twin(card, twin, threads, SIMULATED)
+    from app.inference.runtimes.kneron import NoNpu, open_npu
+
+    try:
+        return open_npu(path)
+    except NoNpu as missing:
+        return _twin(card, twin, threads, str(missing))
+
+
+def _twin(card: ModelCard, twin: Path | None, threads: int, why: str) -> Runtime:
+    if twin is None:
+        raise ModelUnusable(
+            f"{card.name} cannot run here: {why}",
+            hint="Choose a node that can run it, or a model that knows the ONNX it was made of.",
+        )
+    return open_onnx(twin, threads, said="ONNX twin", why=why)

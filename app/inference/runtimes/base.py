@@ -1,0 +1,54 @@
+"""What a predictor needs of whatever runs a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy.typing as npt
+
+from app.inference.preprocessing import Shape, said
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input or output. dtype: a numpy name."""
+
+    name: str
+    shape: Shape
+    dtype: str = "float32"
+
+    @property
+    def said(self) -> str:
+        return f"{self.name} {said(self.shape)}"
+
+
+class Runtime(Protocol):
+    """An opened model with one input. Threads may share it."""
+
+    @property
+    def said(self) -> str:
+        """What really runs, for a reader."""
+
+    @property
+    def why(self) -> str:
+        """Why it is not what was named; empty where it is."""
+
+    @property
+    def input(self) -> Tensor: ...
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]: ...
+
+    @property
+    def preprocess(self) -> Mapping[str, Any]:
+        """What the file itself says of its preprocessing; empty for most."""
+
+    def run(self, array: Array) -> dict[str, Array]:
+        """Outputs by name. Raises InferenceFailed."""
+
+    def close(self) -> None:
+        """Nothing runs after it."""

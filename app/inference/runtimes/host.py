@@ -1,0 +1,104 @@
+"""onnxruntime: plain ONNX, the host toolchain's BIE (ONNX with int8 inside), and its NEF."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from app.conversion.toolchains.host.runtime import HostModel, numeric_outputs, open_session, run
+from app.inference.errors import InferenceFailed, ModelUnusable
+from app.inference.runtimes.base import Array, Tensor
+from app.kit.errors import ModelmillError
+
+_DTYPES = {
+    "tensor(float)": "float32",
+    "tensor(float16)": "float16",
+    "tensor(double)": "float64",
+    "tensor(uint8)": "uint8",
+    "tensor(int8)": "int8",
+    "tensor(uint16)": "uint16",
+    "tensor(int16)": "int16",
+    "tensor(int32)": "int32",
+    "tensor(int64)": "int64",
+}
+
+Runner = Callable[[Mapping[str, Array]], dict[str, Array]]
+
+
+@dataclass
+class HostRuntime:
+    """Keeps the contract of runtimes.base. onnxruntime's sessions may be shared by threads."""
+
+    said: str
+    why: str
+    input: Tensor
+    outputs: tuple[Tensor, ...]
+    _run: Runner | None
+    preprocess: Mapping[str, Any] = field(default_factory=dict)
+
+    def run(self, array: Array) -> dict[str, Array]:
+        runner = self._run
+        if runner is None:
+            raise InferenceFailed("the model is closed")
+        try:
+            return runner({self.input.name: array})
+        except ModelmillError as error:
+            raise InferenceFailed(error.message, hint=error.hint, detail=error.detail) from error
+
+    def close(self) -> None:
+        self._run = None
+
+
+def open_onnx(path: Path, threads: int, *, said: str, why: str = "") -> HostRuntime:
+    """Raises ModelUnusable for a file that onnxruntime does not open, and for more inputs than one."""
+    try:
+        session = open_session(path, threads)
+    except ModelmillError as error:
+        raise _unusable(error) from error
+    inputs = [Tensor(node.name, _shape(node.shape), _DTYPES.get(node.type, node.type)) for node in session.get_inputs()]
+    numeric = set(numeric_outputs(session))
+    outputs = tuple(Tensor(node.name, _shape(node.shape)) for node in session.get_outputs() if node.name in numeric)
+    return HostRuntime(f"{_version()} · {said}", why, only_input(inputs), outputs, lambda arrays: run(session, arrays))
+
+
+def open_host_nef(path: Path, threads: int) -> HostRuntime:
+    """Raises ModelUnusable for a file that is no NEF of the host toolchain, or a damaged one."""
+    try:
+        model = HostModel(path, threads)
+    except ModelmillError as error:
+        raise _unusable(error) from error
+    inputs, outputs = (
+        [Tensor(spec["name"], _shape(spec["shape"]), spec["dtype"]) for spec in specs]
+        for specs in (model.inputs, model.outputs)
+    )
+    return HostRuntime(
+        f"{_version()} · host NEF", "", only_input(inputs), tuple(outputs), model.run, preprocess=model.preprocess
+    )
+
+
+def only_input(inputs: Sequence[Tensor]) -> Tensor:
+    """Raises ModelUnusable unless there is one, of numbers."""
+    if len(inputs) != 1 or inputs[0].dtype.startswith("tensor("):
+        said = ", ".join(tensor.said for tensor in inputs) or "none"
+        raise ModelUnusable(f"the model has to have one input of numbers, for the picture; it has: {said}")
+    return inputs[0]
+
+
+def _shape(shape: Sequence[Any]) -> tuple[int | None, ...]:
+    return tuple(side if isinstance(side, int) and side > 0 else None for side in shape)
+
+
+def _unusable(error: ModelmillError) -> ModelUnusable:
+    return ModelUnusable(
+        f"the model cannot be opened: {error.message}",
+        hint=error.hint or "Fetch the file again, or convert it anew.",
+        detail=error.detail,
+    )
+
+
+def _version() -> str:
+    import onnxruntime
+
+    return f"onnxruntime {onnxruntime.__version__}"

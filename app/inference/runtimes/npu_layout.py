@@ -1,0 +1,113 @@
+"""Where the values of a tensor lie in the buffer that a Kneron NPU reads, and as which integers.
+
+Two descriptions exist. Newer models give a stride for each axis; older ones name a layout such as 4W4C8B: so many
+columns and channels side by side, of so many bits. KL520 keeps rows outermost, the other chips blocks of channels.
+A value is kept as round(value * 2^radix * scale).
+Source: Kneron PLUS Python API 3.x, "Model Inference - Data Inference" of the vendor's document center.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from app.inference.errors import ModelUnusable
+
+Array = npt.NDArray[Any]
+Descriptor = Any
+"""kp.TensorDescriptor; the package carries no types."""
+
+_BLOCKS = re.compile(r"(?P<width>\d+)W(?P<channels>\d+)C")
+_PREFIX = "KP_MODEL_TENSOR_DATA_LAYOUT_"
+KL520_WIDTH = 16
+"""To which KL520 fills rows up, whatever the layout's name says."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """offsets: of each value of the tensor, in values; factor: by which it is multiplied; layout: the vendor's name."""
+
+    shape: tuple[int, ...]
+    offsets: npt.NDArray[np.intp]
+    length: int
+    factor: npt.NDArray[np.float64]
+    layout: str
+
+    def pack(self, array: Array) -> bytes:
+        if self.layout == "RAW_FLOAT":
+            return self._laid(array.astype(np.float32) * self.factor.astype(np.float32)).tobytes()
+        limits = np.iinfo(np.int8 if self.layout.endswith("8B") else np.int16)
+        values = np.clip(np.rint(array * self.factor), limits.min, limits.max).astype(limits.dtype)
+        if limits.bits == 8:
+            return self._laid(values).tobytes()
+        if not self.layout.endswith("HL"):
+            return self._laid(values & np.int16(-2)).tobytes()
+        return _halves(self._laid(values)).tobytes()
+
+    def _laid(self, values: Array) -> Array:
+        buffer = np.zeros(self.length, values.dtype)
+        buffer[self.offsets] = values
+        return buffer
+
+
+def packing_of(node: Descriptor, chip: str) -> Packing:
+    """Of an input; chip: KL520, KL720 and so on. Raises ModelUnusable for a layout that is not known here."""
+    layout = node.data_layout.name.removeprefix(_PREFIX)
+    shape = shape_of(node)
+    info = _shape_info(node)
+    if hasattr(info, "stride_npu"):
+        offsets = sum(
+            index * stride for index, stride in zip(np.indices(shape, sparse=True), info.stride_npu, strict=True)
+        )
+        length = max(side * stride for side, stride in zip(shape, info.stride_npu, strict=True))
+    else:
+        offsets, length = _blocks(layout, shape, chip)
+    return Packing(shape, np.asarray(offsets, dtype=np.intp), int(length), _factor(node, len(shape)), layout)
+
+
+def shape_of(node: Descriptor) -> tuple[int, ...]:
+    """Of a tensor, as the ONNX had it."""
+    info = _shape_info(node)
+    return tuple(int(side) for side in (info.shape if hasattr(info, "stride_npu") else info.shape_onnx))
+
+
+def _shape_info(node: Descriptor) -> Any:
+    """PLUS 2 keeps the shapes in the descriptor itself, PLUS 3 below it, in one of two versions."""
+    return node.tensor_shape_info.data if hasattr(node, "tensor_shape_info") else node
+
+
+def _factor(node: Descriptor, rank: int) -> npt.NDArray[np.float64]:
+    """One value, or one along the quantized axis. PLUS 2 has them one level higher, and scale as a plain number."""
+    parameters = node.quantization_parameters
+    parameters = getattr(parameters, "v1", parameters)
+    points = parameters.quantized_fixed_point_descriptor_list
+    values = np.array([2.0**point.radix * float(getattr(point.scale, "value", point.scale)) for point in points])
+    axis = parameters.quantized_axis if len(values) > 1 else 0
+    return values.reshape([len(values) if place == axis else 1 for place in range(rank)])
+
+
+def _blocks(layout: str, shape: tuple[int, ...], chip: str) -> tuple[Array, int]:
+    blocks = _BLOCKS.match(layout)
+    if blocks is None or len(shape) != 4 or shape[0] != 1:
+        raise ModelUnusable(
+            f"the NPU wants its input of shape {list(shape)} in the layout {layout}, which is not known here",
+            hint="Use the ONNX that the model was made of.",
+        )
+    depth = int(blocks["channels"])
+    width = KL520_WIDTH if chip == "KL520" else int(blocks["width"])
+    _, channels, rows, columns = shape
+    _, c, y, x = np.indices(shape, sparse=True)
+    wide, deep = -(-columns // width) * width, -(-channels // depth)
+    outer = (y * deep + c // depth) if chip == "KL520" else (c // depth * rows + y)
+    return (outer * wide + x) * depth + c % depth, deep * rows * wide * depth
+
+
+def _halves(values: Array) -> Array:
+    """16 low bytes of seven bits, then 16 high bytes, and so on."""
+    raw = values.view(np.uint16) >> 1
+    padded = np.concatenate([raw, np.zeros(-len(raw) % 16, np.uint16)]).reshape(-1, 16)
+    return np.stack([padded & 0x7F, padded >> 7 & 0xFF], axis=1).astype(np.uint8)

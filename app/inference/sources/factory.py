@@ -1,0 +1,85 @@
+"""Which kind of source a text names."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from app.inference.errors import SourceUnusable
+from app.inference.sources.frames import Source, VideoSource
+from app.inference.sources.pace import Pace
+from app.inference.sources.pictures import SUFFIXES, Arrays, Pictures
+from app.inference.sources.video import Video
+
+STREAMS = ("rtsp", "rtsps", "http", "https")
+"""Other schemes of FFmpeg open files and programs, and are not for somebody else's text."""
+
+
+def open_source(
+    text: str,
+    *,
+    fps: float = 0,
+    loop: bool = False,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Source:
+    """A folder of pictures (sorted by name), a picture, an .npz, a video file, or the URL of a stream.
+
+    fps: at most so many frames a second, by their own time and the clock; 0: all, as fast as they are asked for.
+    loop: begin anew at the end. Raises SourceUnusable, naming the source, when it is not there or of no use, at once or
+    with its first frame.
+    """
+    reel, name, live = open_reel(text)
+    return Source(reel, name, Pace(fps, clock, sleep, live=live), loop=loop, is_live=live)
+
+
+def open_reel(text: str) -> tuple[VideoSource, str, bool]:
+    """What there is to be passed over, for those who choose their frames themselves; its name, for a reader, without a
+    password; and whether it comes by itself, as a stream does. Raises SourceUnusable as open_source does."""
+    if is_stream(text):
+        name = shown(text)
+        return Video(text, name, live=True), name, True
+    path = Path(text)
+    if not text or not _is_there(path):
+        raise SourceUnusable(
+            f"there is no source {text!r} on this node", hint="Give a path that this node has, or a URL."
+        )
+    return _reel(path), path.name, False
+
+
+def is_stream(text: str) -> bool:
+    """A URL; else a path."""
+    return "://" in text
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False  # a name that can be none, or a folder that may not be looked into
+
+
+def _reel(path: Path) -> VideoSource:
+    suffix = path.suffix.lower()
+    if path.is_dir() or suffix in SUFFIXES:
+        return Pictures(path)
+    if suffix == ".npz":
+        return Arrays(path)
+    if not path.is_file():
+        raise SourceUnusable(f"{path.name} is neither a file nor a folder", hint="Devices are not read; give a stream.")
+    return Video(str(path.resolve()), path.name, live=False)
+
+
+def shown(url: str) -> str:
+    """The URL without user and password. Raises SourceUnusable for a scheme that is not read."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError as error:
+        raise SourceUnusable("the source is no URL that can be read", hint="Check its host and port.") from error
+    if parts.scheme.lower() not in STREAMS:
+        raise SourceUnusable(f"sources of {parts.scheme}:// are not read", hint=f"Known are {', '.join(STREAMS)}.")
+    return f"{parts.scheme}://{host}{port}{parts.path}"

@@ -1,0 +1,181 @@
+"""Video files, animated pictures and network streams, by PyAV (the extra `edge`)."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from app.inference.errors import DecoderMissing, SourceUnusable
+from app.inference.picture_codec import MAX_PIXELS
+from app.inference.prediction import Picture
+from app.inference.sources.containers import is_cut, is_empty
+from app.inference.sources.frames import Shot
+from app.inference.sources.orientation import upright
+from app.kit.text.error_text import reason_of
+
+TIMEOUT_S = 10.0
+"""For opening a stream, and for each piece of it."""
+CONTAINERS = "mov,mp4,matroska,webm,avi,gif,apng,mpegts,mpeg,mpegvideo,mjpeg,h264,hevc,av1,ivf,flv,ogg,asf,wav"
+"""Files that hold their pictures. Playlists are none: what they name is somebody else's."""
+OF_FILE = {"protocol_whitelist": "file", "format_whitelist": CONTAINERS}
+OF_STREAM = {
+    "protocol_whitelist": "rtsp,rtsps,rtp,srtp,udp,tcp,tls,http,https,httpproxy,crypto",
+    "rtsp_transport": "tcp",
+}
+"""FFmpeg follows what a stream names, but never to a file."""
+UNTIMED = 0x80
+"""FFmpeg's flag of forms that carry no times, as a camera's MJPEG: it makes them up from a usual rate."""
+LOST = frozenset({errno.EIO, errno.ECONNRESET, errno.EPIPE})
+"""What FFmpeg says of a stream that breaks off."""
+MICROSECONDS = 1_000_000
+"""In which FFmpeg counts how long something is."""
+END_S = 2.0
+"""A stream that says how long it is may end so much before that."""
+
+
+class Video:
+    """place: a path or a URL; name: of it, for a reader, without a password. live: it comes from elsewhere, and has
+    no end but one that it tells beforehand."""
+
+    def __init__(self, place: str, name: str, *, live: bool) -> None:
+        """Raises DecoderMissing without PyAV."""
+        self._av = require_pyav(name)
+        self._place, self._name, self._live = place, name, live
+        self.fps = 0.0
+        self.is_endless = live
+
+    def shots(self) -> Generator[Shot, None, None]:
+        with self._opened() as container:
+            stream = container.streams.video[0]
+            is_timed = not (self._live and container.format.flags & UNTIMED)
+            self.is_endless = self._live and container.duration is None
+            self.fps = float(stream.average_rate or 0) if is_timed else 0.0
+            index, count, at, is_over = 0, 0, 0.0, False
+            for packet in self._packets(container, stream):
+                if isinstance(packet, Shot):
+                    yield packet
+                    is_over = True
+                    continue
+                for shot in self._decoded(packet, stream, index, is_timed=is_timed):
+                    yield shot
+                    index, count, at = index + 1, count + (shot.read is not None), shot.at or at
+            if not is_over and (reason := self._cut(container, stream, count, at)):
+                yield Shot(f"{self._name} (its end)", None, reason=reason, is_cut=True)
+
+    def there(self) -> str:
+        """How many frames of a file that is cut off are there, by its index, which is at its begin; empty: it has none.
+        Raises SourceUnusable."""
+        with self._opened() as container:
+            stream = container.streams.video[0]
+            size, index = Path(self._place).stat().st_size, list(stream.index_entries)
+            count = sum(entry.pos + entry.size <= size for entry in index)
+            return f"{count} of {length_of(container, stream)} are there" if 0 < count < len(index) else ""
+
+    def _opened(self) -> Any:
+        try:
+            container = self._av.open(
+                self._place, options=OF_STREAM if self._live else OF_FILE, timeout=TIMEOUT_S if self._live else None
+            )
+        except self._av.FFmpegError as error:
+            raise SourceUnusable(
+                f"{self._name} cannot be opened as a video: {self._reason(error)}",
+                hint="Check that it is there, and that it is a video.",
+            ) from error
+        problem = _problem(container)
+        if problem:
+            container.close()
+            raise SourceUnusable(f"{self._name} {problem}{self._end()}", hint="Give another source.")
+        return container
+
+    def _packets(self, container: Any, stream: Any) -> Iterator[Any]:
+        """Ends where the file is cut off: what follows cannot be found. The cut counts as one damaged frame."""
+        try:
+            yield from container.demux(stream)
+        except self._av.FFmpegError as error:
+            yield Shot(f"{self._name} (its end)", None, reason=self._reason(error), is_cut=True)
+
+    def _cut(self, container: Any, stream: Any, count: int, at: float) -> str:
+        """Why that was not the end; empty: it was. count, at: of its whole frames, and time of the last of them."""
+        if not self._live:
+            return f"{count} of {length_of(container, stream)} are there" if self._end() else ""
+        lasts_s = container.duration / MICROSECONDS if container.duration else float("inf")
+        return "the other side has ended the stream" if at < lasts_s - END_S else ""
+
+    def _reason(self, error: BaseException) -> str:
+        """FFmpeg's word for our own patience is `Immediate exit requested`."""
+        if not self._live and is_empty(Path(self._place)):
+            return "it is empty"
+        if isinstance(error, self._av.error.ExitError):
+            return f"it gave no picture for {TIMEOUT_S:g} s"
+        if self._live and getattr(error, "errno", 0) in LOST:
+            return "the connection was lost"
+        return _why(error) + self._end()
+
+    def _end(self) -> str:
+        """To be added to what is wrong with a file that is not whole."""
+        return "" if self._live or not is_cut(Path(self._place)) else "; the file ends before its own headers say"
+
+    def _decoded(self, packet: Any, stream: Any, index: int, *, is_timed: bool) -> Iterator[Shot]:
+        try:
+            frames = packet.decode()
+        except self._av.FFmpegError as error:
+            yield Shot(f"{self._name}#{index}", None, reason=_why(error))
+            return
+        for offset, frame in enumerate(frames):
+            origin = f"{self._name}#{index + offset}"
+            if frame.is_corrupt:
+                yield Shot(origin, None, reason="the frame is corrupt")
+            else:
+                at = _time(frame, stream) if is_timed else None
+                yield Shot(origin, lambda frame=frame: _pixels(frame), at=at)  # type: ignore[misc]
+
+
+def _why(error: BaseException) -> str:
+    """Without the address, which FFmpeg's own text repeats, and with it the password."""
+    return getattr(error, "strerror", None) or reason_of(error)
+
+
+def _pixels(frame: Any) -> Picture:
+    pixels: Picture = np.ascontiguousarray(frame.to_ndarray(format="rgb24"))
+    return upright(pixels, frame)
+
+
+def length_of(container: Any, stream: Any) -> str:
+    """How many frames its container says that it has, for a reader."""
+    lasts_s = (container.duration or 0) / MICROSECONDS
+    count = stream.frames or round(float(stream.average_rate or 0) * lasts_s)
+    return f"{count} frames" if count else "more frames"
+
+
+def _time(frame: Any, stream: Any) -> float | None:
+    """Seconds from the begin; None where the stream does not say."""
+    if frame.time is None:
+        return None
+    return float(frame.time - (float(stream.start_time * stream.time_base) if stream.start_time else 0.0))
+
+
+def _problem(container: Any) -> str:
+    if not container.streams.video:
+        return "has no picture in it, only sound" if container.streams.audio else "has no picture in it"
+    context = container.streams.video[0].codec_context
+    if context is None:
+        return "is coded in a way that the FFmpeg of this node cannot decode"
+    if context.width * context.height > MAX_PIXELS:
+        return f"has frames of {context.width} x {context.height} pixels, more than the {MAX_PIXELS:,} that are read"
+    return ""
+
+
+def require_pyav(name: str) -> Any:
+    """Raises DecoderMissing, naming the video, where it is missing."""
+    try:
+        return importlib.import_module("av")
+    except ImportError as error:
+        raise DecoderMissing(
+            f"{name} is a video, and this node has no PyAV to read it with",
+            hint="Install it: pip install 'modelmill[edge]'. Folders, pictures and .npz files need none.",
+        ) from error

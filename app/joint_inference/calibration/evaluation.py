@@ -1,0 +1,60 @@
+"""Both models over a set of samples, in a process of its own: the models and the samples are their users'."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from app.inference.errors import InferenceFailed
+from app.inference.prediction import ModelCard
+from app.inference.predictor import Predictor, open_predictor
+from app.joint_inference.calibration.errors import BadSamples
+from app.joint_inference.calibration.predictions import SamplePredictions
+from app.joint_inference.calibration.samples import MAX_SAMPLES, WANTED, Sample, count_of, read_samples
+from app.joint_inference.calibration.sweep import sweep
+from app.joint_inference.hard_examples import known, make
+from app.joint_inference.model.resource import Role
+from app.joint_inference.worker_options import worker_options
+
+Progress = Callable[..., None]
+
+
+def run(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    """request: {samples, into, edge, cloud}, each side {card, model, twin, parameters}. Leaves answers.json and
+    sweep.json in `into`. Raises BadSamples, BadParameter, ModelUnusable and what reading samples raises."""
+    into = Path(request["into"])
+    edge, cloud = (_opened(role, request[role.value]) for role in Role)
+    path = Path(request["samples"])
+    expected = count_of(path) or MAX_SAMPLES
+    answers, skipped = [], 0
+    for number, sample in enumerate(read_samples(path, edge.labels or cloud.labels), 1):
+        answer = _answered(sample, edge, cloud)
+        if answer is None:
+            skipped += 1
+        else:
+            answers.append(answer)
+        progress(number / (expected + 1))
+    if not answers:
+        raise BadSamples(f"None of the {skipped} samples could be read or understood by both models.", hint=WANTED)
+    names = [entry.name for entry in known().values() if entry.algorithm is not None]
+    found = sweep(answers, make, names, skipped=skipped)
+    (into / "answers.json").write_text(json.dumps({"answers": [answer.to_json() for answer in answers]}))
+    (into / "sweep.json").write_text(json.dumps(found.to_json()))
+    return {"samples": len(answers), "skipped": skipped}
+
+
+def _answered(sample: Sample, edge: Predictor, cloud: Predictor) -> SamplePredictions | None:
+    if sample.picture is None:
+        return None
+    try:
+        return SamplePredictions(sample.name, edge.predict(sample.picture), cloud.predict(sample.picture), sample.truth)
+    except InferenceFailed:  # of a size or with channels that a model does not take
+        return None
+
+
+def _opened(role: Role, side: Mapping[str, Any]) -> Predictor:
+    options = worker_options(role, side["parameters"]).predictor
+    twin = Path(side["twin"]) if side["twin"] else None
+    return open_predictor(ModelCard.from_json(side["card"]), Path(side["model"]), twin, options)

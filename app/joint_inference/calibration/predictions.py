@@ -1,0 +1,57 @@
+"""What both models said of each sample, and what is true of it. The JSON form is what the object store keeps. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.inference.prediction import Box, Prediction
+
+
+@dataclass(frozen=True)
+class Truth:
+    """label: class of the whole picture; boxes: what is on it, their scores mean nothing. One of both, or none."""
+
+    label: int | None = None
+    boxes: tuple[Box, ...] | None = None
+
+
+UNKNOWN = Truth()
+
+
+@dataclass(frozen=True)
+class SamplePredictions:
+    """edge: with its candidates, of which hard samples are told."""
+
+    name: str
+    edge: Prediction
+    cloud: Prediction
+    truth: Truth = UNKNOWN
+
+    def to_json(self) -> dict[str, Any]:
+        truth = self.truth
+        return {
+            "name": self.name,
+            "edge": _written(self.edge),
+            "cloud": _written(self.cloud),
+            "label": truth.label,
+            "boxes": None if truth.boxes is None else [box.to_json() for box in truth.boxes],
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> SamplePredictions:
+        """Raises KeyError, TypeError, ValueError for what is none."""
+        boxes = data["boxes"]
+        truth = Truth(data["label"], None if boxes is None else tuple(Box.from_json(box) for box in boxes))
+        return SamplePredictions(str(data["name"]), _read(data["edge"]), _read(data["cloud"]), truth)
+
+
+def _written(prediction: Prediction) -> dict[str, Any]:
+    return {**prediction.to_json(), "candidates": [box.to_json() for box in prediction.candidates]}
+
+
+def _read(data: Mapping[str, Any]) -> Prediction:
+    plain = Prediction.from_json(data)
+    candidates = tuple(Box.from_json(box) for box in data["candidates"])
+    return Prediction(plain.boxes, candidates, plain.probabilities, plain.ms, plain.runtime)

@@ -1,0 +1,125 @@
+"""The whole product in a folder of its own: the embedded stack, a cloud node and an edge node. All of it ends with the
+block, also when the block does not end well."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.joint_inference.client import Client
+from app.joint_inference.model.status import current_of
+from app.kit.cli.command import CannotStart
+from app.kit.errors import ModelmillError
+from app.model_registry.client import Client as ModelsClient
+from app.standalone.data_folder import DataFolder
+from app.standalone.process import Part
+from app.standalone.stack import Plan, running
+from app.standalone.supervisor import Notice
+
+HOST = "127.0.0.1"
+NODES = {"cloud0": "cloud", "edge0": "edge"}
+PATIENCE_S = 90.0
+POLL_S = 0.2
+GONE_S = 15.0
+GRACE_S = 10.0
+OURS = "MODELMILL_"
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class DemoDeployment:
+    url: str
+    folder: Path
+    client: Client
+
+    def bring(self, name: str, content: bytes, *, labels: Sequence[str]) -> None:
+        """A classifier as ONNX, under this name."""
+        file = self.folder / f"{name}.onnx"
+        file.write_bytes(content)
+        with ModelsClient(self.url) as client:
+            client.bring(name, file, decoder="classifier", labels=labels)
+
+    def serving(self, namespace: str, name: str, say: Callable[[str], None]) -> str:
+        """host:port of its edge worker, once the service runs. Raises CannotStart with its last words."""
+        deadline, said = time.monotonic() + PATIENCE_S, ""
+        while True:
+            record = self.client.service(namespace, name)
+            condition = current_of(record["resource"]["status"]) or {}
+            state = f"{condition.get('type', 'Pending')}  {condition.get('reason', '')}"
+            if state != said:
+                said = state
+                say(state)
+            if condition.get("reason") == "Serving" and (address := _address(record)):
+                return address
+            if time.monotonic() > deadline:
+                raise CannotStart(f"the service does not run: {state}: {condition.get('message', '')}")
+            time.sleep(POLL_S)
+
+    def end(self, namespace: str, name: str) -> None:
+        """Delete the service, so that its workers end in good order."""
+        with suppress(ModelmillError):
+            self.client.delete(namespace, name)
+            deadline = time.monotonic() + GONE_S
+            while time.monotonic() < deadline:
+                self.client.service(namespace, name)
+                time.sleep(POLL_S)
+
+
+@contextmanager
+def running_stand(*, port: int, is_kept: bool, notice: Notice) -> Iterator[DemoDeployment]:
+    """port 0: any that is free. is_kept: the folder stays. Raises CannotStart."""
+    forget_surroundings()
+    folder = Path(tempfile.mkdtemp(prefix="modelmill-joint-"))
+    plan = Plan(
+        DataFolder(folder / "data", folder / "run"), HOST, port, dict.fromkeys(("onnx", "bie", "nef"), 0), GRACE_S
+    )
+    try:
+        with running(plan, notice) as stack:
+            stack.supervisor.start([_agent(name, side, stack.url, folder) for name, side in NODES.items()])
+            with Client(stack.url) as client:
+                yield DemoDeployment(stack.url, folder, client)
+    finally:
+        if not is_kept:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def forget_surroundings() -> None:
+    """What is set for another installation is not for this one: neither its database nor its store may be touched."""
+    for name in [name for name in os.environ if name.startswith(OURS)]:
+        del os.environ[name]
+    os.environ[f"{OURS}SFTP"] = "off"
+
+
+def _agent(name: str, side: str, url: str, folder: Path) -> Part:
+    """It registers itself, for it is on the web's machine."""
+    command = (
+        sys.executable,
+        "-m",
+        "app.cli.main",
+        "node",
+        "--name",
+        name,
+        "--side",
+        side,
+        "--cloud",
+        url,
+        "--listen",
+        f"{HOST}:0",
+        "--data-dir",
+        str(folder / name),
+        "--stop-workers",
+    )
+    return Part(f"node-{name}", command)
+
+
+def _address(record: Json) -> str:
+    found = [worker for worker in record["workers"] if worker["role"] == "edge"]
+    return str(found[0].get("address") or "") if found else ""

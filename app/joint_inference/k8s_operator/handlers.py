@@ -1,0 +1,71 @@
+"""The mirror, bound to kopf: which events of the cluster lead to which of its verbs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import kopf
+
+from app.joint_inference.k8s_operator.mirror import PREFIX, Mirror, merge_patch
+from app.joint_inference.model.resource import GROUP, PLURAL, VERSION
+from app.kit.clock import now
+from app.kit.errors import ModelmillError
+
+AGAIN_S = 5.0
+LOOK_S = 2.0
+"""How often the status of a service is compared with what the cluster shows."""
+GONE_S = 1.0
+RESOURCE = (GROUP, VERSION, PLURAL)
+
+
+def registry_of(mirror: Mirror, *, look_s: float = LOOK_S) -> kopf.OperatorRegistry:
+    """A registry of its own, without ways to log in."""
+    registry = kopf.OperatorRegistry()
+
+    @_patient
+    def take(body: kopf.Body, **_: Any) -> None:
+        if not mirror.take(body, now=now()):
+            raise kopf.TemporaryError("One of this name is still being deleted.", delay=AGAIN_S)
+
+    @_patient
+    def release(body: kopf.Body, **_: Any) -> None:
+        if not mirror.release(body, now=now()):
+            raise kopf.TemporaryError("Its workers are still being ended.", delay=GONE_S)
+
+    @_patient
+    def show(body: kopf.Body, patch: kopf.Patch, **_: Any) -> None:
+        wanted = mirror.status_for(body, now=now())
+        if wanted is not None:
+            patch.status.update(merge_patch(body.status, wanted))
+
+    for conn in (kopf.on.create, kopf.on.update, kopf.on.resume):
+        conn(*RESOURCE, id="take", registry=registry, backoff=AGAIN_S)(take)
+    kopf.on.delete(*RESOURCE, id="release", registry=registry, backoff=AGAIN_S)(release)
+    kopf.timer(*RESOURCE, id="show", registry=registry, interval=look_s, backoff=AGAIN_S)(show)
+    return registry
+
+
+def settings_of() -> kopf.OperatorSettings:
+    """Nothing of kopf's own goes into the status, and no events are written: the conditions say it."""
+    settings = kopf.OperatorSettings()
+    settings.persistence.finalizer = f"{PREFIX}/workers"
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=PREFIX)
+    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=PREFIX)
+    settings.posting.enabled = False
+    settings.peering.standalone = True
+    return settings
+
+
+def _patient(handler: Callable[..., None]) -> Callable[..., None]:
+    """What the store refuses now (it is away, something else changed the service) is tried again."""
+
+    @functools.wraps(handler)
+    def handled(**arguments: Any) -> None:
+        try:
+            handler(**arguments)
+        except ModelmillError as error:
+            raise kopf.TemporaryError(error.message, delay=AGAIN_S) from error
+
+    return handled

@@ -1,0 +1,48 @@
+"""The operator as a process, until it is told to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import kopf
+
+from app.joint_inference.k8s_operator.handlers import registry_of, settings_of
+from app.joint_inference.k8s_operator.mirror import Mirror
+
+
+def run(user: str, *, namespaces: Collection[str] = (), liveness: str | None = None) -> None:
+    """namespaces: of the cluster; none: all. Works on the store that the settings name.
+
+    Raises UserNotFound, SecretKeyNotSet, WrongSecretKey."""
+    from app.bootstrap.container import assemble
+    from app.settings import load_settings
+
+    parts = assemble(load_settings())
+    try:
+        parts.accounts.users.get(user)
+        parts.database.sealer.check()
+        registry = registry_of(Mirror(parts.joint.services, user))
+        _log_in(registry)
+        kopf.configure(verbose=False)
+        kopf.run(
+            registry=registry,
+            settings=settings_of(),
+            standalone=True,
+            clusterwide=not namespaces,
+            namespaces=namespaces,
+            liveness_endpoint=liveness,
+        )
+    finally:
+        parts.close()
+
+
+def _log_in(registry: kopf.OperatorRegistry) -> None:
+    """As the pod's service account, or as the kubeconfig says."""
+
+    @kopf.on.login(registry=registry, retries=1)
+    def log_in(**arguments: Any) -> kopf.ConnectionInfo:
+        found = kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)
+        if found is None:
+            raise kopf.LoginError("There is neither a service account of a pod nor a kubeconfig.")
+        return found

@@ -1,0 +1,97 @@
+"""GET of one service and of many."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.joint_inference.access import joint_of
+from app.joint_inference.kubernetes.representations import list_of, speaks_status
+from app.joint_inference.kubernetes.requests import number_of, wants_table
+from app.joint_inference.kubernetes.selectors import selector_of
+from app.joint_inference.kubernetes.tables import table_of
+from app.joint_inference.kubernetes.watch import watch
+from app.joint_inference.model.resource import Service
+from app.kit.clock import now
+from app.kit.errors import BadRequest
+from app.kit.web.auth import user_of
+
+MOST = 10_000
+INCLUDE = ("None", "Metadata", "Object")
+
+
+@speaks_status
+async def list_services(request: Request) -> Response:
+    """Of the namespace in the path, or of all. With watch=true their changes."""
+    query = request.query_params
+    if query.get("watch", "").lower() in ("true", "1"):
+        return await watch(request)
+    selector = selector_of(query)
+    limit = number_of(query, "limit", default=0, most=MOST) or MOST
+    after = _after(query.get("continue", ""))
+    services, user = joint_of(request).services, user_of(request)
+    namespace = request.path_params.get("namespace")
+    every, version = await run_in_threadpool(lambda: services.all(user, namespace=namespace))
+    wanted = [service for service in every if selector.takes(service) and _place(service) > after]
+    metadata: dict[str, Any] = {"resourceVersion": str(version)}
+    if len(wanted) > limit:
+        metadata["continue"] = _token(wanted[limit - 1])
+        if not query.get("labelSelector") and not query.get("fieldSelector"):
+            metadata["remainingItemCount"] = len(wanted) - limit
+    return _answered(request, [service.to_resource() for service in wanted[:limit]], metadata)
+
+
+@speaks_status
+async def get_service(request: Request) -> Response:
+    """Also …/status: the whole, as Kubernetes answers it."""
+    services, user = joint_of(request).services, user_of(request)
+    place = request.path_params
+    service = await run_in_threadpool(lambda: services.get(user, place["namespace"], place["name"]))
+    return shown(request, service)
+
+
+def shown(request: Request, service: Service, *, status: int = 200) -> Response:
+    """One service, as a table if that is wanted."""
+    resource = service.to_resource()
+    if not wants_table(request.headers.get("accept", "")):
+        return JSONResponse(resource, status_code=status)
+    metadata = {"resourceVersion": resource["metadata"]["resourceVersion"]}
+    return JSONResponse(table_of([resource], metadata, now=now(), include=include_of(request)), status_code=status)
+
+
+def include_of(request: Request) -> str:
+    found = request.query_params.get("includeObject") or "Metadata"
+    if found not in INCLUDE:
+        raise BadRequest(f"includeObject is one of {', '.join(INCLUDE)}.")
+    return found
+
+
+def _answered(request: Request, resources: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> Response:
+    if wants_table(request.headers.get("accept", "")):
+        return JSONResponse(table_of(resources, metadata, now=now(), include=include_of(request)))
+    return JSONResponse(list_of(resources, metadata))
+
+
+def _place(service: Service) -> tuple[str, str]:
+    return service.namespace, service.name
+
+
+def _token(last: Service) -> str:
+    return base64.urlsafe_b64encode(json.dumps(_place(last)).encode()).decode()
+
+
+def _after(token: str) -> tuple[str, str]:
+    """Raises BadRequest for what is no token of ours."""
+    if not token:
+        return ("", "")
+    try:
+        namespace, name = json.loads(base64.urlsafe_b64decode(token.encode()))
+        return str(namespace), str(name)
+    except (ValueError, TypeError):
+        raise BadRequest("continue is no token of this server.", hint="Begin the list anew.") from None

@@ -1,0 +1,122 @@
+"""The forms in which Kubernetes' tools expect a resource: a list, a table, an error. Pure but for `failure`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.joint_inference.errors import FieldConflict, InvalidResource, ServiceChanged, ServiceExists, ServiceNotFound
+from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, LIST_KIND, PLURAL
+from app.kit.errors import ModelmillError, Unauthorized
+from app.kit.web.http import retry_after
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    409: "Conflict",
+    410: "Expired",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    503: "ServiceUnavailable",
+}
+QUALIFIED = f"{PLURAL}.{GROUP}"
+
+
+def speaks_status(endpoint: Endpoint) -> Endpoint:
+    """What goes wrong in it is answered as Kubernetes does."""
+
+    @wraps(endpoint)
+    async def answered(request: Request) -> Response:
+        try:
+            if any("\0" in str(value) for value in request.path_params.values()):
+                raise ServiceNotFound("No name has such a character.")  # and no database takes it
+            return await endpoint(request)
+        except ModelmillError as error:
+            return failure(error, request.path_params.get("name", ""))
+
+    return answered
+
+
+def failure(error: ModelmillError, name: str = "") -> Response:
+    headers = retry_after(error) | ({"WWW-Authenticate": "Bearer"} if isinstance(error, Unauthorized) else {})
+    return JSONResponse(status_of(error, name), status_code=error.status, headers=headers)
+
+
+def status_of(error: ModelmillError, name: str = "") -> dict[str, Any]:
+    """A Status. name: of the service that was asked for."""
+    name = str(error.detail.get("name") or name)
+    reason, said = _said(error, name)
+    details: dict[str, Any] = {"group": GROUP, "kind": PLURAL}
+    if name:
+        details["name"] = name
+    if isinstance(error, FieldConflict):
+        details["causes"] = [
+            {
+                "reason": "FieldManagerConflict",
+                "field": one["field"],
+                "message": f'conflict with "{one["manager"]}" using {API_VERSION}',
+            }
+            for one in error.detail["conflicts"]
+        ]
+    if isinstance(error, InvalidResource):
+        details |= {"kind": KIND, "causes": [_cause(problem) for problem in error.detail.get("problems", ())]}
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": said,
+        "reason": reason,
+        "details": details,
+        "code": error.status,
+    }
+
+
+def _said(error: ModelmillError, name: str) -> tuple[str, str]:
+    """Reason and message. kubectl shows the message and nothing else."""
+    sentence = f"{error.message} {error.hint}".strip()
+    if isinstance(error, ServiceNotFound):
+        return "NotFound", f'{QUALIFIED} "{name}" not found'
+    if isinstance(error, ServiceExists):
+        return "AlreadyExists", f'{QUALIFIED} "{name}" already exists'
+    if isinstance(error, ServiceChanged):
+        return "Conflict", f'Operation cannot be fulfilled on {QUALIFIED} "{name}": {sentence}'
+    if isinstance(error, InvalidResource):
+        causes = [_cause(problem) for problem in error.detail.get("problems", ())]
+        whole = ", ".join(f"{cause['field']}: {cause['message']}" for cause in causes)
+        return "Invalid", f'{KIND}.{GROUP} "{name}" is invalid: {whole or sentence}'
+    return REASONS.get(error.status, "InternalError"), sentence
+
+
+def _cause(problem: Mapping[str, str]) -> dict[str, str]:
+    is_missing = problem["message"] == "is missing"
+    return {
+        "reason": "FieldValueRequired" if is_missing else "FieldValueInvalid",
+        "message": "Required value" if is_missing else problem["message"],
+        "field": problem["path"].removeprefix("$").removeprefix(".") or "<root>",
+    }
+
+
+def list_of(items: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {"kind": LIST_KIND, "apiVersion": API_VERSION, "metadata": dict(metadata), "items": list(items)}
+
+
+def warned(response: Response, warnings: Sequence[str]) -> Response:
+    """With a header for each: kubectl prints them."""
+    for warning in warnings[:20]:
+        text = warning.encode("ascii", "replace").decode()
+        printable = "".join(letter if letter.isprintable() else "?" for letter in text)
+        escaped = printable.replace("\\", "\\\\").replace('"', '\\"')
+        response.headers.append("Warning", f'299 - "{escaped}"')
+    return response

@@ -1,0 +1,128 @@
+"""What a request of Kubernetes' tools says: its body, its options, and the form in which it wants its answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+
+from app.joint_inference.model.field_ownership import MAX_MANAGER, OURS
+from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, VERSION
+from app.joint_inference.spec_warnings import ignored_parameters
+from app.joint_inference.validation import parse_document, unknown_in, validated, warnings_of
+from app.kit.errors import BadRequest
+from app.kit.web.request_body import whole_body
+
+MAX_BODY_BYTES = 1 << 20
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+YAML = ("application/yaml", "application/x-yaml", "text/yaml", APPLY)
+
+
+class UnknownPatch(BadRequest):
+    status = 415
+    code = "UNKNOWN_PATCH"
+
+
+@dataclass(frozen=True)
+class Writing:
+    """is_dry: nothing is to be kept. fields: what to do about unknown ones: Strict, Warn, Ignore. manager: who sets the
+    fields. is_forced: an apply takes them from others."""
+
+    is_dry: bool
+    fields: str
+    manager: str
+    is_forced: bool
+
+
+def writing_of(request: Request) -> Writing:
+    """Raises BadRequest."""
+    query = request.query_params
+    fields = query.get("fieldValidation") or "Warn"
+    if fields not in ("Strict", "Warn", "Ignore"):
+        raise BadRequest(f"fieldValidation is Strict, Warn or Ignore, not {fields[:50]!r}.")
+    dry = query.get("dryRun", "")
+    if dry not in ("", "All"):
+        raise BadRequest(f"dryRun is All or left out, not {dry[:50]!r}.")
+    agent = request.headers.get("user-agent", "").partition("/")[0].strip()
+    manager = query.get("fieldManager") or agent or OURS
+    if len(manager) > MAX_MANAGER or not manager.isprintable():
+        raise BadRequest(f"A fieldManager has at most {MAX_MANAGER} printable characters.")
+    return Writing(dry == "All", fields, manager, query.get("force", "").lower() in ("true", "1"))
+
+
+async def body_of(request: Request) -> Any:
+    """JSON, or YAML where the Content-Type says so; None without a body. Raises BadRequest, TooLarge."""
+    body = await whole_body(request, MAX_BODY_BYTES, "A resource")
+    if not body:
+        return None
+    try:
+        if content_type(request) in YAML:
+            return parse_document(body)
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"The body is not JSON: {error}.") from None
+
+
+def content_type(request: Request) -> str:
+    return request.headers.get("content-type", "").split(";")[0].strip().lower()
+
+
+def check_kind(resource: Any) -> None:
+    """Raises BadRequest for what is of another kind or version than the path says."""
+    if not isinstance(resource, dict):
+        raise BadRequest("The body is no resource.")
+    if resource.get("kind") != KIND or resource.get("apiVersion") != API_VERSION:
+        said = f"{resource.get('apiVersion')}, {resource.get('kind')}"[:200]
+        raise BadRequest(f"{KIND} in version {VERSION!r} of {GROUP} is wanted here, not {said}.")
+
+
+def warnings_for(resource: Any, writing: Writing) -> list[str]:
+    """What to warn of: fields that are not known, and parameters that nothing reads. Raises BadRequest when unknown
+    fields are not to be there, InvalidResource."""
+    ignored = ignored_parameters(validated(resource)["spec"])
+    if writing.fields == "Ignore":
+        return ignored
+    unknown = warnings_of(resource)
+    if unknown and writing.fields == "Strict":
+        raise _strict(unknown)
+    return [*(f'unknown field "{path}"' for path in unknown), *ignored]
+
+
+def warnings_for_fields(resource: Any, writing: Writing) -> list[str]:
+    """As warnings_for, of a resource that names no more than some fields. Raises BadRequest."""
+    unknown = unknown_in(resource)
+    if unknown and writing.fields == "Strict":
+        raise _strict(unknown)
+    return [f'unknown field "{path}"' for path in unknown] if writing.fields == "Warn" else []
+
+
+def _strict(unknown: Sequence[str]) -> BadRequest:
+    return BadRequest("strict decoding error: " + ", ".join(f'unknown field "{path}"' for path in unknown[:20]))
+
+
+def number_of(query: Mapping[str, str], name: str, *, default: int, most: int) -> int:
+    """Raises BadRequest."""
+    text = query.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise BadRequest(f"{name} is a number, not {text[:50]!r}.")
+    return min(int(text), most)
+
+
+def wants_table(accept: str) -> bool:
+    """Is a table wanted before the plain resource?"""
+    for part in accept.split(","):
+        kind, *options = (piece.strip() for piece in part.split(";"))
+        if kind == "application/json":
+            return _is_table(options)
+    return False
+
+
+def _is_table(options: Sequence[str]) -> bool:
+    return {"as=Table", "v=v1", "g=meta.k8s.io"} <= set(options)

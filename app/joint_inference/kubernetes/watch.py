@@ -1,0 +1,172 @@
+"""GET with watch=true: the changes of services as lines of JSON, until the time asked for is over or the server ends.
+
+A service that was changed between the version that is watched from and now is said to be added: nobody keeps which
+version one began with. Kubernetes' clients take that for a change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from sse_starlette import EventSourceResponse
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.joint_inference.access import joint_of
+from app.joint_inference.kubernetes.requests import number_of, wants_table
+from app.joint_inference.kubernetes.selectors import Selector, selector_of
+from app.joint_inference.kubernetes.tables import table_of
+from app.joint_inference.model.resource import API_VERSION, KIND, Service
+from app.joint_inference.service import Services
+from app.kit.clock import now
+from app.kit.errors import BadRequest
+from app.kit.redis.change_hub import ChangeHub, changed
+from app.kit.web.auth import caller_of, user_of
+
+NUDGED = "joint"
+LOOK_AGAIN_S = 1.0
+MIN_GAP_S = 0.05
+BOOKMARK_S = 60.0
+ALLOWED_AGAIN_S = 3.0
+LONGEST_S = 3600
+SEND_TIMEOUT_S = 30
+SHUTDOWN_GRACE_S = 1.0
+INITIAL_END = {"k8s.io/initial-events-end": "true"}
+
+
+class Expired(BadRequest):
+    """The version is none that this server has given out: the list is to be read anew."""
+
+    status = 410
+    code = "VERSION_EXPIRED"
+
+
+@dataclass
+class Watch:
+    """One client's view. shown: uids of the services that it knows. seen: the newest version that it was told of."""
+
+    services: Services
+    user: str
+    namespace: str | None
+    selector: Selector
+    shown: set[str] = field(default_factory=set)
+    seen: int = 0
+
+    def begin(self, after: int) -> list[tuple[str, Service]]:
+        """after: the version that the client has read; 0 for none: it is told of all. Raises Expired."""
+        every, version = self.services.all(self.user, namespace=self.namespace)
+        if after > version:
+            raise Expired(f"There is no version {after} here.", hint="Read the list again.")
+        self.seen = after or version
+        wanted = [service for service in every if self.selector.takes(service)]
+        if after:
+            self.shown = {service.uid for service in wanted if service.version <= after}
+            return self.news()
+        self.shown = {service.uid for service in wanted}
+        return [("ADDED", service) for service in wanted]
+
+    def news(self) -> list[tuple[str, Service]]:
+        """What has changed since, as the client is to hear it."""
+        found = self.services.changes(self.user, self.seen, namespace=self.namespace)
+        if found:
+            self.seen = max(self.seen, found[-1].version)
+        return [(kind, service) for service in found for kind in self._kind(service)]
+
+    def _kind(self, service: Service) -> Iterator[str]:
+        is_known = service.uid in self.shown
+        if service.gone_at is not None or not self.selector.takes(service):
+            self.shown.discard(service.uid)
+            if is_known or (service.gone_at is not None and self.selector.takes(service)):
+                yield "DELETED"
+        else:
+            self.shown.add(service.uid)
+            yield "MODIFIED" if is_known else "ADDED"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How the client wants to be told. include: what a table's row carries."""
+
+    seconds: float
+    is_table: bool
+    include: str
+    bookmarks: bool
+    initial_end: bool
+
+    def line(self, kind: str, service: Service) -> bytes:
+        resource = service.to_resource()
+        if self.is_table:
+            metadata = {"resourceVersion": resource["metadata"]["resourceVersion"]}
+            resource = table_of([resource], metadata, now=now(), include=self.include)
+        return _line(kind, resource)
+
+
+async def watch(request: Request) -> Response:
+    """Raises BadRequest, Expired."""
+    query = request.query_params
+    view = Watch(joint_of(request).services, user_of(request), request.path_params.get("namespace"), selector_of(query))
+    wish = Wish(
+        seconds=number_of(query, "timeoutSeconds", default=LONGEST_S, most=LONGEST_S) or LONGEST_S,
+        is_table=wants_table(request.headers.get("accept", "")),
+        include=query.get("includeObject") or "Metadata",
+        bookmarks=query.get("allowWatchBookmarks", "").lower() in ("true", "1"),
+        initial_end=query.get("sendInitialEvents", "").lower() in ("true", "1"),
+    )
+    after = number_of(query, "resourceVersion", default=0, most=1 << 62)
+    first = await run_in_threadpool(view.begin, 0 if wish.initial_end else after)
+    hub: ChangeHub = request.app.state.hub
+    return EventSourceResponse(
+        _lines(request, hub, view, wish, first),
+        media_type="application/json",
+        ping=0,
+        send_timeout=SEND_TIMEOUT_S,
+        shutdown_event=hub,  # type: ignore[arg-type]
+        shutdown_grace_period=SHUTDOWN_GRACE_S,
+    )
+
+
+async def _lines(
+    request: Request, hub: ChangeHub, view: Watch, wish: Wish, first: list[tuple[str, Service]]
+) -> AsyncIterator[bytes]:
+    for kind, service in first:
+        yield wish.line(kind, service)
+    if wish.initial_end:
+        yield _bookmark(view.seen, INITIAL_END)
+    begin = said = allowed = time.monotonic()
+    with hub.watch(NUDGED) as flag:
+        while not hub.is_ending and time.monotonic() - begin < wish.seconds:
+            for kind, service in await run_in_threadpool(view.news):
+                yield wish.line(kind, service)
+            if wish.bookmarks and time.monotonic() - said > BOOKMARK_S:
+                said = time.monotonic()
+                yield _bookmark(view.seen, {})
+            if time.monotonic() - allowed > ALLOWED_AGAIN_S:
+                allowed = time.monotonic()
+                if not await _may_go_on(request):
+                    return
+            await asyncio.sleep(MIN_GAP_S)
+            await changed(flag, min(LOOK_AGAIN_S, max(0.0, wish.seconds - (time.monotonic() - begin))))
+
+
+async def _may_go_on(request: Request) -> bool:
+    """A token that was revoked meanwhile ends what it began."""
+    if not caller_of(request).token_id:
+        return True
+    return bool(await run_in_threadpool(request.app.state.doorkeeper.still_holds, request))
+
+
+def _bookmark(version: int, annotations: dict[str, str]) -> bytes:
+    metadata: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
+    if annotations:
+        metadata["annotations"] = annotations
+    return _line("BOOKMARK", {"kind": KIND, "apiVersion": API_VERSION, "metadata": metadata})
+
+
+def _line(kind: str, found: dict[str, Any]) -> bytes:
+    return json.dumps({"type": kind, "object": found}).encode() + b"\n"

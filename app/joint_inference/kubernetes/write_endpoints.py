@@ -1,0 +1,138 @@
+"""POST, PUT, PATCH and DELETE of one service, and of its status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.joint_inference.access import joint_of
+from app.joint_inference.errors import ServiceExists, ServiceNotFound
+from app.joint_inference.kubernetes.consistency import (
+    changed_to,
+    check_place,
+    check_uid,
+    check_version,
+    metadata_of,
+    named_in_body,
+)
+from app.joint_inference.kubernetes.read_endpoints import shown
+from app.joint_inference.kubernetes.representations import failure, speaks_status, warned
+from app.joint_inference.kubernetes.requests import (
+    MERGE,
+    UnknownPatch,
+    body_of,
+    check_kind,
+    content_type,
+    warnings_for,
+    writing_of,
+)
+from app.joint_inference.model.field_ownership import UPDATE, Manager
+from app.joint_inference.service import Services
+from app.joint_inference.service.merge_patch import merged
+from app.joint_inference.validation import validated, validated_status
+from app.kit.clock import now
+from app.kit.errors import BadRequest, ModelmillError
+from app.kit.web.auth import user_of
+
+
+@speaks_status
+async def create_service(request: Request) -> Response:
+    resource = await body_of(request)
+    try:
+        return await run_in_threadpool(created, request, resource)
+    except ModelmillError as error:
+        return failure(error, named_in_body(resource))  # no name is in the path
+
+
+def created(request: Request, resource: Any, operation: str = UPDATE) -> Response:
+    writing, user = writing_of(request), user_of(request)
+    check_kind(resource)
+    namespace = request.path_params.get("namespace")
+    check_place(resource, namespace, "")
+    warnings = warnings_for(resource, writing)
+    services = joint_of(request).services
+    if writing.is_dry:
+        return warned(JSONResponse(_tried(services, user, resource, namespace), status_code=201), warnings)
+    service = services.create(user, resource, now=now(), namespace=namespace, by=Manager(writing.manager, operation))
+    return warned(shown(request, service, status=201), warnings)
+
+
+def _tried(services: Services, user: str, resource: Any, namespace: str | None) -> dict[str, Any]:
+    """What would be created. Raises ServiceExists."""
+    fit = validated(resource, namespace=namespace)
+    place = fit["metadata"]
+    try:
+        services.get(user, place["namespace"], place["name"])
+    except ServiceNotFound:
+        return fit
+    raise ServiceExists(f"There is a service {place['name']!r} already.")
+
+
+@speaks_status
+async def replace_service(request: Request) -> Response:
+    resource = await body_of(request)
+    return await run_in_threadpool(_replaced, request, resource)
+
+
+def _replaced(request: Request, resource: Any) -> Response:
+    check_kind(resource)
+    writing, place = writing_of(request), request.path_params
+    check_place(resource, place["namespace"], place["name"])
+    warnings = warnings_for(resource, writing)
+    services, user = joint_of(request).services, user_of(request)
+    before = services.get(user, place["namespace"], place["name"])
+    check_uid(before, resource)
+    if writing.is_dry:
+        return warned(JSONResponse(changed_to(before, resource)), warnings)
+    service = services.replace(user, before.namespace, before.name, resource, now=now(), by=Manager(writing.manager))
+    return warned(shown(request, service), warnings)
+
+
+@speaks_status
+async def delete_service(request: Request) -> Response:
+    """With preconditions, if any. It is there until its workers have ended."""
+    options = await body_of(request)
+    return await run_in_threadpool(_deleted, request, options if isinstance(options, dict) else {})
+
+
+def _deleted(request: Request, options: dict[str, Any]) -> Response:
+    services, user, place = joint_of(request).services, user_of(request), request.path_params
+    before = services.get(user, place["namespace"], place["name"])
+    preconditions = options.get("preconditions")
+    if isinstance(preconditions, dict):
+        check_uid(before, {"metadata": preconditions})
+        check_version(before, {"metadata": preconditions})
+    is_dry = writing_of(request).is_dry or options.get("dryRun") == ["All"]
+    if not is_dry:
+        before = services.delete(user, before.namespace, before.name, now=now())
+    return shown(request, before)
+
+
+@speaks_status
+async def put_status(request: Request) -> Response:
+    """PUT and PATCH of …/status. Nothing but the status is taken."""
+    if request.method == "PATCH" and content_type(request) != MERGE:
+        raise UnknownPatch("A status is patched by a merge patch.", hint=f"Send {MERGE}.")
+    body = await body_of(request)
+    if not isinstance(body, dict):
+        raise BadRequest("The body is no resource.")
+    return await run_in_threadpool(_status_put, request, body)
+
+
+def _status_put(request: Request, body: dict[str, Any]) -> Response:
+    services, user, place = joint_of(request).services, user_of(request), request.path_params
+    before = services.get(user, place["namespace"], place["name"])
+    if request.method == "PATCH":
+        body = {"metadata": metadata_of(body), "status": merged(before.status, body.get("status", {}))}
+    else:
+        check_kind(body)
+        check_place(body, before.namespace, before.name)
+    check_uid(before, body)
+    check_version(before, body)
+    status = validated_status(body.get("status") or {})
+    if not writing_of(request).is_dry:
+        before = services.put_status(user, before.namespace, before.name, status, now=now())
+    return shown(request, before)

@@ -1,0 +1,169 @@
+"""Who has set which field of a service: metadata.managedFields, by the rules of Kubernetes' server-side apply. Pure.
+
+Fields are the labels, the annotations and all of spec; a list is one field, as where a CRD says no more of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.joint_inference.errors import FieldConflict
+from app.joint_inference.model.resource import API_VERSION
+
+APPLY, UPDATE = "Apply", "Update"
+OURS = "modelmill"
+BEFORE = "before-first-apply"
+"""Who owns what was there before fields had owners."""
+KUBECTL, KUBECTL_BEFORE = "kubectl", "kubectl-client-side-apply"
+"""One and the same user, by `kubectl apply` with --server-side and without."""
+MAX_MANAGER = 128
+Path = tuple[str, ...]
+Fields = dict[Path, Any]
+
+
+@dataclass(frozen=True)
+class Manager:
+    """operation: Apply for who states what they want, Update for who changes what there is."""
+
+    name: str = OURS
+    operation: str = UPDATE
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one manager owns. at: when that last changed."""
+
+    manager: Manager
+    paths: frozenset[Path]
+    at: str
+
+
+def updated(
+    managed: Sequence[Any], before: Mapping[str, Any] | None, after: Mapping[str, Any], by: Manager, at: str
+) -> list[Any]:
+    """managedFields after `by` has made `after` of `before`: what was changed is theirs, what is gone is nobody's."""
+    old, new = fields_of(before or {}), fields_of(after)
+    changed = {path for path, value in new.items() if path not in old or old[path] != value}
+    shares = _shares(managed, old, at)
+    left = frozenset(new.keys() - changed)
+    kept = [Share(one.manager, one.paths & left, one.at) for one in shares if one.manager != by]
+    mine = next((one.paths for one in shares if one.manager == by), frozenset())
+    return _written([*kept, Share(by, frozenset((mine & left) | changed), at)], shares)
+
+
+def applied(
+    managed: Sequence[Any], live: Mapping[str, Any], wanted: Mapping[str, Any], by: Manager, at: str, *, force: bool
+) -> tuple[dict[str, Any], list[Any]]:
+    """live with what `by` wants, without what they wanted before and do not any more, and its managedFields.
+
+    force: fields that others have set otherwise become theirs. Raises FieldConflict.
+    """
+    old, new = fields_of(live), fields_of(wanted)
+    shares = _shares(managed, old, at)
+    others = [one for one in shares if one.manager != by]
+    taken = {path for path, value in new.items() if path not in old or old[path] != value}
+    conflicts = [
+        (one.manager.name, path)
+        for one in others
+        if (by.name, one.manager.name) != (KUBECTL, KUBECTL_BEFORE)
+        for path in sorted(one.paths & taken)
+    ]
+    if conflicts and not force:
+        raise _conflict(conflicts)
+    mine = next((one.paths for one in shares if one.manager == by), frozenset())
+    owned = frozenset().union(*(one.paths for one in others))
+    result = {path: value for path, value in old.items() if path not in mine - new.keys() - owned} | new
+    kept = [Share(one.manager, one.paths - taken, one.at) for one in others]
+    return _nested(live, result), _written([*kept, Share(by, frozenset(new), at)], shares)
+
+
+def fields_of(resource: Mapping[str, Any]) -> Fields:
+    metadata = resource.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    found: Fields = {}
+    for key in ("labels", "annotations"):
+        found.update(_leaves(metadata.get(key) or {}, ("metadata", key)))
+    found.update(_leaves(resource.get("spec") or {}, ("spec",)))
+    return found
+
+
+def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    if not isinstance(value, Mapping):
+        yield path, value
+        return
+    for key, inner in value.items():
+        yield from _leaves(inner, (*path, str(key)))
+
+
+def _nested(live: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
+    rest = {key: value for key, value in live["metadata"].items() if key not in ("labels", "annotations")}
+    found: dict[str, Any] = {**live, "metadata": rest, "spec": {}}
+    for path, value in fields.items():
+        place = found
+        for key in path[:-1]:
+            inner = place.get(key)
+            place[key] = inner if isinstance(inner, dict) else {}
+            place = place[key]
+        place[path[-1]] = value
+    return found
+
+
+def _shares(managed: Sequence[Any], fields: Fields, at: str) -> list[Share]:
+    """Of a service that is older than its owners: all is that of who was there before."""
+    if not managed and fields:
+        return [Share(Manager(BEFORE), frozenset(fields), at)]
+    return [
+        Share(Manager(one["manager"], one["operation"]), frozenset(_paths(one["fieldsV1"], ())), one["time"])
+        for one in managed
+    ]
+
+
+def _written(shares: Sequence[Share], before: Sequence[Share]) -> list[Any]:
+    """Who owns nothing is not named; whose share is as it was keeps its time."""
+    times = {(one.manager, one.paths): one.at for one in before}
+    return [
+        {
+            "manager": one.manager.name,
+            "operation": one.manager.operation,
+            "apiVersion": API_VERSION,
+            "time": times.get((one.manager, one.paths), one.at),
+            "fieldsType": "FieldsV1",
+            "fieldsV1": _tree(one.paths),
+        }
+        for one in shares
+        if one.paths
+    ]
+
+
+def _tree(paths: frozenset[Path]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for path in sorted(paths):
+        place = found
+        for key in path:
+            place = place.setdefault(f"f:{key}", {})
+    return found
+
+
+def _paths(tree: Mapping[str, Any], path: Path) -> Iterator[Path]:
+    for key, inner in tree.items():
+        here = (*path, key.removeprefix("f:"))
+        if inner:
+            yield from _paths(inner, here)
+        else:
+            yield here
+
+
+def _conflict(conflicts: Sequence[tuple[str, Path]]) -> FieldConflict:
+    count = len(conflicts)
+    said = ", ".join(f'conflict with "{manager}": {_shown(path)}' for manager, path in conflicts[:20])
+    return FieldConflict(
+        f"Apply failed with {count} conflict{'s' if count > 1 else ''}: {said}.",
+        hint="Leave these fields out, give them the values that they have, or force it.",
+        detail={"conflicts": [{"manager": manager, "field": _shown(path)} for manager, path in conflicts]},
+    )
+
+
+def _shown(path: Path) -> str:
+    return "." + ".".join(path)

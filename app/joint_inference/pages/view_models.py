@@ -1,0 +1,199 @@
+"""How a service looks to a reader: its state, what was counted, its workers and its hard samples. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from app.inference.prediction import Prediction
+from app.joint_inference.model.resource import Role, Service, Worker
+from app.joint_inference.model.status import ConditionType, Reason, current_of
+from app.joint_inference.model.stream import STREAM
+from app.joint_inference.model.tally import Sample, Source, upload_share_key
+from app.kit.web import charts
+from app.nodes.model import Node, WorkerReport
+
+ENDING = "Ending"
+TOP_CLASSES = 3
+SAID_ELSEWHERE = frozenset({"runtime", "why", "model", "sha256", STREAM})
+"""Of what a worker says of itself: what has a place of its own."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """type: of the current condition, or ENDING. message: as the controller wrote it."""
+
+    type: str
+    reason: str
+    message: str
+    since: str
+
+    @property
+    def look(self) -> str:
+        """The colour of its badge."""
+        if self.type == ConditionType.RUNNING and self.reason != Reason.SERVING:
+            return "busy"
+        return {"Running": "ok", "Failed": "bad", ENDING: "busy"}.get(self.type, "wait")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """edge, cloud, fallback: whose answers were the final ones. None where the worker does not say."""
+
+    total: int
+    hard: int
+    edge: int
+    cloud: int
+    fallback: int
+    kept: int | None
+    failed: int | None
+    upload_ratio: float
+    bytes: int | None
+    fps: float | None
+    breaker: str
+    last_error: str
+    edge_ms: tuple[float | None, float | None]
+    cloud_ms: tuple[float | None, float | None]
+    at: str
+
+    @property
+    def bar(self) -> Markup:
+        return charts.bar(self.upload_ratio, 1.0)
+
+
+@dataclass(frozen=True)
+class WorkerView:
+    """report: None while its node says nothing of it. node: None if there is none of this name. why: why it is not what
+    was named that runs. detail: what else the worker says of itself."""
+
+    role: Role
+    wanted: Worker
+    node: Node | None
+    is_online: bool
+    report: WorkerReport | None
+    runtime: str
+    why: str
+    runs: str
+    """Name and hash of the model that runs, as far as the worker says."""
+    detail: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A box with the name of its class, or a class of a classifier with its probability and its bar."""
+
+    name: str
+    score: float
+    bar: Markup
+
+
+@dataclass(frozen=True)
+class Said:
+    """One model's answer to a sample. boxes: all of them; listed: what stands below the picture."""
+
+    prediction: Prediction
+    listed: tuple[Shown, ...]
+    further: int
+    ms: float | None
+    is_final: bool
+
+
+@dataclass(frozen=True)
+class SampleView:
+    sample: Sample
+    edge: Said
+    cloud: Said | None
+
+
+def condition_of(service: Service) -> Condition:
+    if service.deleted_at is not None:
+        return Condition(ENDING, "Terminating", "", service.deleted_at)
+    found = current_of(service.status)
+    if found is None:
+        return Condition("Pending", Reason.ACCEPTED.value, "", service.created_at)
+    return Condition(
+        str(found.get("type", "")),
+        str(found.get("reason", "")),
+        str(found.get("message", "")),
+        str(found.get("lastTransitionTime") or service.created_at),
+    )
+
+
+def warnings_of(service: Service) -> list[Mapping[str, Any]]:
+    entries = service.status.get("conditions") or ()
+    return [entry for entry in entries if entry.get("type") == "Warning" and entry.get("status") == "True"]
+
+
+def figures_of(task_info: Mapping[str, Any]) -> Figures | None:
+    """None while nothing was reported. A worker of the user's own may say no more than the requirement's fields."""
+    if "inferenceNumber" not in task_info:
+        return None
+    total, hard = _whole(task_info, "inferenceNumber") or 0, _whole(task_info, "hardExampleNumber") or 0
+    cloud = _whole(task_info, "uploadNumber")
+    cloud = min(total, hard) if cloud is None else cloud
+    fallback = _whole(task_info, "fallbackNumber") or 0
+    return Figures(
+        total=total,
+        hard=hard,
+        edge=max(0, total - cloud - fallback),
+        cloud=cloud,
+        fallback=fallback,
+        kept=_whole(task_info, "keptNumber"),
+        failed=_whole(task_info, "uploadFailedNumber"),
+        upload_ratio=_number(task_info, upload_share_key(task_info)) or 0.0,
+        bytes=_whole(task_info, "bytesUploaded"),
+        fps=_number(task_info, "fps"),
+        breaker=str(task_info.get("breaker") or ""),
+        last_error=str(task_info.get("lastError") or ""),
+        edge_ms=(_number(task_info, "edgeMsP50"), _number(task_info, "edgeMsP95")),
+        cloud_ms=(_number(task_info, "cloudMsP50"), _number(task_info, "cloudMsP95")),
+        at=str(task_info.get("currentTime") or ""),
+    )
+
+
+def worker_of(service: Service, role: Role, node: Node | None, *, is_online: bool) -> WorkerView:
+    reports = node.report.workers if node else ()
+    report = next((one for one in reports if one.key.uid == service.uid and one.key.part == role.value), None)
+    detail = {
+        str(key): str(value) for key, value in (report.detail if report else {}).items() if value not in ("", None)
+    }
+    further = {key: value for key, value in detail.items() if key not in SAID_ELSEWHERE}
+    runtime, why = detail.get("runtime", ""), detail.get("why", "")
+    runs = f"{detail['model']}, sha256 {detail['sha256'][:12]}…" if {"model", "sha256"} <= detail.keys() else ""
+    return WorkerView(role, service.specification.worker(role), node, is_online, report, runtime, why, runs, further)
+
+
+def sample_view(sample: Sample) -> SampleView:
+    is_cloud = sample.source is Source.CLOUD
+    cloud = _said(sample.cloud, sample.labels, sample.cloud_ms, is_cloud) if sample.cloud else None
+    return SampleView(sample, _said(sample.edge, sample.labels, sample.edge_ms, not is_cloud), cloud)
+
+
+def _said(prediction: Prediction, labels: Sequence[str], ms: float | None, is_final: bool) -> Said:
+    if prediction.probabilities:
+        ranked = sorted(enumerate(prediction.probabilities), key=lambda pair: -pair[1])
+        found = [(label, score) for label, score in ranked[:TOP_CLASSES]]
+        further = 0
+    else:
+        boxes = sorted(prediction.boxes, key=lambda box: -box.score)
+        found = [(box.label, box.score) for box in boxes[:TOP_CLASSES]]
+        further = len(boxes) - len(found)
+    listed = tuple(Shown(name_of(label, labels), score, charts.bar(score, 1.0)) for label, score in found)
+    return Said(prediction, listed, further, ms, is_final)
+
+
+def name_of(label: int, labels: Sequence[str]) -> str:
+    return labels[label] if 0 <= label < len(labels) and labels[label] else f"#{label}"
+
+
+def _number(task_info: Mapping[str, Any], key: str) -> float | None:
+    value = task_info.get(key)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _whole(task_info: Mapping[str, Any], key: str) -> int | None:
+    value = _number(task_info, key)
+    return None if value is None else int(value)

@@ -1,0 +1,86 @@
+"""Services as the JSON API shows them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.joint_inference import schemas
+from app.joint_inference.model.resource import Role, Service, Worker
+from app.joint_inference.model.status import current_of
+from app.joint_inference.model.tally import Sample
+from app.joint_inference.service import ServiceEvent, WorkerView
+
+SERVICES = "/api/v2/services"
+
+
+def place_of(service: Service) -> str:
+    return f"{SERVICES}/{service.namespace}/{service.name}"
+
+
+def summary(service: Service) -> schemas.ServiceSummary:
+    current = current_of(service.status) or {}
+    wanted = service.specification
+    return schemas.ServiceSummary(
+        namespace=service.namespace,
+        name=service.name,
+        uid=service.uid,
+        generation=service.generation,
+        created_at=service.created_at,
+        state=current.get("type", ""),
+        reason=current.get("reason", ""),
+        message=current.get("message", ""),
+        since=current.get("lastTransitionTime") or service.created_at,
+        active=service.status.get("active", 0),
+        failed=service.status.get("failed", 0),
+        metrics={metric["key"]: metric["value"] for metric in service.status.get("metrics", ())},
+        edge=_worker(wanted.edge),
+        cloud=_worker(wanted.cloud),
+        is_deleting=service.deleted_at is not None,
+    )
+
+
+def whole(service: Service, workers: Sequence[WorkerView], warnings: Sequence[str] = ()) -> schemas.ServiceAnswer:
+    place = place_of(service)
+    return schemas.ServiceAnswer(
+        resource=service.to_resource(),
+        workers=[_seen(view) for view in workers],
+        reported=dict(service.reported),
+        warnings=list(warnings),
+        links={
+            "service": place,
+            "events": f"{place}/events",
+            "samples": f"{place}/samples",
+            "page": f"/ui/services/{service.namespace}/{service.name}",
+        },
+    )
+
+
+def samples(service: Service, found: Sequence[Sample]) -> schemas.SamplesAnswer:
+    place = place_of(service)
+    return schemas.SamplesAnswer(
+        samples=[{**sample.to_json(), "picture": f"{place}/samples/{sample.id}"} for sample in found]
+    )
+
+
+def event(found: ServiceEvent) -> schemas.EventAnswer:
+    return schemas.EventAnswer(**vars(found))
+
+
+def _worker(worker: Worker) -> dict[str, str]:
+    return {"name": worker.name, "node": worker.node, "model": worker.model}
+
+
+def _seen(view: WorkerView) -> dict[str, Any]:
+    report = view.report
+    shown: dict[str, Any] = {
+        "role": Role(view.role).value,
+        "node": view.node,
+        "is_online": view.is_online,
+        "wanted": {"model": view.model, "sha256": view.sha256},
+    }
+    if report is None:
+        return {**shown, "name": view.name, "state": None}
+    known = report.to_json()
+    left_out = ("key", "namespace", "owner_name")
+    return {**shown, **{name: value for name, value in known.items() if name not in left_out}}

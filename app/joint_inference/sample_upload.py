@@ -1,0 +1,75 @@
+"""Reads a hard sample off the wire: on the agent from its worker, on the web from the agent."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from multipart import MultipartSegment
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+
+from app.joint_inference.model.tally import Sample
+from app.joint_inference.service.task_info import Time
+from app.kit.errors import BadInput, TooLarge
+from app.kit.web.http import checked
+from app.kit.web.multipart import multipart_parts
+from app.nodes.wire import BadFrame, read
+
+MAX_SAMPLE_BYTES = 64 * 1024
+MAX_PICTURE_BYTES = 512 * 1024
+PICTURES = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+HINT = "Send it as multipart/form-data with the parts sample (JSON) and picture (JPEG or PNG)."
+
+
+async def read_sample(request: Request) -> tuple[Sample, bytes, str]:
+    """Sample, picture, content type. Raises BadInput, BadRequest, NotMultipart, TooLarge."""
+    bodies = {"sample": bytearray(), "picture": bytearray()}
+    most = {"sample": MAX_SAMPLE_BYTES, "picture": MAX_PICTURE_BYTES}
+    current = ""
+    async for part in multipart_parts(request, hint=HINT):
+        if isinstance(part, MultipartSegment):
+            current = part.name
+        elif current in bodies:
+            bodies[current] += part
+            if len(bodies[current]) > most[current]:
+                raise TooLarge(f"The part {current} may have {most[current]} bytes.")
+    return _sample(bytes(bodies["sample"])), bytes(bodies["picture"]), _content_type(bytes(bodies["picture"]))
+
+
+class _Facts(BaseModel):
+    """What of a sample `Sample.from_json` takes as it comes."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    at: Time
+    width: int = Field(gt=0)
+    height: int = Field(gt=0)
+    why: str
+    score: float
+    edge_ms: float = 0.0
+    cloud_ms: float | None = None
+    bytes_up: int = 0
+    origin: str = ""
+    extra: dict[str, Any] = Field(default_factory=dict)
+
+
+def _sample(text: bytes) -> Sample:
+    """wire.read knows what can be read and then not be shown."""
+    try:
+        data = read(text)
+        sample = Sample.from_json(data)
+    except (BadFrame, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise BadInput(f"The part sample is none: {type(error).__name__}: {error}.", hint=HINT) from None
+    if not isinstance(sample.id, str) or ID.fullmatch(sample.id) is None:
+        raise BadInput("The id of a sample has letters, digits, '_', '.' and '-', at most 64.")
+    return replace(sample, **checked(lambda: _Facts.model_validate(data)).model_dump())
+
+
+def _content_type(picture: bytes) -> str:
+    for beginning, content_type in PICTURES.items():
+        if picture.startswith(beginning):
+            return content_type
+    raise BadInput("The part picture is neither a JPEG nor a PNG.", hint=HINT)

@@ -1,0 +1,81 @@
+"""Can the answer of the big model stand for that of the small one? As far as is known before they run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.inference.decoders import Port, family_of
+from app.inference.errors import ModelUnusable
+from app.inference.prediction import Decoder
+from app.inference.preprocessing import Shape, Size, input_layout
+from app.joint_inference.model.resource import Role, Worker
+from app.joint_inference.model.status import Condition, ConditionType, Reason
+from app.joint_inference.worker_options import worker_options
+from app.model_registry.model import Model
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model answers. classes: of a classifier, None where that is not known."""
+
+    is_classifier: bool
+    classes: int | None = None
+
+    @property
+    def said(self) -> str:
+        if not self.is_classifier:
+            return "finds boxes"
+        return f"tells {self.classes} classes apart" if self.classes else "tells classes apart"
+
+
+def mismatch(edge: tuple[Worker, Model | None], cloud: tuple[Worker, Model | None]) -> Condition | None:
+    """Raises BadParameter."""
+    small, big = (_answer(*pair) for pair in (edge, cloud))
+    if small is None or big is None or not _differ(small, big):
+        return None
+    message = (
+        f"The edge model {edge[0].model!r} {small.said}, and the cloud model {cloud[0].model!r} {big.said}: the answer "
+        "of the one cannot stand for that of the other. Name two models for the same task, or say by the parameter "
+        "`decoder` how a model is to be read."
+    )
+    return Condition(ConditionType.FAILED, Reason.MODELS_DIFFER, message)
+
+
+def _differ(small: Answer, big: Answer) -> bool:
+    are_known = small.classes is not None and big.classes is not None
+    return small.is_classifier != big.is_classifier or (are_known and small.classes != big.classes)
+
+
+def _answer(worker: Worker, model: Model | None) -> Answer | None:
+    """None where it is not known: a user's own script may do anything."""
+    if model is None or not worker.is_builtin:
+        return None
+    named = worker_options(Role(worker.role), worker.parameters).predictor.decoder
+    named = named if named is not Decoder.AUTO else model.card.decoder
+    ports = [Port(str(one["name"]), _shape(one)) for one in model.facts.get("outputs") or ()]
+    are_whole = bool(ports) and all(None not in port.shape[1:] for port in ports)
+    classes = ports[0].shape[1] if are_whole and len(ports) == 1 and len(ports[0].shape) > 1 else None
+    if named is not Decoder.AUTO:
+        return Answer(True, classes) if named is Decoder.CLASSIFIER else Answer(False)
+    if not are_whole:
+        return None
+    try:
+        family = family_of(Decoder.AUTO, ports, _size(model))
+    except ModelUnusable:
+        return None  # its worker says so, with what it found
+    return Answer(True, classes) if family.name is Decoder.CLASSIFIER else Answer(False)
+
+
+def _size(model: Model) -> Size:
+    """Zeros where the input leaves it open."""
+    inputs = model.facts.get("inputs") or ()
+    try:
+        return input_layout(_shape(inputs[0]), (0, 0)).size if inputs else (0, 0)
+    except ModelUnusable:
+        return 0, 0
+
+
+def _shape(tensor: Mapping[str, Any]) -> Shape:
+    return tuple(side if isinstance(side, int) and side > 0 else None for side in tensor.get("shape") or ())

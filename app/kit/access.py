@@ -1,0 +1,81 @@
+"""Who may use a thing of the installation's: everybody, or users and groups by name. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from app.kit.errors import BadInput
+
+GROUP = re.compile(r"[a-z0-9][a-z0-9._-]{0,30}")
+_NAME = re.compile(r"@?[a-z0-9][a-z0-9._-]{0,31}")
+MOST = 200
+ALL = "*"
+
+
+class BadAccess(BadInput):
+    """What was given can be no list of users and groups."""
+
+    code = "BAD_ACCESS"
+
+
+@dataclass(frozen=True)
+class Member:
+    """A user as such a list sees them. An administrator may use everything: they could allow it to themselves."""
+
+    name: str
+    groups: Collection[str] = ()
+    is_admin: bool = False
+
+
+@dataclass(frozen=True)
+class AccessRule:
+    """names: of users, and of groups as @group, sorted; None: everybody; empty: administrators alone."""
+
+    names: tuple[str, ...] | None = None
+
+    def admits(self, member: Member) -> bool:
+        if self.names is None or member.is_admin or member.name in self.names:
+            return True
+        return any(f"@{group}" in self.names for group in member.groups)
+
+    @property
+    def text(self) -> str:
+        """For a form; read_typed reads it again."""
+        return ALL if self.names is None else " ".join(self.names)
+
+    def to_json(self) -> list[str] | None:
+        return None if self.names is None else list(self.names)
+
+
+EVERYBODY = AccessRule()
+
+
+def read_allowed(names: Iterable[str] | None) -> AccessRule:
+    """None: everybody. A name need not exist yet. Raises BadAccess."""
+    if names is None:
+        return EVERYBODY
+    found = tuple(sorted(set(names)))
+    wrong = next((name for name in found if _NAME.fullmatch(name) is None), None)
+    if wrong is not None or len(found) > MOST:
+        what = (
+            f"{wrong[:64]!r} is neither a user nor a group." if wrong is not None else f"These are {len(found)} names."
+        )
+        raise BadAccess(what, hint=f"Name users as alice, and groups as @lab; {MOST} of them at most.")
+    return AccessRule(found)
+
+
+def read_typed(text: str) -> AccessRule:
+    """What somebody put into a field of a form. Raises BadAccess."""
+    return EVERYBODY if text.strip() == ALL else read_allowed(names_in(text))
+
+
+def words_of(names: list[str] | None) -> str:
+    """For a line of text."""
+    return "everybody" if names is None else " ".join(names) or "administrators alone"
+
+
+def names_in(text: str) -> list[str]:
+    """Of a line that somebody typed, with commas or blanks between them."""
+    return [name for name in re.split(r"[\s,]+", text) if name]

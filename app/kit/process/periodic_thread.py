@@ -1,0 +1,41 @@
+"""A thread that goes on: what it does is done again and again, and a fault of it is logged and not its end."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+logger = logging.getLogger(__name__)
+
+
+class PeriodicThread:
+    """Calls `step` every `every_s`, until closed. step has no right to raise, but it may.
+
+    patience_s: so long closing waits for the step under way; None: until it is over.
+    """
+
+    def __init__(
+        self, name: str, step: Callable[[], object], *, every_s: float, patience_s: float | None = None
+    ) -> None:
+        self.name = name
+        self._step, self._every_s, self._patience_s = step, every_s, patience_s
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(self._patience_s)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self._step()
+            except Exception:
+                logger.exception("The thread %s has met a fault and goes on", self.name)
+            if self._stopping.wait(self._every_s):
+                return

@@ -1,0 +1,1 @@
+"""Messages and who waits for them: Dramatiq on Redis without polling."""

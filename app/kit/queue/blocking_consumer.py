@@ -1,0 +1,253 @@
+"""A consumer that waits on Redis, and tells Redis of finished messages in the same breath as it asks for the next.
+
+One script settles what is finished and fetches what there is room for; it does to the keys what the stock script does.
+When the last fetch left nothing in the queue, `BLMOVE queue queue LEFT LEFT` stands before the next, in the same round
+trip, and what is to be settled is said before it. Moving the head of a list to its own head changes nothing, but it
+blocks while the list is empty and wakes on any push, by whomever; the fetch then follows at once on the server's side.
+
+Where a message is about a record, the fetch can claim that for who gets the message, and brings it along (Claimant).
+
+An answer that was not yet said is kept, also over a lost connection, until Redis has taken it; saying it twice does no
+harm. A fetch is never repeated by the client: a silent second try would hide that the first has taken messages whose
+names never arrived. Instead a new consumer puts back what its predecessor never saw.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import redis
+from dramatiq import Message, MessageProxy
+from dramatiq.brokers.redis import _RedisConsumer
+from dramatiq.common import current_millis, q_name
+from dramatiq.errors import ConnectionClosed
+
+from app.kit.redis import record_scripts
+from app.kit.redis.connections import Command, RedisConnection, as_map
+
+if TYPE_CHECKING:
+    from app.kit.queue.blocking_broker import BlockingBroker
+
+T = TypeVar("T")
+MESSAGE_ID = "redis_message_id"
+MAX_BLOCK_S = 2.0
+
+# KEYS: namespace. ARGV: now in ms, broker id, queue, how many to fetch, how to claim their records ('' for not at all),
+# how many of the following are acked, ids acked, ids to go to the dead letters. Returns how many wait still, the texts
+# of those fetched, and the records claimed with them.
+EXCHANGE = (
+    record_scripts.CLAIM
+    + """
+local heartbeats, queue = KEYS[1] .. ':__heartbeats__', KEYS[1] .. ':' .. ARGV[3]
+local texts, fetched = queue .. '.msgs', KEYS[1] .. ':__acks__.' .. ARGV[2] .. '.' .. ARGV[3]
+redis.call('ZADD', heartbeats, ARGV[1], ARGV[2])
+local last_ack = 6 + ARGV[6]
+for i = 7, last_ack do
+  if redis.call('SREM', fetched, ARGV[i]) > 0 then redis.call('HDEL', texts, ARGV[i]) end
+end
+for i = last_ack + 1, #ARGV do
+  local text = redis.call('SREM', fetched, ARGV[i]) > 0 and redis.call('HGET', texts, ARGV[i])
+  if text then
+    local dead = string.gsub(queue, '%.DQ$', '') .. '.XQ'
+    redis.call('ZADD', dead, ARGV[1], ARGV[i])
+    redis.call('HSET', dead .. '.msgs', ARGV[i], text)
+    redis.call('HDEL', texts, ARGV[i])
+  end
+end
+local ids = ARGV[4] ~= '0' and redis.call('LPOP', queue, ARGV[4])
+if not ids then return {0, {}, {}} end
+redis.call('SADD', fetched, unpack(ids))
+local left, found = redis.call('LLEN', queue), redis.call('HMGET', texts, unpack(ids))
+return {left, found, ARGV[5] == '' and {} or claimed(cjson.decode(ARGV[5]), ids, found)}
+"""
+)
+MAX_FETCH = 1000
+"""A script can unpack only so many values at once."""
+
+
+class Claimer(Protocol):
+    """Claims the records that messages are about, for a worker that processes each as soon as it is fetched."""
+
+    @property
+    def claim(self) -> str:
+        """What a fetch is to do to the record: see Records.claim_by_fetch."""
+
+    def give_back(self, record_id: str) -> None:
+        """Undo it: the message goes back unprocessed."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is to be said of a message: it is done, or dead."""
+
+    is_done: bool
+    message_id: str
+    redis_id: str
+
+
+@dataclass(frozen=True)
+class Hand:
+    """What a process has in hand of one queue. It outlives the consumer, which is made anew with each connection.
+
+    messages: message id → redis id, until Redis has heard the answer. answers: what it has not heard yet.
+    claimed: redis id → the record that came with the message, until its work begins.
+    """
+
+    messages: dict[str, str] = field(default_factory=dict)
+    claimed: dict[str, dict[str, str]] = field(default_factory=dict)
+    answers: deque[Answer] = field(default_factory=deque)
+    is_eased: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def unfinished(self) -> int:
+        return len(self.messages) - len(self.answers)
+
+    def settle(self, message: MessageProxy, *, is_done: bool) -> None:
+        self.answers.append(Answer(is_done, message.message_id, message.options[MESSAGE_ID]))
+        self.is_eased.set()
+
+    def forget(self, answer: Answer) -> None:
+        self.answers.remove(answer)
+        self.messages.pop(answer.message_id, None)
+
+
+class Delivery(MessageProxy):
+    """A message whose fields are its own: they are read twenty times, which Dramatiq's proxy answers by a call each."""
+
+    def __init__(self, message: Message[Any]) -> None:
+        super().__init__(message)
+        vars(self).update(vars(message))
+
+
+class BlockingConsumer(_RedisConsumer):
+    broker: BlockingBroker
+
+    def __init__(self, broker: BlockingBroker, queue_name: str, prefetch: int, timeout: int) -> None:
+        super().__init__(broker, queue_name, prefetch, timeout)
+        self.hand = broker.hand(queue_name)
+        self._line = RedisConnection(broker.client)
+        self._wait_s = min(timeout / 1000, MAX_BLOCK_S)
+        self._is_dry = False
+        _connected(self._begin)
+
+    @property
+    def outstanding_message_count(self) -> int:
+        return self.hand.unfinished + len(self.message_cache)
+
+    def ack(self, message: MessageProxy) -> None:
+        self.hand.settle(message, is_done=True)
+
+    def nack(self, message: MessageProxy) -> None:
+        self.hand.settle(message, is_done=False)
+
+    def requeue(self, messages: Iterable[MessageProxy]) -> None:
+        redis_ids = [message.options[MESSAGE_ID] for message in messages]
+        _connected(lambda: self._put_back(redis_ids))
+
+    def close(self) -> None:
+        """Say the last answers."""
+        try:
+            if self.hand.answers:
+                _connected(lambda: self._exchange(0))
+        finally:
+            self._line.close()
+
+    def __next__(self) -> MessageProxy | None:
+        if not self.message_cache:
+            room = self.prefetch - self.outstanding_message_count
+            if self.broker.is_draining and q_name(self.queue_name) == self.queue_name:
+                room = 0
+            if room <= 0 and not self.hand.answers:
+                self._wait_for_room()
+                return None
+            self.message_cache = _connected(lambda: self._exchange(room))
+        message, inline = self._take(), self.broker.work_inline
+        # What arrives while the process ends goes Dramatiq's way, which puts back what no worker thread takes any more.
+        if message is None or inline is None or self.broker.is_draining or not inline.takes(message):
+            return message
+        inline.process(message)
+        return None
+
+    def _take(self) -> MessageProxy | None:
+        while self.message_cache:
+            text, record = self.message_cache.pop(0)
+            if text is not None:  # its text was deleted, though its name still stood in the queue
+                message: Message[Any] = Message.decode(text)
+                redis_id = self.hand.messages[message.message_id] = message.options[MESSAGE_ID]
+                if record:
+                    self.hand.claimed[redis_id] = as_map([word.decode() for word in record])
+                return Delivery(message)
+        return None
+
+    def _exchange(self, room: int) -> list[tuple[bytes | None, list[bytes]]]:
+        """Say the answers owed, and fetch up to `room`: texts of messages, with the record claimed for each, or []."""
+        answers = list(self.hand.answers)
+        replies = self._line.ask(self._question(answers, room))
+        errors = [reply for reply in replies if isinstance(reply, redis.RedisError)]
+        if any(isinstance(error, redis.exceptions.NoScriptError) for error in errors):  # the server was restarted
+            self._line.ask([self.broker.exchange.load])
+        elif errors:
+            raise errors[0]
+        else:
+            for answer in answers:
+                self.hand.forget(answer)
+        if replies[-1] in errors:
+            return []
+        left, texts, records = replies[-1]
+        self._is_dry = left == 0
+        return list(zip(texts, records or [[]] * len(texts), strict=True))
+
+    def _question(self, answers: list[Answer], room: int) -> list[Command]:
+        if not self._is_dry or room <= 0:
+            return [self._settle_and_fetch(answers, room)]
+        queue = self.broker.list_key(self.queue_name)
+        wait = ("BLMOVE", queue, queue, "LEFT", "LEFT", self._wait_s)
+        said = [self._settle_and_fetch(answers, 0)] if answers else []
+        return [*said, wait, self._settle_and_fetch([], room)]
+
+    def _settle_and_fetch(self, answers: list[Answer], room: int) -> Command:
+        done = [answer.redis_id for answer in answers if answer.is_done]
+        dead = [answer.redis_id for answer in answers if not answer.is_done]
+        # Not for a message that has to wait for a worker's thread: the claim says that the work begins.
+        claimant = self._claimant if room > 0 and self.broker.work_inline else None
+        fetch = (min(room, MAX_FETCH), claimant.claim if claimant else "")
+        args = (current_millis(), self.broker.broker_id, self.queue_name, *fetch, len(done), *done, *dead)
+        return self.broker.exchange.command([self.broker.namespace], args)
+
+    @property
+    def _claimant(self) -> Claimer | None:
+        return self.broker.claimants.get(self.queue_name)
+
+    def _wait_for_room(self) -> None:
+        self.hand.is_eased.wait(self.timeout / 1000)
+        self.hand.is_eased.clear()
+
+    def _begin(self) -> None:
+        self._line.ask([self.broker.exchange.load])
+        unseen = self.broker.fetched(self.broker.broker_id, self.queue_name) - set(self.hand.messages.values())
+        if unseen:
+            self.logger.warning("Putting back %d message(s) whose fetch was cut off.", len(unseen))
+            self._put_back(unseen)
+
+    def _put_back(self, redis_ids: Collection[str]) -> None:
+        """With their records as they were before."""
+        if self._claimant:
+            for redis_id in redis_ids:
+                self._claimant.give_back(redis_id)
+        if redis_ids:
+            self.broker.do_requeue(self.queue_name, *redis_ids)
+
+
+def _connected(call: Callable[[], T]) -> T:
+    """Report a lost or timed-out connection in the one form that Dramatiq repairs by itself.
+
+    Dramatiq takes a time-out for an unknown error.
+    """
+    try:
+        return call()
+    except (redis.ConnectionError, redis.TimeoutError) as error:
+        raise ConnectionClosed(error) from None

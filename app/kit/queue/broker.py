@@ -1,0 +1,48 @@
+"""Makes the broker and its Redis client. `app` enqueues by name through it and never imports an actor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import redis
+from dramatiq import Middleware
+from redis.backoff import ExponentialBackoff, NoBackoff
+from redis.retry import Retry
+
+from app.kit.queue.blocking_broker import BlockingBroker
+
+NAMESPACE = "queue"  # so that the keys are the requirement's: queue:onnx, queue:bie, queue:nef, queue:done
+SOCKET_TIMEOUT_S = 6.0  # longer than any blocking command here, see waiting_broker.MAX_BLOCK_S
+
+LOOK_TIMEOUT_S = 1.0
+
+
+def connect(url: str, **options: Any) -> redis.Redis:
+    """A client that tries again twice, within half a second, when the connection is refused or lost, and then raises.
+
+    redis-py's from_url would not try again at all, and its default client ten times. A time-out is raised at once: the
+    command may have been done, so whether to repeat it is the caller's decision; and each try takes seconds, three of
+    them again for each new connection.
+    """
+    return redis.Redis.from_url(
+        url,
+        socket_timeout=SOCKET_TIMEOUT_S,
+        socket_connect_timeout=2.0,
+        health_check_interval=30,
+        retry=Retry(ExponentialBackoff(cap=0.4, base=0.1), 2, supported_errors=(redis.ConnectionError,)),
+        **options,
+    )
+
+
+def connect_to_look(url: str) -> redis.Redis:
+    """A client for whoever only reports how things are: it tries once, and says soon that Redis is away or stalls."""
+    return redis.Redis.from_url(
+        url, socket_timeout=LOOK_TIMEOUT_S, socket_connect_timeout=LOOK_TIMEOUT_S, retry=Retry(NoBackoff(), 0)
+    )
+
+
+def make_broker(
+    url: str, *, prefetch: Mapping[str, int] | None = None, middleware: list[Middleware] | None = None
+) -> BlockingBroker:
+    return BlockingBroker(client=connect(url), namespace=NAMESPACE, prefetch=prefetch, middleware=middleware or [])

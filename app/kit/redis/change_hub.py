@@ -1,0 +1,136 @@
+"""Nudges: "this record changed", from Redis to whoever watches in this process. They carry no data.
+
+One subscription per web process, however many viewers; each viewer has one flag, so that a slow one sees the newest
+state and not every state. After a lost connection all flags are raised: a watcher re-reads, nobody misses an end.
+What all viewers of a change need is made once and shared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import redis
+import redis.asyncio
+from starlette.concurrency import run_in_threadpool
+
+from app.kit.redis.records import NUDGES
+
+RECONNECT_S = 0.5
+SHARED_FOR_S = 1.0
+T = TypeVar("T")
+
+
+@dataclass
+class _Shared:
+    """What one user's viewers of a record are shown: how it is made, when that began, and what comes of it."""
+
+    make: Callable[[], Any]
+    began_at: float
+    task: asyncio.Task[Any]
+
+
+class ChangeHub:
+    """Run `run()` as a task for the life of the application; `watch(key)` in each handler."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._flags: dict[str, set[asyncio.Event]] = defaultdict(set)
+        self._shared: dict[str, dict[str, _Shared]] = defaultdict(dict)
+        self.is_ending = False
+
+    def set(self) -> None:
+        """The process is about to end: every viewer wakes up, and should go. (Named as an event's own, to be one.)"""
+        if not self.is_ending:
+            self.is_ending = True
+            for key in self._flags:
+                self._raise(key)
+
+    @contextlib.contextmanager
+    def watch(self, key: str) -> Iterator[asyncio.Event]:
+        """A flag that is raised at each change of the record with this key. Watch first, then read."""
+        flag = asyncio.Event()
+        self._flags[key].add(flag)
+        try:
+            yield flag
+        finally:
+            self._flags[key].discard(flag)
+            if not self._flags[key]:
+                del self._flags[key]
+                self._shared.pop(key, None)
+
+    async def shared(self, key: str, user: str, make: Callable[[], T]) -> T:
+        """What `make` returns in a thread, made once for all viewers of this user, anew at each nudge of the key.
+
+        Not older than SHARED_FOR_S, for some of what is shown changes without a nudge. Watch the key before.
+        """
+        found = self._shared[key].get(user)
+        if found is None or asyncio.get_running_loop().time() - found.began_at > SHARED_FOR_S:
+            found = self._shared[key][user] = _begin(make)
+        if found.task.done():
+            return found.task.result()  # type: ignore[no-any-return]
+        return await asyncio.shield(found.task)  # one viewer may leave, the others stay
+
+    @property
+    def viewers(self) -> int:
+        return sum(len(flags) for flags in self._flags.values())
+
+    async def run(self) -> None:
+        """Listen until cancelled, reconnecting for ever."""
+        while True:
+            try:
+                async for key in self._listen():
+                    self._nudge([key])
+            except (redis.ConnectionError, redis.TimeoutError, OSError):
+                self._nudge(self._flags)
+                await asyncio.sleep(RECONNECT_S)
+
+    async def _listen(self) -> AsyncIterator[str]:
+        client = redis.asyncio.Redis.from_url(self.url, socket_timeout=None, health_check_interval=10)
+        async with client, client.pubsub() as pubsub:
+            await pubsub.psubscribe(f"{NUDGES}*")
+            self._nudge(self._flags)
+            async for message in pubsub.listen():
+                if message["type"] == "pmessage":
+                    yield message["channel"].decode().removeprefix(NUDGES)
+
+    def _nudge(self, keys: Iterable[str]) -> None:
+        """Wake the viewers: at once, or when what they share has been made anew, so that it lies ready for each."""
+        for key in list(keys):
+            shown = self._shared.get(key)
+            if not shown:
+                self._raise(key)
+                continue
+            for user, old in shown.items():
+                shown[user] = _begin(old.make)
+                shown[user].task.add_done_callback(partial(self._made, key))
+
+    def _made(self, key: str, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled():
+            task.exception()  # a viewer will meet it; should there be none left, it is no news
+        self._raise(key)
+
+    def _raise(self, key: str) -> None:
+        for flag in self._flags.get(key, ()):
+            flag.set()
+
+
+def _begin(make: Callable[[], Any]) -> _Shared:
+    task = asyncio.ensure_future(run_in_threadpool(make))
+    return _Shared(make, asyncio.get_running_loop().time(), task)
+
+
+async def changed(flag: asyncio.Event, timeout_s: float) -> bool:
+    """Wait for the flag and lower it. False after timeout_s without a change."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            await flag.wait()
+    except TimeoutError:
+        return False
+    flag.clear()
+    return True

@@ -1,0 +1,149 @@
+"""Connections to Redis for the hot path: a script is called with no pool, no lock and no wrapper between.
+
+redis-py's own way takes half as long again, and a job's way through the queues is a dozen such calls.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+from weakref import WeakSet
+
+import hiredis
+import redis
+from redis.backoff import NoBackoff
+from redis.exceptions import NoScriptError
+from redis.retry import Retry
+
+Command = tuple[Any, ...]
+T = TypeVar("T")
+READ_BYTES = 65536
+
+
+def database(client: redis.Redis) -> int:
+    """The number of the database that this client speaks with."""
+    return int(client.connection_pool.connection_kwargs.get("db") or 0)
+
+
+def as_map(flat: Sequence[T]) -> dict[T, T]:
+    """A map as Redis' scripts and its older protocol have it: name, value, name, value …"""
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+class RedisConnection:
+    """One connection, used by one thread: sends several commands at once and reads all their replies.
+
+    redis-py makes the connection (address, password, database, TLS, time-outs); what passes over it is hiredis' matter.
+    encoding: of the replies, which are bytes without it.
+    """
+
+    def __init__(self, client: redis.Redis, encoding: str | None = None) -> None:
+        self._socket: Any = None
+        self._encoding = encoding
+        pool = client.connection_pool
+        settings = {**pool.connection_kwargs, "retry": Retry(NoBackoff(), 0)}
+        self._connection: Any = pool.connection_class(**settings)
+
+    def ask(self, commands: list[Command]) -> list[Any]:
+        """The replies in order; one that is an error is returned, not raised. Raises ConnectionError, TimeoutError."""
+        if self._socket is None:
+            self._open()
+        try:
+            self._socket.sendall(b"".join(hiredis.pack_command(command) for command in commands))
+            return [self._reply() for _ in commands]
+        except TimeoutError as error:
+            self.close()
+            raise redis.TimeoutError("Redis does not answer in time.") from error
+        except OSError as error:
+            self.close()
+            raise redis.ConnectionError(f"The connection to Redis is lost: {error}") from error
+        except BaseException:  # also an interrupt: a reply that nobody has read must not answer the next question
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._socket = None
+        self._connection.disconnect()
+
+    def __del__(self) -> None:
+        """With the thread whose line it was."""
+        if self._socket is not None:
+            self.close()
+
+    def _open(self) -> None:
+        self._connection.connect()
+        self._socket = self._connection._sock
+        self._reader = hiredis.Reader(encoding=self._encoding)
+
+    def _reply(self) -> Any:
+        reply = self._reader.gets()
+        while reply is False:  # not all of it is here
+            data = self._socket.recv(READ_BYTES)
+            if not data:
+                raise ConnectionResetError("closed by the server")
+            self._reader.feed(data)
+            reply = self._reader.gets()
+        return _redis_error(reply) if isinstance(reply, hiredis.ReplyError) else reply
+
+
+def _redis_error(error: Exception) -> redis.RedisError:
+    text = str(error)
+    if text.startswith("LOADING"):
+        return redis.BusyLoadingError(text)
+    return NoScriptError(text) if text.startswith("NOSCRIPT") else redis.ResponseError(text)
+
+
+class ConnectionPool:
+    """A line for each thread that asks. A lost connection is tried again as the client's retry policy says."""
+
+    def __init__(self, client: redis.Redis, encoding: str | None = None) -> None:
+        self._client = client
+        self._encoding = encoding
+        self._retry: Retry = client.connection_pool.connection_kwargs.get("retry") or Retry(NoBackoff(), 0)
+        self._own = threading.local()
+        self._open: WeakSet[RedisConnection] = WeakSet()
+
+    def ask(self, commands: list[Command]) -> list[Any]:
+        line: RedisConnection | None = getattr(self._own, "line", None)
+        if line is None:
+            line = self._own.line = RedisConnection(self._client, self._encoding)
+            self._open.add(line)
+        return self._retry.call_with_retry(lambda: line.ask(commands), lambda _: line.close())
+
+    def close(self) -> None:
+        for line in list(self._open):
+            line.close()
+
+
+class Script:
+    """A script by its hash; a server that does not know it (any more) is told it once."""
+
+    def __init__(self, lines: ConnectionPool, text: str) -> None:
+        self._lines = lines
+        self.text = text
+        self.sha = hashlib.sha1(text.encode()).hexdigest()  # noqa: S324  # Redis names scripts so
+
+    @property
+    def load(self) -> Command:
+        return ("SCRIPT", "LOAD", self.text)
+
+    def command(self, keys: Iterable[Any], args: Iterable[Any]) -> Command:
+        keys = list(keys)
+        return ("EVALSHA", self.sha, len(keys), *keys, *args)
+
+    def __call__(self, keys: Iterable[Any], args: Iterable[Any]) -> Any:
+        return self.ask(keys, args)[0]
+
+    def ask(self, keys: Iterable[Any], args: Iterable[Any], *more: Command) -> list[Any]:
+        """The script's answer, then those of further commands, which Redis hears of in the same round trip."""
+        commands = [self.command(keys, args), *more]
+        answers = self._lines.ask(commands)
+        if isinstance(answers[0], NoScriptError):
+            self._lines.ask([self.load])
+            answers = self._lines.ask(commands)
+        for answer in answers:
+            if isinstance(answer, redis.RedisError):
+                raise answer
+        return answers

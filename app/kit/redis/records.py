@@ -1,0 +1,204 @@
+"""Records in Redis: a hash per record, changed only by compare-and-set, every change announced on a channel.
+
+Each change is one script, hence one round trip and one step: the guard, the fields, the indexes and the nudge happen
+together or not at all. This module knows hashes, guards and claims; what the fields mean is the capability's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import redis
+
+from app.kit.queue.message import OutgoingMessage
+from app.kit.redis import record_scripts as scripts
+from app.kit.redis import worker_registry
+from app.kit.redis.connections import ConnectionPool, Script, as_map, database
+
+NUDGES = "nudge:"  # channel of a record: nudge:<its key>
+
+
+class Answer(IntEnum):
+    """How an attempt to create a record went."""
+
+    EXISTS = 0
+    CREATED = 1
+    FULL = 2
+    FULL_FOR_GROUP = 3
+
+
+@dataclass(frozen=True)
+class JobLimit:
+    """How many records may be active at once: in all, and in this group."""
+
+    most: int
+    most_in_group: int
+    group: str
+
+
+class Records:
+    """kind: prefix of the keys. group_field: field whose value groups the active records; '' for none."""
+
+    def __init__(self, client: redis.Redis, kind: str, *, group_field: str = "") -> None:
+        self.client: Any = client  # redis-py types every answer as one of the sync or the async client
+        self.kind = kind
+        self.group_field = group_field
+        self.all_index = f"{kind}s"
+        self.active_index = f"{kind}s:active"
+        lines = self._lines = ConnectionPool(client, encoding="utf-8")
+        self._look = Script(lines, scripts.LOOK)
+        self._create = Script(lines, scripts.CREATE)
+        self._change = Script(lines, scripts.CHANGE)
+        self._delete = Script(lines, scripts.DELETE)
+        self._beat = Script(lines, scripts.BEAT)
+        self._append = Script(lines, scripts.APPEND)
+
+    def close(self) -> None:
+        self._lines.close()
+
+    def key(self, record_id: str) -> str:
+        return f"{self.kind}:{record_id}"
+
+    def create(
+        self,
+        record_id: str,
+        fields: Mapping[str, str],
+        *,
+        score: float,
+        room: JobLimit | None = None,
+        letter: OutgoingMessage | None = None,
+    ) -> Answer:
+        """room: refuse when there is none. Asked and taken in one step, so that many at once cannot overfill it.
+
+        letter: sent in the same step, if the record is created.
+        """
+        keys = [self.key(record_id), self.all_index, self.active_index]
+        if self.group_field:
+            keys.append(self._group_index(fields[self.group_field]))
+        limits = (room.most, room.most_in_group) if room else ("", "")
+        args: list[Any] = [score, record_id, self.key(""), *limits, *_parts(letter), *_flat(fields)]
+        return Answer(self._create(keys=keys, args=args))
+
+    def full(self, room: JobLimit) -> Answer | None:
+        """FULL or FULL_FOR_GROUP when a record would be refused now; None when it would not."""
+        keys = [self.active_index, self._group_index(room.group)]
+        found = int(self._look(keys=keys, args=[self.key(""), room.most, room.most_in_group]))
+        return Answer(found) if found else None
+
+    def read(self, record_id: str) -> dict[str, str] | None:
+        return _texts(self.client.hgetall(self.key(record_id)))
+
+    def read_many(self, record_ids: Iterable[str]) -> list[dict[str, str] | None]:
+        with self.client.pipeline(transaction=False) as pipe:
+            for record_id in record_ids:
+                pipe.hgetall(self.key(record_id))
+            return [_texts(fields) for fields in pipe.execute()]
+
+    def change(
+        self,
+        record_id: str,
+        guards: Mapping[str, Iterable[str]],
+        fields: Mapping[str, str],
+        *,
+        ttl_s: int | None,
+        drop_text: str = "",
+        letter: OutgoingMessage | None = None,
+    ) -> bool:
+        """Set fields if every guarded field has one of its allowed values now.
+
+        False when a guard refused or there is no such record. ttl_s: given when the record has come to its end.
+        drop_text: name of a text beside the record that is no longer needed. letter: sent in the same step, if the
+        fields are set.
+        """
+        keys = [self.key(record_id), self.active_index]
+        if drop_text:
+            keys.append(f"{self.key(record_id)}:{drop_text}")
+        ttl = "" if ttl_s is None else ttl_s
+        args: list[Any] = [ttl, record_id, self.group_field, *_parts(letter), *_conditions(guards), *_flat(fields)]
+        return bool(self._change(keys=keys, args=args))
+
+    def change_and_read(
+        self, record_id: str, guards: Mapping[str, Iterable[str]], fields: Mapping[str, str]
+    ) -> dict[str, str] | None:
+        """As change, in one round trip with reading the record as it is then, changed or not; None: there is none."""
+        key = self.key(record_id)
+        args: list[Any] = ["", record_id, self.group_field, *_parts(None), *_conditions(guards), *_flat(fields)]
+        found = self._change.ask([key, self.active_index], args, ("HGETALL", key))[1]
+        if isinstance(found, list):  # Redis' older protocol knows no maps
+            found = as_map(found)
+        return found or None
+
+    def claim_by_fetch(self, guards: Mapping[str, Iterable[str]], fields: Mapping[str, str]) -> str:
+        """The same as a text: what a fetch is to do to the record that the message is about (waiting_consumer)."""
+        claim = {
+            "database": database(self.client),
+            "prefix": self.key(""),
+            "guards": _conditions(guards)[1:],
+            "fields": _flat(fields),
+        }
+        return json.dumps(claim)
+
+    def beat(
+        self, record_id: str, claim: str, *, worker: str, worker_text: str, ttl_ms: int, fields: Mapping[str, str]
+    ) -> bool:
+        """A worker's sign of life, and its progress. False when its claim on the record no longer stands."""
+        args: list[Any] = [claim, ttl_ms, worker_text, *_flat(fields)]
+        return bool(
+            self._beat(keys=[self.key(record_id), worker_registry.worker_key(worker), worker_registry.INDEX], args=args)
+        )
+
+    def append(self, record_id: str, name: str, text: bytes, *, cap_bytes: int, ttl_s: int) -> None:
+        """Add to a text that lies beside the record (a live log), up to its cap."""
+        self._append(keys=[f"{self.key(record_id)}:{name}"], args=[cap_bytes, ttl_s, text])
+
+    def tail(self, record_id: str, name: str, offset: int) -> bytes:
+        text: bytes = self.client.getrange(f"{self.key(record_id)}:{name}", offset, -1)
+        return text
+
+    def active_ids(self) -> list[str]:
+        return [_text(i) for i in self.client.zrange(self.active_index, 0, -1)]
+
+    def ids_before(self, score: str, count: int) -> list[tuple[str, float]]:
+        """Newest first: ids with a score below this one ('+inf', or '(' and a number for exclusive)."""
+        found = self.client.zrevrangebyscore(self.all_index, score, "-inf", start=0, num=count, withscores=True)
+        return [(_text(i), float(s)) for i, s in found]
+
+    def delete(self, record_id: str) -> None:
+        keys = [self.key(record_id), self.active_index, self.all_index]
+        self._delete(keys=keys, args=[record_id, self.group_field])
+
+    def forget(self, record_ids: Iterable[str]) -> None:
+        """Take ids of expired records out of the indexes."""
+        gone = list(record_ids)
+        if gone:
+            self.client.zrem(self.all_index, *gone)
+            self.client.zrem(self.active_index, *gone)
+
+    def _group_index(self, value: str) -> str:
+        return f"{self.active_index}:{value}"
+
+
+def _parts(letter: OutgoingMessage | None) -> tuple[Any, ...]:
+    if letter is None:
+        return ("",) * 5
+    return letter.database, letter.list_key, letter.texts_key, letter.message_id, letter.text
+
+
+def _conditions(guards: Mapping[str, Iterable[str]]) -> list[Any]:
+    return [len(guards), *(part for field, allowed in guards.items() for part in (field, f"|{'|'.join(allowed)}|"))]
+
+
+def _flat(fields: Mapping[str, str]) -> list[str]:
+    return [part for item in fields.items() for part in item]
+
+
+def _texts(fields: Mapping[Any, Any]) -> dict[str, str] | None:
+    return {_text(k): _text(v) for k, v in fields.items()} or None
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,56 @@
+"""Points of a plot, in Redis: the newest so many, not closer to each other than a while. Forgotten when Redis is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import redis
+
+from app.kit.clock import from_text
+
+TTL_S = 86400
+
+
+class TimeSeries:
+    """A point is JSON with `at`, when it was. every_s: one that comes sooner after the last is left out."""
+
+    def __init__(self, client: redis.Redis, prefix: str, *, most: int, every_s: float) -> None:
+        self._client: Any = client
+        self._prefix, self._most, self._every_s = prefix, most, every_s
+
+    def add(self, uid: str, point: Mapping[str, Any]) -> None:
+        """While Redis is away the plot has a hole."""
+        key = self._key(uid)
+        try:
+            newest = self._client.lindex(key, -1)
+            if newest and 0 <= _seconds_between(json.loads(newest)["at"], point["at"]) < self._every_s:
+                return
+            with self._client.pipeline(transaction=True) as pipe:
+                pipe.rpush(key, json.dumps(dict(point)))
+                pipe.ltrim(key, -self._most, -1)
+                pipe.expire(key, TTL_S)
+                pipe.execute()
+        except redis.RedisError:
+            return
+
+    def all(self, uid: str) -> list[dict[str, Any]]:
+        """Oldest first."""
+        try:
+            return [json.loads(text) for text in self._client.lrange(self._key(uid), 0, -1)]
+        except redis.RedisError:
+            return []
+
+    def forget(self, uid: str) -> None:
+        try:
+            self._client.delete(self._key(uid))
+        except redis.RedisError:
+            return  # it forgets by itself
+
+    def _key(self, uid: str) -> str:
+        return f"{self._prefix}:{uid}"
+
+
+def _seconds_between(earlier: str, later: str) -> float:
+    return (from_text(later) - from_text(earlier)).total_seconds()

@@ -1,0 +1,30 @@
+"""What the sandbox of this machine holds, found by trying it in a run."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from pathlib import Path
+
+from app.kit.sandbox.runner import Limits, Sandbox
+
+PROBE = "app.kit.sandbox.probe:attempt"
+LIMITS = Limits(memory_bytes=1 << 30, time_s=30, threads=1)
+GIVEN_BY = {
+    "files": "Landlock",
+    "network": "seccomp, or namespaces of users and networks",
+    "processes": "Landlock of Linux 6.12, or namespaces of users and processes",
+    "system calls": "seccomp",
+}
+"""Part → what of the kernel it takes."""
+
+
+def confinement(sandbox: Sandbox) -> dict[str, bool]:
+    """Part → is it held? Raises what Sandbox.run raises."""
+    with tempfile.TemporaryDirectory(prefix="modelmill-") as folder, socket.create_server(("127.0.0.1", 0)) as door:
+        file, work = Path(folder, "another"), Path(folder, "work")
+        file.write_text("not for the child")
+        work.mkdir()
+        request = {"file": str(file), "port": door.getsockname()[1], "pid": os.getpid()}
+        return dict(sandbox.run(PROBE, request, work_dir=work, limits=LIMITS).result)

@@ -1,0 +1,296 @@
+"""The small process that runs stages in children of its own: `python -m …toolchains.forkserver FD FOLDERS NAME…`
+
+It imports the libraries of these names once; each run is a fork, so it starts in milliseconds. FOLDERS are those that
+no run reads but for its own. Every run has a supervisor between the fork server and the child that does the work:
+
+    worker ── control socket ── fork server ── fork ── supervisor ── fork ── child (own process group, confined)
+       └────────── job socket ─────────────────────────────┘
+
+The supervisor is the child's subreaper: whatever the tool starts, even in another session, becomes the supervisor's
+own child when its parent dies, and is killed before the run is reported over. It watches time and memory, and the job
+socket: when the worker is gone, so is the run. It must do nothing else; the worker decides what an outcome means.
+
+Supervisor and child share namespaces that hold nothing else; the child alone is held to its files and system calls.
+What the kernel does not give is done without: `modelmill health sandbox` says what that is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any, NoReturn
+
+from app.kit.sandbox import kernel, landlock, namespaces, seccomp
+from app.kit.sandbox.paths import SHARED_MEMORY, SandboxPaths, of_python
+
+PR_SET_CHILD_SUBREAPER = 36
+TEMPORARY = ".tmp"
+MAX_REQUEST_BYTES = 1 << 20
+TICK_S = 0.1
+TERM_GRACE_S = 1.5
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+HAS_CHILDREN_FILES = Path("/proc/thread-self/children").exists()
+
+
+def main() -> None:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    for number in (signal.SIGINT, signal.SIGTERM):  # the end of the worker is the only sign to end
+        signal.signal(number, signal.SIG_IGN)
+    given = namespaces.available()
+    namespaces.enter(given)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors are reaped by the kernel
+    for module in sys.argv[3:]:
+        importlib.import_module(module)
+    python = of_python().beside(filter(None, sys.argv[2].split(os.pathsep)))
+    gc.freeze()  # a collection in a child would touch, and so copy, every page of these
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 3)
+        if not message:
+            os._exit(0)  # the worker is gone
+        request = json.loads(message)
+        try:
+            child = _fork(request, given)
+        except OSError:  # no process is to be had: the worker hears of no result
+            traceback.print_exc()
+            child = -1
+        if child == 0:
+            control.close()
+            _supervise(request, _places(request, given, python), *descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _fork(request: dict[str, Any], given: int) -> int:
+    writes = [request["work_dir"], *request["writes"]]
+    return namespaces.fork(given, writes, memory_bytes=request["limits"]["memory_bytes"])
+
+
+def _places(request: dict[str, Any], given: int, python: SandboxPaths) -> SandboxPaths:
+    """What the child may reach. Shared memory only where it is not that of all processes."""
+    shared = (SHARED_MEMORY,) if given & namespaces.MOUNTS else ()
+    return python + SandboxPaths(tuple(request["reads"]), (), (request["work_dir"], *request["writes"], *shared))
+
+
+def _supervise(request: dict[str, Any], places: SandboxPaths, job_fd: int, log_fd: int, report_fd: int) -> NoReturn:
+    started = time.monotonic()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    kernel.prctl(PR_SET_CHILD_SUBREAPER, 1)
+    child = os.fork()
+    if child == 0:
+        os.close(job_fd)
+        _work(request, places, log_fd, report_fd)
+    os.close(log_fd)
+    os.close(report_fd)
+    job = socket.socket(fileno=job_fd)
+    why, peak = _watch(child, job, request["limits"], started)
+    if why != "exited":
+        _stop_group(child, grace_s=TERM_GRACE_S if why in {"cancelled", "timeout"} else 0)
+    status = _reap_all(child)
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    outcome = {
+        "why": why,
+        "status": os.waitstatus_to_exitcode(status),
+        "peak_bytes": max(peak, usage.ru_maxrss * 1024),
+        "cpu_s": round(usage.ru_utime + usage.ru_stime, 3),
+        "wall_s": round(time.monotonic() - started, 3),
+    }
+    with contextlib.suppress(OSError):
+        job.sendall(json.dumps(outcome).encode())
+    os._exit(0)
+
+
+def _watch(child: int, job: socket.socket, limits: dict[str, Any], started: float) -> tuple[str, int]:
+    """Wait until the child ends or must end. Returns why, and the highest memory seen (bytes, whole process tree)."""
+    pidfd = os.pidfd_open(child)
+    peak = 0
+    while True:
+        waited_for: list[Any] = [pidfd, job]
+        readable = select.select(waited_for, [], [], TICK_S)[0]
+        if pidfd in readable:
+            return "exited", peak
+        if job in readable:
+            return ("cancelled" if _is_word(job) else "deserted"), peak
+        if time.monotonic() - started > limits["time_s"]:
+            return "timeout", peak
+        peak = max(peak, _tree_memory(os.getpid()))
+        if peak > limits["memory_bytes"]:
+            return "memory", peak
+
+
+def _is_word(job: socket.socket) -> bool:
+    """Did the worker say something, or is it gone?"""
+    try:
+        return bool(job.recv(16))
+    except ConnectionResetError:
+        return False
+
+
+def _work(request: dict[str, Any], places: SandboxPaths, log_fd: int, report_fd: int) -> NoReturn:
+    """In the child: become the leader of a group, take the limits, call the target, report once."""
+    os.setsid()
+    os.dup2(log_fd, 1)
+    os.dup2(log_fd, 2)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
+    sys.stderr = sys.stdout
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    limits = request["limits"]
+    resource.setrlimit(resource.RLIMIT_DATA, (limits["memory_bytes"], limits["memory_bytes"]))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.umask(0o077)
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = str(limits["threads"])
+    report = os.fdopen(report_fd, "wb", buffering=0)
+    status = 1
+    try:
+        _confine(request["work_dir"], places)
+        status = _call(request, report)
+    finally:  # also when nobody hears it: at the interpreter's own end libraries wait for threads that no fork has
+        os._exit(status)
+
+
+def _confine(work_dir: str, places: SandboxPaths) -> None:
+    """Last of all before the target: from here on neither this process nor what it starts gets more."""
+    os.chdir(work_dir)
+    os.makedirs(TEMPORARY, 0o700, exist_ok=True)  # noqa: PTH103
+    tempfile.tempdir = os.environ["TMPDIR"] = os.path.realpath(TEMPORARY)
+    kernel.drop_rights()
+    landlock.restrict(places)
+    seccomp.restrict()
+
+
+def _call(request: dict[str, Any], report: Any) -> int:
+    from app.kit.errors import ModelmillError
+
+    def tell(**message: Any) -> None:
+        report.write(json.dumps(message).encode() + b"\n")
+
+    def progress(fraction: float, message: str = "") -> None:
+        tell(progress=max(0.0, min(1.0, fraction)), message=message)
+
+    try:
+        module, _, name = request["target"].partition(":")
+        tell(result=getattr(importlib.import_module(module), name)(request["request"], progress))
+    except ModelmillError as error:
+        print(f"error: {error.message}" + (f"\nhint: {error.hint}" if error.hint else ""))
+        tell(error=error.to_dict())
+    except MemoryError as error:
+        tell(out_of_memory=str(error) or "an allocation failed")
+    except BaseException as error:  # noqa: BLE001  # the edge of the process: whatever it is, it is reported
+        _report_unexpected(error, tell)
+    sys.stdout.flush()
+    return 0
+
+
+def _report_unexpected(error: BaseException, tell: Any) -> None:
+    traceback.print_exc(file=sys.stdout)
+    text = f"{type(error).__name__}: {error}"
+    is_memory = any(sign in text for sign in ("bad_alloc", "bad allocation", "Failed to allocate memory"))
+    tell(**({"out_of_memory": text} if is_memory else {"unexpected": text}))
+
+
+def _stop_group(child: int, grace_s: float) -> None:
+    """SIGTERM, a moment to obey, then SIGKILL, to the child's group."""
+    if grace_s:
+        _signal_group(child, signal.SIGTERM)
+        deadline = time.monotonic() + grace_s
+        while time.monotonic() < deadline and _tree(os.getpid()):
+            if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                break
+            time.sleep(0.02)
+    _signal_group(child, signal.SIGKILL)
+
+
+def _signal_group(child: int, number: int) -> None:
+    try:
+        os.killpg(child, number)
+    except ProcessLookupError:  # it has no group yet: it was forked a moment ago
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, number)
+
+
+def _reap_all(child: int) -> int:
+    """Collect the child, kill and collect every descendant it left. Returns the child's wait status."""
+    status = -1
+    while True:
+        try:
+            pid, found = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                _kill_tree(spared=child if status == -1 else 0)
+                pid, found = os.waitpid(-1, 0)
+        except ChildProcessError:
+            return status
+        if pid == child:
+            status = found
+
+
+def _kill_tree(spared: int) -> None:
+    for pid in _tree(os.getpid()):
+        if pid != spared:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _tree(root: int) -> list[int]:
+    """Every descendant of a process, zombies left out. It reads the state of all processes of the host."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):  # noqa: PTH208  # plain names are enough
+        if entry.isdigit():
+            state, parent = _state_and_parent(entry)
+            if state not in "ZX":
+                children.setdefault(parent, []).append(int(entry))
+    found, todo = [], [root]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def _state_and_parent(pid: str) -> tuple[str, int]:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return "X", 0
+    return fields[0], int(fields[1])
+
+
+def _tree_memory(root: int) -> int:
+    """Bytes of private resident memory of all descendants."""
+    total = 0
+    for pid in _glimpse(root) if HAS_CHILDREN_FILES else _tree(root):
+        with contextlib.suppress(OSError, ValueError):
+            _, resident, shared = Path(f"/proc/{pid}/statm").read_text().split()[:3]
+            total += (int(resident) - int(shared)) * PAGE_BYTES
+    return total
+
+
+def _glimpse(root: int) -> list[int]:
+    """The descendants as the kernel lists them: cheap on a host of many processes, but it may overlook some while
+    others end. Good enough to watch ten times a second, not to kill by."""
+    found, todo = [], [root]
+    while todo:
+        pid = todo.pop()
+        with contextlib.suppress(OSError):
+            for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+                below = [int(text) for text in Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
+                found += below
+                todo += below
+    return found
+
+
+if __name__ == "__main__":
+    main()

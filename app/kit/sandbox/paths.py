@@ -1,0 +1,111 @@
+"""Which files a confined process may reach, and what every Python program needs of a machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+SYSTEM = (
+    "/usr",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/bin",
+    "/sbin",
+    "/proc",
+    "/sys/devices/system",
+    "/sys/fs/cgroup",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/ld.so.preload",
+    "/etc/alternatives",
+    "/etc/localtime",
+    "/etc/timezone",
+    "/etc/locale.alias",
+    "/etc/locale.conf",
+    "/etc/default/locale",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/hosts",
+    "/etc/host.conf",
+    "/etc/os-release",
+    "/etc/debian_version",
+    "/etc/mime.types",
+    "/etc/ssl/openssl.cnf",
+    "/etc/ssl/certs",
+    "/etc/pki/tls/certs",
+)
+"""To read. Not /etc as a whole: environment files of services lie there."""
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+SHARED_MEMORY = "/dev/shm"  # noqa: S108  # not a place for temporary files
+LIBRARY_FOLDERS = ("LD_LIBRARY_PATH", "LD_PRELOAD")
+
+
+@dataclass(frozen=True)
+class SandboxPaths:
+    """Absolute paths. reads: to read and run, whole folders. listings: only the names in them. writes: anything."""
+
+    reads: tuple[str, ...] = ()
+    listings: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+
+    def beside(self, folders: Iterable[str]) -> SandboxPaths:
+        """Without these folders: of what to read, all that lies beside them; nothing to write that has one in it."""
+        kept = tuple(map(os.path.realpath, folders))
+        writes = tuple(path for path in self.writes if not _inside(path, kept))
+        return SandboxPaths(tuple(dict.fromkeys(_around(self.reads, kept))), self.listings, writes)
+
+    def __add__(self, other: SandboxPaths) -> SandboxPaths:
+        return SandboxPaths(self.reads + other.reads, self.listings + other.listings, self.writes + other.writes)
+
+
+def of_python() -> SandboxPaths:
+    """What this interpreter needs of the machine with the libraries that it has now."""
+    prefixes = {os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
+    variables = [path for name in LIBRARY_FOLDERS for path in os.environ.get(name, "").split(os.pathsep) if path]
+    reads, listings = [*SYSTEM, *prefixes, *variables], []
+    for entry in map(os.path.realpath, sys.path):
+        if _is_library(entry, prefixes):
+            reads.append(entry)
+        else:
+            listings.append(entry)  # the import system looks for names there, and finds nothing where it may not
+            reads += _importable(entry)
+    return SandboxPaths(tuple(reads), tuple(listings), DEVICES)
+
+
+def _inside(path: str, folders: Iterable[str]) -> list[str]:
+    return [folder for folder in folders if Path(folder).is_relative_to(os.path.realpath(path))]
+
+
+def _around(paths: Iterable[str], folders: Iterable[str]) -> Iterator[str]:
+    for path in paths:
+        inside = _inside(path, folders)
+        if not inside:
+            yield path
+        elif os.path.realpath(path) not in inside:
+            with os.scandir(path) as entries:
+                yield from _around([entry.path for entry in entries], inside)
+
+
+def _is_library(entry: str, prefixes: Iterable[str]) -> bool:
+    """Not a folder that somebody works in, with programs and data side by side."""
+    is_installed = any(Path(entry).is_relative_to(prefix) for prefix in prefixes)
+    return is_installed or Path(entry).name in {"site-packages", "dist-packages"} or not Path(entry).is_dir()
+
+
+def _importable(folder: str) -> list[str]:
+    """What this user may not look into is no package to it either."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.path for entry in entries if entry.name.endswith((".py", ".so")) or _is_package(entry.path)]
+    except PermissionError:
+        return []
+
+
+def _is_package(path: str) -> bool:
+    return os.path.exists(os.path.join(path, "__init__.py"))  # noqa: PTH110, PTH118  # False where it may not look

@@ -1,0 +1,155 @@
+"""Columns that are encrypted at rest: a copy of the database without the secret key opens nothing.
+
+Such a column has the type Sealed. It is encrypted with a key that is derived from the installation's secret key, which
+is not in the database. What an older version left there in plain text is read, and encrypted when the web starts: the
+migrations themselves have no key, since `modelmill db upgrade` needs none.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import sqlalchemy as sa
+from cryptography.fernet import Fernet, InvalidToken
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from sqlalchemy import Column, Connection, Dialect, MetaData, Table
+from sqlalchemy.types import TypeDecorator
+
+from app.kit.sql.errors import OtherSecretKey, SecretKeyNotSet
+
+MARK = "sealed:"
+"""What an encrypted text begins with; none of the texts themselves does."""
+PURPOSE = b"modelmill secrets in the database"
+_SEALER = "modelmill_sealer"
+
+
+class Sealer:
+    """key: the installation's secret key; None: this process was not given one, and cannot use such columns.
+
+    confirm: called before the first use; raises what is to be raised when this is not the installation's key.
+    Replaced by whoever can tell.
+    """
+
+    def __init__(self, key: str | None) -> None:
+        self._fernet = Fernet(_derived(key)) if key else None
+        self.confirm: Callable[[], None] = lambda: None
+        self._is_confirmed = False
+
+    def trust(self) -> None:
+        """This is the installation's key, or is about to be."""
+        self._is_confirmed = True
+
+    def seal(self, text: str) -> str:
+        """Raises SecretKeyNotSet."""
+        return MARK + self._usable().encrypt(text.encode()).decode()
+
+    def unseal(self, text: str) -> str:
+        """Raises SecretKeyNotSet, OtherSecretKey. What was never encrypted comes back as it is."""
+        if not text.startswith(MARK):
+            return text
+        try:
+            return self._usable().decrypt(text.removeprefix(MARK).encode()).decode()
+        except InvalidToken:
+            raise OtherSecretKey from None
+
+    def check(self) -> None:
+        """Raises SecretKeyNotSet, and what confirm raises: for a process that is to end at once then."""
+        self._usable()
+
+    def _usable(self) -> Fernet:
+        if self._fernet is None:
+            raise SecretKeyNotSet
+        if not self._is_confirmed:
+            self.confirm()
+            self._is_confirmed = True
+        return self._fernet
+
+
+class Sealed(TypeDecorator[str]):
+    """A text that only those can read who have the secret key. The database cannot compare or search it.
+
+    renewed: what takes the place of a text whose key is lost; None: its row goes.
+    """
+
+    impl = sa.Text
+    cache_ok = True
+
+    def __init__(self, renewed: Callable[[], str] | None = None) -> None:
+        super().__init__()
+        self.renewed = renewed
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else sealer_of(dialect).seal(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else sealer_of(dialect).unseal(value)
+
+
+def new_secret() -> str:
+    """One that nobody guesses, for such a column."""
+    return secrets.token_urlsafe(32)
+
+
+def use(dialect: Dialect, sealer: Sealer) -> None:
+    """All columns that are reached through this dialect, which is one engine's."""
+    setattr(dialect, _SEALER, sealer)
+
+
+def sealer_of(dialect: Dialect) -> Sealer:
+    found = getattr(dialect, _SEALER)
+    assert isinstance(found, Sealer)
+    return found
+
+
+def seal_rows(conn: Connection, metadata: MetaData) -> int:
+    """Encrypt what stands there in plain text, and see that the rest can be read. How many texts were encrypted.
+
+    Raises SecretKeyNotSet, OtherSecretKey; to be undone then.
+    """
+    sealer, count = sealer_of(conn.dialect), 0
+    for table, column in _columns(metadata):
+        for where, text in _texts(conn, table, column):
+            if text.startswith(MARK):
+                sealer.unseal(text)
+            else:
+                conn.execute(sa.update(table).where(*where).values({column: text}))
+                count += 1
+    return count
+
+
+def renew_rows(conn: Connection, metadata: MetaData) -> int:
+    """Give up what cannot be read with this key: see Sealed.renewed. How many texts. Raises SecretKeyNotSet."""
+    sealer, count = sealer_of(conn.dialect), 0
+    for table, column in _columns(metadata):
+        for where, text in _texts(conn, table, column):
+            try:
+                sealer.unseal(text)
+            except OtherSecretKey:
+                renewed = column.type.renewed
+                change = sa.delete(table) if renewed is None else sa.update(table).values({column: renewed()})
+                conn.execute(change.where(*where))
+                count += 1
+    return count
+
+
+def _columns(metadata: MetaData) -> Iterator[tuple[Table, Any]]:
+    for table in metadata.sorted_tables:
+        for column in table.c:
+            if isinstance(column.type, Sealed):
+                yield table, column
+
+
+def _texts(conn: Connection, table: Table, column: Column[str]) -> list[tuple[list[Any], str]]:
+    """As they are stored, each with what finds its row."""
+    keys = list(table.primary_key)
+    rows = conn.execute(sa.select(*keys, sa.type_coerce(column, sa.Text)).order_by(*keys)).all()
+    return [([key == value for key, value in zip(keys, row, strict=False)], row[-1]) for row in rows]
+
+
+def _derived(key: str) -> bytes:
+    secret = HKDF(algorithm=SHA256(), length=32, salt=None, info=PURPOSE).derive(key.encode())
+    return base64.urlsafe_b64encode(secret)

@@ -1,0 +1,60 @@
+"""A look at the database for a scrape that must not wait for one that stalls."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import ClassVar, Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+from sqlalchemy import Connection
+
+from app.kit.errors import ModelmillError
+from app.kit.sql.database import Database
+
+WITHIN_S = 2.0
+AGAIN_WITHIN_S = 0.1
+"""Where another look has just waited in vain: a scrape has several, and they are not to wait one after the other."""
+STALLS_S = 3.0
+T = TypeVar("T")
+
+
+class TimeboxedQuery(Generic[T]):
+    """Asked by many threads. One at a time asks the database: while it stalls, they do not pile up there."""
+
+    _stalled_at: ClassVar[WeakKeyDictionary[Database, float]] = WeakKeyDictionary()
+
+    def __init__(self, database: Database, query: Callable[[Connection], T]) -> None:
+        self._database = database
+        self._query = query
+        self._lock = threading.Lock()
+        self._asked: Future[T] | None = None
+
+    def take(self) -> T | None:
+        """None: the database does not answer, or not within WITHIN_S."""
+        with self._lock:
+            if self._asked is None or self._asked.done():
+                self._asked = Future()
+                threading.Thread(target=self._ask, args=(self._asked,), name="glance", daemon=True).start()
+            asked = self._asked
+        stalled_at = self._stalled_at.get(self._database)
+        has_stalled = stalled_at is not None and time.monotonic() - stalled_at < STALLS_S
+        try:
+            return asked.result(AGAIN_WITHIN_S if has_stalled else WITHIN_S)
+        except TimeoutError:
+            if not has_stalled:
+                self._stalled_at[self._database] = time.monotonic()
+            return None
+        except ModelmillError:
+            return None
+
+    def _ask(self, asked: Future[T]) -> None:
+        try:
+            with self._database.read() as conn:
+                found = self._query(conn)
+        except Exception as error:  # noqa: BLE001  # whatever it is, who waits is to learn of it
+            asked.set_exception(error)
+        else:
+            asked.set_result(found)

@@ -1,0 +1,1 @@
+"""Text in and out: YAML, errors, orders of names."""

@@ -1,0 +1,1 @@
+"""What the web side of every capability shares."""

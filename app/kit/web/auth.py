@@ -1,0 +1,120 @@
+"""Who asks, and what they may do: decided once per request, by whom the application names for it.
+
+`Authentication` stands before all routes. It asks `app.state.doorkeeper`, leaves the caller in the request's state,
+and answers in its stead when nobody is allowed in. This module knows no tokens, no sessions and no users.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import quote, urlsplit
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.kit.errors import Forbidden, ModelmillError, Unauthorized
+from app.kit.web.auth_streams import answer_while
+from app.kit.web.http import answer_error, is_fragment, on_http_exception, wants_page
+from app.kit.web.security import SAFE_METHODS
+
+LOGIN, LOGOUT = "/ui/login", "/ui/logout"
+OPEN = ("/healthz", "/readyz", "/metrics", "/openapi.json", "/objects", "/static", LOGIN, LOGOUT, "/ui/lang")
+"""Open to all: what tells nothing of anybody, what asks for its own token, and links that are signed."""
+ADMIN = ("/api/v2/users", "/api/v2/audit", "/ui/admin")
+LINK = "/neptune/link"
+_OF_NODES = re.compile(rf"{LINK}/.+|/[^/]+/neptune/upstream/.+|/node/.+")
+"""What a node may ask for with its token; nothing else is a node's, and what is below LINK is nobody else's."""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """user: whose things these are. token_id: by which token; empty for the local user of this machine.
+
+    node: name of the node that asks; it is no user.
+    """
+
+    user: str
+    may_write: bool = True
+    is_admin: bool = False
+    token_id: str = ""
+    node: str = ""
+
+
+class Authenticator(Protocol):
+    def caller(self, request: Request) -> Caller:
+        """Who this is. May wait for a database. Raises Unauthorized, TooMany, Unavailable."""
+
+    def still_holds(self, request: Request) -> bool:
+        """Of a request that was let in: would it be let in again? True while nobody can tell."""
+
+
+def caller_of(request: Request) -> Caller:
+    caller: Caller = request.state.caller
+    return caller
+
+
+def user_of(request: Request) -> str:
+    return caller_of(request).user
+
+
+class Authentication:
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or is_under(scope["path"], OPEN):
+            await self.app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        doorkeeper: Authenticator = request.app.state.doorkeeper
+        try:
+            caller = await run_in_threadpool(doorkeeper.caller, request)
+        except ModelmillError as error:
+            await _refusal(request, error)(scope, receive, send)
+            return
+        request.state.caller = caller
+        refused = await _forbidden(request, caller)
+        if refused is not None:
+            await refused(scope, receive, send)
+        elif not caller.token_id:
+            await self.app(scope, receive, send)
+        else:
+            await answer_while(lambda: doorkeeper.still_holds(request), self.app, scope, receive, send)
+
+
+async def _forbidden(request: Request, caller: Caller) -> Response | None:
+    """What is an administrator's does not exist for others."""
+    path = request.scope["path"]
+    if (caller.node and not _OF_NODES.fullmatch(path)) or (not caller.node and is_under(path, (LINK,))):
+        return answer_error(request, Unauthorized("This is for nodes, and nodes may ask for nothing else."))
+    if is_under(request.scope["path"], ADMIN) and not caller.is_admin:
+        return await on_http_exception(request, HTTPException(404))
+    if request.method not in SAFE_METHODS and not caller.may_write:
+        return answer_error(request, Forbidden("This token may only read.", hint="Use one with the scope write."))
+    return None
+
+
+def _refusal(request: Request, error: ModelmillError) -> Response:
+    """A reader is sent to the page where one signs in, and back from there; a program or script is told."""
+    if not isinstance(error, Unauthorized) or not wants_page(request):
+        return answer_error(request, error)
+    if is_fragment(request):
+        seen = urlsplit(request.headers.get("hx-current-url", "")).path
+        return Response(status_code=401, headers={"HX-Redirect": _login(seen)})
+    if request.headers.get("sec-fetch-mode", "navigate") != "navigate":
+        return answer_error(request, error)
+    target = f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
+    return RedirectResponse(_login(target if request.method in SAFE_METHODS else ""), status_code=303)
+
+
+def _login(target: str) -> str:
+    return f"{LOGIN}?next={quote(target, safe='/')}" if target not in ("", "/", "/ui") else LOGIN
+
+
+def is_under(path: str, places: tuple[str, ...]) -> bool:
+    return any(path == place or path.startswith(f"{place}/") for place in places)

@@ -1,0 +1,229 @@
+"""What every endpoint does alike: read a JSON body, answer an error, stream a range of bytes."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+from urllib.parse import parse_qs, quote
+
+import redis
+from pydantic import BaseModel, ValidationError, model_validator
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from app.kit.errors import BadInput, BadRequest, ModelmillError, Unauthorized, Unavailable
+from app.kit.web.request_body import whole_body
+from app.kit.web.security_headers import HEADERS
+from app.kit.web.templates import render
+
+Model = TypeVar("Model", bound=BaseModel)
+MAX_JSON_BYTES = 1 << 20
+MAX_FORM_BYTES = 1 << 20
+RETRY_AFTER_S = 5
+REQUEST_ID = "X-Request-ID"
+"""Names a request in the logs: taken from the client or made by us (requests), and always given back."""
+FIELDS_HINT = "What may be given here is described at /openapi.json."
+logger = logging.getLogger(__name__)
+
+
+class RangeNotSatisfiable(BadRequest):
+    status = 416
+    code = "RANGE_NOT_SATISFIABLE"
+
+
+async def json_body(request: Request, model: type[Model]) -> Model:
+    """The body as this model, whatever Content-Type it came with: curl -d says it is a form.
+
+    Raises BadRequest for what is no JSON, TooLarge, BadInput for wrong fields.
+    """
+    body = await whole_body(request, MAX_JSON_BYTES, "A JSON body", hint="Upload files at /uploads.")
+    return checked(lambda: model.model_validate_json(body))
+
+
+async def form(request: Request, model: type[Model]) -> Model:
+    """A page's url-encoded form as this model; repeated names are given as a list. Same errors as json_body."""
+    body = await whole_body(request, MAX_FORM_BYTES, "A form")
+    fields: dict[str, Any] = {}
+    for name, values in parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True).items():
+        fields[name] = values if len(values) > 1 else values[0]
+    return checked(lambda: model.model_validate(fields))
+
+
+def query(request: Request, model: type[Model]) -> Model:
+    """The query parameters as this model; a repeated or unknown one is refused."""
+    given = request.query_params
+    repeated = [name for name, count in Counter(name for name, _ in given.multi_items()).items() if count > 1]
+    if repeated:
+        raise BadInput(f"{repeated[0]}: given more than once", hint=FIELDS_HINT)
+    return checked(lambda: model.model_validate(dict(given)))
+
+
+class FilterForm(BaseModel):
+    """What a filter form sends: an empty field filters nothing."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty(cls, given: dict[str, Any]) -> dict[str, Any]:
+        return {name: value.strip() for name, value in given.items() if value.strip()}
+
+
+def checked(validate: Callable[[], Model]) -> Model:
+    try:
+        return validate()
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_context=False, include_input=False)
+        if problems[0]["type"] == "json_invalid":
+            raise BadRequest("The body is not JSON.", hint=problems[0]["msg"]) from None
+        places = [{"at": ".".join(map(str, p["loc"])), "problem": p["msg"]} for p in problems]
+        first = places[0]
+        message = f"{first['at']}: {first['problem']}" if first["at"] else str(first["problem"])
+        raise BadInput(message, hint=FIELDS_HINT, detail={"problems": places}) from None
+
+
+def wants_page(request: Request) -> bool:
+    """Is a reader to be answered, not a program? Under /ui always; elsewhere when the client puts HTML before JSON."""
+    if request.url.path.startswith("/ui/"):
+        return True
+    accepted = [part.split(";")[0].strip() for part in request.headers.get("accept", "").lower().split(",")]
+    if "text/html" not in accepted:
+        return False
+    return "application/json" not in accepted or accepted.index("text/html") < accepted.index("application/json")
+
+
+def is_fragment(request: Request) -> bool:
+    """Did htmx ask for a part of a page?"""
+    return request.headers.get("hx-request") == "true"
+
+
+def answer_error(request: Request, error: ModelmillError) -> Response:
+    """The error as a page, as a fragment of one, or as JSON: whatever was asked for."""
+    headers = retry_after(error)
+    if isinstance(error, Unauthorized):
+        headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, RangeNotSatisfiable):
+        headers["Content-Range"] = f"bytes */{error.detail['size_bytes']}"
+    return _answer(request, error.to_dict(), error.status, headers)
+
+
+def retry_after(error: ModelmillError) -> dict[str, str]:
+    """The header that says when to try again, if that can help."""
+    return {"Retry-After": str(error.detail.get("retry_after_s", RETRY_AFTER_S))} if error.can_retry else {}
+
+
+def _answer(request: Request, error: dict[str, Any], status: int, headers: Mapping[str, str] | None) -> Response:
+    response: Response
+    if wants_page(request):
+        template = "kit/_error.html" if is_fragment(request) else "kit/error.html"
+        response = render(request, template, status, error=error, status=status)
+        response.headers.update(headers or {})
+    else:
+        response = JSONResponse(_in_form(request, error), status_code=status, headers=headers)
+    return response
+
+
+def _in_form(request: Request, error: dict[str, Any]) -> dict[str, Any]:
+    """`app.state.error_forms`: pattern of paths → the form that errors have there, which is none of ours."""
+    forms = getattr(request.app.state, "error_forms", {})
+    return next((form(error) for paths, form in forms.items() if paths.fullmatch(request.url.path)), {"error": error})
+
+
+async def on_modelmill_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ModelmillError)
+    return answer_error(request, error)
+
+
+async def on_redis_error(request: Request, error: Exception) -> Response:
+    logger.warning("Redis: %s", error)
+    return answer_error(request, Unavailable("Redis does not answer.", hint="Try again in a moment."))
+
+
+async def on_http_exception(request: Request, error: Exception) -> Response:
+    """Starlette's own errors (no such route, wrong method, body too large) in our form."""
+    assert isinstance(error, HTTPException)
+    code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED", 413: "TOO_LARGE"}.get(error.status_code, "BAD_REQUEST")
+    body = {"code": code, "message": str(error.detail), "hint": "", "detail": {}, "can_retry": False}
+    return _answer(request, body, error.status_code, error.headers)
+
+
+async def on_disconnect(_: Request, __: Exception) -> Response:
+    return Response(status_code=499)  # nobody is there to read it
+
+
+async def on_unforeseen(request: Request, _: Exception) -> Response:
+    """A fault of ours. The server logs it with its trace; the client learns that it was not to blame."""
+    response = answer_error(request, ModelmillError("Something broke in this server.", hint="Its log says what."))
+    response.headers.update(HEADERS)  # Starlette answers this one outside of its middleware
+    if "request_id" in request.scope:
+        response.headers[REQUEST_ID] = request.scope["request_id"]
+    return response
+
+
+EXCEPTION_HANDLERS: dict[Any, Any] = {
+    ModelmillError: on_modelmill_error,
+    redis.RedisError: on_redis_error,
+    HTTPException: on_http_exception,
+    ClientDisconnect: on_disconnect,
+    Exception: on_unforeseen,
+}
+
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
+
+
+def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
+    """The half-open range that a Range header asks for; None for the whole (no header, or a form we do not serve).
+
+    Raises RangeNotSatisfiable when it lies outside.
+    """
+    found = _RANGE.fullmatch(header.strip()) if header else None
+    if found is None or found.group(0) == "bytes=-":
+        return None
+    first, last = found.groups()
+    if not first:
+        start, end = max(0, size - int(last)), size
+    else:
+        start, end = int(first), min(size, int(last) + 1) if last else size
+        if last and int(last) < int(first):
+            return None
+    if start >= end:
+        raise RangeNotSatisfiable(f"The object has {size} bytes; {header} lies outside.", detail={"size_bytes": size})
+    return start, end
+
+
+def stream_bytes(
+    request: Request, read: Callable[[int, int], Iterator[bytes]], *, size: int, etag: str, name: str, media_type: str
+) -> Response:
+    """An object as a download, whole or the range that was asked for. read(start, end) yields the bytes."""
+    headers = {
+        "Accept-Ranges": "bytes",
+        "ETag": f'"{etag}"',
+        "Content-Disposition": _attachment(name),
+        "Cache-Control": "private, no-cache",
+    }
+    if _knows(request.headers.get("if-none-match", ""), headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    is_same = request.headers.get("if-range", headers["ETag"]) == headers["ETag"]
+    wanted = byte_range(request.headers.get("range"), size) if is_same and request.method == "GET" else None
+    start, end = wanted or (0, size)
+    headers["Content-Length"] = str(end - start)
+    if wanted:
+        headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
+    if request.method == "HEAD":
+        return Response(status_code=200, headers=headers, media_type=media_type)
+    status = 206 if wanted else 200
+    return StreamingResponse(read(start, end), status_code=status, headers=headers, media_type=media_type)
+
+
+def _knows(if_none_match: str, etag: str) -> bool:
+    """Is the object one of those that the client says it has?"""
+    known = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
+    return "*" in known or etag in known
+
+
+def _attachment(name: str) -> str:
+    """Content-Disposition for a name of any characters (RFC 6266)."""
+    quoted = quote(name, safe="")
+    return f'attachment; filename="{name}"' if quoted == name else f"attachment; filename*=UTF-8''{quoted}"

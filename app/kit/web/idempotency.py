@@ -1,0 +1,227 @@
+"""Requests that may be sent twice and are carried out once: `Idempotency-Key`, of every POST that creates.
+
+The first good answer to a key is kept in Redis for a day, and given again to the same request with the same key; while
+the first is under way its twins are told to come again. A key is of one caller and one path. A reset of Redis forgets
+the keys as it forgets the jobs: what outlives it is told apart by names, and training tasks keep their keys in SQL.
+Answers may hold a secret that is shown once, so they are encrypted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import inspect
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import redis
+from cryptography.fernet import Fernet, InvalidToken
+from multipart import parse_options_header
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message
+
+from app.kit.errors import BadInput, Conflict
+from app.kit.redis.lease import Lease
+from app.kit.web.auth import caller_of
+
+HEADER, REPLAYED = "Idempotency-Key", "Idempotent-Replayed"
+MAX_KEY = 200
+SCHEMA = {"type": "string", "pattern": f"^[ -~]{{1,{MAX_KEY}}}$"}
+KEEP_S = 86400
+LEASE_S = 30.0
+KEPT_HEADERS = ("content-type", "location", "cache-control")
+logger = logging.getLogger(__name__)
+
+
+class KeyReused(Conflict):
+    """The Idempotency-Key came before, with another request."""
+
+    code = "IDEMPOTENCY_KEY_REUSED"
+
+
+class KeyInUse(Conflict):
+    """The first request with this Idempotency-Key is under way."""
+
+    code = "IDEMPOTENCY_KEY_IN_USE"
+    can_retry = True
+
+
+def checked_key(key: str) -> str:
+    """Raises BadInput."""
+    if not (0 < len(key) <= MAX_KEY and key.isascii() and key.isprintable()):
+        problem = f"1 to {MAX_KEY} printable ASCII characters are needed"
+        raise BadInput(
+            f"{HEADER}: {problem}", hint="A UUID will do.", detail={"problems": [{"at": HEADER, "problem": problem}]}
+        )
+    return key
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An answer, and the request that it was given to. size_bytes: of the body without its boundaries."""
+
+    digest: str
+    size_bytes: int
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class KeptAnswers:
+    """secret: only who has it can read them."""
+
+    def __init__(self, client: redis.Redis, secret: str) -> None:
+        self._client: Any = client
+        self._secret = secret.encode()
+
+    @staticmethod
+    def name(request: Request, key: str) -> str:
+        caller = caller_of(request)
+        parts = (caller.user, caller.node, request.method, request.url.path, key)
+        return f"idempotency:{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}"
+
+    def get(self, name: str) -> Kept | None:
+        """Raises KeyReused when its answer cannot be read any more."""
+        sealed = self._client.get(name)
+        if sealed is None:
+            return None
+        try:
+            fields = json.loads(self._cipher(name).decrypt(sealed))
+        except InvalidToken:
+            raise KeyReused(
+                f"This {HEADER} came before, and its answer cannot be read with the server's present secret key.",
+                hint="Look whether it was created; a new request needs a new key.",
+            ) from None
+        return Kept(**{**fields, "body": base64.b64decode(fields["body"])})
+
+    def put(self, name: str, kept: Kept) -> None:
+        fields = {**vars(kept), "body": base64.b64encode(kept.body).decode()}
+        self._client.set(name, self._cipher(name).encrypt(json.dumps(fields).encode()), ex=KEEP_S)
+
+    def lease(self, name: str) -> Lease:
+        return Lease(self._client, f"{name}:lease", ttl_s=LEASE_S)
+
+    def _cipher(self, name: str) -> Fernet:
+        return Fernet(base64.urlsafe_b64encode(hmac.digest(self._secret, name.encode(), "sha256")))
+
+
+class Digest:
+    """What makes two requests the same: query and body. Clients choose the boundary of a multipart body anew each time;
+    it does not count."""
+
+    def __init__(self, request: Request) -> None:
+        _, options = parse_options_header(request.headers.get("content-type", ""))
+        self._boundary = options.get("boundary", "").encode("latin-1", "replace")
+        self._rest = b""
+        self._hash = hashlib.sha256(f"{request.url.query}\n".encode())
+        self.size_bytes = 0
+
+    def add(self, chunk: bytes) -> None:
+        if self._boundary:
+            whole = (self._rest + chunk).replace(self._boundary, b"")
+            cut = max(0, len(whole) - len(self._boundary) + 1)
+            chunk, self._rest = whole[:cut], whole[cut:]
+        self._hash.update(chunk)
+        self.size_bytes += len(chunk)
+
+    def end(self) -> str:
+        self._hash.update(self._rest)
+        self.size_bytes += len(self._rest)
+        self._rest = b""
+        return self._hash.hexdigest()
+
+
+def once(endpoint: Callable[[Request], Any]) -> Callable[[Request], Any]:
+    """The endpoint, heeding Idempotency-Key. Raises KeyReused, KeyInUse, BadInput, besides what it raises itself."""
+
+    @wraps(endpoint)
+    async def answered(request: Request) -> Response:
+        given = request.headers.get(HEADER)
+        if given is None:
+            return await _call(endpoint, request)
+        answers: KeptAnswers = request.app.state.kept_answers
+        name = answers.name(request, checked_key(given))
+        kept = await run_in_threadpool(answers.get, name)
+        if kept is None:
+            async with _held(answers.lease(name)):
+                kept = await run_in_threadpool(answers.get, name)
+                if kept is None:
+                    return await _first(endpoint, request, answers, name)
+        return await _again(request, kept)
+
+    return answered
+
+
+async def _first(endpoint: Callable[[Request], Any], request: Request, answers: KeptAnswers, name: str) -> Response:
+    digest = Digest(request)
+
+    async def receive() -> Message:
+        message = await request.receive()
+        digest.add(message.get("body", b""))
+        return message
+
+    response = await _call(endpoint, Request(request.scope, receive))
+    if response.status_code < 300:
+        headers = {key: value for key, value in response.headers.items() if key in KEPT_HEADERS}
+        made = digest.end()
+        kept = Kept(made, digest.size_bytes, response.status_code, headers, bytes(response.body))
+        try:
+            await run_in_threadpool(answers.put, name, kept)
+        except redis.RedisError as error:  # it is created: to say that it is not would be worse
+            logger.warning("The answer to an %s could not be kept: %s", HEADER, error)
+    return response
+
+
+async def _again(request: Request, kept: Kept) -> Response:
+    digest = Digest(request)
+    async for chunk in request.stream():
+        digest.add(chunk)
+        if digest.size_bytes > kept.size_bytes:
+            break
+    if digest.end() != kept.digest:
+        raise KeyReused(
+            f"This {HEADER} came before, with another request.",
+            hint="Send a new request with a new key, and the same one with the same body.",
+        )
+    return Response(kept.body, kept.status, {**kept.headers, REPLAYED: "true"})
+
+
+@asynccontextmanager
+async def _held(lease: Lease) -> AsyncIterator[None]:
+    """Raises KeyInUse."""
+    if not await run_in_threadpool(lease.take):
+        raise KeyInUse(
+            f"The first request with this {HEADER} is under way.",
+            hint="Send it again in a moment for its answer.",
+            detail={"retry_after_s": 1},
+        )
+    renewing = asyncio.create_task(_renewed(lease))
+    try:
+        yield
+    finally:
+        renewing.cancel()
+        with suppress(redis.RedisError):
+            await asyncio.shield(run_in_threadpool(lease.release))
+
+
+async def _renewed(lease: Lease) -> None:
+    while True:
+        await asyncio.sleep(LEASE_S / 3)
+        with suppress(redis.RedisError):
+            await run_in_threadpool(lease.renew)
+
+
+async def _call(endpoint: Callable[[Request], Any], request: Request) -> Response:
+    answer: Response = (
+        await endpoint(request) if inspect.iscoroutinefunction(endpoint) else await run_in_threadpool(endpoint, request)
+    )
+    return answer

@@ -1,0 +1,70 @@
+"""Which language a request is answered in, and the texts of that language.
+
+Texts are gettext's: the English text is the key. Every *.po in app/locale/<language>/ is read at start and merged, so
+a catalogue is plain text in the repository and no build step stands between it and the page.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+
+from babel import Locale, negotiate_locale
+from babel.messages.catalog import Catalog
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po
+from babel.support import NullTranslations, Translations
+from starlette.requests import Request
+
+LOCALES = Path(__file__).parents[2] / "locale"
+COOKIE = "lang"
+ENGLISH, CHINESE = "en", "zh-Hant"
+NAMES = {ENGLISH: "English", CHINESE: "繁體中文"}
+"""The languages that pages speak, by BCP 47 tag, with their own names."""
+
+
+def language_of(request: Request) -> str:
+    """What the reader chose, else the best that the browser asks for, else English."""
+    chosen = request.cookies.get(COOKIE)
+    return chosen if chosen in NAMES else preferred(request.headers.get("accept-language", ""))
+
+
+def preferred(accept_language: str) -> str:
+    """The best of our languages for an Accept-Language header. Any Chinese is served with ours."""
+    weighted = sorted((_weighted(part) for part in accept_language.split(",") if part.strip()), reverse=True)
+    wanted = ["zh-Hant" if tag.lower().startswith("zh") else tag for weight, tag in weighted if weight > 0]
+    return negotiate_locale(wanted, list(NAMES), sep="-") or ENGLISH
+
+
+def _weighted(part: str) -> tuple[float, str]:
+    tag, _, parameter = part.strip().partition(";")
+    try:
+        return float(parameter.strip().removeprefix("q=") or 1), tag.strip()
+    except ValueError:
+        return 0.0, tag.strip()
+
+
+def locale_of(language: str) -> Locale:
+    return Locale.parse(language, sep="-")
+
+
+@cache
+def translations(language: str) -> NullTranslations:
+    if language == ENGLISH:
+        return NullTranslations()
+    compiled = BytesIO()
+    write_mo(compiled, catalogue(language))
+    compiled.seek(0)
+    return Translations(compiled)
+
+
+def catalogue(language: str) -> Catalog:
+    """Every *.po of the language as one."""
+    whole = Catalog(locale=locale_of(language))
+    for path in sorted((LOCALES / language.replace("-", "_")).glob("*.po")):
+        with path.open("rb") as file:
+            for message in read_po(file, locale=locale_of(language)):
+                if message.id:
+                    whole.add(message.id, message.string, context=message.context)
+    return whole

@@ -1,0 +1,238 @@
+"""The OpenAPI document, made from the operations that the routes are made from, so the two cannot differ."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Literal, TypeGuard
+
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
+from starlette.routing import Route
+
+from app.kit.web import idempotency
+from app.kit.web.security import SECURE_SESSION_COOKIE, SESSION_COOKIE
+
+_PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
+REFUSALS = (401, 429)
+"""What any operation that needs a token may answer to a bad one; one that changes something besides with 403."""
+REFUSALS_OF_BODIES, REFUSALS_OF_KEYS = (408, 429), (409, 422, 503)
+"""Of a body that comes too slowly, or beside too many others; and of an Idempotency-Key."""
+SECURITY = {
+    "token": {"type": "http", "scheme": "bearer", "description": "An API token: mm_…"},
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": SESSION_COOKIE,
+        "description": f"Of who signed in at /ui; over HTTPS its name is {SECURE_SESSION_COOKIE}",
+    },
+    "node": {"type": "http", "scheme": "bearer", "description": "The token of a node"},
+}
+REPLAYED = {idempotency.REPLAYED: f"true: the first answer to this {idempotency.HEADER}, once more"}
+USERS, NODES = ("token", "session"), ("node",)
+"""Who may ask."""
+REF = "#/components/schemas/{model}"
+SENT: JsonSchemaMode = "validation"
+ANSWERED: JsonSchemaMode = "serialization"
+_SAME_NAME = re.compile(r"\bapp__(\w+?)__(?:\w+__)?(\w+)")
+
+
+class ErrorBody(BaseModel):
+    code: str
+    message: str
+    hint: str
+    detail: dict[str, Any]
+    can_retry: bool
+
+
+class ErrorAnswer(BaseModel):
+    error: ErrorBody
+
+
+Answer = type[BaseModel] | tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One endpoint: its route and its description.
+
+    answers: status → model, or the media types of what has none, or None for no body. errors: statuses it may refuse
+    with. body: model of a JSON body, or a ready request body object.
+    """
+
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+    path: str
+    endpoint: Any
+    summary: str
+    answers: dict[int, Answer]
+    errors: tuple[int, ...] = ()
+    body: type[BaseModel] | dict[str, Any] | None = None
+    query: type[BaseModel] | None = None
+    parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Schemas of path parameters; default: any string."""
+    sent_headers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Schemas of request headers that it heeds; none is required."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """Response headers of the good answers, name → description."""
+    callers: tuple[str, ...] = USERS
+    """Names of SECURITY, each of which will do; none: everybody is answered, without a token."""
+
+    @property
+    def described_path(self) -> str:
+        """As OpenAPI writes it: without the kinds of its parameters."""
+        return _PARAMETER.sub(r"{\1}", self.path)
+
+    @property
+    def is_once(self) -> bool:
+        """Is it carried out once for each Idempotency-Key, by the kit's means? What creates something is."""
+        return self.method == "POST" and 201 in self.answers and idempotency.HEADER not in self.sent_headers
+
+    def route(self) -> Route:
+        endpoint = idempotency.once(self.endpoint) if self.is_once else self.endpoint
+        return Route(self.path, endpoint, methods=[self.method], name=self.endpoint.__name__)
+
+
+def document(
+    operations: Iterable[Operation], *, title: str, version: str, demands_accounts: bool = True
+) -> dict[str, Any]:
+    """demands_accounts: without, users need no token."""
+    operations = list(operations)
+    schemas = Schemas(operations)
+    paths: dict[str, Any] = {}
+    for operation in operations:
+        paths.setdefault(operation.described_path, {})[operation.method.lower()] = {
+            **_described(operation, schemas),
+            "security": _security(operation, demands_accounts),
+        }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": title, "version": version},
+        "paths": paths,
+        "components": {"schemas": schemas.components(), "securitySchemes": SECURITY},
+    }
+
+
+class Schemas:
+    """The schemas of all models of the operations, made together, so that two classes of one name stay apart."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        used: set[tuple[type[BaseModel], JsonSchemaMode]] = {(ErrorAnswer, ANSWERED)}
+        self._queries = set()
+        for operation in operations:
+            used |= {(answer, ANSWERED) for answer in operation.answers.values() if _is_model(answer)}
+            if _is_model(operation.body):
+                used.add((operation.body, SENT))
+            if operation.query is not None:
+                used.add((operation.query, SENT))
+                self._queries.add(operation.query)
+        refs, schemas = models_json_schema(sorted(used, key=str), ref_template=REF)
+        self._refs = {model: schema["$ref"] for model, schema in refs.items()}
+        self._defs: dict[str, Any] = schemas["$defs"]
+
+    def answered(self, model: type[BaseModel]) -> dict[str, Any]:
+        return {"$ref": _readable(self._refs[model, ANSWERED])}
+
+    def sent(self, model: type[BaseModel]) -> dict[str, Any]:
+        return {"$ref": _readable(self._refs[model, SENT])}
+
+    def whole(self, query: type[BaseModel]) -> dict[str, Any]:
+        """Not a reference: its properties are parameters."""
+        schema: dict[str, Any] = self._named(self._defs[self._refs[query, SENT].rpartition("/")[2]])
+        return schema
+
+    def components(self) -> dict[str, Any]:
+        of_queries = {self._refs[query, SENT].rpartition("/")[2] for query in self._queries}
+        return {_readable(name): self._named(schema) for name, schema in self._defs.items() if name not in of_queries}
+
+    def _named(self, schema: Any) -> Any:
+        if isinstance(schema, dict):
+            return {key: _readable(value) if key == "$ref" else self._named(value) for key, value in schema.items()}
+        return [self._named(each) for each in schema] if isinstance(schema, list) else schema
+
+
+def _readable(name: str) -> str:
+    """app__conversion__schemas__NewJob, of two NewJob in one document → ConversionNewJob."""
+    return _SAME_NAME.sub(lambda found: found[1].title().replace("_", "") + found[2], name)
+
+
+def _is_model(candidate: Any) -> TypeGuard[type[BaseModel]]:
+    return isinstance(candidate, type) and issubclass(candidate, BaseModel)
+
+
+def _described(operation: Operation, schemas: Schemas) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": operation.endpoint.__name__,
+        "summary": operation.summary,
+        "responses": {
+            str(status): _answer(status, answer, operation, schemas) for status, answer in operation.answers.items()
+        },
+    }
+    for status in sorted({*operation.errors, *_refusals(operation)}):
+        described["responses"].setdefault(str(status), _answer(status, ErrorAnswer, None, schemas))
+    parameters = (
+        [
+            {"name": name, "in": "path", "required": True, "schema": operation.parameters.get(name, {"type": "string"})}
+            for name in _PARAMETER.findall(operation.path)
+        ]
+        + _query_parameters(operation, schemas)
+        + _header_parameters(operation)
+    )
+    if parameters:
+        described["parameters"] = parameters
+    if isinstance(operation.body, dict):
+        described["requestBody"] = operation.body
+    elif operation.body is not None:
+        described["requestBody"] = {"required": True, "content": _json_of(schemas.sent(operation.body))}
+    return described
+
+
+def _security(operation: Operation, demands_accounts: bool) -> list[dict[str, Any]]:
+    is_optional = not demands_accounts and operation.callers[:1] == USERS[:1]
+    return [*([{}] if is_optional else []), *({name: []} for name in operation.callers)]
+
+
+def _refusals(operation: Operation) -> set[int]:
+    found = set(REFUSALS if operation.callers else ())
+    if operation.callers and operation.method != "GET":
+        found.add(403)
+    if operation.body is not None:
+        found.update(REFUSALS_OF_BODIES)
+    if operation.is_once:
+        found.update(REFUSALS_OF_KEYS)
+    return found
+
+
+def _query_parameters(operation: Operation, schemas: Schemas) -> list[dict[str, Any]]:
+    if operation.query is None:
+        return []
+    schema = schemas.whole(operation.query)
+    required = schema.get("required", ())
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": part}
+        for name, part in schema["properties"].items()
+    ]
+
+
+def _header_parameters(operation: Operation) -> list[dict[str, Any]]:
+    sent = {**operation.sent_headers, **({idempotency.HEADER: idempotency.SCHEMA} if operation.is_once else {})}
+    return [{"name": name, "in": "header", "required": False, "schema": schema} for name, schema in sent.items()]
+
+
+def _answer(status: int, answer: Answer, operation: Operation | None, schemas: Schemas) -> dict[str, Any]:
+    described: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+    if isinstance(answer, tuple):
+        described["content"] = {kind: {"schema": {"type": "string"} if kind == "text/plain" else {}} for kind in answer}
+    elif answer is not None:
+        described["content"] = _json_of(schemas.answered(answer))
+    headers = {**operation.headers, **(REPLAYED if operation.is_once else {})} if operation else {}
+    if headers:
+        described["headers"] = {
+            name: {"description": text, "schema": {"type": "string"}} for name, text in headers.items()
+        }
+    return described
+
+
+def _json_of(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}

@@ -1,0 +1,39 @@
+"""The files under /static: by URLs that change with their content."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from app.kit.files.data_files import data_folder
+
+FOLDER = data_folder("static")
+FOR_EVER = "public, max-age=31536000, immutable"
+
+
+def static_url(name: str) -> str:
+    """URL of a file in static/, with a hash of its content: it may be cached for ever."""
+    path = FOLDER / name
+    return f"/static/{name}?v={_digest(path, path.stat().st_mtime_ns)}"
+
+
+@lru_cache(maxsize=256)
+def _digest(path: Path, _changed_ns: int) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+
+
+class HashedFiles(StaticFiles):
+    """As StaticFiles; what was asked for by its hash is cached for ever, the rest is asked for again each time."""
+
+    def __init__(self) -> None:
+        super().__init__(directory=FOLDER)
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = FOR_EVER if b"v=" in scope["query_string"] else "no-cache"
+        return response

@@ -1,0 +1,57 @@
+"""Pages and fragments: Jinja2 with StrictUndefined and autoescape, in the language of the request.
+
+A template finds `_`, `ngettext`, `lang`, `languages`, `static`, `version`, `current_path`, `now`, `caller` (none before
+one is known), `features`, and the filters of `app.kit.web.formatting`. It decides nothing that a service should decide.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from app.kit.clock import now
+from app.kit.files.data_files import data_folder
+from app.kit.web import formatting
+from app.kit.web.languages import NAMES, language_of, locale_of, translations
+from app.kit.web.static import static_url
+
+FOLDER = data_folder("templates")
+
+
+def render(request: Request, template: str, status_code: int = 200, **context: Any) -> HTMLResponse:
+    """The template as a response. Its language follows the request, so caches must tell languages apart."""
+    language = language_of(request)
+    path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    known = {"caller": getattr(request.state, "caller", None), "features": _features(request)}
+    text = environment(language).get_template(template).render(current_path=path, now=now(), **known, **context)
+    headers = {"Content-Language": language, "Vary": "Cookie, Accept-Language", "Cache-Control": "no-store"}
+    return HTMLResponse(text, status_code=status_code, headers=headers)
+
+
+def _features(request: Request) -> frozenset[str]:
+    """What the installation has beside what every one has: the application says so."""
+    found: frozenset[str] = getattr(request.app.state, "features", frozenset())
+    return found
+
+
+@cache
+def environment(language: str) -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.i18n", "jinja2.ext.do"],
+        auto_reload=True,
+    )
+    texts = translations(language)
+    made.install_gettext_translations(texts, newstyle=True)  # type: ignore[attr-defined]  # added by the extension
+    made.globals.update(lang=language, languages=NAMES, static=static_url, version=version("modelmill"))
+    made.filters.update(formatting.filters(texts, locale_of(language)))
+    return made

@@ -1,0 +1,163 @@
+"""The JSON API of models: endpoints parse, call one use case, render. OPERATIONS is its table of routes.
+
+Names stand in the query, for those that point into a job hold a slash.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.kit.clock import now
+from app.kit.objects.blobs import blob_key
+from app.kit.web.auth import user_of
+from app.kit.web.http import json_body, query, stream_bytes
+from app.kit.web.multipart import plain_name
+from app.kit.web.openapi import Operation
+from app.model_registry import responses, schemas
+from app.model_registry.access import models_of
+from app.model_registry.responses import FILE, MODELS, NAMED
+from app.model_registry.uploads import receive_model
+
+MEDIA_TYPE = "application/octet-stream"
+
+
+def list_models(request: Request) -> Response:
+    asked = query(request, schemas.ModelsQuery)
+    found, cursor = models_of(request).page(user_of(request), text=asked.q, cursor=asked.cursor, limit=asked.limit)
+    return _json(schemas.ModelsAnswer(models=[responses.shown(model) for model in found], next_cursor=cursor))
+
+
+async def add_model(request: Request) -> Response:
+    """Of a job when it is JSON; brought when it is multipart."""
+    models, user = models_of(request), user_of(request)
+    if request.headers.get("content-type", "").startswith("multipart/"):
+        made = await receive_model(request, models, user)
+    else:
+        asked = await json_body(request, schemas.NewModel)
+        made = await run_in_threadpool(
+            models.add_from_job,
+            user,
+            asked.name,
+            asked.job_id,
+            asked.artifact,
+            now=now(),
+            decoder=asked.decoder,
+            labels=asked.labels,
+        )
+    return _json(responses.shown(made), 201, {"Location": responses.at(NAMED, made.name)})
+
+
+def get_model(request: Request) -> Response:
+    asked = query(request, schemas.NamedQuery)
+    return _json(responses.shown(models_of(request).get(user_of(request), asked.name)))
+
+
+def remove_model(request: Request) -> Response:
+    asked = query(request, schemas.NamedQuery)
+    models_of(request).remove(user_of(request), asked.name)
+    return Response(status_code=204)
+
+
+def get_model_file(request: Request) -> Response:
+    asked, models = query(request, schemas.NamedQuery), models_of(request)
+    card = models.get(user_of(request), asked.name).card
+    key = blob_key(card.sha256)
+    return stream_bytes(
+        request,
+        lambda start, end: models.objects.read(key, start=start, end=end),
+        size=card.size_bytes,
+        etag=card.sha256,
+        name=file_name(card.name, card.format.value),
+        media_type=MEDIA_TYPE,
+    )
+
+
+def file_name(name: str, ending: str) -> str:
+    """What its file is saved as. Of a name that points into a job it is the job's: faces/out.nef → faces.nef."""
+    stem = name.removesuffix(f"/out.{ending}").removesuffix(f".{ending}")
+    return f"{plain_name(stem)}.{ending}"
+
+
+def _json(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse(answer.model_dump(mode="json"), status_code=status, headers=headers)
+
+
+def _inlined(model: type[BaseModel]) -> dict[str, Any]:
+    """Its schema without references, for a body that may be of two kinds."""
+    schema = model.model_json_schema()
+    parts: dict[str, Any] = {f"#/$defs/{name}": part for name, part in schema.pop("$defs", {}).items()}
+    properties = {
+        name: {**parts.get(found.pop("$ref", ""), {}), **found} for name, found in schema["properties"].items()
+    }
+    return {**schema, "properties": properties}
+
+
+_FIELDS = {
+    "name": {"type": "string"},
+    "model": {"type": "string", "format": "binary", "description": "an ONNX file"},
+    "decoder": {"type": "string"},
+    "labels": {"type": "string", "description": "names of the classes, one in each line"},
+    "preprocess": {"type": "string", "description": "JSON, as options.preprocess of a conversion"},
+}
+_BODY: dict[str, Any] = {
+    "required": True,
+    "content": {
+        "application/json": {"schema": _inlined(schemas.NewModel)},
+        "multipart/form-data": {
+            "schema": {"type": "object", "properties": _FIELDS, "required": ["name", "model"]},
+        },
+    },
+}
+
+OPERATIONS = [
+    Operation(
+        "GET",
+        MODELS,
+        list_models,
+        "My models, newest first",
+        {200: schemas.ModelsAnswer},
+        errors=(422, 503),
+        query=schemas.ModelsQuery,
+    ),
+    Operation(
+        "POST",
+        MODELS,
+        add_model,
+        "Keep a model under a name: of a completed job as JSON, or an ONNX as multipart",
+        {201: schemas.ModelAnswer},
+        errors=(400, 404, 409, 413, 415, 422, 503, 507),
+        body=_BODY,
+    ),
+    Operation(
+        "GET",
+        NAMED,
+        get_model,
+        "A model",
+        {200: schemas.ModelAnswer},
+        errors=(404, 422, 503),
+        query=schemas.NamedQuery,
+    ),
+    Operation(
+        "DELETE",
+        NAMED,
+        remove_model,
+        "Forget a model and its files; one that is used stays",
+        {204: None},
+        errors=(404, 409, 422, 503),
+        query=schemas.NamedQuery,
+    ),
+    Operation(
+        "GET",
+        FILE,
+        get_model_file,
+        "Download the file of a model; Range is honoured",
+        {200: (MEDIA_TYPE,), 206: (MEDIA_TYPE,), 304: None},
+        errors=(404, 416, 422, 503),
+        query=schemas.NamedQuery,
+    ),
+]

@@ -1,0 +1,45 @@
+"""A client of the API of models for programs and the command line. Prints nothing. Its errors: see Remote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from app.kit.cli.api_client import ApiClient
+
+MODELS = "/api/v2/models"
+NAMED = f"{MODELS}/named"
+PAGE = 200
+Record = dict[str, Any]
+
+
+class Client(ApiClient):
+    def models(self, *, limit: int = 50, text: str = "") -> Iterator[Record]:
+        """Newest first, page by page, at most `limit`."""
+        wanted: dict[str, Any] = {"q": text} if text else {}
+        left = limit
+        while left > 0:
+            page = self._json("GET", MODELS, params={**wanted, "limit": min(left, PAGE)})
+            yield from page["models"]
+            left -= len(page["models"])
+            if not page["next_cursor"]:
+                return
+            wanted["cursor"] = page["next_cursor"]
+
+    def model(self, name: str) -> Record:
+        return self._json("GET", NAMED, params={"name": name})
+
+    def add_from_job(self, name: str, job_id: str, *, artifact: str, decoder: str, labels: Sequence[str]) -> Record:
+        body = {"name": name, "job_id": job_id, "artifact": artifact, "decoder": decoder, "labels": list(labels)}
+        return self._json("POST", MODELS, json=body)
+
+    def bring(self, name: str, path: Path, *, decoder: str, labels: Sequence[str]) -> Record:
+        """An ONNX, from disk in constant memory."""
+        fields = {"name": name, "decoder": decoder, "labels": "\n".join(labels)}
+        with path.open("rb") as file:
+            return self._json("POST", MODELS, data=fields, files={"model": (path.name, file)})
+
+    def remove(self, name: str) -> None:
+        with self._answer("DELETE", NAMED, params={"name": name}) as answer:
+            answer.read()

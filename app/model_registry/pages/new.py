@@ -1,0 +1,142 @@
+"""The page of a new model: of a conversion job that has completed, or an ONNX that its user brings. By plain forms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import urlencode
+
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.conversion.access import conversion_of
+from app.conversion.model import JobRecord, Status
+from app.conversion.store import Filter
+from app.inference.prediction import Decoder, Format
+from app.kit.clock import now
+from app.kit.errors import BadInput, ModelmillError
+from app.kit.web.auth import user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.http import checked, retry_after
+from app.kit.web.multipart_form import Sent, SentFile, sent_form
+from app.kit.web.templates import render
+from app.model_registry.access import models_of
+from app.model_registry.model import MAX_NAME, Model, labels_of
+from app.model_registry.pages.models import AREA
+from app.model_registry.schemas import MAX_LABELS_TEXT
+from app.model_registry.service import not_completed
+
+OFFERED_JOBS = 50
+MAX_JOBS_READ = 2000
+FIELDS_BYTES = 1 << 20
+FROM_JOB, UPLOAD = "job", "upload"
+EMPTY = {"way": FROM_JOB, "name": "", "job_id": "", "artifact": Format.NEF.value, "decoder": "auto", "labels": ""}
+
+
+class NewForm(BaseModel):
+    """way: which of the two forms of the page it was."""
+
+    way: str = FROM_JOB
+    name: Annotated[str, Field(max_length=MAX_NAME)] = ""
+    job_id: Annotated[str, Field(max_length=64)] = ""
+    artifact: Format = Format.NEF
+    decoder: Decoder = Decoder.AUTO
+    labels: Annotated[str, Field(max_length=MAX_LABELS_TEXT)] = ""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """values: as they were typed, of the form that was sent. problem: why that did not become a model."""
+
+    values: Mapping[str, str]
+    problem: ModelmillError | None = None
+
+    def of(self, way: str) -> Mapping[str, str]:
+        return self.values if self.values["way"] == way else {**EMPTY, "way": way}
+
+    def problem_of(self, way: str) -> ModelmillError | None:
+        return self.problem if self.values["way"] == way else None
+
+
+def new(request: Request) -> Response:
+    """?job={id}: that one is chosen. ?way=upload: the other form comes first."""
+    asked, user = request.query_params, user_of(request)
+    way = UPLOAD if asked.get("way") == UPLOAD else FROM_JOB
+    values, problem = {**EMPTY, "way": way}, None
+    if asked.get("job"):
+        record = conversion_of(request).jobs.get(asked["job"], user)
+        values |= {"job_id": record.job_id, "name": record.name.replace("/", "-"), "way": FROM_JOB}
+        problem = None if record.status is Status.COMPLETED else not_completed(record)
+    return _page(request, Draft(values, problem))
+
+
+async def create(request: Request) -> Response:
+    settings = request.app.state.settings
+    async with sent_form(request, settings.work, max_bytes=settings.max_model_bytes + FIELDS_BYTES) as sent:
+        return await run_in_threadpool(_create, request, sent)
+
+
+def _create(request: Request, sent: Sent) -> Response:
+    typed = {name: values[-1] for name, values in sent.fields.items() if name in EMPTY}
+    values = {**EMPTY, **typed}
+    values["way"] = UPLOAD if values["way"] == UPLOAD else FROM_JOB
+    try:
+        model = _made(request, checked(lambda: NewForm.model_validate(values)), sent.files.get("model", []))
+    except ModelmillError as error:
+        return _page(request, Draft(values, error))
+    return see_other("/ui/models/named?" + urlencode({"name": model.name, "note": "added"}))
+
+
+def _made(request: Request, asked: NewForm, files: list[SentFile]) -> Model:
+    models, user, labels = models_of(request), user_of(request), labels_of(asked.labels)
+    if asked.way == FROM_JOB:
+        return models.add_from_job(
+            user, asked.name, asked.job_id, asked.artifact, now=now(), decoder=asked.decoder, labels=labels
+        )
+    if not files:
+        raise BadInput("No file was chosen.", hint="Choose an ONNX model.")
+    name = asked.name.strip() or files[0].name.removesuffix(".onnx")
+    return models.add_upload(user, name, files[0].chunks(), now=now(), decoder=asked.decoder, labels=labels)
+
+
+def _page(request: Request, draft: Draft) -> Response:
+    problem = draft.problem
+    is_refusal = problem is not None and request.method == "POST"
+    response = render(
+        request,
+        "models/new.html",
+        problem.status if problem and is_refusal else 200,
+        area=AREA,
+        draft=draft,
+        jobs=_jobs(request, draft.values["job_id"]),
+        decoders=list(Decoder),
+        ways=_ways(draft),
+        max_bytes=request.app.state.settings.max_model_bytes,
+    )
+    response.headers.update(retry_after(problem) if problem else {})
+    return response
+
+
+def _ways(draft: Draft) -> list[str]:
+    """The form that is in use comes first."""
+    return sorted((FROM_JOB, UPLOAD), key=lambda way: way != draft.values["way"])
+
+
+def _jobs(request: Request, chosen: str) -> list[JobRecord]:
+    """The newest that have completed, and the chosen one."""
+    jobs, user = conversion_of(request).jobs, user_of(request)
+    wanted = Filter(status=Status.COMPLETED.value)
+    found, _ = jobs.page(wanted, user, limit=OFFERED_JOBS, cursor=None, max_read=MAX_JOBS_READ)
+    if chosen and chosen not in {record.job_id for record in found}:
+        found += [record for record in jobs.several([chosen], user) if record.status is Status.COMPLETED]
+    return found
+
+
+ROUTES = [
+    Route("/ui/models/new", new),
+    Route("/ui/models/new", create, methods=["POST"]),
+]

@@ -1,0 +1,104 @@
+"""What the JSON API of models takes and gives, and what its forms send."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, field_validator
+
+from app.accounts.schemas import Strict
+from app.conversion.options import Preprocess
+from app.inference.prediction import Decoder, Format
+from app.model_registry.model import MAX_LABEL, MAX_LABELS, MAX_NAME, labels_of
+
+TEXT = r"^[^\x00-\x1f\x7f]*$"
+MAX_CURSOR = 300
+MAX_LABELS_TEXT = MAX_LABELS * (MAX_LABEL + 2)
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+Labels = Annotated[list[Annotated[str, Field(max_length=MAX_LABEL)]], Field(max_length=MAX_LABELS)]
+
+
+class ModelsQuery(Strict):
+    q: Annotated[str, Field(max_length=MAX_NAME, pattern=TEXT)] = ""
+    """Text in the name."""
+    cursor: Annotated[str, Field(max_length=MAX_CURSOR, pattern=TEXT)] | None = None
+    """next_cursor of the page before."""
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+
+
+class NamedQuery(Strict):
+    name: Name
+    """In the query and not in the path, for it may hold a slash: faces/out.nef."""
+
+
+class NewModel(Strict):
+    """A model of a conversion job that has completed."""
+
+    name: Name
+    job_id: Annotated[str, Field(max_length=64)]
+    artifact: Format = Format.NEF
+    decoder: Decoder = Decoder.AUTO
+    """How its outputs are read; auto: told from their names and shapes."""
+    labels: Labels = Field(default_factory=list)
+    """Names of the classes, by index."""
+
+
+class BroughtModel(Strict):
+    """The text fields of a multipart body, beside its file `model`: an ONNX that its user brings."""
+
+    name: Name
+    decoder: Decoder = Decoder.AUTO
+    labels: Annotated[str, Field(max_length=MAX_LABELS_TEXT)] = ""
+    """Names of the classes, one in each line."""
+    preprocess: Preprocess | None = None
+    """As options.preprocess of a conversion, as JSON; without it: what the family of its decoder is used to."""
+
+    @field_validator("preprocess", mode="before")
+    @classmethod
+    def _read(cls, given: Any) -> Any:
+        return json.loads(given) if isinstance(given, str) and given.strip() else None
+
+    @property
+    def listed_labels(self) -> list[str]:
+        return labels_of(self.labels)
+
+
+class TensorAnswer(BaseModel):
+    name: str
+    shape: list[int | str]
+    """A text where the size is not fixed."""
+    dtype: str
+
+
+class ModelLinks(BaseModel):
+    model: str
+    page: str
+    file: str
+    job: str | None
+
+
+class ModelAnswer(BaseModel):
+    name: str
+    format: Format
+    toolchain: str
+    """Which made it, host or kneron; empty for one that its user brought."""
+    created_at: str
+    job_id: str | None
+    """Of the conversion that it is from; null when its user brought it."""
+    size_bytes: int
+    sha256: str
+    twin_size_bytes: int
+    twin_sha256: str
+    """Of the ONNX that a BIE or NEF was made of, for where that cannot run itself; empty without one."""
+    decoder: Decoder
+    labels: list[str]
+    preprocess: dict[str, Any]
+    inputs: list[TensorAnswer]
+    outputs: list[TensorAnswer]
+    links: ModelLinks
+
+
+class ModelsAnswer(BaseModel):
+    models: list[ModelAnswer]
+    next_cursor: str | None

@@ -1,0 +1,213 @@
+"""The verbs of models by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime
+
+from app.conversion.errors import ArtifactNotReady, JobNotFound
+from app.conversion.model import JobRecord, Status
+from app.conversion.object_keys import is_uuid4
+from app.conversion.options import Preprocess
+from app.conversion.service import Conversion
+from app.conversion.store import Filter
+from app.inference.prediction import Decoder, Format, ModelCard
+from app.kit.clock import to_text
+from app.kit.objects import ObjectStore
+from app.kit.sql import Database
+from app.model_registry.errors import ModelExists, ModelInUse
+from app.model_registry.imports import ImportedModel, ModelImports
+from app.model_registry.model import FACTS, Model, checked_labels, checked_name, file_of, is_name, pins
+from app.model_registry.storage import ModelStorage
+
+__all__ = ["Model", "Models"]
+JOBS_AT_ONCE = 50
+NAMED_USERS = 5
+UsersOf = Callable[[Model], Sequence[str]]
+"""What needs a model, each as its reader finds it: `service default/faces`."""
+
+
+class Models:
+    """Every verb takes the user; another user's model is as if there were none."""
+
+    def __init__(
+        self, database: Database, objects: ObjectStore, conversion: Conversion, users_of: UsersOf = lambda _: ()
+    ) -> None:
+        self.users_of = users_of
+        self.database = database
+        self.objects = objects
+        self.conversion = conversion
+        self.keeping = ModelStorage(database, objects)
+        self.bringing = ModelImports(objects, conversion)
+
+    def find(self, user: str, name: str, *, now: datetime) -> Model | None:
+        """By name. One that is not registered is looked for among the user's completed jobs, as `name-or-id`, or
+        `name-or-id/out.nef` (or out.bie, out.onnx; without one: out.nef), and registered under this name when found,
+        so that it stays when its job expires. Of several jobs of that very name it is the newest."""
+        found = self.keeping.look(user, name)
+        if found is not None or not is_name(name):
+            return found
+        for job, made in pins(name):
+            record = self._job(user, job)
+            if record is not None and file_of(made) in record.artifacts:
+                return self._pinned(user, name, record, made, now)
+        return None
+
+    def add_from_job(
+        self,
+        user: str,
+        name: str,
+        job_id: str,
+        artifact: Format,
+        *,
+        now: datetime,
+        decoder: Decoder = Decoder.AUTO,
+        labels: Sequence[str] = (),
+    ) -> Model:
+        """Raises JobNotFound, ArtifactNotReady, ModelExists, BadInput."""
+        name, labels = checked_name(name), checked_labels(labels)
+        self.keeping.refuse_taken(user, name)
+        record = self.conversion.jobs.get(job_id, user)
+        return self._add(user, name, record, artifact, now, decoder, labels)
+
+    def check_new(self, user: str, name: str, labels: Sequence[str] = ()) -> None:
+        """What can be said before a file is sent. Raises ModelExists, BadInput."""
+        checked_labels(labels)
+        self.keeping.refuse_taken(user, checked_name(name))
+
+    def add_upload(
+        self,
+        user: str,
+        name: str,
+        chunks: Iterable[bytes],
+        *,
+        now: datetime,
+        decoder: Decoder = Decoder.AUTO,
+        labels: Sequence[str] = (),
+        preprocess: Preprocess | None = None,
+    ) -> Model:
+        """An ONNX that its user brings. Raises ModelTooLarge, ModelExists, BadInput."""
+        self.check_new(user, name, labels)
+        brought = self.receive(user, chunks)
+        return self.add_received(user, name, brought, now=now, decoder=decoder, labels=labels, preprocess=preprocess)
+
+    def receive(self, user: str, chunks: Iterable[bytes]) -> ImportedModel:
+        """The first half of add_upload, for whoever hears the name after the file. Same errors."""
+        return self.bringing.receive(user, chunks)
+
+    def discard(self, brought: ImportedModel) -> None:
+        """There is no second half."""
+        self.bringing.discard(brought)
+
+    def add_received(
+        self,
+        user: str,
+        name: str,
+        brought: ImportedModel,
+        *,
+        now: datetime,
+        decoder: Decoder = Decoder.AUTO,
+        labels: Sequence[str] = (),
+        preprocess: Preprocess | None = None,
+    ) -> Model:
+        """The second half; what was received is then gone from the uploads, whatever comes of it."""
+        try:
+            card = ModelCard(
+                name=checked_name(name),
+                format=Format.ONNX,
+                sha256=brought.stored.sha256,
+                size_bytes=brought.stored.size_bytes,
+                decoder=decoder,
+                labels=checked_labels(labels),
+                preprocess=preprocess.model_dump(mode="json") if preprocess else {},
+            )
+            facts = {key: brought.facts.get(key) for key in FACTS}
+            return self.keeping.add(Model(user, card, to_text(now), facts=facts), [brought.stored])
+        finally:
+            self.discard(brought)
+
+    def page(
+        self, user: str, *, text: str = "", cursor: str | None = None, limit: int = 50
+    ) -> tuple[list[Model], str | None]:
+        """Newest first. text: in the name."""
+        return self.keeping.page(user, text, cursor, limit)
+
+    def get(self, user: str, name: str) -> Model:
+        """Raises ModelNotFound."""
+        return self.keeping.get(user, name)
+
+    def remove(self, user: str, name: str) -> None:
+        """Its files go when no other model has them. Raises ModelNotFound, ModelInUse."""
+        used = self.users_of(self.get(user, name))
+        if used:
+            further = f" and {len(used) - NAMED_USERS} more" if len(used) > NAMED_USERS else ""
+            raise ModelInUse(
+                f"The model {name!r} is used by {', '.join(used[:NAMED_USERS])}{further}.",
+                hint="End them, or have them use another model, and remove it then.",
+                detail={"used_by": list(used)},
+            )
+        self.keeping.remove(user, name)
+
+    def _job(self, user: str, job: str) -> JobRecord | None:
+        """The job of this id, whatever became of it, else the newest completed one of exactly this name."""
+        jobs, cursor = self.conversion.jobs, None
+        if is_uuid4(job):
+            with suppress(JobNotFound):
+                return jobs.get(job, user)
+        wanted = Filter(status=Status.COMPLETED.value, text=job)
+        while True:
+            found, cursor = jobs.page(wanted, user, limit=JOBS_AT_ONCE, cursor=cursor)
+            for record in found:
+                if record.name == job:
+                    return record
+            if cursor is None:
+                return None
+
+    def _pinned(self, user: str, name: str, record: JobRecord, made: Format, now: datetime) -> Model | None:
+        try:
+            return self._add(user, name, record, made, now, Decoder.AUTO, ())
+        except ModelExists:  # somebody else looked for it at the same time
+            return self.keeping.look(user, name)
+        except ArtifactNotReady:
+            return None
+
+    def _add(
+        self,
+        user: str,
+        name: str,
+        record: JobRecord,
+        made: Format,
+        now: datetime,
+        decoder: Decoder,
+        labels: tuple[str, ...],
+    ) -> Model:
+        if record.status is not Status.COMPLETED:
+            raise not_completed(record)
+        if file_of(made) not in record.artifacts:
+            raise ArtifactNotReady(f"Job {record.job_id} has no {file_of(made)}.", hint="Choose another of its files.")
+        own = record.artifacts[file_of(made)]
+        twin = None if made is Format.ONNX else record.artifacts.get(file_of(Format.ONNX))
+        card = ModelCard(
+            name=name,
+            format=made,
+            sha256=own.sha256,
+            size_bytes=own.size_bytes,
+            toolchain=record.options.toolchain.value,
+            twin_sha256=twin.sha256 if twin else "",
+            twin_size_bytes=twin.size_bytes if twin else 0,
+            preprocess=record.options.preprocess.model_dump(mode="json"),
+            decoder=decoder,
+            labels=labels,
+        )
+        seen = record.intake.get("model", {})
+        facts = {key: seen.get(key) for key in FACTS}
+        model = Model(user, card, to_text(now), record.job_id, facts)
+        return self.keeping.add(model, [own, *([twin] if twin else [])])
+
+
+def not_completed(record: JobRecord) -> ArtifactNotReady:
+    return ArtifactNotReady(
+        f"Job {record.job_id} is {record.status}, and not {Status.COMPLETED}.",
+        hint="A model is made of a job whose three stages have succeeded.",
+    )

@@ -1,0 +1,90 @@
+"""The rows of models. Each function is a step of a transaction that its caller opened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+
+from app.inference.prediction import ModelCard
+from app.model_registry.model import Model
+from app.model_registry.tables import models
+
+FILES_LOCK = 0x626C6F6273  # any number of our own: PostgreSQL's advisory locks have no names
+
+
+class NameTaken(Exception):
+    """Its user has another of this name; the transaction is to be given up."""
+
+
+def lock_files(conn: Connection) -> None:
+    """Until the transaction ends nobody else adds or removes a model: SQLite has one writer anyway."""
+    if conn.dialect.name == "postgresql":
+        conn.execute(sa.select(sa.func.pg_advisory_xact_lock(FILES_LOCK)))
+
+
+def add_model(conn: Connection, model: Model) -> None:
+    """Raises NameTaken."""
+    try:
+        conn.execute(
+            sa.insert(models).values(
+                owner=model.owner,
+                name=model.name,
+                created_at=model.created_at,
+                card=json.dumps(model.card.to_json()),
+                sha256=model.card.sha256,
+                twin_sha256=model.card.twin_sha256,
+                job_id=model.job_id,
+                facts=json.dumps(dict(model.facts)),
+            )
+        )
+    except IntegrityError as error:
+        raise NameTaken from error
+
+
+def get_model(conn: Connection, owner: str, name: str) -> Model | None:
+    row = conn.execute(sa.select(models).where(models.c.owner == owner, models.c.name == name)).first()
+    return _model(row) if row else None
+
+
+def page(
+    conn: Connection, owner: str, *, text: str = "", after: tuple[str, str] | None = None, limit: int
+) -> list[Model]:
+    """Newest first, of the same moment by name. text: in the name, whatever its case. after: created_at and name."""
+    wanted = sa.select(models).where(models.c.owner == owner)
+    if text:
+        wanted = wanted.where(models.c.name.icontains(text, autoescape=True))
+    if after is not None:
+        at, name = after
+        is_older, is_same = models.c.created_at < at, models.c.created_at == at
+        wanted = wanted.where(is_older | (is_same & (models.c.name > name)))
+    ordered = wanted.order_by(models.c.created_at.desc(), models.c.name).limit(limit)
+    return [_model(row) for row in conn.execute(ordered)]
+
+
+def remove_model(conn: Connection, owner: str, name: str) -> Model | None:
+    """What was removed; None when there was none."""
+    same = (models.c.owner == owner, models.c.name == name)
+    row = conn.execute(sa.delete(models).where(*same).returning(*models.c)).first()
+    return _model(row) if row else None
+
+
+def named_files(conn: Connection, digests: Collection[str]) -> set[str]:
+    """Those of these that a model names, anybody's, as its file or as its twin."""
+    columns = (models.c.sha256, models.c.twin_sha256)
+    wanted = sa.union(*(sa.select(column).where(column.in_(digests)) for column in columns))
+    return set(conn.execute(wanted).scalars())
+
+
+def _model(row: Any) -> Model:
+    return Model(
+        owner=row.owner,
+        card=ModelCard.from_json(json.loads(row.card)),
+        created_at=row.created_at,
+        job_id=row.job_id,
+        facts=json.loads(row.facts),
+    )

@@ -1,0 +1,176 @@
+"""The socket of a node: its orders go down until each is acknowledged, its reports come up.
+
+It ends when its node is silent, removed, has a new token or another connection, or talks nonsense; the code says which,
+and the node dials again, or does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+import redis
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from app.kit.clock import now
+from app.kit.errors import ModelmillError
+from app.kit.redis.change_hub import ChangeHub, changed
+from app.kit.web.shutdown import is_ending
+from app.nodes.access import links_of, nodes_of
+from app.nodes.errors import NodeNotFound
+from app.nodes.links import Sent
+from app.nodes.model import OFFLINE_AFTER_S
+from app.nodes.service import Nodes
+from app.nodes.wire import MAX_UP_BYTES, Acknowledgement, BadFrame, SignOfLife, heard, order_frame, read, written
+
+SCHEME = "bearer "
+MAX_REASON_BYTES = 123
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Closing:
+    """Why the web ends a connection: a code of RFC 6455, or 4000 and the HTTP status that says the same."""
+
+    code: int
+    reason: str
+
+
+REFUSED = Closing(4401, "this is not, or no longer, a token of this node")
+SUPERSEDED = Closing(4409, "another connection of this node has taken its place")
+SILENT = Closing(4408, "nothing was heard of the node for too long")
+TOO_LARGE = Closing(1009, f"a frame may have {MAX_UP_BYTES} bytes")
+ENDING = Closing(1012, "the server ends, or begins anew")
+TROUBLED = Closing(1013, "the web cannot reach its database or Redis; try again in a moment")
+
+
+async def socket(websocket: WebSocket) -> None:
+    """Whoever has no right to it is refused before the connection is one: 403, as for any socket that is not taken."""
+    name, token = str(websocket.path_params["node"]), bearer_of(websocket)
+    try:
+        is_its = await run_in_threadpool(nodes_of(websocket).authenticate, token) == name
+    except ModelmillError as error:  # the database
+        await websocket.send_denial_response(JSONResponse({"error": error.to_dict()}, status_code=error.status))
+        return
+    if not is_its:
+        await websocket.close(REFUSED.code, REFUSED.reason)
+        return
+    await websocket.accept()
+    logger.info("Node %s is connected.", name)
+    closing = await Talk(websocket, name, token).run()
+    logger.info("The connection of node %s has ended%s.", name, f": {closing.reason}" if closing else "")
+    if closing is not None:
+        await _close(websocket, closing)
+
+
+def bearer_of(request: HTTPConnection) -> str:
+    given = request.headers.getlist("authorization")
+    if len(given) != 1 or not given[0].lower().startswith(SCHEME):
+        return ""
+    return given[0][len(SCHEME) :]
+
+
+class Talk:
+    """One connection, from the node's first report to its end."""
+
+    def __init__(self, websocket: WebSocket, name: str, token: str) -> None:
+        self.websocket = websocket
+        self.name = name
+        self.token = token
+        self.nodes: Nodes = nodes_of(websocket)
+        self.sent = Sent()
+        self.is_synchronised = False
+
+    async def run(self) -> Closing | None:
+        """Why it ended; None: the node has gone."""
+        hub: ChangeHub = self.websocket.app.state.hub
+        with hub.watch(f"node:{self.name}") as flag, links_of(self.websocket).take(self.name) as superseded:
+            deeds = [
+                asyncio.create_task(self._listen(flag)),
+                asyncio.create_task(self._speak(flag)),
+                asyncio.create_task(_when(superseded)),
+            ]
+            try:
+                ended, _ = await asyncio.wait(deeds, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for deed in deeds:
+                    deed.cancel()
+                await asyncio.gather(*deeds, return_exceptions=True)
+        return next(deed for deed in deeds if deed in ended).result()
+
+    async def _listen(self, flag: asyncio.Event) -> Closing | None:
+        while True:
+            try:
+                async with asyncio.timeout(OFFLINE_AFTER_S):
+                    message = await self.websocket.receive()
+            except TimeoutError:
+                return SILENT
+            if message["type"] == "websocket.disconnect":
+                return None
+            closing = await self._hear(message.get("text") or message.get("bytes") or "", flag)
+            if closing is not None:
+                return closing
+
+    async def _hear(self, frame: str | bytes, flag: asyncio.Event) -> Closing | None:
+        if len(frame) > MAX_UP_BYTES:
+            return TOO_LARGE
+        try:
+            said = heard(read(frame))
+            await run_in_threadpool(take_in, self.nodes, self.name, said)
+        except BadFrame as error:
+            return Closing(1007, error.message)
+        except NodeNotFound:
+            return REFUSED
+        except (ModelmillError, redis.RedisError) as error:
+            logger.warning("What node %s said was not taken in: %s", self.name, error)
+            return TROUBLED
+        if isinstance(said, SignOfLife) and said.known is not None:
+            self.is_synchronised = True
+            self.sent.forget()
+            flag.set()
+        return None
+
+    async def _speak(self, flag: asyncio.Event) -> Closing | None:
+        """Nothing before it is known what the node has: a delete could overtake what it undoes."""
+        clock = asyncio.get_running_loop().time
+        while not is_ending():
+            await changed(flag, self.sent.wait_s(clock()))
+            try:
+                if await run_in_threadpool(self.nodes.authenticate, self.token) != self.name:
+                    return REFUSED
+                pending = await run_in_threadpool(self.nodes.pending, self.name) if self.is_synchronised else []
+            except ModelmillError:  # the database
+                return TROUBLED
+            try:
+                for order in self.sent.due(pending, clock()):
+                    await self.websocket.send_text(written(order_frame(order)))
+            except WebSocketDisconnect:
+                return None
+        return ENDING
+
+
+def take_in(nodes: Nodes, name: str, said: Acknowledgement | SignOfLife) -> None:
+    """Whichever way it came. Raises NodeNotFound."""
+    if isinstance(said, Acknowledgement):
+        nodes.acknowledge(name, said.seqs)
+        return
+    nodes.report(name, said.report, address=said.address, version=said.version, now=now())
+    if said.known is not None:
+        nodes.synchronise(name, said.known)
+
+
+async def _when(superseded: asyncio.Event) -> Closing:
+    await superseded.wait()
+    return SUPERSEDED
+
+
+async def _close(websocket: WebSocket, closing: Closing) -> None:
+    reason = closing.reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore")
+    try:
+        await websocket.close(closing.code, reason)
+    except RuntimeError:  # it was closed from the other end meanwhile
+        logger.debug("The other end was quicker.")

@@ -1,0 +1,121 @@
+"""How a node looks on a page. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from app.kit.access import AccessRule
+from app.kit.text.natural_order import by_number
+from app.nodes.grants import Grants
+from app.nodes.model import Node, NodeReport, WorkerReport, WorkerState
+
+MOST_BYTES = 1 << 60
+MOST_TEXT = 200
+STATES = tuple(WorkerState)
+
+
+@dataclass(frozen=True)
+class VideoView:
+    """A video that a node says it has."""
+
+    video_id: str
+    type: str
+    name: str
+    problem: str = ""
+    """What speaks against it."""
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """cpu, memory: per cent. states: in the order of their names' list, without those that no worker is in.
+
+    workers: only where they may be seen.
+    """
+
+    node: Node
+    is_online: bool
+    cpu: int
+    memory: int
+    memory_bytes: int
+    free_disk_bytes: int
+    states: tuple[tuple[WorkerState, int], ...]
+    workers: tuple[WorkerReport, ...]
+    videos: tuple[VideoView, ...] = ()
+
+
+def view_of(node: Node, now: datetime, *, is_whole: bool) -> NodeView:
+    """A node may say anything of itself: what no machine can be is brought to what one can."""
+    report, count = node.report, Counter(worker.state for worker in node.report.workers)
+    return NodeView(
+        node=node,
+        is_online=node.is_online(now),
+        cpu=_percent(report.cpu),
+        memory=_percent(report.memory),
+        memory_bytes=_bytes(report.memory_bytes),
+        free_disk_bytes=_bytes(report.free_disk_bytes),
+        states=tuple((state, count[state]) for state in STATES if count[state]),
+        workers=tuple(sorted(report.workers, key=_by_name)) if is_whole else (),
+        videos=_videos(report),
+    )
+
+
+@dataclass(frozen=True)
+class AccessField:
+    """A line of the form that says who may use a node: of all of it, or of a camera. kind: empty, videos or sources."""
+
+    name: str
+    kind: str
+    camera: str
+    text: str
+
+
+def access_fields(node: Node, grants: Grants, sent: Mapping[str, str]) -> list[AccessField]:
+    """For the node, for each camera that it offers, and for those that were narrowed and are gone.
+
+    sent: what the form was sent with goes first.
+    """
+    cameras = [
+        (kind, name, allowed)
+        for kind, narrowed in (("videos", grants.videos), ("sources", grants.sources))
+        for name, allowed in {**dict.fromkeys(_offered(node.report, kind), AccessRule()), **narrowed}.items()
+    ]
+    found = [("allowed", "", "", grants.node), *((f"{kind}.{name}", kind, name, one) for kind, name, one in cameras)]
+    return [AccessField(field, kind, name, sent.get(field, one.text)) for field, kind, name, one in found]
+
+
+def _offered(report: NodeReport, what: str) -> list[str]:
+    found = [kind.get(what) for kind in report.offers.values() if isinstance(kind, Mapping)]
+    return [str(name)[:MOST_TEXT] for names in found if isinstance(names, Mapping) for name in names]
+
+
+def _videos(report: NodeReport) -> tuple[VideoView, ...]:
+    """Of any kind of work that offers some."""
+    found = [kind.get("videos") for kind in report.offers.values() if isinstance(kind, Mapping)]
+    return tuple(
+        VideoView(str(video_id), _text(video, "type"), _text(video, "name"), _text(video, "problem"))
+        for videos in found
+        if isinstance(videos, Mapping)
+        for video_id, video in sorted(videos.items(), key=lambda one: by_number(str(one[0])))
+        if isinstance(video, Mapping)
+    )
+
+
+def _text(video: Mapping[str, Any], name: str) -> str:
+    value = video.get(name)
+    return value[:MOST_TEXT] if isinstance(value, str) else ""
+
+
+def _by_name(worker: WorkerReport) -> tuple[str, str, str]:
+    return worker.namespace, worker.owner_name, worker.key.part
+
+
+def _percent(share: float) -> int:
+    return round(100 * min(1.0, max(0.0, share)))
+
+
+def _bytes(count: int) -> int:
+    return min(MOST_BYTES, max(0, count))

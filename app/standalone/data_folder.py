@@ -1,0 +1,118 @@
+"""The data folder of a stack: one stack at a time, room to work, a key that outlives restarts."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.kit.cli.command import CannotStart
+
+MIN_FREE_BYTES = 200 * 1024 * 1024
+KEPT_LOGS = 3
+
+
+@dataclass(frozen=True)
+class DataFolder:
+    """Where a stack keeps things. `run` holds what belongs to the running processes only."""
+
+    root: Path
+    run: Path
+
+    @property
+    def logs(self) -> Path:
+        return self.run / "logs"
+
+    def prepare(self) -> None:
+        """Make the folders and try them. Raises CannotStart when they cannot be written or the disk is nearly full."""
+        try:
+            for folder in (self.root, self.run, self.logs):
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with tempfile.NamedTemporaryFile(dir=self.root):
+                pass
+        except OSError as error:
+            raise CannotStart(
+                f"the data folder {self.root} cannot be written: {error.strerror or error}",
+                hint="Choose another one with --data-dir.",
+            ) from error
+        free_bytes = shutil.disk_usage(self.root).free
+        if free_bytes < MIN_FREE_BYTES:
+            raise CannotStart(
+                f"the disk of {self.root} is nearly full: {free_bytes >> 20} MB are free, "
+                f"{MIN_FREE_BYTES >> 20} MB are needed",
+                hint="Free some space, or choose a folder on another disk with --data-dir.",
+            )
+
+    def secret_key(self) -> str:
+        """The key that signs links, made once, readable by its owner only."""
+        path = self.root / "secret_key"
+        with contextlib.suppress(FileNotFoundError):
+            key = path.read_text().strip()
+            if key:
+                return key
+        key = secrets.token_hex(32)
+        draft = path.with_suffix(f".{os.getpid()}")
+        write_private(draft, key + "\n")
+        draft.replace(path)
+        return key
+
+    def new_log(self, name: str) -> Path:
+        """The path of a fresh log; the last ones stay beside it as .1, .2, .3."""
+        path = self.logs / f"{name}.log"
+        for number in range(KEPT_LOGS, 0, -1):
+            older = self.logs / f"{name}.log.{number}"
+            newer = self.logs / f"{name}.log.{number - 1}" if number > 1 else path
+            if newer.exists():
+                newer.replace(older)
+        return path
+
+
+class Lock:
+    """Held while a stack runs in the folder; the kernel lets go of it when the process ends, however it ends."""
+
+    def __init__(self, folder: DataFolder) -> None:
+        """Raises CannotStart when another stack holds it."""
+        self.path = folder.run / "lock"
+        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            owner = os.pread(self._descriptor, 4096, 0)
+            os.close(self._descriptor)
+            raise _taken(folder, owner) from error
+        self.write({"pid": os.getpid()})
+
+    def write(self, facts: dict[str, Any]) -> None:
+        """What others may know of the owner: {"pid", "url"}."""
+        data = json.dumps(facts).encode()
+        os.pwrite(self._descriptor, data, 0)
+        os.ftruncate(self._descriptor, len(data))
+
+    def release(self) -> None:
+        os.ftruncate(self._descriptor, 0)
+        os.close(self._descriptor)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, from its first moment on."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+
+
+def _taken(folder: DataFolder, owner: bytes) -> CannotStart:
+    who = ""
+    with contextlib.suppress(ValueError, KeyError):
+        facts = json.loads(owner)
+        who = f" (process {facts['pid']}{', ' + facts['url'] if 'url' in facts else ''})"
+    return CannotStart(
+        f"Modelmill already runs in {folder.root}{who}",
+        hint="Use that one, stop it first, or choose another folder with --data-dir and another --port.",
+    )

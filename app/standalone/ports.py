@@ -1,0 +1,63 @@
+"""TCP ports of this machine: which is free, who is in the way."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from contextlib import suppress
+
+from app.kit.cli.command import CannotStart
+
+LOOPBACK = "127.0.0.1"
+NEARBY = 20
+
+
+def free_port(host: str = LOOPBACK) -> int:
+    """A port that was free a moment ago."""
+    with _bound(host, 0) as probe:
+        return int(probe.getsockname()[1])
+
+
+def next_free_port(host: str, port: int) -> int:
+    """This port, or the next one that is free, or any."""
+    for candidate in range(port, min(port + NEARBY, 65536)) if port else ():
+        with suppress(OSError), _bound(host, candidate):
+            return candidate
+    return free_port(host)
+
+
+def require_free(host: str, port: int) -> None:
+    """Raises CannotStart, with a sentence for the user, when the web could not listen there."""
+    try:
+        _bound(host, port).close()
+    except OSError as error:
+        raise _in_the_way(error, host, port) from error
+
+
+def reachable_host(host: str) -> str:
+    """The address under which a server that listens on `host` is reached from this machine, as it stands in a URL."""
+    name = {"0.0.0.0": LOOPBACK, "::": "::1", "": LOOPBACK}.get(host, host)  # noqa: S104  # compared, not bound
+    return f"[{name}]" if ":" in name else name
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    probe = socket.socket(family, kind, protocol)
+    try:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server will: old connections do no harm
+        probe.bind(address)
+    except OSError:
+        probe.close()
+        raise
+    return probe
+
+
+def _in_the_way(error: OSError, host: str, port: int) -> CannotStart:
+    if error.errno == errno.EADDRINUSE:
+        return CannotStart(
+            f"port {port} on {host} is taken by another program",
+            hint="Choose another one with --port, or --port 0 for any that is free.",
+        )
+    if error.errno == errno.EACCES:
+        return CannotStart(f"port {port} needs root rights", hint="Choose one above 1023 with --port.")
+    return CannotStart(f"cannot listen on {host}: {error.strerror or error}", hint="Check --host.")

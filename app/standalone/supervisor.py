@@ -1,0 +1,147 @@
+"""Keeps parts running: starts them, restarts with a growing pause what ended unexpectedly, stops all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from app.standalone.data_folder import DataFolder
+from app.standalone.process import Part, Process
+
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 10.0
+SETTLED_S = 20.0
+"""A part that ran this long is restarted without a pause worth noticing."""
+POLL_S = 0.02
+KILL_S = 5.0
+"""How long a leash may take to kill what hangs on it."""
+
+Notice = Callable[[str], None]
+
+
+class Watched:
+    """A part and the process that runs it now. Only the supervisor's thread, or nobody but `stop`, touches it."""
+
+    def __init__(self, part: Part, log: Path) -> None:
+        self.part = part
+        self.log = log
+        self.process: Process | None = None
+        self.started_at = 0.0
+        self.due_at = 0.0
+        self.pause_s = FIRST_PAUSE_S
+        self.failures = 0
+        """How often in a row it ended before it had settled."""
+
+
+class Supervisor:
+    """environment: what a part is told. notice gets a sentence whenever a part ended and is started again."""
+
+    def __init__(
+        self, folder: DataFolder, environment: Callable[[Part], Mapping[str, str]], *, cwd: Path, notice: Notice
+    ) -> None:
+        self._folder = folder
+        self._environment = environment
+        self._cwd = cwd
+        self._notice = notice
+        self._lifeline, self._lifeline_end = os.pipe2(os.O_CLOEXEC)
+        self._woken, self._wake = os.pipe2(os.O_CLOEXEC)
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
+        self._is_stopping = False
+        self._is_urgent = threading.Event()
+        self.watched: dict[str, Watched] = {}
+
+    def start(self, parts: list[Part]) -> None:
+        """Start parts, all at once. May be called again with further ones."""
+        with self._lock:
+            for part in parts:
+                watched = Watched(part, self._folder.new_log(part.name))
+                self.watched[part.name] = watched
+                self._launch(watched)
+        os.write(self._wake, b".")
+        if not self._thread.is_alive():
+            self._thread.start()
+
+    def pids(self) -> dict[str, int]:
+        """Name of a running part → pid of its leash, which leads its process group."""
+        return {name: watched.process.pid for name, watched in self.watched.items() if watched.process is not None}
+
+    def stop(self, grace_s: float) -> None:
+        """SIGTERM to all; after the grace the end of all that hangs on them. Returns when nothing is left."""
+        self._is_stopping = True
+        os.write(self._wake, b".")
+        if self._thread.is_alive():
+            self._thread.join()
+        with self._lock:
+            running = [watched for watched in self.watched.values() if watched.process is not None]
+            self._end([w.process for w in running if not w.part.is_last and w.process], grace_s)
+            self._end([w.process for w in running if w.part.is_last and w.process], grace_s)
+            self.watched.clear()
+        for descriptor in (self._lifeline, self._lifeline_end, self._woken, self._wake):
+            os.close(descriptor)
+
+    def hurry(self) -> None:
+        """Take away what is left of the grace. May be called from a signal handler."""
+        self._is_urgent.set()
+
+    def _end(self, processes: list[Process], grace_s: float) -> None:
+        for process in processes:
+            process.ask_to_stop()
+        self._wait(processes, grace_s, self._is_urgent)
+        for process in processes:
+            process.ask_to_stop()
+        self._wait(processes, KILL_S, threading.Event())
+        for process in processes:
+            process.kill()
+
+    @staticmethod
+    def _wait(processes: list[Process], timeout_s: float, is_urgent: threading.Event) -> None:
+        deadline = time.monotonic() + timeout_s
+        while any(process.is_running() for process in processes) and time.monotonic() < deadline:
+            if is_urgent.wait(POLL_S):
+                return
+
+    def _launch(self, watched: Watched) -> None:
+        watched.started_at = time.monotonic()
+        watched.process = Process(
+            watched.part,
+            log=watched.log,
+            environment=self._environment(watched.part),
+            lifeline=self._lifeline,
+            folder=self._cwd,
+        )
+
+    def _run(self) -> None:
+        while not self._is_stopping:
+            with self._lock:
+                pause_s = self._look()
+                ends = [w.process.pidfd for w in self.watched.values() if w.process is not None]
+            readable = select.select([*ends, self._woken], [], [], pause_s)[0]
+            if self._woken in readable:
+                os.read(self._woken, 64)
+
+    def _look(self) -> float | None:
+        """Restart what is due. Returns the seconds until the next is, None when nothing is."""
+        now = time.monotonic()
+        for watched in self.watched.values():
+            if watched.process is not None and not watched.process.is_running():
+                self._ended(watched, now)
+            if watched.process is None and now >= watched.due_at:
+                with contextlib.suppress(OSError):  # no memory, no process to be had: again after the pause
+                    self._launch(watched)
+        due = [watched.due_at - now for watched in self.watched.values() if watched.process is None]
+        return max(0.01, min(due)) if due else None
+
+    def _ended(self, watched: Watched, now: float) -> None:
+        code = watched.process.returncode if watched.process else None
+        has_settled = now - watched.started_at > SETTLED_S
+        watched.process = None
+        watched.failures = 0 if has_settled else watched.failures + 1
+        watched.pause_s = FIRST_PAUSE_S if has_settled else min(watched.pause_s * 2, LONGEST_PAUSE_S)
+        watched.due_at = now + watched.pause_s
+        self._notice(f"{watched.part.name} ended unexpectedly (exit code {code}); it is started again")

@@ -1,0 +1,197 @@
+"""What is free on each node once everybody has what was promised to them. Pure; lives as long as one decision.
+
+**What is free on a node**: the smaller of what Ray says is free and of the total less what our tasks claim there. The
+first respects outsiders, and counts a claimed GPU once. The second matters for the second before a job is over, when
+its GPUs are back already: its task still holds them.
+
+**What is promised**: the demand of an active task less what it has claimed. The rest of a slot that is claimed in part
+is kept on that node; a slot not yet claimed is put where Ray would put it now, which is the node that keeps the
+greatest share of what it has free (LeastResourceScorer of Ray's strict packing, checked with Ray 2.60). If it fits
+nowhere, an outsider was faster: a node goes into debt then, so that nobody takes what is freed next. A driver has its
+CPUs before its program claims anything, so from the first claim on they are among what Ray says is taken.
+
+**In sum**, whatever Ray says and wherever claims are, the demands of active tasks never exceed what the nodes have.
+
+Amounts are counted in ten-thousandths, as Ray counts them: sums are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+
+from app.training.model.demand import Claim, Demand, Held, Node
+
+GRAIN = 10_000
+Claims = dict[int, tuple[int, int]]
+"""Where (the place of the node) a task has how many GPUs and CPUs."""
+
+
+def grains(amount: float) -> int:
+    return round(amount * GRAIN)
+
+
+def plain(amount: int) -> float:
+    """As people write it: 8, 7.5."""
+    return amount // GRAIN if amount % GRAIN == 0 else amount / GRAIN
+
+
+@dataclass(frozen=True)
+class Need:
+    """A demand in grains. gpus, cpus: of each slot."""
+
+    slots: int
+    gpus: int
+    cpus: int
+    driver: int
+
+    @classmethod
+    def of(cls, demand: Demand) -> Need:
+        each = grains(demand.gpus_per_node), grains(demand.cpus_per_node)
+        return cls(demand.nodes, *each, grains(demand.driver_cpus))
+
+    @property
+    def all_gpus(self) -> int:
+        return self.slots * self.gpus
+
+    @property
+    def all_cpus(self) -> int:
+        return self.slots * self.cpus + self.driver
+
+
+class Capacity:
+    """Free GPUs and CPUs by node, in the order of node ids. Below zero: a debt. Without held: the nodes when empty."""
+
+    def __init__(self, nodes: Iterable[Node], held: Sequence[Held] | None = None) -> None:
+        self.nodes = sorted(nodes, key=lambda node: node.node_id)
+        self.may_train = [node.may_train for node in self.nodes]
+        self.trains = [at for at, may_train in enumerate(self.may_train) if may_train]
+        self.gpus = [grains(node.total_gpus) for node in self.nodes]
+        self.cpus = [grains(node.total_cpus) for node in self.nodes]
+        self.left_gpus, self.left_cpus = sum(self.gpus[at] for at in self.trains), sum(self.cpus)
+        if held is not None:
+            self._hold(held)
+
+    def place(self, need: Need) -> int | None:
+        """Where its driver would go, so that all its slots find a place as well; None: it does not fit.
+
+        Exact: as its slots are alike, they fit if the nodes together have so many places.
+        """
+        if need.all_gpus > self.left_gpus or need.all_cpus > self.left_cpus:
+            return None
+        places = self._places(need)
+        spare = sum(places) - need.slots
+        if spare < 0:
+            return None
+        if not need.driver:
+            return self.trains[0]
+        after = self._places(need, less_cpus=need.driver)
+        possible = [at for at, free in enumerate(self.cpus) if free >= need.driver and places[at] - after[at] <= spare]
+        return max(possible, key=lambda at: (after[at] - places[at], *self._suits_driver(at)), default=None)
+
+    def take(self, need: Need, driver_at: int) -> None:
+        """What place has found room for."""
+        self.left_gpus -= need.all_gpus
+        self.left_cpus -= need.all_cpus
+        self.cpus[driver_at] -= need.driver
+        for _ in range(need.slots):
+            self._take_slot(need)
+
+    def has_places(self, need: Need) -> bool:
+        """For all its slots, if its driver and what the active ones may yet take are left aside."""
+        return sum(self._places(need)) >= need.slots
+
+    def free_gpus(self) -> int:
+        return max(0, min(self.left_gpus, sum(max(0, self.gpus[at]) for at in self.trains)))
+
+    def free_cpus(self, need: Need) -> int:
+        """Where its slots find GPUs; its driver may go where none are."""
+        if not self.trains:
+            return 0
+        found = [at for at in self.trains if self.gpus[at] >= need.gpus]
+        if need.driver:
+            found += [at for at, node in enumerate(self.nodes) if not node.may_train]
+        return max(0, min(self.left_cpus, sum(max(0, self.cpus[at]) for at in found)))
+
+    # --- what others have, and what they were promised --------------------------------------------------
+    def _hold(self, held: Sequence[Held]) -> None:
+        where = {node.node_id: at for at, node in enumerate(self.nodes)}
+        claimed = [_on_nodes(one.claim, where) for one in held]
+        for at, (gpus, cpus) in (found for claims in claimed for found in claims.items()):
+            self.gpus[at] -= gpus
+            self.cpus[at] -= cpus
+        for at, node in enumerate(self.nodes):
+            self.gpus[at] = min(self.gpus[at], grains(node.free_gpus))
+            self.cpus[at] = min(self.cpus[at], grains(node.free_cpus))
+        promised = [self._promise(Need.of(one.demand), claims) for one, claims in zip(held, claimed, strict=True)]
+        for need in promised:
+            self._take_driver(need)
+            for _ in range(need.slots):
+                self._take_slot(need)
+
+    def _promise(self, need: Need, claims: Claims) -> Need:
+        """What it has yet to claim. The rest of slots that are claimed in part is taken here and now."""
+        self.left_gpus -= need.all_gpus
+        self.left_cpus -= need.all_cpus
+        slots = need.slots
+        for at, (gpus, cpus) in claims.items():
+            begun = min(slots, -(-gpus // need.gpus) if need.gpus else -(-cpus // need.cpus) if need.cpus else 0)
+            self.gpus[at] -= max(0, begun * need.gpus - gpus)
+            self.cpus[at] -= max(0, begun * need.cpus - cpus)
+            slots -= begun
+        return Need(slots, need.gpus, need.cpus, 0 if claims else need.driver)
+
+    def _take_driver(self, need: Need) -> None:
+        if need.driver and self.nodes:
+            at = max(range(len(self.nodes)), key=lambda at: (self.cpus[at] >= need.driver, *self._suits_driver(at)))
+            self.cpus[at] -= need.driver
+
+    def _suits_driver(self, at: int) -> tuple[bool, int]:
+        """Ray keeps what needs no GPU away from nodes that have some."""
+        return self.nodes[at].total_gpus == 0, self.cpus[at]
+
+    # --- one slot -----------------------------------------------------------------------------------------
+    def _places(self, need: Need, *, less_cpus: int = 0) -> list[int]:
+        """How many of its slots each node could take, at most as many as it has."""
+        by_gpus = [free // need.gpus for free in self.gpus] if need.gpus else repeat(need.slots)
+        by_cpus = [(free - less_cpus) // need.cpus for free in self.cpus] if need.cpus else repeat(need.slots)
+        found = zip(self.may_train, by_gpus, by_cpus, strict=False)
+        return [max(0, min(gpus, cpus, need.slots)) if may_train else 0 for may_train, gpus, cpus in found]
+
+    def _take_slot(self, need: Need) -> None:
+        if not self.trains:
+            return
+        at = self._best(need)
+        self.gpus[at] -= need.gpus
+        self.cpus[at] -= need.cpus
+
+    def _best(self, need: Need) -> int:
+        """The node that keeps the greatest share, of GPUs and of CPUs, of what it has free."""
+        best, most = -1, -1.0
+        for at in self.trains:
+            gpus, cpus = self.gpus[at], self.cpus[at]
+            if (need.gpus and gpus < need.gpus) or (need.cpus and cpus < need.cpus):
+                continue
+            kept = (gpus - need.gpus) / gpus if need.gpus else 0.0
+            kept += (cpus - need.cpus) / cpus if need.cpus else 0.0
+            if kept > most:
+                best, most = at, kept
+        return best if best >= 0 else self._debtor(need)
+
+    def _debtor(self, need: Need) -> int:
+        """The node that is the nearest to having room, of those that are large enough at all."""
+
+        def lacking(at: int) -> tuple[bool, int, int]:
+            node = self.nodes[at]
+            is_small = grains(node.total_gpus) < need.gpus or grains(node.total_cpus) < need.cpus
+            return is_small, need.gpus - self.gpus[at], need.cpus - self.cpus[at]
+
+        return min(self.trains, key=lacking)
+
+
+def _on_nodes(claim: Claim, where: dict[str, int]) -> Claims:
+    """Of living nodes alone: what a task had on a lost one, Ray gives it elsewhere or not at all."""
+    ids = sorted({*claim.gpus, *claim.cpus} & where.keys())
+    found = ((node_id, grains(claim.gpus.get(node_id, 0)), grains(claim.cpus.get(node_id, 0))) for node_id in ids)
+    return {where[node_id]: (gpus, cpus) for node_id, gpus, cpus in found if gpus > 0 or cpus > 0}

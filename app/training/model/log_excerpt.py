@@ -1,0 +1,66 @@
+"""Reads the last output of a program that failed: its lines without colours, and the exception that ended it. Pure.
+
+On Ray many processes write into one log: lines of others begin with their name, as in "(TaskRunner pid=17) …", and go
+on coming after the program has failed. What the program itself wrote counts first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MOST_CHARS = 500_000
+LINE_CHARS = 10_000
+
+ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,99}[ -/]{0,9}[@-~]|\][^\x07\x1b\n]{0,300}\x07|[@-Z\\^_])?")
+CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
+OTHERS = re.compile(r"\((?:raylet|autoscaler|[^()\n]{1,99}\bpid=\d{1,9}[^()\n]{0,99})\) ?")
+EXCEPTION = re.compile(r"(?:[A-Za-z_]\w{0,99}\.){0,9}[A-Za-z_]\w{0,99}(?:\([A-Za-z_]\w{0,99}\))?(?=: |:?$)")
+NAMES = ("Error", "Exception", "Interrupt", "Exit", "Errors", "MissingMandatoryValue", "StopIteration")
+
+
+@dataclass(frozen=True)
+class LogExcerpt:
+    """lines: without colours and names of processes. exception: the last one's line, of the program if it had one, with
+    the next line where it ends in a colon: the cause."""
+
+    lines: tuple[str, ...] = ()
+    exception: str | None = None
+
+
+def read(text: str) -> LogExcerpt:
+    """Of a long text the end."""
+    plain = CONTROLS.sub("", ESCAPE.sub("", text[-MOST_CHARS:].replace("\r", "\n")))
+    own: int | None = None
+    others: int | None = None
+    is_ignored = False
+    lines, names = [], []
+    for at, written in enumerate(plain.split("\n")):
+        name = OTHERS.match(written)
+        line = written[name.end() if name else 0 :][:LINE_CHARS]
+        lines.append(line)
+        names.append(name[0] if name else "")
+        if line.startswith("Exception ignored in"):
+            is_ignored = True
+        elif _is_exception(line):
+            own, others = (own, others) if is_ignored else (own, at) if name else (at, others)
+            is_ignored = False
+    last = others if own is None else own
+    return LogExcerpt(tuple(lines), None if last is None else _with_cause(last, lines, names))
+
+
+def _with_cause(at: int, lines: Sequence[str], names: Sequence[str]) -> str:
+    """Hydra says "Error in call to target 'x':", and the error itself on the next line of the same process."""
+    line = lines[at].rstrip()
+    if not line.endswith(":"):
+        return line
+    below = zip(lines[at + 1 :], names[at + 1 :], strict=True)
+    cause = next((text for text, name in below if name == names[at] and text.strip()), "")
+    return f"{line} {cause.strip()}".rstrip()
+
+
+def _is_exception(line: str) -> bool:
+    """The last line of a traceback: at the left, and named like one. Source lines that it quotes are indented."""
+    found = EXCEPTION.match(line)
+    return found is not None and found[0].rstrip(")").endswith(NAMES)

@@ -1,0 +1,151 @@
+"""Tasks and the cluster as the JSON API shows them. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from app.kit.clock import to_text
+from app.training import schemas
+from app.training.model import Attempt, Conversion, TaskEvent, Waiting
+from app.training.service import AttemptFolder, ClusterView, Holder, TaskView
+
+TASKS = "/api/v2/tasks"
+
+
+def summary(view: TaskView) -> schemas.TaskSummary:
+    task, attempts = view.task, view.attempts
+    demand = task.demand
+    return schemas.TaskSummary(
+        task_id=task.task_id,
+        name=task.name,
+        workload=task.workload,
+        state=task.state,
+        created_at=task.created_at,
+        updated_at=task.updated_at,
+        ended_at=task.ended_at,
+        demand=schemas.DemandAnswer(
+            nodes=demand.nodes, gpus_per_node=demand.gpus_per_node, gpus=demand.gpus, cpus=demand.cpus
+        ),
+        waiting_reason=view.waiting_reason,
+        waiting=_waiting(view.waiting),
+        next_run_at=task.next_run_at,
+        cancel_requested_at=task.cancel_requested_at,
+        failure_kind=task.failure_kind,
+        error_summary=task.error_summary,
+        latest_attempt=_attempt(view, attempts[-1]) if attempts else None,
+    )
+
+
+def whole(view: TaskView) -> schemas.TaskAnswer:
+    task = view.task
+    folder = view.folders.get(task.latest_attempt_no)
+    return schemas.TaskAnswer(
+        **dict(summary(view)),
+        jobspec=task.spec_text,
+        position=None if view.ahead is None else view.ahead + 1,
+        backfill=task.backfill,
+        max_wait_s=task.max_wait_s,
+        attempts=[_attempt(view, attempt) for attempt in view.attempts],
+        artifacts=[
+            schemas.ArtifactAnswer(path=path, file=f"{folder.path}/{path}" if folder else path)
+            for path in view.artifacts
+        ],
+        conversions=[conversion(made) for made in view.conversions],
+        checkpoints=_folder(view.checkpoints),
+        links=_links(task.task_id),
+    )
+
+
+def conversion(made: Conversion) -> schemas.ConversionAnswer:
+    job, page = (f"/jobs/{made.job_id}", f"/ui/jobs/{made.job_id}") if made.job_id else (None, None)
+    return schemas.ConversionAnswer(
+        attempt_no=made.attempt_no,
+        artifact=made.artifact,
+        created_at=made.created_at,
+        job_id=made.job_id,
+        problem=made.problem,
+        next_try_at=made.next_try_at,
+        job=job,
+        page=page,
+    )
+
+
+def event(found: TaskEvent) -> schemas.EventAnswer:
+    return schemas.EventAnswer(event_id=found.event_id, ts=found.at, event_type=found.kind, payload=found.detail)
+
+
+def cluster(view: ClusterView | None, user: str, *, is_on: bool) -> schemas.ClusterAnswer:
+    """Who holds how much is for all to see; which task it is, for its user alone."""
+    if view is None:
+        return schemas.ClusterAnswer(
+            is_on=is_on, seen_at=None, unreachable_since=None, problem="", nodes=[], holders=[], queued=0
+        )
+    return schemas.ClusterAnswer(
+        is_on=is_on,
+        seen_at=view.seen_at,
+        unreachable_since=view.unreachable_since,
+        problem=view.problem,
+        nodes=[schemas.NodeAnswer(**vars(node)) for node in view.nodes],
+        holders=[_holder(held, is_own=held.user == user) for held in view.holders],
+        queued=view.queued,
+    )
+
+
+def _holder(held: Holder, *, is_own: bool) -> schemas.HolderAnswer:
+    return schemas.HolderAnswer(
+        user=held.user,
+        gpus=held.gpus,
+        by_node=held.by_node,
+        task_id=held.task_id if is_own else None,
+        workload=held.workload,
+        state=held.state if is_own else None,
+    )
+
+
+def _attempt(view: TaskView, attempt: Attempt) -> schemas.AttemptAnswer:
+    return schemas.AttemptAnswer(
+        attempt_no=attempt.attempt_no,
+        ray_submission_id=attempt.submission_id,
+        ray_status=attempt.ray_status,
+        ray_job_id=attempt.ray_job_id,
+        driver_node_id=attempt.driver_node_id,
+        failure_kind=attempt.failure_kind,
+        exit_code=attempt.exit_code,
+        message=attempt.message,
+        created_at=attempt.created_at,
+        start_time=attempt.started_at,
+        end_time=attempt.ended_at,
+        placement_pending_since=attempt.placement_pending_since,
+        log_bytes=attempt.log_bytes,
+        folder=_folder(view.folders.get(attempt.attempt_no)),
+    )
+
+
+def _folder(folder: AttemptFolder | None) -> schemas.FolderAnswer | None:
+    if folder is None:
+        return None
+    return schemas.FolderAnswer(
+        path=folder.path, is_trashed=folder.is_trashed, trash_at=_text(folder.trash_at), purge_at=_text(folder.purge_at)
+    )
+
+
+def _waiting(waiting: Waiting | None) -> schemas.WaitingAnswer | None:
+    return schemas.WaitingAnswer(code=waiting.code, facts=waiting.facts) if waiting else None
+
+
+def _links(task_id: str) -> schemas.LinksAnswer:
+    place, page = f"{TASKS}/{task_id}", f"/ui/tasks/{task_id}"
+    return schemas.LinksAnswer(
+        task=place,
+        page=page,
+        log_page=f"{page}/logs",
+        logs=f"{place}/logs",
+        events=f"{place}/events",
+        spec=f"{place}/spec",
+        cancel=f"{place}/cancel",
+        convert=f"{place}/convert",
+    )
+
+
+def _text(moment: datetime | None) -> str | None:
+    return to_text(moment) if moment else None

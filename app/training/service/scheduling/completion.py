@@ -1,0 +1,196 @@
+"""Step finish: an attempt has ended. Its log is kept, its cause found; its task ends too, or joins the line again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import takewhile
+from typing import Any
+
+from app.kit.clock import from_text, to_text
+from app.kit.errors import ModelmillError
+from app.training import store
+from app.training.errors import RayUnreachable
+from app.training.gateway import RayJob, RayStatus
+from app.training.metrics.counters import count_end
+from app.training.model import Attempt, Event, FailureKind, State, Task, Waiting, WaitingCode
+from app.training.model.failures import Failure, classify, is_retried
+from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
+
+TAIL_LINES = 5000
+TAIL_BYTES = 1 << 20
+LOG_PATIENCE_S = 30
+"""So long after a job's end its log is waited for, where Ray answers but does not give it."""
+QUICK = timedelta(minutes=5)
+"""verl looks for its GPUs within the first minutes, when it has read its configuration."""
+ASKS = "convert"
+"""Without this word a spec asks for no conversion; whether it does is read by who is told."""
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What happens to the task. fields: of the task; detail: of the event."""
+
+    event: Event
+    fields: dict[str, Any]
+    detail: dict[str, Any]
+
+
+def end(desk: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, moment: TickContext) -> Allocation | None:
+    """None: its task is active no more. It may take another tick, while Ray withholds the log."""
+    try:
+        log_bytes = _keep_log(desk, task, attempt, job, moment)
+    except RayUnreachable as error:
+        if moment.now - from_text(attempt.ended_at or moment.text) < timedelta(seconds=LOG_PATIENCE_S):
+            logger.warning("The log of an ended job is not to be had yet: %s", error.message)
+            return Allocation(task, attempt, job)
+        logger.warning("The log of an ended job is not to be had; what was copied of it stays: %s", error.message)
+        log_bytes = None
+    failure = None if job.status is RayStatus.SUCCEEDED else _failure(desk, task, attempt, job)
+    return settle(desk, task, attempt, failure, moment, log_bytes=log_bytes)
+
+
+def end_unknown(desk: SchedulerContext, task: Task, attempt: Attempt, moment: TickContext) -> Allocation | None:
+    """Ray answers, and knows nothing of it."""
+    failure = classify("", "", None, "", "", was_stopped=task.state is State.CANCELING)
+    return settle(desk, task, attempt, failure, moment)
+
+
+def settle(
+    desk: SchedulerContext,
+    task: Task,
+    attempt: Attempt,
+    failure: Failure | None,
+    moment: TickContext,
+    *,
+    log_bytes: int | None = None,
+) -> Allocation | None:
+    """failure None: it succeeded. The folder's end comes first: told twice, it does no harm."""
+    ended_at = attempt.ended_at or moment.text
+    desk.homes.folders.ended(task.user, attempt.folder, from_text(ended_at))
+    outcome = _outcome(desk, task, attempt, failure, moment)
+    if task.folder is not None and outcome.event is not Event.RETRY:
+        desk.homes.folders.ended(task.user, task.folder, from_text(ended_at))
+    kept: dict[str, Any] = {"ended_at": ended_at, "placement_pending_since": None, "failure_kind": None, "message": ""}
+    if log_bytes is not None:
+        kept["log_bytes"] = log_bytes
+    if failure is not None and failure.kind is FailureKind.LOST:
+        kept["ray_status"] = ""  # what it said last is not so any more
+    if failure is not None:
+        kept |= {"failure_kind": failure.kind, "message": failure.summary}
+    with desk.database.write() as conn:
+        changed = store.apply(conn, task, outcome.event, moment.text, detail=outcome.detail, **outcome.fields)
+        if changed is None:  # its user cancels it at this moment: the next tick sees both
+            return Allocation(task, attempt)
+        store.change_attempt(conn, attempt, **kept)
+        if outcome.event is Event.RETRY:
+            store.add_event(conn, task.task_id, "RETRY_SCHEDULED", moment.text, outcome.detail)
+    count_end(failure.kind if failure else None)
+    _say(changed, attempt, failure)
+    if changed.state is State.SUCCEEDED and ASKS in changed.spec_text:
+        desk.on_success(changed)
+    return None
+
+
+def _outcome(
+    desk: SchedulerContext, task: Task, attempt: Attempt, failure: Failure | None, moment: TickContext
+) -> Outcome:
+    detail: dict[str, Any] = {"attempt_no": attempt.attempt_no}
+    if failure is None:
+        return Outcome(Event.SUCCEED, {}, detail)
+    detail["failure_kind"] = failure.kind.value
+    if task.state is State.CANCELING:
+        return Outcome(Event.STOPPED, {}, detail)
+    if not _is_retried(desk, task, failure.kind, moment):
+        return Outcome(Event.FAIL, {"failure_kind": failure.kind, "error_summary": failure.summary}, detail)
+    at = to_text(moment.now + timedelta(seconds=desk.options.retry_interval_s))
+    costs = failure.kind is not FailureKind.INSUFFICIENT_RESOURCES
+    fields = {
+        "next_run_at": at,
+        "waited_since": moment.text,
+        "infra_retries": task.infra_retries - costs,
+        "waiting": Waiting(WaitingCode.RETRY, {"at": at, "kind": failure.kind.value}),
+    }
+    return Outcome(Event.RETRY, fields, {**detail, "at": at})
+
+
+def _is_retried(desk: SchedulerContext, task: Task, kind: FailureKind, moment: TickContext) -> bool:
+    """By its last attempts in a row that found too few resources, if the last of all did."""
+    with desk.database.read() as conn:
+        *earlier, last = store.attempts_of(conn, task.task_id)
+    lacking = list(takewhile(lambda it: it.failure_kind is FailureKind.INSUFFICIENT_RESOURCES, reversed(earlier)))
+    tried_s = (moment.now - from_text(min((it.created_at for it in lacking), default=last.created_at))).total_seconds()
+    quick = list(takewhile(lambda it: _was_quick(it, moment), [last, *lacking]))
+    return is_retried(
+        kind,
+        infra_retries=task.infra_retries,
+        tried_s=tried_s,
+        most_s=desk.options.retry_most_s,
+        quick_failures=len(quick),
+    )
+
+
+def _was_quick(attempt: Attempt, moment: TickContext) -> bool:
+    """Not one that Ray could not place, or that was stopped for that: it has waited in earnest."""
+    return from_text(attempt.ended_at or moment.text) - from_text(attempt.created_at) < QUICK
+
+
+def _failure(desk: SchedulerContext, task: Task, attempt: Attempt, job: RayJob) -> Failure:
+    if attempt.failure_kind is not None and task.state is not State.CANCELING:  # why it was stopped by us
+        return Failure(attempt.failure_kind, attempt.message)
+    tail = _tail(desk, task, attempt, job).decode("utf-8", "replace")
+    was_stopped = task.state is State.CANCELING
+    return classify(
+        job.status,
+        job.error_type,
+        job.exit_code,
+        job.message,
+        tail,
+        was_stopped=was_stopped,
+        counts_gpus=task.demand.claims_by_group,
+    )
+
+
+def _tail(desk: SchedulerContext, task: Task, attempt: Attempt, job: RayJob) -> bytes:
+    """Of the copy, which is whole by now; of Ray's log if there is none, for it could not be written."""
+    tail = b""
+    try:
+        tail = desk.copies.end(task.user, attempt.folder, TAIL_BYTES)
+    except ModelmillError as error:
+        logger.warning("The copy of the log cannot be read: %s", error.message)
+    try:
+        return tail or desk.gateway.log_tail(job, TAIL_LINES)
+    except RayUnreachable as error:
+        logger.warning("Why it failed is judged without its log: %s", error.message)
+        return b""
+
+
+def _keep_log(desk: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, moment: TickContext) -> int | None:
+    """Its size; None: there is none, or it cannot be written. Raises RayUnreachable."""
+    try:
+        return desk.copies.replace(task.user, attempt.folder, _watched(desk.gateway.log(job), moment))
+    except RayUnreachable:
+        raise
+    except ModelmillError as error:
+        logger.warning("The log of attempt %d is not copied: %s", attempt.attempt_no, error.message)
+        return None
+
+
+def _watched(chunks: Iterator[bytes], moment: TickContext) -> Iterator[bytes]:
+    for chunk in chunks:
+        moment.watch()
+        yield chunk
+
+
+def _say(task: Task, attempt: Attempt, failure: Failure | None) -> None:
+    if failure is None:
+        logger.info("Attempt %d has succeeded.", attempt.attempt_no)
+    elif task.state is State.PENDING_RESOURCES:
+        said = "Attempt %d ended with %s; the next one may start from %s on. %s"
+        logger.info(said, attempt.attempt_no, failure.kind, task.next_run_at, failure.summary)
+    else:
+        said = "Attempt %d ended with %s; the task is %s. %s"
+        logger.info(said, attempt.attempt_no, failure.kind, task.state, failure.summary)

@@ -1,0 +1,65 @@
+"""What every step of a tick has at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from app.homes.service import Homes
+from app.kit.clock import to_text
+from app.kit.redis.leader import Watch
+from app.kit.sql import Database
+from app.training.gateway import Gateway, RayJob
+from app.training.model import Attempt, Claim, Held, State, Task
+from app.training.service.options import TrainingOptions
+from app.training.service.scheduling.log_copy import LogCopies
+
+OnSuccess = Callable[[Task], None]
+EnabledOf = Callable[[Collection[str]], Collection[str]]
+
+
+@dataclass(frozen=True)
+class SchedulerContext:
+    """on_success: called for each task that has succeeded and speaks of conversion; it must not raise.
+
+    enabled_of: those of these users whose tasks may start.
+    """
+
+    options: TrainingOptions
+    database: Database
+    homes: Homes
+    gateway: Gateway
+    copies: LogCopies
+    on_success: OnSuccess
+    enabled_of: EnabledOf
+
+
+@dataclass(frozen=True)
+class TickContext:
+    """Of one tick."""
+
+    now: datetime
+    watch: Watch
+
+    @property
+    def text(self) -> str:
+        return to_text(self.now)
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """An active task as it was just seen. job None: Ray was only just given it. claim: what it has of the cluster."""
+
+    task: Task
+    attempt: Attempt
+    job: RayJob | None = None
+    claim: Claim = field(default_factory=Claim)
+
+    @property
+    def held(self) -> Held:
+        return Held(self.task.task_id, self.task.demand, self.claim)
+
+    @property
+    def is_running(self) -> bool:
+        return self.task.state is State.RUNNING

@@ -1,0 +1,117 @@
+"""A new task: read and checked first, then put at the end of the line in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from app.homes.service import Homes
+from app.kit.clock import to_text
+from app.kit.errors import BadInput
+from app.kit.sql import Database
+from app.kit.web.idempotency import KeyReused, checked_key
+from app.training import store
+from app.training.errors import BadSpec, TooManyTasks, TrainingOff
+from app.training.model import Task
+from app.training.service.ids import new_task_id
+from app.training.service.options import TrainingOptions
+from app.training.service.paths import check_paths
+from app.training.spec import ConvertSpec, TaskSpec, read_spec
+from app.training.store import NewTask, TaskIdTaken
+from app.training.workloads import demand_of
+
+CheckConversion = Callable[[str, Mapping[str, Any]], None]
+"""Would a conversion take this name and these options? Raises BadInput. What conversion is like, others know."""
+TRIES = 8
+"""Ids of one second differ in four characters by chance."""
+RETRY_AFTER_S = 60
+
+
+@dataclass(frozen=True)
+class TaskSubmission:
+    options: TrainingOptions
+    database: Database
+    homes: Homes
+    check_conversion: CheckConversion
+
+    def submit(self, user: str, body: bytes, key: str | None, now: datetime) -> tuple[Task, bool]:
+        """See Tasks.submit."""
+        if not self.options.is_on:
+            raise TrainingOff(
+                "This installation trains nothing: it has no Ray cluster.",
+                hint="The operator names one with MODELMILL_RAY_ADDRESS.",
+            )
+        if key is not None:
+            checked_key(key)
+        spec, text = read_spec(body)  # by its text alone, as it will be read again whenever it is used
+        if key is not None and (known := self._known(user, key, text)):
+            return known, False  # even if it could not be submitted any more
+        check_paths(self.homes.rules, user, spec)
+        if spec.convert is not None:
+            self._check_conversion(spec.convert)
+        return self._add(user, spec, text, key, now)
+
+    def _check_conversion(self, asked: ConvertSpec) -> None:
+        """Now, and not after days of training."""
+        try:
+            self.check_conversion(asked.name, asked.options)
+        except BadInput as error:
+            found = error.detail.get("problems") or [{"at": "options", "problem": error.message}]
+            problems = [{"at": f"convert.{it['at']}", "problem": it["problem"]} for it in found]
+            message = f"{problems[0]['at']}: {problems[0]['problem']}"
+            raise BadSpec(message, hint=error.hint, detail={"problems": problems}) from None
+
+    def _known(self, user: str, key: str, text: str) -> Task | None:
+        with self.database.read() as conn:
+            return _same(store.by_idempotency_key(conn, user, key), text)
+
+    def _add(self, user: str, spec: TaskSpec, text: str, key: str | None, now: datetime) -> tuple[Task, bool]:
+        demand = demand_of(spec)
+        for tries_left in reversed(range(TRIES)):
+            new = NewTask(
+                task_id=new_task_id(self.options.task_prefix, user, spec.workload, now),
+                user=user,
+                workload=spec.workload,
+                spec_text=text,
+                demand=demand,
+                name=spec.name,
+                backfill=spec.backfill,
+                infra_retries=spec.restart_on_infra,
+                max_wait_s=spec.max_wait_s,
+                idempotency_key=key,
+            )
+            try:
+                with self.database.write() as conn:
+                    store.lock_line_of(conn, user)
+                    if key is not None and (known := _same(store.by_idempotency_key(conn, user, key), text)):
+                        return known, False
+                    self._check_count(conn, user)
+                    return store.add_task(conn, new, to_text(now)), True
+            except TaskIdTaken:
+                if not tries_left:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def _check_count(self, conn: Connection, user: str) -> None:
+        most, there = self.options.max_unended_per_user, store.count_unended(conn, user)
+        if there >= most:
+            raise TooManyTasks(
+                f"You have {there} tasks that have not ended; more than {most} are not taken.",
+                hint="Wait until some have ended, or cancel some.",
+                detail={"retry_after_s": RETRY_AFTER_S},
+            )
+
+
+def _same(known: Task | None, text: str) -> Task | None:
+    """The task of this key, if it is the same that is asked for again."""
+    if known is not None and known.spec_text != text:
+        raise KeyReused(
+            f"This Idempotency-Key came before with another body, as task {known.task_id}.",
+            hint="Send a new task with a new key, and the same task with the same body.",
+            detail={"task_id": known.task_id},
+        )
+    return known

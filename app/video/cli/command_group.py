@@ -1,0 +1,58 @@
+"""The group of the commands about video, and how each of them asks the service, reads a file and tells its answer."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.kit.cli.command import EPILOG
+from app.kit.cli.service_options import token, url_of
+from app.kit.errors import BadRequest
+
+if TYPE_CHECKING:
+    from app.video.client import Client
+
+MAX_FILE_BYTES = 1 << 20
+Json = dict[str, Any]
+Uid = Annotated[str, typer.Argument(metavar="JOB", help="Its uid, as GLOBAL_ID_1.SUB_ID_1.")]
+commands = typer.Typer(
+    help="Video jobs: stages on the frames of a stream, at edge and cloud.", no_args_is_help=True, epilog=EPILOG
+)
+
+
+def client_of(context: typer.Context, url: str | None) -> Client:
+    from app.video.client import Client
+
+    return Client(url_of(context, url), token=token())
+
+
+def read_json(file: str) -> Json:
+    """The JSON object in a file; - is stdin. Raises BadRequest."""
+    try:
+        text = sys.stdin.read(MAX_FILE_BYTES + 1) if file == "-" else Path(file).read_text(encoding="utf-8")
+        found = json.loads(text)
+    except OSError as error:
+        raise BadRequest(f"cannot read {file}: {error.strerror or error}", hint="Name a file that is there.") from error
+    except ValueError as error:
+        raise BadRequest(f"{file} is no JSON: {error}", hint="It is to be one JSON object.") from error
+    if not isinstance(found, dict):
+        raise BadRequest(f"{file} has no JSON object", hint="It is to begin with {.")
+    return found
+
+
+def tell(record: Any, *, as_json: bool, text: str) -> None:
+    """The record as JSON, or the sentence."""
+    typer.echo(json.dumps(record, indent=2) if as_json else text)
+
+
+def parted(text: str | None) -> list[str]:
+    """'a,b' → [a, b]."""
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def number_or_text(video_id: str) -> int | str:
+    return int(video_id) if video_id.isdecimal() and len(video_id) < 5 else video_id

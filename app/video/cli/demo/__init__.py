@@ -1,0 +1,50 @@
+"""`modelmill video pseudo`: edge and cloud on one machine, with the requirement's ports. Imports what is heavy late."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.kit.cli.command import CommandFailed
+
+INPUT = Path("input")
+
+
+def pseudo(
+    videos: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DIR|TYPE=SOURCE",
+            help="Videos of the edge node: all of a folder, or one path or URL; repeatable; default: input/, else a "
+            "clip that is drawn for it.",
+        ),
+    ] = None,
+    models: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder with ONNX models, from which the usual stages are made.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Users: the web.")] = 5000,
+    tracker_port: Annotated[int, typer.Option(min=1, max=65535, help="The cloud's tracker; the web, too.")] = 5001,
+    edge_port: Annotated[int, typer.Option(min=1, max=65535, help="The edge node's agent.")] = 5002,
+    picture_port: Annotated[int, typer.Option(min=1, max=65535, help="Pictures, by the web.")] = 5100,
+    edge_picture_port: Annotated[int, typer.Option(min=1, max=65535, help="Pictures, by the edge node.")] = 5101,
+    service_port: Annotated[int, typer.Option(min=1, max=65535, help="Stages, first of all the cloud's.")] = 5500,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where everything is kept; default: a folder that goes when this ends."),
+    ] = None,
+) -> None:
+    """Start web, scheduler, a cloud node and an edge node on this machine, until Ctrl-C.
+
+    Without videos and models there is a drawn clip of four heads, and models that find them and say where they look.
+    All ports are on 127.0.0.1. The edge node has the address 127.0.0.2, so that plans can tell it from the cloud.
+    """
+    from app.video.cli.demo.deployment import Ports
+    from app.video.cli.demo.show import play
+    from app.video.cli.demo.videos import found_videos
+
+    ports = Ports(port, tracker_port, edge_port, picture_port, edge_picture_port, service_port)
+    given = videos if videos is not None else [str(INPUT)] if INPUT.is_dir() else []
+    found = found_videos(given) if given or models else None
+    raise CommandFailed(play(ports, videos=found, models=models, data=data_dir))

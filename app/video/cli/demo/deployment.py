@@ -1,0 +1,120 @@
+"""The processes of the pseudo-distributed start: the embedded stack, an agent of the cloud and one of the edge, and the
+ports at which they also answer. All of it ends with the block."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.kit.cli.command import CannotStart
+from app.standalone.data_folder import DataFolder
+from app.standalone.ports import require_free
+from app.standalone.process import Part
+from app.standalone.stack import Plan, running
+from app.standalone.supervisor import Notice
+from app.video.cli.demo.relays import Relay, relaying
+
+HOST, EDGE_HOST = "127.0.0.1", "127.0.0.2"
+CLOUD, EDGE = "cloud0", "edge0"
+GRACE_S = 10.0
+OURS = "MODELMILL_"
+Videos = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Ports:
+    """As the requirement numbers them: users 5000, tracker 5001, edge 5002, pictures 5100 and 5101, stages 5500."""
+
+    users: int
+    tracker: int
+    edge: int
+    pictures: int
+    edge_pictures: int
+    services: int
+
+    def relays(self) -> list[Relay]:
+        """The web passes calls of stages on to the cloud's host of stages, which wants a secret."""
+        web, edge = (HOST, self.users), (EDGE_HOST, self.edge)
+        return [
+            Relay(self.tracker, web, "--tracker-port"),
+            Relay(self.edge, edge, "--edge-port"),
+            Relay(self.pictures, web, "--picture-port"),
+            Relay(self.edge_pictures, edge, "--edge-picture-port"),
+            Relay(self.services, web, "--service-port"),
+        ]
+
+
+@dataclass(frozen=True)
+class DemoDeployment:
+    """url: of the web."""
+
+    url: str
+    folder: Path
+
+
+@contextmanager
+def running_stand(ports: Ports, *, videos: Videos, data: Path | None, notice: Notice) -> Iterator[DemoDeployment]:
+    """data: where everything is kept; without it a folder that goes at the end. Raises CannotStart."""
+    _require_free(ports.users)
+    _forget_surroundings()
+    folder = data.expanduser().absolute() if data else Path(tempfile.mkdtemp(prefix="modelmill-video-"))
+    none = dict.fromkeys(("onnx", "bie", "nef"), 0)
+    plan = Plan(DataFolder(folder / "data", folder / "run"), HOST, ports.users, none, GRACE_S)
+    try:
+        with relaying(ports.relays()), running(plan, notice) as stack:
+            stack.supervisor.start([_cloud(stack.url, folder), _edge(stack.url, folder, ports.edge, videos)])
+            yield DemoDeployment(stack.url, folder)
+    finally:
+        if data is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _require_free(port: int) -> None:
+    """Raises CannotStart. Any free port will not do: plans and jobs name the requirement's."""
+    try:
+        require_free(HOST, port)
+    except CannotStart as error:
+        raise CannotStart(error.message, hint="Choose another --port, from 1 to 65535.") from error
+
+
+def _forget_surroundings() -> None:
+    """What is set for another installation is not for this one: neither its database nor its store may be touched."""
+    for name in [name for name in os.environ if name.startswith(OURS)]:
+        del os.environ[name]
+    os.environ[f"{OURS}SFTP"] = "off"
+
+
+def _cloud(url: str, folder: Path) -> Part:
+    return _agent(CLOUD, "cloud", url, folder, ("--listen", f"{HOST}:0", "--bind", HOST))
+
+
+def _edge(url: str, folder: Path, port: int, videos: Videos) -> Part:
+    named = [argument for kind, source in videos for argument in ("--video", f"{kind}={source}")]
+    return _agent(EDGE, "edge", url, folder, ("--listen", f"{EDGE_HOST}:{port}", "--bind", EDGE_HOST, *named))
+
+
+def _agent(name: str, side: str, url: str, folder: Path, arguments: tuple[str, ...]) -> Part:
+    """It registers itself, for it is on the web's machine."""
+    command = (
+        sys.executable,
+        "-m",
+        "app.cli.main",
+        "node",
+        "--name",
+        name,
+        "--side",
+        side,
+        "--cloud",
+        url,
+        "--data-dir",
+        str(folder / name),
+        "--stop-workers",
+        *arguments,
+    )
+    return Part(f"node-{name}", command)

@@ -1,0 +1,149 @@
+"""The commands about jobs."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from app.kit.cli.command import CommandFailed, Exit
+from app.kit.cli.service_options import AsJson, Url
+from app.kit.errors import BadRequest
+from app.video.cli.command_group import Json, Uid, client_of, commands, number_or_text, parted, read_json, tell
+
+RENAMED = {"node_addr": "node", "user_constraint": "constraint"}
+"""The requirement's keys, as /api/v2 calls them."""
+OWN = "unique_job_id"
+
+
+@commands.command()
+def submit(
+    context: typer.Context,
+    file: Annotated[
+        str | None, typer.Argument(metavar="[FILE]", help="The job as JSON, as the requirement's body; - is stdin.")
+    ] = None,
+    node: Annotated[str | None, typer.Option(metavar="NODE", help="Name or address of the node.")] = None,
+    video: Annotated[str | None, typer.Option(metavar="ID", help="Which of its videos.")] = None,
+    flow: Annotated[str | None, typer.Option(metavar="A,B", help="Stages in their order, instead of a DAG.")] = None,
+    policy: Annotated[str | None, typer.Option(metavar="NAME", help="Who schedules it.")] = None,
+    delay: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="A frame may take so long.")] = None,
+    restart: Annotated[str | None, typer.Option(metavar="never|eos|error|always", help="Read it again at …")] = None,
+    each_frame: Annotated[
+        bool, typer.Option("--each-frame", help="Process each frame, as fast as that goes, and drop none.")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow it until it ends.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Run a DAG of stages on a node's video. Options go before what the file says."""
+    job = _job_in(file) if file else {}
+    job |= {"node": node} if node else {}
+    job |= {"video_id": number_or_text(video)} if video else {}
+    if flow:
+        job.pop("dag", None)
+        job["stages"] = parted(flow)
+    job |= {"policy": policy} if policy else {}
+    job |= {"constraint": {**(job.get("constraint") or {}), "delay": delay}} if delay is not None else {}
+    job |= {"restart_policy": restart} if restart else {}
+    job |= {"realtime": False} if each_frame else {}
+    missing = [name for name in ("node", "video_id") if name not in job]
+    if missing or not ({"dag", "stages"} & set(job)):
+        raise BadRequest(
+            f"{(missing or ['a DAG or --flow'])[0]} is missing",
+            hint="Give a FILE with the requirement's body, or --node, --video and --flow.",
+        )
+    with client_of(context, url) as client:
+        record = client.submit(job)
+        tell(record, as_json=as_json and not watch, text=f"{record['uid']} submitted")
+        if watch:
+            _followed(client, record["uid"], as_json=as_json)
+
+
+@commands.command("list")
+def list_jobs(
+    context: typer.Context,
+    state: Annotated[str | None, typer.Option(metavar="UNSCHED|EXEC|DONE")] = None,
+    search: Annotated[str | None, typer.Option("--search", "-q", help="Text in the uid, node or video.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 20,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """My video jobs, newest first."""
+    with client_of(context, url) as client:
+        records = list(client.jobs(limit=limit, state=state.upper() if state else None, q=search))
+    if as_json:
+        typer.echo(json.dumps(records, indent=2))
+    elif not records:
+        typer.echo("There are no video jobs.")
+    else:
+        from app.video.cli.tables import jobs_table, wide_console
+
+        wide_console().print(jobs_table(records, datetime.now(UTC)))
+
+
+@commands.command()
+def show(
+    context: typer.Context,
+    job: Uid,
+    decisions: Annotated[bool, typer.Option("--decisions", help="What the scheduler decided, newest first.")] = False,
+    events: Annotated[bool, typer.Option("--events", help="What happened to it, oldest first.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """What is known of a job: its state and why, its plan, how that does."""
+    from app.video.cli.tables import decisions_table, job_lines, wide_console
+
+    with client_of(context, url) as client:
+        record = client.job(job)
+        record |= {"decisions": client.decisions(job)} if decisions else {}
+        record |= {"events": client.events(job)} if events else {}
+    tell(record, as_json=as_json, text="\n".join(job_lines(record)))
+    if as_json:
+        return
+    for event in record.get("events", ()):
+        typer.echo(f"{event['at']}  {event['type']:<10}  {event['message']}")
+    if decisions:
+        wide_console().print(decisions_table(record["decisions"]))
+
+
+@commands.command()
+def watch(context: typer.Context, job: Uid, as_json: AsJson = False, url: Url = None) -> None:
+    """Follow a job until it ends: each change of its state, plan and delays. Ctrl-C leaves it running."""
+    with client_of(context, url) as client:
+        _followed(client, job, as_json=as_json)
+
+
+@commands.command()
+def cancel(context: typer.Context, job: Uid, as_json: AsJson = False, url: Url = None) -> None:
+    """End a job. One that has ended stays as it is."""
+    with client_of(context, url) as client:
+        record = client.cancel(job)
+    tell(record, as_json=as_json, text=f"{job} {record['ending'] or 'is being cancelled'}")
+
+
+@commands.command()
+def delete(context: typer.Context, job: Uid, url: Url = None) -> None:
+    """Forget a job that has ended, with its results and pictures."""
+    with client_of(context, url) as client:
+        client.delete(job)
+    typer.echo(f"{job} deleted")
+
+
+def _job_in(file: str) -> Json:
+    found = {RENAMED.get(key, key): value for key, value in read_json(file).items()}
+    found.pop(OWN, None)
+    return found
+
+
+def _followed(client: object, uid: str, *, as_json: bool) -> None:
+    """Raises Ended with how it ended."""
+    from app.video.cli.job_follower import as_line, exit_of, follow
+    from app.video.cli.tables import job_lines
+    from app.video.client import Client
+
+    assert isinstance(client, Client)
+    record = follow(client, uid, as_line if as_json else lambda found: "\n".join([*job_lines(found), ""]))
+    if (code := exit_of(record)) is not Exit.OK:
+        raise CommandFailed(code)

@@ -1,0 +1,148 @@
+"""The commands that change how a job runs, and those that ask what would be."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from app.kit.cli.service_options import AsJson, Url
+from app.kit.errors import BadRequest
+from app.video.cli.command_group import Json, Uid, client_of, commands, number_or_text, read_json, tell
+
+
+@commands.command()
+def constrain(
+    context: typer.Context,
+    job: Uid,
+    delay: Annotated[
+        str | None, typer.Option(metavar="SECONDS|LO,HI", help="A frame may take so long; below LO there is room.")
+    ] = None,
+    accuracy: Annotated[float | None, typer.Option(metavar="0..1", help="Wanted quality.")] = None,
+    level: Annotated[int | None, typer.Option(min=0, max=5, help="Wanted quality in steps, instead.")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Say how long a frame may take and how good the answers must be, from the next plan on. What is not said stays."""
+    constraint: Json = {}
+    constraint |= {"delay": _delay(delay)} if delay is not None else {}
+    constraint |= {"accuracy": accuracy} if accuracy is not None else {}
+    constraint |= {"acc_level": level} if level is not None else {}
+    if not constraint:
+        raise BadRequest("nothing is demanded", hint="Give --delay, --accuracy or --level.")
+    with client_of(context, url) as client:
+        record = client.constrain(job, _with_present(client.job(job)["constraint"], constraint))
+    tell(record, as_json=as_json, text=f"{job} constrained: {_told(record['constraint'])}")
+
+
+@commands.command()
+def policy(
+    context: typer.Context,
+    job: Uid,
+    name: Annotated[str, typer.Argument(metavar="POLICY", help="See `modelmill video policies`.")],
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Have another policy schedule a job from now on."""
+    with client_of(context, url) as client:
+        record = client.choose(job, name)
+    tell(record, as_json=as_json, text=f"{job} is scheduled by {record['policy']}")
+
+
+@commands.command()
+def plan(
+    context: typer.Context,
+    job: Uid,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="{video_conf, flow_mapping} as JSON; - is stdin.")],
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Give a job this plan now, by hand. Its policy goes on from it; the policy `fixed` keeps it."""
+    given = read_json(file)
+    missing = [name for name in ("video_conf", "flow_mapping") if name not in given]
+    if missing:
+        raise BadRequest(f"{file} has no {missing[0]}", hint="A plan is {video_conf: {…}, flow_mapping: {…}}.")
+    with client_of(context, url) as client:
+        record = client.give(job, {name: given[name] for name in ("video_conf", "flow_mapping")})
+    seq = record["plan"]["seq"] if record["plan"] else "–"
+    tell(record, as_json=as_json, text=f"{job} has plan {seq}")
+
+
+@commands.command("what-if")
+def what_if(
+    context: typer.Context,
+    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Of this job; or see --node.")] = None,
+    node: Annotated[str | None, typer.Option(metavar="NODE", help="Where the video is.")] = None,
+    video: Annotated[str | None, typer.Option(metavar="ID")] = None,
+    dag: Annotated[str | None, typer.Option(metavar="FILE", help="The DAG as JSON.")] = None,
+    resolution: Annotated[str | None, typer.Option(metavar="480p", help="As if the pictures were so large.")] = None,
+    model: Annotated[int | None, typer.Option(min=0, max=2, help="0 big, 1 middle, 2 small; default: big.")] = None,
+    up: Annotated[
+        list[str] | None, typer.Option(metavar="NODE=MBPS", help="As if the way to it were so fast; repeatable.")
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """What each way to cut a DAG between edge and cloud would take, fastest first."""
+    if not job and not (node and video and dag):
+        raise BadRequest("neither a job nor a DAG is named", hint="Give JOB, or --node, --video and --dag.")
+    question: Json = {"job_uid": job} if job else {}
+    if not job and node and video and dag:
+        question = {"node": node, "video_id": number_or_text(video), "dag": dag_in(dag)}
+    question |= {"video_conf": {"resolution": resolution}} if resolution else {}
+    question |= {"model_id": model} if model is not None else {}
+    question |= {"nodes": dict(_speed(text) for text in up)} if up else {}
+    with client_of(context, url) as client:
+        found = client.what_if(question)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    elif not found:
+        typer.echo("There is no node that could run it.")
+    else:
+        from app.video.cli.tables import predictions_table, wide_console
+
+        wide_console().print(predictions_table(found))
+
+
+def dag_in(file: str) -> Json:
+    """A DAG, or a whole job that has one."""
+    found = read_json(file)
+    dag = found.get("dag", found)
+    if not isinstance(dag, dict):
+        raise BadRequest(f"{file} has no DAG", hint="A DAG is {generator, flow, input}.")
+    return dag
+
+
+def _with_present(present: Json, wanted: Json) -> Json:
+    """What is demanded anew, and of the present constraint the rest."""
+    says_quality = "accuracy" in wanted or "acc_level" in wanted
+    kept = {key: value for key, value in present.items() if key == "delay" or not says_quality}
+    return {**kept, **wanted}
+
+
+def _delay(text: str) -> float | list[float]:
+    try:
+        parts = [float(part) for part in text.split(",")]
+    except ValueError:
+        parts = []
+    if len(parts) not in (1, 2):
+        raise BadRequest(f"--delay: {text!r} is no time", hint="Give seconds, as 0.3, or a range, as 0.1,0.3.")
+    return parts[0] if len(parts) == 1 else parts
+
+
+def _speed(text: str) -> tuple[str, Json]:
+    name, _, speed = text.rpartition("=")
+    try:
+        mbps = float(speed) if name else None
+    except ValueError:
+        mbps = None
+    if mbps is None:
+        raise BadRequest(f"--up: {text!r} is no speed", hint="Write it as NODE=MBPS, as cloud0=2.5.")
+    return name, {"up_mbps": mbps}
+
+
+def _told(constraint: Json) -> str:
+    from app.video.cli.tables import pairs
+
+    return pairs(constraint)

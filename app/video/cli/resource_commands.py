@@ -1,0 +1,162 @@
+"""The commands about what there is: nodes with videos, stages and their kinds, policies, and what was measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.kit.access import words_of
+from app.kit.cli.command import EPILOG, CommandFailed, Exit
+from app.kit.cli.service_options import AsJson, Url
+from app.kit.errors import BadRequest
+from app.video.cli.command_group import Json, client_of, commands, number_or_text, parted, tell
+from app.video.cli.plan_commands import dag_in
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+stages = typer.Typer(help="Stages that a DAG may name.", no_args_is_help=True, epilog=EPILOG)
+commands.add_typer(stages, name="stages")
+Name = Annotated[str, typer.Argument(metavar="STAGE")]
+
+
+@commands.command()
+def nodes(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
+    """Nodes that have videos."""
+    from app.video.cli.tables import nodes_table
+
+    with client_of(context, url) as client:
+        found = client.nodes()
+    _shown(found, nodes_table, "There are no nodes with videos.", as_json=as_json)
+
+
+@commands.command()
+def kinds(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
+    """Kinds of stages and generators: what goes in, what comes out."""
+    from app.video.cli.tables import kinds_table
+
+    with client_of(context, url) as client:
+        _shown(client.kinds(), kinds_table, "", as_json=as_json)
+
+
+@commands.command()
+def policies(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
+    """Scheduling policies."""
+    from app.video.cli.tables import policies_table
+
+    with client_of(context, url) as client:
+        _shown(client.policies(), policies_table, "", as_json=as_json)
+
+
+@stages.command("list")
+def list_stages(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
+    """Stages by name."""
+    from app.video.cli.tables import stages_table
+
+    with client_of(context, url) as client:
+        found = client.stages()
+    _shown(found, stages_table, "There are no stages: add one with `modelmill video stages set`.", as_json=as_json)
+
+
+@stages.command("set")
+def set_stage(
+    context: typer.Context,
+    name: Name,
+    kind: Annotated[str, typer.Option(metavar="KIND", help="See `modelmill video kinds`.")],
+    model: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODEL[,MODEL]", help="Big, middle, small: once for each; A,B where a kind needs two."),
+    ] = None,
+    parameter: Annotated[list[str] | None, typer.Option("--parameter", "-p", metavar="NAME=VALUE")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Add or replace a stage, of models that are yours (administrators)."""
+    given = dict(_pair(text) for text in parameter or ())
+    wanted: Json = {"kind": kind, "models": [parted(names) for names in model or ()], "parameters": given}
+    with client_of(context, url) as client:
+        record = client.put_stage(name, wanted)
+    tell(record, as_json=as_json, text=f"stage {name} set")
+
+
+@stages.command("allow")
+def allow_stage(
+    context: typer.Context,
+    name: Name,
+    who: Annotated[list[str] | None, typer.Argument(metavar="[USER|@GROUP]…", help="These and no others.")] = None,
+    everybody: Annotated[bool, typer.Option("--everybody", help="Whoever is signed in.")] = False,
+    administrators: Annotated[bool, typer.Option("--administrators", help="Administrators alone.")] = False,
+    url: Url = None,
+) -> None:
+    """Say who may name a stage in a job (administrators). Without names: print who may."""
+    if sum((bool(who), everybody, administrators)) > 1:
+        raise BadRequest("These contradict each other.", hint="Give names, or --everybody, or --administrators.")
+    with client_of(context, url) as client:
+        if who or everybody or administrators:
+            record = client.put_stage_access(name, None if everybody else who or [])
+        else:
+            record = client.stage_access(name)
+    typer.echo(f"{name}: {words_of(record['allowed'])}")
+
+
+@stages.command("remove")
+def remove_stage(context: typer.Context, name: Name, url: Url = None) -> None:
+    """Remove a stage that no job names (administrators)."""
+    with client_of(context, url) as client:
+        client.remove_stage(name)
+    typer.echo(f"stage {name} removed")
+
+
+@commands.command()
+def profile(
+    context: typer.Context,
+    node: Annotated[str, typer.Option(metavar="NODE", help="Where the video is.")],
+    video: Annotated[str | None, typer.Option(metavar="ID", help="Measure with it; else: what is known.")] = None,
+    dag: Annotated[str | None, typer.Option(metavar="FILE", help="The DAG as JSON.")] = None,
+    flow: Annotated[str | None, typer.Option(metavar="A,B", help="Stages instead of a DAG; default: all.")] = None,
+    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Wait no longer (exit code 1).")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Measure each stage, model and size on this node and on those it can reach, and print what was found."""
+    from app.video.cli.job_follower import exit_of, follow
+    from app.video.cli.tables import measurements_table
+
+    with client_of(context, url) as client:
+        if video is not None:
+            names = parted(flow) or [stage["name"] for stage in client.stages()]
+            wanted: Json = {"dag": dag_in(dag)} if dag else {"stages": names}
+            if not dag and not names:
+                raise BadRequest("there are no stages to measure", hint="Add some: `modelmill video stages set`.")
+            uid = client.profile({"node": node, "video_id": number_or_text(video), **wanted})["uid"]
+            typer.echo(f"{uid} measures; end it with `modelmill video cancel {uid}`", err=True)
+            record = follow(client, uid, _progress, is_quiet=True, timeout_s=timeout)
+            if (code := exit_of(record)) is not Exit.OK:
+                raise CommandFailed(code)
+        found = client.measurements(node="" if video is not None else node)
+    _shown(found, measurements_table, "Nothing has been measured.", as_json=as_json)
+
+
+def _progress(record: Json) -> str:
+    return f"{record['state']} {record['progress']:.0%}  {record['reason']}".rstrip()
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, is_given, value = text.partition("=")
+    if not name or not is_given:
+        raise BadRequest(f"--parameter: {text!r} is none", hint="Write it as NAME=VALUE.")
+    return name, value
+
+
+def _shown(found: Any, table: Callable[[Any], Table], nothing: str, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    elif not found:
+        typer.echo(nothing)
+    else:
+        from app.video.cli.tables import wide_console
+
+        wide_console().print(table(found))

@@ -1,0 +1,219 @@
+"""The table of the requirement's endpoints: their routes, and what the OpenAPI document says of them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from pydantic import RootModel
+
+from app.kit.web.mjpeg import MIXED
+from app.kit.web.openapi import Answer, Operation
+from app.video.compat import nodes, schemas, services, users
+from app.video.compat.error_format import Endpoint, told
+from app.video.model.reader import NAME
+from app.video.schemas import UID
+
+_UID: dict[str, dict[str, Any]] = {"job_uid": {"type": "string", "pattern": UID}}
+_STAGE: dict[str, dict[str, Any]] = {"stage": {"type": "string", "pattern": f"^{NAME.pattern}$"}}
+_PICTURE: dict[str, Any] = {"required": True, "content": {"image/jpeg": {"schema": {}}}}
+_CALL: dict[str, Any] = {
+    "required": True,
+    "content": {kind: {"schema": {"type": "object"}} for kind in ("application/json", "multipart/form-data")},
+}
+READ, SENT, OF_JOB = (503,), (400, 413, 503), (404,)
+
+
+PATHS = re.compile(r"/(user|node|service|execute_task|get_execute_url)/.+|/get_(service_list|\w+_info)")
+"""Here whoever refuses does so in the requirement's form."""
+
+
+class Outputs(RootModel[dict[str, Any]]):
+    """What the stage found, by field, with server_ms, queue_ms and the model that was used."""
+
+
+class Names(RootModel[list[str]]):
+    """Of stages."""
+
+
+class ByAddress(RootModel[dict[str, dict[str, Any]]]):
+    """By the nodes' address; of nodes that share one by their name."""
+
+
+def _operation(
+    method: Literal["GET", "POST"],
+    path: str,
+    endpoint: Endpoint,
+    name: str,
+    summary: str,
+    answer: Answer,
+    errors: tuple[int, ...],
+    **more: Any,
+) -> Operation:
+    refusals = dict.fromkeys(sorted({*errors, 401, 403, 429}), schemas.Refusal)
+    return Operation(method, path, told(endpoint, name), summary, {200: answer, **refusals}, **more)
+
+
+OPERATIONS: list[Operation] = [
+    _operation(
+        "GET",
+        "/user/get_all_status",
+        users.get_all_status,
+        "requirement_status",
+        "Nodes and their videos",
+        schemas.AllStatus,
+        READ,
+    ),
+    _operation(
+        "POST",
+        "/user/submit_job",
+        users.submit_job,
+        "requirement_submit",
+        "Run a DAG of stages on a node's video",
+        schemas.JobTaken,
+        (*SENT, *OF_JOB, 409),
+        body=users.RequirementJob,
+    ),
+    _operation(
+        "POST",
+        "/user/submit_job_user_constraint",
+        users.submit_job_user_constraint,
+        "requirement_constrain",
+        "How long a frame may take, and how good it must be",
+        schemas.ConstraintTaken,
+        (*SENT, *OF_JOB, 409),
+        body=users.RequirementConstraint,
+    ),
+    _operation(
+        "GET",
+        "/user/sync_job_result/{job_uid}",
+        users.sync_job_result,
+        "requirement_results",
+        "The last ten results of a job, its plan and how that does",
+        schemas.JobResult,
+        (*READ, *OF_JOB),
+        parameters=_UID,
+    ),
+    _operation(
+        "GET",
+        "/user/video/{job_uid}",
+        users.video,
+        "requirement_video",
+        "The live picture, for an <img>",
+        (MIXED,),
+        (*READ, *OF_JOB),
+        parameters=_UID,
+    ),
+    _operation(
+        "POST",
+        "/node/submit_job",
+        nodes.submit_job,
+        "requirement_submit_numbered",
+        "As /user/submit_job, with a number of its own",
+        schemas.JobTaken,
+        (*SENT, *OF_JOB, 409),
+        body=users.RequirementJob,
+    ),
+    _operation(
+        "POST",
+        "/node/get_plan",
+        nodes.get_plan,
+        "requirement_ask_plan",
+        "Ask for another plan of a job",
+        schemas.OfJob,
+        (*SENT, *OF_JOB),
+        body=nodes.PlanDemand,
+    ),
+    _operation(
+        "POST",
+        "/node/update_plan",
+        nodes.update_plan,
+        "requirement_give_plan",
+        "Give a job a plan by hand",
+        schemas.OfJob,
+        (*SENT, *OF_JOB, 409),
+        body=nodes.RequirementPlan,
+    ),
+    _operation(
+        "POST",
+        "/node/update_status",
+        nodes.update_status,
+        "requirement_join",
+        "Is this node known?",
+        schemas.Joined,
+        (*SENT, *OF_JOB),
+        body=nodes.JoinRequest,
+    ),
+    _operation(
+        "POST",
+        "/node/sync_job_result",
+        nodes.sync_job_result,
+        "requirement_report",
+        "Results of a job, from its node",
+        schemas.OfJob,
+        (*SENT, *OF_JOB),
+        body=nodes.ResultsReport,
+    ),
+    _operation(
+        "POST",
+        "/node/video/{job_uid}/picture",
+        nodes.put_picture,
+        "requirement_put_picture",
+        "A picture of a job, from its node",
+        schemas.OfJob,
+        (*SENT, *OF_JOB),
+        body=_PICTURE,
+        parameters=_UID,
+    ),
+    *(
+        _operation(
+            "POST",
+            f"{path}/{{stage}}",
+            services.call,
+            name,
+            "Call a stage; ?node=NAME: on that node alone",
+            Outputs,
+            (*SENT, *OF_JOB, 409, 422, 500, 504),
+            body=_CALL,
+            query=services.CallQuery,
+        )
+        for path, name in (("/service", "requirement_call"), ("/execute_task", "requirement_execute"))
+    ),
+    _operation(
+        "GET",
+        "/get_service_list",
+        services.get_service_list,
+        "requirement_services",
+        "Stages that are served",
+        Names,
+        READ,
+    ),
+    _operation(
+        "GET",
+        "/get_execute_url/{stage}",
+        services.get_execute_url,
+        "requirement_urls",
+        "Where to call a stage, on each node that serves it",
+        ByAddress,
+        (*READ, *OF_JOB),
+        parameters=_STAGE,
+    ),
+    _operation(
+        "GET",
+        "/get_resource_info",
+        services.get_resource_info,
+        "requirement_resources",
+        "Stages and what they have left, by node",
+        ByAddress,
+        READ,
+    ),
+    _operation(
+        "GET",
+        "/get_cluster_info",
+        services.get_cluster_info,
+        "requirement_cluster",
+        "Nodes that serve stages",
+        ByAddress,
+        READ,
+    ),
+]

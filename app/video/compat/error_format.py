@@ -1,0 +1,58 @@
+"""How the requirement's endpoints read what they are sent and say what is wrong: {"status": 1, "error": sentence}."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import redis
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.kit.errors import BadInput, BadRequest, ModelmillError, Unavailable
+from app.kit.web.http import Model, checked, retry_after
+from app.kit.web.request_body import whole_body
+from app.nodes.wire import read
+from app.video.errors import as_refusal
+
+MAX_JSON_BYTES = 1 << 20
+Endpoint = Callable[[Request], Awaitable[Response]]
+logger = logging.getLogger(__name__)
+
+
+def told(endpoint: Endpoint, name: str) -> Endpoint:
+    """With errors in the requirement's form. A field that is wrong is 400, as the requirement knows no 422. name: of
+    the route."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except ModelmillError as error:
+            return refusal(error)
+        except redis.RedisError as error:
+            logger.warning("Redis: %s", error)
+            return refusal(Unavailable("Redis does not answer.", hint="Try again in a moment."))
+
+    answer.__name__ = name
+    return answer
+
+
+def refusal(error: ModelmillError) -> Response:
+    status = BadRequest.status if error.status == BadInput.status else error.status
+    return JSONResponse(as_refusal(error.to_dict()), status_code=status, headers=retry_after(error))
+
+
+async def sent(request: Request, model: type[Model]) -> tuple[Model, dict[str, Any]]:
+    """The body as this model, and as it came. Raises BadFrame for what is no JSON object, BadInput, TooLarge."""
+    body = read(await whole_body(request, MAX_JSON_BYTES, "A JSON body"))
+    return checked(lambda: model.model_validate(body)), body
+
+
+def done(**more: Any) -> Response:
+    return JSONResponse({"status": 0, **more})
+
+
+class Lenient(BaseModel):
+    """Keys that are unknown here are passed over: who wrote the client may have sent the origin more."""

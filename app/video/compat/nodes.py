@@ -1,0 +1,136 @@
+"""/node/…: what nodes ask and report of the jobs they run. Users may send the same of their own jobs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, cast
+
+from pydantic import Field, StrictInt, StrictStr
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.kit.clock import now
+from app.kit.errors import BadRequest
+from app.kit.web.auth import Caller, caller_of
+from app.kit.web.request_body import whole_body
+from app.video.access import require_node, require_user, uid_of, video_of
+from app.video.compat.error_format import Lenient, done, sent
+from app.video.compat.users import RequirementJob, submission
+from app.video.errors import VideoNotFound
+from app.video.model.dag_wiring import rendered
+from app.video.model.job import VideoJob
+from app.video.model.report import JobReport, PlanRequest
+from app.video.service import NodeVideos, Resources, Video
+from app.video.service.pictures import MAX_PICTURE_BYTES
+
+HINT = "A node runs `modelmill node --video PATH`, which dials the web and says what it has."
+JPEG = b"\xff\xd8\xff"
+Uid = Annotated[StrictStr, Field(min_length=1, max_length=64)]
+Json = dict[str, Any]
+Seq = Annotated[StrictInt, Field(ge=0, le=2**31 - 1)]
+
+
+class PlanDemand(Lenient):
+    """The requirement's four, and what a runner knows beside."""
+
+    job_uid: Uid
+    dag: Json | None = None
+    last_plan_result: Json | None = None
+    user_constraint: Json | None = None
+    generator_output: Json | None = None
+    asked: Seq = 0
+    why: Annotated[StrictStr, Field(max_length=32)] = "period"
+
+
+class RequirementPlan(Lenient):
+    job_uid: Uid
+    video_conf: Json
+    flow_mapping: Json
+
+
+class JoinRequest(Lenient):
+    node_port: Annotated[StrictInt, Field(ge=1, le=65535)]
+    video_id: StrictInt | StrictStr | None = None
+    video_type: StrictStr = ""
+
+
+class ResultsReport(Lenient):
+    job_uid: Uid
+    seq: Seq
+    results: Annotated[list[Json], Field(max_length=1000, default_factory=list)]
+    plan_result: Json | None = None
+    flags: Annotated[list[StrictStr], Field(max_length=10)] | None = None
+    silent_s: Annotated[float, Field(ge=0)] | None = None
+    ending: StrictStr | None = None
+    reason: StrictStr | None = None
+    profile: Annotated[list[Json], Field(max_length=1000)] | None = None
+    progress: Annotated[float, Field(ge=0, le=1)] | None = None
+    note: StrictStr | None = None
+
+
+async def submit_job(request: Request) -> Response:
+    asked, _ = await sent(request, RequirementJob)
+    if not asked.unique_job_id:
+        raise BadRequest("unique_job_id: Field required", hint="Or submit it at /user/submit_job, which numbers it.")
+    job = await run_in_threadpool(_submit, video_of(request), require_user(request), asked)
+    return done(msg="submitted to manager", job_uid=job.uid, unique_job_id=job.uid)
+
+
+async def get_plan(request: Request) -> Response:
+    asked, _ = await sent(request, PlanDemand)
+    caller, planning = caller_of(request), video_of(request).planning
+    demand = cast("PlanRequest", {"dag": {}, **asked.model_dump(exclude_unset=True)})
+    demand.setdefault("last_plan_result", None)
+    demand.setdefault("user_constraint", None)
+    await run_in_threadpool(planning.ask, demand, node=caller.node, user=caller.user, now=now())
+    return done(msg="the scheduler has been asked; the plan comes by the node's orders", job_uid=asked.job_uid)
+
+
+async def update_plan(request: Request) -> Response:
+    asked, _ = await sent(request, RequirementPlan)
+    user, planning = require_user(request), video_of(request).planning
+    await run_in_threadpool(planning.give, user, asked.job_uid, asked.video_conf, asked.flow_mapping, now=now())
+    return done(msg="the plan is on its way to the node", job_uid=asked.job_uid)
+
+
+async def update_status(request: Request) -> Response:
+    """The origin's way to join, once a video: here a node is registered, and says by itself what it has."""
+    asked, _ = await sent(request, JoinRequest)
+    address = f"{request.client.host if request.client else ''}:{asked.node_port}"
+    found = await run_in_threadpool(_find, video_of(request).resources, caller_of(request), address)
+    if found is None:
+        raise VideoNotFound(f"No node with videos is known at {address}.", hint=HINT)
+    if asked.video_id is not None and str(asked.video_id) not in found.videos:
+        raise VideoNotFound(f"The node {found.node!r} has no video {asked.video_id}.", hint=HINT)
+    return done(node_addr=found.address)
+
+
+async def sync_job_result(request: Request) -> Response:
+    asked, _ = await sent(request, ResultsReport)
+    caller, reports = caller_of(request), video_of(request).reports
+    report = cast("JobReport", asked.model_dump(exclude_none=True))
+    await run_in_threadpool(reports.take, report, node=caller.node, user=caller.user, now=now())
+    return done(job_uid=asked.job_uid)
+
+
+async def put_picture(request: Request) -> Response:
+    picture = await whole_body(request, MAX_PICTURE_BYTES, "A picture")
+    if not picture.startswith(JPEG):
+        raise BadRequest("The body is no JPEG.", hint="The runner of a job sends its rendered picture as JPEG.")
+    node, pictures = require_node(request), video_of(request).pictures
+    await run_in_threadpool(pictures.put_snapshot, node, uid_of(request), picture)
+    return done(job_uid=uid_of(request))
+
+
+def _submit(video: Video, user: str, asked: RequirementJob) -> VideoJob:
+    """The requirement's body has no Render here: it was taken off when the DAG was cut."""
+    dag = rendered(asked.dag, video.catalogue.kinds_of_stages(user))
+    wanted = replace(submission(asked, asked.unique_job_id), dag=dag)
+    return video.jobs.submit(user, wanted, now=now())
+
+
+def _find(resources: Resources, caller: Caller, address: str) -> NodeVideos | None:
+    if caller.node:
+        return resources.of_node(caller.node, now())
+    return resources.find(caller.user, address, now())

@@ -1,0 +1,131 @@
+"""/user/…: nodes and their videos, jobs, constraints, results, the live picture."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Any
+
+from pydantic import Field, StrictBool, StrictStr
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.kit.clock import now
+from app.video.access import require_user, uid_of, video_of
+from app.video.compat.error_format import Lenient, done, sent
+from app.video.live import live_answer
+from app.video.model.job import RESULTS_KEPT, JobState, RestartPolicy, VideoJob
+from app.video.schemas import VideoId
+from app.video.service import Jobs, NodeVideos, Submission
+
+PAGE = 100
+Address = Annotated[StrictStr, Field(min_length=1, max_length=255)]
+
+
+class RequirementJob(Lenient):
+    """Beside the requirement's keys, what else a job can be told."""
+
+    node_addr: Address
+    video_id: VideoId
+    dag: dict[str, Any]
+    user_constraint: dict[str, Any] | None = None
+    policy: StrictStr = ""
+    restart_policy: RestartPolicy = RestartPolicy.NEVER
+    realtime: StrictBool = True
+    unique_job_id: Annotated[StrictStr, Field(max_length=64)] = ""
+    """For /node/submit_job alone."""
+
+
+class RequirementConstraint(Lenient):
+    job_uid: StrictStr
+    user_constraint: dict[str, Any]
+
+
+async def get_all_status(request: Request) -> Response:
+    user, video = require_user(request), video_of(request)
+    found = await run_in_threadpool(video.resources.videos, user, now())
+    jobs = await run_in_threadpool(_jobs_by_node, video.jobs, user)
+    shared = Counter(one.address for one in found)
+    return done(
+        data={
+            one.node if shared[one.address] > 1 or not one.address else one.address: _shown(one, jobs.get(one.node, []))
+            for one in found
+        }
+    )
+
+
+async def submit_job(request: Request) -> Response:
+    asked, _ = await sent(request, RequirementJob)
+    job = await run_in_threadpool(video_of(request).jobs.submit, require_user(request), submission(asked), now=now())
+    return done(
+        msg="submitted to manager", job_uid=job.uid, node_addr=asked.node_addr, constraint=job.constraint.to_json()
+    )
+
+
+def submission(asked: RequirementJob, uid: str = "") -> Submission:
+    return Submission(
+        asked.node_addr,
+        str(asked.video_id),
+        asked.dag,
+        asked.user_constraint,
+        asked.policy,
+        asked.restart_policy,
+        asked.realtime,
+        uid=uid,
+    )
+
+
+async def submit_job_user_constraint(request: Request) -> Response:
+    asked, _ = await sent(request, RequirementConstraint)
+    user, jobs = require_user(request), video_of(request).jobs
+    job = await run_in_threadpool(jobs.constrain, user, asked.job_uid, asked.user_constraint, now=now())
+    return done(msg="constraint is in force with the next plan", job_uid=job.uid, constraint=job.constraint.to_json())
+
+
+async def sync_job_result(request: Request) -> Response:
+    job = await run_in_threadpool(video_of(request).jobs.get, require_user(request), uid_of(request))
+    shown = {
+        "status": 0,
+        "result": result_of(job),
+        "state": job.state.value,
+        "flags": list(job.flags),
+        "no_signal_since": job.no_signal_since,
+    }
+    return JSONResponse(shown, headers={"Cache-Control": "no-store"})
+
+
+async def video(request: Request) -> Response:
+    return await live_answer(request, video_of(request), require_user(request), uid_of(request))
+
+
+def result_of(job: VideoJob) -> dict[str, Any]:
+    """appended_result: at most ten, newest last. plan: None as long as there is none."""
+    latest = {
+        "plan": job.plan.to_json() if job.plan else None,
+        "plan_result": {"delay": {}, **job.plan_result},
+    }
+    return {"appended_result": [dict(result) for result in job.results[-RESULTS_KEPT:]], "latest_result": latest}
+
+
+def _jobs_by_node(jobs: Jobs, user: str) -> dict[str, list[str]]:
+    """Those that are not DONE, newest first."""
+    found: dict[str, list[str]] = {}
+    for state in (JobState.UNSCHED, JobState.EXEC):
+        cursor: str | None = None
+        while True:
+            page, cursor = jobs.page(user, state=state, cursor=cursor, limit=PAGE)
+            for job in page:
+                found.setdefault(job.node, []).append(job.uid)
+            if not cursor:
+                break
+    return found
+
+
+def _shown(one: NodeVideos, jobs: list[str]) -> dict[str, Any]:
+    return {
+        "video": {str(key): dict(what) for key, what in one.videos.items()},
+        "node": one.node,
+        "online": one.is_online,
+        "last_seen": one.last_seen_at,
+        "job_uid_list": jobs,
+    }

@@ -1,0 +1,99 @@
+"""Where the parts of a DAG stand in its picture: columns by what they wait for, a lane for the edge, one for the cloud.
+Pure; the template draws it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.video.model.dag import Dag
+from app.video.model.kinds import RENDER
+from app.video.pages.view_models import CLOUD, EDGE, dag_edges
+
+BOX_WIDTH, BOX_HEIGHT = 188, 46
+GAP_X, GAP_Y, PAD, HEAD = 44, 14, 16, 24
+NAME_MAX = 22
+
+
+@dataclass(frozen=True)
+class Box:
+    """note: below its name. kind: generator, stage or render."""
+
+    name: str
+    shown: str
+    note: str
+    lane: str
+    kind: str
+    x: int
+    y: int
+
+
+@dataclass(frozen=True)
+class Lane:
+    name: str
+    y: int
+    height: int
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """arrows: paths of SVG, and whether each leads from one lane into another."""
+
+    width: int
+    height: int
+    boxes: tuple[Box, ...]
+    lanes: tuple[Lane, ...]
+    arrows: tuple[tuple[str, bool], ...]
+    box_width: int = BOX_WIDTH
+    box_height: int = BOX_HEIGHT
+
+
+def draw(dag: Dag, lanes: Mapping[str, str], notes: Mapping[str, str]) -> Drawing:
+    """lanes: stage → edge or cloud; one that is not there, as the generator and Render, stands at the edge."""
+    edges = dag_edges(dag)
+    columns = _columns(dag, edges)
+    places: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for name, column in columns.items():
+        places[lanes.get(name, EDGE), column].append(name)
+    rows = {EDGE: 1, CLOUD: 1}
+    for (lane, _), names in places.items():
+        rows[lane] = max(rows[lane], len(names))
+    heights = {lane: HEAD + rows[lane] * (BOX_HEIGHT + GAP_Y) + PAD for lane in rows}
+    tops = {EDGE: 0, CLOUD: heights[EDGE]}
+    boxes = {}
+    for (lane, column), names in places.items():
+        for row, name in enumerate(names):
+            y = tops[lane] + HEAD + PAD // 2 + row * (BOX_HEIGHT + GAP_Y)
+            boxes[name] = _box(dag, name, notes.get(name, ""), lane, column, y)
+    width = PAD + (max(columns.values()) + 1) * (BOX_WIDTH + GAP_X) - GAP_X + PAD
+    arrows = tuple((_arrow(boxes[a], boxes[b]), boxes[a].lane != boxes[b].lane) for a, b in edges)
+    drawn = tuple(boxes[name] for name in columns)
+    return Drawing(
+        width, sum(heights.values()), drawn, tuple(Lane(lane, tops[lane], heights[lane]) for lane in tops), arrows
+    )
+
+
+def _columns(dag: Dag, edges: list[tuple[str, str]]) -> dict[str, int]:
+    found = {dag.generator: 0}
+    for name in (*dag.stages, RENDER):
+        found[name] = 1 + max((found.get(before, 0) for before, after in edges if after == name), default=0)
+    found[RENDER] = max(found.values()) if found[RENDER] == max(found.values()) else max(found.values()) + 1
+    return found
+
+
+def _box(dag: Dag, name: str, note: str, lane: str, column: int, y: int) -> Box:
+    kind = "generator" if name == dag.generator else "render" if name == RENDER else "stage"
+    return Box(name, _short(name), _short(note), lane, kind, PAD + column * (BOX_WIDTH + GAP_X), y)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= NAME_MAX else f"{text[: NAME_MAX - 1]}…"
+
+
+def _arrow(start: Box, stop: Box) -> str:
+    """From the right side of one to the left of the other."""
+    x1, y1 = start.x + BOX_WIDTH, start.y + BOX_HEIGHT // 2
+    x2, y2 = stop.x - 6, stop.y + BOX_HEIGHT // 2
+    half = (x2 - x1) // 2 if x2 - x1 <= GAP_X else GAP_X // 2
+    return f"M{x1} {y1} C{x1 + half} {y1} {x1 + half} {y2} {x1 + 2 * half} {y2} L{x2} {y2}"

@@ -1,0 +1,295 @@
+"""How a video job looks to a reader: its state, figures, plan, and what a decision changed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from markupsafe import Markup
+
+from app.kit.web import charts
+from app.video.model.constraint import DEFAULT_DELAY_S, LEVELS
+from app.video.model.dag import Dag
+from app.video.model.job import JobState, Mode, VideoJob
+from app.video.model.plan import Role
+from app.video.service import Decided
+
+FRAME_FACTS = frozenset({"n_loop", "e2e", "tracked"})
+"""Of a result: what is about the frame, and no count."""
+SNAPSHOT_S = 5
+EDGE, CLOUD = "edge", "cloud"
+PERCENT = 100.0
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Of a stage, seconds. way: there and back, and what the runner itself adds. None where the runner says only the
+    whole. shares: of the longest stage, in percent, in the order computing, queue, way."""
+
+    stage: str
+    whole: float
+    computing: float | None
+    queue: float
+    way: float
+    shares: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of the newest plan_result; None: not said. hi: of the constraint."""
+
+    p50: float | None
+    p95: float | None
+    hi: float
+    fps: float | None
+    frames: int | None
+    tracked: int | None
+    skipped: int | None
+    dropped: int | None
+    violations: int | None
+    bytes_up: float | None
+    fallbacks: int | None
+    quality: float | None
+    """Mean F1 of the stages that say one, 0..1."""
+    is_hurried: bool = True
+    """Did anybody ask for a time? Who has each frame processed, as fast as that goes, has not, unless they say so."""
+
+    @property
+    def is_late(self) -> bool:
+        return self.is_hurried and self.p50 is not None and self.p50 > self.hi
+
+    @property
+    def bar(self) -> Markup:
+        most = max(self.hi * 1.5, self.p50 or 0.0)
+        return charts.bar(self.p50, most, "series-2" if self.is_late else "series-1", rule=self.hi)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A stage of the plan. lane: cloud, or edge for all else. size: of the model, as model_id."""
+
+    stage: str
+    lane: str
+    role: str
+    node: str
+    ip: str
+    size: int
+    model: str
+
+
+@dataclass(frozen=True)
+class View:
+    job: VideoJob
+    figures: Figures
+    counts: Mapping[str, Any]
+    """Of the newest frame: numbers and words, no lists."""
+    placed: tuple[Placed, ...]
+    bars: tuple[Bar, ...]
+    picture_at: str
+    """Changes when there may be a newer snapshot."""
+
+    @property
+    def split(self) -> tuple[int, int]:
+        """How many stages run at the edge and in the cloud."""
+        in_cloud = sum(place.lane == CLOUD for place in self.placed)
+        return len(self.placed) - in_cloud, in_cloud
+
+    @property
+    def look(self) -> str:
+        """The colour of its badge."""
+        job = self.job
+        if job.state is JobState.DONE:
+            return {"finished": "ok", "error": "bad"}.get(job.ending.value if job.ending else "", "wait")
+        return "busy" if job.flags else "ok" if job.state is JobState.EXEC else "wait"
+
+    @property
+    def is_over(self) -> bool:
+        return self.job.state is JobState.DONE
+
+    @property
+    def measures(self) -> bool:
+        """It has no picture and no delays, but a progress."""
+        return self.job.mode is Mode.PROFILE
+
+    @property
+    def level(self) -> int:
+        """acc_level of the constraint."""
+        return max(n for n, least in enumerate(LEVELS) if least <= self.job.constraint.quality + 1e-9)
+
+
+def view_of(job: VideoJob) -> View:
+    newest = job.results[-1] if job.results else {}
+    counts = {
+        str(key): value
+        for key, value in newest.items()
+        if key not in FRAME_FACTS and isinstance(value, int | float | str)
+    }
+    at = (job.reported_at or "")[:19]
+    return View(job, figures_of(job), counts, placed_of(job), bars_of(job.plan_result), at)
+
+
+def version_of(job: VideoJob) -> str:
+    """Equal while nothing would look different."""
+    seq = job.plan.seq if job.plan else 0
+    changing = (job.state, job.n_loop, job.reported_at, job.flags, seq, job.policy, job.constraint, job.progress)
+    return f"{job.uid} {changing}"
+
+
+def figures_of(job: VideoJob) -> Figures:
+    found = job.plan_result
+    whole = {key: _whole(found, key) for key in ("frames", "tracked", "skipped", "dropped", "violations", "fallbacks")}
+    return Figures(
+        p50=number(found, "e2e_p50"),
+        p95=number(found, "e2e_p95"),
+        hi=job.constraint.hi,
+        fps=number(found, "fps"),
+        bytes_up=number(found, "bytes_up"),
+        quality=quality_of(found),
+        is_hurried=job.realtime or job.constraint.hi != DEFAULT_DELAY_S,
+        **whole,
+    )
+
+
+def quality_of(plan_result: Mapping[str, Any]) -> float | None:
+    """Mean F1 against the golden configuration."""
+    given = plan_result.get("iou")
+    values = [value for value in given.values() if _is_number(value)] if isinstance(given, Mapping) else []
+    return sum(values) / len(values) if values else None
+
+
+def placed_of(job: VideoJob) -> tuple[Placed, ...]:
+    if job.plan is None:
+        return ()
+    known = {stage.name: stage for stage in job.stages}
+    found = []
+    for name in job.dag.stages:
+        place = job.plan.flow_mapping.get(name)
+        if place is None:
+            continue
+        variants = known[name].variants if name in known else ()
+        cards = variants[place.model_id] if place.model_id < len(variants) else ()
+        lane = CLOUD if place.node_role is Role.CLOUD else EDGE
+        model = ", ".join(card.name for card in cards)
+        found.append(Placed(name, lane, place.node_role.value, place.node, place.node_ip, place.model_id, model))
+    return tuple(found)
+
+
+def lanes_of(flow_mapping: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """stage → edge or cloud, of a plan as JSON."""
+    return {stage: CLOUD if place.get("node_role") == CLOUD else EDGE for stage, place in flow_mapping.items()}
+
+
+def bars_of(plan_result: Mapping[str, Any]) -> tuple[Bar, ...]:
+    delays = _numbers(plan_result, "delay")
+    computing, queue = _numbers(plan_result, "server"), _numbers(plan_result, "queue")
+    longest = max(delays.values(), default=0.0) or 1.0
+    return tuple(
+        _bar(stage, whole, computing.get(stage), queue.get(stage, 0.0), longest) for stage, whole in delays.items()
+    )
+
+
+def _bar(stage: str, whole: float, computing: float | None, queue: float, longest: float) -> Bar:
+    if computing is None:
+        return Bar(stage, whole, None, 0.0, 0.0, (round(PERCENT * whole / longest, 1), 0.0, 0.0))
+    way = max(0.0, whole - computing - queue)
+    shares = [round(PERCENT * min(part, longest) / longest, 1) for part in (computing, queue, way)]
+    return Bar(stage, whole, computing, queue, way, (shares[0], shares[1], shares[2]))
+
+
+@dataclass(frozen=True)
+class Change:
+    """what: a field of video_conf, or a stage with `place` or `model`."""
+
+    what: str
+    stage: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class DecisionView:
+    """times: how often in turn it was decided that all stays; the newest of them is told."""
+
+    decided: Decided
+    changes: tuple[Change, ...]
+    is_first: bool
+    times: int = 1
+
+
+def decisions_of(log: Sequence[Decided]) -> list[DecisionView]:
+    """log: newest first. Each is compared with the plan that was in force before it; where all stays again and again,
+    that is told once."""
+    views: list[DecisionView] = []
+    before: Mapping[str, Any] | None = None
+    for decided in reversed(log):
+        if views and _stays_on(views[-1].decided, decided):
+            views[-1] = replace(views[-1], decided=decided, times=views[-1].times + 1)
+            continue
+        if decided.plan is None:
+            views.append(DecisionView(decided, (), is_first=False))
+            continue
+        views.append(DecisionView(decided, changes_between(before, decided.plan), is_first=before is None))
+        before = decided.plan
+    return views[::-1]
+
+
+def _stays_on(before: Decided, now: Decided) -> bool:
+    return before.outcome == now.outcome == "same" and before.policy == now.policy
+
+
+def changes_between(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> tuple[Change, ...]:
+    """Of two plans as JSON."""
+    if before is None:
+        return ()
+    found = []
+    old, new = before.get("video_conf", {}), after.get("video_conf", {})
+    for key, value in new.items():
+        if old.get(key) != value:
+            found.append(Change(key, "", _text(old.get(key)), _text(value)))
+    for stage, place in after.get("flow_mapping", {}).items():
+        was = before.get("flow_mapping", {}).get(stage, {})
+        if (was.get("node_ip"), was.get("node")) != (place.get("node_ip"), place.get("node")):
+            found.append(Change("place", stage, _node(was), _node(place)))
+        if was.get("model_id") != place.get("model_id"):
+            found.append(Change("model", stage, _text(was.get("model_id")), _text(place.get("model_id"))))
+    return tuple(found)
+
+
+def dag_edges(dag: Dag) -> list[tuple[str, str]]:
+    """(from, to), also from the generator and to Render, without what follows from others' order."""
+    found = [(dag.generator, stage) for stage in dag.stages if not dag.before.get(stage)]
+    found += [(before, stage) for stage in dag.stages for before in sorted(dag.before.get(stage, ()))]
+    for reference in dag.inputs.get("Render", {}).values():
+        if (reference.source, "Render") not in found:
+            found.append((reference.source, "Render"))
+    return found
+
+
+def number(found: Mapping[str, Any], key: str) -> float | None:
+    value = found.get(key)
+    return float(value) if value is not None and _is_number(value) else None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _whole(found: Mapping[str, Any], key: str) -> int | None:
+    value = number(found, key)
+    return None if value is None else int(value)
+
+
+def _numbers(found: Mapping[str, Any], key: str) -> dict[str, float]:
+    given = found.get(key)
+    if not isinstance(given, Mapping):
+        return {}
+    return {str(name): float(value) for name, value in given.items() if _is_number(value)}
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if _is_number(value) else str(value if value is not None else "")
+
+
+def _node(place: Mapping[str, Any]) -> str:
+    return str(place.get("node") or place.get("node_ip") or "")

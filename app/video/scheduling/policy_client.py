@@ -1,0 +1,159 @@
+"""The other end of app.video.scheduling.policy_process: starts it, asks it with a time limit, ends it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+START_LIMIT_S = 30.0
+LOAD_LIMIT_S = 15.0
+"""For importing a policy's module, once a process; it does not count against the policy's own limit."""
+MAX_ANSWER_BYTES = 1 << 20
+OUTCOMES = ("raised", "invalid", "unknown")
+KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV")
+"""Of the environment: the rest may have secrets in it, and policies are others' code."""
+
+
+class ChildEnded(Exception):
+    """It is gone; the argument says how."""
+
+
+class ChildLate(Exception):
+    """The argument says how long it was waited for."""
+
+
+class ChildSpokeNonsense(Exception):
+    """The argument says what it was."""
+
+
+class ChildDidNotStart(Exception):
+    """The argument says why."""
+
+
+class Child:
+    """Raises ChildDidNotStart."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        self._channel, self._received = ours, b""
+        try:
+            with theirs:
+                self._process = _started(theirs.fileno())
+        except OSError as error:
+            ours.close()
+            raise ChildDidNotStart(error.strerror or str(error)) from error
+        try:
+            self.read(START_LIMIT_S)
+        except (ChildEnded, ChildLate, ChildSpokeNonsense) as error:
+            self.end()
+            raise ChildDidNotStart(str(error)) from error
+
+    def ask(self, question: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
+        """Raises ChildEnded, ChildLate, ChildSpokeNonsense: then it is of no use any more."""
+        try:
+            self._channel.settimeout(LOAD_LIMIT_S)
+            self._channel.sendall(json.dumps(question).encode() + b"\n")
+        except OSError as error:
+            raise ChildEnded(self._how()) from error
+        first = self.read(LOAD_LIMIT_S)
+        answer = first if "error" in first else self.read(limit_s)
+        if not _is_answer(answer):
+            raise ChildSpokeNonsense("an answer of no known form")
+        return answer
+
+    def read(self, limit_s: float) -> dict[str, Any]:
+        until = time.monotonic() + limit_s
+        while b"\n" not in self._received:
+            if len(self._received) > MAX_ANSWER_BYTES:
+                raise ChildSpokeNonsense("an answer without end")
+            try:
+                self._received += self._more(until - time.monotonic())
+            except TimeoutError:
+                raise ChildLate(f"more than {limit_s:g} s") from None
+        line, _, self._received = self._received.partition(b"\n")
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ChildSpokeNonsense("an answer that is no JSON") from error
+        if not isinstance(message, dict):
+            raise ChildSpokeNonsense("an answer that is no object")
+        return message
+
+    def _more(self, left_s: float) -> bytes:
+        if left_s <= 0:
+            raise TimeoutError
+        self._channel.settimeout(left_s)
+        try:
+            data = self._channel.recv(1 << 16)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise ChildEnded(self._how()) from error
+        if not data:
+            raise ChildEnded(self._how())
+        return data
+
+    def _how(self) -> str:
+        """How it ended: waits for that a moment, because its end of the channel closes first."""
+        try:
+            code = self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            return "it closed its channel"
+        return f"signal {-code}" if code < 0 else f"status {code}"
+
+    @property
+    def is_idle(self) -> bool:
+        """It lives, and has said nothing that it was not asked for."""
+        return self._process.poll() is None and not self._received and not self._has_more()
+
+    def _has_more(self) -> bool:
+        self._channel.setblocking(False)
+        try:
+            self._channel.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def end(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._channel.close()
+
+
+def _started(descriptor: int) -> subprocess.Popen[bytes]:
+    """stderr is ours, for a policy's developer to read its tracebacks in."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "app.video.scheduling.policy_process", str(descriptor)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        pass_fds=[descriptor],
+        start_new_session=True,
+        env=_environment(),
+    )
+
+
+def _is_answer(message: Mapping[str, Any]) -> bool:
+    if not isinstance(message.get("took_ms"), int | float):
+        return False
+    if "error" in message:
+        return message["error"] in OUTCOMES and isinstance(message.get("reason"), str)
+    answer = message.get("answer")
+    is_kept = isinstance(message.get("state"), dict) or isinstance(message.get("state_problem"), str)
+    return is_kept and isinstance(message.get("said"), str) and isinstance(answer, list) and len(answer) == 2
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    paths = [path or str(os.getcwd()) for path in sys.path]  # noqa: PTH109  # the import path is made of texts
+    return {**kept, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -1,0 +1,110 @@
+"""The process that runs policies: python -m app.video.scheduling.policy_process <file descriptor of a socket>.
+
+One JSON object a line. First it says {"ready": true}. Asked {"policy", "call": {keyword → value}}, it says {"loaded":
+true} when it has the function, and then {"answer": [video_conf, flow_mapping], "said": its reason, "took_ms", "state"
+or "state_problem"}. What goes wrong is {"error": "raised" | "invalid" | "unknown", "reason", "took_ms"}; with "is_worn"
+nothing more should be asked.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from app.kit.errors import ModelmillError
+from app.video.errors import UnknownPolicy
+from app.video.scheduling.contract import Policy
+from app.video.scheduling.policy_messages import GIVEN
+from app.video.scheduling.registry import policy_of
+
+MEMORY_BYTES = 1 << 30
+ADDRESS_BYTES = 4 << 30
+MAX_STATE_BYTES = 64 << 10
+MAX_SAID = 500
+"""Characters of a reason."""
+OVERTIME_S = 60.0
+"""After which it ends by itself, when the one who should end it has gone."""
+
+
+class Stream(Protocol):
+    def write(self, data: bytes, /) -> int: ...
+
+    def flush(self) -> None: ...
+
+
+def main(descriptor: int) -> None:
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_BYTES, ADDRESS_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with socket.socket(fileno=descriptor) as channel, channel.makefile("rwb") as stream:
+        channel.set_inheritable(False)
+        _say(stream, {"ready": True})
+        for line in stream:
+            signal.setitimer(signal.ITIMER_REAL, OVERTIME_S)
+            _answer(stream, json.loads(line))
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _say(stream: Stream, message: Mapping[str, Any]) -> None:
+    stream.write(json.dumps(message, allow_nan=False).encode() + b"\n")
+    stream.flush()
+
+
+def _answer(stream: Stream, question: Mapping[str, Any]) -> None:
+    try:
+        policy = policy_of(question["policy"])
+    except UnknownPolicy as error:
+        _say(stream, {"error": "unknown", "reason": error.message, "took_ms": 0.0})
+        return
+    _say(stream, {"loaded": True})
+    _say(stream, _called(policy, question["call"]))
+
+
+def _called(policy: Policy, call: dict[str, Any]) -> dict[str, Any]:
+    began = time.perf_counter()
+    try:
+        answer = policy(**call)
+    except ModelmillError as error:
+        return {"error": "raised", "reason": error.message, "took_ms": _ms_since(began)}
+    except MemoryError:
+        return {"error": "raised", "reason": "It wants too much memory", "took_ms": _ms_since(began), "is_worn": True}
+    except Exception as error:  # noqa: BLE001  # it is somebody else's code
+        traceback.print_exc()
+        return {"error": "raised", "reason": f"{type(error).__name__}: {error}"[:MAX_SAID], "took_ms": _ms_since(began)}
+    took_ms = _ms_since(began)
+    try:
+        video_conf, flow_mapping = answer
+        written = {"answer": [video_conf, flow_mapping], "took_ms": took_ms}
+        json.dumps(written, allow_nan=False)
+    except Exception as error:  # noqa: BLE001  # any object can be in it
+        reason = f"It answered no pair of video_conf and flow_mapping in JSON: {error}"[:MAX_SAID]
+        return {"error": "invalid", "reason": reason, "took_ms": took_ms}
+    return {**written, **_state(call["state"])}
+
+
+def _state(state: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in state.items() if key not in GIVEN}
+    try:
+        said = {"said": str(kept.pop("reason", ""))[:MAX_SAID]}
+        written = json.dumps(kept, allow_nan=False)
+        json.dumps(kept, ensure_ascii=False).encode()
+    except Exception as error:  # noqa: BLE001  # any object can be in it
+        return {"said": "", "state_problem": f"it is no JSON: {error}"[:200]}
+    if len(written) > MAX_STATE_BYTES:
+        return {**said, "state_problem": f"it has {len(written)} of {MAX_STATE_BYTES} bytes"}
+    return {**said, "state_problem": "it has a NUL in it"} if "\\u0000" in written else {**said, "state": kept}
+
+
+def _ms_since(began: float) -> float:
+    return (time.perf_counter() - began) * 1000
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,264 @@
+"""What would be, if: predicted delay, frame rate and load of a plan, from measured stages and bandwidths. Pure.
+
+The profile policy chooses by it, and the planner's page shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from app.video.errors import BadPlan
+from app.video.model.plan import Encoder, VideoConf
+from app.video.scheduling.contract import DagInfo, Measured, NodeInfo, ResourceInfo
+from app.video.scheduling.placement import HERE_FIRST, place_for
+from app.video.scheduling.profile_model import ENCODE_S, H264_QUALITY, ProfileModel, kept
+
+OWN_LATENCY_S = 0.001
+LATENCY_S = 0.01
+"""Of a call of another node, there and back, its bytes aside."""
+FRAME_S = 0.004
+"""Reading, resizing and noting a frame."""
+LEAST_S = 1e-6
+"""What was measured as no time at all took less than that."""
+GUESSED_MBPS = 10.0
+MAX_CUTS = 32
+BOUNDLESS_FPS = 1e6
+HOST, CLOUD = "host", "cloud"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """delay_s: of a frame, along the slowest way through the DAG; by_stage: stage → seconds, its way included; fps:
+    that can be kept up, at most the source's; bytes_up: a frame; bottleneck: `node edge0` or `link to cloud0`; quality
+    0..1; is_measured: False where a figure had to be guessed."""
+
+    video_conf: VideoConf
+    flow_mapping: Mapping[str, Mapping[str, object]]
+    delay_s: float
+    by_stage: Mapping[str, float]
+    fps: float
+    bytes_up: float
+    quality: float
+    bottleneck: str
+    is_measured: bool
+
+
+def predict(
+    *,
+    dag: DagInfo,
+    video_conf: VideoConf,
+    flow_mapping: Mapping[str, Mapping[str, object]],
+    resource_info: ResourceInfo,
+    profile: Sequence[Measured],
+    corrections: Mapping[str, float] | None = None,
+) -> Prediction:
+    """corrections: `stage@node` → measured through predicted, as seen lately; of computing, the way aside. Beside them
+    `bytes@JPEG`, `bytes@H264` of a frame's bytes, `latency@node` in seconds in place of the constant, and of all plans
+    that use the same nodes, `wait@node+node` of the delay and `pace@node+node` of the rate that can be kept up.
+
+    Raises KeyError for a stage that is not mapped, ValueError for one mapped to a node that there is not.
+    """
+    return Predictor(dag, resource_info, ProfileModel(profile), corrections).predict(video_conf, flow_mapping)
+
+
+def cuts(
+    *,
+    dag: DagInfo,
+    video_conf: VideoConf,
+    resource_info: ResourceInfo,
+    profile: Sequence[Measured],
+    model_id: int = 0,
+) -> list[Prediction]:
+    """Each way to cut the DAG between the host and the cloud (a stage runs in the cloud only if no later one runs at
+    the host again), fastest first."""
+    predictor = Predictor(dag, resource_info, ProfileModel(profile))
+    found = [predictor.predict(video_conf, mapping) for mapping in mappings(dag, resource_info, model_id, {CLOUD})]
+    return sorted(found, key=lambda one: one.delay_s)
+
+
+def mappings(
+    dag: DagInfo, resource_info: ResourceInfo, model_id: int, roles: frozenset[str] | set[str]
+) -> list[dict[str, dict[str, object]]]:
+    """Each way to cut the DAG between the host and one node of these roles, of nodes that are online and serve the
+    stages. That all runs at the host comes once, first. Where none of these can be, each stage by itself is put where
+    it is served, if it is anywhere."""
+    hosts = [info for info in resource_info.values() if info["role"] == HOST and info["online"]]
+    others = [info for info in resource_info.values() if info["role"] in roles and info["online"]]
+    found: list[dict[str, dict[str, object]]] = []
+    for host in hosts[:1]:
+        found.append({stage: placed(host, model_id, dag, stage) for stage in dag["stages"]})
+    for other in others:
+        for away in splits(dag):
+            nodes = {stage: other if stage in away else (hosts[0] if hosts else None) for stage in dag["stages"]}
+            if away and None not in nodes.values():
+                found.append({stage: placed(node, model_id, dag, stage) for stage, node in nodes.items() if node})
+    return [mapping for mapping in found if _is_served(mapping, resource_info)] or _scattered(
+        dag, resource_info, model_id
+    )
+
+
+def _scattered(dag: DagInfo, resource_info: ResourceInfo, model_id: int) -> list[dict[str, dict[str, object]]]:
+    with suppress(BadPlan):
+        places = {stage: place_for(resource_info, stage, HERE_FIRST) for stage in dag["stages"]}
+        return [{stage: placed(node_of(place, resource_info), model_id, dag, stage) for stage, place in places.items()}]
+    return []
+
+
+def nodes_key(mapping: Mapping[str, Mapping[str, object]]) -> str:
+    """The names of its nodes, as they stand in corrections."""
+    return "+".join(sorted({str(place.get("node") or place["node_ip"]) for place in mapping.values()}))
+
+
+def placed(info: NodeInfo, model_id: int, dag: DagInfo, stage: str) -> dict[str, object]:
+    """A stage on a node, as flow_mapping has it; with fewer models the smallest there is."""
+    model = min(model_id, max(0, dag["stages"][stage]["n_models"] - 1))
+    return {"model_id": model, "node_role": info["role"], "node_ip": info["ip"], "node": info["node"]}
+
+
+def splits(dag: DagInfo) -> list[frozenset[str]]:
+    """Sets of stages that may run elsewhere: with a stage all that wait for it. At most MAX_CUTS."""
+    order = [stage for stage in dag["flow"] if stage in dag["stages"]]
+    return list(islice(_splits(dag, order[::-1], frozenset()), MAX_CUTS))
+
+
+def _splits(dag: DagInfo, rest: Sequence[str], away: frozenset[str]) -> Iterator[frozenset[str]]:
+    if not rest:
+        yield away
+        return
+    stage, *others = rest
+    if all(later in away for later, facts in dag["stages"].items() if stage in facts["before"]):
+        yield from _splits(dag, others, away | {stage})
+    yield from _splits(dag, others, away)
+
+
+def _is_served(mapping: Mapping[str, Mapping[str, object]], resource_info: ResourceInfo) -> bool:
+    return all(stage in node_of(place, resource_info)["service"] for stage, place in mapping.items())
+
+
+def node_of(place: Mapping[str, object], resource_info: ResourceInfo) -> NodeInfo:
+    """Raises ValueError."""
+    name, ip, role = place.get("node"), place.get("node_ip"), place.get("node_role")
+    for info in resource_info.values():
+        if info["node"] == name if name else info["ip"] == ip and info["role"] == role:
+            return info
+    raise ValueError(f"The plan names a node {name or ip} that there is not.")
+
+
+class Predictor:
+    """Of many plans for one resource picture. A packet of H264 is answered before the next one is sent: the host
+    decodes them in their order."""
+
+    def __init__(
+        self,
+        dag: DagInfo,
+        resource_info: ResourceInfo,
+        knowledge: ProfileModel,
+        corrections: Mapping[str, float] | None = None,
+    ) -> None:
+        self._dag = dag
+        self._resources = resource_info
+        self.knowledge = knowledge
+        self._corrections = corrections or {}
+        self._order = [stage for stage in dag["flow"] if stage in dag["stages"]]
+        self._slowed = {info["node"]: _slowed(info) for info in resource_info.values()}
+        self._calls: dict[tuple[str, str, int, str], tuple[float, float, bool]] = {}
+
+    def predict(self, conf: VideoConf, mapping: Mapping[str, Mapping[str, object]]) -> Prediction:
+        size, size_is_measured = self._frame_bytes(conf)
+        done: dict[str, float] = {}
+        by_stage: dict[str, float] = {}
+        busy: dict[str, float] = {}
+        sent: dict[str, float] = {}
+        limits: list[tuple[float, str]] = []
+        quality, is_measured = 1.0, True
+        for stage in self._order:
+            info = node_of(mapping[stage], self._resources)
+            node, model = info["node"], int(str(mapping[stage]["model_id"]))
+            computing, waiting, known = self._call(info, stage, model, conf.resolution)
+            is_away = info["role"] != HOST
+            way = self._corrections.get(f"latency@{node}", LATENCY_S) if is_away else OWN_LATENCY_S
+            if is_away and node not in sent and self._dag["stages"][stage]["pictures"]:
+                mbps = info["up_mbps"] or GUESSED_MBPS
+                sent[node] = size * 8e-6 / mbps
+                way += sent[node] + ENCODE_S[conf.encoder][conf.resolution]
+                turn = way + waiting + computing if conf.encoder is Encoder.H264 else sent[node]
+                limits.append((1 / max(turn, LEAST_S), f"link to {node}"))
+                is_measured = is_measured and size_is_measured and info["up_mbps"] is not None
+            by_stage[stage] = way + waiting + computing
+            before = self._dag["stages"][stage]["before"]
+            done[stage] = by_stage[stage] + max((done[name] for name in before if name in done), default=0.0)
+            busy.setdefault(node, 0.0 if is_away else FRAME_S / max(1, info["cores"]))
+            busy[node] += computing / _processes(info, stage)
+            good, good_is_measured = self.knowledge.quality(stage, model, conf.resolution)
+            quality = min(quality, good)
+            is_measured = is_measured and known and good_is_measured
+        limits.extend((1 / max(seconds, LEAST_S), f"node {node}") for node, seconds in busy.items())
+        capacity, bottleneck = min(limits, default=(conf.fps, ""))
+        used = nodes_key(mapping)
+        capacity *= self._corrections.get(f"pace@{used}", 1.0)
+        if sent and conf.encoder is Encoder.H264:
+            quality *= H264_QUALITY
+        return Prediction(
+            conf,
+            mapping,
+            (FRAME_S + max(done.values(), default=0.0)) * self._corrections.get(f"wait@{used}", 1.0),
+            by_stage,
+            min(conf.fps, capacity * (1 + conf.nskip + conf.ntracking)),
+            size * len(sent),
+            quality * kept(conf.nskip, conf.ntracking),
+            bottleneck,
+            is_measured,
+        )
+
+    def capacity(self, conf: VideoConf, mapping: Mapping[str, Mapping[str, object]]) -> float:
+        """Frames a second that can be processed, whatever is wanted."""
+        return self.predict(replace(conf, fps=BOUNDLESS_FPS, nskip=0, ntracking=0), mapping).fps
+
+    def alone(self, conf: VideoConf, mapping: Mapping[str, Mapping[str, object]]) -> dict[str, float]:
+        """stage → seconds of computing, without way and waiting."""
+        return {
+            stage: self._call(node_of(place, self._resources), stage, int(str(place["model_id"])), conf.resolution)[0]
+            for stage, place in mapping.items()
+        }
+
+    def base(self, conf: VideoConf, mapping: Mapping[str, Mapping[str, object]]) -> dict[str, float]:
+        """The same by the profile only."""
+        return {
+            stage: self.knowledge.service_s(
+                node_of(place, self._resources)["node"], stage, int(str(place["model_id"])), conf.resolution
+            )[0]
+            for stage, place in mapping.items()
+        }
+
+    def _frame_bytes(self, conf: VideoConf) -> tuple[float, bool]:
+        size, is_measured = self.knowledge.frame_bytes(conf.resolution, conf.encoder)
+        return size * self._corrections.get(f"bytes@{conf.encoder.value}", 1.0), is_measured
+
+    def _call(self, info: NodeInfo, stage: str, model: int, resolution: str) -> tuple[float, float, bool]:
+        """Seconds of computing, seconds of waiting for a free process, and whether that was measured."""
+        key = (info["node"], stage, model, resolution)
+        if key not in self._calls:
+            seconds, known = self.knowledge.service_s(*key)
+            seconds *= self._slowed[info["node"]] * self._corrections.get(f"{stage}@{info['node']}", 1.0)
+            service = info["service"].get(stage)
+            queue = service.get("queue", 0) if service else 0
+            self._calls[key] = seconds, queue * seconds / _processes(info, stage), known
+        return self._calls[key]
+
+
+def _processes(info: NodeInfo, stage: str) -> int:
+    service = info["service"].get(stage)
+    return max(1, service["n_process"]) if service else 1
+
+
+def _slowed(info: NodeInfo) -> float:
+    """How much longer computing takes, because others use the node, too: cores are shared fairly."""
+    services = list(info["service"].values())
+    own = max((service["cpu_ratio"] for service in services), default=0.0)
+    processes = max((service["n_process"] for service in services), default=1)
+    cores = max(1, info["cores"])
+    others = max(0.0, info["cpu_ratio"] - own) * cores
+    return max(1.0, (others + processes) / cores) if others > 0.1 * cores else 1.0

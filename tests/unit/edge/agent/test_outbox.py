@@ -1,0 +1,91 @@
+"""What the web is to be told, while the agent's own disk has no room."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, cast
+
+from app.edge.agent.outbox import Outbox
+from app.edge.agent.store import Store
+from app.edge.agent.web_client import WebClient
+from app.kit.cli.api_client import ApiError
+
+
+class Listener:
+    """It takes everything."""
+
+    token = "mn"
+    is_refused = False
+
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+
+    async def post(self, _: str, body: bytes, __: str) -> None:
+        self.heard.append(body)
+
+
+async def until(is_so: Any) -> None:
+    async with asyncio.timeout(30):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+
+async def _tell_with_a_full_disk(store: Store, listener: Listener) -> None:
+    outbox = Outbox(store, cast(WebClient, listener))
+    outbox.push("/a", b"x", "text/plain")
+    store._db.execute("PRAGMA query_only = ON")  # fails as a disk without room does
+    running = asyncio.create_task(outbox.run())
+    await until(lambda: listener.heard)
+    store._db.execute("PRAGMA query_only = OFF")
+    outbox.hurry()
+    await until(lambda: running.done() or store.oldest() is None)
+    assert not running.done()
+    running.cancel()
+
+
+def test_a_disk_without_room_ends_no_agent(tmp_path: Path) -> None:
+    store, listener = Store(tmp_path / "agent.db", "edge0"), Listener()
+    asyncio.run(_tell_with_a_full_disk(store, listener))
+    assert set(listener.heard) == {b"x"}
+    store.close()
+
+
+class Evicting(Listener):
+    """It takes the node's token no more, until `is_back`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tries = 0
+        self.is_back = False
+
+    async def post(self, path: str, body: bytes, content_type: str) -> None:
+        self.tries += 1
+        if not self.is_back:
+            raise ApiError(401, {"code": "UNAUTHORIZED", "message": "This token is not valid."})
+        await super().post(path, body, content_type)
+
+
+async def _tell_after_an_eviction(store: Store, web: Evicting) -> None:
+    outbox = Outbox(store, cast(WebClient, web))
+    running = asyncio.create_task(outbox.run())
+    outbox.push("/a", b"first", "text/plain")
+    await until(lambda: web.tries == 1)
+    for number in range(20):
+        outbox.push("/a", b"%d" % number, "text/plain")
+        await asyncio.sleep(0)
+    for _ in range(20):
+        outbox.hurry()
+        await asyncio.sleep(0.01)
+    assert web.tries == 1, "failed log-ins are counted: it would lock its own machine out"
+    web.is_back, web.is_refused = True, False
+    outbox.hurry()
+    await until(lambda: store.oldest() is None)
+    running.cancel()
+
+
+def test_an_evicted_node_keeps_its_reports_and_tries_no_more(tmp_path: Path) -> None:
+    store, web = Store(tmp_path / "agent.db", "edge0"), Evicting()
+    asyncio.run(_tell_after_an_eviction(store, web))
+    assert web.heard == [b"first", *(b"%d" % number for number in range(20))]
+    store.close()

@@ -1,0 +1,292 @@
+"""Parts of the runner, each alone."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.edge.video.runner.checkpoint import CheckpointFile
+from app.edge.video.runner.dag_requirements import DagRequirements, needs_of
+from app.edge.video.runner.failure_budget import MOST_IN_A_ROW, MOST_S, FailureBudget
+from app.edge.video.runner.frame_context import FrameFailed, Outcome, Timing
+from app.edge.video.runner.frame_queue import Allowance, FrameQueue, InOrder
+from app.edge.video.runner.frame_transport import Sendable
+from app.edge.video.runner.plan_metrics import Counted, PlanMetrics
+from app.edge.video.runner.reporter import PlanRequester
+from app.edge.video.runner.resize import fitted
+from app.edge.video.runner.routing import Routes
+from app.edge.video.runner.score import f1, mae, pairs, scored
+from app.edge.video.runner.work import NoWork, RunnerWork
+from app.edge.video.runner.work_watcher import WatchedWork
+from app.edge.video.stages.registry import kinds
+from app.video.model.dag import Reference, read_dag
+from app.video.model.job import StageHost
+from app.video.model.kinds import Metric
+from app.video.model.plan import Plan, Role, StagePlace, VideoConf
+from tests.harness.video.runner import DAG
+
+HOSTS = [
+    StageHost(node, role, ip, f"http://{ip}:1", "s")
+    for node, role, ip in (
+        ("edge-1", "host", "10.0.0.1"),
+        ("cloud-1", "cloud", "10.0.0.2"),
+    )
+]
+
+
+def needs() -> DagRequirements:
+    dag = read_dag(DAG)
+    return needs_of(dag, {stage: kinds()[stage] for stage in dag.stages})
+
+
+def test_a_leaky_queue_drops_its_oldest() -> None:
+    queue: FrameQueue[int] = FrameQueue(leaky=True)
+    for number in range(6):
+        queue.put(number)
+    queue.close()
+    assert [queue.take() for _ in range(5)] == [2, 3, 4, 5, None]
+    assert queue.dropped == 2
+
+
+def test_a_queue_that_is_not_leaky_makes_its_giver_wait() -> None:
+    queue: FrameQueue[int] = FrameQueue(leaky=False, room=1)
+    giver = threading.Thread(target=lambda: [queue.put(number) for number in range(50)] and queue.close())
+    giver.start()
+    assert list(iter(queue.take, None)) == list(range(50))
+    giver.join(10)
+    assert queue.dropped == 0
+
+
+def test_results_are_given_in_the_order_of_their_tickets() -> None:
+    given: list[str] = []
+    in_order = InOrder(given.append)
+    first, second, third = (in_order.ticket() for _ in range(3))
+    in_order.settle(third, "c")
+    in_order.settle(second, "b")
+    assert given == []
+    in_order.settle(first, "a")
+    assert given == ["a", "b", "c"]
+
+
+def test_a_live_job_works_on_fewer_frames_where_they_wait_for_hosts() -> None:
+    live, whole = Allowance(realtime=True), Allowance(realtime=False)
+    for _ in range(40):
+        live.heard(0.5, 1.0)
+        whole.heard(0.5, 1.0)
+    assert (live.limit, whole.limit) == (Allowance.LEAST, Allowance.MOST)
+    for _ in range(60):
+        live.heard(0.0, 1.0)
+    assert live.limit == Allowance.MOST
+
+
+@pytest.mark.parametrize(
+    ("source", "resolution", "even", "size"),
+    [
+        ((1920, 1080), "480p", False, (640, 360)),
+        ((1920, 1080), "1080p", False, (1920, 1080)),
+        ((480, 270), "1080p", False, (480, 270)),
+        ((101, 75), "720p", True, (100, 74)),
+        ((1000, 10000), "240p", False, (24, 240)),
+    ],
+)
+def test_a_picture_keeps_its_shape_and_is_never_enlarged(
+    source: tuple[int, int], resolution: str, even: bool, size: tuple[int, int]
+) -> None:
+    assert fitted(source, resolution, even=even) == size
+
+
+def test_only_what_is_read_is_asked_for() -> None:
+    found = needs()
+    assert found.wanted == {
+        "face_detection": {"bbox", "prob"},
+        "face_alignment": {"head_pose", "count_result"},
+    }
+    assert found.drawn >= {"face_alignment"}
+    assert found.tracked == "face_detection"
+
+
+def test_work_survives_its_file_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "work.json"
+    path.write_text('{"content": {}}')
+    with pytest.raises(NoWork, match="does not say"):
+        RunnerWork.read(path)
+
+
+def test_work_that_cannot_be_read_leaves_the_last_in_force(tmp_path: Path) -> None:
+    path = tmp_path / "work.json"
+    path.write_text("{}")
+    watched = WatchedWork(path)
+    assert watched.changed() is None
+    path.write_text("no JSON at all")
+    assert watched.changed() is None
+    path.unlink()
+    assert watched.changed() is None
+
+
+def test_what_is_kept_rises_also_when_its_file_is_damaged(tmp_path: Path) -> None:
+    keeper = CheckpointFile(tmp_path)
+    keeper.kept.seq, keeper.kept.n_loop = 5, 77
+    keeper.write()
+    assert CheckpointFile(tmp_path).kept == keeper.kept
+    (tmp_path / "runner.json").write_text('{"seq": ')
+    again = CheckpointFile(tmp_path).kept
+    assert again.seq > 5
+    assert again.n_loop > 77
+
+
+def test_a_stage_may_fail_for_a_while() -> None:
+    now = [0.0]
+    notes: list[str] = []
+    faults = FailureBudget(notes.append, lambda: now[0])
+    failure = FrameFailed("s", "no")
+    assert not any(faults.failed(failure) for _ in range(MOST_IN_A_ROW - 1))
+    faults.good()
+    assert not any(faults.failed(failure) for _ in range(MOST_IN_A_ROW - 1))
+    assert "stage s" in faults.failed(failure)
+    assert faults.failed(failure) == ""
+    now[0] += MOST_S
+    assert "2 frames in a row" in faults.failed(failure)
+    assert notes == ["Frames are dropped: s: no"]
+    away = FrameFailed("s", "away", is_fault=False)
+    assert not any(faults.failed(away) for _ in range(100))
+
+
+def outcome(seq: int, delay_s: float) -> Outcome:
+    place = StagePlace(0, Role.CLOUD, "10.0.0.2", "cloud-1")
+    timing = Timing("cloud-1", delay_s, delay_s / 2, 0.0, way_s=0.1, sent=12_500)
+    return Outcome(Plan(seq, VideoConf(), {"s": place}), (4, 4), {}, {"s": timing})
+
+
+def test_means_are_of_the_plan_in_force_since_it_was_last_asked_for() -> None:
+    now, left = [0.0], [Counted()]
+    measuring = PlanMetrics(lambda: left[0], lambda: now[0])
+    measuring.begin(2)
+    assert measuring.result() is None
+    measuring.processed(outcome(1, 9.0), 9.0, 0.5)
+    for delay in (0.1, 0.3):
+        now[0] += 0.5
+        measuring.processed(outcome(2, delay), delay, 0.2)
+    left[0] = Counted(skipped=4, dropped=1)
+    measuring.compared(Metric.IOU, "s", 0.5, 2)
+    measuring.compared(Metric.IOU, "s", 0.0, 1)
+    found = measuring.result()
+    assert found is not None
+    assert found["delay"] == {"s": pytest.approx(0.2)}
+    assert found["server"] == {"s": pytest.approx(0.1)}
+    assert (found["frames"], found["skipped"], found["dropped"], found["violations"]) == (2, 4, 1, 1)
+    assert found["fps"] == pytest.approx(2.0)
+    assert found["up_mbps"] == {"cloud-1": pytest.approx(1.0)}
+    assert found["bytes_up"] == 12_500
+    assert found["iou"] == {"s": 0.5}
+    measuring.asked()
+    assert measuring.result() is None
+
+
+def test_a_plan_is_asked_for_when_there_is_reason_to() -> None:
+    now, asked = [0.0], list[str]()
+    asker = PlanRequester(lambda why: not asked.append(why), lambda: now[0])
+
+    def step(seconds: float, *, has_plan: bool = True, frames: int = 0, p95: float | None = None) -> list[str]:
+        asked.clear()
+        now[0] += seconds
+        asker.step(has_plan=has_plan, frames=frames, p95=p95, hi_s=0.5)
+        return list(asked)
+
+    assert step(0, has_plan=False) == ["start"]
+    assert step(4.9, has_plan=False) == []
+    assert step(0.2, has_plan=False) == ["start"]
+    assert step(0.5, frames=10) == []
+    assert step(0.6, frames=10) == ["period"]
+    assert step(5, frames=9, p95=0.6) == []
+    assert step(2.1, frames=9, p95=0.6) == ["late"]
+    assert step(2.1, frames=9, p95=0.4) == []
+    asker.fell_back()
+    assert step(1.1) == ["fallback"]
+    assert step(1.1) == []
+
+
+def test_a_stage_runs_at_home_while_its_host_is_away() -> None:
+    there, changes = [False], list[tuple[str, bool]]()
+    routes = Routes("edge-1", HOSTS, lambda _: there[0], lambda node, is_there: changes.append((node, is_there)))
+    cloud = StagePlace(0, Role.CLOUD, "10.0.0.2")
+    route = routes.route(cloud)
+    assert route is not None
+    assert (route.host.node, route.is_planned) == ("cloud-1", True)
+    routes.failed(HOSTS[1], "it is gone")
+    routes.failed(HOSTS[1], "it is gone")
+    routes.probe()
+    assert (found := routes.route(cloud)) is not None
+    assert (found.host.node, found.is_planned) == ("edge-1", False)
+    there[0] = True
+    routes.probe()
+    assert (found := routes.route(cloud)) is not None
+    assert found.is_planned
+    assert changes == [("cloud-1", False), ("cloud-1", True)]
+    routes.failed(HOSTS[0], "there is no other")
+    assert not routes.away
+
+
+def test_a_host_that_comes_back_at_another_address_is_told_to_be_there() -> None:
+    changes = list[tuple[str, bool]]()
+    routes = Routes("edge-1", HOSTS, lambda _: False, lambda node, is_there: changes.append((node, is_there)))
+    for port in (5501, 5502):
+        routes.failed(routes.hosts[1], "it is gone")
+        routes.update(routes.hosts)
+        assert changes == [("cloud-1", False)]
+        if port == 5502:
+            routes.update(HOSTS[:1])
+        routes.update([HOSTS[0], replace(HOSTS[1], url=f"http://10.0.0.2:{port}")])
+        assert changes == [("cloud-1", False), ("cloud-1", True)]
+        assert not routes.away
+        changes.clear()
+
+
+def test_a_host_that_answers_and_fails_again_and_again_rests() -> None:
+    now, asked = [0.0], list[str]()
+    routes = Routes("edge-1", HOSTS, lambda host: not asked.append(host.node), clock=lambda: now[0])
+
+    def seconds_until_asked() -> float:
+        routes.failed(HOSTS[1], "it does not answer")
+        asked.clear()
+        began = now[0]
+        while True:
+            routes.probe()
+            if asked:
+                return now[0] - began
+            now[0] += 0.5
+
+    assert [seconds_until_asked() for _ in range(8)] == [0, 1, 2, 4, 8, 16, 30, 30]
+    routes.went_well(HOSTS[1])
+    assert seconds_until_asked() == 0
+
+
+def test_f1_is_of_boxes_that_overlap_by_half() -> None:
+    one, near, far = [0, 0, 10, 10], [2, 0, 12, 10], [8, 8, 18, 18]
+    assert f1([], []) == 1.0
+    assert f1([one], []) == 0.0
+    assert f1([one], [near]) == 1.0
+    assert f1([one], [far]) == 0.0
+    assert f1([one, far], [near]) == pytest.approx(2 / 3)
+    assert pairs([one, near], [one]) == [(0, 0)]
+
+
+def test_poses_are_compared_where_their_boxes_belong_together() -> None:
+    bbox, pose = Reference("face_detection", "bbox"), Reference("face_alignment", "head_pose")
+    found = {bbox: [[0, 0, 5, 5], [50, 50, 60, 60]], pose: [[1, 1, 1], [9, 9, 9]]}
+    golden = {bbox: [[0, 0, 10, 10]], pose: [[1, 4, 1]]}
+    assert scored(needs(), "face_alignment", found, golden, (2.0, 2.0)) == (Metric.MAE, pytest.approx(1.0))
+    assert scored(needs(), "face_detection", found, golden, (2.0, 2.0)) == (Metric.IOU, pytest.approx(2 / 3))
+    assert mae([], [], []) is None
+
+
+def test_a_picture_is_sent_by_the_first_and_encoded_once() -> None:
+    shown = Sendable("a", np.zeros((40, 60, 3), np.uint8))
+    assert shown.way("cloud-1", "image").first()
+    assert not shown.way("cloud-1", "image").first()
+    assert shown.way("cloud-1", "clip").first()
+    assert shown.jpeg() is shown.jpeg()
+    assert shown.raw()[0].content_type == "application/x-rgb;width=60;height=40"

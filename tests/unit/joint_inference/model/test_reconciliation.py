@@ -1,0 +1,290 @@
+"""What a service should be, against what its nodes report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from app.inference.prediction import Format, ModelCard
+from app.joint_inference.model.reconciliation import Plan, World, key_of, plan
+from app.joint_inference.model.resource import Role, Service
+from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after
+from app.kit.clock import to_text
+from app.nodes.model import Node, NodeReport, Operation, Order, Side, WorkerReport, WorkerState
+
+NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+WORKER = {"scriptDir": "", "scriptBootFile": "", "frameworkType": "onnx", "frameworkVersion": "1"}
+SPEC: dict[str, Any] = {
+    "edgeWorker": {
+        "name": "little",
+        "model": {"name": "small"},
+        "nodeName": "edge0",
+        "hardExampleAlgorithm": {"name": "IBT"},
+        "workerSpec": WORKER,
+    },
+    "cloudWorker": {"name": "big", "model": {"name": "large"}, "nodeName": "cloud0", "workerSpec": WORKER},
+}
+SERVICE = Service(
+    uid="u",
+    owner="alice",
+    namespace="default",
+    name="gate",
+    generation=2,
+    version=7,
+    created_at=to_text(NOW),
+    spec=SPEC,
+    status={},
+    secret="s3cret",
+)
+SMALL, LARGE = (ModelCard(name, Format.ONNX, "0" * 64, 1) for name in ("small", "large"))
+
+
+def node(name: str, *workers: WorkerReport, is_online: bool = True) -> Node:
+    seen = NOW - timedelta(seconds=1 if is_online else 31)
+    return Node(name, Side.HOST, to_text(NOW), last_seen_at=to_text(seen), report=NodeReport(workers=workers))
+
+
+def worker(role: Role, state: WorkerState = WorkerState.RUNNING, **fields: Any) -> WorkerReport:
+    fields = {"generation": 2, "address": "10.0.0.9:5000", **fields}
+    return WorkerReport(key_of(SERVICE, role), "default", "gate", f"the-{role}", state=state, **fields)
+
+
+def planned(edge: Node | None, cloud: Node | None, service: Service = SERVICE, **world: Any) -> Plan:
+    return plan(service, World(NOW, SMALL, LARGE, edge, cloud, **world))
+
+
+def edge_order(generation: int = 2) -> Order:
+    content = {"bigModel": {"url": "http://10.0.0.9:4000", "secret": "s3cret"}}
+    key = key_of(SERVICE, Role.EDGE)
+    return Order(1, "edge0", key, "default", "gate", Operation.INSERT, generation, content)
+
+
+def test_the_cloud_worker_is_ordered_first() -> None:
+    found = planned(node("edge0"), node("cloud0"))
+    assert set(found.orders) == {Role.CLOUD}
+    assert found.orders[Role.CLOUD].secret == "s3cret"
+    assert found.condition.type is ConditionType.PENDING
+    assert found.condition.reason == Reason.CLOUD_STARTING
+
+
+def test_the_edge_worker_is_ordered_once_the_big_model_serves_and_is_told_where() -> None:
+    found = planned(node("edge0"), node("cloud0", worker(Role.CLOUD)))
+    big = found.orders[Role.EDGE].big_model
+    assert big is not None
+    assert (big.url, big.secret) == ("http://10.0.0.9:5000", "s3cret")
+    assert found.condition.reason == Reason.EDGE_STARTING
+    assert (found.active, found.failed) == (1, 0)
+
+
+def test_a_cloud_worker_that_has_not_said_that_it_serves_is_no_address() -> None:
+    found = planned(node("edge0"), node("cloud0", worker(Role.CLOUD, WorkerState.STARTING)))
+    assert Role.EDGE not in found.orders
+
+
+def test_it_runs_when_both_serve() -> None:
+    found = planned(node("edge0", worker(Role.EDGE)), node("cloud0", worker(Role.CLOUD)))
+    assert (found.condition.type, found.condition.reason) == (ConditionType.RUNNING, Reason.SERVING)
+    assert (found.active, found.failed) == (2, 0)
+
+
+def test_what_is_reported_of_another_generation_does_not_count() -> None:
+    old = worker(Role.CLOUD, generation=1)
+    found = planned(node("edge0", worker(Role.EDGE, generation=1)), node("cloud0", old))
+    assert found.active == 0
+    assert found.condition.reason == Reason.CLOUD_STARTING
+
+
+def test_an_edge_worker_stays_where_it_is_while_the_cloud_is_away() -> None:
+    edge, away = node("edge0", worker(Role.EDGE)), node("cloud0", worker(Role.CLOUD), is_online=False)
+    found = planned(edge, away, edge_order=edge_order())
+    big = found.orders[Role.EDGE].big_model
+    assert big is not None
+    assert big.url == "http://10.0.0.9:4000"
+    assert (found.condition.type, found.condition.reason) == (ConditionType.RUNNING, Reason.NODE_OFFLINE)
+    assert "cloud0" in found.condition.message
+
+
+def test_an_order_of_the_last_generation_says_nothing_of_where_the_big_model_is() -> None:
+    found = planned(node("edge0"), node("cloud0"), edge_order=edge_order(generation=1))
+    assert Role.EDGE not in found.orders
+
+
+def test_a_breaker_that_is_open_shows_as_degraded_with_what_was_wrong() -> None:
+    service = replace(SERVICE, reported={"breaker": "open", "lastError": "connection refused"})
+    found = planned(node("edge0", worker(Role.EDGE)), node("cloud0", worker(Role.CLOUD)), service)
+    assert found.condition.reason == Reason.DEGRADED
+    assert "connection refused" in found.condition.message
+
+
+@pytest.mark.parametrize("is_online", [True, False])
+def test_the_tally_says_whether_the_cloud_answers_and_not_the_connection_of_its_node(is_online: bool) -> None:
+    edge, cloud = node("edge0", worker(Role.EDGE)), node("cloud0", worker(Role.CLOUD), is_online=is_online)
+    asked = replace(SERVICE, reported={"breaker": "closed", "uploadNumber": 7})
+    in_vain = replace(SERVICE, reported={"breaker": "half-open", "lastError": "no route to host"})
+    answered, alone = (planned(edge, cloud, service, edge_order=edge_order()) for service in (asked, in_vain))
+    assert answered.condition.reason == (Reason.SERVING if is_online else Reason.NODE_OFFLINE)
+    assert (alone.condition.type, alone.condition.reason) == (ConditionType.RUNNING, Reason.DEGRADED)
+    assert "no route to host" in alone.condition.message
+    assert ("cloud0" in alone.condition.message) is not is_online
+
+
+def test_of_an_edge_node_that_is_silent_nobody_says_that_its_worker_goes_on() -> None:
+    silent = node("edge0", worker(Role.EDGE), is_online=False)
+    found = planned(silent, node("cloud0", worker(Role.CLOUD)), edge_order=edge_order())
+    assert (found.condition.type, found.condition.reason) == (ConditionType.PENDING, Reason.NODE_OFFLINE)
+    assert "not known" in found.condition.message
+    assert found.active == 1
+    assert set(found.orders) == {Role.CLOUD, Role.EDGE}, "it is told when it is back"
+
+
+def test_a_cloud_worker_that_starts_anew_is_not_said_to_be_missed_before_it_is() -> None:
+    starts = node("cloud0", worker(Role.CLOUD, WorkerState.STARTING))
+    found = planned(node("edge0", worker(Role.EDGE)), starts, edge_order=edge_order())
+    assert (found.condition.type, found.condition.reason) == (ConditionType.RUNNING, Reason.CLOUD_STARTING)
+
+
+def test_a_failed_cloud_worker_fails_the_service_with_its_exit_code_and_last_lines() -> None:
+    dead = worker(Role.CLOUD, WorkerState.FAILED, exit_code=3, log=("loading", "no such file"))
+    found = planned(node("edge0"), node("cloud0", dead))
+    assert (found.condition.type, found.condition.reason) == (ConditionType.FAILED, Reason.WORKER_FAILED)
+    for said in ("big", "exit code 3", "no such file"):
+        assert said in found.condition.message
+    assert (found.active, found.failed) == (0, 1)
+
+
+def test_a_failed_cloud_worker_only_degrades_what_the_edge_serves() -> None:
+    dead = worker(Role.CLOUD, WorkerState.FAILED, exit_code=-9)
+    found = planned(node("edge0", worker(Role.EDGE)), node("cloud0", dead), edge_order=edge_order())
+    assert (found.condition.type, found.condition.reason) == (ConditionType.RUNNING, Reason.DEGRADED)
+    assert (found.active, found.failed) == (1, 1)
+
+
+def test_an_edge_worker_that_ended_and_is_not_started_again_fails_it() -> None:
+    dead = worker(Role.EDGE, WorkerState.FAILED, exit_code=-9)
+    found = planned(node("edge0", dead), node("cloud0", worker(Role.CLOUD)))
+    assert found.condition.reason == Reason.WORKER_FAILED
+    assert (found.active, found.failed) == (1, 1)
+
+
+@pytest.mark.parametrize("role", Role)
+def test_a_worker_that_cannot_be_changed_is_told_with_what_runs_and_what_is_wanted(role: Role) -> None:
+    runs = {"model": "tiny", "sha256": "a" * 64}
+    stuck = worker(
+        role,
+        WorkerState.FAILED,
+        reason="DiskFull",
+        message="there is no space left on the disk.",
+        former_generation=1,
+        detail=runs,
+    )
+    other = worker(Role.CLOUD if role is Role.EDGE else Role.EDGE)
+    edge, cloud = (stuck, other) if role is Role.EDGE else (other, stuck)
+    found = planned(node("edge0", edge), node("cloud0", cloud), edge_order=edge_order(generation=1))
+    assert (found.condition.type, found.condition.reason) == (ConditionType.PENDING, Reason.ROLLOUT_STALLED)
+    wanted = "small" if role is Role.EDGE else "large"
+    for said in (
+        "generation 2",
+        "no space left",
+        "Generation 1 goes on",
+        "'tiny'",
+        "aaaaaaaaaaaa",
+        repr(wanted),
+        "0000",
+    ):
+        assert said in found.condition.message
+    assert (found.active, found.failed) == (2, 0)
+
+
+def test_a_worker_that_ends_again_and_again_has_failed_also_while_it_is_tried() -> None:
+    dead = worker(Role.EDGE, WorkerState.FAILED, exit_code=3, pid=77)
+    found = planned(node("edge0", dead), node("cloud0", worker(Role.CLOUD)))
+    assert found.condition.reason == Reason.WORKER_FAILED
+
+
+@pytest.mark.parametrize("reason", [Reason.SOURCE_UNAVAILABLE, Reason.DECODER_MISSING])
+def test_a_source_that_gives_nothing_fails_it_and_its_worker_counts_as_failed(reason: Reason) -> None:
+    blind = worker(Role.EDGE, detail={"stream": {"reason": reason.value, "message": "cam cannot be opened: refused."}})
+    found = planned(node("edge0", blind), node("cloud0", worker(Role.CLOUD)))
+    assert (found.condition.type, found.condition.reason) == (ConditionType.FAILED, reason)
+    assert "cam cannot be opened: refused." in found.condition.message
+    assert (found.active, found.failed) == (1, 1)
+    assert set(found.orders) == {Role.CLOUD, Role.EDGE}, "it is tried again"
+
+
+def test_a_source_that_has_ended_is_told_while_the_worker_answers() -> None:
+    ended = worker(Role.EDGE, detail={"stream": {"reason": "SourceEnded", "message": "clip.mp4 is at its end."}})
+    found = planned(node("edge0", ended), node("cloud0", worker(Role.CLOUD)))
+    assert (found.condition.type, found.condition.reason) == (ConditionType.RUNNING, Reason.SOURCE_ENDED)
+    assert (found.active, found.failed) == (2, 0)
+
+
+@pytest.mark.parametrize("stream", [{}, None, "gone", 7, {"reason": "Serving"}, {"reason": ["SourceEnded"]}])
+def test_what_a_worker_says_of_its_stream_may_be_anything(stream: Any) -> None:
+    edge = worker(Role.EDGE, detail={"stream": stream})
+    found = planned(node("edge0", edge), node("cloud0", worker(Role.CLOUD)))
+    assert found.condition.reason == Reason.SERVING
+
+
+def test_a_worker_between_two_lives_is_pending() -> None:
+    found = planned(node("edge0", worker(Role.EDGE, WorkerState.BACKOFF)), node("cloud0", worker(Role.CLOUD)))
+    assert (found.condition.type, found.condition.reason) == (ConditionType.PENDING, Reason.RESTARTING)
+
+
+def test_a_node_that_is_not_connected_is_waited_for() -> None:
+    found = planned(node("edge0", is_online=False), node("cloud0", worker(Role.CLOUD)))
+    assert found.condition.reason == Reason.NODE_OFFLINE
+    assert "edge0" in found.condition.message
+
+
+def test_a_missing_model_or_node_is_named_and_nothing_is_ordered() -> None:
+    no_model = plan(SERVICE, World(NOW, None, LARGE, node("edge0"), node("cloud0")))
+    assert (no_model.condition.type, no_model.condition.reason) == (ConditionType.FAILED, Reason.MODEL_NOT_FOUND)
+    assert "'small'" in no_model.condition.message
+    no_node = planned(None, node("cloud0"))
+    assert no_node.condition.reason == Reason.NODE_NOT_FOUND
+    assert "'edge0'" in no_node.condition.message
+    assert not no_model.orders
+    assert not no_node.orders
+
+
+def test_all_that_is_missing_is_named_at_once() -> None:
+    found = plan(SERVICE, World(NOW, None, None, None, None)).condition
+    assert found.reason == Reason.MODEL_NOT_FOUND
+    assert [line.split(".")[0] for line in found.message.split("\n")] == [
+        "There is no model 'large' for the cloud worker",
+        "There is no model 'small' for the edge worker",
+        "There is no node 'cloud0' for the cloud worker",
+        "There is no node 'edge0' for the edge worker",
+    ]
+
+
+# --- conditions ---------------------------------------------------------------------------------------
+def test_the_current_condition_is_the_last_and_each_type_stands_once() -> None:
+    def after(before: list[dict[str, Any]], kind: ConditionType, at: str) -> list[dict[str, Any]]:
+        return conditions_after(before, Condition(kind, "R"), None, at)
+
+    found = after([], ConditionType.PENDING, "1")
+    for number, kind in enumerate([ConditionType.RUNNING, ConditionType.FAILED, ConditionType.RUNNING] * 3):
+        found = after(found, kind, str(number + 2))
+    assert [entry["type"] for entry in found] == ["Pending", "Failed", "Running"]
+    assert [entry["status"] for entry in found] == ["False", "False", "True"]
+
+
+def test_a_transition_has_its_own_time_and_a_heartbeat_another() -> None:
+    first = conditions_after([], Condition(ConditionType.RUNNING, "R", "m"), None, "1")
+    second = conditions_after(first, Condition(ConditionType.RUNNING, "R", "m"), None, "2")
+    assert (second[-1]["lastTransitionTime"], second[-1]["lastHeartbeatTime"]) == ("1", "2")
+    third = conditions_after(second, Condition(ConditionType.RUNNING, "R", "said otherwise"), None, "3")
+    assert (third[-1]["lastTransitionTime"], third[-1]["message"]) == ("1", "said otherwise")
+    fourth = conditions_after(third, Condition(ConditionType.RUNNING, "S"), None, "4")
+    assert fourth[-1]["lastTransitionTime"] == "4"
+
+
+def test_a_warning_stands_before_the_state_and_goes_with_its_cause() -> None:
+    warning = Condition(ConditionType.WARNING, Reason.NEVER_HARD, "never")
+    found = conditions_after([], Condition(ConditionType.RUNNING, "R"), warning, "1")
+    assert [entry["type"] for entry in found] == ["Warning", "Running"]
+    assert [e["type"] for e in conditions_after(found, Condition(ConditionType.RUNNING, "R"), None, "2")] == ["Running"]

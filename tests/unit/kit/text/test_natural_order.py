@@ -1,0 +1,10 @@
+"""Names that are numbers, in a list."""
+
+from __future__ import annotations
+
+from app.kit.text.natural_order import by_number
+
+
+def test_numbers_come_in_their_order_and_names_after_them() -> None:
+    names = ["10", "b", "2", "1", "٣", "0", "a", "9" * 40]
+    assert sorted(names, key=by_number) == ["0", "1", "2", "10", "9" * 40, "a", "b", "٣"]

@@ -1,0 +1,193 @@
+"""`modelmill models`: what it sends, what it prints, and what it refuses before anything is sent."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from app.cli import main
+from app.kit.cli.command import Exit
+
+JOB = "0b0c0d0e-0000-4000-8000-000000000000"
+MODEL = {
+    "name": "faces",
+    "format": "nef",
+    "toolchain": "kneron",
+    "created_at": "2026-11-01T12:00:00.000Z",
+    "job_id": JOB,
+    "size_bytes": 12345,
+    "sha256": "a" * 64,
+    "twin_size_bytes": 23456,
+    "twin_sha256": "b" * 64,
+    "decoder": "yunet",
+    "labels": ["face"],
+    "preprocess": {},
+    "inputs": [{"name": "x", "shape": [1, 3, "h", "w"], "dtype": "float32"}],
+    "outputs": [],
+    "links": {},
+}
+BROUGHT = {**MODEL, "name": "big", "format": "onnx", "toolchain": "", "job_id": None, "twin_sha256": "", "labels": []}
+
+
+class Service(BaseHTTPRequestHandler):
+    """Has those two models; remembers what it was asked."""
+
+    asked: list[tuple[str, str, bytes]]
+
+    def _answer(self) -> None:
+        body = (
+            self.rfile.read(int(self.headers.get("Content-Length", 0))) if self.headers.get("Content-Length") else b""
+        )
+        self.asked.append((self.command, self.path, body))
+        place = urlsplit(self.path)
+        status, answer = self._found(parse_qs(place.query), place.path)
+        data = json.dumps(answer).encode() if answer is not None else b""
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _found(self, asked: dict[str, list[str]], path: str) -> tuple[int, Any]:
+        if self.command == "POST":
+            return 201, MODEL
+        if path.endswith("/models"):
+            is_first = "cursor" not in asked
+            found = [] if asked.get("q") == ["none"] else [MODEL] if is_first else [BROUGHT]
+            return 200, {"models": found, "next_cursor": "2 big" if is_first and found else None}
+        if asked["name"] != ["faces"]:
+            return 404, {"error": {"code": "MODEL_NOT_FOUND", "message": "There is no model.", "hint": ""}}
+        return (204, None) if self.command == "DELETE" else (200, MODEL)
+
+    do_GET = do_POST = do_DELETE = _answer
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def asked() -> list[tuple[str, str, bytes]]:
+    Service.asked = []
+    return Service.asked
+
+
+@pytest.fixture
+def url(asked: list[tuple[str, str, bytes]]) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Service) as running:
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+        thread.join()
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    """The exit code of `modelmill models arguments`."""
+    monkeypatch.setattr(sys, "argv", ["modelmill", "models", *map(str, arguments)])
+    monkeypatch.delenv("MODELMILL_URL", raising=False)
+    try:
+        return main.main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(b"the bytes")
+    return path
+
+
+def test_the_list_has_every_page(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], url: str) -> None:
+    assert typed(monkeypatch, "list", "--url", url) == Exit.OK
+    printed = capsys.readouterr().out
+    assert "kneron NEF" in printed and JOB in printed
+    assert [word in printed for word in ("big", "ONNX", "brought")] == [True] * 3
+    assert typed(monkeypatch, "list", "--json", "--limit", 1, "--url", url) == Exit.OK
+    assert json.loads(capsys.readouterr().out) == [MODEL]
+
+
+def test_an_empty_list_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], url: str) -> None:
+    assert typed(monkeypatch, "list", "-q", "none", "--url", url) == Exit.OK
+    assert capsys.readouterr().out == "No model has none in its name.\n"
+
+
+def test_a_model_is_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], url: str) -> None:
+    assert typed(monkeypatch, "show", "faces", "--url", url) == Exit.OK
+    lines = capsys.readouterr().out.splitlines()
+    assert "input     x 1x3xhxw float32" in lines and "labels    1: face" in lines
+    assert f"twin      ONNX, 23456 bytes, {'b' * 64}" in lines
+    assert typed(monkeypatch, "show", "cars", "--url", url) == Exit.NOT_FOUND
+
+
+def test_a_model_of_a_job_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, url: str, asked: list[tuple[str, str, bytes]], tmp_path: Path
+) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text("臉\nmask\n")
+    arguments = ["faces", "--job", "some-id", "--artifact", "bie", "--decoder", "yunet", "--labels", labels]
+    assert typed(monkeypatch, "add", *arguments, "--url", url) == Exit.OK
+    ((method, path, body),) = asked
+    assert (method, path) == ("POST", "/api/v2/models")
+    assert json.loads(body) == {
+        "name": "faces",
+        "job_id": "some-id",
+        "artifact": "bie",
+        "decoder": "yunet",
+        "labels": ["臉", "mask"],
+    }
+
+
+def test_a_file_is_sent_after_its_fields(
+    monkeypatch: pytest.MonkeyPatch, url: str, asked: list[tuple[str, str, bytes]], model: Path
+) -> None:
+    assert typed(monkeypatch, "add", "big", "--file", model, "--url", url) == Exit.OK
+    body = asked[0][2]
+    assert 0 < body.index(b'name="name"') < body.index(b'name="model"; filename="m.onnx"') < body.index(b"the bytes")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["m"], Exit.BAD_INPUT),
+        (["m", "--job", "j", "--file", "m.onnx"], Exit.BAD_INPUT),
+        (["m", "--job", "j", "--artifact", "exe"], Exit.BAD_INPUT),
+        (["m", "--file", "/no/such.onnx"], Exit.NOT_FOUND),
+        (["m", "--job", "j", "--labels", "/no/such.txt"], Exit.NOT_FOUND),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    url: str,
+    arguments: list[str],
+    code: Exit,
+    asked: list[tuple[str, str, bytes]],
+) -> None:
+    assert typed(monkeypatch, "add", *arguments, "--url", url) == code
+    assert not asked and capsys.readouterr().err
+
+
+def test_labels_that_are_no_text_are_refused(
+    monkeypatch: pytest.MonkeyPatch, url: str, asked: list[tuple[str, str, bytes]], tmp_path: Path
+) -> None:
+    (tmp_path / "labels").write_bytes(b"\xff\xfe\x00")
+    assert typed(monkeypatch, "add", "m", "--job", "j", "--labels", tmp_path / "labels", "--url", url) == Exit.BAD_INPUT
+    assert not asked
+
+
+def test_a_model_is_removed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], url: str, asked: list[tuple[str, str, bytes]]
+) -> None:
+    assert typed(monkeypatch, "remove", "faces", "--url", url) == Exit.OK
+    assert capsys.readouterr().out == "faces is removed.\n"
+    assert asked[0][:2] == ("DELETE", "/api/v2/models/named?name=faces")
+    assert typed(monkeypatch, "remove", "my cars/out.nef", "--url", url) == Exit.NOT_FOUND

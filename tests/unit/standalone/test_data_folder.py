@@ -1,0 +1,129 @@
+"""What is in the way of starting is said in one sentence, before any process exists."""
+
+from __future__ import annotations
+
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from app.kit.cli.command import CannotStart
+from app.settings import load_settings
+from app.standalone import data_folder as folders
+from app.standalone.cli import parse_workers
+from app.standalone.data_folder import DataFolder, Lock
+from app.standalone.ports import free_port, reachable_host, require_free
+from app.standalone.stack import Plan, parts
+from app.standalone.valkey import Valkey
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> DataFolder:
+    made = DataFolder(tmp_path / "data", tmp_path / "data" / "run")
+    made.prepare()
+    return made
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CannotStart, match=r"file/data cannot be written: Not a directory"):
+        DataFolder(tmp_path / "file" / "data", tmp_path / "file" / "data" / "run").prepare()
+
+
+def test_a_disk_that_is_nearly_full_is_said_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "MIN_FREE_BYTES", 1 << 60)
+    with pytest.raises(CannotStart, match="nearly full"):
+        DataFolder(tmp_path, tmp_path / "run").prepare()
+
+
+def test_the_secret_key_is_made_once_and_is_private(folder):
+    key = folder.secret_key()
+
+    assert folder.secret_key() == key
+    assert len(key) == 64
+    assert stat.S_IMODE((folder.root / "secret_key").stat().st_mode) == 0o600
+
+
+def test_a_second_stack_in_the_folder_is_refused_and_told_of_the_first(folder):
+    lock = Lock(folder)
+    lock.write({"pid": 4711, "url": "http://127.0.0.1:8080"})
+
+    with pytest.raises(CannotStart, match=r"already runs .*process 4711, http://127.0.0.1:8080"):
+        Lock(folder)
+
+    lock.release()
+    Lock(folder).release()
+
+
+def test_the_last_logs_stay_beside_the_new_one(folder):
+    for number in range(6):
+        folder.new_log("web").write_text(str(number))
+
+    assert {path.name: path.read_text() for path in folder.logs.iterdir()} == {
+        "web.log": "5",
+        "web.log.1": "4",
+        "web.log.2": "3",
+        "web.log.3": "2",
+    }
+
+
+def test_a_taken_port_is_said_so():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(CannotStart, match=f"port {port} on 127.0.0.1 is taken"):
+            require_free("127.0.0.1", port)
+
+
+def test_a_port_that_was_just_left_is_free():
+    require_free("127.0.0.1", free_port())
+
+
+def test_an_address_that_is_not_ours_is_said_so():
+    with pytest.raises(CannotStart, match=r"cannot listen on 192\.0\.2\.1"):
+        require_free("192.0.2.1", 8080)
+
+
+@pytest.mark.parametrize(("host", "reached"), [("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("box.local", "box.local")])
+def test_a_server_on_all_addresses_is_reached_by_the_loopback(host, reached):
+    assert reachable_host(host) == reached
+
+
+def test_workers_are_counted_per_stage_and_default_to_one():
+    assert parse_workers("bie=3") == {"onnx": 1, "bie": 3, "nef": 1}
+
+
+@pytest.mark.parametrize("text", ["bie", "bie=", "bie=-1", "bie=x", "cat=1", "bie=1000"])
+def test_workers_that_make_no_sense_are_refused(text):
+    with pytest.raises(CannotStart, match="not understood"):
+        parse_workers(text)
+
+
+def test_the_parts_are_what_an_operator_would_type(folder):
+    plan = Plan(folder, "127.0.0.1", 8080, {"onnx": 1, "bie": 2, "nef": 0})
+    typed = {part.name: " ".join(part.command) for part in parts(plan, 8080)}
+
+    assert set(typed) == {"web", "scheduler", "controller", "onnx-0", "bie-0", "bie-1", "periodiq", "sftp"}
+    assert typed["bie-1"].endswith("dramatiq actors --queues bie --processes 1 --threads 1")
+
+
+def test_training_is_scheduled_where_there_is_a_cluster_to_train_on(folder, monkeypatch):
+    monkeypatch.setenv("MODELMILL_RAY_ADDRESS", "http://ray.host:8265")
+    load_settings.cache_clear()
+    try:
+        plan = Plan(folder, "127.0.0.1", 8080, {"onnx": 1, "bie": 1, "nef": 1})
+        typed = {part.name: " ".join(part.command) for part in parts(plan, 8080)}
+    finally:
+        monkeypatch.undo()
+        load_settings.cache_clear()
+
+    assert typed["training"].endswith("actors --queues training training_results --processes 1 --threads 2")
+
+
+def test_the_valkey_keeps_nothing_and_its_password_is_private(folder):
+    valkey = Valkey.at(free_port())
+    config = Path(valkey.part(folder.run).command[1])
+
+    assert 'save ""\nappendonly no\n' in config.read_text()
+    assert stat.S_IMODE(config.stat().st_mode) == 0o600
+    assert not valkey.is_up()

@@ -1,0 +1,224 @@
+"""The pseudo-distributed start without its processes: ports, videos, models and what is made of them."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import json
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.edge.video.stages.base import ModelFile
+from app.edge.video.stages.registry import stage_class
+from app.inference.errors import SourceUnusable
+from app.inference.prediction import Format, ModelCard
+from app.inference.sources import open_source
+from app.kit.cli.command import CannotStart
+from app.kit.errors import BadInput
+from app.video.cli.demo import sample_clip
+from app.video.cli.demo.catalogue import RECIPES, SAMPLE, files_in
+from app.video.cli.demo.deployment import DemoDeployment, Ports, running_stand
+from app.video.cli.demo.relays import Relay, relaying
+from app.video.cli.demo.show import CLIP, _what_next, addresses, job, sample
+from app.video.cli.demo.videos import found_videos
+from app.video.model.dag import read_dag
+from tests.harness.ports import free_port
+
+PORTS = Ports(5000, 5001, 5002, 5100, 5101, 5500)
+
+
+class Echo(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+@pytest.fixture
+def target() -> Iterator[tuple[str, int]]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield "127.0.0.1", server.server_address[1]
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+# relays
+def test_a_relay_passes_on_what_comes_from_either_side(target: tuple[str, int]) -> None:
+    ports, body = (free_port(), free_port()), bytes(range(256)) * 20_000
+    with relaying([Relay(port, target, "--x") for port in ports]), httpx.Client(trust_env=False) as client:
+        for port in (*ports, *ports):
+            assert client.post(f"http://127.0.0.1:{port}/", content=body).content == body
+    for port in ports:
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+def test_a_relay_to_what_is_not_up_says_so(target: tuple[str, int]) -> None:
+    port, missing = free_port(), free_port()
+    with relaying([Relay(port, ("127.0.0.1", missing), "--x")]):
+        answer = httpx.get(f"http://127.0.0.1:{port}/user/get_all_status", trust_env=False)
+    assert (answer.status_code, answer.json()["status"]) == (503, 1)
+
+
+def test_a_relay_ends_though_somebody_is_still_connected(target: tuple[str, int]) -> None:
+    port = free_port()
+    with relaying([Relay(port, target, "--x")]):
+        connection = socket.create_connection(("127.0.0.1", port), timeout=60)
+        connection.sendall(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx")
+        assert connection.recv(1) == b"H"
+    while connection.recv(1000):
+        pass
+    connection.close()
+
+
+def test_a_port_that_is_taken_is_named_with_the_option_that_chooses_another() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port, free = taken.getsockname()[1], free_port()
+        relays = [Relay(free, ("127.0.0.1", 9), "--a"), Relay(port, ("127.0.0.1", 9), "--edge-port")]
+        with pytest.raises(CannotStart, match=f"port {port}") as refused, relaying(relays):
+            raise AssertionError
+    assert "--edge-port" in refused.value.hint
+    socket.create_server(("127.0.0.1", free)).close()
+
+
+def test_each_of_the_requirements_ports_answers_by_the_web_or_the_edge_node() -> None:
+    relays = {relay.port: relay.target for relay in PORTS.relays()}
+    web, edge = ("127.0.0.1", 5000), ("127.0.0.2", 5002)
+    assert relays == {5001: web, 5002: edge, 5100: web, 5101: edge, 5500: web}
+    assert all(f":{port}" in addresses(PORTS) for port in (5000, *relays))
+
+
+# videos
+def test_videos_are_those_of_a_folder_and_those_that_are_named(tmp_path: Path) -> None:
+    for name in ("input1.mp4", "input.mov", "notes.txt", "traffic-720p.MP4"):
+        (tmp_path / name).write_bytes(b"")
+    found = found_videos([str(tmp_path), f"people indoor={tmp_path}/input.mov", "door=rtsp://host/main"])
+    assert found == [
+        ("input", f"{tmp_path}/input.mov"),
+        ("input1", f"{tmp_path}/input1.mp4"),
+        ("traffic-720p", f"{tmp_path}/traffic-720p.MP4"),
+        ("people indoor", f"{tmp_path}/input.mov"),
+        ("door", "rtsp://host/main"),
+    ]
+
+
+@pytest.mark.parametrize("given", ["nowhere.mp4", "traffic=nowhere.mp4", ""])
+def test_videos_that_are_not_there_are_refused_before_anything_starts(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput, match="no video"):
+        found_videos([given or "empty"])
+
+
+# models
+def test_videos_are_refused_where_nothing_is_installed_that_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hall.mp4").touch()
+    monkeypatch.setitem(sys.modules, "av", None)
+    with pytest.raises(SourceUnusable, match="no PyAV"):
+        found_videos([f"hall={tmp_path / 'hall.mp4'}"])
+
+
+def test_stages_are_made_of_the_models_that_are_there(tmp_path: Path) -> None:
+    for name in ("face_rfb_320", "face_slim_320", "headpose_fsanet_var", "unknown"):
+        (tmp_path / f"{name}.onnx").write_bytes(b"")
+    there = files_in(tmp_path)
+    assert set(there) == {"face_rfb_320", "face_slim_320", "headpose_fsanet_var"}
+    bodies = {recipe.name: recipe.body(set(there)) for recipe in RECIPES}
+    assert bodies["face_detection"] == {
+        "kind": "face_detection",
+        "models": [["face_rfb_320"], ["face_slim_320"]],
+        "parameters": {},
+    }
+    assert bodies["face_alignment"] is not None
+    assert bodies["face_alignment"]["models"] == [["headpose_fsanet_var"]]
+    assert bodies["car_detection"] is bodies["person_detection"] is None
+    with pytest.raises(BadInput, match="no folder"):
+        files_in(tmp_path / "nowhere")
+
+
+def test_without_models_and_videos_it_says_what_is_missing(tmp_path: Path) -> None:
+    said = _what_next(PORTS, DemoDeployment("http://127.0.0.1:5000", tmp_path), (), ())
+    assert "The edge node has no video" in said
+    assert "Stages: none. With --models DIR" in said
+    assert "face_rfb_640.onnx" in said
+    assert said.splitlines()[-1] == "Ctrl-C ends everything."
+
+
+def test_the_job_that_is_shown_is_one_that_is_understood() -> None:
+    shown = json.loads(json.dumps(job(PORTS)))
+    assert (shown["node_addr"], shown["video_id"]) == ("127.0.0.2:5002", 0)
+    assert read_dag(shown["dag"]).stages == ("face_detection", "face_alignment")
+
+
+def test_a_taken_port_of_the_web_has_a_hint_that_can_be_followed(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ports = Ports(taken.getsockname()[1], *(free_port() for _ in range(5)))
+        with pytest.raises(CannotStart, match="is taken") as refused:
+            running_stand(ports, videos=(), data=tmp_path, notice=print).__enter__()
+    assert "--port 0" not in refused.value.hint and "--port" in refused.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+# the sample
+def opened(kind: str, folder: Path, name: str) -> Any:
+    file = folder / f"{name}.onnx"
+    data = file.read_bytes()
+    card = ModelCard(name, Format.ONNX, hashlib.sha256(data).hexdigest(), len(data))
+    return stage_class(kind)([ModelFile(card, file)], {})
+
+
+def test_the_sample_finds_its_heads_and_where_they_look(tmp_path: Path) -> None:
+    folder = sample(tmp_path, ExitStack())
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 1 << 20
+    pictures = [frame.picture for frame in open_source(str(folder / CLIP))]
+    assert len(pictures) == sample_clip.FRAMES
+    faces = {name: opened("face_detection", folder, name) for name in list(SAMPLE.decoders)[:3]}
+    poses = opened("face_alignment", folder, "sample_poses")
+    for number in range(0, len(pictures), 10):
+        seen = {name: stage.run({"image": pictures[number]})["bbox"] for name, stage in faces.items()}
+        counts = [len(boxes) for boxes in seen.values()]
+        assert counts[:2] == [4, 4] and counts[2] < 4, "the smallest is worth less"
+        boxes = sorted(seen["sample_faces_640"])
+        found = poses.run({"image": pictures[number], "bbox": boxes})["head_pose"]
+        for (yaw, pitch, _), (true_yaw, true_pitch) in zip(
+            found, sample_clip.poses(number / len(pictures)), strict=True
+        ):
+            assert abs(yaw - true_yaw) < 10 and abs(pitch - true_pitch) < 10
+
+
+def test_the_sample_goes_with_what_started_it_unless_its_data_is_kept(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        gone = sample(None, stack)
+        assert (gone / CLIP).is_file()
+    assert not gone.exists()
+    kept = sample(tmp_path, ExitStack())
+    assert kept == tmp_path / "sample" and files_in(kept, SAMPLE).keys() == SAMPLE.decoders.keys()
+
+
+def test_without_pyav_the_sample_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "av", None)
+    with pytest.raises(SourceUnusable) as refused:
+        sample(tmp_path, ExitStack())
+    assert "modelmill[edge]" in refused.value.hint
