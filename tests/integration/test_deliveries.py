@@ -209,9 +209,9 @@ def test_messages_are_sent_from_these_modules_only() -> None:
     modules = (
         "conversion/service/dispatch",
         "homes/service/outbox",
-        "training/service/waking",
-        "joint_wiring",
-        "video_wiring",
+        "training/service/wake_up",
+        "bootstrap/joint_inference",
+        "bootstrap/video",
     )
     assert senders == {f"app/{module}.py" for module in modules}
 
