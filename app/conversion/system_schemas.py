@@ -44,6 +44,13 @@ class HealthAnswer(OfView):
     problem: str
 
 
+class ForecastsAnswer(OfView):
+    jobs: int
+    """How many finished jobs had a forecast."""
+    off_by: float
+    """Three of four of their forecasts were wrong by this share of the time that the job took, or less."""
+
+
 class SystemAnswer(OfView):
     is_ready: bool
     """Can a conversion submitted now come to its end?"""
@@ -53,6 +60,8 @@ class SystemAnswer(OfView):
     store: HealthAnswer
     toolchains: tuple[str, ...]
     versions: dict[str, str]
+    forecasts: dict[str, ForecastsAnswer]
+    """How right the expected end of jobs was, by toolchain; without those of which too few jobs tell."""
 
     @field_validator("versions", mode="before")
     @classmethod

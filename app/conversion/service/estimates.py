@@ -120,6 +120,12 @@ class Estimates:
         outlook = self.outlook(record, now)
         return outlook is not None and outlook.finish is not None and outlook.finish.is_far_over
 
+    def accuracies(self) -> dict[str, Accuracy]:
+        """How right the forecasts of late were, by toolchain; without those of which too few jobs tell."""
+        toolchains = dict.fromkeys(past.toolchain for past in self._history.value())
+        by_toolchain = {toolchain: accuracy(self._pasts(toolchain)) for toolchain in sorted(toolchains)}
+        return {toolchain: measured for toolchain, measured in by_toolchain.items() if measured is not None}
+
     def pace_s(self, toolchain: str) -> float | None:
         """Seconds from the end of one job to that of the next, as `pace` reckons; None when that cannot be told."""
         return pace(self._pasts(toolchain), {stage: self.workers(stage, toolchain) for stage in Stage})

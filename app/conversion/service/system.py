@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import platform
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -16,6 +16,7 @@ import redis
 from app.conversion.model import JobRecord, Stage
 from app.conversion.service import Conversion
 from app.conversion.service.dispatch import DONE
+from app.conversion.service.estimates import Accuracy
 from app.kit.clock import from_text
 from app.kit.errors import ModelmillError
 from app.settings import Settings
@@ -83,6 +84,8 @@ class SystemView:
     store: Health
     toolchains: tuple[str, ...]
     versions: tuple[tuple[str, str], ...]
+    forecasts: dict[str, Accuracy] = field(default_factory=dict)
+    """How right the forecasts of a job's end were, by toolchain; empty while Redis is away."""
 
     @property
     def stages(self) -> tuple[QueueView, ...]:
@@ -108,10 +111,16 @@ def look(conversion: Conversion, settings: Settings, user: str, now: datetime) -
     health = _redis_health(conversion)
     try:
         queues = _queues(conversion, user, now) if health.is_up else ()
+        forecasts = conversion.estimates.accuracies() if health.is_up else {}
     except redis.RedisError as error:
-        queues, health = (), Health(health.name, health.detail, problem=_first_line(error))
+        queues, forecasts, health = (), {}, Health(health.name, health.detail, problem=_first_line(error))
     return SystemView(
-        queues, health, _store_health(conversion, settings), tuple(t.value for t in settings.toolchains), versions()
+        queues=queues,
+        redis=health,
+        store=_store_health(conversion, settings),
+        toolchains=tuple(toolchain.value for toolchain in settings.toolchains),
+        versions=versions(),
+        forecasts=forecasts,
     )
 
 
