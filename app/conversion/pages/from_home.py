@@ -12,8 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.conversion.access import conversion_of
-from app.conversion.service.home_inputs import InputPath, is_archive, is_sample, take
-from app.conversion.service.home_pictures import MEDIA_TYPE, small_picture
+from app.conversion.service.home_inputs import PICTURE_TYPE, InputPath, is_archive, is_sample, small_picture, take
 from app.homes.access import Home, home_of
 from app.homes.home_paths import HomePath
 from app.homes.model import DATASETS, Kind
@@ -106,8 +105,8 @@ def _take(request: Request, asked: Chosen) -> Response:
 def picture(request: Request) -> Response:
     home = home_of(request)
     spot = home.spot(query(request, Picture).path)
-    data = small_picture(conversion_of(request), home.shelf(spot), spot.inner)
-    return Response(data, media_type=MEDIA_TYPE, headers={"Cache-Control": "private, max-age=60"})
+    data = small_picture(conversion_of(request).uploads.intake, home.shelf(spot), spot.inner)
+    return Response(data, media_type=PICTURE_TYPE, headers={"Cache-Control": "private, max-age=60"})
 
 
 ROUTES = [

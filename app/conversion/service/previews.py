@@ -9,12 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from app.conversion import object_keys
@@ -25,12 +21,12 @@ from app.conversion.intake.findings import Finding
 from app.conversion.intake.range_checks import Expectation
 from app.conversion.intake.sample_stats import Numbers, Picture, SampleStats, Unreadable
 from app.conversion.options import Chip, Options, ToolchainName
+from app.conversion.service.intake_sandbox import ABORTS, IntakeSandbox
 from app.conversion.service.submissions import Submission
 from app.conversion.service.uploads import Uploads
 from app.kit.errors import BadInput, ModelmillError, TooLarge
 from app.kit.objects import ObjectMissing, ObjectStore
-from app.kit.sandbox.errors import StageCrashed, StageOutOfMemory, StageTimedOut
-from app.kit.sandbox.runner import Limits, Sandbox
+from app.kit.sandbox.runner import Sandbox
 from app.settings import Settings
 
 LOOK_AT_MODEL = "app.conversion.intake.preview:look_at_model"
@@ -87,6 +83,7 @@ class Previews:
         self.settings = settings
         self.objects = objects
         self.sandbox = sandbox
+        self.intake = IntakeSandbox(settings, sandbox)
         self.uploads = uploads
         self.remembered = remembered
 
@@ -152,7 +149,7 @@ class Previews:
             pass
         try:
             found = look()
-        except (StageCrashed, StageOutOfMemory, StageTimedOut) as error:
+        except ABORTS as error:
             return {"error": _not_looked(error).to_dict()}
         except (BadInput, TooLarge) as error:
             found = {"error": error.to_dict()}
@@ -160,17 +157,17 @@ class Previews:
         return found
 
     def _look_at_model(self, key: str) -> dict[str, Any]:
-        with self._folder() as folder:
+        with self.intake.folder("look-") as folder:
             self.objects.get_file(key, folder / object_keys.MODEL)
             request = {
                 "model": str(folder / object_keys.MODEL),
                 "toolchains": [name.value for name in self.settings.toolchains],
                 "max_bytes": self.settings.max_model_bytes,
             }
-            return self._run(LOOK_AT_MODEL, request, folder)
+            return self.intake.run(LOOK_AT_MODEL, request, folder, time_s=LOOK_TIME_S)
 
     def _look_at_images(self, key: str, inputs: list[dict[str, Any]] | None) -> dict[str, Any]:
-        with self._folder() as folder:
+        with self.intake.folder("look-") as folder:
             self.objects.get_file(key, folder / object_keys.IMAGES)
             limits = {"unpacked_bytes": self.settings.max_unpacked_bytes, "max_images": self.settings.max_images}
             request = {
@@ -180,24 +177,11 @@ class Previews:
                 "limits": limits,
                 "inputs": inputs,
             }
-            found = self._run(LOOK_AT_IMAGES, request, folder)
-            for thumb in found["thumbnails"]:
+            facts = self.intake.run(LOOK_AT_IMAGES, request, folder, time_s=LOOK_TIME_S)
+            for thumb in facts["thumbnails"]:
                 at = _beside(key, f"thumbs/{thumb['file']}")
                 self.objects.put_file(at, folder / "thumbs" / thumb["file"], content_type="image/jpeg")
-            return found
-
-    def _run(self, target: str, request: dict[str, Any], folder: Path) -> dict[str, Any]:
-        limits = Limits(self.settings.intake_memory_bytes, min(self.settings.intake_time_s, LOOK_TIME_S), 1)
-        return self.sandbox.run(target, request, work_dir=folder, limits=limits).result
-
-    @contextmanager
-    def _folder(self) -> Iterator[Path]:
-        self.settings.work.mkdir(parents=True, exist_ok=True, mode=0o700)
-        folder = Path(tempfile.mkdtemp(prefix="look-", dir=self.settings.work))
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            return facts
 
 
 def _beside(key: str, name: str) -> str:

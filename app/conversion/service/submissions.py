@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -19,14 +16,14 @@ from app.conversion.model import Artifact, JobRecord, Stage
 from app.conversion.options import Options
 from app.conversion.service.admission import Admission
 from app.conversion.service.dispatch import Dispatch
+from app.conversion.service.intake_sandbox import IntakeSandbox, aborts_refused
 from app.conversion.service.uploads import Uploads
 from app.conversion.store import JobStore
 from app.kit.clock import now, to_text
 from app.kit.errors import BadInput
 from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.observability.tracing import note
-from app.kit.sandbox.errors import StageCrashed, StageOutOfMemory, StageTimedOut
-from app.kit.sandbox.runner import Limits, Sandbox
+from app.kit.sandbox.runner import Sandbox
 from app.settings import Settings
 
 CHECK = "app.conversion.intake.submission:check_submission"
@@ -61,7 +58,7 @@ class Submissions:
         self.settings = settings
         self.store = store
         self.objects = objects
-        self.sandbox = sandbox
+        self.intake = IntakeSandbox(settings, sandbox)
         self.uploads = uploads
         self.dispatch = dispatch
         self.admission = admission
@@ -156,9 +153,8 @@ class Submissions:
     def _check_inputs(self, submission: Submission) -> dict[str, Any]:
         """Look at the inputs in a child process: a hostile file must not be able to hurt the web."""
         settings = self.settings
-        settings.work.mkdir(parents=True, exist_ok=True, mode=0o700)
-        folder = Path(tempfile.mkdtemp(prefix="intake-", dir=settings.work))
-        try:
+        hint = "Check the model with onnx.checker.check_model, and send fewer or smaller reference images."
+        with self.intake.folder("intake-") as folder, aborts_refused("The inputs could not be checked", hint=hint):
             self.objects.get_file(submission.model_key, folder / object_keys.MODEL)
             self.objects.get_file(submission.quant_key, folder / object_keys.IMAGES)
             request = {
@@ -173,16 +169,7 @@ class Submissions:
                     "max_images": settings.max_images,
                 },
             }
-            limits = Limits(settings.intake_memory_bytes, settings.intake_time_s, 1)
-            return self.sandbox.run(CHECK, request, work_dir=folder, limits=limits).result
-        except (StageCrashed, StageOutOfMemory, StageTimedOut) as error:
-            raise BadInput(
-                f"The inputs could not be checked: {error.message}.",
-                hint="Check the model with onnx.checker.check_model, and send fewer or smaller reference images.",
-                detail={"cause": error.code},
-            ) from error
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            return self.intake.run(CHECK, request, folder)
 
     def _keep_inputs(self, job_id: str, submission: Submission, sha256: Mapping[str, str]) -> dict[str, Artifact]:
         sources = {object_keys.MODEL: submission.model_key, object_keys.IMAGES: submission.quant_key}

@@ -6,10 +6,7 @@ A model that comes in several files becomes one here, in a sandbox, before anybo
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -18,11 +15,11 @@ from uuid import uuid4
 
 from app.conversion import object_keys
 from app.conversion.errors import ImagesTooLarge, ModelTooLarge, NoImages
+from app.conversion.service.intake_sandbox import IntakeSandbox, aborts_refused
 from app.kit.clock import now, to_text
-from app.kit.errors import BadInput, BadRequest, TooLarge
+from app.kit.errors import BadRequest, TooLarge
 from app.kit.objects import ObjectMissing, ObjectStore, Stored
-from app.kit.sandbox.errors import StageCrashed, StageOutOfMemory, StageTimedOut
-from app.kit.sandbox.runner import Limits, Sandbox
+from app.kit.sandbox.runner import Sandbox
 from app.kit.web.zip_stream import zip_stream
 from app.settings import Settings
 
@@ -46,7 +43,7 @@ class Uploads:
     def __init__(self, settings: Settings, objects: ObjectStore, sandbox: Sandbox) -> None:
         self.settings = settings
         self.objects = objects
-        self.sandbox = sandbox
+        self.intake = IntakeSandbox(settings, sandbox)
 
     def begin(self, owner: str) -> str:
         upload_id = str(uuid4())
@@ -73,10 +70,10 @@ class Uploads:
 
     def places(self, upload_id: str) -> list[str]:
         """Where the weights of the stored model lie, relative to it; empty when they are inside. Raises BadInput."""
-        with self._folder() as folder:
+        with self.intake.folder("model-") as folder:
             self.objects.get_file(object_keys.upload(upload_id, object_keys.MODEL), folder / object_keys.MODEL)
-            found: list[str] = self._run(PLACES, {"model": str(folder / object_keys.MODEL)}, folder)["places"]
-            return found
+            places: list[str] = self._run(PLACES, {"model": str(folder / object_keys.MODEL)}, folder)["places"]
+            return places
 
     def merge(self, upload_id: str) -> Stored | None:
         """One file of a model that came as a zip, or with weights beside it; None where there is nothing to merge.
@@ -91,7 +88,7 @@ class Uploads:
         has_weights = any(True for _ in self.objects.list(weights))
         if not (is_zip or has_weights):
             return None
-        with self._folder() as folder:
+        with self.intake.folder("model-") as folder:
             self.objects.get_file(model, folder / object_keys.MODEL)
             request = {
                 "model": str(folder / object_keys.MODEL),
@@ -110,24 +107,9 @@ class Uploads:
         return stored
 
     def _run(self, target: str, request: dict[str, Any], folder: Path) -> dict[str, Any]:
-        limits = Limits(self.settings.intake_memory_bytes, self.settings.intake_time_s, 1)
-        try:
-            return self.sandbox.run(target, request, work_dir=folder, limits=limits).result
-        except (StageCrashed, StageOutOfMemory, StageTimedOut) as error:
-            raise BadInput(
-                f"The model could not be put together: {error.message}.",
-                hint="Merge it yourself: onnx.save_model(onnx.load('model.onnx'), 'merged.onnx').",
-                detail={"cause": error.code},
-            ) from error
-
-    @contextmanager
-    def _folder(self) -> Iterator[Path]:
-        self.settings.work.mkdir(parents=True, exist_ok=True, mode=0o700)
-        folder = Path(tempfile.mkdtemp(prefix="model-", dir=self.settings.work))
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        hint = "Merge it yourself: onnx.save_model(onnx.load('model.onnx'), 'merged.onnx')."
+        with aborts_refused("The model could not be put together", hint=hint):
+            return self.intake.run(target, request, folder)
 
     def _store_of_model(self, key: str, chunks: Iterable[bytes]) -> Stored:
         limit = self.settings.max_model_bytes
