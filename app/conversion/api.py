@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -13,19 +15,20 @@ from starlette.responses import JSONResponse, Response
 from app.conversion import object_keys, schemas
 from app.conversion.access import conversion_of
 from app.conversion.model import JobRecord, Stage
+from app.conversion.schemas import SystemAnswer
 from app.conversion.service import Conversion
 from app.conversion.service.submissions import Submission
 from app.conversion.service.system import look
 from app.conversion.store import Filter
-from app.conversion.streaming import job_frames
-from app.conversion.system_schemas import SystemAnswer
 from app.conversion.uploads import receive_upload
 from app.kit.clock import now, to_text
 from app.kit.errors import NotFound
+from app.kit.redis.change_hub import ChangeHub
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_body, query, stream_bytes
 from app.kit.web.openapi import Operation
 from app.kit.web.public_address import reached_link
+from app.kit.web.sse import EventFrames, frame, frames_of
 
 SEND_TIMEOUT_S = 10
 SHUTDOWN_GRACE_S = 2.0
@@ -328,3 +331,20 @@ OPERATIONS = [
         {200: SystemAnswer},
     ),
 ]
+
+
+MIN_FRAME_GAP_S = 0.05
+
+
+def job_frames(hub: ChangeHub, conversion: Conversion, job_id: str, user: str) -> AsyncIterator[bytes]:
+    """Ends with `done`, or with `gone` when the record was forgotten."""
+    return frames_of(hub, f"job:{job_id}", user, lambda: _frames(conversion, job_id, user), gap_s=MIN_FRAME_GAP_S)
+
+
+def _frames(conversion: Conversion, job_id: str, user: str) -> EventFrames:
+    try:
+        record = conversion.jobs.get(job_id, user)
+    except NotFound as error:
+        return EventFrames(b"", frame("gone", json.dumps({"error": error.to_dict()})))
+    text = json.dumps(conversion.shown(record))
+    return EventFrames(frame("status", text), frame("done", text) if record.is_terminal else b"")

@@ -11,9 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from app.conversion.intake import range_checks
-from app.conversion.intake.findings import BLOCKS, FIELD, INFORMS, MANUAL, WARNS, Finding
 from app.conversion.intake.range_checks import Expectation
-from app.conversion.intake.sample_stats import Numbers, Picture, SampleStats
+from app.conversion.intake.sample_stats import (
+    BLOCKS,
+    FIELD,
+    INFORMS,
+    MANUAL,
+    WARNS,
+    Finding,
+    Numbers,
+    Picture,
+    SampleStats,
+)
 from app.conversion.options import Preprocess
 
 FEW, GOOD, PLENTY = 20, 100, 1000

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from app.conversion.intake.findings import FIELD, INFORMS, MODEL, WARNS, Finding
-from app.conversion.intake.sample_stats import Numbers, Picture
+from app.conversion.intake.sample_stats import FIELD, INFORMS, MODEL, WARNS, Finding, Numbers, Picture
 from app.conversion.options import Preprocess
 from app.conversion.presets import PREPROCESS
 

@@ -1,9 +1,13 @@
-"""What was measured of a reference picture or array (measures), as plain numbers: who judges needs no library."""
+"""The data of the calibration checks: what was measured of the reference samples, and what is said of them.
+
+Plain values, so that who judges needs no library. Texts of findings are gettext keys; their numbers lie beside them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
@@ -53,3 +57,26 @@ class SampleStats:
     unreadable: Sequence[Unreadable] = ()
     kinds: dict[str, int] = field(default_factory=dict)
     ignored: Sequence[str] = ()
+
+
+Severity = Literal["blocks", "warns", "informs"]
+BLOCKS: Severity = "blocks"
+WARNS: Severity = "warns"
+INFORMS: Severity = "informs"
+
+MANUAL = "Kneron toolchain manual v0.33.1"
+FIELD = "field practice"
+MODEL = "the model's first layers"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """message, advice: keys with %(name)s for the entries of detail. samples: names of those concerned."""
+
+    code: str
+    severity: Severity
+    message: str
+    advice: str
+    source: str
+    samples: tuple[str, ...] = ()
+    detail: dict[str, Any] = field(default_factory=dict)

@@ -1,8 +1,8 @@
-"""The page of a new conversion: files are sent, looked at, options chosen, a job submitted."""
+"""The page of a new conversion: files are sent and stored, previewed, options chosen, a job submitted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,12 +16,11 @@ from app.conversion.access import conversion_of
 from app.conversion.errors import KeyNotFound, TooManyJobs
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.pages import new_form, new_view
-from app.conversion.pages.form_files import stored
-from app.conversion.pages.new_form import Values
-from app.conversion.pages.new_texts import Problem, field_problem, place_of, problem_of
+from app.conversion.pages.new_form import Problem, Values, field_problem, place_of, problem_of
 from app.conversion.service import Conversion
 from app.conversion.service.previews import Previews
 from app.conversion.service.submissions import Submission
+from app.conversion.service.uploads import File, Uploads
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.files.data_files import data_folder
 from app.kit.objects import ObjectMissing
@@ -287,3 +286,32 @@ ROUTES = [
     Route("/ui/jobs/new/sample", convert_sample, methods=["POST"]),
     Route("/ui/inputs/{kind}/{source_id}/thumbs/{file}", thumbnail, methods=["GET"]),
 ]
+
+
+def stored(uploads: Uploads, user: str, part: str, files: Sequence[SentFile]) -> tuple[str, str]:
+    """Key and name of what was sent as "model" or as "images". Raises what Uploads raises; nothing is kept then."""
+    upload_id = uploads.begin(user)
+    try:
+        if part == "model":
+            return _model(uploads, upload_id, files)
+        return uploads.store_images(upload_id, _in_a_row(files)).key, files[0].name if len(files) == 1 else ""
+    except BaseException:
+        uploads.discard(upload_id)
+        raise
+
+
+def _model(uploads: Uploads, upload_id: str, files: Sequence[SentFile]) -> tuple[str, str]:
+    """files: the model, and those that its weights lie in; or a zip of them."""
+    model = next((file for file in files if file.name.lower().endswith(object_keys.MODEL_ENDING)), files[0])
+    key = uploads.store_model(upload_id, model.chunks()).key
+    beside = [file for file in files if file is not model]
+    if beside:
+        uploads.store_weights(upload_id, _in_a_row(beside))
+    uploads.merge(upload_id)
+    return key, model.name
+
+
+def _in_a_row(files: Sequence[SentFile]) -> Iterator[File | bytes]:
+    for file in files:
+        yield File(file.name)
+        yield from file.chunks()

@@ -17,9 +17,8 @@ from app.conversion import object_keys
 from app.conversion.errors import KeyNotFound
 from app.conversion.intake import calibration_checks
 from app.conversion.intake.calibration_checks import Target
-from app.conversion.intake.findings import Finding
 from app.conversion.intake.range_checks import Expectation
-from app.conversion.intake.sample_stats import Numbers, Picture, SampleStats, Unreadable
+from app.conversion.intake.sample_stats import Finding, Numbers, Picture, SampleStats, Unreadable
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.service.intake_sandbox import ABORTS, IntakeSandbox
 from app.conversion.service.submissions import Submission

@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 from app.conversion.metrics import STAGE_SECONDS
 from app.conversion.model import Artifact, JobError, JobRecord
 from app.conversion.options import ToolchainName
-from app.conversion.stages.heartbeat import Heartbeat, RunningStage
+from app.conversion.stages.heartbeat import Heartbeat, RunningStage, StageLog
 from app.conversion.stages.job_claimer import JobClaimer
-from app.conversion.stages.log import StageLog
 from app.conversion.stages.workspace import Workspace
 from app.conversion.store import JobStore
 from app.conversion.toolchains.kneron import installation

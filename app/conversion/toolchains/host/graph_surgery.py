@@ -191,7 +191,7 @@ def _same_operator_upstream(node: Any, makers: dict[str, Any]) -> Any | None:
 
 def infer_shapes(model: Model) -> Model:
     """The model with the shapes of its inner tensors and outputs written down, as far as they can be known."""
-    from app.conversion.toolchains.graph.inference import FAILURES, inferred
+    from app.conversion.toolchains.graph.shapes import FAILURES, inferred
 
     if model.ByteSize() > PROTOBUF_BYTES_MAX:
         return model

@@ -19,8 +19,7 @@ from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress, StageRequest, StageResult
 from app.conversion.toolchains.kneron import arguments, operators, report, sidecar, staging, verdict
 from app.conversion.toolchains.kneron.installation import DEFAULT_PYTHON
-from app.conversion.toolchains.kneron.phases import PhaseClock
-from app.conversion.toolchains.kneron.vendor import Outcome, Vendor
+from app.conversion.toolchains.kneron.vendor import Outcome, PhaseClock, Vendor
 from app.kit.sandbox.errors import StageFailed
 
 PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")

@@ -11,11 +11,10 @@ import pytest
 from rich.console import Console
 
 from app.conversion.cli import local_run
-from app.conversion.cli.conversion import lack_of_quality
-from app.conversion.cli.flags import numbers, options_of
+from app.conversion.cli.conversion import lack_of_quality, packed
+from app.conversion.cli.convert import numbers, options_of
 from app.conversion.cli.progress import Lines, stage_text
 from app.conversion.cli.tables import facts_of_quality, plain, quality_table
-from app.conversion.cli.upload_files import packed
 from app.conversion.errors import InvalidModel, NoImages
 from app.kit.cli.command import Exit
 from app.kit.clock import age

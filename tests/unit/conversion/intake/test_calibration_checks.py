@@ -14,11 +14,10 @@ from PIL import Image
 
 from app.conversion.intake.calibration_checks import SampleStats, Target, diagnose, verdict
 from app.conversion.intake.expected_range import expectation_of
-from app.conversion.intake.findings import Finding
 from app.conversion.intake.preview import look_at_images, look_at_model
 from app.conversion.intake.range_checks import Expectation
 from app.conversion.intake.sample_measurement import measure_picture, measure_pictures, thumbnail
-from app.conversion.intake.sample_stats import Numbers, Picture, Unreadable
+from app.conversion.intake.sample_stats import Finding, Numbers, Picture, Unreadable
 from app.conversion.options import Preprocess
 from tests.harness.models import small as small_models
 
