@@ -120,7 +120,7 @@ class _Receiver:
         files = [
             StoredFile(field=field, name=self.names[field], **vars(stored)) for field, stored in self.stored.items()
         ]
-        found = {field: stored.key for field, stored in self.stored.items()}
+        keys = {field: stored.key for field, stored in self.stored.items()}
         return UploadAnswer(
-            upload_id=self.upload_id, model_key=found.get("model"), quant_key=found.get("images"), files=files
+            upload_id=self.upload_id, model_key=keys.get("model"), quant_key=keys.get("images"), files=files
         )

@@ -186,14 +186,14 @@ def _shape(text: str) -> tuple[str, list[int]]:
 
 def _from_file(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        options = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadRequest(f"--options {path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise BadRequest(f"--options {path} is no JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(options, dict):
         raise BadRequest(f"--options {path} must hold a JSON object")
-    return found
+    return options
 
 
 def _put(target: dict[str, Any], path: Sequence[str], value: Any) -> None:

@@ -63,7 +63,7 @@ def run_all(model: HostModel, sample: Path) -> list[Result]:
     with tempfile.TemporaryDirectory(prefix="modelmill-") as folder:
         shutil.copyfile(sample, Path(folder) / sample.name.lstrip("."))
         samples = SampleSet(Path(folder), inputs, Preprocess.model_validate(model.preprocess))
-        return [Result(one.name, model.run(one.arrays)) for one in samples]
+        return [Result(entry.name, model.run(entry.arrays)) for entry in samples]
 
 
 def save(results: Sequence[Result], path: Path) -> None:

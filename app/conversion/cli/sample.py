@@ -40,7 +40,8 @@ def convert_sample(url: str, folder: Path, console: Console, *, token: str = "")
 def _show_accuracy(console: Console, nef: Path) -> None:
     from app.conversion.toolchains.host.accuracy import compare_accuracy
 
-    found = compare_accuracy(MODEL, nef, LABELLED)
+    accuracy = compare_accuracy(MODEL, nef, LABELLED)
     console.print(
-        f"accuracy on {found.samples} other images: {found.fp32:.1%} fp32, {found.int8:.1%} int8", highlight=False
+        f"accuracy on {accuracy.samples} other images: {accuracy.fp32:.1%} fp32, {accuracy.int8:.1%} int8",
+        highlight=False,
     )

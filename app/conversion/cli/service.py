@@ -27,13 +27,15 @@ def client_of(context: typer.Context, url: str | None) -> Client:
 
 def job_of(client: Client, prefix: str) -> dict[str, Any]:
     """The record of the job whose id begins so. Raises NotFound, or BadRequest when several do."""
-    wanted = prefix.lower()
-    if FULL_ID.fullmatch(wanted):
-        return client.job(wanted)
-    found = [record for record in client.jobs(limit=SEARCHED_AT_MOST, q=wanted) if record["job_id"].startswith(wanted)]
-    if not found:
+    beginning = prefix.lower()
+    if FULL_ID.fullmatch(beginning):
+        return client.job(beginning)
+    records = [
+        record for record in client.jobs(limit=SEARCHED_AT_MOST, q=beginning) if record["job_id"].startswith(beginning)
+    ]
+    if not records:
         raise NotFound(f"there is no job {prefix}", hint="`modelmill jobs list` shows those there are.")
-    if len(found) > 1:
-        ids = ", ".join(record["job_id"] for record in found[:5])
-        raise BadRequest(f"{len(found)} jobs begin with {prefix}: {ids}", hint="Give more of the id.")
-    return found[0]
+    if len(records) > 1:
+        ids = ", ".join(record["job_id"] for record in records[:5])
+        raise BadRequest(f"{len(records)} jobs begin with {prefix}: {ids}", hint="Give more of the id.")
+    return records[0]

@@ -60,7 +60,7 @@ def diagnose(
     measured: SampleStats, target: Target, preprocess: Preprocess, *, allow_damaged: bool = False
 ) -> list[Finding]:
     """All findings, the gravest first."""
-    found = [
+    findings = [
         *_count(measured),
         *_files(measured, allow_damaged),
         *_duplicates(measured),
@@ -70,7 +70,7 @@ def diagnose(
         *_arrays(measured.arrays, target.expectation),
     ]
     order = {BLOCKS: 0, WARNS: 1, INFORMS: 2}
-    return sorted(found, key=lambda finding: order[finding.severity])
+    return sorted(findings, key=lambda finding: order[finding.severity])
 
 
 def verdict(findings: Sequence[Finding]) -> Literal["blocks", "warns", "good"]:
@@ -178,15 +178,15 @@ def _copies(items: Sequence[Picture | Numbers]) -> tuple[str, ...]:
 
 def _near_copies(pictures: Sequence[Picture], copies: set[str]) -> tuple[str, ...]:
     """Flat pictures have no gradients to compare; they are another finding's."""
-    kept: list[int] = []
+    hashes: list[int] = []
     near = []
     for picture in pictures[:COMPARED_AT_MOST]:
         if picture.name in copies or picture.deviation < FLAT_DEVIATION:
             continue
-        if any((picture.dhash ^ other).bit_count() <= NEAR_BITS for other in kept):
+        if any((picture.dhash ^ other).bit_count() <= NEAR_BITS for other in hashes):
             near.append(picture.name)
         else:
-            kept.append(picture.dhash)
+            hashes.append(picture.dhash)
     return tuple(near)
 
 

@@ -85,7 +85,7 @@ def _constant(node: onnx.NodeProto) -> Mapping[str, onnx.TensorProto]:
 
 
 def _operand(view: _View, node: onnx.NodeProto) -> Array | None:
-    return next((found for name in node.input if (found := view.numbers(name)) is not None), None)
+    return next((numbers for name in node.input if (numbers := view.numbers(name)) is not None), None)
 
 
 def _from_constants(view: _View, node: onnx.NodeProto) -> Expectation:

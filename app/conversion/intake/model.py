@@ -212,8 +212,8 @@ def _unsupported(unknown: dict[tuple[str, str], list[str]], versions: dict[str, 
     where = f"of domain {domain}" if domain not in ONNX_DOMAINS else f"in opset {versions[domain]}"
     others = f"; {len(unknown) - 1} more unknown operators" if len(unknown) > 1 else ""
     listed: list[dict[str, Any]] = [
-        {"operator": op, "domain": dom, "count": len(found), "nodes": found[:NAMED_AT_MOST]}
-        for (dom, op), found in unknown.items()
+        {"operator": op, "domain": dom, "count": len(nodes), "nodes": nodes[:NAMED_AT_MOST]}
+        for (dom, op), nodes in unknown.items()
     ]
     return UnsupportedOperator(
         f"operator {operator} {where} (node {names[0]!r}) is not known{others}",

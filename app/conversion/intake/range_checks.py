@@ -104,8 +104,8 @@ def judge_channel_order(preprocess: Preprocess, channels: int | None, expectatio
 
 def order_of(means: Sequence[float]) -> str:
     """RGB or BGR when these are ImageNet's means in one order or the other."""
-    for known, name in ((RGB_MEANS, "RGB"), (BGR_MEANS, "BGR"), (IMAGENET, "RGB"), (IMAGENET[::-1], "BGR")):
-        if len(means) == 3 and all(abs(m - k) <= 0.02 * k for m, k in zip(means, known, strict=True)):
+    for reference, name in ((RGB_MEANS, "RGB"), (BGR_MEANS, "BGR"), (IMAGENET, "RGB"), (IMAGENET[::-1], "BGR")):
+        if len(means) == 3 and all(abs(m - k) <= 0.02 * k for m, k in zip(means, reference, strict=True)):
             return name
     return ""
 

@@ -37,14 +37,14 @@ Item = TypeVar("Item")
 def measure_pictures(
     paths: Sequence[Path], progress: Progress = lambda _: None
 ) -> tuple[list[Picture], list[Unreadable]]:
-    found, unreadable = [], []
+    measured, unreadable = [], []
     for index, path in enumerate(paths):
         progress(index / len(paths))
         try:
-            found.append(measure_picture(path))
+            measured.append(measure_picture(path))
         except DECODER_ERRORS as error:
             unreadable.append(Unreadable(path.name, reason_of(error)))
-    return found, unreadable
+    return measured, unreadable
 
 
 def measure_samples(
@@ -72,13 +72,13 @@ def _measure_arrays(
         return files, [], None
     try:
         samples = SampleSet(folder, inputs, Preprocess(), skip_damaged=True)
-        found = [
+        measured = [
             measure_array(sample.name, name, array)
             for sample, _ in zip(_arrays_only(samples), range(most), strict=False)
             for name, array in sample.arrays.items()
             if array.size and array.dtype.kind in "fiu"
         ]
-        return len(samples) - kinds["image"], found, None
+        return len(samples) - kinds["image"], measured, None
     except ModelmillError as error:
         return files, [], error
 

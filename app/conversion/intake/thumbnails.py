@@ -36,14 +36,14 @@ def make_thumbnails(request: dict[str, Any], progress: Progress) -> dict[str, An
     folder, into, limits = Path(request["unpack_to"]), Path(request["into"]), request["limits"]
     into.mkdir(parents=True, exist_ok=True)
     extract(Path(request["images"]), folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
-    made = []
+    places = []
     for place, name in enumerate(request["names"]):
         progress(place / len(request["names"]), name)
         picture = _picture(folder, name)
         if picture is not None:
             _fitted(picture).save(into / f"{place}.webp", "WEBP", quality=85)
-            made.append(place)
-    return {"made": made}
+            places.append(place)
+    return {"made": places}
 
 
 def make_picture(request: dict[str, Any], _: Progress) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _picture(folder: Path, name: str) -> Image.Image | None:
     if KINDS.get(path.suffix.lower()) == "image":
         return _decoded(path)
     try:
-        return next((shown for one in _arrays(path) if (shown := _drawn(one, index)) is not None), None)
+        return next((shown for array in _arrays(path) if (shown := _drawn(array, index)) is not None), None)
     except ARRAY_ERRORS:
         return None
 

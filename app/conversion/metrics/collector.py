@@ -72,8 +72,8 @@ class ConversionCollector(Collector):
                 pipe.llen(self._list_key(queue))
             for queue in QUEUES:
                 pipe.lindex(self._list_key(queue), 0)
-            found = pipe.execute()
-        waiting, heads = found[: len(QUEUES)], found[len(QUEUES) :]
+            answers = pipe.execute()
+        waiting, heads = answers[: len(QUEUES)], answers[len(QUEUES) :]
         texts, since = self._details(worker_keys, dict(zip(QUEUES, heads, strict=True)))
         now = time.time()
         oldest_s = {queue: max(0.0, now - since[queue]) if since.get(queue) else 0.0 for queue in QUEUES}
@@ -92,8 +92,8 @@ class ConversionCollector(Collector):
                 pipe.get(key)
             for queue, job_id in jobs.items():
                 pipe.hget(f"job:{job_id}", f"{queue}.queued_at")
-            found = pipe.execute()
-        texts, queued = found[: len(worker_keys)], found[len(worker_keys) :]
+            answers = pipe.execute()
+        texts, queued = answers[: len(worker_keys)], answers[len(worker_keys) :]
         since = {q: from_text(at.decode()).timestamp() for q, at in zip(jobs, queued, strict=True) if at}
         if heads[DONE] is not None:
             message = self._queues.hget(f"{self._list_key(DONE)}.msgs", heads[DONE])
@@ -128,8 +128,8 @@ def families(reading: Reading) -> Iterable[Metric]:
 
 
 def _states(texts: Iterable[bytes | None]) -> Counter[tuple[str, str]]:
-    said = [json.loads(text) for text in texts if text is not None]
-    return Counter((worker["queue"], "busy" if worker.get("job_id") else "idle") for worker in said)
+    workers = [json.loads(text) for text in texts if text is not None]
+    return Counter((worker["queue"], "busy" if worker.get("job_id") else "idle") for worker in workers)
 
 
 def _gauge(name: str, text: str, values: dict[Any, float], *labels: str) -> Metric:

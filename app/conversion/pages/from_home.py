@@ -45,9 +45,9 @@ def choose(request: Request) -> Response:
     return _page(request, query(request, Choosing))
 
 
-def _page(request: Request, asked: Choosing, error: ModelmillError | None = None) -> Response:
+def _page(request: Request, choice: Choosing, error: ModelmillError | None = None) -> Response:
     home = home_of(request)
-    model, spot = home.spot(asked.model, field="model"), home.spot(asked.folder, field="folder")
+    model, spot = home.spot(choice.model, field="model"), home.spot(choice.folder, field="folder")
     shelf = home.shelf(spot)
     page = shelf.browse(spot.inner)
     samples = sum(map(is_sample, page.entries))
@@ -79,14 +79,14 @@ def _url(home: Home, model: HomePath, folder: HomePath) -> str:
 
 async def convert(request: Request) -> Response:
     """Copy what was chosen and go on with the form of a new conversion, filled in."""
-    asked = await form(request, Chosen)
-    return await run_in_threadpool(_take, request, asked)
+    choice = await form(request, Chosen)
+    return await run_in_threadpool(_take, request, choice)
 
 
-def _take(request: Request, asked: Chosen) -> Response:
+def _take(request: Request, choice: Chosen) -> Response:
     home = home_of(request)
-    model = home.spot(asked.model, field="model")
-    images = home.spot(asked.images, field="images") if asked.images else None
+    model = home.spot(choice.model, field="model")
+    images = home.spot(choice.images, field="images") if choice.images else None
     try:
         taken = take(
             conversion_of(request).uploads,
@@ -97,7 +97,7 @@ def _take(request: Request, asked: Chosen) -> Response:
     except ModelmillError as error:
         if error.status >= 500:
             raise
-        return _page(request, Choosing(model=asked.model), error)
+        return _page(request, Choosing(model=choice.model), error)
     name = taken.model_name.rpartition(".")[0]
     return see_other(f"/ui/jobs/new?{urlencode({**vars(taken), 'name': name})}")
 

@@ -44,9 +44,9 @@ def looks_of(request: Request) -> Previews:
 
 
 def settings_of(request: Request) -> Settings:
-    found = request.app.state.settings
-    assert isinstance(found, Settings)
-    return found
+    settings = request.app.state.settings
+    assert isinstance(settings, Settings)
+    return settings
 
 
 async def new_job(request: Request) -> Response:
@@ -69,10 +69,15 @@ def _first_values(request: Request, earlier: str) -> tuple[Values, Errors]:
         was = conversion_of(request).submissions.remembered(earlier, user_of(request))
     except ObjectMissing:
         return values, {"form": gone}
-    found = new_form.values_of(was.options)
-    found |= {"name": was.name, "tags": ", ".join(was.tags), "model_key": was.model_key, "quant_key": was.quant_key}
-    found |= {"model_name": object_keys.MODEL, "quant_name": object_keys.IMAGES, "from": earlier}
-    return _with_shapes(request, found, was.options), {}
+    values_then = new_form.values_of(was.options)
+    values_then |= {
+        "name": was.name,
+        "tags": ", ".join(was.tags),
+        "model_key": was.model_key,
+        "quant_key": was.quant_key,
+    }
+    values_then |= {"model_name": object_keys.MODEL, "quant_name": object_keys.IMAGES, "from": earlier}
+    return _with_shapes(request, values_then, was.options), {}
 
 
 def _with_shapes(request: Request, values: Values, options: Options) -> Values:
@@ -153,16 +158,16 @@ def _submit(request: Request, values: Values, errors: Errors) -> str:
     open_inputs = _checked_inputs(looks_of(request), user, values, errors)
     options, wrong = new_form.options_of(values, open_inputs)
     errors |= wrong
-    asked = None if errors or options is None else _asked(values, options, errors)
-    if asked is None:
+    job = None if errors or options is None else _asked(values, options, errors)
+    if job is None:
         return ""
     submission = Submission(
-        model_key=asked.model_key,
-        quant_key=asked.quant_key,
+        model_key=job.model_key,
+        quant_key=job.quant_key,
         owner=user,
-        name=asked.name,
-        tags=asked.tags,
-        options=asked.options,
+        name=job.name,
+        tags=job.tags,
+        options=job.options,
     )
     try:
         return conversion_of(request).submissions.submit(submission).job_id
@@ -260,14 +265,14 @@ def _submit_sample(request: Request) -> str:
     if not SAMPLE_MODEL.exists() or not SAMPLE_IMAGES.exists():
         raise NotFound("The bundled sample is not installed here.", hint="Start from a copy of the repository.")
     conversion, user = conversion_of(request), user_of(request)
-    found = {
+    keys = {
         part: stored(conversion.uploads, user, part, [SentFile(path.name, path)])[0]
         for part, path in (("model", SAMPLE_MODEL), ("images", SAMPLE_IMAGES))
     }
     record = conversion.submissions.submit(
         Submission(
-            model_key=found["model"],
-            quant_key=found["images"],
+            model_key=keys["model"],
+            quant_key=keys["images"],
             owner=user,
             name="digits",
             tags=("sample",),

@@ -51,41 +51,41 @@ OpenInputs = Sequence[Mapping[str, Any]]
 
 def values_of(options: Options) -> Values:
     """The fields that show these options."""
-    found = {"toolchain": options.toolchain.value, "platform": options.platform.value if options.platform else ""}
+    values = {"toolchain": options.toolchain.value, "platform": options.platform.value if options.platform else ""}
     for group in GROUPS:
         for name, value in getattr(options, group).model_dump().items():
-            found[f"{group}.{name}"] = as_text(value)
-    found["allow_damaged_images"] = as_text(options.allow_damaged_images)
+            values[f"{group}.{name}"] = as_text(value)
+    values["allow_damaged_images"] = as_text(options.allow_damaged_images)
     quantization = options.quantization if options.toolchain is ToolchainName.HOST else options.kneron
     preset = presets.quantization_preset_of(options.toolchain, options.platform, quantization.model_dump())
-    found["preset"] = found["preset_was"] = preset
-    found["pre"] = found["pre_was"] = presets.preprocess_preset_of(options.preprocess)
-    return {**dict.fromkeys(PLAIN, ""), **found}
+    values["preset"] = values["preset_was"] = preset
+    values["pre"] = values["pre_was"] = presets.preprocess_preset_of(options.preprocess)
+    return {**dict.fromkeys(PLAIN, ""), **values}
 
 
 def merged(base: Mapping[str, str], sent: Mapping[str, Sequence[str]]) -> Values:
     """The fields as sent over those of the page; what is no field of ours is left out."""
-    known = {name: texts[-1][:TEXT_MAX] for name, texts in sent.items() if texts and _is_field(name)}
-    return {**base, **known}
+    fields = {name: texts[-1][:TEXT_MAX] for name, texts in sent.items() if texts and _is_field(name)}
+    return {**base, **fields}
 
 
 def settled(values: Mapping[str, str]) -> Values:
     """After a change: a newly chosen set fills its values; values that left their set make it "custom"."""
-    found = dict(values)
+    fields = dict(values)
     toolchain, chip = target_of(values)
     offered = presets.quantization_presets(toolchain, chip)
     group = "quantization" if toolchain is ToolchainName.HOST else "kneron"
-    if found["preset"] not in (*offered, presets.CUSTOM):
-        found["preset"] = presets.FIRST
-    if found["preset"] in offered and found["preset"] != found["preset_was"]:
-        _fill(found, group, offered[found["preset"]])
+    if fields["preset"] not in (*offered, presets.CUSTOM):
+        fields["preset"] = presets.FIRST
+    if fields["preset"] in offered and fields["preset"] != fields["preset_was"]:
+        _fill(fields, group, offered[fields["preset"]])
     else:
-        found["preset"] = presets.quantization_preset_of(toolchain, chip, _typed(found, group))
-    if found["pre"] in presets.PREPROCESS and found["pre"] != found["pre_was"]:
-        _fill(found, "preprocess", presets.PREPROCESS[found["pre"]])
-    elif found["pre"] != presets.CUSTOM:
-        found["pre"] = _preprocess_preset(found)
-    return {**found, "preset_was": found["preset"], "pre_was": found["pre"]}
+        fields["preset"] = presets.quantization_preset_of(toolchain, chip, _typed(fields, group))
+    if fields["pre"] in presets.PREPROCESS and fields["pre"] != fields["pre_was"]:
+        _fill(fields, "preprocess", presets.PREPROCESS[fields["pre"]])
+    elif fields["pre"] != presets.CUSTOM:
+        fields["pre"] = _preprocess_preset(fields)
+    return {**fields, "preset_was": fields["preset"], "pre_was": fields["pre"]}
 
 
 def target_of(values: Mapping[str, str]) -> tuple[ToolchainName, Chip | None]:
@@ -99,7 +99,7 @@ def options_of(values: Mapping[str, str], open_inputs: OpenInputs = ()) -> tuple
     """The options, or what is wrong by field. Of the two toolchains only the chosen one's fields count."""
     toolchain, chip = target_of(values)
     groups = ("preprocess", "quantization" if toolchain is ToolchainName.HOST else "kneron")
-    wanted: dict[str, Any] = {
+    data: dict[str, Any] = {
         "toolchain": values["toolchain"],
         "platform": chip,
         "input_shapes": shapes_of(values, open_inputs),
@@ -109,7 +109,7 @@ def options_of(values: Mapping[str, str], open_inputs: OpenInputs = ()) -> tuple
     if toolchain is ToolchainName.KNERON and chip is None:
         return None, {"platform": Problem("Choose the chip.")}
     try:
-        return Options.model_validate(wanted), {}
+        return Options.model_validate(data), {}
     except ValidationError as error:
         return None, _problems(error)
 
@@ -134,14 +134,14 @@ def shapes_of(values: Mapping[str, str], open_inputs: OpenInputs) -> dict[str, t
 
 def shape_values(shapes: Mapping[str, Sequence[int]], open_inputs: OpenInputs) -> Values:
     """The fields that show these shapes."""
-    found = {}
+    fields = {}
     for index, entry in enumerate(open_inputs):
         shape = shapes.get(str(entry["name"]), ())
         if not is_rank_known(entry["shape"]):
-            found[f"shape.{index}"] = ", ".join(map(str, shape))
+            fields[f"shape.{index}"] = ", ".join(map(str, shape))
         for axis, size in enumerate(shape):
-            found[f"shape.{index}.{axis}"] = str(size)
-    return found
+            fields[f"shape.{index}.{axis}"] = str(size)
+    return fields
 
 
 def is_rank_known(shape: Sequence[Any]) -> bool:
@@ -229,16 +229,16 @@ def _fill(values: Values, group: str, chosen: Mapping[str, Any]) -> None:
 
 
 def _preprocess_preset(values: Mapping[str, str]) -> str:
-    found = preprocess_of(values)
-    return presets.preprocess_preset_of(found) if found else presets.CUSTOM
+    preprocess = preprocess_of(values)
+    return presets.preprocess_preset_of(preprocess) if preprocess else presets.CUSTOM
 
 
 def _problems(error: ValidationError) -> dict[str, Problem]:
-    found: dict[str, Problem] = {}
+    problems: dict[str, Problem] = {}
     for problem in error.errors(include_url=False):
         place = ".".join(str(part) for part in problem["loc"] if not isinstance(part, int))
-        found.setdefault(place or "preset", field_problem(problem["type"], problem["msg"], problem.get("ctx", {})))
-    return found
+        problems.setdefault(place or "preset", field_problem(problem["type"], problem["msg"], problem.get("ctx", {})))
+    return problems
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class Formula:
 def model_view(looks: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
     chosen, look, problem = _model(looks, values, user)
     toolchain, chip = new_form.target_of(values)
-    found = look.problem(toolchain) if look else None
+    model_problem = look.problem(toolchain) if look else None
     facts = look.facts if look else None
     operators = list(facts["operators"].items()) if facts else []
     return {
@@ -55,7 +55,7 @@ def model_view(looks: Previews, values: Values, errors: Errors, user: str) -> di
         "errors": errors,
         "model": chosen,
         "facts": facts,
-        "model_problem": errors.get("model") or problem or (problem_of(found) if found else None),
+        "model_problem": errors.get("model") or problem or (problem_of(model_problem) if model_problem else None),
         "open_inputs": look.open_inputs if look else (),
         "missing": look.missing_on(chip) if look else [],
         "missing_source": source(),
@@ -176,12 +176,12 @@ def _for_doctor(values: Values) -> Values:
 
 def _with_batch(values: Values, look: ModelPreview | None) -> Values:
     """Axis 0 is nearly always the batch: 1 is offered for it. Other sizes are not guessed."""
-    found = dict(values)
+    fields = dict(values)
     for index, entry in enumerate(look.open_inputs if look else ()):
         is_open = bool(entry["shape"]) and not isinstance(entry["shape"][0], int)
         if is_open and new_form.is_rank_known(entry["shape"]):
-            found.setdefault(f"shape.{index}.0", GUESSED_BATCH)
-    return found
+            fields.setdefault(f"shape.{index}.0", GUESSED_BATCH)
+    return fields
 
 
 def _scaled(scale: float) -> str:

@@ -38,16 +38,16 @@ class PageQuery(BaseModel):
 
 
 def results(request: Request) -> Response:
-    asked, ttl_s = query(request, PageQuery), request.app.state.settings.record_ttl_s
-    found, older = conversion_of(request).results.page(user_of(request), limit=PAGE_RESULTS, after=asked.cursor)
-    shown = [(job, *view_models.stored(job.files)) for job in found]
+    params, ttl_s = query(request, PageQuery), request.app.state.settings.record_ttl_s
+    jobs, older = conversion_of(request).results.page(user_of(request), limit=PAGE_RESULTS, after=params.cursor)
+    shown = [(job, *view_models.stored(job.files)) for job in jobs]
     return render(
         request,
         "conversion/results.html",
         area="jobs",
         found=shown,
         older=older,
-        is_first=asked.cursor is None,
+        is_first=params.cursor is None,
         kept_s=ttl_s,
     )
 
@@ -69,7 +69,7 @@ def gone_page(request: Request, refused: TooManyJobs | None = None) -> Response:
     refused: why that click could not be obeyed yet.
     """
     job_id = request.path_params["job_id"]
-    made, others = view_models.stored(_stored(request, job_id))
+    outputs, others = view_models.stored(_stored(request, job_id))
     response = render(
         request,
         "conversion/gone.html",
@@ -77,7 +77,7 @@ def gone_page(request: Request, refused: TooManyJobs | None = None) -> Response:
         area="jobs",
         job_id=job_id,
         remembered=_remembered(request, job_id),
-        made=made,
+        made=outputs,
         others=others,
         problem=problem_of(refused) if refused else None,
     )
@@ -88,11 +88,11 @@ def gone_page(request: Request, refused: TooManyJobs | None = None) -> Response:
 async def resubmit(request: Request) -> Response:
     """Submit what was once submitted as this job; a new job results."""
     job_id = request.path_params["job_id"]
-    asked = await run_in_threadpool(_remembered, request, job_id)
-    if asked is None:
+    submission = await run_in_threadpool(_remembered, request, job_id)
+    if submission is None:
         raise job_not_found(job_id)
     try:
-        record = await run_in_threadpool(conversion_of(request).submissions.submit, asked)
+        record = await run_in_threadpool(conversion_of(request).submissions.submit, submission)
     except TooManyJobs as error:
         return await run_in_threadpool(gone_page, request, error)
     return see_other(f"/ui/jobs/{record.job_id}?note=resubmitted")

@@ -131,7 +131,7 @@ def differing_options(a: Options, b: Options) -> tuple[Difference, ...]:
 
 def matched_outputs(a: Quality, b: Quality) -> tuple[Matched, ...]:
     """Outputs after quantization, by name, in the order of the first job."""
-    first, second = ({output.name: output for output in one.boundaries[1].outputs} for one in (a, b))
+    first, second = ({output.name: output for output in quality.boundaries[1].outputs} for quality in (a, b))
     return tuple(Matched(name, first.get(name), second.get(name)) for name in {**first, **second})
 
 

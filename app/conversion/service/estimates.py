@@ -101,8 +101,10 @@ class Estimates:
             elapsed_s = max(0.0, (now - from_text(record.current.started_at)).total_seconds())
         same = self._pasts(record.options.toolchain.value)
         can_run = workers > 0 or not waits
-        found = finish(same, record.stage, elapsed_s=elapsed_s, ahead=ahead or 0, workers=workers) if can_run else None
-        return Outlook(ahead, workers, found, accuracy(same))
+        estimate = (
+            finish(same, record.stage, elapsed_s=elapsed_s, ahead=ahead or 0, workers=workers) if can_run else None
+        )
+        return Outlook(ahead, workers, estimate, accuracy(same))
 
     def forecast_s(self, toolchain: str) -> float | None:
         """Seconds to its end that a job submitted now is expected to take; None when that cannot be told."""
@@ -110,8 +112,8 @@ class Estimates:
         if not workers:
             return None
         ahead = self.broker.waiting(Stage.ONNX.step)
-        found = finish(self._pasts(toolchain), Stage.ONNX, elapsed_s=0.0, ahead=ahead, workers=workers)
-        return found.p50_s if found else None
+        estimate = finish(self._pasts(toolchain), Stage.ONNX, elapsed_s=0.0, ahead=ahead, workers=workers)
+        return estimate.p50_s if estimate else None
 
     def is_far_over(self, record: JobRecord, now: datetime) -> bool:
         """Does its running stage take many times as long as in other jobs?"""

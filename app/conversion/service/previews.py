@@ -99,15 +99,15 @@ class Previews:
     def model(self, key: str, owner: str) -> ModelPreview:
         """Raises KeyNotFound."""
         self.size_bytes(key, owner)
-        found = self._kept(_beside(key, "look-model.json"), lambda: self._look_at_model(key))
-        if "error" in found:
-            return ModelPreview(failure=ModelmillError.from_dict(found["error"]))
+        facts = self._kept(_beside(key, "look-model.json"), lambda: self._look_at_model(key))
+        if "error" in facts:
+            return ModelPreview(failure=ModelmillError.from_dict(facts["error"]))
         return ModelPreview(
-            facts=found["facts"],
-            open_inputs=tuple(found["open_inputs"]),
-            expectation=Expectation(**found["expects"]),
-            missing=found["missing"],
-            problems={name: ModelmillError.from_dict(error) for name, error in found["problems"].items()},
+            facts=facts["facts"],
+            open_inputs=tuple(facts["open_inputs"]),
+            expectation=Expectation(**facts["expects"]),
+            missing=facts["missing"],
+            problems={name: ModelmillError.from_dict(error) for name, error in facts["problems"].items()},
         )
 
     def images(
@@ -117,10 +117,10 @@ class Previews:
         self.size_bytes(key, owner)
         inputs = _fixed_inputs(model, shapes or {})
         digest = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:12] if inputs else "any"
-        found = self._kept(_beside(key, f"look-{digest}.json"), lambda: self._look_at_images(key, inputs))
-        if "error" in found:
-            return ImagesPreview(failure=ModelmillError.from_dict(found["error"]))
-        return _images_look(found)
+        facts = self._kept(_beside(key, f"look-{digest}.json"), lambda: self._look_at_images(key, inputs))
+        if "error" in facts:
+            return ImagesPreview(failure=ModelmillError.from_dict(facts["error"]))
+        return _images_look(facts)
 
     def findings(self, look: ImagesPreview, model: ModelPreview | None, options: Options) -> list[Finding]:
         """What the calibration doctor says of these samples for this model with these options. Pure."""
@@ -141,19 +141,19 @@ class Previews:
     def _kept(self, at: str, look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The look that was kept, or a new one. That a file is bad is worth keeping too; that we failed is not."""
         try:
-            kept: dict[str, Any] = json.loads(b"".join(self.objects.read(at)))
-            if kept.get("form") == FORM:
-                return kept
+            stored: dict[str, Any] = json.loads(b"".join(self.objects.read(at)))
+            if stored.get("form") == FORM:
+                return stored
         except ObjectMissing:
             pass
         try:
-            found = look()
+            facts = look()
         except ABORTS as error:
             return {"error": _not_looked(error).to_dict()}
         except (BadInput, TooLarge) as error:
-            found = {"error": error.to_dict()}
-        self.objects.put(at, [json.dumps({"form": FORM, **found}).encode()], content_type="application/json")
-        return found
+            facts = {"error": error.to_dict()}
+        self.objects.put(at, [json.dumps({"form": FORM, **facts}).encode()], content_type="application/json")
+        return facts
 
     def _look_at_model(self, key: str) -> dict[str, Any]:
         with self.intake.folder("look-") as folder:
@@ -217,21 +217,21 @@ def _target(model: ModelPreview | None, shapes: Shapes) -> Target:
     return calibration_checks.target_of([_shape(entry, shapes) for entry in model.facts["inputs"]], model.expectation)
 
 
-def _images_look(found: dict[str, Any]) -> ImagesPreview:
+def _images_look(facts: dict[str, Any]) -> ImagesPreview:
     measured = SampleStats(
-        count=found["count"],
-        pictures=[Picture(**entry) for entry in found["pictures"]],
-        arrays=[Numbers(**entry) for entry in found["arrays"]],
-        unreadable=[Unreadable(**entry) for entry in found["unreadable"]],
-        kinds=found["kinds"],
-        ignored=found["ignored"],
+        count=facts["count"],
+        pictures=[Picture(**entry) for entry in facts["pictures"]],
+        arrays=[Numbers(**entry) for entry in facts["arrays"]],
+        unreadable=[Unreadable(**entry) for entry in facts["unreadable"]],
+        kinds=facts["kinds"],
+        ignored=facts["ignored"],
     )
-    problem = found["problem"]
+    problem = facts["problem"]
     return ImagesPreview(
         measured,
-        found["size_bytes"],
-        found["formats"],
-        found["looked_at"],
-        tuple(found["thumbnails"]),
+        facts["size_bytes"],
+        facts["formats"],
+        facts["looked_at"],
+        tuple(facts["thumbnails"]),
         ModelmillError.from_dict(problem) if problem else None,
     )

@@ -61,23 +61,23 @@ class Results:
             (info.modified_at, info.key.rpartition("/")[2]) for info in self.objects.list(object_keys.owned(owner, ""))
         ]
         before = [job_id for at, job_id in sorted(listed, reverse=True) if at < since + CLOCKS_APART]
-        known = self.store.known(before)
-        return [job_id for job_id in before if job_id not in known]
+        remembered = self.store.known(before)
+        return [job_id for job_id in before if job_id not in remembered]
 
     def page(self, owner: str, *, limit: int, after: str | None = None) -> tuple[list[StoredJob], str | None]:
         """Newest first, from behind the job `after` on; and the last one's id if more follow."""
         ids = self.forgotten(owner)
         start = ids.index(after) + 1 if after in ids else 0
         shown = ids[start : start + limit]
-        found = [job for job in (self._stored(job_id, owner) for job_id in shown) if job is not None]
-        return found, shown[-1] if start + limit < len(ids) else None
+        jobs = [job for job in (self._stored(job_id, owner) for job_id in shown) if job is not None]
+        return jobs, shown[-1] if start + limit < len(ids) else None
 
     def get(self, job_id: str, owner: str) -> StoredJob:
         """Raises ResultNotFound, also for another user's."""
-        found = self._stored(job_id, owner) if object_keys.is_uuid4(job_id) else None
-        if found is None:
+        job = self._stored(job_id, owner) if object_keys.is_uuid4(job_id) else None
+        if job is None:
             raise ResultNotFound(f"Nothing is stored of a job {job_id}.", hint="GET /results lists what is stored.")
-        return found
+        return job
 
     def file(self, job_id: str, name: str, owner: str) -> StoredFile:
         """Raises ResultNotFound."""
@@ -92,7 +92,7 @@ class Results:
 
     def _stored(self, job_id: str, owner: str) -> StoredJob | None:
         try:
-            asked = self.submissions.asked(job_id, owner)
+            request = self.submissions.asked(job_id, owner)
         except ObjectMissing:
             return None
         files = (
@@ -102,9 +102,9 @@ class Results:
         )
         return StoredJob(
             job_id,
-            asked["name"],
-            tuple(asked["tags"]),
-            Options.model_validate(asked["options"]),
-            from_text(asked["created_at"]),
+            request["name"],
+            tuple(request["tags"]),
+            Options.model_validate(request["options"]),
+            from_text(request["created_at"]),
             tuple(sorted(files, key=lambda file: file.name)),
         )

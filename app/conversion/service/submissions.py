@@ -107,23 +107,23 @@ class Submissions:
 
     def remembered(self, job_id: str, owner: str) -> Submission:
         """What was once submitted as this job, also after its record is gone. Raises ObjectMissing if nothing is."""
-        asked = self.asked(job_id, owner)
+        request = self.asked(job_id, owner)
         return Submission(
             model_key=object_keys.input_(job_id, object_keys.MODEL),
             quant_key=object_keys.input_(job_id, object_keys.IMAGES),
             owner=owner,
-            name=asked["name"],
-            tags=tuple(asked["tags"]),
-            options=Options.model_validate(asked["options"]),
-            origin=asked.get("origin", ""),
+            name=request["name"],
+            tags=tuple(request["tags"]),
+            options=Options.model_validate(request["options"]),
+            origin=request.get("origin", ""),
         )
 
     def asked(self, job_id: str, owner: str) -> dict[str, Any]:
         """The same as it is stored, and created_at. Raises ObjectMissing."""
-        asked: dict[str, Any] = json.loads(b"".join(self.objects.read(object_keys.request(job_id))))
-        if asked["owner"] != owner:
+        request: dict[str, Any] = json.loads(b"".join(self.objects.read(object_keys.request(job_id))))
+        if request["owner"] != owner:
             raise ObjectMissing(f"There is no stored submission {job_id}.")
-        return asked
+        return request
 
     def check_toolchain(self, options: Options) -> None:
         """Is it installed here? Raises BadInput."""
@@ -184,7 +184,7 @@ class Submissions:
         for name, source in sources.items():
             info = self.objects.copy(source, object_keys.input_(job_id, name))
             inputs[name] = Artifact(info.key, info.size_bytes, sha256[name])
-        asked = {
+        request = {
             "owner": submission.owner,
             "name": submission.name,
             "tags": submission.tags,
@@ -192,7 +192,7 @@ class Submissions:
             "origin": submission.origin,
             "created_at": to_text(now()),
         }
-        self.objects.put(object_keys.request(job_id), [json.dumps(asked).encode()], content_type="application/json")
+        self.objects.put(object_keys.request(job_id), [json.dumps(request).encode()], content_type="application/json")
         self.objects.put(object_keys.owned(submission.owner, job_id), [])
         return inputs
 

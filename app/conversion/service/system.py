@@ -127,17 +127,19 @@ def look(conversion: Conversion, settings: Settings, user: str, now: datetime) -
 @cache
 def versions() -> tuple[tuple[str, str], ...]:
     """Of what this web process runs on; workers may differ, and a job says which versions made it."""
-    found = [("python", platform.python_version())]
+    numbers = [("python", platform.python_version())]
     for package in PACKAGES:
         try:
-            found.append((package, version(package)))
+            numbers.append((package, version(package)))
         except PackageNotFoundError:
             continue
-    return tuple(found)
+    return tuple(numbers)
 
 
 def _queues(conversion: Conversion, user: str, now: datetime) -> tuple[QueueView, ...]:
-    workers = [_worker(conversion, name, said, user) for name, said in conversion.jobs.store.workers().items()]
+    workers = [
+        _worker(conversion, name, sign_of_life, user) for name, sign_of_life in conversion.jobs.store.workers().items()
+    ]
     return tuple(
         QueueView(
             queue,
@@ -149,26 +151,28 @@ def _queues(conversion: Conversion, user: str, now: datetime) -> tuple[QueueView
     )
 
 
-def _worker(conversion: Conversion, name: str, said: dict[str, Any], user: str) -> WorkerView:
-    record = conversion.jobs.store.get(said["job_id"]) if said.get("job_id") else None
+def _worker(conversion: Conversion, name: str, sign_of_life: dict[str, Any], user: str) -> WorkerView:
+    record = conversion.jobs.store.get(sign_of_life["job_id"]) if sign_of_life.get("job_id") else None
     mine = record if record is not None and record.owner == user else None
     return WorkerView(
         name=name,
-        queue=said["queue"],
-        host=said["host"],
-        pid=said["pid"],
-        is_busy=bool(said.get("job_id")),
-        since=_since(record, said),
+        queue=sign_of_life["queue"],
+        host=sign_of_life["host"],
+        pid=sign_of_life["pid"],
+        is_busy=bool(sign_of_life.get("job_id")),
+        since=_since(record, sign_of_life),
         job_id=mine.job_id if mine else "",
         job_name=mine.name if mine else "",
-        progress=mine.stages[said["queue"]].progress if mine and said["queue"] in mine.stages else None,
-        toolchains=tuple(said.get("toolchains", ())),
+        progress=mine.stages[sign_of_life["queue"]].progress if mine and sign_of_life["queue"] in mine.stages else None,
+        toolchains=tuple(sign_of_life.get("toolchains", ())),
     )
 
 
-def _since(record: JobRecord | None, said: dict[str, Any]) -> datetime:
-    started = record.stages[said["queue"]].started_at if record and said["queue"] in record.stages else None
-    return from_text(started) if started else datetime.fromtimestamp(said["started_at"]).astimezone()
+def _since(record: JobRecord | None, sign_of_life: dict[str, Any]) -> datetime:
+    started = (
+        record.stages[sign_of_life["queue"]].started_at if record and sign_of_life["queue"] in record.stages else None
+    )
+    return from_text(started) if started else datetime.fromtimestamp(sign_of_life["started_at"]).astimezone()
 
 
 def _oldest_s(conversion: Conversion, queue: str, now: datetime) -> float | None:
@@ -188,10 +192,12 @@ def _redis_health(conversion: Conversion) -> Health:
     try:
         client.ping()
         latency_ms = 1000 * (time.perf_counter() - begin)
-        said = client.info("server")
+        server = client.info("server")
     except redis.RedisError as error:
         return Health("Redis", "", problem=_first_line(error))
-    kind, number = ("Valkey", said["valkey_version"]) if "valkey_version" in said else ("Redis", said["redis_version"])
+    kind, number = (
+        ("Valkey", server["valkey_version"]) if "valkey_version" in server else ("Redis", server["redis_version"])
+    )
     return Health(kind, str(number), round(latency_ms, 2))
 
 

@@ -33,9 +33,9 @@ _at_work: WeakValueDictionary[str, _Lock] = WeakValueDictionary()
 
 def thumbnail(conversion: Conversion, record: JobRecord, quality: Quality, index: int) -> bytes | None:
     """WebP of quality.worst_samples[index]; None when that sample has no picture. record: checked to be the user's."""
-    found = _kept(conversion, record, index)
-    if found is not None or not 0 <= index < len(quality.worst_samples) or _is_made(conversion, record):
-        return found
+    stored = _kept(conversion, record, index)
+    if stored is not None or not 0 <= index < len(quality.worst_samples) or _is_made(conversion, record):
+        return stored
     with _at_work.setdefault(record.job_id, _Lock()).lock:
         if not _is_made(conversion, record):
             _make(conversion, record, [sample.name for sample in quality.worst_samples])

@@ -144,13 +144,13 @@ class StageLog:
         self._file.close()
 
     def write(self, data: bytes) -> None:
-        kept = data[: max(0, self.limit_bytes - self._written)]
-        self._dropped += len(data) - len(kept)
-        if not kept:
+        portion = data[: max(0, self.limit_bytes - self._written)]
+        self._dropped += len(data) - len(portion)
+        if not portion:
             return
-        self._file.write(kept)
-        live = kept[: max(0, self.live_bytes - self._written)]
-        self._written += len(kept)
+        self._file.write(portion)
+        live = portion[: max(0, self.live_bytes - self._written)]
+        self._written += len(portion)
         with self._lock:
             self._pending += live
 

@@ -83,8 +83,8 @@ class StageRunner:
             self.report(job_id, stage.step, outcome)
         STAGE_SECONDS.labels(stage.step, record.options.toolchain, outcome.result).observe(took_s)
         worker.claimant.rest()
-        said = f": {outcome.reason}" if outcome.reason else ""
-        logger.info("Stage %s of job %s ended after %.3f s: %s%s.", stage.step, job_id, took_s, outcome.result, said)
+        reason = f": {outcome.reason}" if outcome.reason else ""
+        logger.info("Stage %s of job %s ended after %.3f s: %s%s.", stage.step, job_id, took_s, outcome.result, reason)
 
     def work(self, record: JobRecord, running: RunningStage) -> Outcome:
         """Everything between the claim and the report; no error leaves it, for each is an outcome."""
@@ -179,17 +179,19 @@ def _log_if_possible(space: Workspace, failure: ModelmillError) -> dict[str, Art
 
 def _failure(error: BaseException, artifacts: dict[str, Artifact] | None = None) -> Outcome:
     if isinstance(error, ModelmillError):
-        known = error
+        failure = error
     elif isinstance(error, OSError):
-        known = StageFailed(f"the worker could not use its work folder: {error.strerror or error}", hint=TELL_OPERATOR)
+        failure = StageFailed(
+            f"the worker could not use its work folder: {error.strerror or error}", hint=TELL_OPERATOR
+        )
     elif isinstance(error, Exception):
         logger.error("A stage failed in an unforeseen way.", exc_info=error)
-        known = StageFailed(f"{type(error).__name__}: {error}", hint=TELL_OPERATOR)
+        failure = StageFailed(f"{type(error).__name__}: {error}", hint=TELL_OPERATOR)
     else:
-        known = StageCancelled("the worker was shut down", hint="Submit the job again.")
-    failed = JobError(step="", reason=known.message, code=known.code, hint=known.hint, detail=known.detail)
+        failure = StageCancelled("the worker was shut down", hint="Submit the job again.")
+    failed = JobError(step="", reason=failure.message, code=failure.code, hint=failure.hint, detail=failure.detail)
     facts = {"error": asdict(failed), "artifacts": _plain(artifacts or {})}
-    return Outcome("fail", known.message, facts)
+    return Outcome("fail", failure.message, facts)
 
 
 def _plain(artifacts: dict[str, Artifact]) -> dict[str, dict[str, Any]]:

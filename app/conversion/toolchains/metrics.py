@@ -122,14 +122,14 @@ class TensorStatistics:
     silent: int = 0
     other_shape: int = 0
 
-    def add(self, one: Comparison) -> None:
+    def add(self, comparison: Comparison) -> None:
         self.samples += 1
-        self.snr_db.add(one.snr_db)
-        self.cosine.add(one.cosine)
-        self.max_abs = max(self.max_abs, one.max_abs)
-        self.exact += one.exact
-        self.silent += one.silent
-        self.other_shape += not one.same_shape
+        self.snr_db.add(comparison.snr_db)
+        self.cosine.add(comparison.cosine)
+        self.max_abs = max(self.max_abs, comparison.max_abs)
+        self.exact += comparison.exact
+        self.silent += comparison.silent
+        self.other_shape += not comparison.same_shape
 
     @property
     def is_exact(self) -> bool:
@@ -164,10 +164,10 @@ class OutputStatistics:
         """Compare every tensor of `reference` with its namesake. Raises NotFinite."""
         worst: float | None = None
         for name, array in reference.items():
-            one = compare(array, actual[name], tensor=name, sample=sample)
-            self.tensors.setdefault(name, TensorStatistics(name)).add(one)
-            if one.snr_db is not None:
-                worst = one.snr_db if worst is None else min(worst, one.snr_db)
+            comparison = compare(array, actual[name], tensor=name, sample=sample)
+            self.tensors.setdefault(name, TensorStatistics(name)).add(comparison)
+            if comparison.snr_db is not None:
+                worst = comparison.snr_db if worst is None else min(worst, comparison.snr_db)
         if worst is not None:
             self.by_sample.append((sample, worst))
 

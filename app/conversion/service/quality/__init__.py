@@ -31,11 +31,11 @@ def quality_context(
     """What templates/conversion/_quality.html needs beside `job`. Raises JobNotFound for another user's job."""
     if record.owner != user:
         record = conversion.jobs.get(record.job_id, user)
-    found = quality_of(conversion, record)
+    quality = quality_of(conversion, record)
     return {
         "job": record,
-        "quality": found,
-        "layers": chosen_layers(found, order, precision),
+        "quality": quality,
+        "layers": chosen_layers(quality, order, precision),
         "order": order,
         "precision": precision,
         "rule_db": SNR_DB_MIN,
@@ -52,5 +52,5 @@ def _report(conversion: Conversion, record: JobRecord, stage: Stage) -> dict[str
     artifact = record.artifacts.get(f"{stage.step}.json")
     if artifact is None or artifact.size_bytes > REPORT_BYTES_MAX:
         return None
-    found = json.loads(b"".join(conversion.jobs.read(artifact)))
-    return found if isinstance(found, dict) else None
+    report = json.loads(b"".join(conversion.jobs.read(artifact)))
+    return report if isinstance(report, dict) else None

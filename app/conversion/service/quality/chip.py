@@ -32,18 +32,18 @@ def chip_report(onnx: Report | None, bie: Report | None, nef: Report | None) -> 
         return None
     estimate = (onnx or {}).get("evaluation") or {}
     measured = (bie or {}).get("quantization") or {}
-    found = {**estimate, **{key: value for key, value in measured.items() if value is not None}}
-    nodes = found.get("nodes") or {}
+    figures = {**estimate, **{key: value for key, value in measured.items() if value is not None}}
+    nodes = figures.get("nodes") or {}
     written = (nef or {}).get("nef") or {}
     return ChipReport(
         platform=str(latest.get("platform", "")),
-        version=str(found.get("toolchain_version") or latest.get("toolchain_version") or ""),
-        fps=found.get("fps"),
-        itc_ms=found.get("itc_ms"),
-        operations=found.get("operations"),
-        bandwidth_gb_s=_present(found, BANDWIDTHS),
-        ddr_mb=_present(found, TRANSFERS),
-        cpu_nodes=tuple((node["operator"], node["node"]) for node in found.get("cpu_nodes", ())),
+        version=str(figures.get("toolchain_version") or latest.get("toolchain_version") or ""),
+        fps=figures.get("fps"),
+        itc_ms=figures.get("itc_ms"),
+        operations=figures.get("operations"),
+        bandwidth_gb_s=_present(figures, BANDWIDTHS),
+        ddr_mb=_present(figures, TRANSFERS),
+        cpu_nodes=tuple((node["operator"], node["node"]) for node in figures.get("cpu_nodes", ())),
         bits=_bits((bie or {}).get("bits_requested") or {}, measured.get("bits") or {}),
         slowest=tuple(_node(row) for row in nodes.get("slowest", ())),
         lowest_snr=tuple(_node(row) for row in nodes.get("lowest_snr", ())),
@@ -77,8 +77,8 @@ def _reached(report: Report | None) -> Outcome:
     return "pending" if report is None else "unmeasured"
 
 
-def _present(found: Report, names: tuple[tuple[str, str], ...]) -> tuple[tuple[str, float], ...]:
-    return tuple((label, found[key]) for label, key in names if found.get(key) is not None)
+def _present(figures: Report, names: tuple[tuple[str, str], ...]) -> tuple[tuple[str, float], ...]:
+    return tuple((label, figures[key]) for label, key in names if figures.get(key) is not None)
 
 
 def _bits(requested: Mapping[str, str], effective: Mapping[str, str]) -> tuple[BitWidth, ...]:

@@ -40,7 +40,7 @@ def rows(quality: Quality) -> list[Row]:
     return [
         *(_output(boundary, output) for boundary in quality.boundaries for output in boundary.outputs),
         *(_layer(layer) for layer in quality.layers),
-        *(Row("sample", one.name, snr_db_min=one.snr_db, samples=1) for one in quality.worst_samples),
+        *(Row("sample", sample.name, snr_db_min=sample.snr_db, samples=1) for sample in quality.worst_samples),
         *_pair("size", quality.size_bytes, "bytes"),
         *([] if quality.nef_bytes is None else [Row("size", "nef", value=quality.nef_bytes, unit="bytes")]),
         *_pair("latency", quality.latency_ms, "ms"),

@@ -192,8 +192,8 @@ class Quality:
     @property
     def first_bad_layer(self) -> Layer | None:
         """The first in graph order that falls below the rule: errors of those after it may be its own."""
-        measured = ((one, one.snr_db.shown) for one in self.layers)
-        return next((one for one, snr in measured if snr is not None and snr < SNR_DB_MIN), None)
+        measured = ((layer, layer.snr_db.shown) for layer in self.layers)
+        return next((layer for layer, snr in measured if snr is not None and snr < SNR_DB_MIN), None)
 
     @property
     def ranked(self) -> tuple[Layer, ...]:

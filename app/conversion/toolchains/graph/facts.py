@@ -84,13 +84,13 @@ def _shapes(model: onnx.ModelProto) -> Shapes:
         graph = inferred(bare).graph
     except FAILURES:
         graph = bare.graph
-    known = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     for value in (*graph.input, *graph.value_info, *graph.output):
         axes = [axis_of(dim) for dim in value.type.tensor_type.shape.dim]
         numbers = tuple(axis for axis in axes if isinstance(axis, int))
         if value.type.tensor_type.HasField("shape") and len(numbers) == len(axes):
-            known[value.name] = numbers
-    return known
+            shapes[value.name] = numbers
+    return shapes
 
 
 def _conv(weight: int) -> Rule:

@@ -43,9 +43,9 @@ def fix_shapes(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) ->
             detail={"unknown": unknown, "inputs": list(inputs)},
         )
     symbols = _symbols(inputs, shapes)
-    wanted = {name: _fixed(spec, shapes.get(name), symbols) for name, spec in inputs.items()}
-    _refuse_dynamic([(spec, wanted[spec.name]) for spec in inputs.values()])
-    fixed = {name: tuple(axis for axis in axes if isinstance(axis, int)) for name, axes in wanted.items()}
+    axes_of = {name: _fixed(spec, shapes.get(name), symbols) for name, spec in inputs.items()}
+    _refuse_dynamic([(spec, axes_of[spec.name]) for spec in inputs.values()])
+    fixed = {name: tuple(axis for axis in axes if isinstance(axis, int)) for name, axes in axes_of.items()}
     return _apply(model, inputs, fixed, symbols)
 
 
@@ -58,10 +58,10 @@ def _symbols(inputs: Mapping[str, TensorSpec], shapes: Mapping[str, tuple[int, .
             continue
         if len(shape) != len(spec.shape):
             raise _contradiction(spec, shape, f"it has {len(spec.shape)} axes, not {len(shape)}")
-        for axis, (known, given) in enumerate(zip(spec.shape, shape, strict=True)):
-            expected = symbols.setdefault(known, given) if isinstance(known, str) else known
-            if expected is not None and expected != given:
-                raise _contradiction(spec, shape, f"axis {axis} is {expected}, not {given}")
+        for axis, (declared, size) in enumerate(zip(spec.shape, shape, strict=True)):
+            expected = symbols.setdefault(declared, size) if isinstance(declared, str) else declared
+            if expected is not None and expected != size:
+                raise _contradiction(spec, shape, f"axis {axis} is {expected}, not {size}")
     return symbols
 
 
@@ -73,9 +73,9 @@ def _contradiction(spec: TensorSpec, shape: tuple[int, ...], reason: str) -> Dyn
     )
 
 
-def _fixed(spec: TensorSpec, given: tuple[int, ...] | None, symbols: Symbols) -> tuple[int | str | None, ...]:
-    if given is not None:
-        return given
+def _fixed(spec: TensorSpec, sizes: tuple[int, ...] | None, symbols: Symbols) -> tuple[int | str | None, ...]:
+    if sizes is not None:
+        return sizes
     if not spec.is_rank_known:
         return spec.shape
     axes = tuple(symbols.get(axis, axis) if isinstance(axis, str) else axis for axis in spec.shape)
@@ -163,8 +163,8 @@ def _at_most(more_bytes: int) -> Iterator[None]:
     """Within the block this process may allocate so much more; then MemoryError is raised."""
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     held_bytes = int(Path("/proc/self/statm").read_text().split()[5]) * PAGE_BYTES
-    wanted = held_bytes + more_bytes
-    limits = [limit for limit in (wanted, soft, hard) if limit != resource.RLIM_INFINITY]
+    ceiling = held_bytes + more_bytes
+    limits = [limit for limit in (ceiling, soft, hard) if limit != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
     try:
         yield

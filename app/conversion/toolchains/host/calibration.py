@@ -146,8 +146,8 @@ def with_outputs(model: Any, tensors: Sequence[str]) -> Any:
     from onnx import ValueInfoProto
 
     model = copy.deepcopy(model)
-    known = {output.name for output in model.graph.output}
-    model.graph.output.extend(ValueInfoProto(name=name) for name in tensors if name not in known)
+    outputs = {output.name for output in model.graph.output}
+    model.graph.output.extend(ValueInfoProto(name=name) for name in tensors if name not in outputs)
     return model
 
 

@@ -42,30 +42,30 @@ class Prepared:
 def strip_weights_from_inputs(model: Model) -> list[str]:
     """Graphs of IR 3 list their initializers as inputs too; fusions need to know that these are constants."""
     names = {tensor.name for tensor in model.graph.initializer}
-    kept = [value for value in model.graph.input if value.name not in names]
-    stripped = len(model.graph.input) - len(kept)
+    inputs = [value for value in model.graph.input if value.name not in names]
+    stripped = len(model.graph.input) - len(inputs)
     if not stripped:
         return []
     del model.graph.input[:]
-    model.graph.input.extend(kept)
+    model.graph.input.extend(inputs)
     return [f"{stripped} weights listed as graph inputs are now constants"]
 
 
 def constants_to_weights(model: Model) -> list[str]:
     """Constant nodes of the main graph become initializers, which alone the quantizer takes for weights."""
     outputs = {value.name for value in model.graph.output}
-    kept: list[Any] = []
+    nodes: list[Any] = []
     weights: list[Any] = []
     for node in model.graph.node:
         tensor = None if outputs & set(node.output) else _constant(node)
         if tensor is None:
-            kept.append(node)
+            nodes.append(node)
         else:
             weights.append(tensor)
     if not weights:
         return []
     del model.graph.node[:]
-    model.graph.node.extend(kept)
+    model.graph.node.extend(nodes)
     model.graph.initializer.extend(weights)
     return [f"{len(weights)} Constant nodes are now weights"]
 
@@ -172,10 +172,10 @@ def restore_names(model: Model, original: Model) -> None:
     where it had none, or it is taken, the node is left without a name.
     """
     makers = {output: node for node in original.graph.node for output in node.output}
-    known = {node.name for node in original.graph.node}
-    taken = {node.name for node in model.graph.node} & known
+    names = {node.name for node in original.graph.node}
+    taken = {node.name for node in model.graph.node} & names
     for node in model.graph.node:
-        if node.name and node.name in known:
+        if node.name and node.name in names:
             continue
         before = _same_operator_upstream(node, makers)
         node.name = before.name if before is not None and before.name not in taken else ""
@@ -200,22 +200,22 @@ def infer_shapes(model: Model) -> Model:
         if any(not axis.dim_value for axis in output.type.tensor_type.shape.dim):
             output.type.tensor_type.ClearField("shape")  # else a symbolic axis would outlive the fixed inputs
     try:
-        found = inferred(fresh)
+        with_shapes = inferred(fresh)
     except FAILURES:
         return model
-    for output, before in zip(found.graph.output, model.graph.output, strict=True):
+    for output, before in zip(with_shapes.graph.output, model.graph.output, strict=True):
         if not output.type.tensor_type.HasField("shape"):
             output.CopyFrom(before)
-    return found
+    return with_shapes
 
 
 def operator_counts(model: Model) -> dict[str, int]:
     return dict(Counter(node.op_type for node in model.graph.node))
 
 
-def _has_same_interface(one: Model, other: Model) -> bool:
+def _has_same_interface(first: Model, second: Model) -> bool:
     return all(
-        [value.name for value in getattr(one.graph, part)] == [value.name for value in getattr(other.graph, part)]
+        [value.name for value in getattr(first.graph, part)] == [value.name for value in getattr(second.graph, part)]
         for part in ("input", "output")
     )
 

@@ -52,12 +52,12 @@ def match_layers(float_model: Any, int8_model: Any, int8_nodes: Iterable[str]) -
     """The layers both graphs have, in graph order, as many as fit LAYER_BYTES_MAX."""
     finder = _Finder(float_model, int8_model, set(int8_nodes))
     layers = [layer for node in float_model.graph.node if (layer := finder.find(node)) is not None]
-    kept, room = set(), LAYER_BYTES_MAX
-    for layer in sorted(layers, key=lambda one: one.op_type not in WEIGHTED):
+    chosen, room = set(), LAYER_BYTES_MAX
+    for layer in sorted(layers, key=lambda candidate: candidate.op_type not in WEIGHTED):
         if layer.size_bytes <= room:
-            kept.add(layer.name)
+            chosen.add(layer.name)
             room -= layer.size_bytes
-    return Matching([layer for layer in layers if layer.name in kept], len(layers) - len(kept))
+    return Matching([layer for layer in layers if layer.name in chosen], len(layers) - len(chosen))
 
 
 def measure_layers(
@@ -69,17 +69,17 @@ def measure_layers(
     """
     statistics = {layer.name: TensorStatistics(layer.name) for layer in layers}
     if layers:
-        wanted = [layer.float_tensor for layer in layers], [layer.int8_tensor for layer in layers]
-        reference = open_session(with_outputs(float_model, wanted[0]).SerializeToString(), threads)
-        quantized = open_session(with_outputs(int8_model, wanted[1]).SerializeToString(), threads)
+        tensors = [layer.float_tensor for layer in layers], [layer.int8_tensor for layer in layers]
+        reference = open_session(with_outputs(float_model, tensors[0]).SerializeToString(), threads)
+        quantized = open_session(with_outputs(int8_model, tensors[1]).SerializeToString(), threads)
         for sample in samples:
-            expected = run(reference, sample.arrays, list(dict.fromkeys(wanted[0])))
-            actual = run(quantized, sample.arrays, list(dict.fromkeys(wanted[1])))
+            expected = run(reference, sample.arrays, list(dict.fromkeys(tensors[0])))
+            actual = run(quantized, sample.arrays, list(dict.fromkeys(tensors[1])))
             for layer in layers:
-                one = compare(
+                comparison = compare(
                     expected[layer.float_tensor], actual[layer.int8_tensor], tensor=layer.name, sample=sample.name
                 )
-                statistics[layer.name].add(one)
+                statistics[layer.name].add(comparison)
     return [_row(layer, statistics[layer.name]) for layer in layers]
 
 

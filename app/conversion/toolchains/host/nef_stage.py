@@ -99,8 +99,8 @@ def _to_ort(request: StageRequest) -> bytes:
 
 
 def _manifest(bie: Bie, request: StageRequest, model: bytes) -> dict[str, Any]:
-    known = bie.provenance
-    preprocess = known.get(provenance.PREPROCESS)
+    facts = bie.provenance
+    preprocess = facts.get(provenance.PREPROCESS)
     return {
         "format": NEF_FORMAT,
         "version": NEF_VERSION,
@@ -108,11 +108,11 @@ def _manifest(bie: Bie, request: StageRequest, model: bytes) -> dict[str, Any]:
         "inputs": bie.inputs,
         "outputs": bie.outputs,
         "preprocess": json.loads(preprocess) if preprocess else request.options.preprocess.model_dump(mode="json"),
-        "quantization": json.loads(known.get(provenance.QUANTIZATION, "{}")),
-        "calibration": json.loads(known.get(provenance.CALIBRATION, "{}")),
+        "quantization": json.loads(facts.get(provenance.QUANTIZATION, "{}")),
+        "calibration": json.loads(facts.get(provenance.CALIBRATION, "{}")),
         "ancestors": {
-            "model": known.get(provenance.SOURCE_SHA256, ""),
-            "out.onnx": known.get(provenance.ONNX_SHA256, ""),
+            "model": facts.get(provenance.SOURCE_SHA256, ""),
+            "out.onnx": facts.get(provenance.ONNX_SHA256, ""),
             "out.bie": provenance.sha256_of(request.input()),
         },
         "files": {MODEL: {"sha256": hashlib.sha256(model).hexdigest(), "size_bytes": len(model)}},
@@ -147,14 +147,14 @@ def _verify(bie: Bie, request: StageRequest) -> Equivalence:
 
 
 def _references(bie: Bie, request: StageRequest) -> Samples | None:
-    found: Samples | None = reference_samples(request, provenance.inputs_of(bie.model))
-    return found
+    samples: Samples | None = reference_samples(request, provenance.inputs_of(bie.model))
+    return samples
 
 
 def _samples(bie: Bie, request: StageRequest) -> Samples:
-    found = _references(bie, request)
-    if found is not None:
-        return found
+    references = _references(bie, request)
+    if references is not None:
+        return references
     ranges = _input_ranges(bie.model, request.options.preprocess)
     specs = {i["name"]: (tuple(i["shape"]), i["dtype"], *ranges[i["name"]]) for i in bie.inputs}
     return Noise(specs, AGREEMENT_SAMPLES)

@@ -72,9 +72,9 @@ def _fix(source: Path, request: StageRequest) -> tuple[Prepared, dict[str, Any]]
 
 def _samples(request: StageRequest, model: Any) -> Samples:
     inputs = graph.graph_inputs(model)
-    found = reference_samples(request, inputs)
-    if found is not None:
-        return CachedSamples(found)
+    references = reference_samples(request, inputs)
+    if references is not None:
+        return CachedSamples(references)
     print("no reference samples: equality is checked on random inputs")
     return Noise({i.name: (static_shape(i), i.dtype, 0.0, 1.0) for i in inputs}, NOISE_SAMPLES)
 
@@ -148,7 +148,7 @@ def _write(model: Any, inputs: Sequence[graph.TensorSpec], request: StageRequest
             hint="Only models below 2 GB can be converted; reduce it or store its weights in float16.",
         )
     options = request.options
-    known = {
+    facts = {
         provenance.KIND: "onnx",
         provenance.TOOLCHAIN: options.toolchain.value,
         provenance.SOURCE_SHA256: source_sha256,
@@ -156,8 +156,8 @@ def _write(model: Any, inputs: Sequence[graph.TensorSpec], request: StageRequest
         provenance.VERSIONS: provenance.tool_versions(),
     }
     if graph.graph_inputs(model) != list(inputs):
-        known[provenance.INPUT_SHAPES] = {spec.name: list(spec.shape) for spec in inputs}
-    provenance.write(model, known)
+        facts[provenance.INPUT_SHAPES] = {spec.name: list(spec.shape) for spec in inputs}
+    provenance.write(model, facts)
     request.output.write_bytes(model.SerializeToString())
 
 

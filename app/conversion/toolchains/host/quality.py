@@ -66,14 +66,14 @@ def saturating_outputs(model: Any) -> dict[str, str]:
     before it tell more.
     """
     makers = {output: node for node in model.graph.node for output in node.output}
-    found: dict[str, str] = {}
+    saturating: dict[str, str] = {}
     for output in model.graph.output:
         node = makers.get(output.name)
         while node is not None and node.op_type in MOVES and node.input:
             node = makers.get(node.input[0])
         if node is not None and node.op_type in SATURATING:
-            found[output.name] = node.op_type
-    return found
+            saturating[output.name] = node.op_type
+    return saturating
 
 
 def verdict(outputs: OutputStatistics, int8_nodes: int) -> dict[str, Any]:

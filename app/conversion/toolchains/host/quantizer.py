@@ -70,11 +70,11 @@ def plan(model: Any, options: HostQuantization) -> Plan:
 
 def check_excluded(model: Any, names: Sequence[str]) -> None:
     """Raise StageFailed for names that no node of out.onnx has, with the nearest that exist."""
-    known = [node.name for node in model.graph.node]
-    unknown = [name for name in names if name not in set(known)]
+    node_names = [node.name for node in model.graph.node]
+    unknown = [name for name in names if name not in set(node_names)]
     if not unknown:
         return
-    near = difflib.get_close_matches(unknown[0], known, n=3)
+    near = difflib.get_close_matches(unknown[0], node_names, n=3)
     other = "Node names are those of the ONNX stage's out.onnx; simplifying may have merged or renamed nodes."
     raise StageFailed(
         f"exclude_nodes names no node of out.onnx: {', '.join(unknown[:10])}",

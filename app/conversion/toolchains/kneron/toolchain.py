@@ -80,13 +80,13 @@ class KneronToolchain:
             "evaluate": arguments.evaluate(request.options.kneron),
         }
         outcome = self._run(request, room, progress, staged.path, chosen)
-        found = verdict.succeeded(outcome, request.output)
+        result = verdict.succeeded(outcome, request.output)
         model = graph.load(request.output)
-        estimate, warnings = verdict.evaluation(outcome, found)
+        estimate, warnings = verdict.evaluation(outcome, result)
         missing = operators.probably_missing(chip, model)
         facts = {
             "graph": graph.facts(model),
-            "optimizer": found.get("optimizer"),
+            "optimizer": result.get("optimizer"),
             "notes": staged.notes,
             "evaluation": estimate,
             "operators_probably_missing": missing,
@@ -94,7 +94,7 @@ class KneronToolchain:
         }
         warnings += arguments.name_warnings(list(staged.shapes))
         summary = {"fps_estimate": estimate.get("fps"), "operators_probably_missing": len(missing)}
-        return self._result(request, room, found, Measured(facts, summary, warnings), {})
+        return self._result(request, room, result, Measured(facts, summary, warnings), {})
 
     def _bie(self, request: StageRequest, progress: Progress) -> StageResult:
         progress(0.0, "preparing the reference data")
@@ -103,9 +103,9 @@ class KneronToolchain:
         samples = staging.stage_calibration(request, graph.load(staged), staging.fresh_folder(room.scratch / "samples"))
         chosen = {"analysis": arguments.analysis(request.options.kneron, request.threads)}
         outcome = self._run(request, room, progress, staged, chosen, calibration=samples.paths)
-        found = verdict.succeeded(outcome, request.output)
+        result = verdict.succeeded(outcome, request.output)
         shutil.rmtree(room.scratch / "samples")
-        measured = verdict.whole_report(outcome, found)
+        measured = verdict.whole_report(outcome, result)
         bits = arguments.requested_bits(request.options.kneron)
         warnings = samples.warnings + report.bits_ignored(bits, measured.get("bits", {}))
         warnings += [] if measured else ["the toolchain left no report, so speed and bit widths are not known"]
@@ -113,7 +113,7 @@ class KneronToolchain:
             platform=chip.value,
             toolchain_version=self.vendor.version(),
             sha256=sidecar.sha256(request.output),
-            vendor_name=str(found.get("vendor_name", "")),
+            vendor_name=str(result.get("vendor_name", "")),
             model_id=request.options.kneron.model_id,
         )
         facts = {"samples": samples.count, "skipped": samples.skipped, "bits_requested": bits, "quantization": measured}
@@ -121,7 +121,7 @@ class KneronToolchain:
         summary["passed"] = None if summary["snr_db"] is None else summary["snr_db"] >= SNR_DB_MIN
         summary |= {"samples": samples.count, "cpu_nodes": len(measured.get("cpu_nodes", []))}
         extra = {sidecar.NAME: meta.write(room.keep / sidecar.NAME)}
-        return self._result(request, room, found, Measured(facts, summary, warnings), extra)
+        return self._result(request, room, result, Measured(facts, summary, warnings), extra)
 
     def _nef(self, request: StageRequest, progress: Progress) -> StageResult:
         progress(0.0, "checking the BIE file")
@@ -132,12 +132,12 @@ class KneronToolchain:
         staged = Path(shutil.copyfile(request.input(), room.scratch / name))
         chosen = {"compile": arguments.compile(chip, request.options.kneron)}
         outcome = self._run(request, room, progress, staged, chosen)
-        found = verdict.succeeded(outcome, request.output)
+        result = verdict.succeeded(outcome, request.output)
         probed, doubts = verdict.nef_file(request.output, chip, request.options.kneron.model_id)
-        facts = {"nef": probed, "compilation": verdict.report_of(found)}
+        facts = {"nef": probed, "compilation": verdict.report_of(result)}
         summary = {"chip": probed.get("chip"), "crc_ok": probed.get("crc_ok")}
         summary["model_ids"] = [model["id"] for model in probed.get("models", [])]
-        return self._result(request, room, found, Measured(facts, summary, warnings + doubts), {})
+        return self._result(request, room, result, Measured(facts, summary, warnings + doubts), {})
 
     def _run(
         self, request: StageRequest, room: Room, progress: Progress, source: Path, chosen: dict[str, Any], **more: Any
@@ -162,16 +162,16 @@ class KneronToolchain:
         return self.vendor.run(question, room.scratch, PhaseClock(request.stage, progress).watch)
 
     def _result(
-        self, request: StageRequest, room: Room, found: dict[str, Any], measured: Measured, extra: dict[str, Path]
+        self, request: StageRequest, room: Room, result: dict[str, Any], measured: Measured, extra: dict[str, Path]
     ) -> StageResult:
         """What every stage reports, around what this one measured."""
-        dropped = found.get("dropped", [])
+        dropped = result.get("dropped", [])
         unknown = arguments.dropped_warnings(request.options.kneron, dropped)
-        told = [*found.get("warnings", []), *measured.warnings, *unknown]
+        told = [*result.get("warnings", []), *measured.warnings, *unknown]
         chip, version, step = _chip(request).value, self.vendor.version(), request.stage.step
         head = {"toolchain": self.name.value, "stage": step, "platform": chip, "toolchain_version": version}
-        versions = {key: str(value) for key, value in found.get("versions", {}).items()}
-        files = {f"{step}.{name}": Path(path) for name, path in found.get("files", {}).items()}
+        versions = {key: str(value) for key, value in result.get("versions", {}).items()}
+        files = {f"{step}.{name}": Path(path) for name, path in result.get("files", {}).items()}
         shutil.rmtree(room.output_dir, ignore_errors=True)
         return StageResult(
             output=request.output,

@@ -85,9 +85,9 @@ class Vendor:
             )
 
     def environment(self) -> dict[str, str]:
-        kept = {key: value for key, value in os.environ.items() if not PRIVATE.search(key)}
-        kept["PATH"] = f"{self.python.parent}{os.pathsep}{kept.get('PATH', os.defpath)}"
-        return {**kept, "PYTHONPATH": self.pythonpath, "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
+        public = {key: value for key, value in os.environ.items() if not PRIVATE.search(key)}
+        public["PATH"] = f"{self.python.parent}{os.pathsep}{public.get('PATH', os.defpath)}"
+        return {**public, "PYTHONPATH": self.pythonpath, "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
 
     def run(self, request: dict[str, Any], scratch: Path, watch: Watch) -> Outcome:
         """Run one request to its end. Raises ToolchainMissing when the interpreter cannot be started."""
