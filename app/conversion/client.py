@@ -30,7 +30,7 @@ class LogPart:
     is_complete: bool
 
 
-class Client(ApiClient):
+class ConversionClient(ApiClient):
     def upload(self, model: Path, images: Path, on_bytes: OnBytes = lambda _: None) -> dict[str, Any]:
         """Send both from disk, in constant memory. on_bytes gets the number of bytes of each piece sent.
 

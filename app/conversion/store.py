@@ -52,7 +52,7 @@ class Filter:
 
 
 @dataclass(frozen=True)
-class Beat:
+class ProgressReport:
     """What a worker says of itself and of its stage."""
 
     worker: str
@@ -131,7 +131,7 @@ class JobStore:
         """The same claim for a fetch to make, see Records.claim_by_fetch."""
         return self.records.claim_by_fetch(_guards(claim), claim.fields)
 
-    def beat(self, record: JobRecord, beat: Beat) -> bool:
+    def beat(self, record: JobRecord, beat: ProgressReport) -> bool:
         """Report life and progress. False when the job was cancelled, deleted or forgotten meanwhile."""
         live = {}
         if beat.is_news:

@@ -12,9 +12,9 @@ from typing import Any
 
 from rich.console import Console
 
-from app.conversion.cli.progress import Display, make_display
+from app.conversion.cli.progress import ProgressDisplay, make_display
 from app.conversion.cli.tables import facts_of_quality, quality_table
-from app.conversion.client import Client
+from app.conversion.client import ConversionClient
 from app.conversion.errors import NoImages
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import CommandFailed, Exit
@@ -32,7 +32,7 @@ Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Order:
+class ConversionOrder:
     """What to convert and how. options: JSON of Options."""
 
     model: Path
@@ -43,7 +43,7 @@ class Order:
     timeout_s: float | None = None
 
 
-def submit(client: Client, order: Order, display: Display) -> Record:
+def submit(client: ConversionClient, order: ConversionOrder, display: ProgressDisplay) -> Record:
     """Upload the inputs and create the job. Returns its record."""
     require_file(order.model, "model")
     with bundled(order.model) as model, packed(order.images) as images:
@@ -75,7 +75,7 @@ def _flag(error: ApiError) -> str:
     return f"On the command line: {' '.join(shapes)}." if shapes else FLAGS.get(error.code, "")
 
 
-def convert(client: Client, order: Order, console: Console) -> Record:
+def convert(client: ConversionClient, order: ConversionOrder, console: Console) -> Record:
     """Submit and watch to the end. Ctrl-C cancels the job. Returns the last record; raises Ended when cancelled."""
     record: Record | None = None
     try:
@@ -87,7 +87,7 @@ def convert(client: Client, order: Order, console: Console) -> Record:
         raise CommandFailed(Exit.CANCELLED) from None
 
 
-def follow(client: Client, record: Record, display: Display, *, timeout_s: float | None) -> Record:
+def follow(client: ConversionClient, record: Record, display: ProgressDisplay, *, timeout_s: float | None) -> Record:
     display.show(record)
     try:
         for seen in client.watch(record["job_id"], timeout_s=timeout_s):
@@ -107,7 +107,7 @@ class ConversionLost(ModelmillError):
     code = "CONVERSION_LOST"
 
 
-def _give_up(client: Client, record: Record | None, console: Console) -> None:
+def _give_up(client: ConversionClient, record: Record | None, console: Console) -> None:
     if record is None:
         console.print("Interrupted before the job was submitted: nothing is left to cancel.")
         return
@@ -120,7 +120,9 @@ def _give_up(client: Client, record: Record | None, console: Console) -> None:
     console.print(f"Job {job_id} is cancelled.")
 
 
-def fetch(client: Client, record: Record, folder: Path, *, names: Sequence[str] | None = None) -> dict[str, Path]:
+def fetch(
+    client: ConversionClient, record: Record, folder: Path, *, names: Sequence[str] | None = None
+) -> dict[str, Path]:
     """Download the results, reports and logs (not the inputs), or what was named. Returns name → path."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -156,7 +158,7 @@ def lack_of_quality(record: Record, report: Record, min_snr_db: float) -> str:
     return "" if snr_db >= min_snr_db else f"the worst output has {snr_db:g} dB, less than the {min_snr_db:g} asked for"
 
 
-def show_failure(client: Client, record: Record, console: Console) -> None:
+def show_failure(client: ConversionClient, record: Record, console: Console) -> None:
     """Step, reason, hint and the end of that step's log."""
     error = record["error"] or {"step": "", "reason": "unknown", "hint": ""}
     step = str(error["step"]).lower()
@@ -170,7 +172,7 @@ def show_failure(client: Client, record: Record, console: Console) -> None:
         console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _log_end(client: Client, job_id: str, step: str) -> list[str]:
+def _log_end(client: ConversionClient, job_id: str, step: str) -> list[str]:
     text, offset = b"", 0
     try:
         while True:

@@ -73,7 +73,7 @@ def convert(
     url: Url = None,
 ) -> None:
     """Convert an ONNX model: ONNX → BIE → NEF. Uploads, waits, downloads the results to DIR."""
-    from app.conversion.cli.conversion import Order
+    from app.conversion.cli.conversion import ConversionOrder
     from app.conversion.cli.convert import numbers, options_of
 
     flags = {
@@ -92,7 +92,7 @@ def convert(
     if min_snr is not None and not wait:
         raise BadRequest("--min-snr needs the result of the job", hint="Leave out --no-wait.")
     chosen = options_of(options, flags, shape or [])
-    order = Order(model, images, chosen, name=name, tags=tuple(tag or ()), timeout_s=timeout)
+    order = ConversionOrder(model, images, chosen, name=name, tags=tuple(tag or ()), timeout_s=timeout)
     with client_of(context, url) as client:
         if wait:
             _convert(client, order, out or Path(f"{model.stem}-converted"), min_snr, as_json)
@@ -104,10 +104,10 @@ def _submit(client: Any, order: Any, as_json: bool) -> None:
     from rich.console import Console
 
     from app.conversion.cli.conversion import show_warnings, submit
-    from app.conversion.cli.progress import Lines
+    from app.conversion.cli.progress import ProgressLines
 
     console = Console(stderr=True)
-    record = submit(client, order, Lines(console))
+    record = submit(client, order, ProgressLines(console))
     show_warnings(console, record)
     typer.echo(json.dumps(record, indent=2) if as_json else record["job_id"])
 

@@ -17,7 +17,7 @@ from app.kit.cli.service_options import AsJson, Url
 from app.kit.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
-    from app.conversion.client import Client
+    from app.conversion.client import ConversionClient
 
 STEPS = ("onnx", "bie", "nef")
 FINISHED = ("COMPLETED", "FAILED")
@@ -146,7 +146,7 @@ def _head(record: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _print_log(client: Client, job_id: str, step: str, *, follow: bool) -> None:
+def _print_log(client: ConversionClient, job_id: str, step: str, *, follow: bool) -> None:
     """Print what is there; with follow, until the step's log is complete or the job ended without it."""
     offset = 0
     while True:

@@ -11,7 +11,7 @@ from app.kit.cli.service_options import token, url_of
 from app.kit.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
-    from app.conversion.client import Client
+    from app.conversion.client import ConversionClient
 
 FULL_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 SEARCHED_AT_MOST = 1000
@@ -19,13 +19,13 @@ SEARCHED_AT_MOST = 1000
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="Id of the job, or the beginning of it.")]
 
 
-def client_of(context: typer.Context, url: str | None) -> Client:
-    from app.conversion.client import Client
+def client_of(context: typer.Context, url: str | None) -> ConversionClient:
+    from app.conversion.client import ConversionClient
 
-    return Client(url_of(context, url), token=token())
+    return ConversionClient(url_of(context, url), token=token())
 
 
-def job_of(client: Client, prefix: str) -> dict[str, Any]:
+def job_of(client: ConversionClient, prefix: str) -> dict[str, Any]:
     """The record of the job whose id begins so. Raises NotFound, or BadRequest when several do."""
     beginning = prefix.lower()
     if FULL_ID.fullmatch(beginning):

@@ -11,7 +11,7 @@ import onnx
 
 from app.conversion.errors import InvalidModel, ModelTooLarge, TooNewModel, UnsupportedInput, UnsupportedOperator
 from app.conversion.intake.expected_range import expectation_of
-from app.conversion.intake.range_checks import Expectation
+from app.conversion.intake.range_checks import ExpectedRange
 from app.conversion.options import Options, ToolchainName
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.graph import TensorSpec
@@ -20,7 +20,7 @@ from app.kit.text.error_text import reason_of
 
 
 @dataclass(frozen=True)
-class Reads:
+class ModelLimits:
     """What a toolchain reads. opset: first and last version of the default operator set."""
 
     label: str
@@ -33,14 +33,14 @@ class Reads:
 
 _NUMBERS = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 READS = {
-    ToolchainName.HOST: Reads(
+    ToolchainName.HOST: ModelLimits(
         label="toolchain host (onnxruntime 1.31)",
         opset=range(7, 27),
         ir_max=13,
         dtypes=frozenset((*_NUMBERS, "bool")),
         domains=frozenset({"com.microsoft"}),
     ),
-    ToolchainName.KNERON: Reads(
+    ToolchainName.KNERON: ModelLimits(
         label="toolchain kneron (v0.33.1)", opset=range(8, 19), ir_max=13, dtypes=frozenset({"float32"})
     ),
 }
@@ -54,7 +54,7 @@ class CheckedModel:
 
     facts: dict[str, Any]
     inputs: list[TensorSpec]
-    expectation: Expectation = field(default_factory=Expectation)
+    expectation: ExpectedRange = field(default_factory=ExpectedRange)
     changes: list[str] = field(default_factory=list)
     warnings: list[dict[str, Any]] = field(default_factory=list)
 
@@ -86,7 +86,7 @@ def check_model(path: Path, options: Options, *, max_bytes: int) -> CheckedModel
     return CheckedModel(facts, inputs, expectation_of(model), changes, _chip_warnings(options, model))
 
 
-def _refuse_versions(model: onnx.ModelProto, reads: Reads) -> None:
+def _refuse_versions(model: onnx.ModelProto, reads: ModelLimits) -> None:
     opset, ir = graph.opset_of(model), int(model.ir_version)
     if opset not in reads.opset and opset >= reads.opset.stop:
         raise TooNewModel(
@@ -108,7 +108,7 @@ def _refuse_versions(model: onnx.ModelProto, reads: Reads) -> None:
         )
 
 
-def _refuse_types(inputs: Sequence[TensorSpec], reads: Reads) -> None:
+def _refuse_types(inputs: Sequence[TensorSpec], reads: ModelLimits) -> None:
     if not inputs:
         raise UnsupportedInput(
             "the model takes no inputs, so there is nothing to calibrate", hint="Export it with inputs."

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 
 @dataclass(frozen=True)
-class Picture:
+class PictureStats:
     """mean, deviation: of the gray levels, 0..255. dhash: 64 bits of left-to-right gradients. format: Pillow's name."""
 
     name: str
@@ -29,7 +29,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class ArrayStats:
     """One array of one sample. sha256: of its bytes."""
 
     name: str
@@ -42,7 +42,7 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Unreadable:
+class UnreadableSample:
     name: str
     reason: str
 
@@ -52,9 +52,9 @@ class SampleStats:
     """count: of all samples; those looked at are a part of it when there are very many."""
 
     count: int
-    pictures: Sequence[Picture] = ()
-    arrays: Sequence[Numbers] = ()
-    unreadable: Sequence[Unreadable] = ()
+    pictures: Sequence[PictureStats] = ()
+    arrays: Sequence[ArrayStats] = ()
+    unreadable: Sequence[UnreadableSample] = ()
     kinds: dict[str, int] = field(default_factory=dict)
     ignored: Sequence[str] = ()
 

@@ -28,7 +28,7 @@ STATES = ("busy", "idle")
 
 
 @dataclass(frozen=True)
-class Reading:
+class QueueReading:
     """waiting, oldest_s: by queue. workers: how many by (queue, state). poured: as Redis keeps it."""
 
     waiting: dict[str, int]
@@ -61,7 +61,7 @@ class ConversionCollector(Collector):
         if reading is not None:
             yield from families(reading)
 
-    def _read(self) -> Reading:
+    def _read(self) -> QueueReading:
         with self._records.pipeline(transaction=False) as pipe:
             pipe.zcard("jobs:active")
             pipe.zrange(workers.INDEX, 0, -1)
@@ -77,7 +77,7 @@ class ConversionCollector(Collector):
         texts, since = self._details(worker_keys, dict(zip(QUEUES, heads, strict=True)))
         now = time.time()
         oldest_s = {queue: max(0.0, now - since[queue]) if since.get(queue) else 0.0 for queue in QUEUES}
-        return Reading(dict(zip(QUEUES, waiting, strict=True)), oldest_s, _states(texts), active_jobs, poured)
+        return QueueReading(dict(zip(QUEUES, waiting, strict=True)), oldest_s, _states(texts), active_jobs, poured)
 
     def _details(
         self, worker_keys: list[bytes], heads: dict[str, bytes | None]
@@ -101,7 +101,7 @@ class ConversionCollector(Collector):
         return texts, since
 
 
-def families(reading: Reading) -> Iterable[Metric]:
+def families(reading: QueueReading) -> Iterable[Metric]:
     """Each metric with its samples; a worker that is busy is taken for a job that runs."""
     by_queue = {(queue,): float(count) for queue, count in reading.waiting.items()}
     yield _gauge("modelmill_queue_length", "Messages that wait, by queue.", by_queue, "queue")

@@ -26,7 +26,7 @@ LAYERS_SHOWN = 14
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedJob:
     """One of the two: what was asked for, and the job if there is one."""
 
     asked: str
@@ -71,11 +71,11 @@ def points(pairs: Sequence[LayerPair]) -> list[charts.Point]:
     ]
 
 
-def _side(conversion: Conversion, job_id: str, user: str) -> Side:
+def _side(conversion: Conversion, job_id: str, user: str) -> ComparedJob:
     try:
-        return Side(job_id, conversion.jobs.get(job_id, user) if job_id else None)
+        return ComparedJob(job_id, conversion.jobs.get(job_id, user) if job_id else None)
     except JobNotFound:
-        return Side(job_id, None)
+        return ComparedJob(job_id, None)
 
 
 ROUTES = [Route("/ui/jobs/compare", page)]

@@ -25,27 +25,27 @@ PAGE = "/ui/jobs/from-data"
 PathText = Annotated[str, Field(max_length=4096)]
 
 
-class Choosing(BaseModel):
+class FolderQuery(BaseModel):
     """folder: the one that is looked into for pictures."""
 
     model: PathText
     folder: PathText = DATASETS
 
 
-class Chosen(BaseModel):
+class HomeSelection(BaseModel):
     model: PathText
     images: PathText = ""
 
 
-class Picture(BaseModel):
+class PictureQuery(BaseModel):
     path: PathText
 
 
 def choose(request: Request) -> Response:
-    return _page(request, query(request, Choosing))
+    return _page(request, query(request, FolderQuery))
 
 
-def _page(request: Request, choice: Choosing, error: ModelmillError | None = None) -> Response:
+def _page(request: Request, choice: FolderQuery, error: ModelmillError | None = None) -> Response:
     home = home_of(request)
     model, spot = home.spot(choice.model, field="model"), home.spot(choice.folder, field="folder")
     shelf = home.shelf(spot)
@@ -79,11 +79,11 @@ def _url(home: Home, model: HomePath, folder: HomePath) -> str:
 
 async def convert(request: Request) -> Response:
     """Copy what was chosen and go on with the form of a new conversion, filled in."""
-    choice = await form(request, Chosen)
+    choice = await form(request, HomeSelection)
     return await run_in_threadpool(_take, request, choice)
 
 
-def _take(request: Request, choice: Chosen) -> Response:
+def _take(request: Request, choice: HomeSelection) -> Response:
     home = home_of(request)
     model = home.spot(choice.model, field="model")
     images = home.spot(choice.images, field="images") if choice.images else None
@@ -97,14 +97,14 @@ def _take(request: Request, choice: Chosen) -> Response:
     except ModelmillError as error:
         if error.status >= 500:
             raise
-        return _page(request, Choosing(model=choice.model), error)
+        return _page(request, FolderQuery(model=choice.model), error)
     name = taken.model_name.rpartition(".")[0]
     return see_other(f"/ui/jobs/new?{urlencode({**vars(taken), 'name': name})}")
 
 
 def picture(request: Request) -> Response:
     home = home_of(request)
-    spot = home.spot(query(request, Picture).path)
+    spot = home.spot(query(request, PictureQuery).path)
     data = small_picture(conversion_of(request).uploads.intake, home.shelf(spot), spot.inner)
     return Response(data, media_type=PICTURE_TYPE, headers={"Cache-Control": "private, max-age=60"})
 

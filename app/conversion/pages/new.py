@@ -16,11 +16,11 @@ from app.conversion.access import conversion_of
 from app.conversion.errors import KeyNotFound, TooManyJobs
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.pages import new_form, new_view
-from app.conversion.pages.new_form import Problem, Values, field_problem, place_of, problem_of
+from app.conversion.pages.new_form import FormProblem, Values, field_problem, place_of, problem_of
 from app.conversion.service import Conversion
 from app.conversion.service.previews import Previews
 from app.conversion.service.submissions import Submission
-from app.conversion.service.uploads import File, Uploads
+from app.conversion.service.uploads import FileStart, Uploads
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.files.data_files import data_folder
 from app.kit.objects import ObjectMissing
@@ -36,7 +36,7 @@ FORM_BYTES = 1 << 22
 FILLED_IN = ("model_key", "model_name", "quant_key", "quant_name", "name")
 """What a link may fill in; whose uploads these are is checked where they are looked at."""
 FILLED_IN_MAX = 300
-Errors = dict[str, Problem]
+Errors = dict[str, FormProblem]
 
 
 def looks_of(request: Request) -> Previews:
@@ -62,7 +62,7 @@ def _first_values(request: Request, earlier: str) -> tuple[Values, Errors]:
     values = new_form.values_of(_first_options(settings_of(request).toolchains))
     if not earlier:
         return values, {}
-    gone = Problem("The inputs of this job are no longer stored.", hint="Send the model and the pictures again.")
+    gone = FormProblem("The inputs of this job are no longer stored.", hint="Send the model and the pictures again.")
     if not object_keys.is_uuid4(earlier):
         return values, {"form": gone}
     try:
@@ -183,7 +183,7 @@ def _checked_inputs(looks: Previews, user: str, values: Values, errors: Errors) 
     missing = (("model_key", "model", "Choose a model."), ("quant_key", "images", "Choose reference pictures."))
     for field, place, text in missing:
         if not values[field]:
-            errors[place] = Problem(text)
+            errors[place] = FormProblem(text)
             continue
         try:
             looks.size_bytes(values[field], user)
@@ -316,7 +316,7 @@ def _model(uploads: Uploads, upload_id: str, files: Sequence[SentFile]) -> tuple
     return key, model.name
 
 
-def _in_a_row(files: Sequence[SentFile]) -> Iterator[File | bytes]:
+def _in_a_row(files: Sequence[SentFile]) -> Iterator[FileStart | bytes]:
     for file in files:
-        yield File(file.name)
+        yield FileStart(file.name)
         yield from file.chunks()

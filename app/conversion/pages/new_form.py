@@ -95,7 +95,9 @@ def target_of(values: Mapping[str, str]) -> tuple[ToolchainName, Chip | None]:
     return toolchain, chips.get(values["platform"]) if toolchain is ToolchainName.KNERON else None
 
 
-def options_of(values: Mapping[str, str], open_inputs: OpenInputs = ()) -> tuple[Options | None, dict[str, Problem]]:
+def options_of(
+    values: Mapping[str, str], open_inputs: OpenInputs = ()
+) -> tuple[Options | None, dict[str, FormProblem]]:
     """The options, or what is wrong by field. Of the two toolchains only the chosen one's fields count."""
     toolchain, chip = target_of(values)
     groups = ("preprocess", "quantization" if toolchain is ToolchainName.HOST else "kneron")
@@ -107,7 +109,7 @@ def options_of(values: Mapping[str, str], open_inputs: OpenInputs = ()) -> tuple
         **{group: _typed(values, group) for group in groups},
     }
     if toolchain is ToolchainName.KNERON and chip is None:
-        return None, {"platform": Problem("Choose the chip.")}
+        return None, {"platform": FormProblem("Choose the chip.")}
     try:
         return Options.model_validate(data), {}
     except ValidationError as error:
@@ -233,8 +235,8 @@ def _preprocess_preset(values: Mapping[str, str]) -> str:
     return presets.preprocess_preset_of(preprocess) if preprocess else presets.CUSTOM
 
 
-def _problems(error: ValidationError) -> dict[str, Problem]:
-    problems: dict[str, Problem] = {}
+def _problems(error: ValidationError) -> dict[str, FormProblem]:
+    problems: dict[str, FormProblem] = {}
     for problem in error.errors(include_url=False):
         place = ".".join(str(part) for part in problem["loc"] if not isinstance(part, int))
         problems.setdefault(place or "preset", field_problem(problem["type"], problem["msg"], problem.get("ctx", {})))
@@ -242,7 +244,7 @@ def _problems(error: ValidationError) -> dict[str, Problem]:
 
 
 @dataclass(frozen=True)
-class Problem:
+class FormProblem:
     """text, hint: what is wrong and what to do, as keys with %(name)s for the entries of detail.
 
     said, said_hint: the same in English only, with names and numbers; where there is more to say than a key can.
@@ -312,25 +314,25 @@ _BY_TYPE = {
 }
 
 
-def problem_of(error: ModelmillError) -> Problem:
+def problem_of(error: ModelmillError) -> FormProblem:
     text, hint = TITLES.get(error.code, ("", ""))
     if isinstance(error, TooManyJobs):
-        return Problem(_TOO_MANY[error.detail["is_own"]], hint=_TOO_MANY_HINT, detail=error.detail)
+        return FormProblem(_TOO_MANY[error.detail["is_own"]], hint=_TOO_MANY_HINT, detail=error.detail)
     if not text:
-        return Problem(error.message.replace("%", "%%"), hint=error.hint.replace("%", "%%"))
+        return FormProblem(error.message.replace("%", "%%"), hint=error.hint.replace("%", "%%"))
     if error.code == "MODEL_DYNAMIC_SHAPE" and "given" not in error.detail:
-        return Problem(text, hint=hint)  # the form asks for every axis by itself
-    return Problem(text, said=error.message, hint=hint, said_hint=error.hint)
+        return FormProblem(text, hint=hint)  # the form asks for every axis by itself
+    return FormProblem(text, said=error.message, hint=hint, said_hint=error.hint)
 
 
-def field_problem(kind: str, message: str, context: Mapping[str, Any]) -> Problem:
+def field_problem(kind: str, message: str, context: Mapping[str, Any]) -> FormProblem:
     """What pydantic found, in our words."""
     if kind == "value_error":
-        return Problem(message.removeprefix("Value error, "))
+        return FormProblem(message.removeprefix("Value error, "))
     if kind in ("float_parsing", "int_parsing", "float_type", "int_type", "int_from_float"):
-        return Problem("This must be a whole number." if kind.startswith("int") else "This must be a number.")
+        return FormProblem("This must be a whole number." if kind.startswith("int") else "This must be a number.")
     detail = {name: f"{value:g}" for name, value in context.items() if isinstance(value, int | float)}
-    return Problem(_BY_TYPE.get(kind, message.replace("%", "%%")), detail=detail)
+    return FormProblem(_BY_TYPE.get(kind, message.replace("%", "%%")), detail=detail)
 
 
 PARTS = {"MODEL_DYNAMIC_SHAPE": "shape", "IMAGES": "images", "MODEL": "model"}

@@ -11,7 +11,7 @@ from app.conversion.intake import calibration_checks
 from app.conversion.intake.calibration_checks import GOOD
 from app.conversion.options import Chip, Preprocess, ToolchainName
 from app.conversion.pages import new_form
-from app.conversion.pages.new_form import GROUPS, Problem, Values, problem_of, target_of
+from app.conversion.pages.new_form import GROUPS, FormProblem, Values, problem_of, target_of
 from app.conversion.service.previews import ImagesPreview, ModelPreview, Previews
 from app.conversion.toolchains.kneron.operators import source
 from app.kit.errors import ModelmillError
@@ -19,11 +19,11 @@ from app.kit.errors import ModelmillError
 OPERATORS_SHOWN = 12
 NAMES_SHOWN = 6
 GUESSED_BATCH = "1"
-Errors = Mapping[str, Problem]
+Errors = Mapping[str, FormProblem]
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenInput:
     """An input that is there: from an upload or from an earlier job. name: as its owner called it, perhaps ""."""
 
     key: str
@@ -152,12 +152,14 @@ def compact(value: float) -> str:
     return f"{value:.0f}"
 
 
-def _model(looks: Previews, values: Values, user: str) -> tuple[Chosen | None, ModelPreview | None, Problem | None]:
+def _model(
+    looks: Previews, values: Values, user: str
+) -> tuple[ChosenInput | None, ModelPreview | None, FormProblem | None]:
     chosen, problem = _chosen(looks, values["model_key"], values["model_name"], user)
     return chosen, looks.model(chosen.key, user) if chosen else None, problem
 
 
-def _chosen(looks: Previews, key: str, name: str, user: str) -> tuple[Chosen | None, Problem | None]:
+def _chosen(looks: Previews, key: str, name: str, user: str) -> tuple[ChosenInput | None, FormProblem | None]:
     if not key:
         return None, None
     try:
@@ -166,7 +168,7 @@ def _chosen(looks: Previews, key: str, name: str, user: str) -> tuple[Chosen | N
         return None, problem_of(error)
     kind, source_id = object_keys.source_of(key) or ("", "")
     job_id = source_id if kind == "job" else ""
-    return Chosen(key, name, size, job_id, f"/ui/inputs/{kind}/{source_id}/thumbs/"), None
+    return ChosenInput(key, name, size, job_id, f"/ui/inputs/{kind}/{source_id}/thumbs/"), None
 
 
 def _for_doctor(values: Values) -> Values:
@@ -199,7 +201,7 @@ Kind = Literal["number", "text", "lines", "check", "choice"]
 
 
 @dataclass(frozen=True)
-class Field:
+class OptionField:
     """One control. is_idle: it has no effect with what is chosen now."""
 
     name: str
@@ -255,18 +257,18 @@ _APPLIES: Mapping[str, _Applies] = {
 }
 
 
-def advanced_fields(values: Values) -> list[Field]:
+def advanced_fields(values: Values) -> list[OptionField]:
     """Of the chosen toolchain, in the order of the table above."""
     toolchain, chip = target_of(values)
     group = "quantization" if toolchain is ToolchainName.HOST else "kneron"
     return [_field(name, label, hint, values, chip) for name, (label, hint) in _TEXTS.items() if name.startswith(group)]
 
 
-def _field(name: str, label: str, hint: str, values: Values, chip: Chip | None) -> Field:
+def _field(name: str, label: str, hint: str, values: Values, chip: Chip | None) -> OptionField:
     kind, choices = _kind(name)
     applies = _APPLIES.get(name)
     is_idle = applies is not None and not applies(values)
-    return Field(name, label, hint, kind, _allowed(choices, name, chip), is_idle)
+    return OptionField(name, label, hint, kind, _allowed(choices, name, chip), is_idle)
 
 
 def _kind(name: str) -> tuple[Kind, tuple[str, ...]]:

@@ -17,7 +17,7 @@ from app.conversion.access import conversion_of
 from app.conversion.errors import ResultNotFound, TooManyJobs
 from app.conversion.pages import view_models
 from app.conversion.pages.new_form import problem_of
-from app.conversion.service.results import StoredFile
+from app.conversion.service.results import StoredArtifact
 from app.conversion.service.submissions import Submission
 from app.conversion.store import job_not_found
 from app.kit.clock import from_text, now
@@ -98,7 +98,7 @@ async def resubmit(request: Request) -> Response:
     return see_other(f"/ui/jobs/{record.job_id}?note=resubmitted")
 
 
-def _stored(request: Request, job_id: str) -> tuple[StoredFile, ...]:
+def _stored(request: Request, job_id: str) -> tuple[StoredArtifact, ...]:
     try:
         return conversion_of(request).results.get(job_id, user_of(request)).files
     except ResultNotFound:

@@ -10,7 +10,7 @@ from typing import Any
 from app.conversion import object_keys
 from app.conversion.model import Artifact, JobRecord, Stage, StageRecord, StageState
 from app.conversion.options import Options, ToolchainName
-from app.conversion.service.results import StoredFile
+from app.conversion.service.results import StoredArtifact
 from app.kit.clock import from_text
 from app.kit.web.formatting import file_size
 
@@ -28,7 +28,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class File:
+class FileView:
     """kind: output, report, log, input, other."""
 
     name: str
@@ -73,14 +73,14 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def files(artifacts: Mapping[str, Artifact]) -> list[File]:
+def files(artifacts: Mapping[str, Artifact]) -> list[FileView]:
     """Outputs first in the order of the stages, then reports, logs and what else there is, then the inputs."""
     order = ("output", "report", "other", "log", "input")
-    rows = [File(name, _kind(name), artifact.size_bytes, artifact.sha256) for name, artifact in artifacts.items()]
+    rows = [FileView(name, _kind(name), artifact.size_bytes, artifact.sha256) for name, artifact in artifacts.items()]
     return sorted(rows, key=lambda file: (order.index(file.kind), _place(file.name), file.name))
 
 
-def stored(files: Iterable[StoredFile]) -> tuple[list[StoredFile], list[StoredFile]]:
+def stored(files: Iterable[StoredArtifact]) -> tuple[list[StoredArtifact], list[StoredArtifact]]:
     """The outputs in the order of the stages, and what else there is."""
     in_order = sorted(files, key=lambda file: (_place(file.name), file.name))
     return [f for f in in_order if _kind(f.name) == "output"], [f for f in in_order if _kind(f.name) != "output"]

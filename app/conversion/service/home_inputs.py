@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from app.conversion import object_keys
 from app.conversion.errors import NoImages
 from app.conversion.service.intake_sandbox import IntakeSandbox
-from app.conversion.service.uploads import File, Parts, Uploads
+from app.conversion.service.uploads import FileParts, FileStart, Uploads
 from app.conversion.toolchains.samples import KINDS
 from app.homes.errors import FileMissing, NotAFile, PathRefused
 from app.homes.model import Entry, Kind
@@ -98,9 +98,9 @@ def _weights(uploads: Uploads, upload_id: str, model: InputPath) -> Iterator[tup
                 yield place, InputPath(model.shelf, inner)
 
 
-def _read(files: Iterable[tuple[str, InputPath]]) -> Parts:
+def _read(files: Iterable[tuple[str, InputPath]]) -> FileParts:
     for place, file in files:
-        yield File(place)
+        yield FileStart(place)
         yield from file.shelf.read(file.inner)
 
 
@@ -120,12 +120,12 @@ def _store_images(uploads: Uploads, upload_id: str, images: InputPath) -> Stored
     return uploads.store_images(upload_id, _packed(images, uploads.settings.max_images))
 
 
-def _one(images: InputPath) -> Parts:
-    yield File(images.name)
+def _one(images: InputPath) -> FileParts:
+    yield FileStart(images.name)
     yield from images.shelf.read(images.inner)
 
 
-def _packed(folder: InputPath, most: int) -> Parts:
+def _packed(folder: InputPath, most: int) -> FileParts:
     count = 0
     for entry in _samples(folder.shelf, folder.inner, MAX_LEVELS):
         count += 1
@@ -134,7 +134,7 @@ def _packed(folder: InputPath, most: int) -> Parts:
                 f"The folder {folder.name} has more than the {most} samples that are accepted here.",
                 hint="A hundred typical images are enough to calibrate: put some of them into a folder of their own.",
             )
-        yield File(entry.name)
+        yield FileStart(entry.name)
         yield from folder.shelf.read(entry.path)
     if not count:
         raise NoImages(

@@ -16,9 +16,9 @@ from typing import Any
 from app.conversion import object_keys
 from app.conversion.errors import KeyNotFound
 from app.conversion.intake import calibration_checks
-from app.conversion.intake.calibration_checks import Target
-from app.conversion.intake.range_checks import Expectation
-from app.conversion.intake.sample_stats import Finding, Numbers, Picture, SampleStats, Unreadable
+from app.conversion.intake.calibration_checks import CalibrationTarget
+from app.conversion.intake.range_checks import ExpectedRange
+from app.conversion.intake.sample_stats import ArrayStats, Finding, PictureStats, SampleStats, UnreadableSample
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.service.intake_sandbox import ABORTS, IntakeSandbox
 from app.conversion.service.submissions import Submission
@@ -44,7 +44,7 @@ class ModelPreview:
 
     facts: dict[str, Any] | None = None
     open_inputs: tuple[dict[str, Any], ...] = ()
-    expectation: Expectation = field(default_factory=Expectation)
+    expectation: ExpectedRange = field(default_factory=ExpectedRange)
     missing: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     problems: dict[str, ModelmillError] = field(default_factory=dict)
     failure: ModelmillError | None = None
@@ -105,7 +105,7 @@ class Previews:
         return ModelPreview(
             facts=facts["facts"],
             open_inputs=tuple(facts["open_inputs"]),
-            expectation=Expectation(**facts["expects"]),
+            expectation=ExpectedRange(**facts["expects"]),
             missing=facts["missing"],
             problems={name: ModelmillError.from_dict(error) for name, error in facts["problems"].items()},
         )
@@ -211,18 +211,18 @@ def _shape(entry: dict[str, Any], shapes: Shapes) -> list[Any]:
     return [1, *axes[1:]] if is_batch_open and axes != ["..."] else axes
 
 
-def _target(model: ModelPreview | None, shapes: Shapes) -> Target:
+def _target(model: ModelPreview | None, shapes: Shapes) -> CalibrationTarget:
     if model is None or model.facts is None:
-        return Target()
+        return CalibrationTarget()
     return calibration_checks.target_of([_shape(entry, shapes) for entry in model.facts["inputs"]], model.expectation)
 
 
 def _images_look(facts: dict[str, Any]) -> ImagesPreview:
     measured = SampleStats(
         count=facts["count"],
-        pictures=[Picture(**entry) for entry in facts["pictures"]],
-        arrays=[Numbers(**entry) for entry in facts["arrays"]],
-        unreadable=[Unreadable(**entry) for entry in facts["unreadable"]],
+        pictures=[PictureStats(**entry) for entry in facts["pictures"]],
+        arrays=[ArrayStats(**entry) for entry in facts["arrays"]],
+        unreadable=[UnreadableSample(**entry) for entry in facts["unreadable"]],
         kinds=facts["kinds"],
         ignored=facts["ignored"],
     )

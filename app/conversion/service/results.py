@@ -22,7 +22,7 @@ CLOCKS_APART = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
-class StoredFile:
+class StoredArtifact:
     """name: as among the artifacts of the job."""
 
     name: str
@@ -38,7 +38,7 @@ class StoredJob:
     tags: tuple[str, ...]
     options: Options
     created_at: datetime
-    files: tuple[StoredFile, ...]
+    files: tuple[StoredArtifact, ...]
 
     @property
     def is_finished(self) -> bool:
@@ -79,7 +79,7 @@ class Results:
             raise ResultNotFound(f"Nothing is stored of a job {job_id}.", hint="GET /results lists what is stored.")
         return job
 
-    def file(self, job_id: str, name: str, owner: str) -> StoredFile:
+    def file(self, job_id: str, name: str, owner: str) -> StoredArtifact:
         """Raises ResultNotFound."""
         files = {file.name: file for file in self.get(job_id, owner).files}
         if name not in files:
@@ -87,7 +87,7 @@ class Results:
             raise ResultNotFound(f"No file {name!r} is stored of job {job_id}.", hint=f"There are: {there}.")
         return files[name]
 
-    def read(self, file: StoredFile, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+    def read(self, file: StoredArtifact, start: int = 0, end: int | None = None) -> Iterator[bytes]:
         return self.objects.read(file.key, start=start, end=end)
 
     def _stored(self, job_id: str, owner: str) -> StoredJob | None:
@@ -96,7 +96,7 @@ class Results:
         except ObjectMissing:
             return None
         files = (
-            StoredFile(name, info.key, info.size_bytes, info.etag)
+            StoredArtifact(name, info.key, info.size_bytes, info.etag)
             for info in self.objects.list(object_keys.job(job_id))
             if (name := object_keys.artifact_name(info.key)) is not None
         )

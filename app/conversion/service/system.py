@@ -16,7 +16,7 @@ import redis
 from app.conversion.model import JobRecord, Stage
 from app.conversion.service import Conversion
 from app.conversion.service.dispatch import DONE
-from app.conversion.service.estimates import Accuracy
+from app.conversion.service.estimates import ForecastAccuracy
 from app.kit.clock import from_text
 from app.kit.errors import ModelmillError
 from app.settings import Settings
@@ -62,7 +62,7 @@ class QueueView:
 
 
 @dataclass(frozen=True)
-class Health:
+class DependencyHealth:
     """One thing we lean on. latency_ms: of one small question; problem: why it does not answer."""
 
     name: str
@@ -80,11 +80,11 @@ class SystemView:
     """queues: one per stage, in their order, then the scheduler's; empty while Redis is away."""
 
     queues: tuple[QueueView, ...]
-    redis: Health
-    store: Health
+    redis: DependencyHealth
+    store: DependencyHealth
     toolchains: tuple[str, ...]
     versions: tuple[tuple[str, str], ...]
-    forecasts: dict[str, Accuracy] = field(default_factory=dict)
+    forecasts: dict[str, ForecastAccuracy] = field(default_factory=dict)
     """How right the forecasts of a job's end were, by toolchain; empty while Redis is away."""
 
     @property
@@ -113,7 +113,7 @@ def look(conversion: Conversion, settings: Settings, user: str, now: datetime) -
         queues = _queues(conversion, user, now) if health.is_up else ()
         forecasts = conversion.estimates.accuracies() if health.is_up else {}
     except redis.RedisError as error:
-        queues, forecasts, health = (), {}, Health(health.name, health.detail, problem=_first_line(error))
+        queues, forecasts, health = (), {}, DependencyHealth(health.name, health.detail, problem=_first_line(error))
     return SystemView(
         queues=queues,
         redis=health,
@@ -186,7 +186,7 @@ def _oldest_s(conversion: Conversion, queue: str, now: datetime) -> float | None
     return max(0.0, (now - from_text(queued_at)).total_seconds()) if queued_at else None
 
 
-def _redis_health(conversion: Conversion) -> Health:
+def _redis_health(conversion: Conversion) -> DependencyHealth:
     client = conversion.jobs.store.client
     begin = time.perf_counter()
     try:
@@ -194,14 +194,14 @@ def _redis_health(conversion: Conversion) -> Health:
         latency_ms = 1000 * (time.perf_counter() - begin)
         server = client.info("server")
     except redis.RedisError as error:
-        return Health("Redis", "", problem=_first_line(error))
+        return DependencyHealth("Redis", "", problem=_first_line(error))
     kind, number = (
         ("Valkey", server["valkey_version"]) if "valkey_version" in server else ("Redis", server["redis_version"])
     )
-    return Health(kind, str(number), round(latency_ms, 2))
+    return DependencyHealth(kind, str(number), round(latency_ms, 2))
 
 
-def _store_health(conversion: Conversion, settings: Settings) -> Health:
+def _store_health(conversion: Conversion, settings: Settings) -> DependencyHealth:
     is_s3 = settings.store == "s3"
     name = "s3" if is_s3 else "filesystem"
     detail = f"{settings.s3_endpoint}/{settings.s3_bucket}" if is_s3 else ""
@@ -209,8 +209,8 @@ def _store_health(conversion: Conversion, settings: Settings) -> Health:
     try:
         conversion.jobs.objects.check()
     except ModelmillError as error:
-        return Health(name, detail, problem=error.message)
-    return Health(name, detail, round(1000 * (time.perf_counter() - begin), 2))
+        return DependencyHealth(name, detail, problem=error.message)
+    return DependencyHealth(name, detail, round(1000 * (time.perf_counter() - begin), 2))
 
 
 def _first_line(error: Exception) -> str:

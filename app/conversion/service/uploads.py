@@ -30,13 +30,13 @@ ZIP_MARK = b"PK\x03\x04"
 
 
 @dataclass(frozen=True)
-class File:
+class FileStart:
     """The beginning of a file in a stream of parts; its bytes follow."""
 
     name: str
 
 
-Parts = Iterable[File | bytes]
+FileParts = Iterable[FileStart | bytes]
 
 
 class Uploads:
@@ -61,11 +61,11 @@ class Uploads:
     def store_model(self, upload_id: str, chunks: Iterable[bytes]) -> Stored:
         return self._store_of_model(object_keys.upload(upload_id, object_keys.MODEL), chunks)
 
-    def store_weights(self, upload_id: str, parts: Parts) -> Stored:
+    def store_weights(self, upload_id: str, parts: FileParts) -> Stored:
         """The files that lie beside a model, for `merge`."""
         incoming = iter(parts)
         first = next(incoming)
-        assert isinstance(first, File)
+        assert isinstance(first, FileStart)
         return self._store_of_model(object_keys.upload(upload_id, WEIGHTS), zip_stream(_members(first, incoming)))
 
     def places(self, upload_id: str) -> list[str]:
@@ -121,7 +121,7 @@ class Uploads:
                 hint="Simplify it or store its weights as float16; the operator can raise MODELMILL_MAX_MODEL_BYTES.",
             ) from error
 
-    def store_images(self, upload_id: str, parts: Parts) -> Stored:
+    def store_images(self, upload_id: str, parts: FileParts) -> Stored:
         """One zip as it is, or many files packed into one while they stream by."""
         limit = self.settings.max_images_bytes
         try:
@@ -147,16 +147,16 @@ class Uploads:
         return {"upload_id": upload_id, "expires_at": to_text(now() + timedelta(seconds=ttl_s)), "links": links}
 
 
-def _as_zip(parts: Parts) -> Iterator[bytes]:
+def _as_zip(parts: FileParts) -> Iterator[bytes]:
     incoming = iter(parts)
     first = next(incoming, None)
-    if not isinstance(first, File):
+    if not isinstance(first, FileStart):
         raise NoImages("There are no reference images.", hint="Send one zip, or images, .npy or .npz files.")
     if not first.name.lower().endswith(".zip"):
         yield from zip_stream(_members(first, incoming))
         return
     for part in incoming:
-        if isinstance(part, File):
+        if isinstance(part, FileStart):
             raise BadRequest("Send one zip or many single files, not both.", hint="Put everything into one zip.")
         yield part
 
@@ -172,9 +172,9 @@ def _free_name(name: str, taken: set[str]) -> str:
     return free
 
 
-def _members(first: File, parts: Iterator[File | bytes]) -> Iterator[tuple[str, Iterator[bytes]]]:
+def _members(first: FileStart, parts: Iterator[FileStart | bytes]) -> Iterator[tuple[str, Iterator[bytes]]]:
     """Name and bytes of each file; the bytes of one are to be taken before the next is asked for."""
-    part: File | bytes | None = first
+    part: FileStart | bytes | None = first
     taken: set[str] = set()
 
     def content() -> Iterator[bytes]:
@@ -184,5 +184,5 @@ def _members(first: File, parts: Iterator[File | bytes]) -> Iterator[tuple[str, 
             yield part
             part = next(parts, None)
 
-    while isinstance(part, File):
+    while isinstance(part, FileStart):
         yield _free_name(part.name, taken), content()

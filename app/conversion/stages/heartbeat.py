@@ -18,7 +18,7 @@ from typing import IO
 import redis
 
 from app.conversion.model import JobRecord
-from app.conversion.store import Beat, JobStore
+from app.conversion.store import JobStore, ProgressReport
 from app.kit.clock import now, to_text
 
 EVERY_S = 0.5
@@ -101,7 +101,7 @@ class Heartbeat:
             self.store.log_append(record.job_id, record.stage.step, portion)
         progress = stage.progress
         is_news = bool(portion) or progress != stage.told
-        beat = Beat(
+        beat = ProgressReport(
             worker=self.worker,
             worker_text=self.text(record.job_id),
             ttl_s=self.ttl_s,

@@ -46,7 +46,7 @@ class Worker:
 
 
 @dataclass
-class Outcome:
+class StageOutcome:
     """facts travel in the done message beside the requirement's four fields."""
 
     result: str
@@ -86,7 +86,7 @@ class StageRunner:
         reason = f": {outcome.reason}" if outcome.reason else ""
         logger.info("Stage %s of job %s ended after %.3f s: %s%s.", stage.step, job_id, took_s, outcome.result, reason)
 
-    def work(self, record: JobRecord, running: RunningStage) -> Outcome:
+    def work(self, record: JobRecord, running: RunningStage) -> StageOutcome:
         """Everything between the claim and the report; no error leaves it, for each is an outcome."""
         space = Workspace(self.settings.work, record, self.objects)
         try:
@@ -95,7 +95,7 @@ class StageRunner:
         except BaseException as error:  # noqa: BLE001  # also the order to end: it is an outcome too, and then this process ends anyway
             return _failure(space.cause_of(error))
 
-    def report(self, job_id: str, step: str, outcome: Outcome) -> None:
+    def report(self, job_id: str, step: str, outcome: StageOutcome) -> None:
         """Send the done message, however long Redis is away: a lost one would leave the job hanging for ever."""
         until_answered(
             lambda: self.send_done(
@@ -104,7 +104,7 @@ class StageRunner:
             f"report on job {job_id}",
         )
 
-    def _work_in(self, space: Workspace, running: RunningStage) -> Outcome:
+    def _work_in(self, space: Workspace, running: RunningStage) -> StageOutcome:
         with span("fetch inputs"):
             again(space.fetch_inputs)
         try:
@@ -126,7 +126,7 @@ class StageRunner:
         artifacts |= again(space.store_log)
         used = {"cpu_s": finished.cpu_s, "wall_s": finished.wall_s, "peak_bytes": finished.peak_bytes}
         facts = {"summary": {**result["summary"], **used}, "versions": result["versions"]}
-        return Outcome("ok", facts={**facts, "artifacts": _plain(artifacts)})
+        return StageOutcome("ok", facts={**facts, "artifacts": _plain(artifacts)})
 
     def _request(self, space: Workspace) -> dict[str, Any]:
         limits = {"max_images": self.settings.max_images, "unpacked_bytes": self.settings.max_unpacked_bytes}
@@ -177,7 +177,7 @@ def _log_if_possible(space: Workspace, failure: ModelmillError) -> dict[str, Art
         return {}
 
 
-def _failure(error: BaseException, artifacts: dict[str, Artifact] | None = None) -> Outcome:
+def _failure(error: BaseException, artifacts: dict[str, Artifact] | None = None) -> StageOutcome:
     if isinstance(error, ModelmillError):
         failure = error
     elif isinstance(error, OSError):
@@ -191,7 +191,7 @@ def _failure(error: BaseException, artifacts: dict[str, Artifact] | None = None)
         failure = StageCancelled("the worker was shut down", hint="Submit the job again.")
     failed = JobError(step="", reason=failure.message, code=failure.code, hint=failure.hint, detail=failure.detail)
     facts = {"error": asdict(failed), "artifacts": _plain(artifacts or {})}
-    return Outcome("fail", failure.message, facts)
+    return StageOutcome("fail", failure.message, facts)
 
 
 def _plain(artifacts: dict[str, Artifact]) -> dict[str, dict[str, Any]]:

@@ -28,7 +28,7 @@ TINY_ENERGY = 1e-25
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TensorComparison:
     """One tensor of one sample. snr_db and cosine are None where they have no meaning (silent, other shape)."""
 
     snr_db: float | None
@@ -39,15 +39,15 @@ class Comparison:
     same_shape: bool = True
 
 
-def compare(reference: Array, actual: Array, *, tensor: str = "", sample: str = "") -> Comparison:
+def compare(reference: Array, actual: Array, *, tensor: str = "", sample: str = "") -> TensorComparison:
     """Compare two arrays of any shape and numeric type, flattened.
 
     Raises NotFinite, naming tensor and sample, if either holds a NaN or an infinity.
     """
     if reference.shape != actual.shape:
-        return Comparison(None, None, 0.0, same_shape=False)
+        return TensorComparison(None, None, 0.0, same_shape=False)
     if reference.size == 0:
-        return Comparison(SNR_CAP_DB, 1.0, 0.0, exact=True)
+        return TensorComparison(SNR_CAP_DB, 1.0, 0.0, exact=True)
     x, y = _flat(reference), _flat(actual)
     energy, other, product, noise = _sums(x, y)
     if not all(map(math.isfinite, (energy, other, noise))) or min(energy, other) < TINY_ENERGY:
@@ -57,7 +57,9 @@ def compare(reference: Array, actual: Array, *, tensor: str = "", sample: str = 
         energy, other, product, noise = _sums(x, y)
     exact = bool(np.array_equal(x, y))
     max_abs = 0.0 if exact else float(np.max(np.abs(x - y)))
-    return Comparison(_snr_db(energy, noise), _cosine(energy, other, product), max_abs, exact, silent=energy == 0.0)
+    return TensorComparison(
+        _snr_db(energy, noise), _cosine(energy, other, product), max_abs, exact, silent=energy == 0.0
+    )
 
 
 def require_finite(array: Array, tensor: str, sample: str) -> None:
@@ -122,7 +124,7 @@ class TensorStatistics:
     silent: int = 0
     other_shape: int = 0
 
-    def add(self, comparison: Comparison) -> None:
+    def add(self, comparison: TensorComparison) -> None:
         self.samples += 1
         self.snr_db.add(comparison.snr_db)
         self.cosine.add(comparison.cosine)

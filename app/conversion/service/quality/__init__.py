@@ -8,11 +8,11 @@ from typing import Any, Literal
 from app.conversion.model import JobRecord, Stage
 from app.conversion.service import Conversion
 from app.conversion.service.quality import report_reader
-from app.conversion.service.quality.table import Row, rows, to_csv, to_json
-from app.conversion.service.quality.views import EXACT_DB, Layer, Quality
+from app.conversion.service.quality.table import QualityRow, rows, to_csv, to_json
+from app.conversion.service.quality.views import EXACT_DB, LayerQuality, Quality
 from app.conversion.toolchains.base import SNR_DB_MIN
 
-__all__ = ["Quality", "Row", "quality_context", "quality_of", "rows", "to_csv", "to_json"]
+__all__ = ["Quality", "QualityRow", "quality_context", "quality_of", "rows", "to_csv", "to_json"]
 
 REPORT_BYTES_MAX = 64 << 20
 Order = Literal["worst", "graph"]
@@ -43,7 +43,7 @@ def quality_context(
     }
 
 
-def chosen_layers(quality: Quality, order: Order, precision: Precision) -> tuple[Layer, ...]:
+def chosen_layers(quality: Quality, order: Order, precision: Precision) -> tuple[LayerQuality, ...]:
     ordered = quality.ranked if order == "worst" else quality.layers
     return tuple(layer for layer in ordered if precision in ("all", "int8" if layer.is_int8 else "float"))
 

@@ -8,12 +8,12 @@ from typing import Any
 from app.conversion.service.quality.views import (
     BitWidth,
     Boundary,
+    ChipNode,
     ChipReport,
-    Node,
     Outcome,
-    Output,
+    OutputQuality,
+    QualityVerdict,
     Spread,
-    Verdict,
 )
 from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.kneron.report import bits_ignored
@@ -59,7 +59,7 @@ def boundaries_of(onnx: Report | None, bie: Report | None, nef: Report | None) -
     """The vendor measures one SNR of its own, when asked to (mode 2 or 3), and whether the simulators agree."""
     measured = (bie or {}).get("quantization") or {}
     snr_db = measured.get("snr_db")
-    outputs = () if snr_db is None else (Output("", Spread(mean=snr_db), Spread()),)
+    outputs = () if snr_db is None else (OutputQuality("", Spread(mean=snr_db), Spread()),)
     is_bit_true = str(measured.get("btm") or "").strip().lower() in BIT_TRUE
     return (
         Boundary("optimise", "model.onnx", "out.onnx", _reached(onnx)),
@@ -68,9 +68,9 @@ def boundaries_of(onnx: Report | None, bie: Report | None, nef: Report | None) -
     )
 
 
-def chip_verdict(snr_db: float | None) -> Verdict | None:
+def chip_verdict(snr_db: float | None) -> QualityVerdict | None:
     """The vendor's rule on the vendor's number; None where it was not measured."""
-    return None if snr_db is None else Verdict(snr_db, RULE, snr_db >= SNR_DB_MIN)
+    return None if snr_db is None else QualityVerdict(snr_db, RULE, snr_db >= SNR_DB_MIN)
 
 
 def _reached(report: Report | None) -> Outcome:
@@ -93,9 +93,9 @@ def _bits(requested: Mapping[str, str], effective: Mapping[str, str]) -> tuple[B
     )
 
 
-def _node(row: Report) -> Node:
+def _node(row: Report) -> ChipNode:
     bits = " / ".join(str(row[key]) for key in ("bits_in", "bits_weight", "bits_out") if row.get(key))
-    return Node(
+    return ChipNode(
         node=str(row.get("node", "")),
         origin=str(row.get("origin", "")),
         type=str(row.get("type", "")),

@@ -8,14 +8,14 @@ from typing import Any
 from app.conversion.service.quality.chip import boundaries_of, chip_report, chip_verdict
 from app.conversion.service.quality.views import (
     Boundary,
-    Layer,
+    FloatInt8Pair,
+    LayerQuality,
     Outcome,
-    Output,
-    Pair,
+    OutputQuality,
     Quality,
+    QualityVerdict,
     Spread,
     Step,
-    Verdict,
     WorstSample,
 )
 
@@ -118,8 +118,8 @@ def _quantised(report: Report | None) -> Boundary:
     )
 
 
-def _output(row: Report) -> Output:
-    return Output(
+def _output(row: Report) -> OutputQuality:
+    return OutputQuality(
         name=str(row["name"]),
         snr_db=_spread(row.get("snr_db")),
         cosine=_spread(row.get("cosine")),
@@ -131,8 +131,8 @@ def _output(row: Report) -> Output:
     )
 
 
-def _layer(position: int, row: Report) -> Layer:
-    return Layer(
+def _layer(position: int, row: Report) -> LayerQuality:
+    return LayerQuality(
         position=position,
         name=str(row["name"]),
         op_type=row.get("op_type", ""),
@@ -152,10 +152,10 @@ def _spread(value: Mapping[str, Any] | float | None) -> Spread:
     return Spread(min=value)
 
 
-def _verdict(verdict: Report | None) -> Verdict | None:
+def _verdict(verdict: Report | None) -> QualityVerdict | None:
     if verdict is None:
         return None
-    return Verdict(
+    return QualityVerdict(
         verdict.get("snr_db"),
         verdict.get("rule", ""),
         bool(verdict.get("passed")),
@@ -168,9 +168,9 @@ def _worst_samples(measured: Report) -> tuple[WorstSample, ...]:
     return tuple(WorstSample(index, row["name"], row["snr_db"]) for index, row in enumerate(rows))
 
 
-def _pair(costs: Report, float_: str, int8: str) -> Pair | None:
+def _pair(costs: Report, float_: str, int8: str) -> FloatInt8Pair | None:
     first, second = costs.get(float_), costs.get(int8)
-    return None if first is None or second is None else Pair(first, second)
+    return None if first is None or second is None else FloatInt8Pair(first, second)
 
 
 def _warnings(report: Report | None) -> tuple[str, ...]:

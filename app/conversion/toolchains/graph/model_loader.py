@@ -180,7 +180,7 @@ VARINT_BYTES_MAX = 10
 
 
 @dataclass(frozen=True)
-class Scan:
+class WireScan:
     """is_onnx: begins with fields of a ModelProto. needed_bytes: size that the last field announces (at least)."""
 
     is_onnx: bool
@@ -192,16 +192,16 @@ class Scan:
         return self.is_onnx and self.needed_bytes > self.size_bytes
 
 
-def scan(data: bytes) -> Scan:
+def scan(data: bytes) -> WireScan:
     """Follow the fields from the start until the end of the data or the first thing that is no ModelProto field."""
     at, seen_ir = 0, False
     while at < len(data):
         step = _field(data, at)
         if step is None:
-            return Scan(False, at, len(data)) if not seen_ir else Scan(True, at, len(data))
+            return WireScan(False, at, len(data)) if not seen_ir else WireScan(True, at, len(data))
         number, value, at = step
         seen_ir = seen_ir or (number == IR_VERSION and value in IR_PLAUSIBLE)
-    return Scan(seen_ir, at, len(data))
+    return WireScan(seen_ir, at, len(data))
 
 
 def _field(data: bytes, at: int) -> tuple[int, int, int] | None:

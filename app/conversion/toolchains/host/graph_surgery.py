@@ -31,7 +31,7 @@ PROTOBUF_BYTES_MAX = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedModel:
     """A graph, what was changed on the way to it, and what could not be done."""
 
     model: Model
@@ -99,23 +99,23 @@ def raise_ir_version(model: Model) -> list[str]:
     return [f"IR version {before} → {IR_MIN}"]
 
 
-def upgrade_opset(model: Model) -> Prepared:
+def upgrade_opset(model: Model) -> PreparedModel:
     """Raise an opset that the quantizer cannot work with. What the converter cannot do keeps its opset."""
     from onnx import checker, version_converter
 
     before, is_half = opset_of(model), has_float16(model)
     if before >= (OPSET_FLOAT16 if is_half else OPSET_MIN):
-        return Prepared(model)
+        return PreparedModel(model)
     target = OPSET_FLOAT16 if is_half else OPSET_TARGET
     try:
         converted = version_converter.convert_version(model, target)
         checker.check_model(converted)
     except (RuntimeError, ValueError, checker.ValidationError) as error:
         told = f"opset {before} was kept: the version converter cannot do it ({reason_of(error)})"
-        return Prepared(model, warnings=[told])
+        return PreparedModel(model, warnings=[told])
     converted.ir_version = max(converted.ir_version, IR_OF_FLOAT16 if is_half else IR_MIN)
     told = f"opset {before} → {target}"
-    return Prepared(converted, [told], [f"float16 is quantized from opset {target} on: {told}"] if is_half else [])
+    return PreparedModel(converted, [told], [f"float16 is quantized from opset {target} on: {told}"] if is_half else [])
 
 
 def has_float16(model: Model) -> bool:
@@ -128,7 +128,7 @@ def has_float16(model: Model) -> bool:
     return TensorProto.FLOAT16 in chain(inputs, casts, weights)
 
 
-def simplify(model: Model) -> Prepared:
+def simplify(model: Model) -> PreparedModel:
     """Fold constants and batch normalization, drop what nothing reads. On failure the graph stays, with a warning."""
     import onnxslim
 
@@ -137,16 +137,16 @@ def simplify(model: Model) -> Prepared:
         with contextlib.redirect_stdout(io.StringIO()):
             slim = onnxslim.slim(copy.deepcopy(model))
     except Exception as error:  # noqa: BLE001 - a simplifier's bug must not cost the user the conversion
-        return Prepared(model, warnings=[f"the graph was not simplified: onnxslim raised {type(error).__name__}"])
+        return PreparedModel(model, warnings=[f"the graph was not simplified: onnxslim raised {type(error).__name__}"])
     if slim is None or not _has_same_interface(slim, model):
-        return Prepared(model, warnings=["the graph was not simplified: onnxslim changed its inputs or outputs"])
+        return PreparedModel(model, warnings=["the graph was not simplified: onnxslim changed its inputs or outputs"])
     restore_names(slim, model)
     after = operator_counts(slim)
     gone = {op: count - after.get(op, 0) for op, count in sorted(before.items()) if after.get(op, 0) < count}
     if not gone:
-        return Prepared(slim)
+        return PreparedModel(slim)
     what = ", ".join(f"{count} {op}" for op, count in gone.items())
-    return Prepared(slim, [f"simplified: {sum(before.values())} → {sum(after.values())} nodes, gone: {what}"])
+    return PreparedModel(slim, [f"simplified: {sum(before.values())} → {sum(after.values())} nodes, gone: {what}"])
 
 
 def name_nodes(model: Model) -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.conversion.toolchains.host.calibration import element_types, with_outputs
-from app.conversion.toolchains.host.inputs import Sample
+from app.conversion.toolchains.host.inputs import SampleArrays
 from app.conversion.toolchains.host.quantizer import FUSED_ACTIVATIONS, WEIGHTED
 from app.conversion.toolchains.host.runtime import open_session, run
 from app.conversion.toolchains.metrics import TensorStatistics, compare, snr_db
@@ -29,7 +29,7 @@ DEQUANTIZED = "_DequantizeLinear_Output"
 
 
 @dataclass(frozen=True)
-class Layer:
+class MatchedLayer:
     """A node of out.onnx, the tensor it is measured at in both graphs, and the activation merged into it, if any."""
 
     name: str
@@ -44,7 +44,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Matching:
-    layers: list[Layer] = field(default_factory=list)
+    layers: list[MatchedLayer] = field(default_factory=list)
     left_out: int = 0
 
 
@@ -61,7 +61,7 @@ def match_layers(float_model: Any, int8_model: Any, int8_nodes: Iterable[str]) -
 
 
 def measure_layers(
-    float_model: Any, int8_model: Any, layers: list[Layer], samples: Iterable[Sample], threads: int
+    float_model: Any, int8_model: Any, layers: list[MatchedLayer], samples: Iterable[SampleArrays], threads: int
 ) -> list[dict[str, Any]]:
     """[{name, op_type, int8, snr_db: {mean, min, p5, n}, cosine: {…}, max_abs, weight_snr_db}] over the samples.
 
@@ -83,7 +83,7 @@ def measure_layers(
     return [_row(layer, statistics[layer.name]) for layer in layers]
 
 
-def _row(layer: Layer, statistics: TensorStatistics) -> dict[str, Any]:
+def _row(layer: MatchedLayer, statistics: TensorStatistics) -> dict[str, Any]:
     weight = layer.weight_snr_db
     row: dict[str, Any] = {"name": layer.name, "op_type": layer.op_type, "int8": layer.is_int8}
     if layer.merged:
@@ -106,7 +106,7 @@ class _Finder:
         self._weights = WeightErrors(float_model, int8_model)
         self._merged: set[str] = set()
 
-    def find(self, node: Any) -> Layer | None:
+    def find(self, node: Any) -> MatchedLayer | None:
         """None for what computes no float tensor, or is part of a layer already found."""
         from onnx import TensorProto
 
@@ -125,7 +125,7 @@ class _Finder:
             return None
         is_int8 = node.name in self._int8_nodes
         size = self._sizes.get(tensor, 0)
-        return Layer(node.name, node.op_type, tensor, twin, is_int8, size, merged, self._weights.snr_db(node))
+        return MatchedLayer(node.name, node.op_type, tensor, twin, is_int8, size, merged, self._weights.snr_db(node))
 
     def _activation_of(self, tensor: str) -> Any | None:
         users = self._users.get(tensor, [])

@@ -36,7 +36,7 @@ runtime writes the constants of model.ort in no fixed order.)"""
 
 
 @dataclass(frozen=True)
-class Bie:
+class BieModel:
     """out.bie read: its graph's inputs and outputs as [{name, shape, dtype}] and its provenance."""
 
     model: Any
@@ -73,13 +73,15 @@ def run_nef_stage(request: StageRequest, progress: Progress) -> StageResult:
     return StageResult(request.output, report, summary, provenance.tool_versions())
 
 
-def _load(path: Path) -> Bie:
+def _load(path: Path) -> BieModel:
     import onnx
 
     if not path.is_file():
         raise StageFailed(f"{path.name} is missing: the stage before has not written it")
     model = onnx.load(str(path))
-    return Bie(model, _specs(provenance.inputs_of(model)), _specs(graph.graph_outputs(model)), provenance.read(model))
+    return BieModel(
+        model, _specs(provenance.inputs_of(model)), _specs(graph.graph_outputs(model)), provenance.read(model)
+    )
 
 
 def _specs(tensors: Any) -> list[dict[str, Any]]:
@@ -98,7 +100,7 @@ def _to_ort(request: StageRequest) -> bytes:
     return data
 
 
-def _manifest(bie: Bie, request: StageRequest, model: bytes) -> dict[str, Any]:
+def _manifest(bie: BieModel, request: StageRequest, model: bytes) -> dict[str, Any]:
     facts = bie.provenance
     preprocess = facts.get(provenance.PREPROCESS)
     return {
@@ -129,7 +131,7 @@ def _write(path: Path, manifest: dict[str, Any], model: bytes) -> None:
             archive.writestr(entry, data)
 
 
-def _verify(bie: Bie, request: StageRequest) -> Equivalence:
+def _verify(bie: BieModel, request: StageRequest) -> Equivalence:
     nef = HostModel(request.output, request.threads)
     session = open_session(request.input(), request.threads)
     samples = first(_samples(bie, request), AGREEMENT_SAMPLES)
@@ -146,12 +148,12 @@ def _verify(bie: Bie, request: StageRequest) -> Equivalence:
     return agreement
 
 
-def _references(bie: Bie, request: StageRequest) -> Samples | None:
+def _references(bie: BieModel, request: StageRequest) -> Samples | None:
     samples: Samples | None = reference_samples(request, provenance.inputs_of(bie.model))
     return samples
 
 
-def _samples(bie: Bie, request: StageRequest) -> Samples:
+def _samples(bie: BieModel, request: StageRequest) -> Samples:
     references = _references(bie, request)
     if references is not None:
         return references

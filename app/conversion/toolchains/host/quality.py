@@ -12,7 +12,7 @@ from typing import Any
 
 from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.host.equivalence import require_finite_arrays
-from app.conversion.toolchains.host.inputs import Sample, Samples, first
+from app.conversion.toolchains.host.inputs import SampleArrays, Samples, first
 from app.conversion.toolchains.host.runtime import Session, numeric_outputs, run
 from app.conversion.toolchains.metrics import OutputStatistics
 
@@ -90,7 +90,7 @@ def verdict(outputs: OutputStatistics, int8_nodes: int) -> dict[str, Any]:
     }
 
 
-def latency_ms(session: Session, samples: Iterable[Sample]) -> float | None:
+def latency_ms(session: Session, samples: Iterable[SampleArrays]) -> float | None:
     """Median wall time of one inference in milliseconds; None without a sample. The first run is not counted."""
     sample = next(iter(samples), None)
     if sample is None:

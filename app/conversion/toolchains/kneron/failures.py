@@ -10,7 +10,7 @@ import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from app.conversion.toolchains.kneron.known_failures import MEMORY_HINT, TABLE, Blame, Failure
+from app.conversion.toolchains.kneron.known_failures import MEMORY_HINT, TABLE, Blame, VendorFailure
 
 LINES_LIMIT = 12
 LINE_WIDTH = 500
@@ -58,7 +58,7 @@ def classify(lines: Iterable[str]) -> Diagnosis | None:
     return None
 
 
-def _told(failure: Failure, matching: dict[str, list[str]]) -> tuple[str, ...]:
+def _told(failure: VendorFailure, matching: dict[str, list[str]]) -> tuple[str, ...]:
     """The lines of the winning class first, then those of the general classes, which name the step."""
     lines = list(dict.fromkeys(matching[failure.id]))
     for other in TABLE:

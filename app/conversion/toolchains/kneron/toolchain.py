@@ -19,14 +19,14 @@ from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress, StageRequest, StageResult
 from app.conversion.toolchains.kneron import arguments, operators, report, sidecar, staging, verdict
 from app.conversion.toolchains.kneron.installation import DEFAULT_PYTHON
-from app.conversion.toolchains.kneron.vendor import Outcome, PhaseClock, Vendor
+from app.conversion.toolchains.kneron.vendor import PhaseClock, Vendor, VendorOutcome
 from app.kit.sandbox.errors import StageFailed
 
 PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")
 
 
 @dataclass(frozen=True)
-class Room:
+class ScratchFolders:
     """The scratch folders of one stage; output_dir is what the vendor is told, keep holds what outlives it."""
 
     scratch: Path
@@ -34,7 +34,7 @@ class Room:
     keep: Path
 
     @staticmethod
-    def of(request: StageRequest) -> Room:
+    def of(request: StageRequest) -> ScratchFolders:
         scratch = request.scratch().resolve() / f"kneron_{request.stage.step}"
         if not PLAIN_PATH.fullmatch(str(scratch)):
             raise StageFailed(
@@ -42,11 +42,11 @@ class Room:
                 hint="Ask the operator for a work folder of letters, digits, dots, dashes and underscores only.",
             )
         staging.fresh_folder(scratch)
-        return Room(scratch, staging.fresh_folder(scratch / "out"), staging.fresh_folder(scratch / "keep"))
+        return ScratchFolders(scratch, staging.fresh_folder(scratch / "out"), staging.fresh_folder(scratch / "keep"))
 
 
 @dataclass(frozen=True)
-class Measured:
+class StageFacts:
     """What one stage found out: facts for the report, the few numbers of the summary, and doubts."""
 
     facts: dict[str, Any]
@@ -73,7 +73,7 @@ class KneronToolchain:
 
     def _onnx(self, request: StageRequest, progress: Progress) -> StageResult:
         progress(0.0, "preparing the model")
-        room, chip = Room.of(request), _chip(request)
+        room, chip = ScratchFolders.of(request), _chip(request)
         staged = staging.stage_model(request, room.scratch / "model.onnx")
         chosen = {
             "optimize": arguments.optimize(request.options, staged.shapes),
@@ -94,11 +94,11 @@ class KneronToolchain:
         }
         warnings += arguments.name_warnings(list(staged.shapes))
         summary = {"fps_estimate": estimate.get("fps"), "operators_probably_missing": len(missing)}
-        return self._result(request, room, result, Measured(facts, summary, warnings), {})
+        return self._result(request, room, result, StageFacts(facts, summary, warnings), {})
 
     def _bie(self, request: StageRequest, progress: Progress) -> StageResult:
         progress(0.0, "preparing the reference data")
-        room, chip = Room.of(request), _chip(request)
+        room, chip = ScratchFolders.of(request), _chip(request)
         staged = Path(shutil.copyfile(request.input(), room.scratch / "model.onnx"))
         samples = staging.stage_calibration(request, graph.load(staged), staging.fresh_folder(room.scratch / "samples"))
         chosen = {"analysis": arguments.analysis(request.options.kneron, request.threads)}
@@ -121,11 +121,11 @@ class KneronToolchain:
         summary["passed"] = None if summary["snr_db"] is None else summary["snr_db"] >= SNR_DB_MIN
         summary |= {"samples": samples.count, "cpu_nodes": len(measured.get("cpu_nodes", []))}
         extra = {sidecar.NAME: meta.write(room.keep / sidecar.NAME)}
-        return self._result(request, room, result, Measured(facts, summary, warnings), extra)
+        return self._result(request, room, result, StageFacts(facts, summary, warnings), extra)
 
     def _nef(self, request: StageRequest, progress: Progress) -> StageResult:
         progress(0.0, "checking the BIE file")
-        room, chip = Room.of(request), _chip(request)
+        room, chip = ScratchFolders.of(request), _chip(request)
         meta = sidecar.read(request.work_dir / f"out.{sidecar.NAME}")
         warnings = sidecar.check(meta, request.input(), chip.value, self.vendor.version())
         name = meta.safe_name() if meta else sidecar.fallback_name(chip.value)
@@ -137,11 +137,17 @@ class KneronToolchain:
         facts = {"nef": probed, "compilation": verdict.report_of(result)}
         summary = {"chip": probed.get("chip"), "crc_ok": probed.get("crc_ok")}
         summary["model_ids"] = [model["id"] for model in probed.get("models", [])]
-        return self._result(request, room, result, Measured(facts, summary, warnings + doubts), {})
+        return self._result(request, room, result, StageFacts(facts, summary, warnings + doubts), {})
 
     def _run(
-        self, request: StageRequest, room: Room, progress: Progress, source: Path, chosen: dict[str, Any], **more: Any
-    ) -> Outcome:
+        self,
+        request: StageRequest,
+        room: ScratchFolders,
+        progress: Progress,
+        source: Path,
+        chosen: dict[str, Any],
+        **more: Any,
+    ) -> VendorOutcome:
         """The vendor's process over one staged file."""
         options = request.options.kneron
         question = {
@@ -162,7 +168,12 @@ class KneronToolchain:
         return self.vendor.run(question, room.scratch, PhaseClock(request.stage, progress).watch)
 
     def _result(
-        self, request: StageRequest, room: Room, result: dict[str, Any], measured: Measured, extra: dict[str, Path]
+        self,
+        request: StageRequest,
+        room: ScratchFolders,
+        result: dict[str, Any],
+        measured: StageFacts,
+        extra: dict[str, Path],
     ) -> StageResult:
         """What every stage reports, around what this one measured."""
         dropped = result.get("dropped", [])

@@ -47,7 +47,7 @@ Watch = Callable[[str | None], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class VendorOutcome:
     """result: what the runner wrote, None when it died before. returncode: negative after a signal."""
 
     returncode: int
@@ -89,7 +89,7 @@ class Vendor:
         public["PATH"] = f"{self.python.parent}{os.pathsep}{public.get('PATH', os.defpath)}"
         return {**public, "PYTHONPATH": self.pythonpath, "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
 
-    def run(self, request: dict[str, Any], scratch: Path, watch: Watch) -> Outcome:
+    def run(self, request: dict[str, Any], scratch: Path, watch: Watch) -> VendorOutcome:
         """Run one request to its end. Raises ToolchainMissing when the interpreter cannot be started."""
         self.check()
         question, answer, log = scratch / "request.json", scratch / "result.json", scratch / "vendor.log"
@@ -98,7 +98,7 @@ class Vendor:
         command = [str(self.python), str(RUNNER), str(question)]
         with self.turn(watch), log.open("wb") as record:
             returncode = self._listen(command, scratch, Tee(record, watch))
-        return Outcome(returncode, _read_result(answer), log)
+        return VendorOutcome(returncode, _read_result(answer), log)
 
     def _listen(self, command: list[str], scratch: Path, tee: Tee) -> int:
         try:

@@ -9,7 +9,7 @@ from app.conversion.errors import ToolchainFailed, ToolchainMissing
 from app.conversion.options import Chip
 from app.conversion.toolchains.kneron import failures, nef, report
 from app.conversion.toolchains.kneron.failures import Diagnosis
-from app.conversion.toolchains.kneron.vendor import Outcome
+from app.conversion.toolchains.kneron.vendor import VendorOutcome
 from app.kit.sandbox.errors import StageFailed
 
 PARSED_CHIPS = (Chip.KL520, Chip.KL720)
@@ -17,7 +17,7 @@ PARSED_CHIPS = (Chip.KL520, Chip.KL720)
 TAIL_LINES = 8
 
 
-def succeeded(outcome: Outcome, output: Path) -> dict[str, Any]:
+def succeeded(outcome: VendorOutcome, output: Path) -> dict[str, Any]:
     """The runner's result of a stage that left its file. Raises ToolchainFailed or ToolchainMissing otherwise."""
     result = outcome.result or {}
     if not result.get("ok"):
@@ -33,7 +33,7 @@ NO_OUTPUT = (
 )
 
 
-def failure(outcome: Outcome) -> StageFailed:
+def failure(outcome: VendorOutcome) -> StageFailed:
     """The error of a run that did not end well."""
     result = outcome.result or {}
     if result.get("phase") == "import" and result.get("type") in ("ImportError", "ModuleNotFoundError"):
@@ -49,7 +49,7 @@ def failure(outcome: Outcome) -> StageFailed:
     return failed(diagnose(outcome), outcome)
 
 
-def failed(diagnosis: Diagnosis, outcome: Outcome) -> ToolchainFailed:
+def failed(diagnosis: Diagnosis, outcome: VendorOutcome) -> ToolchainFailed:
     lines = list(diagnosis.lines) or _tail(outcome)
     detail = {"id": diagnosis.id, "blame": diagnosis.blame, "lines": lines, "returncode": outcome.returncode}
     phase = (outcome.result or {}).get("phase")
@@ -58,7 +58,7 @@ def failed(diagnosis: Diagnosis, outcome: Outcome) -> ToolchainFailed:
     )
 
 
-def diagnose(outcome: Outcome) -> Diagnosis:
+def diagnose(outcome: VendorOutcome) -> Diagnosis:
     """The cause by the log; then by signal; then by the kind of exception."""
     result = outcome.result or {}
     message = f"{result.get('type', '')}: {result.get('message', '')}"
@@ -78,7 +78,7 @@ def diagnose(outcome: Outcome) -> Diagnosis:
     return Diagnosis("no_result", text, "Read the log.", "toolchain", ())
 
 
-def _tail(outcome: Outcome) -> list[str]:
+def _tail(outcome: VendorOutcome) -> list[str]:
     lines: list[str] = []
     for line in outcome.lines():
         lines = [*lines[-TAIL_LINES + 1 :], line.rstrip()[: failures.LINE_WIDTH]]
@@ -98,7 +98,7 @@ def report_of(result: dict[str, Any]) -> dict[str, Any]:
     return facts
 
 
-def whole_report(outcome: Outcome, result: dict[str, Any]) -> dict[str, Any]:
+def whole_report(outcome: VendorOutcome, result: dict[str, Any]) -> dict[str, Any]:
     """The report of a quantization. Raises ToolchainFailed when it is there but breaks off before the speed."""
     facts = report_of(result)
     if not facts or facts["complete"]:
@@ -110,7 +110,7 @@ def whole_report(outcome: Outcome, result: dict[str, Any]) -> dict[str, Any]:
     raise failed(diagnosis, outcome)
 
 
-def evaluation(outcome: Outcome, result: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def evaluation(outcome: VendorOutcome, result: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The IP evaluator's report and warnings. It never fails the stage: the optimized model is already there."""
     facts, warnings = report_of(result), []
     if result.get("evaluation") == "died":

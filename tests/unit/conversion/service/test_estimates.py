@@ -13,14 +13,14 @@ from app.bootstrap.container import Container
 from app.conversion.model import Stage, StageRecord, StageState, Status, submitted
 from app.conversion.options import Options
 from app.conversion.service import Estimates
-from app.conversion.service.estimates import Past, accuracy, finish
+from app.conversion.service.estimates import FinishedJob, accuracy, finish
 from app.kit.clock import now, to_text
 from app.settings import Settings
 from tests.harness.users import within
 
 
-def past(onnx: float, bie: float, nef: float) -> Past:
-    return Past("host", {Stage.ONNX: onnx, Stage.BIE: bie, Stage.NEF: nef})
+def past(onnx: float, bie: float, nef: float) -> FinishedJob:
+    return FinishedJob("host", {Stage.ONNX: onnx, Stage.BIE: bie, Stage.NEF: nef})
 
 
 ALIKE = [past(10, 100, 5)] * 4
@@ -76,8 +76,8 @@ def test_a_long_stage_is_far_over_its_time_after_five_times_of_it(elapsed_s: flo
 
 
 # --- how right the forecasts were ---------------------------------------------------------------------
-def forecast(expected_s: float | None, took_s: float) -> Past:
-    return Past("host", {}, took_s, expected_s)
+def forecast(expected_s: float | None, took_s: float) -> FinishedJob:
+    return FinishedJob("host", {}, took_s, expected_s)
 
 
 def test_three_of_four_forecasts_were_off_by_so_much_or_less() -> None:
