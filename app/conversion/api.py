@@ -20,7 +20,7 @@ from app.conversion.service import Conversion
 from app.conversion.service.submissions import Submission
 from app.conversion.service.system import look
 from app.conversion.store import Filter
-from app.conversion.uploads import receive_upload
+from app.conversion.upload_receiver import receive_upload
 from app.kit.clock import now, to_text
 from app.kit.errors import NotFound
 from app.kit.redis.change_hub import ChangeHub

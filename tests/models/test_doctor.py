@@ -11,9 +11,9 @@ from PIL import Image
 
 from app.conversion.intake import calibration_checks
 from app.conversion.intake.calibration_checks import CalibrationTarget, SampleStats, diagnose
+from app.conversion.intake.calibration_report import Finding, PictureStats
 from app.conversion.intake.expected_range import expectation_of
 from app.conversion.intake.sample_measurement import measure_picture, measure_pictures
-from app.conversion.intake.sample_stats import Finding, PictureStats
 from app.conversion.options import Preprocess
 from app.conversion.presets import PREPROCESS
 from tests.harness.paths import SHARED_DATA

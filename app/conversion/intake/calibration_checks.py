@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from app.conversion.intake import range_checks
-from app.conversion.intake.range_checks import ExpectedRange
-from app.conversion.intake.sample_stats import (
+from app.conversion.intake.calibration_report import (
     BLOCKS,
     FIELD,
     INFORMS,
@@ -23,6 +22,7 @@ from app.conversion.intake.sample_stats import (
     PictureStats,
     SampleStats,
 )
+from app.conversion.intake.range_checks import ExpectedRange
 from app.conversion.options import Preprocess
 
 FEW, GOOD, PLENTY = 20, 100, 1000

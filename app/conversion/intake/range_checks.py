@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from app.conversion.intake.sample_stats import FIELD, INFORMS, MODEL, WARNS, ArrayStats, Finding, PictureStats
+from app.conversion.intake.calibration_report import FIELD, INFORMS, MODEL, WARNS, ArrayStats, Finding, PictureStats
 from app.conversion.options import Preprocess
 from app.conversion.presets import PREPROCESS
 

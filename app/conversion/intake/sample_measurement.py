@@ -17,7 +17,7 @@ import numpy.typing as npt
 from PIL import Image, ImageOps
 
 from app.conversion.intake.archive import Unpacked
-from app.conversion.intake.sample_stats import ArrayStats, PictureStats, SampleStats, UnreadableSample
+from app.conversion.intake.calibration_report import ArrayStats, PictureStats, SampleStats, UnreadableSample
 from app.conversion.options import Preprocess
 from app.conversion.toolchains.samples import KINDS, InputSpec, Sample, SampleSet
 from app.conversion.toolchains.samples.pictures import DECODER_ERRORS, FORMATS, MAX_PIXELS

@@ -17,8 +17,8 @@ from app.conversion import object_keys
 from app.conversion.errors import KeyNotFound
 from app.conversion.intake import calibration_checks
 from app.conversion.intake.calibration_checks import CalibrationTarget
+from app.conversion.intake.calibration_report import ArrayStats, Finding, PictureStats, SampleStats, UnreadableSample
 from app.conversion.intake.range_checks import ExpectedRange
-from app.conversion.intake.sample_stats import ArrayStats, Finding, PictureStats, SampleStats, UnreadableSample
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.service.intake_sandbox import ABORTS, IntakeSandbox
 from app.conversion.service.submissions import Submission

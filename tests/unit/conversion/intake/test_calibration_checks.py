@@ -13,11 +13,11 @@ from onnx import helper, numpy_helper
 from PIL import Image
 
 from app.conversion.intake.calibration_checks import CalibrationTarget, SampleStats, diagnose, verdict
+from app.conversion.intake.calibration_report import ArrayStats, Finding, PictureStats, UnreadableSample
 from app.conversion.intake.expected_range import expectation_of
 from app.conversion.intake.preview import look_at_images, look_at_model
 from app.conversion.intake.range_checks import ExpectedRange
 from app.conversion.intake.sample_measurement import measure_picture, measure_pictures, thumbnail
-from app.conversion.intake.sample_stats import ArrayStats, Finding, PictureStats, UnreadableSample
 from app.conversion.options import Preprocess
 from tests.harness.models import small as small_models
 
