@@ -1,13 +1,17 @@
-"""What was measured of a reference picture or array (measures), as plain numbers: who judges needs no library."""
+"""The data of the calibration checks: what was measured of the reference samples, and what is said of them.
+
+Plain values, so that who judges needs no library. Texts of findings are gettext keys; their numbers lie beside them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
-class Picture:
+class PictureStats:
     """mean, deviation: of the gray levels, 0..255. dhash: 64 bits of left-to-right gradients. format: Pillow's name."""
 
     name: str
@@ -25,7 +29,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class ArrayStats:
     """One array of one sample. sha256: of its bytes."""
 
     name: str
@@ -38,7 +42,7 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Unreadable:
+class UnreadableSample:
     name: str
     reason: str
 
@@ -48,8 +52,31 @@ class SampleStats:
     """count: of all samples; those looked at are a part of it when there are very many."""
 
     count: int
-    pictures: Sequence[Picture] = ()
-    arrays: Sequence[Numbers] = ()
-    unreadable: Sequence[Unreadable] = ()
+    pictures: Sequence[PictureStats] = ()
+    arrays: Sequence[ArrayStats] = ()
+    unreadable: Sequence[UnreadableSample] = ()
     kinds: dict[str, int] = field(default_factory=dict)
     ignored: Sequence[str] = ()
+
+
+Severity = Literal["blocks", "warns", "informs"]
+BLOCKS: Severity = "blocks"
+WARNS: Severity = "warns"
+INFORMS: Severity = "informs"
+
+MANUAL = "Kneron toolchain manual v0.33.1"
+FIELD = "field practice"
+MODEL = "the model's first layers"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """message, advice: keys with %(name)s for the entries of detail. samples: names of those concerned."""
+
+    code: str
+    severity: Severity
+    message: str
+    advice: str
+    source: str
+    samples: tuple[str, ...] = ()
+    detail: dict[str, Any] = field(default_factory=dict)

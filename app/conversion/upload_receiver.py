@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from app.conversion.errors import NoImages
 from app.conversion.schemas import StoredFile, UploadAnswer
-from app.conversion.service.uploads import File, Uploads
+from app.conversion.service.uploads import FileStart, Uploads
 from app.kit.errors import BadRequest
 from app.kit.objects import Stored
 from app.kit.web.multipart import multipart_parts, plain_name
@@ -71,7 +71,7 @@ class _Receiver:
     async def _begin(self, part: MultipartSegment) -> None:
         field, name = part.name, plain_name(part.filename)
         if field == self.field and field in SEVERAL:
-            await cast("ThreadStream[Any]", self.handover).put(File(name), 1)
+            await cast("ThreadStream[Any]", self.handover).put(FileStart(name), 1)
             return
         await self._finish()
         if field not in ("model", *SEVERAL):
@@ -84,7 +84,7 @@ class _Receiver:
         self.field, self.names[field] = field, name
         self.handover = ThreadStream()
         if field in SEVERAL:
-            await self.handover.put(File(name), 1)
+            await self.handover.put(FileStart(name), 1)
         self.storing = asyncio.create_task(receive_in_thread(self._store, field, self.handover))
 
     def _store(self, field: str, handover: ThreadStream[Any]) -> Stored:
@@ -120,7 +120,7 @@ class _Receiver:
         files = [
             StoredFile(field=field, name=self.names[field], **vars(stored)) for field, stored in self.stored.items()
         ]
-        found = {field: stored.key for field, stored in self.stored.items()}
+        keys = {field: stored.key for field, stored in self.stored.items()}
         return UploadAnswer(
-            upload_id=self.upload_id, model_key=found.get("model"), quant_key=found.get("images"), files=files
+            upload_id=self.upload_id, model_key=keys.get("model"), quant_key=keys.get("images"), files=files
         )
