@@ -26,7 +26,9 @@ def follow(desk: SchedulerContext, task: Task, attempt: Attempt, moment: TickCon
     job = desk.gateway.job(attempt.submission_id)
     if job is None:
         if task.state is State.SUBMITTING:
-            logger.info("Attempt %d was not submitted before the last scheduler ended; it is now.", attempt.attempt_no)
+            # Ray may have had it, and lost it before that was noted. Should it be on its way still, its name keeps
+            # Ray from running it twice.
+            logger.info("Ray does not have attempt %d, perhaps it never had; it is submitted.", attempt.attempt_no)
             return launch(desk, task, attempt, moment)
         if _may_arrive(task, attempt, moment.now):
             return Allocation(task, attempt)

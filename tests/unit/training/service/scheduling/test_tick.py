@@ -433,6 +433,21 @@ def test_a_lost_one_that_may_begin_anew_does(bench: Bench, ray: ScriptedRay) -> 
     assert bench.submitted() == ["one--a01", "one--a02"]
 
 
+def test_one_that_ray_lost_before_it_was_known_to_have_it_is_submitted_again_under_its_name(
+    bench: Bench, ray: ScriptedRay
+) -> None:
+    """It cannot be told from one that is still on its way, beside which another name would be a second job."""
+    bench.add("one")
+    ray.keeps_answer = True
+    bench.tick()
+    ray.keeps_answer = False
+    ray.forget("one--a01")
+    bench.tick()
+    ray.submit(Submission("one--a01", "train"))  # the first one, late
+    assert (bench.state("one"), bench.submitted()) == (State.SUBMITTED, ["one--a01", "one--a01"])
+    assert list(ray.jobs) == ["one--a01"]
+
+
 def test_one_that_somebody_stopped_in_ray_has_failed(bench: Bench, ray: ScriptedRay) -> None:
     ray.stop(bench.running("one"))
     bench.tick()
