@@ -23,7 +23,7 @@ import pytest
 from app.homes.retention import Folders
 from app.training import store
 from app.training.gateway import RayStatus
-from app.training.model import ACTIVE, FailureKind, State
+from app.training.model import ACTIVE, RELEASE_AFTER, FailureKind, State
 from app.training.service.scheduling import LogCopies, claims, completion, copying, ray_submission
 from tests.harness.migrated import migrated_database, unsynced
 from tests.harness.timed_search import seeds
@@ -193,7 +193,10 @@ def _folders_without_end(bench: Bench) -> list[str]:
 
 
 @pytest.mark.slow
-def test_whenever_the_scheduler_dies_a_cancel_is_carried_out(recorder: Recorder, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_released", [False, True])
+def test_whenever_the_scheduler_dies_a_cancel_is_carried_out(
+    recorder: Recorder, tmp_path: Path, is_released: bool
+) -> None:
     def ticks(bench: Bench) -> None:
         for _ in range(8):
             bench.tick(5)
@@ -201,6 +204,9 @@ def test_whenever_the_scheduler_dies_a_cancel_is_carried_out(recorder: Recorder,
     bench = new_bench(tmp_path / "whole")
     bench.running("one")
     bench.cancel("one")
+    if is_released:
+        bench.now += RELEASE_AFTER
+        bench.release("one")
     recorder.record(bench, ticks)
     bench.database.close()
     for left in recorder.remains:
@@ -208,6 +214,8 @@ def test_whenever_the_scheduler_dies_a_cancel_is_carried_out(recorder: Recorder,
         ticks(bench)
         assert bench.state("one") is State.CANCELED, left.after
         assert bench.submitted() == ["one--a01"], left.after
+        assert bench.ray.jobs["one--a01"].job.status is RayStatus.STOPPED, left.after
+        assert bench.attempts("one")[0].ended_at is not None, left.after
         bench.database.close()
     assert recorder.deeds > 8
     assert len(recorder.remains) > 5

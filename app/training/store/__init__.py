@@ -25,6 +25,7 @@ from app.training.store.queue import (
     note_waiting,
     page,
     queue,
+    released,
     unended_of,
 )
 from app.training.store.tasks import (
@@ -68,6 +69,7 @@ __all__ = [
     "page",
     "put_conversion",
     "queue",
+    "released",
     "unconverted",
     "unended_of",
 ]

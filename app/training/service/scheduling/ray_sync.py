@@ -39,7 +39,7 @@ def follow(desk: SchedulerContext, task: Task, attempt: Attempt, moment: TickCon
         logger.info("Ray had attempt %d already; it is followed from here on.", attempt.attempt_no)
     if job.status.is_terminal:
         return end(desk, task, attempt, job, moment)
-    if task.state is State.CANCELING or attempt.failure_kind is not None:
+    if task.state in (State.CANCELING, State.CANCELED) or attempt.failure_kind is not None:
         desk.gateway.stop(attempt.submission_id)  # on one that is PENDING it does nothing: again the next time
     return Allocation(task, attempt, job)
 

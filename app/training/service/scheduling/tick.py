@@ -69,7 +69,7 @@ class Scheduler:
 
     def _follow_all(self, moment: TickContext) -> list[Allocation]:
         with self.desk.database.read() as conn:
-            tasks = store.active(conn)
+            tasks = store.active(conn) + store.released(conn)
             attempts = store.latest_attempts(conn, [task.task_id for task in tasks])
         holdings = []
         for task in tasks:
