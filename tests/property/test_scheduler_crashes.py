@@ -24,7 +24,7 @@ from app.homes.retention import Folders
 from app.training import store
 from app.training.gateway import RayStatus
 from app.training.model import ACTIVE, RELEASE_AFTER, FailureKind, State
-from app.training.service.scheduling import LogCopies, claims, completion, copying, ray_submission
+from app.training.service.scheduling import LogCopies, admission, completion, ray_sync
 from tests.harness.migrated import migrated_database, unsynced
 from tests.harness.timed_search import seeds
 from tests.harness.training.scripted_ray import TOO_FEW, Bench, ScriptedRay
@@ -41,7 +41,7 @@ def replace_deeds(patch: pytest.MonkeyPatch, around: Callable[[Callable[..., Any
         patch.setattr(store, name, around(getattr(store, name)))
     for name in ("grow", "replace", "end"):
         patch.setattr(LogCopies, name, around(getattr(LogCopies, name)))
-    patch.setattr(ray_submission, "write_papers", around(ray_submission.write_papers))
+    patch.setattr(admission, "write_papers", around(admission.write_papers))
     for name in ("submit", "stop", "job", "nodes", "placement_groups", "log", "log_tail"):
         patch.setattr(ScriptedRay, name, around(getattr(ScriptedRay, name)))
     for name in ("begun", "ended"):
@@ -50,7 +50,7 @@ def replace_deeds(patch: pytest.MonkeyPatch, around: Callable[[Callable[..., Any
 
 def test_the_deeds_that_are_broken_off_are_those_that_the_steps_do() -> None:
     """They are replaced by name: these modules reach the store by its name too."""
-    for module in (claims, copying, completion, ray_submission):
+    for module in (admission, completion, ray_sync):
         assert vars(module)["store"] is store
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from app.kit.clock import from_text
-from app.training.model.demand import Demand
+from app.training.model.capacity import Demand
 
 RELEASE_AFTER = timedelta(minutes=10)
 """How long a task is being cancelled before it can be let go without Ray having said that it ended."""

@@ -17,8 +17,7 @@ from app.kit.sql import Database
 from app.training import store
 from app.training.errors import TaskFinished, TaskNotFound, TaskNotReleasable
 from app.training.model import Attempt, Event, State, Task, TaskEvent
-from app.training.service.folders import checkpoints_of, folders_of, models_in
-from app.training.service.logs import log_of
+from app.training.service.folders import checkpoints_of, folders_of, log_of, models_in
 from app.training.service.options import TrainingOptions
 from app.training.service.submission import CheckConversion, TaskSubmission
 from app.training.service.views import AttemptFolder, LogView, TaskView

@@ -19,8 +19,7 @@ from app.training.model import (
     Waiting,
     Workload,
 )
-from app.training.store.rows import read_tasks, to_demand, to_value, to_values, to_waiting
-from app.training.store.tables import attempts, tasks
+from app.training.store.tables import attempts, read_tasks, tasks, to_demand, to_value, to_values, to_waiting
 
 
 @dataclass(frozen=True)
