@@ -1,18 +1,73 @@
-"""A spec as it is sent, YAML or JSON, becomes a TaskSpec. Whatever is sent, only errors of the house come out."""
+"""A spec as text, YAML or JSON: read, refused in the words of who writes one, and written as tidy YAML.
+
+Whatever is sent, only errors of the house come out; a misspelt field comes first among the problems.
+"""
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import yaml
 
 from app.kit.errors import BadInput, TooLarge
 from app.kit.web.http import checked
 from app.training.errors import BadSpec, UnreadableSpec
-from app.training.spec.fields import TaskSpec
-from app.training.spec.plain_yaml import MAX_DEPTH, read_yaml
-from app.training.spec.problems import Problem, in_words
+from app.training.spec.fields import ConvertSpec, TaskSpec
+from app.training.spec.plain_yaml import FLOAT, MAX_DEPTH, read_yaml
+
+Problem = dict[str, Any]
+"""at, problem"""
+_FIELDS: dict[str, Iterable[str]] = {"": TaskSpec.model_fields, "convert": ConvertSpec.model_fields}
+_OTHER_NAMES = {
+    "gpus": "n_gpus_per_node",
+    "num_gpus": "n_gpus_per_node",
+    "n_gpus": "n_gpus_per_node",
+    "nodes": "nnodes",
+    "epochs": "total_epochs",
+    "steps": "total_training_steps",
+    "model": "model_id or model_path",
+    "image": "images",
+    "pictures": "images",
+}
+"""What others call it, where that does not look alike."""
+_UNKNOWN, _NO_TEXT = "Extra inputs are not permitted", "Input should be a valid string"
+
+
+def in_words(problems: Sequence[Problem], data: Mapping[str, Any]) -> list[Problem]:
+    """problems: as pydantic says them. data: what was sent."""
+    said = [{**problem, "problem": _said(problem, data)} for problem in problems]
+    is_unknown = [problem["problem"] == _UNKNOWN for problem in problems]
+    first = [new for new, unknown in zip(said, is_unknown, strict=True) if unknown]
+    return first + [new for new, unknown in zip(said, is_unknown, strict=True) if not unknown]
+
+
+def _said(problem: Problem, data: Mapping[str, Any]) -> str:
+    at, said = str(problem["at"]), str(problem["problem"])
+    if said == _UNKNOWN:
+        return _unknown(at)
+    return _no_text(at, data) if said == _NO_TEXT else said
+
+
+def _unknown(at: str) -> str:
+    above, _, name = at.rpartition(".")
+    fields = [*_FIELDS.get(above, ())]
+    other = _OTHER_NAMES.get(name.lower(), "")
+    meant = other if other.split(" ")[0] in fields else next(iter(difflib.get_close_matches(name, fields, n=1)), "")
+    return f"there is no such field: did you mean {meant}?" if meant else "there is no such field"
+
+
+def _no_text(at: str, data: Mapping[str, Any]) -> str:
+    value: Any = data
+    for part in at.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if isinstance(value, bool | int | float):
+        return f'it must be a text: write it in quotes, like "{str(value).lower()}"'
+    return "it must be a text; leave the field out if there is none" if value is None else "it must be a text"
+
 
 MAX_SPEC_BYTES = 64 * 1024
 HINT = "What a task may say is described at /openapi.json; the page New task writes one for you."
@@ -107,3 +162,25 @@ def _problem(value: Any) -> str | None:
     if isinstance(value, int) and value not in _INT64:
         return "is a number of more than 64 bits"
     return None
+
+
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML carries no types
+    """Puts into quotes what would be read as something else; repeats what an anchor would name."""
+
+    def ignore_aliases(self, _: Any) -> bool:
+        return True
+
+
+def _text(dumper: Any, text: str) -> Any:
+    style = None if text.isprintable() else '"'  # in other quotes PyYAML loses line breaks such as U+0085
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+.0123456789"))
+
+
+def write_spec(spec: TaskSpec) -> str:
+    """Fields in the order of their declaration; those at their default are left out."""
+    fields = spec.model_dump(mode="json", exclude_defaults=True)
+    return str(yaml.dump(fields, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))

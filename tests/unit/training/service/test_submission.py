@@ -1,7 +1,9 @@
-"""Which paths a task may name: its user's and the common ones, and code that is nobody's but the operator's."""
+"""A new task: what it is called, and which paths it may name."""
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +12,37 @@ import pytest
 from app.homes.errors import PathRefused
 from app.homes.model import HomesOptions
 from app.homes.path_rules import PathRules
-from app.training.model import Workload
-from app.training.service.paths import check_paths
+from app.training.model import Workload, submission_id
+from app.training.service.submission import check_paths, new_task_id
 from app.training.spec import ConvertSpec, TaskSpec
 
+NOW = datetime(2025, 12, 23, 14, 32, 1, tzinfo=UTC)
 MINE = "/private/users/alice"
 DATA = f"{MINE}/datasets/d"
 
 
+# --- what it is called ----------------------------------------------------------------------------
+def test_an_id_says_who_what_and_when() -> None:
+    task_id = new_task_id("mvp2", "alice", Workload.PPO, NOW)
+    assert re.fullmatch(r"mvp2-alice-ppo-20251223-143201-[0-9a-f]{4}", task_id)
+    east = NOW.astimezone(timezone(timedelta(hours=8)))
+    assert new_task_id("mvp2", "alice", Workload.PPO, east)[:-4] == task_id[:-4]
+
+
+def test_two_in_one_second_differ() -> None:
+    assert len({new_task_id("mvp2", "alice", Workload.SFT, NOW) for _ in range(20)}) > 10
+
+
+@pytest.mark.parametrize("user", ["a.b_c-d", "x" * 32, "a" + "._" * 15 + "z"])
+@pytest.mark.parametrize("prefix", ["mvp2", "p" * 12, "p" * 90])
+def test_every_user_gets_an_id_that_ray_can_keep(user: str, prefix: str) -> None:
+    task_id = new_task_id(prefix, user, Workload.SCRIPT, NOW)
+    assert len(task_id) <= 95
+    assert re.fullmatch(r"[a-z0-9][a-z0-9-]{0,95}--a\d{2,3}", submission_id(task_id, 100))
+    assert "-script-20251223-143201-" in task_id
+
+
+# --- its paths: its user's and the common ones, and code that is nobody's but the operator's -------------
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     for folder in (
