@@ -63,13 +63,17 @@ class Read:
     note: str
 
 
+def plots_in(client: redis.Redis) -> TimeSeries:
+    """The points of all jobs' plots, see Point."""
+    return TimeSeries(client, "video:series", most=SERIES, every_s=POINT_EVERY_S)
+
+
 class Reports:
-    def __init__(self, database: Database, jobs: Jobs, client: redis.Redis, *, announce: Callable[[str], None]) -> None:
+    def __init__(self, database: Database, jobs: Jobs, plots: TimeSeries, *, announce: Callable[[str], None]) -> None:
         self.database = database
         self.jobs = jobs
-        self.plots = TimeSeries(client, "video:series", most=SERIES, every_s=POINT_EVERY_S)
+        self.plots = plots
         self.announce = announce
-        jobs.on_forget.append(self.forget)
 
     def take(self, report: JobReport, *, node: str = "", user: str = "", now: datetime) -> None:
         """POST /node/sync_job_result. Twice does no harm; nothing is sent on. Raises BadRequest, VideoJobNotFound when
@@ -102,9 +106,6 @@ class Reports:
         """The profile: by node, stage, model_id, resolution."""
         with self.database.read() as conn:
             return store.measurements(conn, node=node, stage=stage)
-
-    def forget(self, uid: str) -> None:
-        self.plots.forget(uid)
 
     def _write(self, conn: Connection, kept: Kept, found: Read, now: datetime) -> list[Mapping[str, Any]]:
         """The results that were not known."""
