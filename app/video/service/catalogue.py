@@ -54,6 +54,19 @@ class Catalogue:
         with self.database.read() as conn:
             return [(one.spec, one.stage) for one in store.all_stages(conn) if one.allowed.admits(member)]
 
+    def names_seen_by(self, user: str) -> set[str]:
+        """Of the stages that this user may use."""
+        return {spec.name for spec, _ in self.seen_by(user)}
+
+    def using(self, owner: str, sha256: str) -> list[str]:
+        """Names of the stages with models of this owner that have a model of this file."""
+        with self.database.read() as conn:
+            return [
+                listed.spec.name
+                for listed in store.all_stages(conn)
+                if listed.owner == owner and listed.stage.has_model(sha256)
+            ]
+
     def allowed(self, name: str) -> AccessRule:
         """Who may use it. Raises StageNotFound."""
         with self.database.read() as conn:

@@ -88,10 +88,11 @@ class Controller:
             self.jobs.kick(uid)
 
     def node_permitted(self, _: str, __: Collection[WorkKey]) -> None:
-        """Listens to nodes: jobs of those who may no longer use it end, and others' plans take it in or do without."""
+        """Listens to nodes: jobs of those who may no longer use it end, and others' plans take it in or do without; it
+        serves their stages or serves them no longer."""
         with self.database.read() as conn:
             uids = store.open_uids(conn)
-        for uid in uids:
+        for uid in ("", *uids):
             self.jobs.kick(uid)
 
     def node_changed(self, node: Node, keys: Collection[WorkKey]) -> None:

@@ -202,11 +202,7 @@ class Jobs:
         """Uids of those, anybody's, that are not DONE and have a stage that runs a model of this file."""
         with self.database.read() as conn:
             found = store.unended(conn)
-        return [
-            kept.job.uid
-            for kept in found
-            if any(card.sha256 == sha256 for stage in kept.job.stages for cards in stage.variants for card in cards)
-        ]
+        return [kept.job.uid for kept in found if any(stage.has_model(sha256) for stage in kept.job.stages)]
 
     def cancel_all(self, user: str, *, now: datetime) -> None:
         with self.database.read() as conn:

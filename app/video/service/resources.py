@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -108,6 +108,14 @@ class Resources:
             node.name if shared[node.address] > 1 or not node.address else node.address: _info(node, job, ways, now)
             for node in nodes
         }
+
+
+def naming_only(info: ResourceInfo, stages: Collection[str]) -> ResourceInfo:
+    """The same nodes, with these of the stages that they serve."""
+    return {
+        key: {**node, "service": {name: service for name, service in node["service"].items() if name in stages}}
+        for key, node in info.items()
+    }
 
 
 def key_of(node: str) -> WorkKey:

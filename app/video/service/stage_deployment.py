@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
@@ -26,14 +27,22 @@ class StageDeployment:
         self.processes = processes
 
     def reconcile(self, now: datetime) -> None:
-        """Twice does no harm."""
-        nodes, told = self.resources.nodes.all(), set[str]()
+        """Orders each node what it is to serve now. May run at any time: what is ordered already is not ordered again.
+
+        A job's own stages, and with them its user's models, go only to nodes that this user may use."""
+        nodes, changed = self.resources.nodes.all(), set[str]()
         with self.database.read() as conn:
-            stages = stages_to_serve(conn)
+            catalogue, jobs = stages_to_serve(conn)
             orders = {node.name: self._orders(conn, node.name) for node in nodes}
+        allowed = {owner: {node.name for node in self.resources.nodes.seen_by(owner)} for owner in jobs}
         for node in nodes:
-            told |= self._tell(node, stages if _serves(node, now) else {}, orders[node.name], nodes, now)
-        for name in told:
+            stages = dict[str, Stage]()
+            if _serves(node, now):
+                stages |= catalogue
+                for owner in jobs:
+                    stages |= jobs[owner] if node.name in allowed[owner] else {}
+            changed |= self._tell(node, stages, orders[node.name], nodes, now)
+        for name in changed:
             self.resources.nodes.nudge(name)
 
     def renew_secrets(self) -> set[str]:
@@ -80,16 +89,16 @@ class StageDeployment:
         return ServicesContent(stages, secret, peers, self.processes).to_json()
 
 
-def stages_to_serve(conn: Connection) -> dict[str, Stage]:
-    """Of the catalogue by name; of jobs that have not ended, under `<uid>/<name>`, where theirs is another one."""
-    found = {listed.spec.name: listed.stage for listed in store.all_stages(conn)}
-    own = {
-        f"{kept.job.uid}/{stage.name}": stage
-        for kept in store.unended(conn)
-        for stage in kept.job.stages
-        if found.get(stage.name) != stage
-    }
-    return {**found, **own}
+def stages_to_serve(conn: Connection) -> tuple[dict[str, Stage], dict[str, dict[str, Stage]]]:
+    """The stages of the catalogue by name; and by owner, under `<uid>/<name>`, those of jobs that have not ended and
+    have another stage of that name than the catalogue."""
+    catalogue = {listed.spec.name: listed.stage for listed in store.all_stages(conn)}
+    jobs = defaultdict[str, dict[str, Stage]](dict)
+    for kept in store.unended(conn):
+        for stage in kept.job.stages:
+            if catalogue.get(stage.name) != stage:
+                jobs[kept.job.owner][f"{kept.job.uid}/{stage.name}"] = stage
+    return catalogue, dict(jobs)
 
 
 def _serves(node: Node, now: datetime) -> bool:
