@@ -44,8 +44,8 @@ def add_decision(conn: Connection, uid: str, decided: Decided) -> None:
 
 def decisions_of(conn: Connection, uid: str, limit: int) -> list[Decided]:
     """Newest first."""
-    wanted = sa.select(decisions).where(decisions.c.uid == uid).order_by(decisions.c.decision_id.desc()).limit(limit)
-    return [_decided(row) for row in conn.execute(wanted)]
+    query = sa.select(decisions).where(decisions.c.uid == uid).order_by(decisions.c.decision_id.desc()).limit(limit)
+    return [_decided(row) for row in conn.execute(query)]
 
 
 def last_decision(conn: Connection, uid: str) -> Decided | None:

@@ -35,5 +35,5 @@ def add_event(conn: Connection, uid: str, at: str, *, type: str, message: str) -
 
 def events_of(conn: Connection, uid: str) -> list[Event]:
     """Oldest first."""
-    wanted = sa.select(events).where(events.c.uid == uid).order_by(events.c.event_id)
-    return [Event(row.at, row.type, row.message) for row in conn.execute(wanted)]
+    query = sa.select(events).where(events.c.uid == uid).order_by(events.c.event_id)
+    return [Event(row.at, row.type, row.message) for row in conn.execute(query)]

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql, sqlite
 
-from app.video.model.job import MOVES, Ending, JobState
+from app.video.model.job import TRANSITIONS, Ending, JobState
 from app.video.store.events import add_event
-from app.video.store.rows import JSON, Kept, as_text, columns_of, kept_of
+from app.video.store.rows import JSON, StoredJob, as_text, columns_of, job_of_row
 from app.video.store.tables import decisions, events, jobs, numbers
 
 IS_UNENDED = jobs.c.state != JobState.DONE.value
@@ -22,12 +22,12 @@ class UidTaken(Exception):
     """There is a job of this uid. The transaction is to be given up."""
 
 
-class WrongMove(Exception):
+class InvalidTransition(Exception):
     """No such state follows the one it has: a mistake of the program."""
 
 
 @dataclass(frozen=True)
-class Filter:
+class JobFilter:
     """text: part of the uid, the node or the video."""
 
     state: JobState | None = None
@@ -41,9 +41,9 @@ def next_number(conn: Connection) -> int:
         return int(conn.execute(sa.insert(numbers).returning(numbers.c.number)).scalar_one())
     while True:
         insert = postgresql.insert(numbers).on_conflict_do_nothing().returning(numbers.c.number)
-        made = conn.execute(insert).scalar()
-        if made is not None:
-            return int(made)
+        number = conn.execute(insert).scalar()
+        if number is not None:
+            return int(number)
 
 
 def claim_number(conn: Connection, number: int, owner: str) -> None:
@@ -56,12 +56,12 @@ def claim_number(conn: Connection, number: int, owner: str) -> None:
             raise UidTaken
 
 
-def add_job(conn: Connection, kept: Kept) -> None:
+def add_job(conn: Connection, stored: StoredJob) -> None:
     """Raises UidTaken."""
-    insert = _insert(conn)(jobs).values(**columns_of(kept)).on_conflict_do_nothing().returning(jobs.c.uid)
+    insert = _insert(conn)(jobs).values(**columns_of(stored)).on_conflict_do_nothing().returning(jobs.c.uid)
     if conn.execute(insert).first() is None:
         raise UidTaken
-    add_event(conn, kept.job.uid, kept.job.created_at, type=kept.job.state, message="Submitted.")
+    add_event(conn, stored.job.uid, stored.job.created_at, type=stored.job.state, message="Submitted.")
 
 
 # --- what changes them ------------------------------------------------------------------------------
@@ -72,18 +72,18 @@ def change(conn: Connection, uid: str, **columns: Any) -> None:
 
 
 def enter(
-    conn: Connection, kept: Kept, state: JobState, *, at: str, message: str, ending: Ending | None = None
+    conn: Connection, stored: StoredJob, state: JobState, *, at: str, message: str, ending: Ending | None = None
 ) -> None:
-    """The one way into another state. kept: locked. message: why, for the events; of one that is not EXEC it is the
+    """The one way into another state. stored: locked. message: why, for the events; of one that is not EXEC it is the
     job's reason, too. Raises WrongMove."""
-    if state not in MOVES[kept.job.state]:
-        raise WrongMove(f"{kept.job.uid} cannot go from {kept.job.state} to {state}.")
+    if state not in TRANSITIONS[stored.job.state]:
+        raise InvalidTransition(f"{stored.job.uid} cannot go from {stored.job.state} to {state}.")
     values: dict[str, Any] = {"state": state.value, "reason": "" if state is JobState.EXEC else message}
     if state is JobState.DONE:
         values |= {"ending": ending.value if ending else "", "ended_at": at, "due_at": None}
         values |= {"flags": as_text([]), "no_signal_since": None}
-    conn.execute(sa.update(jobs).where(jobs.c.uid == kept.job.uid).values(**values))
-    add_event(conn, kept.job.uid, at, type=state, message=message)
+    conn.execute(sa.update(jobs).where(jobs.c.uid == stored.job.uid).values(**values))
+    add_event(conn, stored.job.uid, at, type=state, message=message)
 
 
 def forget(conn: Connection, uids: Collection[str]) -> None:
@@ -92,64 +92,66 @@ def forget(conn: Connection, uids: Collection[str]) -> None:
 
 
 # --- how they are found -----------------------------------------------------------------------------
-def get(conn: Connection, uid: str) -> Kept | None:
+def get(conn: Connection, uid: str) -> StoredJob | None:
     return _one(conn, sa.select(jobs).where(jobs.c.uid == uid), uid)
 
 
-def lock(conn: Connection, uid: str) -> Kept | None:
+def lock(conn: Connection, uid: str) -> StoredJob | None:
     """As get; until the transaction ends nobody else changes it."""
     return _one(conn, sa.select(jobs).where(jobs.c.uid == uid).with_for_update(), uid)
 
 
-def page(conn: Connection, owner: str, wanted: Filter, *, before: tuple[str, str] | None, limit: int) -> list[Kept]:
+def page(
+    conn: Connection, owner: str, criteria: JobFilter, *, before: tuple[str, str] | None, limit: int
+) -> list[StoredJob]:
     """Newest first. before: created_at and uid of the last one seen."""
-    if not wanted.text.isprintable():  # PostgreSQL has no texts with NUL
+    if not criteria.text.isprintable():  # PostgreSQL has no texts with NUL
         return []
     query = sa.select(jobs).where(jobs.c.owner == owner)
-    if wanted.state is not None:
-        query = query.where(jobs.c.state == wanted.state.value)
-    if wanted.text:
+    if criteria.state is not None:
+        query = query.where(jobs.c.state == criteria.state.value)
+    if criteria.text:
         columns = (jobs.c.uid, jobs.c.node, jobs.c.video_id)
-        query = query.where(sa.or_(*(column.icontains(wanted.text, autoescape=True) for column in columns)))
+        query = query.where(sa.or_(*(column.icontains(criteria.text, autoescape=True) for column in columns)))
     if before is not None:
         query = query.where(sa.tuple_(jobs.c.created_at, jobs.c.uid) < sa.tuple_(*map(sa.literal, before)))
     ordered = query.order_by(jobs.c.created_at.desc(), jobs.c.uid.desc()).limit(limit)
-    return [kept_of(row) for row in conn.execute(ordered)]
+    return [job_of_row(row) for row in conn.execute(ordered)]
 
 
-def unended(conn: Connection, *, owner: str = "") -> list[Kept]:
+def unended(conn: Connection, *, owner: str = "") -> list[StoredJob]:
     """By number."""
     query = sa.select(jobs).where(IS_UNENDED)
     if owner:
         query = query.where(jobs.c.owner == owner)
-    return [kept_of(row) for row in conn.execute(query.order_by(jobs.c.number, jobs.c.uid))]
+    return [job_of_row(row) for row in conn.execute(query.order_by(jobs.c.number, jobs.c.uid))]
 
 
 def count_unended(conn: Connection, owner: str) -> int:
-    wanted = sa.select(sa.func.count()).select_from(jobs).where(IS_UNENDED, jobs.c.owner == owner)
-    return int(conn.execute(wanted).scalar_one())
+    query = sa.select(sa.func.count()).select_from(jobs).where(IS_UNENDED, jobs.c.owner == owner)
+    return int(conn.execute(query).scalar_one())
 
 
 def open_uids(conn: Connection) -> list[str]:
     """Of those that the controller has to do with, oldest first."""
-    wanted = sa.select(jobs.c.uid).where(jobs.c.is_open).order_by(jobs.c.created_at, jobs.c.number)
-    return list(conn.execute(wanted).scalars())
+    query = sa.select(jobs.c.uid).where(jobs.c.is_open).order_by(jobs.c.created_at, jobs.c.number)
+    return list(conn.execute(query).scalars())
 
 
 def ended_before(conn: Connection, at: str) -> list[str]:
-    wanted = sa.select(jobs.c.uid).where(~IS_UNENDED, jobs.c.ended_at < at)
-    return list(conn.execute(wanted).scalars())
+    query = sa.select(jobs.c.uid).where(~IS_UNENDED, jobs.c.ended_at < at)
+    return list(conn.execute(query).scalars())
 
 
-def census(conn: Connection) -> dict[str, int]:
+def count_by_state(conn: Connection) -> dict[str, int]:
     """State → how many jobs."""
     counted = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
     return {state: int(count) for state, count in conn.execute(counted)}
 
 
-def _one(conn: Connection, query: Any, uid: str) -> Kept | None:
+def _one(conn: Connection, query: Any, uid: str) -> StoredJob | None:
     row = conn.execute(query).first() if uid.isprintable() else None
-    return kept_of(row) if row else None
+    return job_of_row(row) if row else None
 
 
 def _insert(conn: Connection) -> Any:

@@ -16,11 +16,11 @@ KEYS = ("node", "stage", "model", "resolution")
 _BY_SIZE = list(RESOLUTIONS)
 
 
-def put_measurements(conn: Connection, found: Iterable[Measurement]) -> None:
+def put_measurements(conn: Connection, rows: Iterable[Measurement]) -> None:
     """Each in place of the one before. In one turn, so that two who do so do not wait for each other."""
     insert = sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert
-    for one in sorted(found, key=lambda one: tuple(getattr(one, key) for key in KEYS)):
-        values = vars(one)
+    for row in sorted(rows, key=lambda row: tuple(getattr(row, key) for key in KEYS)):
+        values = vars(row)
         changed = {name: value for name, value in values.items() if name not in KEYS}
         conn.execute(insert(table).values(**values).on_conflict_do_update(index_elements=list(KEYS), set_=changed))
 
@@ -36,8 +36,8 @@ def measurements(
         query = query.where(table.c.stage == stage)
     if stages is not None:
         query = query.where(table.c.stage.in_(stages))
-    found = [Measurement(**row._mapping) for row in conn.execute(query)]
-    return sorted(found, key=lambda one: (one.node, one.stage, one.model_id, _size(one.resolution), one.model))
+    rows = [Measurement(**row._mapping) for row in conn.execute(query)]
+    return sorted(rows, key=lambda row: (row.node, row.stage, row.model_id, _size(row.resolution), row.model))
 
 
 def _size(resolution: str) -> int:

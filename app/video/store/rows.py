@@ -20,7 +20,7 @@ JSON = frozenset(
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredJob:
     """A job with what nobody outside needs of it: see the table."""
 
     job: VideoJob
@@ -34,7 +34,7 @@ class Kept:
     generator_output: Mapping[str, Any] = field(default_factory=dict)
 
 
-def kept_of(row: Any) -> Kept:
+def job_of_row(row: Any) -> StoredJob:
     read = json.loads
     plan = read(row.plan)
     job = VideoJob(
@@ -65,7 +65,7 @@ def kept_of(row: Any) -> Kept:
         secret=row.secret,
         progress=row.progress,
     )
-    return Kept(
+    return StoredJob(
         job,
         row.number,
         row.plan_seq,
@@ -78,11 +78,11 @@ def kept_of(row: Any) -> Kept:
     )
 
 
-def columns_of(kept: Kept) -> dict[str, Any]:
-    job = kept.job
+def columns_of(stored: StoredJob) -> dict[str, Any]:
+    job = stored.job
     return {
         "uid": job.uid,
-        "number": kept.number,
+        "number": stored.number,
         "owner": job.owner,
         "node": job.node,
         "video_id": job.video_id,
@@ -99,22 +99,22 @@ def columns_of(kept: Kept) -> dict[str, Any]:
         "dag": as_text(job.dag.to_json()),
         "stages": as_text([stage.to_json() for stage in job.stages]),
         "user_constraint": as_text(job.constraint.to_json()),
-        "plan_seq": kept.plan_seq,
+        "plan_seq": stored.plan_seq,
         "plan": as_text(job.plan.to_json() if job.plan else None),
         "plan_result": as_text(job.plan_result),
-        "generator_output": as_text(kept.generator_output),
+        "generator_output": as_text(stored.generator_output),
         "results": as_text(list(job.results)),
         "n_loop": job.n_loop,
         "flags": as_text(list(job.flags)),
         "no_signal_since": job.no_signal_since,
         "progress": job.progress,
-        "report_seq": kept.report_seq,
+        "report_seq": stored.report_seq,
         "reported_at": job.reported_at,
-        "asked": kept.asked,
+        "asked": stored.asked,
         "memory": as_text(job.memory),
-        "claimed_at": kept.claimed_at,
-        "due_at": kept.due_at,
-        "is_open": kept.is_open,
+        "claimed_at": stored.claimed_at,
+        "due_at": stored.due_at,
+        "is_open": stored.is_open,
     }
 
 

@@ -17,7 +17,7 @@ from app.video.store.tables import stages
 
 
 @dataclass(frozen=True)
-class Listed:
+class StoredStage:
     """owner: whose models it has. allowed: who may use it."""
 
     owner: str
@@ -27,7 +27,7 @@ class Listed:
     allowed: AccessRule = EVERYBODY
 
 
-def put_stage(conn: Connection, listed: Listed) -> None:
+def put_stage(conn: Connection, listed: StoredStage) -> None:
     """In place of the one of its name, and for the same users."""
     values = {
         "owner": listed.owner,
@@ -36,20 +36,20 @@ def put_stage(conn: Connection, listed: Listed) -> None:
         "stage": as_text(listed.stage.to_json()),
     }
     insert = (sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert)(stages)
-    made = insert.values(name=listed.spec.name, allowed=as_text(listed.allowed.to_json()), **values)
-    conn.execute(made.on_conflict_do_update(index_elements=["name"], set_=values))
+    statement = insert.values(name=listed.spec.name, allowed=as_text(listed.allowed.to_json()), **values)
+    conn.execute(statement.on_conflict_do_update(index_elements=["name"], set_=values))
 
 
 def put_allowed(conn: Connection, name: str, allowed: AccessRule) -> None:
     conn.execute(sa.update(stages).where(stages.c.name == name).values(allowed=as_text(allowed.to_json())))
 
 
-def get_stage(conn: Connection, name: str) -> Listed | None:
+def get_stage(conn: Connection, name: str) -> StoredStage | None:
     row = conn.execute(sa.select(stages).where(stages.c.name == name)).first()
     return _listed(row) if row else None
 
 
-def all_stages(conn: Connection) -> list[Listed]:
+def all_stages(conn: Connection) -> list[StoredStage]:
     """By name."""
     return [_listed(row) for row in conn.execute(sa.select(stages).order_by(stages.c.name))]
 
@@ -59,6 +59,6 @@ def remove_stage(conn: Connection, name: str) -> bool:
     return conn.execute(sa.delete(stages).where(stages.c.name == name)).rowcount == 1
 
 
-def _listed(row: Any) -> Listed:
+def _listed(row: Any) -> StoredStage:
     spec, stage = StageSpec.from_json(json.loads(row.spec)), Stage.from_json(json.loads(row.stage))
-    return Listed(row.owner, row.created_at, spec, stage, read_allowed(json.loads(row.allowed)))
+    return StoredStage(row.owner, row.created_at, spec, stage, read_allowed(json.loads(row.allowed)))
