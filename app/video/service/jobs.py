@@ -23,9 +23,9 @@ from app.video.scheduling.registry import policy_of
 from app.video.service.catalogue import Catalogue
 from app.video.service.counters import ENDED
 from app.video.service.resources import NodeVideos, Resources
-from app.video.store import Decided, Event, StoredJob
+from app.video.store import Decided, JobEvent, StoredJob
 
-__all__ = ["Decided", "Event", "Jobs", "Submission", "job_not_found"]
+__all__ = ["Decided", "JobEvent", "Jobs", "Submission", "job_not_found"]
 BARRED = "Its user may no longer use this video, or its node: an administrator has changed that."
 UID = re.compile(r"GLOBAL_ID_([1-9][0-9]{0,8})\.SUB_ID_([1-9][0-9]{0,8})")
 
@@ -192,7 +192,7 @@ class Jobs:
         for node in changed_nodes:
             nodes.nudge(node)
 
-    def events(self, user: str, uid: str) -> list[Event]:
+    def events(self, user: str, uid: str) -> list[JobEvent]:
         """Oldest first."""
         with self.database.read() as conn:
             _owned(store.get(conn, uid), user, uid)

@@ -1,8 +1,15 @@
 """Remembers video jobs, their events and decisions, the catalogue of stages and what was measured of them, in SQL.
-Knows no rules but which state may follow which. All runs in the caller's transactions."""
+Its only rule is which state may follow which. All runs in the caller's transactions."""
 
-from app.video.store.decisions import Decided, add_decision, decisions_of, last_decision
-from app.video.store.events import Event, add_event, events_of
+from app.video.store.history import (
+    Decided,
+    JobEvent,
+    add_decision,
+    add_event,
+    decisions_of,
+    events_of,
+    last_decision,
+)
 from app.video.store.jobs import (
     InvalidTransition,
     JobFilter,
@@ -22,14 +29,22 @@ from app.video.store.jobs import (
     page,
     unended,
 )
-from app.video.store.measurements import measurements, put_measurements
 from app.video.store.rows import StoredJob
-from app.video.store.stages import StoredStage, all_stages, get_stage, put_allowed, put_stage, remove_stage
+from app.video.store.stages import (
+    StoredStage,
+    all_stages,
+    get_stage,
+    measurements,
+    put_allowed,
+    put_measurements,
+    put_stage,
+    remove_stage,
+)
 
 __all__ = [
     "Decided",
-    "Event",
     "InvalidTransition",
+    "JobEvent",
     "JobFilter",
     "StoredJob",
     "StoredStage",

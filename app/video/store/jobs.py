@@ -8,48 +8,48 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.dialects import postgresql, sqlite
 
 from app.video.model.job import TRANSITIONS, Ending, JobState
-from app.video.store.events import add_event
+from app.video.store.history import add_event
 from app.video.store.rows import JSON, StoredJob, as_text, columns_of, job_of_row
-from app.video.store.tables import decisions, events, jobs, numbers
+from app.video.store.tables import decisions, events, insert_into, jobs, numbers
 
 IS_UNENDED = jobs.c.state != JobState.DONE.value
 
 
 class UidTaken(Exception):
-    """There is a job of this uid. The transaction is to be given up."""
+    """There is a job of this uid. The transaction is to be rolled back."""
 
 
 class InvalidTransition(Exception):
-    """No such state follows the one it has: a mistake of the program."""
+    """The state does not follow the one that the job has: a mistake of the program."""
 
 
 @dataclass(frozen=True)
 class JobFilter:
-    """text: part of the uid, the node or the video."""
+    """Which jobs of a user a page shows."""
 
     state: JobState | None = None
     text: str = ""
+    """Part of the uid, the node or the video."""
 
 
 # --- how they begin ---------------------------------------------------------------------------------
 def next_number(conn: Connection) -> int:
-    """One that no job ever had."""
+    """A number that no job ever had."""
     if conn.dialect.name == "sqlite":  # it goes on after the greatest there ever was
         return int(conn.execute(sa.insert(numbers).returning(numbers.c.number)).scalar_one())
     while True:
-        insert = postgresql.insert(numbers).on_conflict_do_nothing().returning(numbers.c.number)
+        insert = insert_into(conn, numbers).on_conflict_do_nothing().returning(numbers.c.number)
         number = conn.execute(insert).scalar()
         if number is not None:
             return int(number)
 
 
 def claim_number(conn: Connection, number: int, owner: str) -> None:
-    """This owner brought it: it is not given to anybody else. Raises UidTaken when it was given out, and no job of
-    theirs has it."""
-    insert = _insert(conn)(numbers).values(number=number).on_conflict_do_nothing().returning(numbers.c.number)
+    """Keeps a number that this owner brought from being given to others. Raises UidTaken when it was given out and no
+    job of this owner has it."""
+    insert = insert_into(conn, numbers).values(number=number).on_conflict_do_nothing().returning(numbers.c.number)
     if conn.execute(insert).first() is None:
         theirs = sa.select(jobs.c.uid).where(jobs.c.number == number, jobs.c.owner == owner).limit(1)
         if conn.execute(theirs).first() is None:
@@ -58,7 +58,7 @@ def claim_number(conn: Connection, number: int, owner: str) -> None:
 
 def add_job(conn: Connection, stored: StoredJob) -> None:
     """Raises UidTaken."""
-    insert = _insert(conn)(jobs).values(**columns_of(stored)).on_conflict_do_nothing().returning(jobs.c.uid)
+    insert = insert_into(conn, jobs).values(**columns_of(stored)).on_conflict_do_nothing().returning(jobs.c.uid)
     if conn.execute(insert).first() is None:
         raise UidTaken
     add_event(conn, stored.job.uid, stored.job.created_at, type=stored.job.state, message="Submitted.")
@@ -66,7 +66,7 @@ def add_job(conn: Connection, stored: StoredJob) -> None:
 
 # --- what changes them ------------------------------------------------------------------------------
 def change(conn: Connection, uid: str, **columns: Any) -> None:
-    """columns: of the table, but for its state; those of JSON as values."""
+    """Changes columns of a job other than its state; those that hold JSON are given as values."""
     values = {name: as_text(value) if name in JSON else value for name, value in columns.items()}
     conn.execute(sa.update(jobs).where(jobs.c.uid == uid).values(**values))
 
@@ -74,8 +74,16 @@ def change(conn: Connection, uid: str, **columns: Any) -> None:
 def enter(
     conn: Connection, stored: StoredJob, state: JobState, *, at: str, message: str, ending: Ending | None = None
 ) -> None:
-    """The one way into another state. stored: locked. message: why, for the events; of one that is not EXEC it is the
-    job's reason, too. Raises WrongMove."""
+    """The only way into another state.
+
+    Args:
+        stored: The job, locked.
+        message: Why, for the events; also the job's reason in any state but EXEC.
+        ending: How it ended; only with DONE.
+
+    Raises:
+        InvalidTransition: The state does not follow the one it has.
+    """
     if state not in TRANSITIONS[stored.job.state]:
         raise InvalidTransition(f"{stored.job.uid} cannot go from {stored.job.state} to {state}.")
     values: dict[str, Any] = {"state": state.value, "reason": "" if state is JobState.EXEC else message}
@@ -97,7 +105,7 @@ def get(conn: Connection, uid: str) -> StoredJob | None:
 
 
 def lock(conn: Connection, uid: str) -> StoredJob | None:
-    """As get; until the transaction ends nobody else changes it."""
+    """As get; nobody else changes the job until the transaction ends."""
     return _one(conn, sa.select(jobs).where(jobs.c.uid == uid).with_for_update(), uid)
 
 
@@ -133,7 +141,7 @@ def count_unended(conn: Connection, owner: str) -> int:
 
 
 def open_uids(conn: Connection) -> list[str]:
-    """Of those that the controller has to do with, oldest first."""
+    """The uids of the jobs that the controller has to do with, oldest first."""
     query = sa.select(jobs.c.uid).where(jobs.c.is_open).order_by(jobs.c.created_at, jobs.c.number)
     return list(conn.execute(query).scalars())
 
@@ -144,7 +152,7 @@ def ended_before(conn: Connection, at: str) -> list[str]:
 
 
 def count_by_state(conn: Connection) -> dict[str, int]:
-    """State → how many jobs."""
+    """state → how many jobs are in it."""
     counted = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
     return {state: int(count) for state, count in conn.execute(counted)}
 
@@ -152,7 +160,3 @@ def count_by_state(conn: Connection) -> dict[str, int]:
 def _one(conn: Connection, query: Any, uid: str) -> StoredJob | None:
     row = conn.execute(query).first() if uid.isprintable() else None
     return job_of_row(row) if row else None
-
-
-def _insert(conn: Connection) -> Any:
-    return sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert

@@ -21,17 +21,25 @@ JSON = frozenset(
 
 @dataclass(frozen=True)
 class StoredJob:
-    """A job with what nobody outside needs of it: see the table."""
+    """A job as it is stored, with what only scheduler and controller need."""
 
     job: VideoJob
     number: int
+    """Of its uid: GLOBAL_ID_<number>."""
     plan_seq: int = 0
+    """The newest number that was given out; greater than the plan's own while one is being made."""
     report_seq: int = 0
+    """Of the newest report that was stored."""
     asked: int = 0
+    """Number of the runner's newest request for a plan."""
     claimed_at: str | None = None
+    """When plan_seq was given out."""
     due_at: str | None = None
+    """When the next plan may be made, if a call waits for that."""
     is_open: bool = True
+    """The controller has to do with it: also when it is DONE and its node has not been told."""
     generator_output: Mapping[str, Any] = field(default_factory=dict)
+    """What the runner said of its newest frame: see GeneratorInfo."""
 
 
 def job_of_row(row: Any) -> StoredJob:
@@ -119,5 +127,5 @@ def columns_of(stored: StoredJob) -> dict[str, Any]:
 
 
 def as_text(data: Any) -> str:
-    """Raises ValueError for a number that is none."""
+    """As JSON. Raises ValueError for a number that JSON does not have."""
     return json.dumps(data, allow_nan=False)
