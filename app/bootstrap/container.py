@@ -126,7 +126,12 @@ class Container:
 
     def _users_of(self, model: Model) -> list[str]:
         services, jobs = self.joint.services.using(model.owner, model.name), self.video.jobs.using(model.card.sha256)
-        return [*(f"service {name}" for name in services), *(f"video job {uid}" for uid in jobs)]
+        stages = self.video.catalogue.using(model.owner, model.card.sha256)
+        return [
+            *(f"service {name}" for name in services),
+            *(f"video job {uid}" for uid in jobs),
+            *(f"stage {name}" for name in stages),
+        ]
 
     def _count_tasks(self, user: str) -> int:
         return self.training.tasks.count_unended(user)

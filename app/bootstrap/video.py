@@ -10,7 +10,18 @@ import redis
 
 from app.kit.redis.records import NUDGES
 from app.video.scheduling.policy_runner import PolicyRunner
-from app.video.service import Catalogue, Controller, Jobs, Pictures, Planner, Reports, Resources, Video
+from app.video.service import (
+    Catalogue,
+    Controller,
+    Jobs,
+    Pictures,
+    Planner,
+    Reports,
+    Resources,
+    Snapshots,
+    Video,
+    plots_in,
+)
 
 if TYPE_CHECKING:
     from app.bootstrap.container import Container
@@ -43,14 +54,25 @@ def open_video(parts: Container) -> Video:
             logger.debug("Who watches video jobs reads them again by and by: %s", error)
 
     settings, database, nodes = parts.settings, parts.database, parts.nodes
-    catalogue = Catalogue(database, parts.models, member_of=nodes.member_of, note=nodes.note)
+    catalogue = Catalogue(
+        database, parts.models, on_change=lambda: kick(""), member_of=nodes.member_of, note=nodes.note
+    )
     resources = Resources(nodes)
-    jobs = Jobs(database, catalogue, resources, kick=kick, announce=announce, max_per_user=settings.video_jobs_per_user)
-    planning = Planner(database, jobs, resources, send=send, desk=lru_cache(maxsize=1)(PolicyRunner))
-    reports = Reports(database, jobs, parts.redis, announce=announce)
-    controller = Controller(
+    plots, snapshots = plots_in(parts.redis), Snapshots(parts.objects)
+    jobs = Jobs(
         database,
         catalogue,
+        resources,
+        kick=kick,
+        announce=announce,
+        request_plan=send,
+        on_forget=(plots.forget, snapshots.forget),
+        max_per_user=settings.video_jobs_per_user,
+    )
+    planning = Planner(database, jobs, resources, send=send, policy_runner=lru_cache(maxsize=1)(PolicyRunner))
+    reports = Reports(database, jobs, plots, announce=announce)
+    controller = Controller(
+        database,
         jobs,
         resources,
         planning,
@@ -62,4 +84,4 @@ def open_video(parts: Container) -> Video:
     nodes.on_change.append(controller.node_changed)
     nodes.on_replace.append(controller.node_replaced)
     nodes.on_permit.append(controller.node_permitted)
-    return Video(catalogue, jobs, resources, planning, reports, Pictures(jobs, nodes, parts.objects), controller)
+    return Video(catalogue, jobs, resources, planning, reports, Pictures(jobs, nodes, snapshots), controller)
