@@ -19,7 +19,7 @@ from app.edge.agent.blobs import Blobs
 from app.edge.agent.driver import Reply, WorkloadDriver
 from app.edge.agent.host_metrics import figures
 from app.edge.agent.link import Link
-from app.edge.agent.options import ANY_ADDRESS, AgentOptions
+from app.edge.agent.options import AgentOptions
 from app.edge.agent.outbox import Outbox
 from app.edge.agent.process import end_strays
 from app.edge.agent.registration import join, token_of
@@ -31,6 +31,7 @@ from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import CannotStart, Unreachable
 from app.kit.errors import BadRequest
 from app.kit.files.private_folders import make_private
+from app.kit.network.addresses import reachable_url
 from app.nodes import wire
 from app.nodes.model import NodeReport, Operation, Order, WorkKey
 
@@ -186,8 +187,7 @@ class NodeAgent:
 
     def _agent_url(self) -> str:
         host, port = self._listening.getsockname()[:2]
-        host = "127.0.0.1" if host in ANY_ADDRESS else host
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        return reachable_url(host, port)
 
     def _ground(self) -> NodeContext:
         data = self.options.data

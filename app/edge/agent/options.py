@@ -8,11 +8,11 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from app.kit.errors import BadInput
+from app.kit.network.addresses import ANY_ADDRESS
 from app.nodes.model import NAME, Side
 
 DEFAULT_LISTEN = "127.0.0.1:9100"
 MOST_TYPE = 64
-ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  # only compared with
 _SCHEMES = {"ws": "http", "wss": "https", "http": "http", "https": "https"}
 
 

@@ -24,6 +24,7 @@ from app.edge.agent.process import Process
 from app.edge.agent.worker_status import ENDED, WorkerStatus
 from app.kit import clock
 from app.kit.cli.command import Unreachable
+from app.kit.network.addresses import reachable_host
 from app.nodes.model import Operation, Order, WorkerState
 
 LIVED_S = 2.0
@@ -228,10 +229,9 @@ class Worker:
 
 
 async def _takes_connections(bind: str, port: int) -> bool:
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(bind, bind)  # noqa: S104  # only compared with
     try:
         async with asyncio.timeout(ASK_TIMEOUT_S):
-            _, writer = await asyncio.open_connection(host, port)
+            _, writer = await asyncio.open_connection(reachable_host(bind), port)
     except (OSError, TimeoutError):
         return False
     writer.close()

@@ -18,6 +18,7 @@ from app.edge.joint.work import VARIABLE, Work
 from app.inference.sources.allow_list import SourceNotOffered, named, resolved
 from app.joint_inference.model.content import Content
 from app.joint_inference.model.resource import PLURAL, Role
+from app.kit.network.addresses import reachable_url
 from app.nodes.model import Order
 
 MODULES = {Role.EDGE: "app.edge.joint.edge", Role.CLOUD: "app.edge.joint.cloud"}
@@ -168,6 +169,5 @@ def _parameters(parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 def _health_url(work: Work) -> str:
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(work.host, work.host)  # noqa: S104  # only compared with
     path = "healthz" if work.content.role is Role.EDGE else work.service
-    return f"http://{host}:{work.port}/{path}"
+    return f"{reachable_url(work.host, work.port)}/{path}"

@@ -111,6 +111,11 @@ def test_a_big_model_is_healthy_when_its_service_answers(tmp_path: Path) -> None
     assert program.health_url == "http://127.0.0.1:9300/helmet-detection-demo"
 
 
+def test_a_worker_on_an_address_of_ipv6_is_asked_there(tmp_path: Path) -> None:
+    program = JointDriver().program(order(script=BUILTIN), place(tmp_path, host="fd00::7"))
+    assert program.health_url == "http://[fd00::7]:9300/healthz"
+
+
 def test_a_worker_needs_its_model_and_the_twin() -> None:
     assert JointDriver().blobs(order()) == [Blob(SHA, 5), Blob(TWIN, 7)]
     assert JointDriver().worker_name(order()) == "edgeworker"
