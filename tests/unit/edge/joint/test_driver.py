@@ -16,7 +16,7 @@ import pytest
 from starlette.applications import Starlette
 
 from app.edge.agent.driver import Agent, Blob, Place, WorkRefused
-from app.edge.agent.store import Store
+from app.edge.agent.store import AgentStore
 from app.edge.joint.driver import JointDriver
 from app.edge.joint.driver_routes import KEPT_SAMPLES
 from app.edge.joint.work import NoWork, Work
@@ -202,7 +202,7 @@ def test_a_node_without_open_folders_runs_no_script(root: Path) -> None:
 class Recorder:
     """An agent with a real store, which notes what it is told."""
 
-    store: Store
+    store: AgentStore
     node: str = "edge0"
     said: list[tuple[WorkKey, bool, Mapping[str, Any]]] = field(default_factory=list)
     sent: list[tuple[str, bytes, str, str]] = field(default_factory=list)
@@ -225,7 +225,7 @@ class Recorder:
 
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[Recorder]:
-    store = Store(tmp_path / "agent" / "agent.db", "edge0")
+    store = AgentStore(tmp_path / "agent" / "agent.db", "edge0")
     yield Recorder(store)
     store.close()
 
