@@ -19,7 +19,7 @@ from app.edge.agent.driver import Agent, Blob, Place, WorkRefused
 from app.edge.agent.store import AgentStore
 from app.edge.joint.driver import JointDriver
 from app.edge.joint.driver_routes import KEPT_SAMPLES
-from app.edge.joint.work import NoWork, Work
+from app.edge.joint.work import Work, WorkMissing
 from app.inference.prediction import Format, ModelCard, Prediction
 from app.joint_inference.hard_examples import Verdict
 from app.joint_inference.model.content import BigModel, Content
@@ -133,7 +133,7 @@ def test_an_order_that_cannot_be_read_is_refused(content: dict[str, Any]) -> Non
 @pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"content": 1}'])
 def test_a_worker_whose_work_cannot_be_read_says_so(tmp_path: Path, text: str) -> None:
     (tmp_path / "work.json").write_text(text)
-    with pytest.raises(NoWork):
+    with pytest.raises(WorkMissing):
         Work.read(tmp_path / "work.json")
 
 
