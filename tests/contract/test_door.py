@@ -16,7 +16,7 @@ from app.homes.model import Quota
 from app.homes.sftp.backend import Door, SftpAccountMissing, SftpUnavailable
 from app.homes.sftp.builtin import BuiltinBackend
 from app.homes.sftp.builtin.authenticator import SftpAuthenticator
-from app.homes.sftp.passwords import hash_password
+from app.homes.sftp.credentials import hash_password
 from app.homes.sftp.sftpgo import SftpgoBackend, SftpgoOptions
 from app.kit.sql import Database
 from app.kit.sql.migrations import upgrade

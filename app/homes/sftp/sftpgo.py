@@ -20,7 +20,7 @@ import httpx
 
 from app.homes.model import JOBS, KEPT, TMP, TRASH, Quota
 from app.homes.sftp.backend import NO_QUOTA, DoorInfo, SftpUnavailable, no_account
-from app.homes.sftp.passwords import hash_password
+from app.homes.sftp.credentials import hash_password
 
 READ_RIGHTS = ("list", "download")
 CLEAR_RIGHTS = (*READ_RIGHTS, "delete")
