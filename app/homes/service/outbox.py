@@ -21,11 +21,11 @@ from sqlalchemy import Connection
 
 from app.accounts.model import User
 from app.accounts.service import OnChange
-from app.homes import store, token_bindings, turns
+from app.homes import store, token_bindings
 from app.homes.files import HomeFiles
 from app.homes.model import Quota, home_of
-from app.homes.sftp.backend import Door, SftpAccountMissing, SftpUnavailable, new_one_time_password
-from app.homes.sftp.passwords import hash_password
+from app.homes.sftp.backend import Door, SftpAccountMissing, SftpUnavailable
+from app.homes.sftp.credentials import hash_password, new_one_time_password
 from app.homes.store import Pending
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
@@ -154,13 +154,13 @@ class Outbox:
             yield
         finally:
             with self.database.write() as conn:
-                turns.end_turn(conn, user, holder)
+                store.release_lease(conn, user, holder)
 
     def _take_turn(self, user: str, holder: str) -> bool:
         moment = now()
         until = moment + timedelta(seconds=TURN_S)
         with self.database.write() as conn:
-            return turns.take_turn(conn, user, holder, at=to_text(moment), until=to_text(until))
+            return store.acquire_lease(conn, user, holder, at=to_text(moment), until=to_text(until))
 
     def _apply_all(self, user: str) -> None:
         with self.database.read() as conn:

@@ -21,10 +21,10 @@ from app.bootstrap.accounts import MIGRATIONS
 from app.homes import store
 from app.homes.model import HomesOptions
 from app.homes.service import Homes, listener
-from app.homes.sftp.backend import BadDoorPassword, DoorInfo, SftpOff, SftpUnavailable
+from app.homes.sftp.backend import DoorInfo, SftpOff, SftpUnavailable
 from app.homes.sftp.builtin import BuiltinBackend
 from app.homes.sftp.builtin.authenticator import SftpAuthenticator
-from app.homes.sftp.public_keys import BadPublicKey
+from app.homes.sftp.credentials import BadPublicKey, BadSftpPassword
 from app.homes.sftp.sftpgo import SftpgoBackend, SftpgoOptions
 from app.kit.clock import now, to_text
 from app.kit.sql import Database
@@ -261,7 +261,7 @@ def test_while_the_door_is_away_the_facts_still_come_and_a_password_is_not_set(
 @pytest.mark.parametrize("password", ["short", "x" * 200, "aaaaaaaaaaaaaa", "with\nnew line"])
 def test_a_weak_password_is_refused(accounts: Accounts, homes: Homes, password: str) -> None:
     accounts.users.create("alice", Role.USER, by="admin")
-    with pytest.raises(BadDoorPassword):
+    with pytest.raises(BadSftpPassword):
         homes.door.set_password("alice", password, by="alice")
 
 
