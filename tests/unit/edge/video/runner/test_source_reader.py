@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.edge.video.runner.generator import Generator, Taken
+from app.edge.video.runner.frame_context import Taken
+from app.edge.video.runner.source_reader import Generator
 from app.inference.errors import DamagedPicture, SourceUnusable
 from app.inference.prediction import Picture
 from app.inference.sources.frames import Shot

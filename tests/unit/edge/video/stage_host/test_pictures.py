@@ -12,8 +12,7 @@ import pytest
 
 from app.edge.video.runner.frame_transport import Stream
 from app.edge.video.stage_host.errors import BadPicture, NoDecoder
-from app.edge.video.stage_host.h264 import Streams, has_keyframe
-from app.edge.video.stage_host.pictures import Kept, PictureCache
+from app.edge.video.stage_host.pictures import Kept, PictureCache, Streams, has_keyframe
 from app.inference.picture_codec import encode
 from app.kit.errors import BadRequest
 from app.video.model.stage_call import KEPT, PNG, RAW, Call, Encoded, KeyframeNeeded, PictureNotKept

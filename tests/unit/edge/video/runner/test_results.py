@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.edge.video.runner.tracker import Tracker
+from app.edge.video.runner.results import Tracker
 from app.inference.prediction import Picture
 
 GROUND = np.repeat(np.random.default_rng(1).integers(90, 130, (180, 320, 1), np.uint8), 3, axis=2)
