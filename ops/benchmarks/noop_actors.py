@@ -12,4 +12,4 @@ def nothing(record: JobRecord, running: RunningStage) -> Outcome:
     return Outcome("ok")
 
 
-actors.parts.stages.work = nothing  # type: ignore[method-assign]
+actors.container.stages.work = nothing  # type: ignore[method-assign]

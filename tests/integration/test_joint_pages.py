@@ -78,7 +78,7 @@ class Browser:
 
     def __init__(self, web: Within) -> None:
         self.web = web
-        self.parts: Container = web.app.state.parts
+        self.parts: Container = web.app.state.container
 
     def get(self, path: str, **options: Any) -> httpx.Response:
         return self.web.get(path, **options)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol
 
 import redis
 import sqlalchemy as sa
@@ -29,6 +28,7 @@ from app.homes.sftp.passwords import hash_password
 from app.homes.store import Pending
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
+from app.kit.queue.messages import Message, Sender, post
 from app.kit.sql import Database
 
 TURN_S = 60.0
@@ -37,13 +37,8 @@ WAIT_S = 10.0
 POLL_S = 0.05
 APPEARS_S = 2.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 600.0
-QUEUE = "periodic"
 Kick = Callable[[int], None]
 logger = logging.getLogger(__name__)
-
-
-class Broker(Protocol):
-    def send(self, queue: str, actor: str, **kwargs: Any) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -86,12 +81,12 @@ def listener(kick: Kick | None = None, *, has_door: bool = True) -> OnChange:
     return note
 
 
-def kick_by(broker: Broker) -> Kick:
+def kick_by(broker: Sender) -> Kick:
     """Have the change applied at once. Redis being away keeps nobody from making users: the next pulse does it then."""
 
     def kick(entry_id: int) -> None:
         try:
-            broker.send(QUEUE, "apply_door", entry_id=entry_id)
+            post(broker, Message.APPLY_DOOR, entry_id=entry_id)
         except redis.RedisError as error:
             logger.warning("The SFTP door hears of a change at the next pulse only: %s", error)
 

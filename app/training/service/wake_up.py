@@ -6,22 +6,17 @@ The leader waits on a list in Redis between two looks; many kicks are as good as
 from __future__ import annotations
 
 import logging
-from typing import Any, Protocol
 
 import redis
 
+from app.kit.queue.messages import Message, Sender, post
 from app.training.model import Task
 from app.training.service.scheduling import OnSuccess
 from app.training.service.tasks import Kick
 
 KEY = "training:kick"
-RESULTS = "training_results"
 TTL_S = 120
 logger = logging.getLogger(__name__)
-
-
-class Broker(Protocol):
-    def send(self, queue: str, actor: str, **kwargs: Any) -> None: ...
 
 
 def kick_by(client: redis.Redis) -> Kick:
@@ -45,12 +40,12 @@ def wait_for_kick(client: redis.Redis, timeout_s: float) -> bool:
     return client.blpop([KEY], timeout=timeout_s) is not None
 
 
-def convert_by(broker: Broker) -> OnSuccess:
+def convert_by(broker: Sender) -> OnSuccess:
     """Redis being away is no fault of the task: what nobody was told of is looked for every minute."""
 
     def convert(task: Task) -> None:
         try:
-            broker.send(RESULTS, "convert_results", task_id=task.task_id)
+            post(broker, Message.CONVERT_RESULTS, task_id=task.task_id)
         except redis.RedisError as error:
             logger.warning("What task %s left is converted a little later: %s", task.task_id, error)
 
