@@ -15,12 +15,10 @@ room = threading.Lock()
 
 @actor(Message.CALIBRATE)
 def calibrate(calibration_id: str) -> None:
-    from app.bootstrap.joint_inference import open_calibrations  # the other workers need not its time to import
-
     if not room.acquire(blocking=False):
         calibrate.send_with_options(kwargs={"calibration_id": calibration_id}, delay=AGAIN_MS)
         return
     try:
-        open_calibrations(container).run(calibration_id, now=now())
+        container.calibrations.run(calibration_id, now=now())
     finally:
         room.release()

@@ -32,8 +32,6 @@ def leader() -> Leader:
     from app.kit.redis.leader import Leader
     from app.kit.redis.lease import Lease
 
-    assert container.joint is not None and container.video is not None  # with them come those who are told of changes
-
     def tick(at: datetime, _: Watch) -> bool:
         container.nodes.look_for_changes(at)
         for uid in container.joint.controller.due(at):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import dramatiq
@@ -52,9 +52,9 @@ def look_for_results() -> None:
 @lru_cache(maxsize=1)
 def leader() -> Leader:
     """Made when it is first needed: the other workers need neither SQL, nor Ray, nor the time to import them."""
+    from app.bootstrap.events import task_succeeded
     from app.bootstrap.training import open_scheduler
     from app.training.service.leader import Leader
-    from app.training.service.wake_up import convert_by
 
     settings = container.settings
     scheduler = open_scheduler(
@@ -62,7 +62,7 @@ def leader() -> Leader:
         container.database,
         container.homes,
         container.redis,
-        convert_by(container.broker),
+        partial(task_succeeded, container.waker),
         container.accounts.users.enabled_of,
     )
     is_ending = lambda: container.broker.is_draining  # noqa: E731

@@ -20,7 +20,6 @@ from app.accounts.api import OPERATIONS as ACCOUNTS_OPERATIONS
 from app.accounts.pages import ROUTES as ACCOUNTS_PAGES
 from app.bootstrap.container import Container, assemble
 from app.bootstrap.health import PROBES_TOGETHER, healthz, readyz
-from app.bootstrap.joint_inference import open_calibrations
 from app.conversion.api import OPERATIONS
 from app.conversion.metrics.collector import ConversionCollector
 from app.conversion.pages import ROUTES as CONVERSION_PAGES
@@ -147,14 +146,14 @@ def create_app(settings: Settings | None = None) -> Starlette:
     app.state.error_forms = {VIDEO_REQUIREMENT_PATHS: as_refusal}
     app.state.container = container
     app.state.is_prepared = is_this_process
-    app.state.doorkeeper = container.doorkeeper
+    app.state.doorkeeper = container.authenticator
     app.state.conversion = container.conversion
     app.state.homes = container.homes
     app.state.training = container.training
     app.state.models = container.models
     app.state.nodes = container.nodes
     app.state.joint = container.joint
-    app.state.calibrations = open_calibrations(container)
+    app.state.calibrations = container.calibrations
     app.state.video = container.video
     has = {"training": container.training.options.is_on, "sftp": container.homes.door.is_open}
     app.state.features = frozenset(name for name, is_there in has.items() if is_there)

@@ -2,53 +2,58 @@
 
 from __future__ import annotations
 
-import logging
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-import redis
+from redis import Redis
 
-from app.kit.queue.messages import Message, post
-from app.kit.redis.records import NUDGES
+from app.kit.objects import ObjectStore
+from app.kit.queue.messages import Message
+from app.kit.queue.waker import Waker
+from app.kit.sql import Database
+from app.model_registry.service import Models
+from app.nodes.service import Nodes
+from app.settings import Settings
 from app.video.scheduling.policy_runner import PolicyRunner
 from app.video.service import Catalogue, Controller, Jobs, Pictures, Planner, Reports, Resources, Video
 from app.video.streaming import CHANNEL
 
-if TYPE_CHECKING:
-    from app.bootstrap.container import Container
 
-logger = logging.getLogger(__name__)
-
-
-def open_video(container: Container) -> Video:
-    """Nothing connects before it is used. Nodes report their changes to it from now on."""
+def open_video(
+    settings: Settings,
+    database: Database,
+    nodes: Nodes,
+    models: Models,
+    objects: ObjectStore,
+    client: Redis,
+    waker: Waker,
+) -> Video:
+    """Nothing connects before it is used."""
 
     def kick(uid: str) -> None:
-        """Redis being away keeps nobody from changing a job: it is looked at a little later."""
-        try:
-            post(container.broker, Message.RECONCILE_VIDEO, uid=uid)
-        except redis.RedisError as error:
-            logger.warning("Video job %s is looked at a little later: %s", uid, error)
+        waker.send(Message.RECONCILE_VIDEO, uid=uid)
 
-    def send(uid: str, why: str) -> None:
-        try:
-            post(container.broker, Message.PLAN_VIDEO, uid=uid, why=why)
-        except redis.RedisError as error:
-            logger.warning("Video job %s keeps its plan for now: %s", uid, error)
+    def ask(uid: str, why: str) -> None:
+        """One that is lost leaves the job its plan; its runner asks again."""
+        waker.send(Message.PLAN_VIDEO, uid=uid, why=why)
 
     def announce(uid: str) -> None:
-        try:
-            container.redis.publish(f"{NUDGES}{CHANNEL}:{uid}", "")
-            container.redis.publish(f"{NUDGES}{CHANNEL}", "")
-        except redis.RedisError as error:
-            logger.debug("Who watches video jobs reads them again by and by: %s", error)
+        waker.notify(f"{CHANNEL}:{uid}", CHANNEL)
 
-    settings, database, nodes = container.settings, container.database, container.nodes
-    catalogue = Catalogue(database, container.models, member_of=nodes.member_of, note=nodes.note)
+    catalogue = Catalogue(database, models, member_of=nodes.member_of, note=nodes.note, on_change=lambda: jobs.kick(""))
     resources = Resources(nodes)
-    jobs = Jobs(database, catalogue, resources, kick=kick, announce=announce, max_per_user=settings.video_jobs_per_user)
-    planning = Planner(database, jobs, resources, send=send, desk=lru_cache(maxsize=1)(PolicyRunner))
-    reports = Reports(database, jobs, container.redis, announce=announce)
+    jobs = Jobs(
+        database,
+        catalogue,
+        resources,
+        kick=kick,
+        announce=announce,
+        ask=ask,
+        on_forget=(lambda uid: pictures.forget(uid), lambda uid: reports.forget(uid)),
+        max_per_user=settings.video_jobs_per_user,
+    )
+    planning = Planner(database, jobs, resources, send=ask, desk=lru_cache(maxsize=1)(PolicyRunner))
+    pictures = Pictures(jobs, nodes, objects)
+    reports = Reports(database, jobs, client, announce=announce)
     controller = Controller(
         database,
         catalogue,
@@ -60,7 +65,4 @@ def open_video(container: Container) -> Video:
         processes=settings.video_processes,
         keep_days=settings.video_keep_days,
     )
-    nodes.on_change.append(controller.node_changed)
-    nodes.on_replace.append(controller.node_replaced)
-    nodes.on_permit.append(controller.node_permitted)
-    return Video(catalogue, jobs, resources, planning, reports, Pictures(jobs, nodes, container.objects), controller)
+    return Video(catalogue, jobs, resources, planning, reports, pictures, controller)

@@ -14,14 +14,12 @@ from pathlib import Path
 import pytest
 
 from app.bootstrap.container import Container
-from app.bootstrap.joint_inference import open_calibrations
+from app.bootstrap.events import task_succeeded
 from app.conversion.model import JobRecord, Stage
-from app.homes.service import kick_by
 from app.joint_inference.service.task_info import Status
 from app.kit.queue.broker import make_broker
 from app.kit.queue.messages import Message, Queue
 from app.training.model import Demand, State, Task, Workload
-from app.training.service.wake_up import convert_by
 from tests.harness.faults.deployment import FaultDeployment, Job, until
 from tests.harness.paths import REPOSITORY
 from tests.harness.valkey import Valkey
@@ -165,11 +163,11 @@ def test_every_message_that_is_sent_has_an_actor_on_its_queue(
     for stage in Stage:
         parts.conversion.dispatch.enqueue(stage, "a-job")
     parts.conversion.dispatch.send_done(job_id="a-job", step="bie", result="ok")
-    kick_by(parts.broker)(1)
-    convert_by(parts.broker)(a_task())
+    parts.waker.send(Message.APPLY_DOOR, entry_id=1)
+    task_succeeded(parts.waker, a_task())
     parts.joint.services.kick("a-service")
     parts.joint.reports.send("a-service", Status(status="running", uid="", task_info={}))
-    open_calibrations(parts).start("a-calibration")
+    parts.calibrations.start("a-calibration")
     parts.video.jobs.kick("a-video-job")
     parts.video.planning.send("a-video-job", "start")
     sent = []
@@ -205,19 +203,23 @@ def test_messages_are_sent_from_these_modules_only() -> None:
     senders = {str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "app").rglob("*.py") if _sends(path)}
     modules = (
         "conversion/service/dispatch",
-        "homes/service/outbox",
-        "training/service/wake_up",
+        "bootstrap/container",
+        "bootstrap/events",
         "bootstrap/joint_inference",
         "bootstrap/video",
+        "kit/queue/waker",
     )
     assert senders == {f"app/{module}.py" for module in modules}
+
+
+SENDERS = ("broker", "waker")
 
 
 def _sends(path: Path) -> bool:
     calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
     return any(
         (isinstance(call, ast.Name) and call.id == "post")
-        or (isinstance(call, ast.Attribute) and call.attr == "send" and ast.unparse(call.value).endswith("broker"))
+        or (isinstance(call, ast.Attribute) and call.attr == "send" and ast.unparse(call.value).endswith(SENDERS))
         for call in calls
     )
 

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-import redis
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
@@ -28,7 +27,6 @@ from app.homes.sftp.passwords import hash_password
 from app.homes.store import Pending
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
-from app.kit.queue.messages import Message, Sender, post
 from app.kit.sql import Database
 
 TURN_S = 60.0
@@ -79,18 +77,6 @@ def listener(kick: Kick | None = None, *, has_door: bool = True) -> OnChange:
         return password
 
     return note
-
-
-def kick_by(broker: Sender) -> Kick:
-    """Have the change applied at once. Redis being away keeps nobody from making users: the next pulse does it then."""
-
-    def kick(entry_id: int) -> None:
-        try:
-            post(broker, Message.APPLY_DOOR, entry_id=entry_id)
-        except redis.RedisError as error:
-            logger.warning("The SFTP door hears of a change at the next pulse only: %s", error)
-
-    return kick
 
 
 class Outbox:

@@ -23,13 +23,19 @@ class Catalogue:
     """on_change: stages came or went. member_of, note: see Nodes."""
 
     def __init__(
-        self, database: Database, models: Models, *, member_of: MemberOf = Member, note: Note = lambda *_: None
+        self,
+        database: Database,
+        models: Models,
+        *,
+        member_of: MemberOf = Member,
+        note: Note = lambda *_: None,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.database = database
         self.models = models
         self.member_of = member_of
         self.note = note
-        self.on_change: list[Callable[[], None]] = []
+        self.on_change = on_change
 
     def all(self) -> list[tuple[StageSpec, Stage]]:
         """By name."""
@@ -142,8 +148,7 @@ class Catalogue:
         return model.card
 
     def _changed(self) -> None:
-        for listen in self.on_change:
-            listen()
+        self.on_change()
 
 
 def _there(listed: store.Listed | None, name: str) -> store.Listed:

@@ -52,7 +52,6 @@ class Controller:
         self.keep_days = keep_days
         self._looked_at: datetime | None = None
         self._known = dict[str, NodeChanges]()
-        catalogue.on_change.append(lambda: jobs.kick(""))
 
     def reconcile(self, uid: str, *, now: datetime) -> None:
         """Orders of one job: its runner, while it is not DONE; with the hosts there are now. uid empty: of the hosts of

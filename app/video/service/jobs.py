@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -51,7 +51,7 @@ class Submission:
 class Jobs:
     """kick(uid): have the controller look at it; announce(uid): tell who watches.
 
-    ask(uid, why): have its next plan thought of; Planning puts it there. on_forget: what else is kept of a job."""
+    ask(uid, why): have its next plan thought of. on_forget: what else is kept of a job."""
 
     def __init__(
         self,
@@ -61,6 +61,8 @@ class Jobs:
         *,
         kick: Callable[[str], None],
         announce: Callable[[str], None],
+        ask: Callable[[str, str], None],
+        on_forget: Sequence[Callable[[str], None]],
         max_per_user: int,
     ) -> None:
         self.database = database
@@ -69,8 +71,8 @@ class Jobs:
         self.kick = kick
         self.announce = announce
         self.max_per_user = max_per_user
-        self.ask: Callable[[str, str], None] = lambda _uid, _why: None
-        self.on_forget: list[Callable[[str], None]] = []
+        self.ask = ask
+        self.on_forget = on_forget
 
     def submit(self, owner: str, wanted: Submission, *, now: datetime) -> VideoJob:
         """Raises VideoNotFound, BadDag, BadStage, BadConstraint, UnknownPolicy, TooMany, Conflict (the uid is taken).

@@ -33,7 +33,6 @@ class Pictures:
         self.jobs = jobs
         self.nodes = nodes
         self.objects = objects
-        jobs.on_forget.append(self.forget)
 
     def live(self, user: str, uid: str, *, now: datetime) -> Live | None:
         """None: it does not run, or its node is silent. Raises VideoJobNotFound."""

@@ -60,7 +60,6 @@ class Planner:
         self.resources = resources
         self.send = send
         self.desk = desk
-        jobs.ask = send
 
     def ask(self, request: PlanRequest, *, node: str = "", user: str = "", now: datetime) -> None:  # noqa: ARG002
         """POST /node/get_plan: note what the runner says and enqueue. A demand that is older than one that was noted is

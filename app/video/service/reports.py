@@ -69,7 +69,6 @@ class Reports:
         self.jobs = jobs
         self.plots = TimeSeries(client, "video:series", most=SERIES, every_s=POINT_EVERY_S)
         self.announce = announce
-        jobs.on_forget.append(self.forget)
 
     def take(self, report: JobReport, *, node: str = "", user: str = "", now: datetime) -> None:
         """POST /node/sync_job_result. Twice does no harm; nothing is sent on. Raises BadRequest, VideoJobNotFound when
