@@ -14,7 +14,18 @@ from app.model_registry.service import Models
 from app.nodes.service import Nodes
 from app.settings import Settings
 from app.video.scheduling.policy_runner import PolicyRunner
-from app.video.service import Catalogue, Controller, Jobs, Pictures, Planner, Reports, Resources, Video
+from app.video.service import (
+    Catalogue,
+    Controller,
+    Jobs,
+    Pictures,
+    Planner,
+    Reports,
+    Resources,
+    Snapshots,
+    Video,
+    plots_in,
+)
 from app.video.streaming import CHANNEL
 
 
@@ -32,31 +43,30 @@ def open_video(
     def kick(uid: str) -> None:
         waker.send(Message.RECONCILE_VIDEO, uid=uid)
 
-    def ask(uid: str, why: str) -> None:
+    def request_plan(uid: str, why: str) -> None:
         """One that is lost leaves the job its plan; its runner asks again."""
         waker.send(Message.PLAN_VIDEO, uid=uid, why=why)
 
     def announce(uid: str) -> None:
         waker.notify(f"{CHANNEL}:{uid}", CHANNEL)
 
-    catalogue = Catalogue(database, models, member_of=nodes.member_of, note=nodes.note, on_change=lambda: jobs.kick(""))
+    catalogue = Catalogue(database, models, on_change=lambda: kick(""), member_of=nodes.member_of, note=nodes.note)
     resources = Resources(nodes)
+    plots, snapshots = plots_in(client), Snapshots(objects)
     jobs = Jobs(
         database,
         catalogue,
         resources,
         kick=kick,
         announce=announce,
-        ask=ask,
-        on_forget=(lambda uid: pictures.forget(uid), lambda uid: reports.forget(uid)),
+        request_plan=request_plan,
+        on_forget=(plots.forget, snapshots.forget),
         max_per_user=settings.video_jobs_per_user,
     )
-    planning = Planner(database, jobs, resources, send=ask, desk=lru_cache(maxsize=1)(PolicyRunner))
-    pictures = Pictures(jobs, nodes, objects)
-    reports = Reports(database, jobs, client, announce=announce)
+    planning = Planner(database, jobs, resources, send=request_plan, desk=lru_cache(maxsize=1)(PolicyRunner))
+    reports = Reports(database, jobs, plots, announce=announce)
     controller = Controller(
         database,
-        catalogue,
         jobs,
         resources,
         planning,
@@ -65,4 +75,4 @@ def open_video(
         processes=settings.video_processes,
         keep_days=settings.video_keep_days,
     )
-    return Video(catalogue, jobs, resources, planning, reports, pictures, controller)
+    return Video(catalogue, jobs, resources, planning, reports, Pictures(jobs, nodes, snapshots), controller)

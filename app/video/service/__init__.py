@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from app.video.service.catalogue import Catalogue
 from app.video.service.controller import Controller
 from app.video.service.jobs import Decided, Event, Jobs, Submission
-from app.video.service.pictures import Pictures
+from app.video.service.pictures import Pictures, Snapshots
 from app.video.service.planner import Planner
-from app.video.service.reports import Point, Reports
+from app.video.service.reports import Point, Reports, plots_in
 from app.video.service.resources import NodeVideos, Resources
 
 
@@ -36,6 +36,8 @@ __all__ = [
     "Point",
     "Reports",
     "Resources",
+    "Snapshots",
     "Submission",
     "Video",
+    "plots_in",
 ]

@@ -20,16 +20,22 @@ from app.video.model.reader import NAME, NAME_RULE
 
 
 class Catalogue:
-    """on_change: stages came or went. member_of, note: see Nodes."""
+    """Stages of the installation.
+
+    Args:
+        on_change: Is called when a stage came, went or was replaced.
+        member_of: See Nodes.
+        note: See Nodes.
+    """
 
     def __init__(
         self,
         database: Database,
         models: Models,
         *,
+        on_change: Callable[[], None],
         member_of: MemberOf = Member,
         note: Note = lambda *_: None,
-        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.database = database
         self.models = models
@@ -72,7 +78,7 @@ class Catalogue:
         stage = self._pinned(owner, spec, now)
         with self.database.write() as conn:
             store.put_stage(conn, store.Listed(owner, to_text(now), spec, stage))
-        self._changed()
+        self.on_change()
         return stage
 
     def remove(self, name: str) -> None:
@@ -89,7 +95,7 @@ class Catalogue:
                     f"The stage {name!r} is used by {', '.join(used[:3])}.", hint="Cancel them, or wait for their end."
                 )
             store.remove_stage(conn, name)
-        self._changed()
+        self.on_change()
 
     def kinds(self) -> Mapping[str, StageKind]:
         """By the kind's name."""
@@ -146,9 +152,6 @@ class Catalogue:
                 hint="Add it under Models, by `modelmill models add` or POST /api/v2/models, and try again.",
             )
         return model.card
-
-    def _changed(self) -> None:
-        self.on_change()
 
 
 def _there(listed: store.Listed | None, name: str) -> store.Listed:

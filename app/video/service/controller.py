@@ -12,7 +12,6 @@ from app.nodes.service import Nodes
 from app.video import store
 from app.video.model.job import JOBS, JobState, StageHost
 from app.video.service import orders as ordering
-from app.video.service.catalogue import Catalogue
 from app.video.service.jobs import Jobs
 from app.video.service.node_changes import NodeChanges, changes_of
 from app.video.service.planner import Planner
@@ -31,7 +30,6 @@ class Controller:
     def __init__(
         self,
         database: Database,
-        catalogue: Catalogue,
         jobs: Jobs,
         resources: Resources,
         planning: Planner,
@@ -42,7 +40,6 @@ class Controller:
         keep_days: int,
     ) -> None:
         self.database = database
-        self.catalogue = catalogue
         self.jobs = jobs
         self.resources = resources
         self.planning = planning

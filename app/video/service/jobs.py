@@ -49,9 +49,15 @@ class Submission:
 
 
 class Jobs:
-    """kick(uid): have the controller look at it; announce(uid): tell who watches.
+    """Submits, changes, ends and forgets them.
 
-    ask(uid, why): have its next plan thought of. on_forget: what else is kept of a job."""
+    Args:
+        kick: Has the controller look at the job of this uid soon; an empty uid: at the hosts of stages.
+        announce: Tells those who watch the job of this uid that it changed.
+        request_plan: Has the scheduler plan the job of this uid soon; with the reason, as `constraint`.
+        on_forget: Each forgets what is kept elsewhere of the job of this uid.
+        max_per_user: How many jobs of a user may be under way.
+    """
 
     def __init__(
         self,
@@ -61,8 +67,8 @@ class Jobs:
         *,
         kick: Callable[[str], None],
         announce: Callable[[str], None],
-        ask: Callable[[str, str], None],
-        on_forget: Sequence[Callable[[str], None]],
+        request_plan: Callable[[str, str], None],
+        on_forget: Sequence[Callable[[str], None]] = (),
         max_per_user: int,
     ) -> None:
         self.database = database
@@ -70,9 +76,9 @@ class Jobs:
         self.resources = resources
         self.kick = kick
         self.announce = announce
-        self.max_per_user = max_per_user
-        self.ask = ask
+        self.request_plan = request_plan
         self.on_forget = on_forget
+        self.max_per_user = max_per_user
 
     def submit(self, owner: str, wanted: Submission, *, now: datetime) -> VideoJob:
         """Raises VideoNotFound, BadDag, BadStage, BadConstraint, UnknownPolicy, TooMany, Conflict (the uid is taken).
@@ -165,8 +171,8 @@ class Jobs:
     def forget(self, uids: Collection[str]) -> None:
         """Whatever is kept of these, and that nodes have to do with them."""
         for uid in uids:
-            for listen in self.on_forget:
-                listen(uid)
+            for forget in self.on_forget:
+                forget(uid)
         nodes, told = self.resources.nodes, set[str]()
         with self.database.write() as conn:
             for uid in uids:
@@ -259,7 +265,7 @@ class Jobs:
         return video
 
     def _changed(self, user: str, uid: str, why: str) -> VideoJob:
-        self.ask(uid, why)
+        self.request_plan(uid, why)
         self._told(uid)
         return self.get(user, uid)
 

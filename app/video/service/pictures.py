@@ -28,11 +28,30 @@ class Live:
     secret: str
 
 
+class Snapshots:
+    """The newest picture of each job, as JPEG in the object store."""
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self._objects = objects
+
+    def put(self, uid: str, jpeg: bytes) -> None:
+        self._objects.put(_key(uid), [jpeg], content_type="image/jpeg")
+
+    def get(self, uid: str) -> bytes | None:
+        try:
+            return b"".join(self._objects.read(_key(uid)))
+        except ObjectMissing:
+            return None
+
+    def forget(self, uid: str) -> None:
+        self._objects.delete_prefix(f"video/{uid}/")
+
+
 class Pictures:
-    def __init__(self, jobs: Jobs, nodes: Nodes, objects: ObjectStore) -> None:
+    def __init__(self, jobs: Jobs, nodes: Nodes, snapshots: Snapshots) -> None:
         self.jobs = jobs
         self.nodes = nodes
-        self.objects = objects
+        self.snapshots = snapshots
 
     def live(self, user: str, uid: str, *, now: datetime) -> Live | None:
         """None: it does not run, or its node is silent. Raises VideoJobNotFound."""
@@ -53,25 +72,22 @@ class Pictures:
             job = checked(store.get(conn, uid), uid, node=node, user="").job
         if job.state is JobState.DONE:
             return  # the last one stays
-        self.objects.put(_key(uid), [picture], content_type="image/jpeg")
+        self.snapshots.put(uid, picture)
         with self.jobs.database.read() as conn:
             is_gone = store.get(conn, uid) is None
         if is_gone:  # it was deleted meanwhile, and its pictures with it
-            self.forget(uid)
+            self.snapshots.forget(uid)
             raise no_such_job(uid)
 
     def snapshot(self, user: str, uid: str) -> bytes:
         """Raises NoPicture, VideoJobNotFound."""
         self.jobs.get(user, uid)
-        try:
-            return b"".join(self.objects.read(_key(uid)))
-        except ObjectMissing:
+        picture = self.snapshots.get(uid)
+        if picture is None:
             raise NoPicture(
                 f"The job {uid} has not drawn a picture yet.", hint="The first comes a few seconds after it began."
-            ) from None
-
-    def forget(self, uid: str) -> None:
-        self.objects.delete_prefix(f"video/{uid}/")
+            )
+        return picture
 
 
 def _key(uid: str) -> str:

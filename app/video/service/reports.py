@@ -63,11 +63,16 @@ class Read:
     note: str
 
 
+def plots_in(client: redis.Redis) -> TimeSeries:
+    """The points of all jobs' plots, see Point."""
+    return TimeSeries(client, "video:series", most=SERIES, every_s=POINT_EVERY_S)
+
+
 class Reports:
-    def __init__(self, database: Database, jobs: Jobs, client: redis.Redis, *, announce: Callable[[str], None]) -> None:
+    def __init__(self, database: Database, jobs: Jobs, plots: TimeSeries, *, announce: Callable[[str], None]) -> None:
         self.database = database
         self.jobs = jobs
-        self.plots = TimeSeries(client, "video:series", most=SERIES, every_s=POINT_EVERY_S)
+        self.plots = plots
         self.announce = announce
 
     def take(self, report: JobReport, *, node: str = "", user: str = "", now: datetime) -> None:
@@ -101,9 +106,6 @@ class Reports:
         """The profile: by node, stage, model_id, resolution."""
         with self.database.read() as conn:
             return store.measurements(conn, node=node, stage=stage)
-
-    def forget(self, uid: str) -> None:
-        self.plots.forget(uid)
 
     def _write(self, conn: Connection, kept: Kept, found: Read, now: datetime) -> list[Mapping[str, Any]]:
         """The results that were not known."""
