@@ -33,4 +33,4 @@ def _seconds(record: JobRecord) -> float:
     return BIE_S if record.stage is Stage.BIE else 0.0
 
 
-actors.parts.stages.work = work  # type: ignore[method-assign]
+actors.container.stages.work = work  # type: ignore[method-assign]

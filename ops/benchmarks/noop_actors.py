@@ -12,4 +12,4 @@ def nothing(record: JobRecord, running: RunningStage) -> StageOutcome:
     return StageOutcome("ok")
 
 
-actors.parts.stages.work = nothing  # type: ignore[method-assign]
+actors.container.stages.work = nothing  # type: ignore[method-assign]

@@ -100,7 +100,7 @@ def test_a_listener_that_fails_undoes_the_change(accounts: Accounts) -> None:
     def fails(conn: sa.Connection, event: str, user: User) -> None:
         raise RuntimeError(event)
 
-    accounts.on_change.append(fails)
+    accounts = Accounts(accounts.database, SecretHasher("a key"), on_change=[fails])
     with pytest.raises(RuntimeError, match="created"):
         accounts.users.create("alice", Role.USER, by="test")
     assert [user.name for user, _ in accounts.users.page()] == ["root-admin"]
@@ -108,7 +108,8 @@ def test_a_listener_that_fails_undoes_the_change(accounts: Accounts) -> None:
 
 def test_a_user_whose_work_is_under_way_is_deleted_only_with_it(accounts: Accounts) -> None:
     running = {"alice": 3}
-    accounts.works.append(ActiveWork("jobs", lambda name: running.get(name, 0), running.pop))
+    work = ActiveWork("jobs", lambda name: running.get(name, 0), running.pop)
+    accounts = Accounts(accounts.database, SecretHasher("a key"), works=[work])
     accounts.users.create("alice", Role.USER, by="test")
     with pytest.raises(UserIsBusy, match="3 jobs"):
         accounts.users.delete("alice", by="test")

@@ -34,9 +34,7 @@ def homes(tmp_path: Path, database: Database) -> Homes:
 
 @pytest.fixture
 def accounts(homes: Homes, database: Database) -> Accounts:
-    made = Accounts(database, SecretHasher("k"))
-    made.on_change.append(listener())
-    return made
+    return Accounts(database, SecretHasher("k"), on_change=[listener()])
 
 
 def test_a_user_s_account_at_the_door_follows_the_user(homes: Homes, accounts: Accounts, database: Database) -> None:

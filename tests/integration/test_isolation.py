@@ -414,7 +414,7 @@ def spy(mallory: Person) -> Iterator[httpx.Client]:
 @pytest.fixture
 def routes(settings: Settings) -> list[tuple[str, str]]:
     app = create_app(settings)
-    app.state.parts.close()
+    app.state.container.close()
     found = []
     for route in app.routes:
         if isinstance(route, WebSocketRoute):

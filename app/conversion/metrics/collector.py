@@ -20,9 +20,10 @@ from prometheus_client.registry import Collector
 from app.conversion.model import Stage
 from app.kit.clock import from_text
 from app.kit.observability.metrics import HASH, SharedMetrics
+from app.kit.queue.messages import Queue
 from app.kit.redis import worker_registry as workers
 
-DONE = "done"
+DONE = Queue.DONE.value
 QUEUES = (*(stage.step for stage in Stage), DONE)
 STATES = ("busy", "idle")
 

@@ -15,13 +15,14 @@ import redis
 
 from app.conversion.model import JobRecord, Stage
 from app.conversion.service import Conversion
-from app.conversion.service.dispatch import DONE
 from app.conversion.service.estimates import ForecastAccuracy
 from app.kit.clock import from_text
 from app.kit.errors import ModelmillError
+from app.kit.queue.messages import Queue
 from app.settings import Settings
 
 PACKAGES = ("modelmill", "dramatiq", "starlette", "onnx", "onnxruntime", "onnxslim", "netron")
+DONE = Queue.DONE.value
 QUEUES = (*(stage.step for stage in Stage), DONE)
 
 

@@ -13,9 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol
 
-import redis
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
@@ -37,13 +35,8 @@ WAIT_S = 10.0
 POLL_S = 0.05
 APPEARS_S = 2.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 600.0
-QUEUE = "periodic"
 Kick = Callable[[int], None]
 logger = logging.getLogger(__name__)
-
-
-class Broker(Protocol):
-    def send(self, queue: str, actor: str, **kwargs: Any) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -84,18 +77,6 @@ def listener(kick: Kick | None = None, *, has_door: bool = True) -> OnChange:
         return password
 
     return note
-
-
-def kick_by(broker: Broker) -> Kick:
-    """Have the change applied at once. Redis being away keeps nobody from making users: the next pulse does it then."""
-
-    def kick(entry_id: int) -> None:
-        try:
-            broker.send(QUEUE, "apply_door", entry_id=entry_id)
-        except redis.RedisError as error:
-            logger.warning("The SFTP door hears of a change at the next pulse only: %s", error)
-
-    return kick
 
 
 class Outbox:

@@ -41,9 +41,7 @@ def kicks() -> list[int]:
 
 @pytest.fixture
 def accounts(database: Database, kicks: list[int]) -> Accounts:
-    made = Accounts(database, SecretHasher("k"))
-    made.on_change.append(listener(kicks.append))
-    return made
+    return Accounts(database, SecretHasher("k"), on_change=[listener(kicks.append)])
 
 
 @pytest.fixture
@@ -291,8 +289,8 @@ def test_keys_are_kept_in_one_form_and_bad_ones_refused(accounts: Accounts, home
 
 
 def test_without_a_door_there_are_homes_all_the_same_and_no_password(tmp_path: Path, database: Database) -> None:
-    homes, doorless = Homes(HomesOptions(tmp_path / "homes"), database, None), Accounts(database, SecretHasher("k"))
-    doorless.on_change.append(listener(has_door=False))
+    homes = Homes(HomesOptions(tmp_path / "homes"), database, None)
+    doorless = Accounts(database, SecretHasher("k"), on_change=[listener(has_door=False)])
     assert doorless.users.create("alice", Role.USER, by="admin")[1] is None
     homes.outbox.apply_due(now())
     assert homes.files.browse("alice").entries
