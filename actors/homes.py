@@ -14,7 +14,7 @@ def apply_door(entry_id: int | None = None) -> None:
     """Tell the SFTP door what changed with the users, and at each pulse which tokens have ended."""
     parts.homes.outbox.apply_due(now(), entry_id=entry_id)
     if entry_id is None:
-        parts.homes.door.end_bound(now())
+        parts.homes.sftp.end_bound(now())
 
 
 @dramatiq.actor(queue_name="periodic", max_retries=0, periodic=cron("41 * * * *"))

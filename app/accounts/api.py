@@ -36,9 +36,9 @@ def list_my_tokens(request: Request) -> Response:
 
 async def issue_my_token(request: Request) -> Response:
     """It may do no more, and lives no longer, than the token that asks for it."""
-    asked = await json_body(request, schemas.NewToken)
+    body = await json_body(request, schemas.NewToken)
     mine = await run_in_threadpool(token_of, request)
-    return await _issue(request, user_of(request), asked, within=mine)
+    return await _issue(request, user_of(request), body, within=mine)
 
 
 def revoke_my_token(request: Request) -> Response:
@@ -46,22 +46,22 @@ def revoke_my_token(request: Request) -> Response:
 
 
 def list_users(request: Request) -> Response:
-    asked = query(request, schemas.UserQuery)
-    found = accounts_of(request).users.page(text=asked.q, after=asked.after, limit=asked.limit)
+    params = query(request, schemas.UserQuery)
+    found = accounts_of(request).users.page(text=params.q, after=params.after, limit=params.limit)
     shown = [schemas.user_answer(user, last_used_at) for user, last_used_at in found]
-    return _json(schemas.UsersAnswer(users=shown, next_after=shown[-1].name if len(shown) == asked.limit else None))
+    return _json(schemas.UsersAnswer(users=shown, next_after=shown[-1].name if len(shown) == params.limit else None))
 
 
 async def create_user(request: Request) -> Response:
-    asked = await json_body(request, schemas.NewUser)
+    body = await json_body(request, schemas.NewUser)
     user, password = await run_in_threadpool(
         accounts_of(request).users.create,
-        asked.name,
-        asked.role,
+        body.name,
+        body.role,
         by=user_of(request),
-        quota_bytes=asked.quota_bytes,
-        quota_files=asked.quota_files,
-        is_reuse=asked.reuse,
+        quota_bytes=body.quota_bytes,
+        quota_files=body.quota_files,
+        is_reuse=body.reuse,
     )
     answer = schemas.CreatedUser(**schemas.user_answer(user, None).model_dump(), sftp_password=password)
     return _json(answer, 201, {"Location": f"/api/v2/users/{user.name}", **NO_STORE})
@@ -72,8 +72,8 @@ def get_user(request: Request) -> Response:
 
 
 async def change_user(request: Request) -> Response:
-    asked = await json_body(request, schemas.UserChange)
-    fields = {name: getattr(asked, name) for name in asked.model_fields_set}
+    body = await json_body(request, schemas.UserChange)
+    fields = {name: getattr(body, name) for name in body.model_fields_set}
     await run_in_threadpool(
         accounts_of(request).users.change, request.path_params["name"], by=user_of(request), **fields
     )
@@ -81,8 +81,8 @@ async def change_user(request: Request) -> Response:
 
 
 def delete_user(request: Request) -> Response:
-    asked = query(request, schemas.Deletion)
-    accounts_of(request).users.delete(request.path_params["name"], by=user_of(request), is_cancelling=asked.cancel)
+    params = query(request, schemas.Deletion)
+    accounts_of(request).users.delete(request.path_params["name"], by=user_of(request), is_cancelling=params.cancel)
     return Response(status_code=204)
 
 
@@ -91,8 +91,8 @@ def list_tokens(request: Request) -> Response:
 
 
 async def issue_token(request: Request) -> Response:
-    asked = await json_body(request, schemas.NewToken)
-    return await _issue(request, request.path_params["name"], asked)
+    body = await json_body(request, schemas.NewToken)
+    return await _issue(request, request.path_params["name"], body)
 
 
 def revoke_token(request: Request) -> Response:
@@ -100,8 +100,8 @@ def revoke_token(request: Request) -> Response:
 
 
 def get_audit(request: Request) -> Response:
-    asked = query(request, schemas.AuditQuery)
-    found = accounts_of(request).ledger.entries(**asked.model_dump())
+    params = query(request, schemas.AuditQuery)
+    found = accounts_of(request).ledger.entries(**params.model_dump())
     return _json(schemas.AuditAnswer(entries=[schemas.entry_answer(entry) for entry in found]))
 
 

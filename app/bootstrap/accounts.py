@@ -39,7 +39,7 @@ def open_accounts(settings: Settings, *, kick: Kick | None = None) -> Accounts:
     database = Database(settings.database, sealer_of(settings))
     accounts = Accounts(database, SecretHasher(settings.secret_key.get_secret_value()))
     database.sealer.confirm = accounts.key.check
-    accounts.on_change.append(listener(kick, has_door=settings.sftp != "off"))
+    accounts.on_change.append(listener(kick, has_sftp=settings.sftp != "off"))
     return accounts
 
 

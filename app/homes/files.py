@@ -50,11 +50,11 @@ class HomeFiles:
     """
 
     def __init__(
-        self, options: HomesOptions, *, opener: Opener | None = None, ledger: UsageTracker | None = None
+        self, options: HomesOptions, *, opener: Opener | None = None, tracker: UsageTracker | None = None
     ) -> None:
         self.options = options
         self._opener = opener
-        self._ledger = ledger or UsageTracker(options.usage_ttl_s)
+        self._tracker = tracker or UsageTracker(options.usage_ttl_s)
 
     def prepare(self) -> None:
         """Make the shared folders, if they are not there. What is there stays as the operator made it."""
@@ -155,7 +155,7 @@ class HomeFiles:
                 home.lstat("/".join(leaving))
             with disk_errors(target, field="target"):
                 home.rename("/".join(leaving), "/".join(place))
-        self._ledger.forget(user)
+        self._tracker.forget(user)
 
     def remove(self, user: str, path: str, *, now: datetime) -> str | None:
         """Put a file, link or folder into the trash; what is in the trash or in tmp/ goes for good.
@@ -173,12 +173,12 @@ class HomeFiles:
                 _ensure_folder(home, TRASHED_FILES)
                 trashed = f"{TRASHED_FILES}/{stamped(place[-1], now)}"
                 home.rename("/".join(place), trashed)
-        self._ledger.forget(user)
+        self._tracker.forget(user)
         return trashed and naming.path_to_text(trashed.split("/"))
 
     def usage(self, user: str, *, quota: Quota | None = None) -> HomeUsage:
         with self.opened(user) as home:
-            return self._ledger.usage(user, quota or self.options.quota(), lambda: _measure(home))
+            return self._tracker.usage(user, quota or self.options.quota(), lambda: _measure(home))
 
     def sweep(self, user: str, *, now: datetime) -> list[str]:
         """Clear removed files that were long enough in the trash, and uploads that a crash cut off. Their paths."""
@@ -189,20 +189,20 @@ class HomeFiles:
                     home.remove_tree(path)
                     gone.append(naming.path_to_text(path.split("/")))
         if gone:
-            self._ledger.forget(user)
+            self._tracker.forget(user)
         return gone
 
     def allowance(
         self, user: str, home: RootedDirectory, folder: str, *, credit: int = 0, quota: Quota | None = None
     ) -> Allowance:
         """What may still be written into the opened home. folder: the one at its top; credit: bytes to be replaced."""
-        return self._ledger.allowance(
+        return self._tracker.allowance(
             user, folder, quota or self.options.quota(), lambda: _measure(home), credit=credit
         )
 
     @contextmanager
     def opened(self, user: str) -> Iterator[RootedDirectory]:
-        """The home for operations beneath it, which raise OSError. Raises HomeMissing, PathRefused."""
+        """The home, for operations in it, which raise OSError. Raises HomeMissing, PathRefused."""
         inner = home_of(user)
         try:
             with disk_errors(inner, field="user"):
@@ -258,19 +258,19 @@ def _replaced(home: RootedDirectory, target: str, *, replace: bool) -> os.stat_r
     """What an upload is to replace, if anything. Says what is in the way before the upload is read."""
     with home.parent(target) as (folder_fd, name):
         try:
-            found = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
+            status = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
         except FileNotFoundError:
             return None
     if not replace:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
-    if kind_of(found.st_mode) is Kind.FOLDER:
+    if kind_of(status.st_mode) is Kind.FOLDER:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
-    return found
+    return status
 
 
-def _ensure_folder(beneath: RootedDirectory, folder: str) -> None:
+def _ensure_folder(directory: RootedDirectory, folder: str) -> None:
     with suppress(FileExistsError):
-        beneath.make_folder(folder)
+        directory.make_folder(folder)
 
 
 def _measure(home: RootedDirectory) -> Measurement:

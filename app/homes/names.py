@@ -64,9 +64,9 @@ def check_new_name(name: str, *, field: str = "path") -> str:
 
 def _segment(text: str, field: str) -> str:
     plain = _ESCAPE.sub("", text)
-    found = next((c for c in plain if is_tricky(c)), None)
-    if found is not None:
-        raise refused(field, f"it has the character {describe(found)}", hint="Write it as the listing shows it.")
+    match = next((c for c in plain if is_tricky(c)), None)
+    if match is not None:
+        raise refused(field, f"it has the character {describe(match)}", hint="Write it as the listing shows it.")
     # Piece by piece, as an escaped byte may belong to a character whose other bytes are escaped too.
     raw = b"".join(
         bytes.fromhex(piece) if is_byte else os.fsencode(piece)

@@ -39,11 +39,12 @@ class Sort(StrEnum):
 
 @dataclass(frozen=True)
 class Place:
-    """Where something stands in the listing. value: its size or time, where it is sorted by that."""
+    """Where an entry stands in the listing."""
 
     name: str
     is_folder: bool
     value: int = 0
+    """Its size or time, where the listing is sorted by that."""
 
     def __lt__(self, other: Place) -> bool:
         return self._key < other._key
@@ -59,7 +60,7 @@ class Place:
 
 
 class ReadOnlyTree:
-    """opened: the folder, for operations beneath it. hidden: names at its top that do not exist for who reads here."""
+    """opened: opens the folder. hidden: names at its top that do not exist for who reads here."""
 
     def __init__(
         self, opened: Callable[[], AbstractContextManager[RootedDirectory]], hidden: frozenset[str] = frozenset()
@@ -126,19 +127,19 @@ def page_of(
 
     By name, only what is on the page is looked at beyond its name; by anything else all of it is.
     """
-    found = [
+    places = [
         place for name in names_in(folder_fd) if name.name not in hidden if (place := _place(name, folder_fd, sort))
     ]
-    found.sort(reverse=sort.is_back)
-    found.sort(key=lambda place: not place.is_folder)
+    places.sort(reverse=sort.is_back)
+    places.sort(key=lambda place: not place.is_folder)
     after = from_cursor(cursor) if cursor else None
-    rest = [place for place in found if after.is_before(place, sort)] if after else found
+    rest = [place for place in places if after.is_before(place, sort)] if after else places
     part, entries = rest[:limit], []
     for place in part:
         with suppress(FileNotFoundError):  # removed since
             status = os.stat(place.name, dir_fd=folder_fd, follow_symlinks=False)
             entries.append(entry([*path, place.name], status))
-    return Page(entries, len(found), to_cursor(part[-1], sort) if len(rest) > limit else None)
+    return Page(entries, len(places), to_cursor(part[-1], sort) if len(rest) > limit else None)
 
 
 def entry(place: list[str], status: os.stat_result) -> Entry:
@@ -160,11 +161,11 @@ def to_cursor(place: Place, sort: Sort) -> str:
 
 
 def from_cursor(cursor: str) -> Place:
-    found = _CURSOR.fullmatch(cursor)
-    names = naming.from_text(found[3], field="cursor") if found else []
-    if found is None or len(names) != 1:
+    match = _CURSOR.fullmatch(cursor)
+    names = naming.from_text(match[3], field="cursor") if match else []
+    if match is None or len(names) != 1:
         raise refused("cursor", "it is not one that was given out", hint="Begin without one.")
-    return Place(names[0], found[1] == "d", int(found[2] or 0))
+    return Place(names[0], match[1] == "d", int(match[2] or 0))
 
 
 def _place(name: Name, folder_fd: int, sort: Sort) -> Place | None:

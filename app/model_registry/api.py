@@ -27,8 +27,8 @@ MEDIA_TYPE = "application/octet-stream"
 
 
 def list_models(request: Request) -> Response:
-    asked = query(request, schemas.ModelsQuery)
-    found, cursor = models_of(request).page(user_of(request), text=asked.q, cursor=asked.cursor, limit=asked.limit)
+    params = query(request, schemas.ModelsQuery)
+    found, cursor = models_of(request).page(user_of(request), text=params.q, cursor=params.cursor, limit=params.limit)
     return _json(schemas.ModelsAnswer(models=[responses.shown(model) for model in found], next_cursor=cursor))
 
 
@@ -38,34 +38,34 @@ async def add_model(request: Request) -> Response:
     if request.headers.get("content-type", "").startswith("multipart/"):
         made = await receive_model(request, models, user)
     else:
-        asked = await json_body(request, schemas.NewModel)
+        body = await json_body(request, schemas.NewModel)
         made = await run_in_threadpool(
             models.add_from_job,
             user,
-            asked.name,
-            asked.job_id,
-            asked.artifact,
+            body.name,
+            body.job_id,
+            body.artifact,
             now=now(),
-            decoder=asked.decoder,
-            labels=asked.labels,
+            decoder=body.decoder,
+            labels=body.labels,
         )
     return _json(responses.shown(made), 201, {"Location": responses.at(NAMED, made.name)})
 
 
 def get_model(request: Request) -> Response:
-    asked = query(request, schemas.NamedQuery)
-    return _json(responses.shown(models_of(request).get(user_of(request), asked.name)))
+    params = query(request, schemas.NamedQuery)
+    return _json(responses.shown(models_of(request).get(user_of(request), params.name)))
 
 
 def remove_model(request: Request) -> Response:
-    asked = query(request, schemas.NamedQuery)
-    models_of(request).remove(user_of(request), asked.name)
+    params = query(request, schemas.NamedQuery)
+    models_of(request).remove(user_of(request), params.name)
     return Response(status_code=204)
 
 
 def get_model_file(request: Request) -> Response:
-    asked, models = query(request, schemas.NamedQuery), models_of(request)
-    card = models.get(user_of(request), asked.name).card
+    params, models = query(request, schemas.NamedQuery), models_of(request)
+    card = models.get(user_of(request), params.name).card
     key = blob_key(card.sha256)
     return stream_bytes(
         request,

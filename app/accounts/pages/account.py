@@ -41,16 +41,16 @@ def account(request: Request, problem: str = "") -> Response:
 
 async def issue(request: Request) -> Response:
     """The answer to the form is the one page that ever shows the token."""
-    asked, user = await form(request, TokenForm), user_of(request)
+    fields, user = await form(request, TokenForm), user_of(request)
     mine = await run_in_threadpool(token_of, request)
     try:
         token, text = await run_in_threadpool(
             accounts_of(request).tokens.issue,
             user,
             by=user,
-            label=asked.label,
-            scopes=asked.scopes,
-            ttl_s=asked.ttl_s,
+            label=fields.label,
+            scopes=fields.scopes,
+            ttl_s=fields.ttl_s,
             within=mine,
         )
     except BadToken as error:

@@ -53,10 +53,10 @@ def users(request: Request, error: ModelmillError | None = None, name: str = "")
 
 async def create(request: Request) -> Response:
     """The answer to the form is the one page that ever shows the SFTP password."""
-    asked = await form(request, UserForm)
-    name = asked.name.strip()
+    fields = await form(request, UserForm)
+    name = fields.name.strip()
     try:
-        _, password = await run_in_threadpool(accounts_of(request).users.create, name, asked.role, by=user_of(request))
+        _, password = await run_in_threadpool(accounts_of(request).users.create, name, fields.role, by=user_of(request))
     except (BadUserName, UserExists, NameWasUsed) as error:
         return await run_in_threadpool(users, request, error, name)
     back = f"{PAGE}/{name}?note=created"
@@ -103,15 +103,15 @@ async def change(request: Request) -> Response:
 
 async def issue(request: Request) -> Response:
     """The answer to the form is the one page that ever shows the token."""
-    asked, name = await form(request, TokenForm), request.path_params["name"]
+    fields, name = await form(request, TokenForm), request.path_params["name"]
     try:
         token, text = await run_in_threadpool(
             accounts_of(request).tokens.issue,
             name,
             by=user_of(request),
-            label=asked.label,
-            scopes=asked.scopes,
-            ttl_s=asked.ttl_s,
+            label=fields.label,
+            scopes=fields.scopes,
+            ttl_s=fields.ttl_s,
             made_by=caller_of(request).token_id,
         )
     except BadToken as error:

@@ -44,14 +44,14 @@ class NamedForm(BaseModel):
 
 
 def models(request: Request) -> Response:
-    asked = query(request, ListQuery)
+    params = query(request, ListQuery)
     user = user_of(request)
-    found, older = models_of(request).page(user, text=asked.q, cursor=asked.cursor, limit=PAGE_MODELS)
+    found, older = models_of(request).page(user, text=params.q, cursor=params.cursor, limit=PAGE_MODELS)
     return render(
         request,
         "models/models.html",
         area=AREA,
-        asked=asked,
+        asked=params,
         models=found,
         older=older,
         jobs=_jobs_there(request, found),
@@ -59,10 +59,10 @@ def models(request: Request) -> Response:
 
 
 def named(request: Request) -> Response:
-    asked = query(request, NamedQuery)
-    model = models_of(request).get(user_of(request), asked.name)
+    params = query(request, NamedQuery)
+    model = models_of(request).get(user_of(request), params.name)
     return render(
-        request, "models/model.html", area=AREA, model=model, note=asked.note, jobs=_jobs_there(request, [model])
+        request, "models/model.html", area=AREA, model=model, note=params.note, jobs=_jobs_there(request, [model])
     )
 
 
@@ -72,8 +72,8 @@ def ask_delete(request: Request) -> Response:
 
 
 async def delete(request: Request) -> Response:
-    asked = await form(request, NamedForm)
-    await run_in_threadpool(models_of(request).remove, user_of(request), asked.name)
+    fields = await form(request, NamedForm)
+    await run_in_threadpool(models_of(request).remove, user_of(request), fields.name)
     return see_other("/ui/models?note=deleted")
 
 
