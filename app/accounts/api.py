@@ -37,8 +37,8 @@ def list_my_tokens(request: Request) -> Response:
 async def issue_my_token(request: Request) -> Response:
     """It may do no more, and lives no longer, than the token that asks for it."""
     body = await json_body(request, schemas.NewToken)
-    mine = await run_in_threadpool(token_of, request)
-    return await _issue(request, user_of(request), body, within=mine)
+    maker = await run_in_threadpool(token_of, request)
+    return await _issue(request, user_of(request), body, within=maker)
 
 
 def revoke_my_token(request: Request) -> Response:
@@ -47,9 +47,11 @@ def revoke_my_token(request: Request) -> Response:
 
 def list_users(request: Request) -> Response:
     params = query(request, schemas.UserQuery)
-    found = accounts_of(request).users.page(text=params.q, after=params.after, limit=params.limit)
-    shown = [schemas.user_answer(user, last_used_at) for user, last_used_at in found]
-    return _json(schemas.UsersAnswer(users=shown, next_after=shown[-1].name if len(shown) == params.limit else None))
+    users = accounts_of(request).users.page(text=params.q, after=params.after, limit=params.limit)
+    answers = [schemas.user_answer(user, last_used_at) for user, last_used_at in users]
+    return _json(
+        schemas.UsersAnswer(users=answers, next_after=answers[-1].name if len(answers) == params.limit else None)
+    )
 
 
 async def create_user(request: Request) -> Response:
@@ -101,18 +103,18 @@ def revoke_token(request: Request) -> Response:
 
 def get_audit(request: Request) -> Response:
     params = query(request, schemas.AuditQuery)
-    found = accounts_of(request).ledger.entries(**params.model_dump())
-    return _json(schemas.AuditAnswer(entries=[schemas.entry_answer(entry) for entry in found]))
+    entries = accounts_of(request).audit_log.entries(**params.model_dump())
+    return _json(schemas.AuditAnswer(entries=[schemas.entry_answer(entry) for entry in entries]))
 
 
-async def _issue(request: Request, name: str, asked: schemas.NewToken, within: Token | None = None) -> Response:
+async def _issue(request: Request, name: str, body: schemas.NewToken, within: Token | None = None) -> Response:
     token, text = await run_in_threadpool(
         accounts_of(request).tokens.issue,
         name,
         by=caller_of(request).user,
-        label=asked.label,
-        scopes=asked.scopes,
-        ttl_s=asked.ttl_s,
+        label=body.label,
+        scopes=body.scopes,
+        ttl_s=body.ttl_s,
         within=within,
         made_by=caller_of(request).token_id,
     )

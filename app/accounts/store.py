@@ -1,4 +1,4 @@
-"""Remembers users, tokens, sessions and the audit, in SQL. Knows no rules: they are the service's."""
+"""Stores users, tokens, sessions and the audit in SQL. Knows no rules: they are the service's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql, sqlite
 
-from app.accounts.model import Entry, Role, Scope, Token, User
+from app.accounts.model import AuditEntry, Role, Scope, Token, User
 from app.kit.sql import metadata
 
 TIME = sa.String(32)
@@ -264,7 +264,7 @@ def delete_sessions_before(conn: Connection, at: str) -> int:
 
 
 # --- audit ------------------------------------------------------------------------------------------
-def note(conn: Connection, entry: Entry) -> None:
+def note(conn: Connection, entry: AuditEntry) -> None:
     conn.execute(
         sa.insert(audit).values(
             at=entry.at,
@@ -278,7 +278,7 @@ def note(conn: Connection, entry: Entry) -> None:
 
 def entries(
     conn: Connection, *, limit: int, before: int | None = None, subject: str | None = None, actor: str | None = None
-) -> list[Entry]:
+) -> list[AuditEntry]:
     """Newest first. before: the number of an entry."""
     statement = sa.select(audit).order_by(audit.c.entry_id.desc()).limit(limit)
     if before is not None:
@@ -288,7 +288,7 @@ def entries(
     if actor is not None:
         statement = statement.where(audit.c.actor == actor)
     return [
-        Entry(row.at, row.actor, row.action, row.subject, json.loads(row.detail), row.entry_id)
+        AuditEntry(row.at, row.actor, row.action, row.subject, json.loads(row.detail), row.entry_id)
         for row in conn.execute(statement)
     ]
 
@@ -322,16 +322,16 @@ def _token(row: Any) -> Token:
     )
 
 
-def fact(connection: Connection, name: str) -> str | None:
+def fact(conn: Connection, name: str) -> str | None:
     """What the installation knows under this name."""
-    found: str | None = connection.scalar(sa.select(installation.c.value).where(installation.c.name == name))
-    return found
+    value: str | None = conn.scalar(sa.select(installation.c.value).where(installation.c.name == name))
+    return value
 
 
-def remember_fact(connection: Connection, name: str, value: str) -> None:
-    connection.execute(sa.delete(installation).where(installation.c.name == name))
-    connection.execute(sa.insert(installation).values(name=name, value=value))
+def remember_fact(conn: Connection, name: str, value: str) -> None:
+    conn.execute(sa.delete(installation).where(installation.c.name == name))
+    conn.execute(sa.insert(installation).values(name=name, value=value))
 
 
-def has_tokens(connection: Connection) -> bool:
-    return connection.scalar(sa.select(api_tokens.c.token_id).limit(1)) is not None
+def has_tokens(conn: Connection) -> bool:
+    return conn.scalar(sa.select(api_tokens.c.token_id).limit(1)) is not None

@@ -37,7 +37,7 @@ def test_a_user_is_created_once_changed_and_deleted(accounts: Accounts) -> None:
     assert (changed.role, changed.quota_bytes) == (Role.ADMIN, None)
     accounts.users.delete("alice", by="root-admin")
     assert [user.name for user, _ in accounts.users.page()] == ["root-admin"]
-    actions = [entry.action for entry in accounts.ledger.entries(subject="user:alice")]
+    actions = [entry.action for entry in accounts.audit_log.entries(subject="user:alice")]
     assert actions == ["user.deleted", "user.quota_bytes", "user.role", "user.created"]
 
 
@@ -49,7 +49,7 @@ def test_groups_are_a_users_and_lists_of_who_may_use_a_thing_know_them(accounts:
     assert accounts.users.member("alice") == Member("alice", ("lab", "night"))
     assert accounts.users.member("root-admin").is_admin
     assert accounts.users.member("nobody") == Member("nobody")
-    (entry, *_) = accounts.ledger.entries(subject="user:alice")
+    (entry, *_) = accounts.audit_log.entries(subject="user:alice")
     assert (entry.action, entry.detail) == ("user.groups", {"was": [], "is": ["lab", "night"]})
     for wrong in ("Lab", "@lab", "a b", ""):
         with pytest.raises(BadGroupName):
@@ -78,7 +78,7 @@ def test_the_last_administrator_stays(accounts: Accounts, take_away: str) -> Non
     with pytest.raises(LastAdmin):
         _taking_away(accounts, take_away, "root-admin")
     assert accounts.users.get("root-admin").role is Role.ADMIN and accounts.users.get("root-admin").is_enabled
-    assert [entry.action for entry in accounts.ledger.entries()] == ["user.created"]
+    assert [entry.action for entry in accounts.audit_log.entries()] == ["user.created"]
 
 
 def test_two_administrators_who_disable_each_other_at_once_leave_one(accounts: Accounts, url: str) -> None:
@@ -250,7 +250,7 @@ def test_what_a_token_made_can_be_revoked_with_it_through_one_that_is_revoked_al
     assert valid_of(accounts, "root-admin") == set()
     with pytest.raises(TokenRefused):
         accounts.tokens.session(session)
-    noted = accounts.ledger.entries(subject="user:root-admin", limit=4)
+    noted = accounts.audit_log.entries(subject="user:root-admin", limit=4)
     assert [entry.action for entry in noted][:3] == ["token.revoked"] * 3
     assert {entry.detail.get("made_by") for entry in noted[:3]} == {None, second.token_id}
 

@@ -22,7 +22,7 @@ PAGE = "/ui/account"
 
 def account(request: Request, problem: str = "") -> Response:
     accounts, caller = accounts_of(request), caller_of(request)
-    user, mine = accounts.users.get(caller.user), token_of(request)
+    user, token = accounts.users.get(caller.user), token_of(request)
     return render(
         request,
         "accounts/account.html",
@@ -32,7 +32,7 @@ def account(request: Request, problem: str = "") -> Response:
         tokens=accounts.tokens.of(user.name),
         valid_made=accounts.tokens.valid_made(user.name),
         left=left_in(request),
-        scopes=mine.scopes if mine else scopes_of(user.role),
+        scopes=token.scopes if token else scopes_of(user.role),
         mine=caller.token_id,
         problem=problem,
         note=request.query_params.get("note", ""),
@@ -42,7 +42,7 @@ def account(request: Request, problem: str = "") -> Response:
 async def issue(request: Request) -> Response:
     """The answer to the form is the one page that ever shows the token."""
     fields, user = await form(request, TokenForm), user_of(request)
-    mine = await run_in_threadpool(token_of, request)
+    maker = await run_in_threadpool(token_of, request)
     try:
         token, text = await run_in_threadpool(
             accounts_of(request).tokens.issue,
@@ -51,7 +51,7 @@ async def issue(request: Request) -> Response:
             label=fields.label,
             scopes=fields.scopes,
             ttl_s=fields.ttl_s,
-            within=mine,
+            within=maker,
         )
     except BadToken as error:
         return await run_in_threadpool(account, request, f"{error.message} {error.hint}")

@@ -10,8 +10,7 @@ An administrator manages accounts, not what people made: jobs and files of other
 from __future__ import annotations
 
 from app.accounts.service.audit_log import AuditLog
-from app.accounts.service.key_check import KeyCheck
-from app.accounts.service.tokens import Tokens
+from app.accounts.service.tokens import KeyCheck, Tokens
 from app.accounts.service.users import ActiveWork, OnChange, Users
 from app.accounts.token_hashing import SecretHasher
 from app.kit.sql import Database
@@ -20,14 +19,14 @@ SESSION_S = 14 * 86400
 
 
 class Accounts:
-    def __init__(self, database: Database, keeper: SecretHasher, *, session_s: int = SESSION_S) -> None:
+    def __init__(self, database: Database, hasher: SecretHasher, *, session_s: int = SESSION_S) -> None:
         self.database = database
         self.on_change: list[OnChange] = []
         self.works: list[ActiveWork] = []
-        self.ledger = AuditLog(database)
+        self.audit_log = AuditLog(database)
         self.users = Users(database, self.on_change, self.works)
-        self.key = KeyCheck(database, keeper)
-        self.tokens = Tokens(database, keeper, session_s=session_s)
+        self.key = KeyCheck(database, hasher)
+        self.tokens = Tokens(database, hasher, session_s=session_s)
 
 
 __all__ = ["Accounts", "ActiveWork", "OnChange"]

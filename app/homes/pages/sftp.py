@@ -106,7 +106,7 @@ def reset_of_user(request: Request) -> Response:
     try:
         password = homes_of(request).sftp.reset_password(name, by=caller.user, token_id=caller.token_id)
     except ModelmillError as error:
-        return user_pages.user(request, error)
+        return user_pages.user_page(request, error)
     return user_pages.sftp_password_page(request, name, password, f"{user_pages.PAGE}/{name}")
 
 

@@ -70,10 +70,10 @@ def test_what_a_token_set_goes_with_it_and_nothing_else(scene: Scene) -> None:
     assert sftp.facts("alice").keys == [OWN]
     sftp.end_bound(now())
     assert scene.keys() == [OWN]
-    entry = scene.accounts.ledger.entries(limit=1)[0]
+    entry = scene.accounts.audit_log.entries(limit=1)[0]
     assert (entry.action, entry.detail) == ("door.credentials_ended", {"count": 1})
     sftp.end_bound(now())
-    assert scene.accounts.ledger.entries(limit=1)[0] == entry  # once
+    assert scene.accounts.audit_log.entries(limit=1)[0] == entry  # once
 
 
 def test_it_goes_when_the_token_expires(scene: Scene) -> None:
