@@ -18,9 +18,9 @@ from app.kit.web.auth import user_of
 from app.kit.web.http import json_body, query, stream_bytes
 from app.kit.web.multipart import plain_name
 from app.kit.web.openapi import Operation
-from app.model_registry import responses, schemas
+from app.model_registry import schemas
 from app.model_registry.access import models_of
-from app.model_registry.responses import FILE, MODELS, NAMED
+from app.model_registry.schemas import FILE, MODELS, NAMED
 from app.model_registry.uploads import receive_model
 
 MEDIA_TYPE = "application/octet-stream"
@@ -28,18 +28,18 @@ MEDIA_TYPE = "application/octet-stream"
 
 def list_models(request: Request) -> Response:
     params = query(request, schemas.ModelsQuery)
-    found, cursor = models_of(request).page(user_of(request), text=params.q, cursor=params.cursor, limit=params.limit)
-    return _json(schemas.ModelsAnswer(models=[responses.shown(model) for model in found], next_cursor=cursor))
+    models, cursor = models_of(request).page(user_of(request), text=params.q, cursor=params.cursor, limit=params.limit)
+    return _json(schemas.ModelsAnswer(models=[schemas.model_answer(model) for model in models], next_cursor=cursor))
 
 
 async def add_model(request: Request) -> Response:
-    """Of a job when it is JSON; brought when it is multipart."""
+    """Of a job when it is JSON; uploaded when it is multipart."""
     models, user = models_of(request), user_of(request)
     if request.headers.get("content-type", "").startswith("multipart/"):
-        made = await receive_model(request, models, user)
+        model = await receive_model(request, models, user)
     else:
         body = await json_body(request, schemas.NewModel)
-        made = await run_in_threadpool(
+        model = await run_in_threadpool(
             models.add_from_job,
             user,
             body.name,
@@ -49,12 +49,12 @@ async def add_model(request: Request) -> Response:
             decoder=body.decoder,
             labels=body.labels,
         )
-    return _json(responses.shown(made), 201, {"Location": responses.at(NAMED, made.name)})
+    return _json(schemas.model_answer(model), 201, {"Location": schemas.address(NAMED, model.name)})
 
 
 def get_model(request: Request) -> Response:
     params = query(request, schemas.NamedQuery)
-    return _json(responses.shown(models_of(request).get(user_of(request), params.name)))
+    return _json(schemas.model_answer(models_of(request).get(user_of(request), params.name)))
 
 
 def remove_model(request: Request) -> Response:
@@ -92,7 +92,7 @@ def _inlined(model: type[BaseModel]) -> dict[str, Any]:
     schema = model.model_json_schema()
     parts: dict[str, Any] = {f"#/$defs/{name}": part for name, part in schema.pop("$defs", {}).items()}
     properties = {
-        name: {**parts.get(found.pop("$ref", ""), {}), **found} for name, found in schema["properties"].items()
+        name: {**parts.get(field.pop("$ref", ""), {}), **field} for name, field in schema["properties"].items()
     }
     return {**schema, "properties": properties}
 

@@ -46,15 +46,15 @@ class NamedForm(BaseModel):
 def models(request: Request) -> Response:
     params = query(request, ListQuery)
     user = user_of(request)
-    found, older = models_of(request).page(user, text=params.q, cursor=params.cursor, limit=PAGE_MODELS)
+    page, older = models_of(request).page(user, text=params.q, cursor=params.cursor, limit=PAGE_MODELS)
     return render(
         request,
         "models/models.html",
         area=AREA,
         asked=params,
-        models=found,
+        models=page,
         older=older,
-        jobs=_jobs_there(request, found),
+        jobs=_job_names(request, page),
     )
 
 
@@ -62,7 +62,7 @@ def named(request: Request) -> Response:
     params = query(request, NamedQuery)
     model = models_of(request).get(user_of(request), params.name)
     return render(
-        request, "models/model.html", area=AREA, model=model, note=params.note, jobs=_jobs_there(request, [model])
+        request, "models/model.html", area=AREA, model=model, note=params.note, jobs=_job_names(request, [model])
     )
 
 
@@ -77,9 +77,9 @@ async def delete(request: Request) -> Response:
     return see_other("/ui/models?note=deleted")
 
 
-def _jobs_there(request: Request, found: list[Model]) -> dict[str, str]:
-    """Names of the jobs that these are from, by id; of those that are still remembered."""
-    ids = {model.job_id for model in found if model.job_id}
+def _job_names(request: Request, models: list[Model]) -> dict[str, str]:
+    """Names of the jobs that these are from, by id, where the job has not expired."""
+    ids = {model.job_id for model in models if model.job_id}
     records = conversion_of(request).jobs.several(ids, user_of(request)) if ids else []
     return {record.job_id: record.name for record in records}
 
