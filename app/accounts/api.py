@@ -20,7 +20,7 @@ NO_STORE = {"Cache-Control": "no-store"}
 
 
 def me_of(request: Request) -> schemas.MeAnswer:
-    """What accounts know of who asks; homes answer GET /api/v2/me with this and where the data is."""
+    """What accounts know of the caller; homes answer GET /api/v2/me with this and where the data is."""
     user, token = accounts_of(request).users.get(user_of(request)), token_of(request)
     return schemas.MeAnswer(
         user_id=user.name,

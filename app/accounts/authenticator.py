@@ -27,8 +27,8 @@ SCHEME = "bearer "
 class AccountAuthenticator:
     """Tells who makes a request.
 
-    local_user: who asks from this machine; None where accounts are demanded of everybody. node_of: the name of the node
-    whose token this is; None for any other text.
+    local_user: the user of requests from this machine; None where everybody needs an account.
+    node_of: the name of the node whose token this is; None for any other text.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class AccountAuthenticator:
             self.accounts.tokens.sign_out(session)
 
     def _by_token(self, request: Request, authorization: list[str]) -> Caller:
-        """A right token is let in, however often others have failed."""
+        """A valid token is accepted, however often others have failed."""
         text = _bearer(authorization)
         node = self.node_of(text)
         if node is not None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 
-from app.homes import names as naming
+from app.homes import names as file_names
 from app.homes.errors import FileMissing, HomeMissing, disk_errors, refused
 from app.homes.model import (
     COMMON,
@@ -65,7 +65,7 @@ class HomeFiles:
                     _ensure_folder(root, folder)
 
     def create(self, user: str) -> None:
-        """Make the user's home, or what is missing of it. Twice does no harm."""
+        """Make the user's home, or what is missing of it. May be repeated."""
         inner = home_of(user)
         self.prepare()
         with disk_errors(inner):
@@ -145,7 +145,7 @@ class HomeFiles:
 
         target: the whole new path, not a folder to put it into. Raises NameTaken, FileMissing.
         """
-        leaving = naming.from_text(source, field="source")
+        leaving = file_names.from_text(source, field="source")
         check_may_leave(leaving, field="source")
         place = _new_place(target, field="target")
         if place[: len(leaving)] == leaving:
@@ -162,7 +162,7 @@ class HomeFiles:
 
         Returns the path that it has now, from where it can be moved back; None if it is gone. Raises FileMissing.
         """
-        place = naming.from_text(path)
+        place = file_names.from_text(path)
         check_may_leave(place)
         trashed = None
         with self.opened(user) as home, disk_errors(path):
@@ -174,7 +174,7 @@ class HomeFiles:
                 trashed = f"{TRASHED_FILES}/{stamped(place[-1], now)}"
                 home.rename("/".join(place), trashed)
         self._tracker.forget(user)
-        return trashed and naming.path_to_text(trashed.split("/"))
+        return trashed and file_names.path_to_text(trashed.split("/"))
 
     def usage(self, user: str, *, quota: Quota | None = None) -> HomeUsage:
         with self.opened(user) as home:
@@ -187,7 +187,7 @@ class HomeFiles:
             for path in [*self._stale_files(home, now), *_stale_drafts(home, now)]:
                 with suppress(FileNotFoundError):
                     home.remove_tree(path)
-                    gone.append(naming.path_to_text(path.split("/")))
+                    gone.append(file_names.path_to_text(path.split("/")))
         if gone:
             self._tracker.forget(user)
         return gone
@@ -248,9 +248,9 @@ def _fill(draft: Draft, chunks: Iterable[bytes], allowance: Allowance, path: str
 
 
 def _new_place(path: str, *, field: str = "path") -> list[str]:
-    place = naming.from_text(path, field=field)
+    place = file_names.from_text(path, field=field)
     check_may_enter(place, field=field)
-    naming.check_new_name(place[-1], field=field)
+    file_names.check_new_name(place[-1], field=field)
     return place
 
 

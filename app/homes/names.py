@@ -43,7 +43,7 @@ def path_to_text(names: list[str]) -> str:
 
 
 def from_text(text: str, *, field: str = "path") -> list[str]:
-    """The names that a path inside a home runs through; [] for the home itself. One leading slash is fine.
+    """The names that a path inside a home runs through; [] for the home itself. One leading slash is allowed.
 
     Raises PathRefused for what no listing ever showed: `..`, `//`, raw tricks, a text that is too long.
     """
@@ -77,7 +77,7 @@ def _segment(text: str, field: str) -> str:
 
 
 def check_segment(raw: bytes, field: str) -> None:
-    """Raises PathRefused for what is no name at all: nothing, . or .., with a slash or NUL, too long."""
+    """Raises PathRefused for what cannot be a name: empty, . or .., with a slash or NUL, too long."""
     if not raw:
         raise refused(field, "it has an empty part: // or a slash at the end")
     if raw in (b".", b".."):

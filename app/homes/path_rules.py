@@ -43,7 +43,7 @@ FIELDS: Mapping[str, FieldRule] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Place:
+class AllowedPath:
     base: str
     """The allowed folder, from the root of the storage."""
     below: str
@@ -57,7 +57,7 @@ class CheckedPath:
     field: str
     text: str
     """As it was given, which is what a task is told."""
-    place: Place
+    place: AllowedPath
     kind: Kind
     size_bytes: int
     _rules: PathRules = dataclasses.field(repr=False, compare=False)
@@ -91,7 +91,7 @@ class PathRules:
         kind = _expect(rule, field, text, status)
         return CheckedPath(field, text, place, kind, 0 if kind is Kind.FOLDER else status.st_size, self)
 
-    def open(self, field: str, text: str, place: Place) -> int:
+    def open(self, field: str, text: str, place: AllowedPath) -> int:
         rule = self.fields[field]
         with _refusals(field), disk_errors(text, field=field), self._base(place) as base:
             _expect(rule, field, text, base.stat(place.below))  # opening a device may do something to it
@@ -103,11 +103,11 @@ class PathRules:
                 raise
             return fd
 
-    def _base(self, place: Place) -> RootedDirectory:
+    def _base(self, place: AllowedPath) -> RootedDirectory:
         return RootedDirectory.at(self.options.root, place.base, self._opener)
 
 
-def allowed(options: HomesOptions, rule: FieldRule, user: str, field: str, text: str) -> Place:
+def allowed(options: HomesOptions, rule: FieldRule, user: str, field: str, text: str) -> AllowedPath:
     """Where the text leads, if this field may name it for this user. Raises PathRefused. Looks at no disk."""
     _check_text(field, text)
     prefix, home = options.prefix + "/", home_of(user)
@@ -124,7 +124,7 @@ def allowed(options: HomesOptions, rule: FieldRule, user: str, field: str, text:
             below = inner.removeprefix(start)
             if base == COMMON and below.split("/")[0] in PRIVATE_COMMON:
                 raise refused(field, f"{prefix}{COMMON}/{below.split('/')[0]}/ is the service's own")
-            return Place(base, below)
+            return AllowedPath(base, below)
     where = " or ".join(places)
     raise refused(field, f"it must lie under {where}", hint="The page Data shows the paths of your own home.")
 
@@ -154,7 +154,7 @@ def _check_text(field: str, text: str) -> None:
 
 
 def _segments(rule: FieldRule, field: str, text: str) -> list[str]:
-    """The names after the first slash. One slash at the end is fine where a folder may be named."""
+    """The names after the first slash. One slash at the end is allowed where a folder may be named."""
     inner = text[1:]
     if Kind.FOLDER in rule.kinds:
         inner = inner.removesuffix("/")

@@ -1,7 +1,7 @@
 """Going through a tree of folders by descriptors: never through a link, never out of it, however deep it is.
 
 One descriptor is open at a time and nothing recurses, so a tree of ten thousand levels neither runs out of
-descriptors nor of stack: whoever may make folders may make such a tree.
+descriptors nor of stack: anybody who may make folders can make such a tree.
 """
 
 from __future__ import annotations

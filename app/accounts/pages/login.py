@@ -21,7 +21,7 @@ MAX_NEXT = 2000
 
 
 def login_page(request: Request) -> Response:
-    """Whoever is let in already has no business here."""
+    """Leads on if the user is signed in already."""
     target = request.query_params.get("next", "")[:MAX_NEXT]
     try:
         doorkeeper_of(request).caller(request)

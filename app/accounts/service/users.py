@@ -20,7 +20,7 @@ from app.kit.sql import Database
 OnChange = Callable[[Connection, str, User], str | None]
 """on_change(transaction, event, user): created, enabled, disabled, changed or deleted. May only write to SQL.
 
-Returns the secret that whoever makes the change is told this once, if there is one.
+Returns the secret that is shown this once to the caller who makes the change, if there is one.
 """
 SYSTEM = "system"
 

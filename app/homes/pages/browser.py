@@ -54,7 +54,7 @@ class FileRow:
     is_final: bool
     """Would its removal be for good?"""
     convert_url: str
-    """Empty for what is no model."""
+    """Empty for anything but a model."""
 
     @property
     def is_folder(self) -> bool:

@@ -77,7 +77,7 @@ async def make_folder(request: Request) -> Response:
 
 
 def move_page(request: Request, error: ModelmillError | None = None, sent: schemas.MoveForm | None = None) -> Response:
-    """Choose where to: folders are gone through by links, and the name may be another one.
+    """Choose where to: links lead from folder to folder, and the name may be another one.
 
     error, sent: why the form was refused, and what it said.
     """

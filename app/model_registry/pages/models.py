@@ -24,7 +24,7 @@ PAGE_MODELS = 50
 AREA = "models"
 
 
-class ListQuery(FilterForm):
+class ModelsPageQuery(FilterForm):
     q: Annotated[str, Field(max_length=200, pattern=TEXT)] = ""
     cursor: Annotated[str, Field(max_length=MAX_CURSOR, pattern=TEXT)] | None = None
     note: Annotated[str, Field(max_length=20)] = ""
@@ -34,7 +34,7 @@ class ListQuery(FilterForm):
         return "/ui/models?" + urlencode({name: value for name, value in kept.items() if value})
 
 
-class NamedQuery(FilterForm):
+class NamedPageQuery(FilterForm):
     name: Name
     note: Annotated[str, Field(max_length=20)] = ""
 
@@ -44,7 +44,7 @@ class NamedForm(BaseModel):
 
 
 def models(request: Request) -> Response:
-    params = query(request, ListQuery)
+    params = query(request, ModelsPageQuery)
     user = user_of(request)
     page, older = models_of(request).page(user, text=params.q, cursor=params.cursor, limit=PAGE_MODELS)
     return render(
@@ -59,7 +59,7 @@ def models(request: Request) -> Response:
 
 
 def named(request: Request) -> Response:
-    params = query(request, NamedQuery)
+    params = query(request, NamedPageQuery)
     model = models_of(request).get(user_of(request), params.name)
     return render(
         request, "models/model.html", area=AREA, model=model, note=params.note, jobs=_job_names(request, [model])
@@ -67,7 +67,7 @@ def named(request: Request) -> Response:
 
 
 def ask_delete(request: Request) -> Response:
-    model = models_of(request).get(user_of(request), query(request, NamedQuery).name)
+    model = models_of(request).get(user_of(request), query(request, NamedPageQuery).name)
     return render(request, "models/delete.html", area=AREA, model=model)
 
 

@@ -224,7 +224,7 @@ class ConnectionRegistry:
 
 
 def _public_data(text: str) -> bytes | None:
-    """Of a key as OpenSSH writes it; None for what is none."""
+    """Of a key as OpenSSH writes it; None for any other text."""
     try:
         data: bytes = asyncssh.import_public_key(" ".join(text.split()[:2])).public_data
     except asyncssh.KeyImportError:

@@ -126,7 +126,7 @@ class SftpHome:
         os.close(file.fd)
 
     def scan(self, path: bytes) -> list[tuple[bytes, os.stat_result]]:
-        """Names in a folder, with what is known of them; links are told of themselves."""
+        """The names in a folder with their status; of a link its own."""
         status = []
         with self._home.folder(inner_path(path)) as fd:
             here = os.fstat(fd)

@@ -2,7 +2,7 @@
 
 The delay comes before the password is looked at, so hanging up early gains nothing. An address that is far over its
 share is refused without a look. For a user's name the delay stays short, and is spared at addresses from which the user
-came in before: nobody can lock another out. Keys are never slowed down.
+has logged in before: nobody can lock another out. Keys are never slowed down.
 
 It is not app.accounts.login_throttle, on purpose: that one refuses after so many failures in a minute, and counts in
 Redis for all web processes. Here a growing delay comes first (SSH has no Retry-After), addresses that a user is known
@@ -22,7 +22,7 @@ ADDRESS_DELAY_S, USER_DELAY_S = 30.0, 5.0
 REFUSED_FROM = 12
 """Failures of an address from which on it waits instead of being looked at."""
 FORGET_S = 600.0
-"""Without a failure for so long, all is forgotten."""
+"""Without a failure for this long, all is forgotten."""
 MAX_COUNTS = 10_000
 
 

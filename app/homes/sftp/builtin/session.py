@@ -28,7 +28,7 @@ STDERR = asyncssh.EXTENDED_DATA_STDERR
 
 
 class SftpSession(asyncssh.SFTPServer):
-    """on_use: called at each request, with whether the session is still there afterwards. Owns the home."""
+    """Owns the home. on_use: called at each request."""
 
     def __init__(self, chan: Any, home: SftpHome, executor: Executor, on_use: Callable[[], None]) -> None:
         super().__init__(chan)
@@ -42,7 +42,7 @@ class SftpSession(asyncssh.SFTPServer):
         return await asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
 
     async def _at(self, work: Callable[..., T], path: bytes, *arguments: Any, is_probe: bool = False) -> T:
-        """Of a path. is_probe: failing is nothing that the user must hear of."""
+        """Do it with a path. is_probe: the user need not hear of a failure."""
         try:
             return await self._do(work, path, *arguments)
         except OSError as error:
@@ -179,7 +179,7 @@ def with_reason(error: OSError, path: bytes = b"") -> OSError:
 
 
 def open_flags(pflags: int) -> int:
-    """What the kernel is told of what SFTP asks for; never to follow where it must not, RootedDirectory adds that."""
+    """The flags of os.open for those of SFTP. RootedDirectory adds those that keep it from following links."""
     is_writing = pflags & (asyncssh.FXF_WRITE | asyncssh.FXF_APPEND)
     flags = (os.O_RDWR if pflags & asyncssh.FXF_READ else os.O_WRONLY) if is_writing else os.O_RDONLY
     if not is_writing:
