@@ -123,7 +123,7 @@ async def _issue(request: Request, name: str, body: schemas.NewToken, within: To
 
 def _tokens(request: Request, name: str) -> Response:
     tokens = accounts_of(request).tokens
-    made = tokens.valid_made(name)
+    made = tokens.valid_made(name, only_own=not caller_of(request).is_admin)
     answers = [
         schemas.TokenAnswer(**schemas.token_fields(token, made.get(token.token_id, 0))) for token in tokens.of(name)
     ]
@@ -134,7 +134,11 @@ def _revoke(request: Request, name: str) -> Response:
     """Says what the token had made, if any of that was valid."""
     with_made = query(request, schemas.RevocationQuery).with_made
     revocation = accounts_of(request).tokens.revoke(
-        name, request.path_params["token_id"], by=user_of(request), with_made=with_made
+        name,
+        request.path_params["token_id"],
+        by=user_of(request),
+        with_made=with_made,
+        only_own=not caller_of(request).is_admin,
     )
     if revocation.also_revoked or revocation.still_valid:
         return _json(schemas.revocation_answer(revocation))

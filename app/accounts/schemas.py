@@ -74,7 +74,7 @@ class Deletion(Strict):
 
 class RevocationQuery(Strict):
     with_made: bool = False
-    """Also revoke the tokens that it made, and those that those made; an administrator's may be other users'."""
+    """Also revoke the tokens that it made, and those that those made; other users' only with the scope admin."""
 
 
 class MeAnswer(BaseModel):

@@ -256,18 +256,21 @@ def test_what_a_token_made_can_be_revoked_with_it_through_one_that_is_revoked_al
 
 
 def test_an_administrators_token_knows_those_it_made_for_others(accounts: Accounts) -> None:
-    """Who was an administrator and is none any more revokes what is their own."""
+    """Who manages no users, or asks with a token that may not, hears of their own and revokes them alone."""
     accounts.users.create("alice", Role.USER, by="test")
     accounts.users.create("boss", Role.ADMIN, by="test")
     office, _ = accounts.tokens.issue("boss", by="test")
     handed, _ = accounts.tokens.issue("alice", by="boss", made_by=office.token_id)
     assert accounts.tokens.valid_made("boss") == {office.token_id: 1}
-    accounts.users.change("boss", by="test", role=Role.USER)
-    assert accounts.tokens.valid_made("boss") == {}
-    accounts.users.change("boss", by="test", role=Role.ADMIN)
+    assert accounts.tokens.valid_made("boss", only_own=True) == {}
+    other, _ = accounts.tokens.issue("boss", by="test")
+    kept, _ = accounts.tokens.issue("alice", by="boss", made_by=other.token_id)
+    own, _ = accounts.tokens.issue("boss", by="test", within=other)
+    revocation = accounts.tokens.revoke("boss", other.token_id, by="boss", with_made=True, only_own=True)
+    assert (revocation.also_revoked, revocation.still_valid) == ((own.token_id,), ())
     revocation = accounts.tokens.revoke("boss", office.token_id, by="boss", with_made=True)
     assert revocation.also_revoked == (handed.token_id,)
-    assert valid_of(accounts, "alice") == set()
+    assert valid_of(accounts, "alice") == {kept.token_id}
 
 
 def test_a_token_that_was_revoked_meanwhile_makes_none(accounts: Accounts) -> None:

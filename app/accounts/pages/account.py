@@ -30,7 +30,7 @@ def account(request: Request, problem: str = "") -> Response:
         area="account",
         user=user,
         tokens=accounts.tokens.of(user.name),
-        valid_made=accounts.tokens.valid_made(user.name),
+        valid_made=accounts.tokens.valid_made(user.name, only_own=not caller.is_admin),
         left=left_in(request),
         scopes=token.scopes if token else scopes_of(user.role),
         mine=caller.token_id,
@@ -80,6 +80,7 @@ async def revoked(request: Request, name: str, page: str) -> Response:
         request.path_params["token_id"],
         by=user_of(request),
         with_made=with_made,
+        only_own=not caller_of(request).is_admin,
     )
     left = f"&left={len(revocation.still_valid)}" if revocation.still_valid else ""
     return see_other(f"{page}?note=revoked{left}")

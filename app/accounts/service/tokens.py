@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from app.accounts import store
 from app.accounts.errors import BadToken, TokenNotFound, TokenRefused, UserNotFound, WrongSecretKey
-from app.accounts.model import MAX_LABEL, Revocation, Role, Scope, Token, User, scopes_of
+from app.accounts.model import MAX_LABEL, Revocation, Scope, Token, User, scopes_of
 from app.accounts.service.audit_log import note
 from app.accounts.token_hashing import SecretHasher, new_session, new_token, parts_of, token_text
 from app.kit.clock import from_text, now, to_text
@@ -85,19 +85,26 @@ class Tokens:
         with self.database.read() as conn:
             return store.list_tokens(conn, name)
 
-    def valid_made(self, name: str) -> dict[str, int]:
-        """For each token of the user that made some: how many of those, and of what those made, are valid."""
+    def valid_made(self, name: str, *, only_own: bool = False) -> dict[str, int]:
+        """For each token of the user that made some: how many of those, and of what those made, are valid.
+
+        Args:
+            only_own: Leave out tokens of other users, which an administrator's may have made.
+        """
         at = to_text(now())
         with self.database.read() as conn:
             tokens = store.list_tokens(conn, name)
-            made = _revocable_made(conn, name, [token.token_id for token in tokens], at)
+            made = _valid_made(conn, name, [token.token_id for token in tokens], at, only_own=only_own)
         return {token_id: len(tokens) for token_id, tokens in made.items()}
 
-    def revoke(self, name: str, token_id: str, *, by: str, with_made: bool = False) -> Revocation:
+    def revoke(
+        self, name: str, token_id: str, *, by: str, with_made: bool = False, only_own: bool = False
+    ) -> Revocation:
         """Revoke a token of the user and end the sessions it began.
 
         Args:
-            with_made: Also revoke what it made, and what those made. An administrator's may be other users'.
+            with_made: Also revoke what it made, and what those made.
+            only_own: Neither revoke nor tell of other users' tokens, which an administrator's may have made.
 
         Raises:
             TokenNotFound: If the user has no such token that is not revoked.
@@ -107,14 +114,14 @@ class Tokens:
         with self.database.write() as conn:
             if not store.revoke_token(conn, name, token_id, at):
                 raise TokenNotFound(f"{name} has no valid token {token_id}.", hint="The list of tokens has their ids.")
-            made = _revocable_made(conn, name, [token_id], at).get(token_id, [])
+            made = _valid_made(conn, name, [token_id], at, only_own=only_own).get(token_id, [])
             while with_made and made:  # again, as one of them may have made another just before
                 for token in made:
                     store.revoke_token(conn, token.user_name, token.token_id, at)
                     detail = {"token_id": token.token_id, "made_by": token.made_by}
                     note(conn, by, "token.revoked", f"user:{token.user_name}", detail)
                     also_revoked.append(token.token_id)
-                made = _revocable_made(conn, name, [token_id], at).get(token_id, [])
+                made = _valid_made(conn, name, [token_id], at, only_own=only_own).get(token_id, [])
             note(conn, by, "token.revoked", f"user:{name}", {"token_id": token_id})
         return Revocation(token_id, tuple(also_revoked), tuple(token.token_id for token in made))
 
@@ -214,11 +221,11 @@ class KeyCheck:
             )
 
 
-def _revocable_made(conn: Connection, name: str, token_ids: Collection[str], at: str) -> dict[str, list[Token]]:
-    """As store.valid_made_by; but for administrators only what is the user's own."""
-    owner = store.get_user(conn, name)
+def _valid_made(
+    conn: Connection, name: str, token_ids: Collection[str], at: str, *, only_own: bool
+) -> dict[str, list[Token]]:
     made = store.valid_made_by(conn, token_ids, at)
-    if owner is not None and owner.role is Role.ADMIN:
+    if not only_own:
         return made
     own = {maker: [token for token in tokens if token.user_name == name] for maker, tokens in made.items()}
     return {maker: tokens for maker, tokens in own.items() if tokens}
