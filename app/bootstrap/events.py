@@ -42,7 +42,7 @@ def account_listeners(settings: Settings, kick: Kick | None = None) -> tuple[OnC
 
     kick: see homes.service.outbox.listener.
     """
-    return (listener(kick, has_door=settings.sftp != "off"),)
+    return (listener(kick, has_sftp=settings.sftp != "off"),)
 
 
 def active_work(of: Capabilities) -> tuple[ActiveWork, ...]:
