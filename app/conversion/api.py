@@ -32,7 +32,7 @@ from app.kit.web.sse import EventFrames, frame, frames_of
 
 SEND_TIMEOUT_S = 10
 SHUTDOWN_GRACE_S = 2.0
-"""So long a stream may take to end by itself when the web ends; less than the web's own grace."""
+"""How long a stream may take to end when the web ends; less than the web's own grace."""
 OTHER_MEDIA_TYPE = "application/octet-stream"
 MEDIA_TYPES = {".json": "application/json", ".log": "text/plain; charset=utf-8", ".zip": "application/zip"}
 

@@ -152,7 +152,7 @@ class JobStore:
     ) -> tuple[list[JobRecord], str | None]:
         """Newest first. The cursor names a place in time, so pages survive new jobs.
 
-        max_read: look at about so many records at most; when they did not fill the page, the cursor says where to
+        max_read: read about this many records at most; when they did not fill the page, the cursor says where to
         search on.
         """
         score = f"({float(cursor)!r}" if cursor else "+inf"

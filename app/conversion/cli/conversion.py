@@ -33,11 +33,12 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class ConversionOrder:
-    """What to convert and how. options: JSON of Options."""
+    """What to convert and how."""
 
     model: Path
     images: Sequence[Path]
     options: Record = field(default_factory=dict)
+    """JSON of Options."""
     name: str = ""
     tags: tuple[str, ...] = ()
     timeout_s: float | None = None
@@ -197,7 +198,7 @@ def require_file(path: Path, what: str) -> None:
 def bundled(model: Path) -> Iterator[Path]:
     """The model as it is; or a temporary zip with the files its weights lie in, as far as they are beside it.
 
-    What is missing, and what is no model at all, the service says.
+    The service tells what is missing, or that it is not a model.
     """
     beside = [(place, path) for place in _places(model) if (path := model.parent / place).is_file()]
     if not beside:

@@ -51,10 +51,10 @@ _OTHERS = (
 
 @dataclass(frozen=True)
 class Unpacked:
-    """files: names in the folder, in the archive's order. ignored: entries of the archive that are no samples."""
-
     files: list[str]
+    """Names in the folder, in the archive's order."""
     ignored: list[str]
+    """Entries of the archive that are not samples."""
 
 
 def extract(upload: Path, into: Path, *, max_files: int, max_bytes: int) -> Unpacked:

@@ -38,10 +38,11 @@ COMPARED_AT_MOST = 2000
 
 @dataclass(frozen=True)
 class CalibrationTarget:
-    """What the samples are for. size: width and height of an image input; None when it is none or not known yet."""
+    """What the samples are for."""
 
     channels: int | None = None
     size: tuple[int, int] | None = None
+    """Width and height of the image input; None for other inputs, and while it is not known."""
     expectation: ExpectedRange = field(default_factory=ExpectedRange)
 
 

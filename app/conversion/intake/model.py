@@ -21,10 +21,11 @@ from app.kit.text.error_text import reason_of
 
 @dataclass(frozen=True)
 class ModelLimits:
-    """What a toolchain reads. opset: first and last version of the default operator set."""
+    """What a toolchain reads."""
 
     label: str
     opset: range
+    """Versions of the default operator set that it reads."""
     ir_max: int
     dtypes: frozenset[str]
     domains: frozenset[str] = frozenset()
@@ -49,14 +50,14 @@ READS = {
 
 @dataclass(frozen=True)
 class CheckedModel:
-    """facts: see graph.facts, with size_bytes, of the model with fixed shapes. expectation: of the values it takes, as
-    its first layers tell. warnings: {code, message, detail}."""
-
     facts: dict[str, Any]
+    """graph.facts of the model with fixed shapes, and size_bytes."""
     inputs: list[TensorSpec]
     expectation: ExpectedRange = field(default_factory=ExpectedRange)
+    """The values that it takes, as its first layers tell."""
     changes: list[str] = field(default_factory=list)
     warnings: list[dict[str, Any]] = field(default_factory=list)
+    """Each {code, message, detail}."""
 
 
 def check_model(path: Path, options: Options, *, max_bytes: int) -> CheckedModel:

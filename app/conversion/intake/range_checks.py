@@ -33,15 +33,14 @@ IMAGENET = (0.485, 0.456, 0.406)
 
 @dataclass(frozen=True)
 class ExpectedRange:
-    """What the first layers tell about the input: mean and deviation of its values, None where nothing is told.
-
-    order: RGB or BGR where a constant of the model gives it away. why: batchnorm, constants or "".
-    """
+    """Mean and deviation of the input's values, as the first layers tell; None where they tell nothing."""
 
     mean: float | None = None
     deviation: float | None = None
     order: str = ""
+    """RGB or BGR, where a constant of the model gives it away; else empty."""
     why: str = ""
+    """What tells it: "batchnorm", "constants" or ""."""
 
 
 def judge_pictures(

@@ -20,7 +20,7 @@ FEW_SAMPLES = 20
 GOOD_SAMPLES = 100
 NAMED_AT_MOST = 10
 MEASURED_AT_MOST = 200
-"""So many samples tell what kind they are; the page of a new conversion takes the time for more."""
+"""How many samples are measured at a submission; the page of a new conversion takes the time for more."""
 TOLD_HERE = frozenset({"FEW_SAMPLES", "UNREADABLE", "FILES_IGNORED"})
 
 Progress = Callable[[float, str], None]

@@ -47,7 +47,7 @@ def make_thumbnails(request: dict[str, Any], progress: Progress) -> dict[str, An
 
 
 def make_picture(request: dict[str, Any], _: Progress) -> dict[str, Any]:
-    """request: {"picture": path, "into": path of the JPEG}. Raises BadInput for what is no picture."""
+    """request: {"picture": path, "into": path of the JPEG}. Raises BadInput when it is not a picture."""
     try:
         thumbnail(Path(request["picture"]), Path(request["into"]), FILE_SIDE)
     except DECODER_ERRORS as error:
@@ -94,7 +94,7 @@ def _arrays(path: Path) -> Iterator[npt.NDArray[Any]]:
 def _drawn(array: npt.NDArray[Any], index: int) -> Image.Image | None:
     """Rank 2, or 3 with 1 or 3 channels first or last, once axes in front have picked the sample; stretched to 0..255.
 
-    None for what is no picture.
+    None where the numbers are not a picture.
     """
     while array.ndim > 3:
         array = array[index] if index < len(array) else array[0]

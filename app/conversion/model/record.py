@@ -112,13 +112,15 @@ NOT_YET = StageRecord()
 
 @dataclass(frozen=True)
 class JobError:
-    """step: the stage that failed. code: machine-readable cause. hint: what to try. detail: JSON-able facts."""
-
     step: str
+    """The stage that failed: onnx, bie or nef."""
     reason: str
     code: str = "STAGE_FAILED"
+    """Machine-readable cause."""
     hint: str = ""
+    """What to try."""
     detail: dict[str, Any] = field(default_factory=dict)
+    """Facts for programs, JSON-able."""
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,11 @@ Errors = Mapping[str, FormProblem]
 
 @dataclass(frozen=True)
 class ChosenInput:
-    """An input that is there: from an upload or from an earlier job. name: as its owner called it, perhaps ""."""
+    """An input that is there: from an upload or from an earlier job."""
 
     key: str
     name: str
+    """The file's name where it is known, else empty."""
     size_bytes: int
     job_id: str
     link: str
@@ -36,12 +37,14 @@ class ChosenInput:
 
 @dataclass(frozen=True)
 class Formula:
-    """How a pixel becomes a number, for people. low, high: of what comes out."""
+    """How a pixel becomes a number, for people."""
 
     color: str
     expression: str
     low: str
+    """What a pixel of 0 or 255 becomes at least."""
     high: str
+    """What a pixel of 0 or 255 becomes at most."""
 
 
 def model_view(looks: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
@@ -202,7 +205,7 @@ Kind = Literal["number", "text", "lines", "check", "choice"]
 
 @dataclass(frozen=True)
 class OptionField:
-    """One control. is_idle: it has no effect with what is chosen now."""
+    """One control of the form."""
 
     name: str
     label: str
@@ -210,6 +213,7 @@ class OptionField:
     kind: Kind
     choices: tuple[str, ...] = ()
     is_idle: bool = False
+    """Does it have no effect with what is chosen now?"""
 
 
 _Applies = Callable[[Mapping[str, str]], bool]

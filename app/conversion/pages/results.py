@@ -30,7 +30,7 @@ from app.kit.web.templates import render
 
 PAGE_RESULTS = 30
 NEWS_FOR = timedelta(days=1)
-"""So long the list of jobs tells of a reset; the way to what is stored stays as long as that does."""
+"""How long the list of jobs tells of a reset; the link to the stored results stays as long as they do."""
 
 
 class PageQuery(BaseModel):

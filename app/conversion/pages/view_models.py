@@ -29,10 +29,9 @@ class Parameter:
 
 @dataclass(frozen=True)
 class FileView:
-    """kind: output, report, log, input, other."""
-
     name: str
     kind: str
+    """output, report, log, input or other."""
     size_bytes: int
     sha256: str
 

@@ -33,47 +33,47 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class FinishedJob:
-    """How long each stage of one finished job ran, in seconds, without its time in queues.
-
-    took_s: from its submission to its end. forecast_s: what was expected of that, None where nothing was.
-    """
+    """How long each stage of one finished job ran, in seconds, without its time in queues."""
 
     toolchain: str
     ran_s: dict[Stage, float]
     took_s: float = 0.0
+    """From its submission to its end."""
     forecast_s: float | None = None
+    """What was expected at its submission; None where it could not be told."""
 
 
 @dataclass(frozen=True)
 class FinishEstimate:
-    """Seconds until the job is done: half of the jobs would be done after p50_s, nine of ten after p90_s.
-
-    usual_s: what the stage it is in took at most in nine of ten jobs. is_overdue: it takes longer than that already;
-    is_far_over: so much longer that it may never end.
-    """
+    """Seconds until the job is done: half of the jobs would be done after p50_s, nine of ten after p90_s."""
 
     p50_s: float
     p90_s: float
     jobs: int
     usual_s: float
+    """What its present stage took at most in nine of ten jobs."""
     is_overdue: bool
+    """Has its stage taken longer than that already?"""
     is_far_over: bool
+    """Has it taken so much longer that it may never end?"""
 
 
 @dataclass(frozen=True)
 class ForecastAccuracy:
-    """Three of four forecasts of so many jobs were off by this share of the time that the job took, or less."""
+    """How right the forecasts of finished jobs were."""
 
     jobs: int
+    """How many jobs had a forecast."""
     off_by: float
+    """Three of four forecasts were wrong by this share of the time that the job took, or less."""
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """ahead: jobs before this one in its queue, None when it does not wait. workers: how many serve its stage."""
-
     ahead: int | None
+    """Jobs before this one in its queue, None when it does not wait."""
     workers: int
+    """How many living workers serve its stage."""
     finish: FinishEstimate | None
     accuracy: ForecastAccuracy | None = None
 

@@ -22,7 +22,7 @@ class Expiry:
         self.upload_ttl = timedelta(seconds=upload_ttl_s)
 
     def sweep(self, now: datetime) -> None:
-        """Twice does no harm. A job that still runs keeps its files, however old they are."""
+        """Delete what has expired; safe to repeat. A job that still runs keeps its files, however old they are."""
         for job_id in self._expired("jobs/", now - self.job_ttl):
             record = self.store.get(job_id)
             if record is None or record.is_terminal:

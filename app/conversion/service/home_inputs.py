@@ -37,10 +37,10 @@ class TooManySamples(BadInput):
 
 @dataclass(frozen=True)
 class InputPath:
-    """shelf: of the home, or of the common folder; inner: the path on it."""
-
     shelf: ReadOnlyTree
+    """The files of the home, or of the common folder."""
     inner: str
+    """The path in there."""
 
     @property
     def name(self) -> str:

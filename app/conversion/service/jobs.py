@@ -22,11 +22,11 @@ LOG_COMES_WITHIN_S = 20
 
 @dataclass(frozen=True)
 class LogPortion:
-    """text: the bytes from the offset asked for. is_complete: the stage has ended and nothing follows these."""
-
     text: bytes
+    """The bytes from the requested offset on."""
     next_offset: int
     is_complete: bool
+    """Has the stage ended, with nothing more to follow?"""
 
 
 class Jobs:

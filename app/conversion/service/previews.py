@@ -40,14 +40,16 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class ModelPreview:
-    """facts: see graph.facts. problem: why it cannot be used with the chosen toolchain, or at all."""
-
     facts: dict[str, Any] | None = None
+    """See graph.facts."""
     open_inputs: tuple[dict[str, Any], ...] = ()
     expectation: ExpectedRange = field(default_factory=ExpectedRange)
     missing: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Operators that a chip probably lacks, by chip."""
     problems: dict[str, ModelmillError] = field(default_factory=dict)
+    """Why it cannot be used, by toolchain."""
     failure: ModelmillError | None = None
+    """Why it cannot be used at all."""
 
     def problem(self, toolchain: ToolchainName) -> ModelmillError | None:
         return self.failure or self.problems.get(toolchain.value)
@@ -58,14 +60,13 @@ class ModelPreview:
 
 @dataclass(frozen=True)
 class ImagesPreview:
-    """problem: why the samples cannot be used with this model, or at all; then there may be nothing else."""
-
     measured: SampleStats = field(default_factory=lambda: SampleStats(0))
     size_bytes: int = 0
     formats: dict[str, int] = field(default_factory=dict)
     looked_at: int = 0
     thumbnails: tuple[dict[str, str], ...] = ()
     failure: ModelmillError | None = None
+    """Why the samples cannot be used with this model, or at all; then the rest may be empty."""
 
 
 class Previews:

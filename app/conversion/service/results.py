@@ -23,9 +23,8 @@ CLOCKS_APART = timedelta(minutes=5)
 
 @dataclass(frozen=True)
 class StoredArtifact:
-    """name: as among the artifacts of the job."""
-
     name: str
+    """The artifact's name."""
     key: str
     size_bytes: int
     etag: str

@@ -39,8 +39,6 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Submission:
-    """origin: see JobRecord. job_id: given by whoever may have to submit again after a crash, and wants one job."""
-
     model_key: str
     quant_key: str
     owner: str
@@ -48,7 +46,9 @@ class Submission:
     tags: tuple[str, ...] = ()
     options: Options = field(default_factory=Options)
     origin: str = ""
+    """See JobRecord."""
     job_id: str = ""
+    """Set by a caller that may submit again after a crash and must not make a second job; else empty."""
 
 
 class Submissions:

@@ -27,16 +27,15 @@ QUEUES = (*(stage.step for stage in Stage), DONE)
 
 @dataclass(frozen=True)
 class WorkerView:
-    """job_id: what it works on, empty when idle or when the job is another user's. since: when it took the job up, or
-    came to life."""
-
     name: str
     queue: str
     host: str
     pid: int
     is_busy: bool
     since: datetime
+    """When it took the job up, or came to life."""
     job_id: str = ""
+    """What it works on, empty when idle or when the job is another user's."""
     job_name: str = ""
     progress: int | None = None
     toolchains: tuple[str, ...] = ()
@@ -44,11 +43,11 @@ class WorkerView:
 
 @dataclass(frozen=True)
 class QueueView:
-    """waiting: jobs that no worker has taken up. oldest_s: how long the first of them waits already."""
-
     queue: str
     waiting: int
+    """Jobs that no worker has taken up."""
     oldest_s: float | None
+    """How long the first of them has waited, in seconds."""
     workers: tuple[WorkerView, ...]
 
     @property
@@ -63,12 +62,14 @@ class QueueView:
 
 @dataclass(frozen=True)
 class DependencyHealth:
-    """One thing we lean on. latency_ms: of one small question; problem: why it does not answer."""
+    """A server that conversions depend on."""
 
     name: str
     detail: str
     latency_ms: float | None = None
+    """Of one small request, in milliseconds."""
     problem: str = ""
+    """Why it does not answer; empty when it does."""
 
     @property
     def is_up(self) -> bool:
@@ -77,9 +78,8 @@ class DependencyHealth:
 
 @dataclass(frozen=True)
 class SystemView:
-    """queues: one per stage, in their order, then the scheduler's; empty while Redis is away."""
-
     queues: tuple[QueueView, ...]
+    """One per stage, in their order, then the scheduler's; empty while Redis is away."""
     redis: DependencyHealth
     store: DependencyHealth
     toolchains: tuple[str, ...]

@@ -58,7 +58,7 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """Fall silent, and say so, so that nobody waits for the last sign of life to expire."""
+        """End, and retire the worker at once instead of letting its last sign of life expire."""
         self._stop.set()
         self._thread.join(STOP_S)
 

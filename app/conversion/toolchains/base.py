@@ -64,14 +64,15 @@ class StageRequest:
 
 @dataclass(frozen=True)
 class StageResult:
-    """report: everything measured, JSON-able (stored as an artifact). summary: the few numbers the record keeps.
-    versions: tool → version. extra_files: further files worth keeping, by artifact name."""
-
     output: Path
     report: dict[str, Any]
+    """Everything measured, JSON-able (stored as an artifact)."""
     summary: dict[str, Any] = field(default_factory=dict)
+    """The few numbers the record keeps."""
     versions: dict[str, str] = field(default_factory=dict)
+    """Tool → version."""
     extra_files: dict[str, Path] = field(default_factory=dict)
+    """Further files worth keeping, by artifact name."""
 
 
 class Toolchain(Protocol):

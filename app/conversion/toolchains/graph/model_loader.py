@@ -181,10 +181,10 @@ VARINT_BYTES_MAX = 10
 
 @dataclass(frozen=True)
 class WireScan:
-    """is_onnx: begins with fields of a ModelProto. needed_bytes: size that the last field announces (at least)."""
-
     is_onnx: bool
+    """Does the file begin with fields of a ModelProto?"""
     needed_bytes: int
+    """The size that the last field announces, at least."""
     size_bytes: int
 
     @property
@@ -205,7 +205,7 @@ def scan(data: bytes) -> WireScan:
 
 
 def _field(data: bytes, at: int) -> tuple[int, int, int] | None:
-    """(number, value or length, end) of the field at this place. None for what is no field of a ModelProto."""
+    """(number, value or length, end) of the field at this place. None where no field of a ModelProto begins."""
     tag, at = _varint(data, at)
     number, kind = tag >> 3, tag & 7
     if at < 0 or FIELDS.get(number) != kind:

@@ -160,7 +160,7 @@ def inferred(model: onnx.ModelProto) -> onnx.ModelProto:
 
 @contextmanager
 def _at_most(more_bytes: int) -> Iterator[None]:
-    """Within the block this process may allocate so much more; then MemoryError is raised."""
+    """Within the block, an allocation of more than this raises MemoryError."""
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     held_bytes = int(Path("/proc/self/statm").read_text().split()[5]) * PAGE_BYTES
     ceiling = held_bytes + more_bytes

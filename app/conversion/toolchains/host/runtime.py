@@ -38,7 +38,7 @@ add up products of int8 in 16 bits, which overflow: MobileNetV2 fell from 48 dB 
 ERRORS_ONLY, FATAL_ONLY = 3, 4
 
 _PLACES = re.compile(r"/\S*/(?=(?:model\.onnx|out\.onnx|out\.bie)\b)|/onnxruntime_src/(?:\S*/)?")
-"""Folders of the worker, and of whoever built onnxruntime: of no use to a user, and the first are nobody's business."""
+"""Folders of the worker, and of the build of onnxruntime: of no use to a user, and the first are not for others."""
 _CODE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _FAILED_NODE = re.compile(r"while running (?P<op>[\w.]+) node\. Name:'(?P<node>[^']*)'")
 _OPERATOR = (

@@ -34,11 +34,11 @@ class StagedModel:
 
 @dataclass(frozen=True)
 class StagedSamples:
-    """paths: {input name: one .npy file (float32, full shape) per sample}. skipped: {name, reason} of damaged files."""
-
     paths: dict[str, list[str]]
+    """By input name, one .npy file (float32, full shape) for each sample."""
     warnings: list[str]
     skipped: list[dict[str, str]]
+    """Damaged files, each {name, reason}."""
 
     @property
     def count(self) -> int:

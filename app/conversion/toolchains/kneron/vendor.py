@@ -48,10 +48,10 @@ Watch = Callable[[str | None], None]
 
 @dataclass(frozen=True)
 class VendorOutcome:
-    """result: what the runner wrote, None when it died before. returncode: negative after a signal."""
-
     returncode: int
+    """Negative after a signal."""
     result: dict[str, Any] | None
+    """What the runner wrote, None when it died before."""
     log: Path
 
     def lines(self) -> Iterator[str]:
@@ -61,12 +61,13 @@ class VendorOutcome:
 
 @dataclass(frozen=True)
 class Vendor:
-    """Where the vendor's installation lies. search: folders where outputs are looked for when they went astray."""
+    """Where the vendor's installation lies."""
 
     python: Path = DEFAULT_PYTHON
     pythonpath: str = str(PYTHONPATH)
     version_file: Path = VERSION_FILE
     search: tuple[Path, ...] = DEFAULT_SEARCH
+    """Folders to search for outputs that are not where they should be."""
     lock: Path = LOCK
 
     def version(self) -> str:

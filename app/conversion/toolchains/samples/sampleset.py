@@ -34,12 +34,13 @@ class Sample:
 
 @dataclass(frozen=True)
 class _Source:
-    """One file. stacks: by input name, for .npy and .npz."""
+    """One file of samples."""
 
     path: Path
     label: str
     kind: str
     stacks: Mapping[str, ArrayStack]
+    """Of .npy and .npz files: the arrays by input name."""
 
     @property
     def count(self) -> int:
