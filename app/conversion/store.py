@@ -66,7 +66,10 @@ class ProgressReport:
 
 
 class JobStore:
-    """record_ttl_s: how long the record of a finished job is kept."""
+    """Args:
+    record_ttl_s: How long the record of a finished job is kept.
+    live_log_bytes: How much of a running stage's log is kept, at most.
+    """
 
     def __init__(self, client: redis.Redis, *, record_ttl_s: int, live_log_bytes: int) -> None:
         self.client: Any = client
@@ -77,7 +80,13 @@ class JobStore:
     def create(
         self, record: JobRecord, *, score: float, room: JobLimit | None = None, letter: OutgoingMessage | None = None
     ) -> Answer:
-        """room: how many jobs there may be; without it as many as one likes. letter: sent in the same step."""
+        """Create the record of a job.
+
+        Args:
+            score: Where it stands among the others: microseconds of the epoch.
+            room: How many jobs there may be; None for no limit.
+            letter: A message to send in the same step.
+        """
         return self.records.create(record.job_id, model.to_fields(record), score=score, room=room, letter=letter)
 
     def full(self, room: JobLimit) -> Answer | None:
@@ -109,7 +118,11 @@ class JobStore:
         return record
 
     def apply(self, job_id: str, change: Change, letter: OutgoingMessage | None = None) -> bool:
-        """Change the job if it stands where the change says; False if it does not. letter: sent in the same step."""
+        """Change the job if it stands where the change says; False if it does not.
+
+        Args:
+            letter: A message to send in the same step.
+        """
         return self.records.change(
             job_id,
             _guards(change),
@@ -152,8 +165,11 @@ class JobStore:
     ) -> tuple[list[JobRecord], str | None]:
         """Newest first. The cursor names a place in time, so pages survive new jobs.
 
-        max_read: read about this many records at most; when they did not fill the page, the cursor says where to
-        search on.
+        Args:
+            limit: How many records to find.
+            cursor: The cursor of the page before.
+            max_read: How many records to look at, about; when they did not fill the page, the cursor says where to
+                go on.
         """
         score = f"({float(cursor)!r}" if cursor else "+inf"
         records: list[JobRecord] = []

@@ -150,7 +150,11 @@ def show_quality(console: Console, report: Record) -> None:
 
 
 def lack_of_quality(record: Record, report: Record, min_snr_db: float) -> str:
-    """Why this conversion is not as good as min_snr_db; empty when it is. report: bie.json."""
+    """Why this conversion is not as good as min_snr_db; empty when it is.
+
+    Args:
+        report: The content of bie.json.
+    """
     if (report.get("verdict") or {}).get("nothing_quantized"):
         return "nothing was quantized, so there is no quality to speak of"
     snr_db = record["stages"]["bie"]["summary"].get("snr_db")

@@ -149,8 +149,12 @@ def _failed(client: Any, record: dict[str, Any], console: Any, as_json: bool) ->
 def options_of(file: Path | None, flags: Mapping[str, Any], shapes: Sequence[str]) -> dict[str, Any]:
     """The options as JSON: the file's, overlaid with the flags that were given.
 
-    flags: dotted path → value or None, e.g. {"preprocess.color": "BGR"}. shapes: "input=1,3,224,224".
-    Raises BadRequest.
+    Args:
+        flags: By dotted path, e.g. {"preprocess.color": "BGR"}; None for a flag that was not given.
+        shapes: Each "input=1,3,224,224".
+
+    Raises:
+        BadRequest: The options cannot be.
     """
     chosen = _from_file(file) if file else {}
     for path, value in flags.items():

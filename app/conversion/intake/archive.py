@@ -58,10 +58,15 @@ class Unpacked:
 
 
 def extract(upload: Path, into: Path, *, max_files: int, max_bytes: int) -> Unpacked:
-    """Unpack the samples of an upload into a folder, which is made if it is missing.
+    """Unpack the samples of an upload into a folder, which is made if it is missing. Nothing is left in it on failure.
 
-    max_files, max_bytes: of what is unpacked. Nothing is left in the folder on failure. Raises BadArchive (no zip,
-    damaged, encrypted, hostile names, links), ZipBomb, ImagesTooLarge, NoImages.
+    Args:
+        max_files: How many files may be unpacked.
+        max_bytes: How many bytes they may have in all.
+
+    Raises:
+        BadArchive: No zip, damaged, encrypted, with hostile names or links.
+        ZipBomb, ImagesTooLarge, NoImages: There is too much in it, or nothing.
     """
     with upload.open("rb") as file:
         head = file.read(64)

@@ -24,8 +24,18 @@ Progress = Callable[[float, str], None]
 
 
 def places(request: dict[str, Any], _: Progress) -> dict[str, Any]:
-    """request: {"model": path}. Returns {"places": paths of its weights, relative to the model}; none of a file that is
-    no model, of which the check of the submission speaks. Raises ExternalWeights for a place outside."""
+    """Tell where the weights of a model lie.
+
+    Args:
+        request: {"model": path}.
+
+    Returns:
+        {"places": paths relative to the model}; empty for a file that is not a model, which the check of the submission
+        refuses.
+
+    Raises:
+        ExternalWeights: A place is outside of the model's folder.
+    """
     path = Path(request["model"])
     try:
         model = graph.parse(path)
@@ -37,10 +47,15 @@ def places(request: dict[str, Any], _: Progress) -> dict[str, Any]:
 def merge(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """Make one file of a model and its weights.
 
-    request: {"model": path of an ONNX file or of a zip with one, "weights": path of a zip of the files beside it, or
-    "", "unpack_to": an empty folder, "into": path of the one file, "max_bytes"}. Returns {"is_merged"}: false for a zip
-    without a model, which is left as it is. Raises BadModelArchive, ModelTooLarge, and what graph.parse and
-    external.take_in raise.
+    Args:
+        request: {"model": path of an ONNX file or of a zip with one, "weights": path of a zip of the files beside it,
+            or "", "unpack_to": an empty folder, "into": path of the one file, "max_bytes"}.
+
+    Returns:
+        {"is_merged"}: false for a zip without a model, which is left as it is.
+
+    Raises:
+        BadModelArchive, ModelTooLarge: And what graph.parse and external.take_in raise.
     """
     path, most, folder = Path(request["model"]), request["max_bytes"], Path(request["unpack_to"])
     progress(0.0, "unpacking")

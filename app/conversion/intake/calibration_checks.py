@@ -47,7 +47,11 @@ class CalibrationTarget:
 
 
 def target_of(shapes: Sequence[Sequence[int | str | None]], expectation: ExpectedRange) -> CalibrationTarget:
-    """shapes: of all inputs. Only a lone input of four axes can be one of pictures."""
+    """Tell what the samples are for. Only a lone input of four axes can be one of pictures.
+
+    Args:
+        shapes: The shapes of all inputs.
+    """
     shape = shapes[0] if len(shapes) == 1 else ()
     if len(shape) != 4:
         return CalibrationTarget(expectation=expectation)

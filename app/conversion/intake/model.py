@@ -180,7 +180,14 @@ NAMED_AT_MOST = 5
 
 
 def refuse_unknown_operators(model: onnx.ModelProto, *, allowed: Collection[str]) -> None:
-    """allowed: domains whose operators are taken without a look. Raises UnsupportedOperator, InvalidModel."""
+    """Check that every operator exists in the version that the model declares.
+
+    Args:
+        allowed: Domains whose operators are accepted unseen.
+
+    Raises:
+        UnsupportedOperator, InvalidModel: An operator, or its operator set, is not known.
+    """
     versions = {_domain(entry.domain): int(entry.version) for entry in model.opset_import}
     local = {(_domain(function.domain), function.name) for function in model.functions}
     unknown: dict[tuple[str, str], list[str]] = {}

@@ -50,10 +50,11 @@ def measure_pictures(
 def measure_samples(
     folder: Path, unpacked: Unpacked, inputs: Sequence[InputSpec] | None, most: int, progress: Progress = lambda _: None
 ) -> tuple[SampleStats, ModelmillError | None]:
-    """What an unpacked upload holds, and why its arrays do not fit the inputs.
+    """Measure what an unpacked upload holds, and tell why its arrays do not fit the inputs.
 
-    inputs: with fixed shapes; without them arrays are counted by their files, and not measured. most: so many pictures,
-    and as many arrays, are measured; the pictures are evenly spread over all there are.
+    Args:
+        inputs: With fixed shapes; without them arrays are counted by their files, and not measured.
+        most: How many pictures, and how many arrays, are measured at most; the pictures are spread evenly over all.
     """
     files = sorted(folder / name for name in unpacked.files)
     kinds = Counter(KINDS[path.suffix.lower()] for path in files)
@@ -129,7 +130,11 @@ def dhash(picture: Image.Image) -> int:
 
 
 def measure_array(name: str, input_name: str, values: npt.NDArray[Any]) -> ArrayStats:
-    """values: finite numbers, at least one."""
+    """Measure one array of one sample.
+
+    Args:
+        values: Finite numbers, at least one.
+    """
     real = values.astype(np.float64)
     return ArrayStats(
         name=name,

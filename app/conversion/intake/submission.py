@@ -29,10 +29,16 @@ Progress = Callable[[float, str], None]
 def check_submission(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """Check model and reference samples against each other and the options.
 
-    request: {"model": path, "images": path of a zip, .npy, .npz or picture, "unpack_to": folder, "options": JSON of
-    Options, "limits": {"model_bytes", "images_bytes", "unpacked_bytes", "max_images"}}.
-    Returns {"model": facts, "samples": {"samples", "skipped", "kinds", "ignored"}, "warnings": [{"code", "message",
-    "detail"}], "changes": [sentence], "sha256": {file name: hex digest of both inputs}}. Raises the intake errors.
+    Args:
+        request: {"model": path, "images": path of a zip, .npy, .npz or picture, "unpack_to": folder, "options": JSON of
+            Options, "limits": {"model_bytes", "images_bytes", "unpacked_bytes", "max_images"}}.
+
+    Returns:
+        {"model": facts, "samples": {"samples", "skipped", "kinds", "ignored"}, "warnings": [{"code", "message",
+        "detail"}], "changes": [sentence], "sha256": {file name: hex digest of both inputs}}.
+
+    Raises:
+        BadInput: One of the intake errors.
     """
     options = Options.model_validate(request["options"])
     model, images, limits = Path(request["model"]), Path(request["images"]), request["limits"]

@@ -31,8 +31,15 @@ Progress = Callable[[float, str], None]
 
 
 def make_thumbnails(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """request: {"images": path, "unpack_to", "into": folders, "names": sample names, "limits": {"max_images",
-    "unpacked_bytes"}}. Writes <place in names>.webp; returns {"made": [places]}: those that have a picture."""
+    """Write <place in names>.webp for each sample that can be shown.
+
+    Args:
+        request: {"images": path, "unpack_to", "into": folders, "names": sample names, "limits": {"max_images",
+            "unpacked_bytes"}}.
+
+    Returns:
+        {"made": the places of those that have a picture}.
+    """
     folder, into, limits = Path(request["unpack_to"]), Path(request["into"]), request["limits"]
     into.mkdir(parents=True, exist_ok=True)
     extract(Path(request["images"]), folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
@@ -47,7 +54,14 @@ def make_thumbnails(request: dict[str, Any], progress: Progress) -> dict[str, An
 
 
 def make_picture(request: dict[str, Any], _: Progress) -> dict[str, Any]:
-    """request: {"picture": path, "into": path of the JPEG}. Raises BadInput when it is not a picture."""
+    """Write a small JPEG of a picture.
+
+    Args:
+        request: {"picture": path, "into": path of the JPEG}.
+
+    Raises:
+        BadInput: The file is not a picture.
+    """
     try:
         thumbnail(Path(request["picture"]), Path(request["into"]), FILE_SIDE)
     except DECODER_ERRORS as error:

@@ -41,7 +41,12 @@ class QueueReading:
 
 
 class ConversionCollector(Collector):
-    """records, queues: clients with short time-outs. list_key: name of a queue's list. viewers: of this process."""
+    """Args:
+    records: A client of the records' database, with short time-outs.
+    queues: A client of the queues' database, with short time-outs.
+    list_key: Names the list of a queue.
+    viewers: Counts the open event streams of this process.
+    """
 
     def __init__(
         self, records: redis.Redis, queues: redis.Redis, *, list_key: Callable[[str], str], viewers: Callable[[], int]

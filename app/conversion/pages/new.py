@@ -100,7 +100,11 @@ def _unserved(request: Request) -> list[ToolchainName]:
 
 
 async def _page(request: Request, values: Values, errors: Errors, *, status: int = 422) -> Response:
-    """status: of a page with errors."""
+    """Render the form.
+
+    Args:
+        status: The answer's status when there are errors.
+    """
     toolchains = settings_of(request).toolchains
     user = user_of(request)
     unserved = await run_in_threadpool(_unserved, request)
@@ -306,7 +310,11 @@ def stored(uploads: Uploads, user: str, part: str, files: Sequence[SentFile]) ->
 
 
 def _model(uploads: Uploads, upload_id: str, files: Sequence[SentFile]) -> tuple[str, str]:
-    """files: the model, and those that its weights lie in; or a zip of them."""
+    """Store a model and name it.
+
+    Args:
+        files: The model and the files that its weights lie in; or a zip of them.
+    """
     model = next((file for file in files if file.name.lower().endswith(object_keys.MODEL_ENDING)), files[0])
     key = uploads.store_model(upload_id, model.chunks()).key
     beside = [file for file in files if file is not model]

@@ -94,7 +94,11 @@ def images_view(looks: Previews, values: Values, errors: Errors, user: str) -> d
 def options_view(
     values: Values, errors: Errors, toolchains: tuple[ToolchainName, ...], unserved: Collection[ToolchainName] = ()
 ) -> dict[str, Any]:
-    """unserved: those of the toolchains that no worker has now."""
+    """The options of the form, as far as they apply to the chosen toolchain and chip.
+
+    Args:
+        unserved: Those of the toolchains that no worker has now.
+    """
     toolchain, chip = new_form.target_of(values)
     preprocess = new_form.preprocess_of(values)
     fields = advanced_fields(values)

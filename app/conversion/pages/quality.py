@@ -83,7 +83,12 @@ def picture(request: Request) -> Response:
 
 
 def layer_columns(layers: Sequence[LayerQuality], snr: str, weights: str) -> list[charts.Column]:
-    """snr, weights: the reader's words for the two series."""
+    """The two series of the layers' chart.
+
+    Args:
+        snr: What the reader's language calls the first series.
+        weights: What it calls the second.
+    """
     return [
         charts.Column(
             label=str(layer.position),

@@ -66,7 +66,8 @@ def reset_view(request: Request) -> dict[str, Any]:
 def gone_page(request: Request, refused: TooManyJobs | None = None) -> Response:
     """404, but a helpful one: the inputs usually outlive the record, then one click submits them again.
 
-    refused: why that click could not be obeyed yet.
+    Args:
+        refused: Why that click could not be obeyed yet.
     """
     job_id = request.path_params["job_id"]
     outputs, others = view_models.stored(_stored(request, job_id))

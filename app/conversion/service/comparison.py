@@ -103,7 +103,12 @@ class JobComparison:
 
 
 def compare(conversion: Conversion, a: JobRecord, b: JobRecord) -> JobComparison:
-    """a, b: already checked to be the user's; they need not have ended."""
+    """Compare two jobs, which need not have ended.
+
+    Args:
+        a: The first job, already checked to be the user's.
+        b: The second, likewise.
+    """
     first, second = quality_of(conversion, a), quality_of(conversion, b)
     return JobComparison(
         a,

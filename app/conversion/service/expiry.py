@@ -13,7 +13,10 @@ from app.kit.objects import ObjectMissing, ObjectStore
 
 
 class Expiry:
-    """job_ttl_s: counted from the last file that was stored for a job. upload_ttl_s: from the upload."""
+    """Args:
+    job_ttl_s: How long the files of a job are kept, counted from the last that was stored.
+    upload_ttl_s: How long an upload is kept that no job has taken.
+    """
 
     def __init__(self, store: JobStore, objects: ObjectStore, *, job_ttl_s: int, upload_ttl_s: int) -> None:
         self.store = store

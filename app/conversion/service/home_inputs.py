@@ -58,10 +58,14 @@ class Taken:
 
 
 def take(uploads: Uploads, owner: str, model: InputPath, images: InputPath | None) -> Taken:
-    """model: an ONNX file, with the files that its weights lie in beside it, or a zip of them. images: a zip, one
-    sample, or a folder of samples; None: they are chosen later.
+    """Copy the inputs of a conversion out of a data home; on an error nothing is kept.
 
-    Raises FileMissing, NotAFile, ModelTooLarge, ImagesTooLarge, TooManySamples, NoImages; nothing is kept then.
+    Args:
+        model: An ONNX file, with the files that its weights lie in beside it, or a zip of them.
+        images: A zip, one sample, or a folder of samples; None when they are chosen later.
+
+    Raises:
+        FileMissing, NotAFile, ModelTooLarge, ImagesTooLarge, TooManySamples, NoImages: An input cannot be used.
     """
     upload_id = uploads.begin(owner)
     try:

@@ -121,7 +121,11 @@ class Jobs:
         return LogPortion(text, offset + len(text), is_complete=False)
 
     def log_tail(self, record: JobRecord, stage: Stage, max_bytes: int) -> bytes:
-        """The end of a stage's log, from a whole line on. record: as `get` gave it."""
+        """The end of a stage's log, from a whole line on.
+
+        Args:
+            record: A record that `get` gave.
+        """
         stored = record.artifacts.get(f"{stage.step}.log")
         text = b""
         if stored is None:

@@ -70,7 +70,9 @@ class ImagesPreview:
 
 
 class Previews:
-    """remembered: what was once submitted as a job (Submissions.remembered)."""
+    """Args:
+    remembered: Finds what was once submitted as a job (Submissions.remembered).
+    """
 
     def __init__(
         self,
@@ -114,7 +116,12 @@ class Previews:
     def images(
         self, key: str, owner: str, model: ModelPreview | None = None, shapes: Shapes | None = None
     ) -> ImagesPreview:
-        """model, shapes: what the samples are for; arrays can only be measured against inputs of known shape."""
+        """Measure the reference samples, or tell what was measured before.
+
+        Args:
+            model: What the samples are for.
+            shapes: Fixed shapes of its inputs: arrays can only be measured against inputs of known shape.
+        """
         self.size_bytes(key, owner)
         inputs = _fixed_inputs(model, shapes or {})
         digest = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:12] if inputs else "any"

@@ -32,7 +32,11 @@ _at_work: WeakValueDictionary[str, _Lock] = WeakValueDictionary()
 
 
 def thumbnail(conversion: Conversion, record: JobRecord, quality: Quality, index: int) -> bytes | None:
-    """WebP of quality.worst_samples[index]; None when that sample has no picture. record: checked to be the user's."""
+    """WebP of quality.worst_samples[index]; None when that sample has no picture.
+
+    Args:
+        record: Already checked to be the user's.
+    """
     stored = _kept(conversion, record, index)
     if stored is not None or not 0 <= index < len(quality.worst_samples) or _is_made(conversion, record):
         return stored

@@ -133,7 +133,11 @@ class Uploads:
             ) from error
 
     def presign(self, owner: str, names: Iterable[str]) -> dict[str, Any]:
-        """Links to PUT the named inputs to. names: of keys.MODEL, keys.IMAGES."""
+        """Make links to PUT the named inputs to.
+
+        Args:
+            names: Some of object_keys.MODEL and object_keys.IMAGES.
+        """
         upload_id = self.begin(owner)
         ttl_s = self.settings.presign_ttl_s
         links = {

@@ -42,7 +42,11 @@ class RunningStage:
 
 
 class Heartbeat:
-    """worker: the slot's name. text: what a sign of life says, as JSON, for a job id or none."""
+    """Args:
+    worker: The slot's name.
+    text: Makes a sign of life, as JSON, for a job id or None.
+    ttl_s: How long a sign of life stands.
+    """
 
     def __init__(self, store: JobStore, *, worker: str, text: Callable[[str | None], str], ttl_s: float) -> None:
         self.store = store
@@ -116,9 +120,11 @@ class Heartbeat:
 
 
 class StageLog:
-    """Written by the stage's thread, drained by its heartbeat. What exceeds limit_bytes is dropped and counted.
+    """Written by the stage's thread, drained by its heartbeat. What exceeds the limit is dropped and counted.
 
-    live_bytes: how much is handed on; what comes after it only goes to the file, and is not held in memory for nobody.
+    Args:
+        limit_bytes: The size of the file at most.
+        live_bytes: How much is shown live; what comes after it goes to the file only, and is not held in memory.
     """
 
     def __init__(self, path: Path, limit_bytes: int, live_bytes: int) -> None:

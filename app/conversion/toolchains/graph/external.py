@@ -41,10 +41,16 @@ def refuse(name: str, model: onnx.ModelProto) -> None:
 
 
 def take_in(name: str, model: onnx.ModelProto, files: Mapping[str, Path], *, max_bytes: int) -> None:
-    """Put the numbers of the other files into the model. files: place → where its bytes are.
+    """Put the numbers of the other files into the model.
 
-    max_bytes: of all numbers taken in. Raises ExternalWeights (a file is missing or lies outside), TruncatedModel (one
-    ends too early), ModelTooLarge.
+    Args:
+        files: Where the bytes of each place are.
+        max_bytes: How many bytes may be taken in.
+
+    Raises:
+        ExternalWeights: A file is missing or lies outside.
+        TruncatedModel: One ends too early.
+        ModelTooLarge: They are more than allowed.
     """
     missing = [place for place in places(name, model) if place not in files]
     if missing:

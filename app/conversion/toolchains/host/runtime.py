@@ -53,7 +53,8 @@ _OPERATOR = (
 def session_options(threads: int, level: Level = "extended", *, is_exact: bool = False) -> Any:
     """SessionOptions with `threads` compute threads. "extended" is the highest level whose graphs run on any CPU.
 
-    is_exact: also where this CPU would not need it, for a graph that is to give the same numbers on any other.
+    Args:
+        is_exact: Also where this CPU would not need it, for a graph that is to give the same numbers on any other.
     """
     import onnxruntime as ort
 

@@ -97,7 +97,11 @@ def unsupported_operators(lines: Iterable[str]) -> list[dict[str, str]]:
 
 
 def from_signal(returncode: int) -> Diagnosis:
-    """What a process that a signal ended most likely died of. returncode: negative, as Popen gives it."""
+    """What a process that a signal ended most likely died of.
+
+    Args:
+        returncode: Negative, as Popen gives it.
+    """
     try:
         name = signal.Signals(-returncode).name
     except ValueError:

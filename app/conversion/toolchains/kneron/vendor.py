@@ -248,7 +248,11 @@ PHASES: dict[Stage, tuple[Phase, ...]] = {
 
 
 class PhaseClock:
-    """Turns log lines and ticks into progress that never goes back. clock: seconds, for tests."""
+    """Turns log lines and ticks into progress that never goes back.
+
+    Args:
+        clock: Seconds, for tests.
+    """
 
     def __init__(self, stage: Stage, progress: Progress, clock: Callable[[], float] = time.monotonic) -> None:
         self._phases, self._creep_s = PHASES[stage], CREEP_S[stage]

@@ -50,10 +50,17 @@ class _Source:
 class SampleSet:
     """The samples of a folder, in the order of their names, read again at every iteration, one at a time in memory.
 
-    inputs: all graph inputs, with static shapes. skip_damaged: leave out files that cannot be read instead of raising;
-    they are listed in `skipped` as {"name", "reason"} once they were met, so len() is exact after one pass.
-    Making the set reads array headers only. Raises NoImages, DamagedImage (naming all unreadable arrays),
-    WrongSampleShape, WrongSampleType, DynamicShape, BadInput (options that do not fit).
+    Making the set reads array headers only.
+
+    Args:
+        inputs: All graph inputs, with static shapes.
+        skip_damaged: Leave out files that cannot be read instead of raising; they are listed in `skipped` as {"name",
+            "reason"} once they were met, so len() is exact after one pass.
+
+    Raises:
+        NoImages, DamagedImage, WrongSampleShape, WrongSampleType, DynamicShape: The samples cannot be used;
+            DamagedImage names all unreadable arrays.
+        BadInput: The options do not fit.
     """
 
     def __init__(
