@@ -97,7 +97,7 @@ class JobStore:
         fields = self.records.read(job_id)
         return model.from_fields(fields) if fields else None
 
-    def known(self, job_ids: Sequence[str]) -> set[str]:
+    def existing(self, job_ids: Sequence[str]) -> set[str]:
         """Those of these that there are records of."""
         with self.client.pipeline(transaction=False) as pipe:
             for job_id in job_ids:
@@ -212,7 +212,7 @@ class JobStore:
     def log_tail(self, job_id: str, step: str, offset: int) -> bytes:
         return self.records.tail(job_id, f"log:{step}", offset)
 
-    def suspect(self, what: str, *, after_s: float) -> bool:
+    def note_lost(self, what: str, *, after_s: float) -> bool:
         """Note that something seems lost: a claim whose worker shows no life, a job that is on no queue.
 
         True when that was noted at least after_s ago already, by the clock of Redis.
@@ -222,7 +222,7 @@ class JobStore:
             return False
         return bool(self.client.ttl(key) <= SUSPECT_TTL_S - after_s)
 
-    def acquit(self, what: str) -> None:
+    def clear_lost(self, what: str) -> None:
         self.client.delete(f"suspect:{what}")
 
     def announce(self, worker: str, text: str, ttl_s: float) -> None:

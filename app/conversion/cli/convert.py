@@ -125,8 +125,8 @@ def _convert(client: Any, order: Any, folder: Path, min_snr: float | None, as_js
     files = conversion.fetch(client, record, folder)
     report = json.loads(files["bie.json"].read_text(encoding="utf-8")) if "bie.json" in files else {}
     if as_json:
-        shown = {"job": record, "files": {name: str(path) for name, path in files.items()}, "bie": report}
-        typer.echo(json.dumps(shown, indent=2))
+        outcome = {"job": record, "files": {name: str(path) for name, path in files.items()}, "bie": report}
+        typer.echo(json.dumps(outcome, indent=2))
     else:
         conversion.show_quality(console, report)
         console.print(f"{conversion.RESULT} lies in {files[conversion.RESULT]}", markup=False, soft_wrap=True)

@@ -29,7 +29,7 @@ class ModelLimits:
     ir_max: int
     dtypes: frozenset[str]
     domains: frozenset[str] = frozenset()
-    """Operator domains taken without a look, beside those of ONNX itself."""
+    """Operator domains accepted unseen, beside those of ONNX itself."""
 
 
 _NUMBERS = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

@@ -1,6 +1,6 @@
-"""The sandbox entry points for a look at one upload, before anything is submitted: facts and measures, no verdicts.
+"""The sandbox entry points that preview one upload, before anything is submitted: facts and measures, no verdicts.
 
-What is found depends on the file alone, so one look serves every choice of options afterwards.
+The result depends on the file alone, so one preview serves every choice of options afterwards.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NAMED_AT_MOST = 100
 Progress = Callable[[float, str], None]
 
 
-def look_at_model(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+def preview_model(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """Tell what a model is and what each toolchain says of it.
 
     Args:
@@ -87,7 +87,7 @@ def _problem(path: Path, toolchain: ToolchainName, max_bytes: int) -> dict[str, 
     return None
 
 
-def look_at_images(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+def preview_images(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """Measure reference samples and make small pictures of some.
 
     Args:

@@ -1,6 +1,6 @@
 """What can be measured of a reference picture or array: a few numbers each, so that all later judging is pure.
 
-Runs in a sandbox child. Owns decoding for a look, never for the model: that is `toolchains.samples`.
+Runs in a sandbox child. Owns decoding for previews, never for the model: that is `toolchains.samples`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def measure_samples(
 
 
 def _measure_arrays(
-    folder: Path, kinds: Counter[str], inputs: Sequence[InputSpec] | None, most: int
+    folder: Path, kinds: Counter[str], inputs: Sequence[InputSpec] | None, limit: int
 ) -> tuple[int, list[ArrayStats], ModelmillError | None]:
     """How many samples the arrays hold, the measures of the first, and why they do not fit the model."""
     files = kinds["npy"] + kinds["npz"]
@@ -75,7 +75,7 @@ def _measure_arrays(
         samples = SampleSet(folder, inputs, Preprocess(), skip_damaged=True)
         measured = [
             measure_array(sample.name, name, array)
-            for sample, _ in zip(_arrays_only(samples), range(most), strict=False)
+            for sample, _ in zip(_arrays_only(samples), range(limit), strict=False)
             for name, array in sample.arrays.items()
             if array.size and array.dtype.kind in "fiu"
         ]

@@ -80,7 +80,7 @@ def _picture(folder: Path, name: str) -> Image.Image | None:
     if KINDS.get(path.suffix.lower()) == "image":
         return _decoded(path)
     try:
-        return next((shown for array in _arrays(path) if (shown := _drawn(array, index)) is not None), None)
+        return next((drawn for array in _arrays(path) if (drawn := _drawn(array, index)) is not None), None)
     except ARRAY_ERRORS:
         return None
 

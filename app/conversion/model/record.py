@@ -214,7 +214,7 @@ def submitted(
 
 def to_json(record: JobRecord) -> dict[str, Any]:
     """The record as the API shows it."""
-    shown = {**asdict(record), "options": record.options.model_dump(mode="json"), "progress": record.progress}
-    shown["verdict"] = record.verdict
-    del shown["claim"]
-    return {**shown, "tags": list(record.tags)}
+    data = {**asdict(record), "options": record.options.model_dump(mode="json"), "progress": record.progress}
+    data["verdict"] = record.verdict
+    del data["claim"]
+    return {**data, "tags": list(record.tags)}

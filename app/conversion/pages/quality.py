@@ -45,13 +45,13 @@ def fragment(request: Request) -> Response:
     job = conversion.jobs.get(request.path_params["job_id"], user)
     context = service.quality_context(conversion, job, user, order=chosen.order, precision=chosen.precision)
     template = "conversion/_quality.html" if "hx-request" in request.headers else "conversion/quality.html"
-    shown = context["layers"] if chosen.rows == "all" else context["layers"][:ROWS_SHOWN]
+    layers = context["layers"] if chosen.rows == "all" else context["layers"][:ROWS_SHOWN]
     response = render(
         request,
         template,
         area="jobs",
         **context,
-        rows=shown,
+        rows=layers,
         graphs=graph_files(job),
         charts=charts,
         layer_columns=layer_columns,

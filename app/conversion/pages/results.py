@@ -40,12 +40,12 @@ class PageQuery(BaseModel):
 def results(request: Request) -> Response:
     params, ttl_s = query(request, PageQuery), request.app.state.settings.record_ttl_s
     jobs, older = conversion_of(request).results.page(user_of(request), limit=PAGE_RESULTS, after=params.cursor)
-    shown = [(job, *view_models.stored(job.files)) for job in jobs]
+    rows = [(job, *view_models.stored(job.files)) for job in jobs]
     return render(
         request,
         "conversion/results.html",
         area="jobs",
-        found=shown,
+        found=rows,
         older=older,
         is_first=params.cursor is None,
         kept_s=ttl_s,

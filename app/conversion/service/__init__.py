@@ -42,7 +42,7 @@ class Conversion:
     looks: Previews
     results: Results
 
-    def shown(self, record: JobRecord) -> dict[str, Any]:
+    def job_json(self, record: JobRecord) -> dict[str, Any]:
         """A job as the API tells of it: the record, and what is only known in comparison with others."""
         return {
             **model.to_json(record),

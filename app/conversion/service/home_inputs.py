@@ -120,22 +120,22 @@ def is_archive(entry: Entry) -> bool:
 
 def _store_images(uploads: Uploads, upload_id: str, images: InputPath) -> Stored:
     if images.shelf.info(images.inner).kind is not Kind.FOLDER:
-        return uploads.store_images(upload_id, _one(images))
+        return uploads.store_images(upload_id, _single(images))
     return uploads.store_images(upload_id, _packed(images, uploads.settings.max_images))
 
 
-def _one(images: InputPath) -> FileParts:
+def _single(images: InputPath) -> FileParts:
     yield FileStart(images.name)
     yield from images.shelf.read(images.inner)
 
 
-def _packed(folder: InputPath, most: int) -> FileParts:
+def _packed(folder: InputPath, max_samples: int) -> FileParts:
     count = 0
     for entry in _samples(folder.shelf, folder.inner, MAX_LEVELS):
         count += 1
-        if count > most:
+        if count > max_samples:
             raise TooManySamples(
-                f"The folder {folder.name} has more than the {most} samples that are accepted here.",
+                f"The folder {folder.name} has more than the {max_samples} samples that are accepted here.",
                 hint="A hundred typical images are enough to calibrate: put some of them into a folder of their own.",
             )
         yield FileStart(entry.name)

@@ -107,7 +107,7 @@ class Submissions:
 
     def remembered(self, job_id: str, owner: str) -> Submission:
         """What was once submitted as this job, also after its record is gone. Raises ObjectMissing if nothing is."""
-        request = self.asked(job_id, owner)
+        request = self.stored_request(job_id, owner)
         return Submission(
             model_key=object_keys.input_(job_id, object_keys.MODEL),
             quant_key=object_keys.input_(job_id, object_keys.IMAGES),
@@ -118,7 +118,7 @@ class Submissions:
             origin=request.get("origin", ""),
         )
 
-    def asked(self, job_id: str, owner: str) -> dict[str, Any]:
+    def stored_request(self, job_id: str, owner: str) -> dict[str, Any]:
         """The same as it is stored, and created_at. Raises ObjectMissing."""
         request: dict[str, Any] = json.loads(b"".join(self.objects.read(object_keys.request(job_id))))
         if request["owner"] != owner:

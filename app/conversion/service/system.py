@@ -106,7 +106,7 @@ class SystemView:
         return self.redis.is_up and self.store.is_up and bool(self.queues) and all(q.workers for q in self.queues)
 
 
-def look(conversion: Conversion, settings: Settings, user: str, now: datetime) -> SystemView:
+def read_system(conversion: Conversion, settings: Settings, user: str, now: datetime) -> SystemView:
     """Everything as it is now. Jobs of other users are counted, not named."""
     health = _redis_health(conversion)
     try:
@@ -153,7 +153,7 @@ def _queues(conversion: Conversion, user: str, now: datetime) -> tuple[QueueView
 
 def _worker(conversion: Conversion, name: str, sign_of_life: dict[str, Any], user: str) -> WorkerView:
     record = conversion.jobs.store.get(sign_of_life["job_id"]) if sign_of_life.get("job_id") else None
-    mine = record if record is not None and record.owner == user else None
+    job = record if record is not None and record.owner == user else None
     return WorkerView(
         name=name,
         queue=sign_of_life["queue"],
@@ -161,9 +161,9 @@ def _worker(conversion: Conversion, name: str, sign_of_life: dict[str, Any], use
         pid=sign_of_life["pid"],
         is_busy=bool(sign_of_life.get("job_id")),
         since=_since(record, sign_of_life),
-        job_id=mine.job_id if mine else "",
-        job_name=mine.name if mine else "",
-        progress=mine.stages[sign_of_life["queue"]].progress if mine and sign_of_life["queue"] in mine.stages else None,
+        job_id=job.job_id if job else "",
+        job_name=job.name if job else "",
+        progress=job.stages[sign_of_life["queue"]].progress if job and sign_of_life["queue"] in job.stages else None,
         toolchains=tuple(sign_of_life.get("toolchains", ())),
     )
 

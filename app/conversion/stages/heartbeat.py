@@ -34,7 +34,7 @@ class RunningStage:
     started_at: str
     log: StageLog | None = None
     progress: tuple[int, str] = (0, "")
-    told: tuple[int, str] | None = None
+    reported: tuple[int, str] | None = None
     lost: bool = False
 
     def report(self, fraction: float, message: str) -> None:
@@ -104,7 +104,7 @@ class Heartbeat:
         if portion:
             self.store.log_append(record.job_id, record.stage.step, portion)
         progress = stage.progress
-        is_news = bool(portion) or progress != stage.told
+        is_news = bool(portion) or progress != stage.reported
         beat = ProgressReport(
             worker=self.worker,
             worker_text=self.text(record.job_id),
@@ -116,7 +116,7 @@ class Heartbeat:
             is_news=is_news,
         )
         stage.lost = stage.lost or not self.store.beat(record, beat)
-        stage.told = progress
+        stage.reported = progress
 
 
 class StageLog:

@@ -39,9 +39,9 @@ class JobClaimer:
     def take(self, job_id: str, work_dir: Path) -> JobRecord | None:
         """The job, if it is this worker's now. The slot knows before any work begins, should this process die."""
         self._note(job_id, str(work_dir))
-        brought = self._broker.claimed(self.stage.step, job_id)
-        if brought:
-            return model.from_fields(brought)
+        fields = self._broker.claimed(self.stage.step, job_id)
+        if fields:
+            return model.from_fields(fields)
         with span("claim"):
             return until_answered(lambda: self._store.claim(job_id, self._claim), f"claim job {job_id}")
 

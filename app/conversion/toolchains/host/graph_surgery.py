@@ -111,11 +111,11 @@ def upgrade_opset(model: Model) -> PreparedModel:
         converted = version_converter.convert_version(model, target)
         checker.check_model(converted)
     except (RuntimeError, ValueError, checker.ValidationError) as error:
-        told = f"opset {before} was kept: the version converter cannot do it ({reason_of(error)})"
-        return PreparedModel(model, warnings=[told])
+        note = f"opset {before} was kept: the version converter cannot do it ({reason_of(error)})"
+        return PreparedModel(model, warnings=[note])
     converted.ir_version = max(converted.ir_version, IR_OF_FLOAT16 if is_half else IR_MIN)
-    told = f"opset {before} → {target}"
-    return PreparedModel(converted, [told], [f"float16 is quantized from opset {target} on: {told}"] if is_half else [])
+    note = f"opset {before} → {target}"
+    return PreparedModel(converted, [note], [f"float16 is quantized from opset {target} on: {note}"] if is_half else [])
 
 
 def has_float16(model: Model) -> bool:

@@ -160,15 +160,15 @@ def _filled(table: list[list[str]]) -> list[dict[str, str]]:
     Some reports write the values of a shared backend node out at each of its nodes.
     """
     header, rows, above = table[0], [], dict[str, str]()
-    told = set[str]()
+    backends = set[str]()
     for cells in table[1 : NODE_LIMIT + 1]:
         row = {}
         for name, cell in zip(header, cells, strict=False):
             value = above.get(name, "") if cell == "↑" else cell
             row[name] = "" if value.lower() in EMPTY else value
         backend = row.get(BACKEND, "")
-        row[SHARED] = "yes" if "↑" in cells or backend in told else ""
-        told |= {backend} - {""}
+        row[SHARED] = "yes" if "↑" in cells or backend in backends else ""
+        backends |= {backend} - {""}
         above = row
         rows.append(row)
     return rows

@@ -181,7 +181,7 @@ class KneronToolchain:
         """What every stage reports, around what this one measured."""
         dropped = result.get("dropped", [])
         unknown = arguments.dropped_warnings(request.options.kneron, dropped)
-        told = [*result.get("warnings", []), *measured.warnings, *unknown]
+        warnings = [*result.get("warnings", []), *measured.warnings, *unknown]
         chip, version, step = _chip(request).value, self.vendor.version(), request.stage.step
         head = {"toolchain": self.name.value, "stage": step, "platform": chip, "toolchain_version": version}
         versions = {key: str(value) for key, value in result.get("versions", {}).items()}
@@ -189,8 +189,8 @@ class KneronToolchain:
         shutil.rmtree(room.output_dir, ignore_errors=True)
         return StageResult(
             output=request.output,
-            report={**head, **measured.facts, "warnings": told, "dropped_arguments": dropped},
-            summary={"platform": chip, **measured.summary, "warnings": told},
+            report={**head, **measured.facts, "warnings": warnings, "dropped_arguments": dropped},
+            summary={"platform": chip, **measured.summary, "warnings": warnings},
             versions={"kneron_toolchain": version or "unknown", **versions},
             extra_files={**files, **extra},
         )

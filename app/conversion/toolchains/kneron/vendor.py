@@ -258,18 +258,18 @@ class PhaseClock:
         self._phases, self._creep_s = PHASES[stage], CREEP_S[stage]
         self._progress, self._clock = progress, clock
         self._index = -1
-        self._began = self._told = clock()
+        self._began = self._reported_at = clock()
 
     def watch(self, line: str | None) -> None:
         now = self._clock()
         if line is not None:
             for index in range(self._index + 1, len(self._phases)):
                 if self._phases[index][0].search(line):
-                    self._index, self._began, self._told = index, now, now
+                    self._index, self._began, self._reported_at = index, now, now
                     self._progress(self._phases[index][1], self._phases[index][2])
                     return
-        if self._index >= 0 and now - self._told >= REPORT_EVERY_S:
-            self._told = now
+        if self._index >= 0 and now - self._reported_at >= REPORT_EVERY_S:
+            self._reported_at = now
             self._progress(self._fraction(now), self._phases[self._index][2])
 
     def _fraction(self, now: float) -> float:

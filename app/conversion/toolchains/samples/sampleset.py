@@ -191,15 +191,15 @@ def _sample_files(folder: Path) -> list[tuple[Path, str, str]]:
     """(path, name below the folder, kind), sorted by name. Hidden files and symbolic links are left out."""
     paths = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
     labelled = sorted((path.relative_to(folder).as_posix(), path) for path in paths)
-    shown = [(label, path) for label, path in labelled if not path.name.startswith(".")]
-    files = [(path, label, KINDS[path.suffix.lower()]) for label, path in shown if path.suffix.lower() in KINDS]
+    visible = [(label, path) for label, path in labelled if not path.name.startswith(".")]
+    files = [(path, label, KINDS[path.suffix.lower()]) for label, path in visible if path.suffix.lower() in KINDS]
     if files:
         return files
-    others = ", ".join(label for label, _ in shown[:NAMED_AT_MOST])
+    others = ", ".join(label for label, _ in visible[:NAMED_AT_MOST])
     raise NoImages(
-        f"there is no reference sample among the {len(shown)} files ({others})" if shown else "there are no files",
+        f"there is no reference sample among the {len(visible)} files ({others})" if visible else "there are no files",
         hint=f"Send pictures or arrays: {', '.join(KINDS)}.",
-        detail={"files": [label for label, _ in shown[:NAMED_AT_MOST]]},
+        detail={"files": [label for label, _ in visible[:NAMED_AT_MOST]]},
     )
 
 
