@@ -1,4 +1,4 @@
-"""Remembers jobs. The one writer of job records: nobody else assigns a status.
+"""Remembers jobs. The one writer of job records: nothing else assigns a status.
 
 `apply` compares where the job stands with where the change's table entry says it must, and sets, in one step; a
 refused change returns None, which is how a doubled, late or forged message ends.
@@ -105,7 +105,7 @@ class JobStore:
             return {job_id for job_id, is_there in zip(job_ids, pipe.execute(), strict=True) if is_there}
 
     def began_at(self) -> str:
-        """Since when Redis has remembered jobs: another time after each reset. Set by whoever asks first."""
+        """Since when Redis has remembered jobs: another time after each reset. Set by the first reader."""
         with self.client.pipeline(transaction=True) as pipe:
             pipe.set(BEGAN_AT, to_text(now()), nx=True)
             pipe.get(BEGAN_AT)
@@ -230,7 +230,7 @@ class JobStore:
         announce(self.client, worker, text, ttl_s)
 
     def retire(self, worker: str) -> None:
-        """The worker has ended and says so."""
+        """A worker reports its end."""
         retire(self.client, worker)
 
     def workers(self) -> dict[str, dict[str, object]]:

@@ -27,7 +27,7 @@ FLAGS = {
     "MODEL_EXTERNAL_WEIGHTS": "On the command line: lay them beside the model, and they go with it.",
     "IMAGES_DAMAGED": "On the command line: --allow-damaged.",
 }
-"""Code of a refusal → the flag that answers it; the service's own hints speak of the API."""
+"""Code of a refusal → the flag that answers it; the service's own hints name fields of the API."""
 Record = dict[str, Any]
 
 

@@ -182,7 +182,7 @@ def _refuse_nested_bomb(path: Path, name: str, max_bytes: int) -> None:
 
 @contextmanager
 def _all_or_nothing(into: Path) -> Iterator[list[Path]]:
-    """Collects what is written into the folder; on an error it goes again, and the folder if it was made here."""
+    """Collects what is written into the folder; on an error it is removed, and so is the folder if it was made here."""
     is_new = not into.exists()
     into.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []

@@ -1,4 +1,4 @@
-"""The data of the calibration checks: what was measured of the reference samples, and what is said of them.
+"""The data of the calibration checks: what was measured of the reference samples, and the findings.
 
 Plain values, so that who judges needs no library. Texts of findings are gettext keys; their numbers lie beside them.
 """

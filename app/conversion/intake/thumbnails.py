@@ -70,7 +70,7 @@ def make_picture(request: dict[str, Any], _: Progress) -> dict[str, Any]:
 
 
 def _picture(folder: Path, name: str) -> Image.Image | None:
-    """None for a sample that cannot be shown: no such file, damaged, or numbers that are no picture."""
+    """None for a sample that cannot be shown: no such file, damaged, or numbers that are not a picture."""
     stacked = _IN_STACK.fullmatch(name)
     path, index = (folder / stacked["file"], int(stacked["index"])) if stacked else (folder / name, 0)
     if not path.is_file() and (folder / name).is_file():

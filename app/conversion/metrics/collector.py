@@ -1,4 +1,4 @@
-"""What a scrape finds out at its moment: queues, workers, jobs, and the sums that all processes have added to.
+"""What a scrape measures when it comes: queues, workers, jobs, and the sums that all processes have added to.
 
 Four round trips, however many jobs there are: lengths and heads of the queues, the index of the workers, one hash.
 """
@@ -109,7 +109,7 @@ class ConversionCollector(Collector):
 
 
 def families(reading: QueueReading) -> Iterable[Metric]:
-    """Each metric with its samples; a worker that is busy is taken for a job that runs."""
+    """Each metric with its samples; each busy worker counts as a running job."""
     by_queue = {(queue,): float(count) for queue, count in reading.waiting.items()}
     yield _gauge("modelmill_queue_length", "Messages that wait, by queue.", by_queue, "queue")
     yield _gauge(

@@ -44,7 +44,7 @@ class Change:
 def claimed(stage: Stage, *, worker: str, token: str = "") -> Change:
     """A worker takes the stage up.
 
-    There is no time in it, for it is made out before there is a job to claim; the worker tells it later (live_fields).
+    There is no time in it, for it is prepared before there is a job to claim; the worker tells it later (live_fields).
 
     Args:
         token: Tells this attempt to claim from every other, also from one of an earlier worker of the same name.
@@ -53,7 +53,7 @@ def claimed(stage: Stage, *, worker: str, token: str = "") -> Change:
 
 
 def given_back(stage: Stage, *, claim: str) -> Change:
-    """The work that was claimed has not begun, and somebody else may do it."""
+    """The claimed work has not begun, and another worker may do it."""
     return replace(_change(stage, Event.GIVE_BACK, "", {"worker": ""}, {}), claim=claim)
 
 

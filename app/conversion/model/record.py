@@ -93,17 +93,22 @@ TERMINAL = frozenset(Status) - {status for status, _, _ in TRANSITIONS}
 
 @dataclass(frozen=True)
 class StageRecord:
-    """One stage of one job. Times are ISO 8601 in UTC; progress is 0..100; worker names the slot that ran it."""
+    """One stage of one job. Times are ISO 8601 in UTC."""
 
     state: StageState = StageState.WAITING
     progress: int = 0
+    """0..100."""
     message: str = ""
+    """What it is doing now."""
     queued_at: str | None = None
     started_at: str | None = None
     finished_at: str | None = None
     worker: str | None = None
+    """Name of the slot that ran it."""
     summary: dict[str, Any] = field(default_factory=dict)
+    """The few numbers of its report that the record keeps."""
     versions: dict[str, str] = field(default_factory=dict)
+    """Tool → version."""
 
 
 NOT_YET = StageRecord()

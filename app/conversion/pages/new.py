@@ -115,7 +115,7 @@ async def _page(request: Request, values: Values, errors: Errors, *, status: int
 
 
 async def _full(request: Request, values: Values, error: TooManyJobs) -> Response:
-    """The form as it was sent, with the word that there is no room for another job now."""
+    """The form as it was sent, with the message that no more jobs are accepted now."""
     response = await _page(request, values, {"form": problem_of(error)}, status=error.status)
     response.headers.update(retry_after(error))
     return response
@@ -242,7 +242,7 @@ async def _sent_values(request: Request) -> Values:
 
 
 def thumbnail(request: Request) -> Response:
-    """A small JPEG of a reference picture; of another user's input as of none: 404."""
+    """A small JPEG of a reference picture; 404 for another user's input."""
     kind, source_id = request.path_params["kind"], request.path_params["source_id"]
     make = {"upload": object_keys.upload, "job": object_keys.input_}.get(kind)
     try:

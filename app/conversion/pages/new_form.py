@@ -338,7 +338,7 @@ PARTS = {"MODEL_DYNAMIC_SHAPE": "shape", "IMAGES": "images", "MODEL": "model"}
 
 
 def place_of(error: ModelmillError) -> str:
-    """The part of the form an error of a submission belongs beside; "form" when it belongs to none."""
+    """The part of the form beside which an error of a submission is shown; "form" when it belongs to none."""
     for start, place in PARTS.items():
         if error.code.startswith(start):
             return place

@@ -27,7 +27,7 @@ NO_PICTURE = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" width="96" height="96">'
     '<path d="M4 5h16v14H4zM4 16l5-5 4 4 3-3 4 4" fill="none" stroke="#8a948e" stroke-width="1"/></svg>'
 )
-"""Stands in for a sample that is no picture."""
+"""Stands in for a sample that is not a picture."""
 
 
 class LayersQuery(Strict):

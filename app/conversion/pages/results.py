@@ -53,8 +53,10 @@ def results(request: Request) -> Response:
 
 
 def reset_view(request: Request) -> dict[str, Any]:
-    """What the list of jobs says of the last reset. forgotten: how many jobs it ended whose files are stored; while the
-    store is away nothing is said of them."""
+    """What the list of jobs shows of the last reset.
+
+    `forgotten` is how many jobs it ended whose files are stored; 0 while the object store is away.
+    """
     conversion, began = conversion_of(request), conversion_of(request).jobs.store.began_at()
     forgotten = 0
     with suppress(ModelmillError):

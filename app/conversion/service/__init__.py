@@ -43,7 +43,7 @@ class Conversion:
     results: Results
 
     def job_json(self, record: JobRecord) -> dict[str, Any]:
-        """A job as the API tells of it: the record, and what is only known in comparison with others."""
+        """A job as the API shows it: the record, and what follows from comparison with others."""
         return {
             **model.to_json(record),
             "queue_position": self.jobs.queue_position(record),

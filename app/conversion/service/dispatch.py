@@ -1,6 +1,6 @@
 """The scheduler's decisions: what follows a done message, and what to do about work that was lost.
 
-It waits for nobody and computes nothing. Every verb here may be called twice with the same effect as once.
+It does not wait and computes nothing. Every verb here may be called twice with the same effect as once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Says what a job that is not finished has before it: who is ahead, whether anybody works, when it will be done.
+"""Estimates what an unfinished job has before it: jobs ahead, workers of its stage, and when it will be done.
 
 The expected finish comes from the newest finished jobs of the same toolchain, as a range with the number of jobs it
 rests on. It is advice to a reader; nothing in the pipeline depends on it. What was expected of a job when it was
@@ -79,7 +79,7 @@ class Outlook:
 
     @property
     def is_stuck(self) -> bool:
-        """It waits, and nobody works on its queue."""
+        """Does it wait in a queue that no worker serves?"""
         return self.ahead is not None and self.workers == 0
 
 
@@ -123,7 +123,7 @@ class Estimates:
         return outlook is not None and outlook.finish is not None and outlook.finish.is_far_over
 
     def accuracies(self) -> dict[str, ForecastAccuracy]:
-        """How right the forecasts of late were, by toolchain; without those of which too few jobs tell."""
+        """How right recent forecasts were, by toolchain; without toolchains that have too few jobs."""
         toolchains = dict.fromkeys(past.toolchain for past in self._history.value())
         by_toolchain = {toolchain: accuracy(self._pasts(toolchain)) for toolchain in sorted(toolchains)}
         return {toolchain: measured for toolchain, measured in by_toolchain.items() if measured is not None}
@@ -207,7 +207,7 @@ def accuracy(pasts: Sequence[FinishedJob]) -> ForecastAccuracy | None:
 def pace(pasts: Sequence[FinishedJob], workers: Mapping[Stage, int]) -> float | None:
     """Seconds from the end of one job to that of the next while every worker is busy: what the narrowest stage takes.
 
-    None when too few jobs have finished to tell, or when nobody works on some stage.
+    None when too few jobs have finished to tell, or when a stage has no worker.
     """
     if len(pasts) < MIN_JOBS or not all(workers.values()):
         return None

@@ -1,4 +1,4 @@
-"""Deletes what is no longer kept: finished jobs with all their files, and uploads that no job took."""
+"""Deletes what has expired: finished jobs with all their files, and uploads that no job took."""
 
 from __future__ import annotations
 

@@ -220,8 +220,12 @@ class Admission:
         self.estimates = estimates
 
     def check(self, owner: str, toolchain: ToolchainName) -> None:
-        """Raises TooManyJobs when there is no room now: there may be none any more a moment later. ToolchainUnserved
-        when the job would go to a worker that cannot do it."""
+        """Look whether a job would be admitted now; a moment later it may be different.
+
+        Raises:
+            TooManyJobs: As many jobs are under way as may be.
+            ToolchainUnserved: The job would go to a worker that cannot do it.
+        """
         stage = self.estimates.unserved(toolchain.value)
         if stage is not None:
             raise ToolchainUnserved(

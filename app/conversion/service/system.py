@@ -1,5 +1,5 @@
-"""Is everything there that a conversion needs? Workers, queues, Redis, the object store, versions; whatever is away is
-said, never raised."""
+"""Is everything there that a conversion needs? Workers, queues, Redis, the object store, versions; what is away is
+shown, never raised."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Brings a user's files into the object store: through this service, or straight to the store by presigned links.
 
-A model that comes in several files becomes one here, in a sandbox, before anybody reads it.
+A model that comes in several files becomes one here, in a sandbox, before it is read.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def _members(first: FileStart, parts: Iterator[FileStart | bytes]) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Name and bytes of each file; the bytes of one are to be taken before the next is asked for."""
+    """Name and bytes of each file; read the bytes of one before asking for the next."""
     part: FileStart | bytes | None = first
     taken: set[str] = set()
 

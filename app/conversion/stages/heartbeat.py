@@ -1,7 +1,7 @@
-"""What a running stage tells while it runs: its signs of life and its progress, twice a second, and its log.
+"""What a stage reports while it runs: its signs of life and its progress, twice a second, and its log.
 
-One thread per worker process tells Redis that the worker lives, and hears whether to go on. It sleeps while there is no
-stage: between stages it gives a sign of life now and then.
+One thread per worker process tells Redis that the worker lives, and learns whether to go on. It sleeps while there is
+no stage: between stages it gives a sign of life now and then.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class StageLog:
             self._pending += live
 
     def drain(self) -> bytes:
-        """What was written since the last call, as far as it is to be shown live."""
+        """What was written since the last call, as far as it is shown live."""
         with self._lock:
             portion, self._pending = bytes(self._pending), bytearray()
         return portion

@@ -1,7 +1,7 @@
-"""Claims jobs for one worker of one stage, and has the worker's slot know of it.
+"""Claims jobs for one worker of one stage, and notes them in the worker's slot.
 
-The claim is made out before there is a job to claim, so that the fetch of a message can make it in the same step
-(waiting_consumer). Where the message came another way, the claim is made here. Each is good for one job.
+The claim is prepared before there is a job to claim, so that the fetch of a message can make it in the same step
+(blocking_consumer). Where the message came another way, the claim is made here. Each is good for one job.
 """
 
 from __future__ import annotations

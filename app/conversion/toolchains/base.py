@@ -23,7 +23,7 @@ SNR_DB_MIN = 20.0
 """Kneron's manual calls an output of 20 dB and more acceptable."""
 
 FEW_SAMPLES, GOOD_SAMPLES = 20, 100
-"""Kneron\'s manual wants at least 100 reference samples; field practice: below 20 the ranges are a guess."""
+"""Kneron's manual asks for at least 100 reference samples; field practice: below 20 the ranges are a guess."""
 
 Progress = Callable[[float, str], None]
 """progress(fraction 0..1 of this stage, what is being done now)"""

@@ -20,7 +20,7 @@ Precision = Literal["all", "int8", "float"]
 
 
 def quality_of(conversion: Conversion, record: JobRecord) -> Quality:
-    """Read what the reports of a job tell of its quality so far.
+    """Read a job's quality from the reports that it has so far.
 
     Args:
         record: Already checked to be the user's.

@@ -193,7 +193,7 @@ class WireScan:
 
 
 def scan(data: bytes) -> WireScan:
-    """Follow the fields from the start until the end of the data or the first thing that is no ModelProto field."""
+    """Follow the fields from the start until the end of the data or the first thing that is not a ModelProto field."""
     at, seen_ir = 0, False
     while at < len(data):
         step = _field(data, at)

@@ -39,7 +39,7 @@ class ActivationRanges:
 
 class RangeCollector(Protocol):
     def model(self) -> Any:
-        """The graph to run: the original outputs first, then what the collector wants to see."""
+        """The graph to run: the original outputs first, then the tensors that the collector needs."""
         ...
 
     def add(self, values: dict[str, Array], sample: str) -> None: ...

@@ -64,7 +64,7 @@ def require_finite_arrays(arrays: Mapping[str, Array], sample: str) -> None:
 
 
 SILENT_ABS_MAX = 1e-6
-"""Where the reference is all zero there is no SNR; this much may the other differ."""
+"""How much the other may differ where the reference is all zero and so has no SNR."""
 
 
 def _is_near(tensor: TensorStatistics, snr_db_min: float) -> bool:

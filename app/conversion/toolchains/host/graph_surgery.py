@@ -92,7 +92,7 @@ def _constant(node: Any) -> Any | None:
 
 
 def raise_ir_version(model: Model) -> list[str]:
-    """IR below 4 does not allow initializers that are no inputs. Idempotent."""
+    """IR below 4 requires every initializer to be an input too. Idempotent."""
     if model.ir_version >= IR_MIN:
         return []
     before, model.ir_version = model.ir_version, IR_MIN
@@ -150,7 +150,7 @@ def simplify(model: Model) -> PreparedModel:
 
 
 def name_nodes(model: Model) -> list[str]:
-    """Give every node a unique name: the quantizer and the report speak of nodes by name."""
+    """Give every node a unique name: the quantizer and the report name nodes."""
     taken = Counter(node.name for node in model.graph.node)
     seen: set[str] = set()
     renamed = 0

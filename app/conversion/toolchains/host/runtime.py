@@ -198,7 +198,7 @@ def read_nef(path: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
-    """The manifest alone, for who only wants to look. Raises KeyError or InvalidModel."""
+    """The manifest alone, without loading the model. Raises KeyError or InvalidModel."""
     info = archive.getinfo(MANIFEST)
     if info.file_size > MANIFEST_BYTES_MAX:
         raise InvalidModel("the manifest is too large to be one")

@@ -27,11 +27,13 @@ PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")
 
 @dataclass(frozen=True)
 class ScratchFolders:
-    """The scratch folders of one stage; output_dir is what the vendor is told, keep holds what outlives it."""
+    """The scratch folders of one stage."""
 
     scratch: Path
     output_dir: Path
+    """Where the vendor is told to write."""
     keep: Path
+    """What outlives the run."""
 
     @staticmethod
     def of(request: StageRequest) -> ScratchFolders:
