@@ -14,7 +14,7 @@ from app.conversion.toolchains.host.calibration import ActivationRanges, calibra
 from app.conversion.toolchains.host.inputs import CachedSamples, first, reference_samples
 from app.conversion.toolchains.host.quantizer import QuantizationPlan, plan, quantize
 from app.conversion.toolchains.host.runtime import Session, open_session
-from app.conversion.toolchains.metrics import OutputStatistics
+from app.conversion.toolchains.tensor_comparison import OutputStatistics
 from app.kit.sandbox.errors import StageFailed
 
 CALIBRATED, QUANTIZED, OUTPUTS_MEASURED = 0.45, 0.5, 0.75

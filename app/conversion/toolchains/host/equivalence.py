@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.conversion.toolchains.host.inputs import Array, SampleArrays
-from app.conversion.toolchains.metrics import OutputStatistics, TensorStatistics, require_finite, significant
+from app.conversion.toolchains.tensor_comparison import (
+    OutputStatistics,
+    TensorStatistics,
+    require_finite,
+    significant,
+)
 
 Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 

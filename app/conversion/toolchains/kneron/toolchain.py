@@ -17,7 +17,7 @@ from app.conversion.model import Stage
 from app.conversion.options import Chip, ToolchainName
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress, StageRequest, StageResult
-from app.conversion.toolchains.kneron import arguments, operators, report, sidecar, staging, verdict
+from app.conversion.toolchains.kneron import arguments, operators, report, sidecar, staged_inputs, verdict
 from app.conversion.toolchains.kneron.installation import DEFAULT_PYTHON
 from app.conversion.toolchains.kneron.vendor import PhaseClock, Vendor, VendorOutcome
 from app.kit.sandbox.errors import StageFailed
@@ -43,8 +43,10 @@ class ScratchFolders:
                 f"the Kneron toolchain cannot work in {scratch}: it refuses special characters in a path",
                 hint="Ask the operator for a work folder of letters, digits, dots, dashes and underscores only.",
             )
-        staging.fresh_folder(scratch)
-        return ScratchFolders(scratch, staging.fresh_folder(scratch / "out"), staging.fresh_folder(scratch / "keep"))
+        staged_inputs.fresh_folder(scratch)
+        return ScratchFolders(
+            scratch, staged_inputs.fresh_folder(scratch / "out"), staged_inputs.fresh_folder(scratch / "keep")
+        )
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class KneronToolchain:
     def _onnx(self, request: StageRequest, progress: Progress) -> StageResult:
         progress(0.0, "preparing the model")
         room, chip = ScratchFolders.of(request), _chip(request)
-        staged = staging.stage_model(request, room.scratch / "model.onnx")
+        staged = staged_inputs.stage_model(request, room.scratch / "model.onnx")
         chosen = {
             "optimize": arguments.optimize(request.options, staged.shapes),
             "evaluate": arguments.evaluate(request.options.kneron),
@@ -105,7 +107,9 @@ class KneronToolchain:
         progress(0.0, "preparing the reference data")
         room, chip = ScratchFolders.of(request), _chip(request)
         staged = Path(shutil.copyfile(request.input(), room.scratch / "model.onnx"))
-        samples = staging.stage_calibration(request, graph.load(staged), staging.fresh_folder(room.scratch / "samples"))
+        samples = staged_inputs.stage_calibration(
+            request, graph.load(staged), staged_inputs.fresh_folder(room.scratch / "samples")
+        )
         chosen = {"analysis": arguments.analysis(request.options.kneron, request.threads)}
         outcome = self._run(request, room, progress, staged, chosen, calibration=samples.paths)
         result = verdict.succeeded(outcome, request.output)
