@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from app.conversion.toolchains.graph import opset_of, walk
+from app.conversion.toolchains.graph import PROTOBUF_BYTES_MAX, opset_of, walk
 from app.conversion.toolchains.graph.specs import DEFAULT_DOMAINS
 from app.kit.text.error_text import reason_of
 
@@ -27,7 +27,6 @@ OPSET_TARGET = 17
 OPSET_FLOAT16 = 19
 """QuantizeLinear and DequantizeLinear take float16 from here on."""
 IR_MIN, IR_OF_FLOAT16 = 8, 9
-PROTOBUF_BYTES_MAX = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
