@@ -41,7 +41,7 @@ def replace_deeds(patch: pytest.MonkeyPatch, around: Callable[[Callable[..., Any
         patch.setattr(store, name, around(getattr(store, name)))
     for name in ("grow", "replace", "end"):
         patch.setattr(LogCopies, name, around(getattr(LogCopies, name)))
-    patch.setattr(admission, "write_papers", around(admission.write_papers))
+    patch.setattr(admission, "write_files", around(admission.write_files))
     for name in ("submit", "stop", "job", "nodes", "placement_groups", "log", "log_tail"):
         patch.setattr(ScriptedRay, name, around(getattr(ScriptedRay, name)))
     for name in ("begun", "ended"):

@@ -120,12 +120,12 @@ def classify(
         return Failure(FailureKind.CANCELED, "Stopped on Ray by somebody else")
     if not status:
         return Failure(FailureKind.LOST, "Ray does not know this job any more: its head was started anew")
-    said = _Said(error_type, exit_code, read(message), read(log_tail), counts_gpus)
+    evidence = _Evidence(error_type, exit_code, read(message), read(log_tail), counts_gpus)
     for kind, find in _ORDER:
-        summary = find(said)
+        summary = find(evidence)
         if summary is not None:
             return Failure(kind, _short(summary))
-    return Failure(FailureKind.UNKNOWN, _short(said.first_line() or "It failed, and nothing is known of the cause"))
+    return Failure(FailureKind.UNKNOWN, _short(evidence.first_line() or "It failed, and nothing is known of the cause"))
 
 
 def is_retried(
@@ -140,7 +140,7 @@ def is_retried(
 
 # --- each finder: the line that says so, or None ----------------------------------------------------
 @dataclass(frozen=True)
-class _Said:
+class _Evidence:
     error_type: str
     exit_code: int | None
     message: LogExcerpt
@@ -159,55 +159,55 @@ class _Said:
         return next((line.strip() for line in self.message.lines if line.strip()), None)
 
 
-def _too_few(said: _Said) -> str | None:
-    if said.error_type in NO_ROOM_TYPES:
-        return said.first_line() or "Ray found no room for its driver"
-    if not said.counts_gpus:
+def _too_few(evidence: _Evidence) -> str | None:
+    if evidence.error_type in NO_ROOM_TYPES:
+        return evidence.first_line() or "Ray found no room for its driver"
+    if not evidence.counts_gpus:
         return None
-    exception = said.exception()
+    exception = evidence.exception()
     if exception is None:
-        return said.search(TOO_FEW)
+        return evidence.search(TOO_FEW)
     return exception if TOO_FEW.search(exception) else None
 
 
-def _infra(said: _Said) -> str | None:
-    if said.error_type in INFRA_TYPES:
-        return said.first_line() or "Ray's process for this job died"
-    return said.search(NODE_DIED)
+def _infra(evidence: _Evidence) -> str | None:
+    if evidence.error_type in INFRA_TYPES:
+        return evidence.first_line() or "Ray's process for this job died"
+    return evidence.search(NODE_DIED)
 
 
-def _user_error(said: _Said) -> str | None:
-    if said.error_type == "RUNTIME_ENV_SETUP_FAILURE":
-        return said.first_line() or "Its environment could not be set up"
-    if said.exit_code in NOT_RUNNABLE:
-        return _last_line(said) or "Its command was not found"
-    exception = said.exception()
+def _user_error(evidence: _Evidence) -> str | None:
+    if evidence.error_type == "RUNTIME_ENV_SETUP_FAILURE":
+        return evidence.first_line() or "Its environment could not be set up"
+    if evidence.exit_code in NOT_RUNNABLE:
+        return _last_line(evidence) or "Its command was not found"
+    exception = evidence.exception()
     if exception is None:
-        return said.search(MISUSE)
+        return evidence.search(MISUSE)
     name = exception.partition(":")[0]
     cause = name.rstrip(")").rpartition("(")[2].rpartition(".")[2]  # of ray.exceptions.RayTaskError(KeyError)
     is_theirs = cause in USER_EXCEPTIONS or name.startswith(USER_MODULES) or MISUSE.search(exception)
     return exception if is_theirs else None
 
 
-def _out_of_memory(said: _Said) -> str | None:
-    line = said.search(OUT_OF_MEMORY)
-    if line is None and said.exit_code in KILLED:
+def _out_of_memory(evidence: _Evidence) -> str | None:
+    line = evidence.search(OUT_OF_MEMORY)
+    if line is None and evidence.exit_code in KILLED:
         return "Killed by the system (signal 9): most often its memory ran out"
     return line
 
 
-def _runtime_error(said: _Said) -> str | None:
-    exception = said.exception()
+def _runtime_error(evidence: _Evidence) -> str | None:
+    exception = evidence.exception()
     if exception is not None:
         return exception
-    if not said.exit_code:
+    if not evidence.exit_code:
         return None
-    last = _last_line(said)
-    return f"{_ended(said.exit_code)}: {last}" if last else _ended(said.exit_code)
+    last = _last_line(evidence)
+    return f"{_ended(evidence.exit_code)}: {last}" if last else _ended(evidence.exit_code)
 
 
-_ORDER: tuple[tuple[FailureKind, Callable[[_Said], str | None]], ...] = (
+_ORDER: tuple[tuple[FailureKind, Callable[[_Evidence], str | None]], ...] = (
     (FailureKind.INSUFFICIENT_RESOURCES, _too_few),
     (FailureKind.INFRA_ERROR, _infra),
     (FailureKind.USER_ERROR, _user_error),
@@ -224,9 +224,9 @@ def _ended(exit_code: int) -> str:
         return f"Ended with exit code {exit_code}"
 
 
-def _last_line(said: _Said) -> str | None:
+def _last_line(evidence: _Evidence) -> str | None:
     """What it wrote last. Ray's message begins with a line of its own."""
-    lines = chain(reversed(said.log.lines), reversed(said.message.lines[1:]))
+    lines = chain(reversed(evidence.log.lines), reversed(evidence.message.lines[1:]))
     return next((line.strip() for line in lines if line.strip()), None)
 
 

@@ -62,5 +62,5 @@ def _with_cause(at: int, lines: Sequence[str], names: Sequence[str]) -> str:
 
 def _is_exception(line: str) -> bool:
     """The last line of a traceback: at the left, and named like one. Source lines that it quotes are indented."""
-    found = EXCEPTION.match(line)
-    return found is not None and found[0].rstrip(")").endswith(NAMES)
+    match = EXCEPTION.match(line)
+    return match is not None and match[0].rstrip(")").endswith(NAMES)

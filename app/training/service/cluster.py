@@ -66,7 +66,7 @@ class ClusterPicture:
             return None
 
 
-def _view(known: dict[str, Any]) -> ClusterView:
-    nodes = tuple(Node(**node) for node in known["nodes"])
-    holders = tuple(Holder(**holder) for holder in known["holders"])
-    return ClusterView(**{**known, "nodes": nodes, "holders": holders})
+def _view(document: dict[str, Any]) -> ClusterView:
+    nodes = tuple(Node(**node) for node in document["nodes"])
+    holders = tuple(Holder(**holder) for holder in document["holders"])
+    return ClusterView(**{**document, "nodes": nodes, "holders": holders})

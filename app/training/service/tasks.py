@@ -73,17 +73,17 @@ class Tasks:
         )
 
     def page(
-        self, user: str, wanted: Filter, *, cursor: str | None = None, limit: int = 50
+        self, user: str, filters: Filter, *, cursor: str | None = None, limit: int = 50
     ) -> tuple[list[TaskView], str | None]:
         """Newest first, each with its place in the line and its last attempt; and the cursor of the next page."""
         before = _place(cursor) if cursor is not None else None
         with self.database.read() as conn:
-            found = store.page(conn, user, wanted, before=before, limit=limit + 1)
-            shown = found[:limit]
-            attempts = store.latest_attempts(conn, [task.task_id for task in shown])
-            ahead = store.counts_ahead(conn, shown)
-        views = [TaskView(task, _only(attempts.get(task.task_id)), ahead.get(task.task_id)) for task in shown]
-        return views, str(shown[-1].seq) if len(found) > limit else None
+            rows = store.page(conn, user, filters, before=before, limit=limit + 1)
+            tasks = rows[:limit]
+            attempts = store.latest_attempts(conn, [task.task_id for task in tasks])
+            ahead = store.counts_ahead(conn, tasks)
+        views = [TaskView(task, _only(attempts.get(task.task_id)), ahead.get(task.task_id)) for task in tasks]
+        return views, str(tasks[-1].seq) if len(rows) > limit else None
 
     def cancel(self, user: str, task_id: str, *, now: datetime) -> Task:
         """At once if it waits; else Ray is told, and CANCELING is shown until it has stopped. Again: no change.

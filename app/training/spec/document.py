@@ -39,17 +39,17 @@ _UNKNOWN, _NO_TEXT = "Extra inputs are not permitted", "Input should be a valid 
 
 def in_words(problems: Sequence[Problem], data: Mapping[str, Any]) -> list[Problem]:
     """problems: as pydantic says them. data: what was sent."""
-    said = [{**problem, "problem": _said(problem, data)} for problem in problems]
+    sentences = [{**problem, "problem": _sentence(problem, data)} for problem in problems]
     is_unknown = [problem["problem"] == _UNKNOWN for problem in problems]
-    first = [new for new, unknown in zip(said, is_unknown, strict=True) if unknown]
-    return first + [new for new, unknown in zip(said, is_unknown, strict=True) if not unknown]
+    first = [problem for problem, unknown in zip(sentences, is_unknown, strict=True) if unknown]
+    return first + [problem for problem, unknown in zip(sentences, is_unknown, strict=True) if not unknown]
 
 
-def _said(problem: Problem, data: Mapping[str, Any]) -> str:
-    at, said = str(problem["at"]), str(problem["problem"])
-    if said == _UNKNOWN:
+def _sentence(problem: Problem, data: Mapping[str, Any]) -> str:
+    at, sentence = str(problem["at"]), str(problem["problem"])
+    if sentence == _UNKNOWN:
         return _unknown(at)
-    return _no_text(at, data) if said == _NO_TEXT else said
+    return _no_text(at, data) if sentence == _NO_TEXT else sentence
 
 
 def _unknown(at: str) -> str:

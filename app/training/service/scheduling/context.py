@@ -43,7 +43,7 @@ class TickContext:
     watch: Watch
 
     @property
-    def text(self) -> str:
+    def at(self) -> str:
         return to_text(self.now)
 
 

@@ -17,7 +17,7 @@ from app.training.service.scheduling.attempt_files import copy_end, new_file, ol
 
 GAP = b"[modelmill: lines are missing here until the job has ended]\n"
 DROPPED = "[modelmill: {}, for the log is longer than {} bytes]\n"
-SAID_BYTES = 150
+NOTE_BYTES = 150
 """No such line is longer."""
 
 
@@ -49,13 +49,13 @@ class LogCopies:
     def replace(self, user: str, folder: str, chunks: Iterable[bytes]) -> int | None:
         """By the whole log. None: there is none, and the copy stays as it was. What chunks raises passes."""
         with disk_errors(folder), ExitStack() as stack:
-            kept: _Kept | None = None
+            tail_file: _TailFile | None = None
             for chunk in chunks:
-                if kept is None:
+                if tail_file is None:
                     folder_fd = stack.enter_context(opened_folder(self._files, user, folder))
-                    kept = _Kept(stack.enter_context(new_file(folder_fd, LOG)), self._most_bytes)
-                kept.add(chunk)
-            return None if kept is None else kept.finish()
+                    tail_file = _TailFile(stack.enter_context(new_file(folder_fd, LOG)), self._most_bytes)
+                tail_file.add(chunk)
+            return None if tail_file is None else tail_file.finish()
 
     def end(self, user: str, folder: str, size_bytes: int) -> bytes:
         """The last bytes of the copy; b"" when there is none."""
@@ -73,7 +73,7 @@ class LogCopies:
             return os.fstat(new_fd).st_size
 
 
-class _Kept:
+class _TailFile:
     """A file of which only so many bytes at the end are kept, however much is added."""
 
     def __init__(self, fd: int, most_bytes: int) -> None:
@@ -89,18 +89,18 @@ class _Kept:
 
     def finish(self) -> int:
         if self._dropped + self._size > self._most_bytes:
-            count = max(SAID_BYTES, self._size + SAID_BYTES - self._most_bytes)
-            said = f"the first {self._dropped + count} bytes were dropped"
-            self._drop(count, DROPPED.format(said, self._most_bytes).encode())
+            count = max(NOTE_BYTES, self._size + NOTE_BYTES - self._most_bytes)
+            note = f"the first {self._dropped + count} bytes were dropped"
+            self._drop(count, DROPPED.format(note, self._most_bytes).encode())
         return self._size
 
-    def _drop(self, count: int, said: bytes) -> None:
+    def _drop(self, count: int, note: bytes) -> None:
         """The first bytes, in place. said: what is to stand there instead, no longer than what goes."""
         os.lseek(self._fd, 0, os.SEEK_SET)
-        write_all(self._fd, said)
+        write_all(self._fd, note)
         copy_end(self._fd, self._fd, count)
         self._dropped += count
-        self._size += len(said) - count
+        self._size += len(note) - count
         os.ftruncate(self._fd, self._size)
 
 
