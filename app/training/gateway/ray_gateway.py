@@ -57,11 +57,14 @@ ALL_LINES = -1
 
 @dataclass(frozen=True)
 class RayOptions:
-    """address: of the job server. gcs_address: host:port. token: of a cluster with RAY_AUTH_MODE=token."""
+    """How the cluster is reached."""
 
     address: str
+    """The URL of the job server."""
     gcs_address: str
+    """host:port"""
     token: str = field(default="", repr=False)
+    """Of a cluster with RAY_AUTH_MODE=token."""
     worker_resource: str = "worker_node"
     timeout_s: float = 5
 

@@ -24,17 +24,15 @@ from itertools import repeat
 
 @dataclass(frozen=True)
 class Demand:
-    """`nodes` slots of so many GPUs and CPUs, each slot whole on one node, and the CPUs of the driver anywhere.
-
-    claims_by_group: the program claims its slots with placement groups, some time after it starts (verl does); else
-    Ray gives them to the driver before it starts.
-    """
+    """`nodes` slots of so many GPUs and CPUs, each slot whole on one node, and the CPUs of the driver anywhere."""
 
     nodes: int
     gpus_per_node: int
     cpus_per_node: float
     driver_cpus: float = 0
     claims_by_group: bool = True
+    """The program claims its slots with placement groups, some time after it starts, as verl does; else Ray gives them
+    to the driver before it starts."""
 
     @property
     def gpus(self) -> int:
@@ -47,7 +45,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class Node:
-    """A living node of the cluster. may_train: has the resource that training asks for."""
+    """A living node of the cluster."""
 
     node_id: str
     address: str
@@ -56,23 +54,27 @@ class Node:
     total_cpus: float
     free_cpus: float
     may_train: bool = True
+    """It has the resource that training asks for."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What an active task has claimed already, by node. Empty: nothing that Ray has given it yet."""
+    """What an active task has claimed already. Empty: Ray has not given it anything yet."""
 
     gpus: dict[str, float] = field(default_factory=dict)
+    """By node id."""
     cpus: dict[str, float] = field(default_factory=dict)
+    """By node id."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """What an active task may take at any moment, and what of it it has."""
+    """What an active task may take at any moment."""
 
     task_id: str
     demand: Demand
     claim: Claim = Claim()
+    """What of its demand it has already."""
 
 
 GRAIN = 10_000
@@ -91,12 +93,16 @@ def plain(amount: int) -> float:
 
 @dataclass(frozen=True)
 class Need:
-    """A demand in grains. gpus, cpus: of each slot."""
+    """A demand in grains."""
 
     slots: int
+    """How many, all alike."""
     gpus: int
+    """Of each slot."""
     cpus: int
+    """Of each slot."""
     driver: int
+    """CPUs of the driver."""
 
     @classmethod
     def of(cls, demand: Demand) -> Need:

@@ -28,8 +28,8 @@ from app.training.model.task import FailureKind
 
 SUMMARY_CHARS = 300
 QUICK_FAILURES = 5
-"""So often in a row a program may find too few GPUs at once, where there was room for it. Somebody else was faster, but
-not always: what is wrong is not the cluster, and the others of the line are not to wait for it."""
+"""How often in a row a program may find too few GPUs at once, where there was room for it. Somebody else may be faster
+once or twice; after that the cluster is not the cause, and the rest of the queue is not to wait for it."""
 NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
 
 TOO_FEW = re.compile(
@@ -95,10 +95,11 @@ KILLED = frozenset({-9, 137})
 
 @dataclass(frozen=True)
 class Failure:
-    """summary: one line for people, no colours."""
+    """Why an attempt failed."""
 
     kind: FailureKind
     summary: str
+    """One line for people, without colours."""
 
 
 def classify(
@@ -111,8 +112,17 @@ def classify(
     was_stopped: bool,
     counts_gpus: bool = True,
 ) -> Failure:
-    """status: Ray's word, "" if Ray does not know the job. was_stopped: it was told to stop, by us. counts_gpus: the
-    program looks by itself whether there are enough, as verl does; what another one writes of that is its own affair.
+    """Find why an attempt failed.
+
+    Args:
+        status: Ray's word; "" if Ray does not know the job.
+        error_type: Ray's own; "" if there is none.
+        exit_code: Of the program, if it is known.
+        message: Ray's, with the last lines of the log.
+        log_tail: The end of the log.
+        was_stopped: It was told to stop, by us.
+        counts_gpus: The program looks by itself whether there are enough GPUs, as verl does; what another program
+            writes of that is its own affair.
     """
     if was_stopped:
         return Failure(FailureKind.CANCELED, "Canceled")

@@ -29,7 +29,7 @@ from app.training.spec import ConvertSpec, read_spec
 
 CONVERSION = "CONVERSION"
 CLAIM = timedelta(minutes=20)
-"""Longer than a submission takes: so long after its maker died another makes it."""
+"""Longer than a submission takes: how long after its maker died another makes it."""
 AGAIN_S = 60
 TRIED_FOR = timedelta(days=1)
 logger = logging.getLogger(__name__)
@@ -37,18 +37,19 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Wanted:
-    """model, images: paths in the user's home or the common folder, as tasks name them. options: of conversion.
-
-    job_id: what the job is to be called, if that is settled: a job of this id that is there already is the one.
-    """
+    """A conversion job that is to be made."""
 
     user: str
     task_id: str
     name: str
     model: str
+    """A path in the user's home or the common folder, as tasks name it."""
     images: str
+    """As the model."""
     options: Mapping[str, Any]
+    """Of conversion."""
     job_id: str = ""
+    """What the job is to be called, if that is settled: a job of this id that is there already is the one."""
 
 
 class Converter(Protocol):

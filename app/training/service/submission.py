@@ -29,7 +29,7 @@ MAX_ID = 95
 
 
 def new_task_id(prefix: str, user: str, workload: Workload, now: datetime) -> str:
-    """mvp2-alice-ppo-20251223-143201-7f3a: readable, and hardly ever twice; whoever stores it sees to that."""
+    """mvp2-alice-ppo-20251223-143201-7f3a: readable, hardly ever the same twice; TaskSubmission draws again then."""
     stamp = now.astimezone(UTC).strftime("%Y%m%d-%H%M%S")
     end = f"-{workload.value}-{stamp}-{secrets.token_hex(2)}"
     return f"{prefix}-{user.replace('.', '-').replace('_', '-')}"[: MAX_ID - len(end)] + end

@@ -51,7 +51,14 @@ class Tasks:
         self._submitting = TaskSubmission(options, database, homes, check_conversion)
 
     def submit(self, user: str, body: bytes, *, idempotency_key: str | None = None, now: datetime) -> tuple[Task, bool]:
-        """A new task at the end of the line; with a key that came before, the task of then, and False.
+        """Put a new task at the end of the queue.
+
+        Args:
+            body: The spec, YAML or JSON.
+            idempotency_key: If it came before, the task of then is returned.
+
+        Returns:
+            The task, and whether it is new.
 
         Raises TrainingOff, UnreadableSpec, BadSpec, TooLarge, PathRefused, KeyReused, TooManyTasks.
         """
@@ -75,7 +82,7 @@ class Tasks:
     def page(
         self, user: str, filters: Filter, *, cursor: str | None = None, limit: int = 50
     ) -> tuple[list[TaskView], str | None]:
-        """Newest first, each with its place in the line and its last attempt; and the cursor of the next page."""
+        """Newest first, each with its place in the queue and its last attempt; and the cursor of the next page."""
         before = _place(cursor) if cursor is not None else None
         with self.database.read() as conn:
             rows = store.page(conn, user, filters, before=before, limit=limit + 1)

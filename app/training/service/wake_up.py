@@ -1,4 +1,4 @@
-"""Who wakes whom: users the scheduler's leader, and the leader whoever converts what a task left.
+"""Who wakes whom: users the scheduler's leader, and the leader the actor that converts what a task left.
 
 The leader waits on a list in Redis between two looks; many kicks are as good as one.
 """
@@ -25,7 +25,7 @@ class Broker(Protocol):
 
 
 def kick_by(client: redis.Redis) -> Kick:
-    """Redis being away keeps nobody from submitting: the scheduler looks by itself every few seconds."""
+    """Tasks are taken while Redis is away: the scheduler looks by itself every few seconds."""
 
     def kick() -> None:
         try:

@@ -1,4 +1,4 @@
-"""Tasks in their order: the line of those that wait, what Ray has, and what users look through."""
+"""Tasks in their order: the queue of those that wait, what Ray has, and what users look through."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from app.training.store.tables import attempts, read_tasks, tasks, to_demand, to
 
 @dataclass(frozen=True)
 class QueueEntry:
-    """A waiting task, as far as the line is concerned."""
+    """A waiting task, as far as the queue is concerned."""
 
     task_id: str
     user: str
@@ -37,26 +37,31 @@ class QueueEntry:
 
 @dataclass(frozen=True)
 class StateCount:
-    """The tasks of one state. waited_since: of the one that joined the line first."""
+    """The tasks of one state."""
 
     state: State
     tasks: int
+    """How many there are."""
     waited_since: str
+    """Of the one that joined the queue first."""
 
 
 @dataclass(frozen=True)
 class Filter:
-    """None filters nothing. since, until: of created_at, from (incl.) and to (excl.). text: part of the id or name."""
+    """Which tasks are looked for. None filters nothing."""
 
     states: Collection[State] | None = None
     workload: Workload | None = None
     since: str | None = None
+    """Of created_at, included."""
     until: str | None = None
+    """Of created_at, excluded."""
     text: str | None = None
+    """Part of the id or the name."""
 
 
 def queue(conn: Connection) -> list[QueueEntry]:
-    """The whole line, in order, without what is written in the specs."""
+    """The whole queue, in order, without what is written in the specs."""
     c = tasks.c
     columns = (c.task_id, c.user_name, c.state, c.demand, c.backfill, c.next_run_at, c.waiting)
     query = sa.select(*columns).where(c.state.in_(to_values(WAITING))).order_by(c.seq)
@@ -81,7 +86,7 @@ def note_waiting(conn: Connection, task_ids: Sequence[str], reason: Waiting) -> 
 
 
 def active(conn: Connection) -> list[Task]:
-    """What Ray has or may have, in the order of the line."""
+    """What Ray has or may have, in the order of the queue."""
     is_active = tasks.c.state.not_in(to_values(WAITING | TERMINAL))
     return read_tasks(conn, sa.select(tasks).where(is_active).order_by(tasks.c.seq))
 

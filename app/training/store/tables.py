@@ -161,7 +161,7 @@ def insert_of(conn: Connection) -> Any:
 
 @lru_cache(maxsize=1000)
 def to_demand(text: str) -> Demand:
-    """Most tasks ask for the same as others: a long line is not read anew each time."""
+    """Most tasks ask for the same as others: a long queue is not parsed anew each time."""
     return Demand(**json.loads(text))
 
 

@@ -63,7 +63,7 @@ class TaskIdTaken(Exception):
 
 
 def add_task(conn: Connection, task: NewTask, at: str) -> Task:
-    """At the end of the line. Raises TaskIdTaken; the transaction is to be given up then."""
+    """Put it at the end of the queue. Raises TaskIdTaken; the transaction is to be given up then."""
     try:
         added = conn.execute(
             sa.insert(tasks).values(
@@ -129,9 +129,19 @@ def by_idempotency_key(conn: Connection, user: str, key: str) -> Task | None:
 def apply(
     conn: Connection, task: Task, event: Event, at: str, *, detail: dict[str, Any] | None = None, **fields: Any
 ) -> Task | None:
-    """Do to the task what the event means, with the further fields. None: it is not as it was read, nothing was done.
+    """Do to the task what the event means.
 
-    fields: as of change. detail: goes into the event. Raises KeyError for an event that the state does not allow.
+    Args:
+        task: As it was read.
+        at: ISO 8601 in UTC.
+        detail: Goes into the event that is noted.
+        fields: Further ones to change, as of `change`.
+
+    Returns:
+        The task as it is now; None: it is not as it was read, and nothing was done.
+
+    Raises:
+        KeyError: The state does not allow this event.
     """
     state = TRANSITIONS[task.state, event]
     fields = {"waiting": None, **fields} if state not in WAITING else fields

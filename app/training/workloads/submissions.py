@@ -68,13 +68,16 @@ class ClusterOptions(Protocol):
 
 @dataclass(frozen=True)
 class _Paths:
-    """Where things are for the program. job: the folder of the attempt; task: what all attempts share. Both are there
-    before the program starts."""
+    """Where things are for the program. The folders are there before it starts."""
 
     logical: str
+    """The root of paths as tasks name them."""
     real: str
+    """The same on the nodes of the cluster."""
     job: str
+    """The folder of the attempt."""
     task: str
+    """The folder that all attempts share."""
 
     def real_of(self, field: str, path: str) -> str:
         """Of a path as tasks name it. Raises PathRefused for one that leads elsewhere."""
@@ -93,9 +96,11 @@ def submission_of(
     logical_root: str,
     entry: Sequence[str] | None = None,
 ) -> Submission:
-    """entry: what the interpreter runs instead of the workload's program, with the same arguments.
+    """Make of a spec what Ray is given. The paths are taken as they are: app.training.service.submission checks them.
 
-    The paths of the spec are taken as they are: app.training.service.submission checks them.
+    Args:
+        logical_root: The root of paths as tasks name them.
+        entry: What the interpreter runs instead of the workload's program, with the same arguments.
     """
     root = options.homes_root.rstrip("/")
     jobs = f"{root}/{home_of(user)}/{JOBS}"

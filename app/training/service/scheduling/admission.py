@@ -1,7 +1,7 @@
 """Steps admit and submit. Which tasks are admitted is decided by `model.gang`; of the others it is noted why they wait.
 
 An admitted task gets an attempt, a folder, and is given to Ray. The attempt is on record before Ray hears of it, and
-its name follows from the task: whoever dies in between is followed by one who submits the same name again, or finds
+its name follows from the task: after a crash in between the next scheduler submits the same name again, or finds that
 Ray has it.
 """
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 BATCH = 200
 """Tasks in a transaction: nobody else who writes waits long for it."""
 FRESH_AT_ONCE = 500
-"""So many newcomers are told in a tick why they wait: when thousands come at once, the others are not kept waiting."""
+"""How many new tasks get their reason in one tick: when thousands come at once, the others are not kept waiting."""
 
 
 def read_queue(context: SchedulerContext) -> list[QueueEntry]:
@@ -53,7 +53,10 @@ def as_queued(entry: QueueEntry) -> Queued:
 def write_reasons(
     context: SchedulerContext, queue: Sequence[QueueEntry], reasons: Mapping[str, Waiting], tick: TickContext
 ) -> None:
-    """A place in the line changes with every task that leaves it: it is counted when somebody asks, and not written."""
+    """Note why tasks wait, where that has changed.
+
+    How many come before a task changes with every task that leaves the queue: that is counted when somebody asks.
+    """
     fresh = []
     changed: dict[WaitingCode, list[tuple[str, Waiting]]] = defaultdict(list)
     for entry in queue:
@@ -87,7 +90,7 @@ def _begin_to_wait(context: SchedulerContext, fresh: Iterable[tuple[str, Waiting
 
 
 def _note(context: SchedulerContext, reasons: Iterable[tuple[str, Waiting]], tick: TickContext) -> None:
-    """Alike ones together."""
+    """The same reason of several tasks in one statement."""
     alike: list[tuple[Waiting, list[str]]] = []
     for task_id, reason in reasons:
         if alike and alike[-1][0] == reason:
@@ -126,7 +129,7 @@ def begin(context: SchedulerContext, task_id: str, tick: TickContext) -> Allocat
     """None: it did not start. Raises RayUnreachable, with the attempt on record."""
     with context.database.write() as conn:
         task = store.get_task(conn, task_id)
-        if task is None or not task.is_waiting:  # cancelled since the line was read
+        if task is None or not task.is_waiting:  # cancelled since the queue was read
             return None
         number = task.latest_attempt_no + 1
         attempt = Attempt(task_id, number, submission_id(task_id, number), tick.at)
@@ -143,7 +146,7 @@ def launch(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickCo
     try:
         submission = _prepared(context, task, attempt)
         payload = _payload(submission)
-        context.homes.files.create(task.user)  # whoever came by the API alone may have none yet
+        context.homes.files.create(task.user)  # a user of the API alone may have no home yet
         context.homes.folders.begun(task.user, attempt.folder, now=tick.now)
         if task.folder is not None:
             context.homes.folders.begun(task.user, task.folder, now=tick.now)
@@ -183,7 +186,7 @@ def _prepared(context: SchedulerContext, task: Task, attempt: Attempt) -> Submis
 
 
 def _require_storage(context: SchedulerContext) -> None:
-    """One that is not mounted has nobody's files, and would fail the whole line, one task after the other."""
+    """One that is not mounted has nobody's files, and would fail the whole queue, one task after the other."""
     with disk_errors(COMMON):
         is_there = (context.homes.options.root / COMMON).is_dir()
     if not is_there:

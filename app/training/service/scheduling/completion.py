@@ -1,4 +1,4 @@
-"""Step finish: an attempt has ended. Its log is kept, its cause found; its task ends too, or joins the line again."""
+"""Step finish: an attempt has ended. Its log is kept, its cause found; its task ends too, or joins the queue again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from app.training.service.scheduling.context import Allocation, SchedulerContext
 TAIL_LINES = 5000
 TAIL_BYTES = 1 << 20
 LOG_PATIENCE_S = 30
-"""So long after a job's end its log is waited for, where Ray answers but does not give it."""
+"""How long after a job's end its log is waited for, where Ray answers but does not give it."""
 QUICK = timedelta(minutes=5)
 """verl looks for its GPUs within the first minutes, when it has read its configuration."""
 RELEASED_ENDED = "RELEASED_ENDED"
@@ -35,12 +35,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What happens to the task. event None: it was let go before, and stays CANCELED. fields: of the task; detail: of
-    the event."""
+    """What happens to a task whose attempt has ended."""
 
     event: Event | None
+    """None: it was let go before, and stays CANCELED."""
     fields: dict[str, Any]
+    """Of the task."""
     detail: dict[str, Any]
+    """Of the event."""
 
 
 def end(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, tick: TickContext) -> Allocation | None:
@@ -73,7 +75,17 @@ def settle(
     *,
     log_bytes: int | None = None,
 ) -> Allocation | None:
-    """failure None: it succeeded. The folder's end comes first: told twice, it does no harm."""
+    """Write down that an attempt has ended, and what becomes of its task.
+
+    The folder's end comes first: it may be told twice.
+
+    Args:
+        failure: None: it succeeded.
+        log_bytes: The size of the copy of its log; None: it stays what it was.
+
+    Returns:
+        None: the task is active no more. The allocation as it was if the task was changed meanwhile.
+    """
     ended_at = attempt.ended_at or tick.at
     context.homes.folders.ended(task.user, attempt.folder, from_text(ended_at))
     outcome = _outcome(context, task, attempt, failure, tick)

@@ -18,7 +18,7 @@ from app.training.service.scheduling.attempt_files import copy_end, new_file, ol
 GAP = b"[modelmill: lines are missing here until the job has ended]\n"
 DROPPED = "[modelmill: {}, for the log is longer than {} bytes]\n"
 NOTE_BYTES = 150
-"""No such line is longer."""
+"""More than any such line has."""
 
 
 class LogCopies:
@@ -29,9 +29,14 @@ class LogCopies:
         self._most_bytes = most_bytes
 
     def grow(self, user: str, folder: str, tail: bytes, *, is_whole: bool) -> int:
-        """tail: the last lines of the log; is_whole: there are none before them. Returns the size of the copy.
+        """Append what is new. A line without an end is left for later.
 
-        A line without an end is left for later.
+        Args:
+            tail: The last lines of the log.
+            is_whole: There are no lines before them.
+
+        Returns:
+            The size of the copy in bytes.
         """
         tail = tail[: tail.rfind(b"\n") + 1][-self._most_bytes :]
         with opened_folder(self._files, user, folder) as folder_fd:
@@ -47,7 +52,11 @@ class LogCopies:
                 return os.fstat(fd).st_size
 
     def replace(self, user: str, folder: str, chunks: Iterable[bytes]) -> int | None:
-        """By the whole log. None: there is none, and the copy stays as it was. What chunks raises passes."""
+        """Put the whole log in the place of the copy, unless there is none. Raises what chunks raises.
+
+        Returns:
+            The size of the copy in bytes; None: the log is gone, and the copy stays as it was.
+        """
         with disk_errors(folder), ExitStack() as stack:
             tail_file: _TailFile | None = None
             for chunk in chunks:
@@ -74,7 +83,7 @@ class LogCopies:
 
 
 class _TailFile:
-    """A file of which only so many bytes at the end are kept, however much is added."""
+    """A file of which at most `most_bytes` at the end are kept, however much is added."""
 
     def __init__(self, fd: int, most_bytes: int) -> None:
         self._fd = fd

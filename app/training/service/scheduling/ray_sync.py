@@ -24,7 +24,7 @@ from app.training.service.scheduling.completion import TAIL_LINES, end, end_unkn
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
 
 ARRIVAL_S = 30
-"""So long Ray may take to have a job of which it was told, without having answered."""
+"""How long Ray may take to list a job of which it was told, if its answer was lost."""
 logger = logging.getLogger(__name__)
 
 
