@@ -136,9 +136,9 @@ class RayGateway:
         ray = self._ray
         with self._asking_gcs() as channel:
             every = ray.stubs.PlacementGroupInfoGcsServiceStub(channel).GetAllPlacementGroup
-            table = self._ask(every, ray.messages.GetAllPlacementGroupRequest()).placement_group_table_data
+            groups = self._ask(every, ray.messages.GetAllPlacementGroupRequest()).placement_group_table_data
         table = ray.tables.PlacementGroupTableData
-        existing = (group for group in table if group.state != table.REMOVED)
+        existing = (group for group in groups if group.state != table.REMOVED)
         return tuple(ray_translation.to_group(group, is_placed=group.state == table.CREATED) for group in existing)
 
     def log_tail(self, job: RayJob, lines: int) -> bytes:

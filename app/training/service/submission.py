@@ -104,7 +104,7 @@ class TaskSubmission:
     def _add(self, user: str, spec: TaskSpec, text: str, key: str | None, now: datetime) -> tuple[Task, bool]:
         demand = demand_of(spec)
         for tries_left in reversed(range(TRIES)):
-            new = NewTask(
+            new_task = NewTask(
                 task_id=new_task_id(self.options.task_prefix, user, spec.workload, now),
                 user=user,
                 workload=spec.workload,
@@ -122,7 +122,7 @@ class TaskSubmission:
                     if key is not None and (existing := _same(store.by_idempotency_key(conn, user, key), text)):
                         return existing, False
                     self._check_count(conn, user)
-                    return store.add_task(conn, new, to_text(now)), True
+                    return store.add_task(conn, new_task, to_text(now)), True
             except TaskIdTaken:
                 if not tries_left:
                     raise

@@ -86,8 +86,8 @@ def read_spec(body: bytes, *, content_type: str = "") -> tuple[TaskSpec, str]:
     bare = text.removeprefix("\ufeff")
     data = _read_json(bare) if _is_json(bare, content_type.lower()) else read_yaml(bare)
     if not isinstance(data, dict):
-        found = "empty" if data is None else "no list of fields"
-        raise UnreadableSpec(f"The spec is {found}.", hint="Write fields and values, like workload: ppo")
+        kind = "empty" if data is None else "no list of fields"
+        raise UnreadableSpec(f"The spec is {kind}.", hint="Write fields and values, like workload: ppo")
     problems: list[Problem] = [{"at": at, "problem": problem} for at, problem in _strange(data, "")]
     if problems:
         raise _bad(problems)
@@ -127,12 +127,12 @@ def _read_json(text: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in fields:
             raise UnreadableSpec(f"The key {key[:100]!r} is there twice.")
-        found[key] = value
-    return found
+        fields[key] = value
+    return fields
 
 
 def _strange(value: Any, at: str, depth: int = 1) -> Iterator[tuple[str, str]]:

@@ -23,7 +23,7 @@ _OLD = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def write_files(files: HomeFiles, user: str, folder: str, contents: Mapping[str, bytes]) -> None:
-    """papers: name → what is to stand in it. Raises errors of homes."""
+    """contents: name → what the file is to hold. Raises errors of homes."""
     with opened_folder(files, user, folder) as folder_fd:
         for name, data in contents.items():
             with new_file(folder_fd, name) as fd:

@@ -120,11 +120,11 @@ def continued(stored: bytes, tail: bytes) -> bytes | None:
     """
     if not tail:
         return b""
-    old, new = memoryview(stored), memoryview(tail)
+    old_view, tail_view = memoryview(stored), memoryview(tail)
     first = tail[: tail.find(b"\n") + 1]
     at = stored.find(first)
     while at >= 0:
-        if new[: len(stored) - at] == old[at:]:
+        if tail_view[: len(stored) - at] == old_view[at:]:
             return tail[len(stored) - at :]
         at = stored.find(first, at + 1)
     return None

@@ -60,7 +60,7 @@ def test_tasks_are_counted_by_state_and_ended_ones_not_at_all(bench: Bench, ray:
     assert told[State.SUCCEEDED] is None
     with bench.database.read() as conn:
         assert State.SUCCEEDED not in {
-            crowd.state for crowd in store.count_by_state(conn)
+            count.state for count in store.count_by_state(conn)
         }  # in time there are many of them
 
 
@@ -113,7 +113,7 @@ def test_scrapes_do_not_wait_for_a_database_that_stalls_nor_pile_up_there(
     monkeypatch.setattr(timeboxed_query, "WITHIN_S", 30)
     found = taking.take()
     assert found is not None
-    assert [(crowd.state, crowd.tasks) for crowd in found] == [(State.QUEUED, 1)]
+    assert [(count.state, count.tasks) for count in found] == [(State.QUEUED, 1)]
 
 
 # --- the cluster ------------------------------------------------------------------------------------

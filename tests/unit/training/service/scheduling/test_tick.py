@@ -1,4 +1,4 @@
-"""The scheduler's tick against a scripted Ray: every arrow of the state machine, every fault between two steps."""
+"""The scheduler's tick against a scripted Ray: every transition of the state machine, every fault between two steps."""
 
 from __future__ import annotations
 
