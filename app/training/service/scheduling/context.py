@@ -39,6 +39,8 @@ class TickContext:
     """The tick that is under way."""
 
     now: datetime
+    answering_since: datetime
+    """Since when Ray has answered every tick; long ago, if nothing is known of a silence."""
     watch: Watch
     """Renews the lease of the leader; raises Superseded when another leads."""
 

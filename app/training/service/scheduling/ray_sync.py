@@ -24,7 +24,7 @@ from app.training.service.scheduling.completion import TAIL_LINES, end, end_unkn
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
 
 ARRIVAL_S = 30
-"""How long Ray may take to list a job of which it was told, if its answer was lost."""
+"""How long Ray, once it answers, may take to list a job of which it was told, if its answer was lost."""
 logger = logging.getLogger(__name__)
 
 
@@ -37,7 +37,7 @@ def follow(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickCo
             # Ray from running it twice.
             logger.info("Ray does not have attempt %d, perhaps it never had; it is submitted.", attempt.attempt_no)
             return launch(context, task, attempt, tick)
-        if _may_arrive(task, attempt, tick.now):
+        if _may_arrive(task, attempt, tick):
             return Allocation(task, attempt)
         return end_unknown(context, task, attempt, tick)
     was_submitting = task.state is State.SUBMITTING
@@ -51,12 +51,13 @@ def follow(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickCo
     return Allocation(task, attempt, job)
 
 
-def _may_arrive(task: Task, attempt: Attempt, now: datetime) -> bool:
+def _may_arrive(task: Task, attempt: Attempt, tick: TickContext) -> bool:
     """Ray was told of it, perhaps without an answer, and it was cancelled then: nobody would stop it later."""
-    if task.state is not State.CANCELING or task.cancel_requested_at is None:
+    if task.state not in (State.CANCELING, State.CANCELED) or task.cancel_requested_at is None:
         return False
     is_on_its_way = bool(attempt.submit_payload) and not attempt.ray_status
-    return is_on_its_way and now - from_text(task.cancel_requested_at) < timedelta(seconds=ARRIVAL_S)
+    since = max(from_text(task.cancel_requested_at), tick.answering_since)
+    return is_on_its_way and tick.now - since < timedelta(seconds=ARRIVAL_S)
 
 
 def _noted(

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 import redis
 
@@ -28,6 +28,7 @@ from app.training.service.scheduling.admission import as_queued, begin, read_que
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
 from app.training.service.scheduling.ray_sync import copy_log, follow, judge_wait, with_claim
 
+EVER = datetime(1970, 1, 1, tzinfo=UTC)
 logger = logging.getLogger(__name__)
 
 
@@ -38,15 +39,18 @@ class Scheduler:
         self.context = context
         self.picture = picture
         self._away_since: str | None = None
+        self._answering_since: datetime | None = None
 
     def tick(self, now: datetime, watch: Watch = lambda: None) -> bool:
         """Is anything on its way, just begun or told to stop? Raises DatabaseUnavailable, and what watch raises."""
-        tick = TickContext(now, watch)
+        tick = TickContext(now, self._answering_since or self._begin_of_answers(now), watch)
         try:
             view, allocations = self._round(tick)
         except RayUnreachable as error:
+            self._answering_since = None
             self._ray_is_away(tick, error)
             return False
+        self._answering_since = tick.answering_since
         self._ray_is_there(view)
         self._copy_logs(allocations, tick)
         return any(allocation.task.state is not State.RUNNING for allocation in allocations)
@@ -143,6 +147,12 @@ class Scheduler:
             logger.info("Ray answers again; it did not since %s.", self._away_since)
             self._away_since = None
         self._show(view)
+
+    def _begin_of_answers(self, now: datetime) -> datetime:
+        """Ever, unless this scheduler, or the one before it, has last found Ray silent."""
+        view = self._seen()
+        is_silent = self._away_since is not None or (view is not None and view.unreachable_since is not None)
+        return now if is_silent else EVER
 
     def _seen(self) -> ClusterView | None:
         try:
