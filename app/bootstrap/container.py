@@ -125,8 +125,10 @@ class Container:
         return open_video(self)
 
     def _users_of(self, model: Model) -> list[str]:
-        services, jobs = self.joint.services.using(model.owner, model.name), self.video.jobs.using(model.card.sha256)
-        return [*(f"service {name}" for name in services), *(f"video job {uid}" for uid in jobs)]
+        from app.bootstrap.joint_inference import model_uses
+
+        jobs = self.video.jobs.using(model.card.sha256)
+        return [*model_uses(self, model), *(f"video job {uid}" for uid in jobs)]
 
     def _count_tasks(self, user: str) -> int:
         return self.training.tasks.count_unended(user)

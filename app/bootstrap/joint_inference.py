@@ -9,11 +9,14 @@ import redis
 
 from app.homes.errors import FileMissing, PathRefused
 from app.homes.home_paths import spot_of
-from app.joint_inference.calibration.service import Calibrations
+from app.joint_inference.calibration.service import Calibrations, calibrations_using
 from app.joint_inference.service import Controller, Joint, Reports, Services
 from app.joint_inference.service.task_info import Status
+from app.kit.clock import now
 from app.kit.errors import Unavailable
 from app.kit.redis.records import NUDGES
+from app.model_registry.model import Model
+from app.model_registry.store import get_model
 
 if TYPE_CHECKING:
     from app.bootstrap.container import Container
@@ -51,13 +54,21 @@ def open_joint(parts: Container) -> Joint:
             return False
         return True
 
-    services = Services(parts.database, parts.nodes, kick, announce)
+    services = Services(parts.database, parts.nodes, kick, announce, get_model)
     reports = Reports(services, parts.nodes, parts.objects, parts.redis, send)
     controller = Controller(services, reports, parts.nodes, parts.models, has_dataset)
     parts.nodes.on_change.append(controller.node_changed)
     parts.nodes.on_replace.append(controller.node_replaced)
     parts.nodes.on_permit.append(controller.node_permitted)
     return Joint(services, reports, controller)
+
+
+def model_uses(parts: Container, model: Model) -> list[str]:
+    """The services that name a model, and the calibrations under way that compute with it."""
+    services = parts.joint.services.using(model.owner, model.name)
+    with parts.database.read() as conn:
+        calibrations = calibrations_using(conn, model.owner, model.name, now=now())
+    return [*(f"service {name}" for name in services), *(f"calibration of {name}" for name in calibrations)]
 
 
 def open_calibrations(parts: Container) -> Calibrations:

@@ -31,6 +31,10 @@ class InvalidResource(BadInput):
     code = "INVALID_RESOURCE"
 
 
+class ModelsDiffer(InvalidResource):
+    """Its two models are for different tasks."""
+
+
 class SampleNotFound(NotFound):
     code = "SAMPLE_NOT_FOUND"
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from sqlalchemy import Connection
+
 from app.inference.prediction import ModelCard
 from app.joint_inference.calibration import store
 from app.joint_inference.calibration.errors import BadSamples, NotReady
@@ -210,6 +212,13 @@ class Calibrations:
                 store.change(conn, calibration_id, progress=min(99, int(share * 100)))
 
         return tell
+
+
+def calibrations_using(conn: Connection, user: str, model: str, *, now: datetime) -> list[str]:
+    """namespace/name of the services with a calibration that waits or runs and was asked for with this model."""
+    under_way = [one for one in store.of_owner(conn, user) if not one.has_ended and not one.is_lost(now)]
+    asked = [one.asked for one in under_way if model in (one.asked.edge_model, one.asked.cloud_model)]
+    return sorted({f"{request.namespace}/{request.name}" for request in asked})
 
 
 def _failed(error: ModelmillError) -> dict[str, Any]:

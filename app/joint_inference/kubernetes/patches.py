@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from app.joint_inference.access import joint_of
 from app.joint_inference.errors import ServiceNotFound
-from app.joint_inference.kubernetes.consistency import changed_to, check_place, check_uid, check_version, metadata_of
+from app.joint_inference.kubernetes.consistency import check_place, check_uid, check_version, metadata_of
 from app.joint_inference.kubernetes.json_patch import checked_managed, patched
 from app.joint_inference.kubernetes.read_endpoints import shown
 from app.joint_inference.kubernetes.representations import speaks_status, warned
@@ -26,7 +26,7 @@ from app.joint_inference.kubernetes.requests import (
     warnings_for_fields,
     writing_of,
 )
-from app.joint_inference.kubernetes.write_endpoints import created
+from app.joint_inference.kubernetes.write_endpoints import created, tried_change
 from app.joint_inference.model import field_ownership
 from app.joint_inference.model.field_ownership import Manager
 from app.joint_inference.model.resource import Service
@@ -103,7 +103,7 @@ def _changed(request: Request, wanted: Wanted, by: Manager, warnings: list[str] 
     check_uid(before, resource)
     said = warnings_for(resource, writing) if warnings is None else warnings
     if writing.is_dry:
-        return warned(JSONResponse(changed_to(before, resource)), said)
+        return warned(JSONResponse(tried_change(services, user, before, resource)), said)
     service = services.change(user, before.namespace, before.name, wanted, now=now(), by=by)
     return warned(shown(request, service), said)
 

@@ -30,6 +30,7 @@ from app.joint_inference.kubernetes.requests import (
     writing_of,
 )
 from app.joint_inference.model.field_ownership import UPDATE, Manager
+from app.joint_inference.model.resource import Service
 from app.joint_inference.service import Services
 from app.joint_inference.service.merge_patch import merged
 from app.joint_inference.validation import validated, validated_status
@@ -67,8 +68,17 @@ def _tried(services: Services, user: str, resource: Any, namespace: str | None) 
     try:
         services.get(user, place["namespace"], place["name"])
     except ServiceNotFound:
+        services.check_models(user, fit["spec"])
         return fit
     raise ServiceExists(f"There is a service {place['name']!r} already.")
+
+
+def tried_change(services: Services, user: str, before: Service, resource: Any) -> dict[str, Any]:
+    """What it would be. Raises ServiceChanged, InvalidResource."""
+    after = changed_to(before, resource)
+    if after["spec"] != before.spec:
+        services.check_models(user, after["spec"])
+    return after
 
 
 @speaks_status
@@ -86,7 +96,7 @@ def _replaced(request: Request, resource: Any) -> Response:
     before = services.get(user, place["namespace"], place["name"])
     check_uid(before, resource)
     if writing.is_dry:
-        return warned(JSONResponse(changed_to(before, resource)), warnings)
+        return warned(JSONResponse(tried_change(services, user, before, resource)), warnings)
     service = services.replace(user, before.namespace, before.name, resource, now=now(), by=Manager(writing.manager))
     return warned(shown(request, service), warnings)
 

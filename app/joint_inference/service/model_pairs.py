@@ -10,6 +10,8 @@ from app.inference.decoders import Port, family_of
 from app.inference.errors import ModelUnusable
 from app.inference.prediction import Decoder
 from app.inference.preprocessing import Shape, Size, input_layout
+from app.joint_inference.errors import ModelsDiffer
+from app.joint_inference.hard_examples.base import BadParameter
 from app.joint_inference.model.resource import Role, Worker
 from app.joint_inference.model.status import Condition, ConditionType, Reason
 from app.joint_inference.worker_options import worker_options
@@ -41,6 +43,22 @@ def mismatch(edge: tuple[Worker, Model | None], cloud: tuple[Worker, Model | Non
         "`decoder` how a model is to be read."
     )
     return Condition(ConditionType.FAILED, Reason.MODELS_DIFFER, message)
+
+
+def refuse_mismatch(edge: tuple[Worker, Model | None], cloud: tuple[Worker, Model | None]) -> None:
+    """Refuses a service before it is stored, as far as its models are registered. Parameters that are wrong are left to
+    the controller, whose condition names them.
+
+    Raises:
+        ModelsDiffer: the models are for different tasks.
+    """
+    try:
+        condition = mismatch(edge, cloud)
+    except BadParameter:
+        return
+    if condition is not None:
+        problem = {"path": "$.spec.cloudWorker.model.name", "message": condition.message}
+        raise ModelsDiffer(condition.message, detail={"problems": [problem]})
 
 
 def _differ(small: Answer, big: Answer) -> bool:

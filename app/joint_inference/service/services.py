@@ -13,7 +13,7 @@ from app.joint_inference import store
 from app.joint_inference.errors import ServiceExists, ServiceNotFound
 from app.joint_inference.model.field_ownership import Manager
 from app.joint_inference.model.reconciliation import key_of
-from app.joint_inference.model.resource import PLURAL, Role, Service
+from app.joint_inference.model.resource import PLURAL, Role, Service, specification_of
 from app.joint_inference.model.status import completed
 from app.joint_inference.service.changes import (
     names_version,
@@ -23,16 +23,20 @@ from app.joint_inference.service.changes import (
     terminating,
 )
 from app.joint_inference.service.merge_patch import merged
+from app.joint_inference.service.model_pairs import refuse_mismatch
 from app.joint_inference.store import Filter, ServiceEvent
 from app.joint_inference.validation import validated
 from app.kit.clock import to_text
 from app.kit.errors import BadInput
 from app.kit.sql import Database, new_secret
+from app.model_registry.model import Model
 from app.nodes.model import WorkerReport
 from app.nodes.service import Nodes
 
 Kick = Callable[[str], None]
 """Have the service of this uid looked at soon."""
+FindModel = Callable[[Connection, str, str], Model | None]
+"""user, name → the model that is registered under this name."""
 EVENTS = 100
 US = Manager()
 Wanted = Callable[[Service], tuple[Any, Sequence[Any] | None]]
@@ -59,22 +63,31 @@ class Services:
     announce: tell whoever watches that something changed.
     """
 
-    def __init__(self, database: Database, nodes: Nodes, kick: Kick, announce: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        nodes: Nodes,
+        kick: Kick,
+        announce: Callable[[], None],
+        find_model: FindModel = lambda *_: None,
+    ) -> None:
         self.database = database
         self.nodes = nodes
         self.kick = kick
         self.announce = announce
+        self.find_model = find_model
 
     def create(
         self, user: str, resource: Any, *, now: datetime, namespace: str | None = None, by: Manager = US
     ) -> Service:
         """resource: as its user sent it, any JSON value. namespace: that of the path, where it must agree.
 
-        Raises InvalidResource, ServiceExists.
+        Raises InvalidResource (ModelsDiffer among it), ServiceExists.
         """
         fit = validated(resource, namespace=namespace)
         try:
             with self.database.write() as conn:
+                self._refuse_mismatch(conn, user, fit["spec"])
                 made = store.add_service(conn, new_service(user, fit, to_text(now), by), to_text(now))
         except store.NameTaken:
             named = fit["metadata"]
@@ -112,6 +125,8 @@ class Services:
             service = _held(conn, user, namespace, name)
             resource, managed = wanted(service)
             fit = of_this_name(validated(resource, namespace=namespace), name)
+            if fit["spec"] != service.spec:
+                self._refuse_mismatch(conn, user, fit["spec"])
             changed = replaced(conn, service, fit, to_text(now), by, managed)
         return self._told(changed)
 
@@ -124,6 +139,11 @@ class Services:
         if is_known:
             return self.replace(user, namespace, name, fit, now=now), False
         return self.create(user, fit, now=now), True
+
+    def check_models(self, user: str, spec: Mapping[str, Any]) -> None:
+        """As create and change check the models of a valid spec, for a dry run. Raises ModelsDiffer."""
+        with self.database.read() as conn:
+            self._refuse_mismatch(conn, user, spec)
 
     def put_status(self, user: str, namespace: str, name: str, status: Mapping[str, Any], *, now: datetime) -> Service:
         """For Kubernetes' tools; what the controller finds wins at its next look."""
@@ -214,6 +234,13 @@ class Services:
                 return
             renewed = store.change_service(conn, service, secret=new_secret()) or service
         self._told(renewed)
+
+    def _refuse_mismatch(self, conn: Connection, user: str, spec: Mapping[str, Any]) -> None:
+        specification = specification_of(spec)
+        edge, cloud = (
+            (worker, self.find_model(conn, user, worker.model)) for worker in (specification.edge, specification.cloud)
+        )
+        refuse_mismatch(edge, cloud)
 
     def _told(self, service: Service) -> Service:
         self.kick(service.uid)

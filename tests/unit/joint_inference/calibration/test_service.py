@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import io
 import itertools
@@ -26,12 +27,14 @@ from app.joint_inference.calibration.model import LOST_AFTER, Calibration, State
 from app.joint_inference.calibration.predictions import SamplePredictions, Truth
 from app.joint_inference.calibration.quality import Kind, iou, matches, measure, ratio
 from app.joint_inference.calibration.samples import MAX_SAMPLES, read_labels, read_samples
-from app.joint_inference.calibration.service import MOST_OPEN, Calibrations
+from app.joint_inference.calibration.service import MOST_OPEN, Calibrations, calibrations_using
 from app.joint_inference.calibration.sweep import Setting, Sweep, best_within, pareto, sweep
 from app.joint_inference.errors import CalibrationNotFound, ServiceNotFound
 from app.joint_inference.hard_examples import known, make
 from app.kit.clock import now
 from app.kit.errors import ModelmillError, TooMany
+from app.kit.objects.blobs import blob_key
+from app.model_registry.errors import ModelInUse
 
 NAMES = list(known())
 USER = "alice"
@@ -428,6 +431,32 @@ def test_anothers_calibration_does_not_exist(desk: Calibrations, digits_set: Pat
     with pytest.raises(CalibrationNotFound):
         desk.get("mallory", made.calibration_id)
     assert not desk.of_service("mallory", "default", "digits")
+
+
+def test_a_model_of_a_calibration_under_way_cannot_be_removed(
+    desk: Calibrations, tmp_path: Path, parts: Container
+) -> None:
+    made = asked(desk, packed(tmp_path, a_png=b"damaged"))
+    chunks = [b"".join(parts.objects.read(blob_key(parts.models.get(USER, "small").card.sha256)))]
+    parts.models.add_upload(USER, "other", chunks, now=now())
+    spec = copy.deepcopy(RESOURCE["spec"])
+    for worker in spec.values():
+        worker["model"]["name"] = "other"
+    parts.joint.services.merge(USER, "default", "digits", {"spec": spec}, now=now())
+    for name in ("small", "big"):
+        with pytest.raises(ModelInUse, match="calibration of default/digits"):
+            parts.models.remove(USER, name)
+    desk.run(made.calibration_id, now=now())
+    parts.models.remove(USER, "small")
+
+
+def test_a_calibration_that_was_lost_holds_no_model(desk: Calibrations, tmp_path: Path, parts: Container) -> None:
+    asked(desk, packed(tmp_path, a_png=b"damaged"))
+    with parts.database.read() as conn:
+        uses = calibrations_using(conn, USER, "small", now=now())
+        assert uses == ["default/digits"]
+        assert calibrations_using(conn, "bob", "small", now=now()) == []
+        assert calibrations_using(conn, USER, "small", now=now() + LOST_AFTER + timedelta(seconds=1)) == []
 
 
 def test_nobody_may_have_many_under_way(desk: Calibrations, tmp_path: Path) -> None:
