@@ -1,4 +1,4 @@
-"""What can be wrong with a service."""
+"""Errors of services and calibrations."""
 
 from __future__ import annotations
 
@@ -41,3 +41,13 @@ class SampleNotFound(NotFound):
 
 class CalibrationNotFound(NotFound):
     code = "CALIBRATION_NOT_FOUND"
+
+
+class BadSamples(BadInput):
+    code = "BAD_SAMPLES"
+
+
+class NotReady(Conflict):
+    """It has not ended yet, or it failed."""
+
+    code = "CALIBRATION_NOT_READY"

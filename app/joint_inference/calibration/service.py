@@ -17,10 +17,9 @@ from sqlalchemy import Connection
 
 from app.inference.prediction import ModelCard
 from app.joint_inference.calibration import store
-from app.joint_inference.calibration.errors import BadSamples, NotReady
 from app.joint_inference.calibration.model import TIME_S, Calibration, CalibrationRequest, State
 from app.joint_inference.calibration.sweep import Setting, Sweep
-from app.joint_inference.errors import CalibrationNotFound
+from app.joint_inference.errors import BadSamples, CalibrationNotFound, NotReady
 from app.joint_inference.model.resource import Role, Service, Specification
 from app.joint_inference.service import Services
 from app.kit.clock import to_text
