@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.edge.video.runner.executor import Executor
-from app.edge.video.runner.frame_context import FrameContext, FrameFailed, Outcome, Taken
-from app.edge.video.runner.frame_transport import Sendable
+from app.edge.video.runner.frame_context import CapturedFrame, FrameContext, FrameFailed, Outcome
+from app.edge.video.runner.frame_transport import OutgoingPictures
 from app.edge.video.runner.quality import RESOLUTION, as_quality, golden_plan, scored
 from app.edge.video.runner.resize import fitted, moved_boxes, ratio_of, resized, size_of
 from app.edge.video.runner.source_reader import Generator
@@ -35,15 +35,15 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Sample:
+class ProfileSample:
     """golden: what the biggest models find at full size."""
 
-    frame: Taken
+    frame: CapturedFrame
     golden: Outcome
 
 
 @dataclass(frozen=True)
-class Setting:
+class ProfileCase:
     stage: str
     model_id: int
     model: str
@@ -75,15 +75,15 @@ class Profiler:
             row = self._measured(setting, samples)
             self._tell([row.to_json()] if row else [], (place + 1) / max(1, len(settings)))
 
-    def _samples(self) -> list[Sample]:
+    def _samples(self) -> list[ProfileSample]:
         reel, _, live = open_reel(self._work.source)
         is_clip = self._executor.needs.dag.generator == CLIP.name
         conf = VideoConf(fps=120.0, nskip=STEP - 1, ntracking=1 if is_clip else 0)
         generator = Generator(lambda: conf, clips=is_clip, realtime=False, live=live)
         frames = itertools.islice((frame for frame in generator.one_pass(reel) if not frame.tracked), self._frames)
-        return [Sample(frame, self._golden(frame)) for frame in frames]
+        return [ProfileSample(frame, self._golden(frame)) for frame in frames]
 
-    def _golden(self, frame: Taken) -> Outcome:
+    def _golden(self, frame: CapturedFrame) -> Outcome:
         """Waits for hosts that are not there yet. Raises Unavailable after a while."""
         plan = Plan(0, VideoConf(), {})
         why = ""
@@ -98,11 +98,11 @@ class Profiler:
                     break
         raise Unavailable(f"The stages cannot be run: {why}.", hint="Look at the host of the stages.")
 
-    def _settings(self, source: tuple[int, int]) -> Iterator[Setting]:
+    def _settings(self, source: tuple[int, int]) -> Iterator[ProfileCase]:
         """Sizes above the source's own are those of the one before."""
         needs = self._executor.needs
         stages = {stage.name: stage for stage in self._work.content.stages}
-        for host in self._executor.routes.hosts:
+        for host in self._executor.router.hosts:
             for name in needs.dag.stages:
                 for model_id, model in _models(stages[name]):
                     seen: set[tuple[int, int]] = set()
@@ -110,9 +110,9 @@ class Profiler:
                         size = fitted(source, resolution)
                         if size not in seen:
                             seen.add(size)
-                            yield Setting(name, model_id, model, resolution, host)
+                            yield ProfileCase(name, model_id, model, resolution, host)
 
-    def _measured(self, setting: Setting, samples: Sequence[Sample]) -> Measurement | None:
+    def _measured(self, setting: ProfileCase, samples: Sequence[ProfileSample]) -> Measurement | None:
         """None where the host did not answer one of them."""
         delays, sizes, scores = [], [], []
         for sample in samples:
@@ -140,32 +140,32 @@ class Profiler:
             len(delays),
         )
 
-    def _one(self, setting: Setting, sample: Sample) -> tuple[float, int, float | None]:
+    def _one(self, setting: ProfileCase, sample: ProfileSample) -> tuple[float, int, float | None]:
         """Seconds of computing, bytes as JPEG, quality."""
         needs, golden = self._executor.needs, sample.golden
         size = fitted(size_of(sample.frame.picture), setting.resolution)
         name = f"profile-{sample.frame.n_loop}-{setting.resolution}-{setting.stage}-{setting.model_id}"
         place = StagePlace(setting.model_id, Role(setting.host.role), setting.host.ip, setting.host.node)
-        passing = FrameContext(needs, Plan(0, VideoConf(), {setting.stage: place}), name, size)
-        passing.values |= self._given(setting.stage, sample, size)
-        inputs = passing.inputs_of(setting.stage)
-        answer = self._executor.call(passing, setting.stage, setting.model_id, setting.host, inputs)
+        context = FrameContext(needs, Plan(0, VideoConf(), {setting.stage: place}), name, size)
+        context.values |= self._given(setting.stage, sample, size)
+        inputs = context.inputs_of(setting.stage)
+        answer = self._executor.call(context, setting.stage, setting.model_id, setting.host, inputs)
         for field, value in answer.outputs.items():
-            passing.values[Reference(setting.stage, field)] = value
-        result = scored(needs, setting.stage, passing.values, golden.values, ratio_of(size, golden.size))
-        pictures = [value for value in inputs.values() if isinstance(value, Sendable)]
+            context.values[Reference(setting.stage, field)] = value
+        result = scored(needs, setting.stage, context.values, golden.values, ratio_of(size, golden.size))
+        pictures = [value for value in inputs.values() if isinstance(value, OutgoingPictures)]
         count = sum(len(encoded.data) for picture in pictures for encoded in picture.jpeg())
         return answer.server_s or answer.delay_s, count, as_quality(*result) if result else None
 
-    def _given(self, stage: str, sample: Sample, size: tuple[int, int]) -> dict[Reference, Any]:
+    def _given(self, stage: str, sample: ProfileSample, size: tuple[int, int]) -> dict[Reference, Any]:
         """What golden found, but for this stage, as if it had been found at that size."""
         needs, ratio = self._executor.needs, ratio_of(sample.golden.size, size)
         found: dict[Reference, Any] = {}
         for reference, value in sample.golden.values.items():
             if reference.source == stage:
                 continue
-            if isinstance(value, Sendable):
-                found[reference] = Sendable(value.name, *(resized(picture, size) for picture in value.pictures))
+            if isinstance(value, OutgoingPictures):
+                found[reference] = OutgoingPictures(value.name, *(resized(picture, size) for picture in value.pictures))
             elif needs.kinds[reference.source].outputs.get(reference.field) is Type.BOXES:
                 found[reference] = moved_boxes(value, ratio)
             else:

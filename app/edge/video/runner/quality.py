@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from app.edge.video.runner.executor import Executor
-from app.edge.video.runner.frame_context import DagRequirements, FrameFailed, Outcome, Taken, Values
+from app.edge.video.runner.frame_context import CapturedFrame, DagRequirements, FrameFailed, Outcome, Values
 from app.edge.video.runner.resize import Ratio, fitted, moved_boxes, ratio_of, size_of
 from app.video.model.dag import Reference
 from app.video.model.job import StageHost
@@ -112,7 +112,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Candidate:
-    frame: Taken
+    frame: CapturedFrame
     outcome: Outcome
 
 
@@ -141,7 +141,7 @@ class ReferenceSampler:
         if self._stages:
             self._thread.start()
 
-    def offer(self, frame: Taken, outcome: Outcome) -> bool:
+    def offer(self, frame: CapturedFrame, outcome: Outcome) -> bool:
         """A frame that has been processed. True: it is looked at once more."""
         with self._changed:
             self._seen += 1
@@ -200,7 +200,7 @@ def golden_plan(executor: Executor, plan: Plan) -> Plan:
 
 
 def golden_host(executor: Executor) -> StageHost | None:
-    routes = executor.routes
+    routes = executor.router
     away = routes.away
     clouds = [host for host in routes.hosts if host.role == Role.CLOUD and host.node not in away]
     return next(iter(clouds), routes.own)

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from app.edge.video.runner.frame_context import DagRequirements, Outcome, counted
-from app.edge.video.runner.frame_workers import Done
+from app.edge.video.runner.frame_context import DagRequirements, Outcome, counts_of
+from app.edge.video.runner.frame_workers import FrameResult
 from app.edge.video.runner.plan_metrics import PlanMetrics
-from app.edge.video.runner.preview import PreviewRenderer, Scene
+from app.edge.video.runner.preview import PreviewRenderer, PreviewScene
 from app.edge.video.runner.quality import ReferenceSampler
 from app.edge.video.runner.reporter import Reporter
 from app.edge.video.runner.resize import Size, moved_boxes, ratio_of, size_of
@@ -106,7 +106,7 @@ def _place(line: Any, at: int) -> float:
     return exact - length if exact > length / 2 else exact
 
 
-class Results:
+class FrameResults:
     """What becomes of each frame. For one thread at a time.
 
     Args:
@@ -121,39 +121,39 @@ class Results:
     def __init__(
         self,
         needs: DagRequirements,
-        measuring: PlanMetrics,
+        metrics: PlanMetrics,
         reporter: Reporter,
-        painter: PreviewRenderer,
+        renderer: PreviewRenderer,
         golden: ReferenceSampler,
         *,
         realtime: bool,
         source_fps: Callable[[], float],
     ) -> None:
-        self._needs, self._measuring, self._reporter = needs, measuring, reporter
-        self._painter, self._golden, self._realtime, self._source_fps = painter, golden, realtime, source_fps
+        self._needs, self._metrics, self._reporter = needs, metrics, reporter
+        self._renderer, self._golden, self._realtime, self._source_fps = renderer, golden, realtime, source_fps
         self.newest: dict[str, Any] = {}
         self._last: Outcome | None = None
         self._tracker = Tracker()
 
-    def take(self, done: Done, hi_s: float) -> None:
+    def take(self, done: FrameResult, hi_s: float) -> None:
         """In the order of the frames. hi_s: above it a frame violates the constraint."""
         if done.outcome is not None:
             self._processed(done, done.outcome, hi_s)
         else:
             self._tracked(done)
 
-    def _processed(self, done: Done, outcome: Outcome, hi_s: float) -> None:
+    def _processed(self, done: FrameResult, outcome: Outcome, hi_s: float) -> None:
         frame = done.frame
         boxes = self._boxes_of(outcome)
         e2e_s = self._since(done)
-        self._measuring.processed(outcome, e2e_s, hi_s)
+        self._metrics.processed(outcome, e2e_s, hi_s)
         self._last = outcome
         if boxes is not None:
             self._tracker.begin(frame.picture, boxes, outcome.size)
         self._tell(done, outcome, boxes, e2e_s)
         self._golden.offer(frame, outcome)
 
-    def _tracked(self, done: Done) -> None:
+    def _tracked(self, done: FrameResult) -> None:
         """A tracked frame before the first that was processed has nothing to carry on."""
         if self._last is None:
             return
@@ -162,16 +162,16 @@ class Results:
         if boxes is not None:
             boxes = self._tracker.follow(done.frame.picture)
             outcome = replace(outcome, values={**outcome.values, self._tracks: boxes})
-        self._measuring.tracked()
+        self._metrics.tracked()
         self._tell(done, outcome, boxes, self._since(done))
 
-    def _since(self, done: Done) -> float:
+    def _since(self, done: FrameResult) -> float:
         return time.monotonic() - (done.frame.captured if self._realtime else done.began)
 
-    def _tell(self, done: Done, outcome: Outcome, boxes: list[list[float]] | None, e2e_s: float) -> None:
+    def _tell(self, done: FrameResult, outcome: Outcome, boxes: list[list[float]] | None, e2e_s: float) -> None:
         frame = done.frame
         row: dict[str, Any] = {
-            **counted(self._needs, outcome.values),
+            **counts_of(self._needs, outcome.values),
             "n_loop": frame.n_loop,
             "e2e": round(e2e_s, 6),
             "tracked": frame.tracked,
@@ -191,7 +191,7 @@ class Results:
             "height": height,
             **self._rate(),
         }
-        self._painter.show(Scene(frame.n_loop, frame.picture, outcome.values, outcome.size))
+        self._renderer.show(PreviewScene(frame.n_loop, frame.picture, outcome.values, outcome.size))
 
     def _rate(self) -> dict[str, float]:
         fps = self._source_fps()
