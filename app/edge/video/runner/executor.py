@@ -256,8 +256,8 @@ def _awaited(running: dict[Future[None], str]) -> set[str]:
     return set(stages)
 
 
-def _timing(answer: StageAnswer, route: StageRoute, routes: StageRouter) -> Timing:
-    far = not routes.is_local(route.host)
+def _timing(answer: StageAnswer, route: StageRoute, router: StageRouter) -> Timing:
+    far = not router.is_local(route.host)
     return Timing(
         route.host.node,
         answer.delay_s,
