@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
-
 from app.conversion.service import Conversion
+from app.kit.web.state import FromContainer
 
-
-def conversion_of(request: Request) -> Conversion:
-    found = request.app.state.conversion
-    assert isinstance(found, Conversion)
-    return found
+conversion_of = FromContainer[Conversion]("conversion")

@@ -19,6 +19,7 @@ from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.http import query
 from app.kit.web.templates import render
+from app.settings import settings_of
 
 PAGE_RESULTS = 30
 NEWS_FOR = timedelta(days=1)
@@ -30,7 +31,7 @@ class PageQuery(BaseModel):
 
 
 def results(request: Request) -> Response:
-    asked, ttl_s = query(request, PageQuery), request.app.state.settings.record_ttl_s
+    asked, ttl_s = query(request, PageQuery), settings_of(request).record_ttl_s
     found, older = conversion_of(request).results.page(user_of(request), limit=PAGE_RESULTS, after=asked.cursor)
     shown = [(job, *view_models.stored(job.files)) for job in found]
     return render(
