@@ -28,7 +28,8 @@ from app.kit.web.auth import user_of
 from app.kit.web.http import json_body, query, stream_bytes
 from app.kit.web.openapi import Operation
 from app.kit.web.public_address import reached_link
-from app.kit.web.sse import EventFrames, frame, frames_of
+from app.kit.web.sse import EventFrames, frame, frames_of, hub_of
+from app.settings import settings_of
 
 SEND_TIMEOUT_S = 10
 SHUTDOWN_GRACE_S = 2.0
@@ -109,10 +110,13 @@ async def job_events(request: Request) -> Response:
     await run_in_threadpool(conversion.jobs.get, job_id, user)
     if request.method == "HEAD":
         return Response(media_type="text/event-stream")
-    hub = request.app.state.hub
+    hub = hub_of(request)
     frames = job_frames(hub, conversion, job_id, user)
     return EventSourceResponse(
-        frames, send_timeout=SEND_TIMEOUT_S, shutdown_event=hub, shutdown_grace_period=SHUTDOWN_GRACE_S
+        frames,
+        send_timeout=SEND_TIMEOUT_S,
+        shutdown_event=hub,  # type: ignore[arg-type]
+        shutdown_grace_period=SHUTDOWN_GRACE_S,
     )
 
 
@@ -157,14 +161,14 @@ def link_artifact(request: Request) -> Response:
     name = request.path_params["name"]
     jobs = conversion_of(request).jobs
     artifact = jobs.artifact(request.path_params["job_id"], name, user_of(request))
-    ttl_s = request.app.state.settings.presign_ttl_s
+    ttl_s = settings_of(request).presign_ttl_s
     url = reached_link(request, jobs.link(artifact, name, expires_s=ttl_s))
     return JSONResponse({"url": url, "expires_at": to_text(now() + timedelta(seconds=ttl_s))})
 
 
 def get_system(request: Request) -> Response:
     """Workers, queues, health and versions; what is away is said with status 200."""
-    system = read_system(conversion_of(request), request.app.state.settings, user_of(request), now())
+    system = read_system(conversion_of(request), settings_of(request), user_of(request), now())
     return JSONResponse(SystemAnswer.model_validate(system).model_dump(mode="json"))
 
 

@@ -27,7 +27,8 @@ from app.joint_inference.service import Services
 from app.kit.clock import now
 from app.kit.errors import BadRequest
 from app.kit.redis.change_hub import ChangeHub, changed
-from app.kit.web.auth import caller_of, user_of
+from app.kit.web.auth import authenticator_of, caller_of, user_of
+from app.kit.web.sse import hub_of
 
 NUDGED = "joint"
 LOOK_AGAIN_S = 1.0
@@ -122,7 +123,7 @@ async def watch(request: Request) -> Response:
     )
     after = number_of(query, "resourceVersion", default=0, most=1 << 62)
     first = await run_in_threadpool(view.begin, 0 if wish.initial_end else after)
-    hub: ChangeHub = request.app.state.hub
+    hub: ChangeHub = hub_of(request)
     return EventSourceResponse(
         _lines(request, hub, view, wish, first),
         media_type="application/json",
@@ -160,7 +161,7 @@ async def _may_go_on(request: Request) -> bool:
     """A token that was revoked meanwhile ends what it began."""
     if not caller_of(request).token_id:
         return True
-    return bool(await run_in_threadpool(request.app.state.doorkeeper.still_holds, request))
+    return bool(await run_in_threadpool(authenticator_of(request).still_holds, request))
 
 
 def _bookmark(version: int, annotations: dict[str, str]) -> bytes:
