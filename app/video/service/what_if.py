@@ -14,7 +14,7 @@ from app.video.model.job import RestartPolicy, VideoJob
 from app.video.model.plan import MODEL_IDS, VideoConf, read_video_conf
 from app.video.model.reader import Reader
 from app.video.scheduling.contract import NodeInfo, ResourceInfo
-from app.video.scheduling.predictor import Prediction, cuts
+from app.video.scheduling.predictor import Prediction, predict_cuts
 from app.video.service.jobs import Jobs
 from app.video.service.planner_input import dag_info, profile_of
 from app.video.service.resources import Resources
@@ -39,7 +39,7 @@ def predictions(
     info = with_assumptions(resources.info(job, now), question.get("nodes"))
     with jobs.database.read() as conn:
         rows = store.measurements(conn, stages=job.dag.stages)
-    return cuts(
+    return predict_cuts(
         dag=dag_info(job.dag, job.stages, jobs.catalogue.kinds()),
         video_conf=conf,
         resource_info=info,
