@@ -10,7 +10,7 @@ from pydantic import RootModel
 from app.kit.web.mjpeg import MIXED
 from app.kit.web.openapi import Answer, Operation
 from app.video.compat import nodes, schemas, services, users
-from app.video.compat.error_format import Endpoint, told
+from app.video.compat.error_format import Endpoint, in_requirement_form
 from app.video.model.reader import NAME
 from app.video.schemas import UID
 
@@ -51,7 +51,7 @@ def _operation(
     **more: Any,
 ) -> Operation:
     refusals = dict.fromkeys(sorted({*errors, 401, 403, 429}), schemas.Refusal)
-    return Operation(method, path, told(endpoint, name), summary, {200: answer, **refusals}, **more)
+    return Operation(method, path, in_requirement_form(endpoint, name), summary, {200: answer, **refusals}, **more)
 
 
 OPERATIONS: list[Operation] = [
