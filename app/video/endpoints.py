@@ -20,7 +20,7 @@ from app.nodes.wire import read
 from app.video import responses, schemas
 from app.video.access import json_answer, measurements_of, require_admin, uid_of, video_of
 from app.video.live import live_answer
-from app.video.model.dag_wiring import chained
+from app.video.model.dag_wiring import chain_stages
 from app.video.model.job import Mode, VideoJob
 from app.video.model.kinds import StageKind, StageSpec
 from app.video.scheduling.contract import DEFAULT
@@ -211,7 +211,7 @@ async def _submitted(request: Request, submission: Submission, stages: list[str]
 
 def _dag_of(catalogue: Catalogue, user: str, stages: list[str]) -> dict[str, Any]:
     kinds = catalogue.kinds_of_stages(user)
-    return chained([(name, _known(name, kinds)) for name in stages])
+    return chain_stages([(name, _known(name, kinds)) for name in stages])
 
 
 def _known(name: str, kinds: dict[str, StageKind]) -> StageKind:

@@ -18,7 +18,7 @@ from app.video.access import require_node, require_user, uid_of, video_of
 from app.video.compat.error_format import Lenient, done, read_body
 from app.video.compat.users import RequirementJob, submission
 from app.video.errors import VideoNotFound
-from app.video.model.dag_wiring import rendered
+from app.video.model.dag_wiring import with_render
 from app.video.model.job import VideoJob
 from app.video.model.report import JobReport, PlanRequest
 from app.video.service import NodeVideos, Resources, Video
@@ -125,7 +125,7 @@ async def put_picture(request: Request) -> Response:
 
 def _submit(video: Video, user: str, body: RequirementJob) -> VideoJob:
     """The requirement's body has no Render here: it was removed when the DAG was cut."""
-    dag = rendered(body.dag, video.catalogue.kinds_of_stages(user))
+    dag = with_render(body.dag, video.catalogue.kinds_of_stages(user))
     numbered = replace(submission(body, body.unique_job_id), dag=dag)
     return video.jobs.submit(user, numbered, now=now())
 

@@ -80,7 +80,7 @@ class Planner:
         """
         demand = _READER.mapping(request, "request", most=32)
         uid = _READER.text(demand.get("job_uid"), "job_uid")
-        number = _READER.whole(demand.get("asked") or 0, "asked", least=0, most=1 << 30)
+        number = _READER.integer(demand.get("asked") or 0, "asked", least=0, most=1 << 30)
         why = _READER.name(demand.get("why") or "period", "why")[:32]
         columns: dict[str, Any] = {"asked": number}
         if demand.get("generator_output") is not None:
