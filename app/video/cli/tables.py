@@ -50,7 +50,7 @@ def jobs_table(records: Iterable[Json], now: datetime) -> Table:
 
 
 def job_lines(record: Json) -> Iterator[str]:
-    """All that is known of one."""
+    """Everything about a job."""
     yield f"job         {record['uid']}"
     yield f"state       {state_of(record)}  {record['reason']}".rstrip()
     yield f"video       {record['video_id']} of node {record['node']}"
@@ -91,15 +91,15 @@ def result_lines(result: Json) -> Iterator[str]:
 
 def decisions_table(records: Iterable[Json]) -> Table:
     table = table_of("at", "plan", "policy", "asked by", "outcome", "took", "")
-    for one in records:
+    for decision in records:
         table.add_row(
-            one["at"],
-            str(one["seq"]),
-            escape(one["policy"]),
-            one["why"],
-            one["outcome"],
-            f"{one['took_ms']:.1f} ms",
-            escape(one["reason"]),
+            decision["at"],
+            str(decision["seq"]),
+            escape(decision["policy"]),
+            decision["why"],
+            decision["outcome"],
+            f"{decision['took_ms']:.1f} ms",
+            escape(decision["reason"]),
         )
     return table
 
