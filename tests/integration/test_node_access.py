@@ -72,7 +72,7 @@ class House:
 @pytest.fixture
 def house(settings: Settings) -> Iterator[House]:
     app = create_app(settings.model_copy(update={"accounts": True}))
-    parts: Container = app.state.parts
+    parts: Container = app.state.container
     parts.prepare()
     people, tokens = {}, {}
     for name, role in (("alice", Role.USER), ("mallory", Role.USER), ("boss", Role.ADMIN)):
