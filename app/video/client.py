@@ -1,4 +1,4 @@
-"""A client of the API of video for programs and the command line. Prints nothing. Its errors: see Remote."""
+"""A client of the API of video for programs and the command line. Prints nothing."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ Record = dict[str, Any]
 
 
 class VideoClient(ApiClient):
+    """Its errors are those of ApiClient."""
+
     def submit(self, job: Record) -> Record:
         """job: the body of POST /api/v2/video/jobs."""
         return self._json("POST", JOBS, json=job)
 
     def profile(self, video: Record) -> Record:
-        """The job that measures. wanted: {node, video_id, dag or stages}."""
+        """Submits a job that measures stages. video: {node, video_id, dag or stages}."""
         return self._json("POST", f"{VIDEO}/profile", json=video)
 
     def job(self, uid: str) -> Record:

@@ -25,7 +25,7 @@ READ, SENT, OF_JOB = (503,), (400, 413, 503), (404,)
 
 
 PATHS = re.compile(r"/(user|node|service|execute_task|get_execute_url)/.+|/get_(service_list|\w+_info)")
-"""Here whoever refuses does so in the requirement's form."""
+"""Paths whose errors have the requirement's form, wherever they come from."""
 
 
 class Outputs(RootModel[dict[str, Any]]):

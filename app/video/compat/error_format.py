@@ -48,7 +48,7 @@ def refusal(error: ModelmillError) -> Response:
 
 
 async def read_body(request: Request, model: type[Model]) -> tuple[Model, dict[str, Any]]:
-    """The body as this model, and as it came. Raises BadFrame for what is no JSON object, BadInput, TooLarge."""
+    """The body as this model, and as it came. Raises BadFrame unless it is a JSON object, BadInput, TooLarge."""
     body = read(await whole_body(request, MAX_JSON_BYTES, "A JSON body"))
     return checked(lambda: model.model_validate(body)), body
 

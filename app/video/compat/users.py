@@ -101,7 +101,7 @@ async def video(request: Request) -> Response:
 
 
 def result_of(job: VideoJob) -> dict[str, Any]:
-    """appended_result: at most ten, newest last. plan: None as long as there is none."""
+    """appended_result: at most ten, newest last; plan: None until there is one."""
     latest = {
         "plan": job.plan.to_json() if job.plan else None,
         "plan_result": {"delay": {}, **job.plan_result},
@@ -110,7 +110,7 @@ def result_of(job: VideoJob) -> dict[str, Any]:
 
 
 def _jobs_by_node(jobs: Jobs, user: str) -> dict[str, list[str]]:
-    """Those that are not DONE, newest first."""
+    """node → uids of the user's jobs on it that are not DONE, newest first."""
     uids: dict[str, list[str]] = {}
     for state in (JobState.UNSCHED, JobState.EXEC):
         cursor: str | None = None

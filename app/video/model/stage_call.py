@@ -87,7 +87,7 @@ def unpacked(stage: str, body: bytes, headers: Mapping[str, str], query: Mapping
     """Reads a request.
 
     Raises:
-        BadRequest: It is no call: a body of another form, a picture that is none, base64 that is none.
+        BadRequest: The body has another form, or a picture is not a JPEG or PNG in base64.
         TooLarge: The body has more than MAX_BODY_BYTES.
     """
     if len(body) > MAX_BODY_BYTES:

@@ -65,10 +65,10 @@ class PlanMemory:
     def profile(self, measured: Sequence[Measured]) -> list[Measured]:
         """The measured rows, and learned ones where nothing was measured."""
         rows = [self._graded(row) for row in measured]
-        known = {(row["node"], row["stage"], row["model_id"], row["resolution"]) for row in rows}
+        measured_keys = {(row["node"], row["stage"], row["model_id"], row["resolution"]) for row in rows}
         for key, delay_s in self.rows.items():
             node, stage, model, resolution = key.split("|")
-            if (node, stage, int(model), resolution) not in known:
+            if (node, stage, int(model), resolution) not in measured_keys:
                 learned = Measured(
                     node=node,
                     stage=stage,
@@ -82,10 +82,10 @@ class PlanMemory:
         return rows
 
     def _graded(self, row: Measured) -> Measured:
-        seen = self.seen.get(f"{row['stage']}|{row['model_id']}|{row['resolution']}")
-        if seen is None:
+        learned = self.seen.get(f"{row['stage']}|{row['model_id']}|{row['resolution']}")
+        if learned is None:
             return row
-        return cast("Measured", {**row, "quality": 0.5 * (row["quality"] + seen) if row["quality"] else seen})
+        return cast("Measured", {**row, "quality": 0.5 * (row["quality"] + learned) if row["quality"] else learned})
 
     def picture(self, resources: ResourceInfo) -> ResourceInfo:
         """The resource picture with the bandwidths that were seen by sending, until a newer one is reported."""

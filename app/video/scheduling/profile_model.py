@@ -68,7 +68,9 @@ class ProfileModel:
         here = times.get((node, model_id))
         if here:
             return (here[resolution], True) if resolution in here else (_at_size(here, resolution), False)
-        elsewhere = [_at_size(found, resolution) for (_, model), found in times.items() if model == model_id]
+        elsewhere = [
+            _at_size(times_there, resolution) for (_, model), times_there in times.items() if model == model_id
+        ]
         if elsewhere:
             return median(elsewhere) * self._slowness(node, times), False
         own = [key for key in times if key[0] == node] or list(times)

@@ -51,13 +51,13 @@ def policy_of(name: str) -> Policy:
 @cache
 def others() -> Mapping[str, EntryPoint]:
     """The entry points by name; read once a process."""
-    found: dict[str, EntryPoint] = {}
+    points: dict[str, EntryPoint] = {}
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: (point.name, point.value)):
-        if point.name in PRODUCT or point.name in found:
+        if point.name in PRODUCT or point.name in points:
             logger.warning("Scheduling policy %s of %s is left out: the name is taken", point.name, point.value)
         else:
-            found[point.name] = point
-    return found
+            points[point.name] = point
+    return points
 
 
 @cache

@@ -54,10 +54,10 @@ def fixed(
 
 
 def _plan_to_keep(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    last, kept = last_plan(state), state.get("kept")
-    if kept is None or (last is not None and last != state.get("answered")):
+    last, plan = last_plan(state), state.get("kept")
+    if plan is None or (last is not None and last != state.get("answered")):
         return last
-    return dict(kept)
+    return dict(plan)
 
 
 def _place(resource_info: ResourceInfo, stage: str, place: Place | None) -> Place:

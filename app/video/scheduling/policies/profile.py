@@ -48,8 +48,8 @@ def profile(
 ) -> Answer:
     """Chooses the best quality whose predicted delay is allowed, corrects its profile by what is measured, and probes
     a link that fell at growing intervals."""
-    kept = state if state is not None else {}
-    return _Call(dag, resource_info, last_plan_res, user_constraint, generator_output, kept).answer()
+    memory = state if state is not None else {}
+    return _Call(dag, resource_info, last_plan_res, user_constraint, generator_output, memory).answer()
 
 
 _PlanInForce = tuple[VideoConf, Mapping[str, Mapping[str, object]]]
