@@ -50,7 +50,7 @@ async def call(request: Request) -> Response:
     """Body and answer are passed on as they come; neither may be longer than the limit."""
     require_user(request)
     stage, node = str(request.path_params["stage"]), request.query_params.get(NODE, "")
-    servers = [server for server in await _servers_of_stage(request, stage) if node in ("", server.host.node)]
+    servers = [server for server in await _serving_stage(request, stage) if node in ("", server.host.node)]
     if not servers:
         raise StageNotServed(f"The node {node[:64]!r} does not serve {stage}.", hint=f"See /get_execute_url/{stage}.")
     if int(request.headers.get("content-length") or 0) > MAX_BODY_BYTES:
@@ -59,14 +59,14 @@ async def call(request: Request) -> Response:
 
 
 async def get_service_list(request: Request) -> Response:
-    return JSONResponse(sorted({stage for server in await _servers(request) for stage in server.stages}))
+    return JSONResponse(sorted({stage for server in await _serving(request) for stage in server.stages}))
 
 
 async def get_execute_url(request: Request) -> Response:
     """For each node that serves the stage, where to call it: here, because nodes want the secret of their host of
     stages."""
     stage = str(request.path_params["stage"])
-    servers = await _servers_of_stage(request, stage)
+    servers = await _serving_stage(request, stage)
     keys, url = keys_of(servers), request.url.replace(path=f"/execute_task/{stage}", query="", fragment="")
     return JSONResponse(
         {
@@ -81,7 +81,7 @@ async def get_execute_url(request: Request) -> Response:
 
 async def get_resource_info(request: Request) -> Response:
     """{ip: {stage: {n_process, cpu_ratio, mem_ratio}}}"""
-    servers = await _servers(request)
+    servers = await _serving(request)
     keys = keys_of(servers)
     return JSONResponse(
         {keys[server.host.node]: {stage: server.service() for stage in server.stages} for server in servers}
@@ -90,12 +90,12 @@ async def get_resource_info(request: Request) -> Response:
 
 async def get_cluster_info(request: Request) -> Response:
     """{ip: {node_role, n_cpu, cpu_ratio, mem, mem_ratio}}; mem in MiB, ratios of the whole node, 0..1."""
-    servers = await _servers(request)
+    servers = await _serving(request)
     keys = keys_of(servers)
     return JSONResponse({keys[server.host.node]: _cluster(server) for server in servers})
 
 
-def _cluster(server: StageServer) -> dict[str, Any]:
+def _cluster(server: ServingNode) -> dict[str, Any]:
     report = server.node.report
     return {
         "node": server.host.node,
@@ -108,20 +108,20 @@ def _cluster(server: StageServer) -> dict[str, Any]:
     }
 
 
-async def _servers_of_stage(request: Request, stage: str) -> list[StageServer]:
+async def _serving_stage(request: Request, stage: str) -> list[ServingNode]:
     """Raises StageNotServed."""
-    servers = [server for server in await _servers(request) if stage in server.stages]
+    servers = [server for server in await _serving(request) if stage in server.stages]
     if not servers:
         raise StageNotServed("unregistered services", hint=f"No node serves a stage {stage!r}: see /get_service_list.")
     return servers
 
 
-async def _servers(request: Request) -> list[StageServer]:
+async def _serving(request: Request) -> list[ServingNode]:
     video, user = video_of(request), require_user(request)
-    return await run_in_threadpool(stage_servers_of, video.resources, video.catalogue, user, now())
+    return await run_in_threadpool(serving_nodes, video.resources, video.catalogue, user, now())
 
 
-async def _forward(request: Request, stage: str, servers: Sequence[StageServer]) -> Response:
+async def _forward(request: Request, stage: str, servers: Sequence[ServingNode]) -> Response:
     """To the first that can be reached. One that was reached and broke off may have run the stage: that is an error."""
     body, headers_sent = (
         _LimitedBody(request),
@@ -184,7 +184,7 @@ def _too_large() -> TooLarge:
 
 
 @dataclass(frozen=True)
-class StageServer:
+class ServingNode:
     """A node that serves stages, as a user sees it."""
 
     host: StageHost
@@ -213,19 +213,19 @@ class StageServer:
         }
 
 
-def stage_servers_of(resources: Resources, catalogue: Catalogue, user: str, now: datetime) -> list[StageServer]:
+def serving_nodes(resources: Resources, catalogue: Catalogue, user: str, now: datetime) -> list[ServingNode]:
     """The nodes that serve stages now and that this user may use: those of the cloud first, then by calls waiting."""
     stages = catalogue.names_seen_by(user)
     visible = {node.name: node for node in resources.nodes.seen_by(user)}
     servers = [
-        StageServer(host, node, worker.detail, stages)
+        ServingNode(host, node, worker.detail, stages)
         for host in resources.hosts_among(visible.values(), "", now)
         if (node := visible[host.node]) and (worker := host_of(node, now))
     ]
     return sorted(servers, key=lambda server: (_rank(server.host.role), server.queue, server.host.node))
 
 
-def keys_of(servers: Sequence[StageServer]) -> dict[str, str]:
+def keys_of(servers: Sequence[ServingNode]) -> dict[str, str]:
     """node → its address, or its name where nodes share an address."""
     addresses = [server.host.ip for server in servers]
     return {

@@ -41,7 +41,7 @@ class SearchGoal:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class PlanCandidate:
     """A plan compared with the goal."""
 
     prediction: Prediction
@@ -93,7 +93,7 @@ def wanted_fps(generator: GeneratorInfo | None) -> float:
 
 def judged(
     prediction: Prediction, goal: SearchGoal, *, margin: float = MARGIN, keeps_up: bool | None = None
-) -> Candidate:
+) -> PlanCandidate:
     """Compares a plan with the goal. One that does not keep up always has frames waiting before it.
 
     Args:
@@ -106,7 +106,7 @@ def judged(
     if not keeps_up:
         waiting = WAITING * (1 + conf.nskip + conf.ntracking) / max(prediction.fps, LEAST_FPS)
         prediction = replace(prediction, delay_s=prediction.delay_s + waiting)
-    return Candidate(
+    return PlanCandidate(
         prediction, prediction.delay_s * goal.tail <= goal.hi * margin, keeps_up, prediction.quality >= goal.quality
     )
 
@@ -118,7 +118,7 @@ def candidates(
     goal: SearchGoal,
     generator: GeneratorInfo | None,
     barred: frozenset[str] = frozenset(),
-) -> Iterator[Candidate]:
+) -> Iterator[PlanCandidate]:
     """For each size, model, cut and encoder the plan that leaves out as few frames as it must, the better ones first.
     What cannot be better than one that fits is left out.
 
@@ -181,7 +181,7 @@ def _encoders(mapping: Mapping[str, Mapping[str, Any]]) -> Sequence[Encoder]:
 
 def _keeping_up(
     predictor: Predictor, conf: VideoConf, mapping: Mapping[str, Mapping[str, object]], goal: SearchGoal
-) -> Candidate:
+) -> PlanCandidate:
     """With the fewest frames left out at which it keeps up. Delay and bytes of a frame do not depend on these."""
     whole = predictor.predict(replace(conf, fps=BOUNDLESS_FPS), mapping)
     capacity = whole.fps * LOAD

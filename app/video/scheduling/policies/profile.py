@@ -14,7 +14,7 @@ from app.video.scheduling.cooldown import Cooldown
 from app.video.scheduling.plan_memory import PlanMemory, PlanOutcome, conf_of
 from app.video.scheduling.predictor import HOST, Prediction, Predictor, node_of, place_on
 from app.video.scheduling.profile_model import ProfileModel
-from app.video.scheduling.search import Candidate, SearchGoal, candidates, judged, wanted_fps
+from app.video.scheduling.search import PlanCandidate, SearchGoal, candidates, judged, wanted_fps
 
 PERIODS = 2
 """In so many periods in a row another plan must have been the better one."""
@@ -218,7 +218,7 @@ class _Call:
         self.turns["wish"] = goal
         return is_new
 
-    def _best(self, predictor: Predictor, goal: SearchGoal, *, barred: frozenset[str] = frozenset()) -> Candidate:
+    def _best(self, predictor: Predictor, goal: SearchGoal, *, barred: frozenset[str] = frozenset()) -> PlanCandidate:
         all_candidates = list(candidates(predictor, self.dag, self.resources, goal, self.generator, barred))
         if not all_candidates:
             raise BadPlan("No node that is online serves the stages.", hint="Look at the nodes' page.")
@@ -227,7 +227,7 @@ class _Call:
             key=lambda candidate: candidate.rank,
         )
 
-    def _after_late(self, current: Candidate, best: Candidate) -> Answer:
+    def _after_late(self, current: PlanCandidate, best: PlanCandidate) -> Answer:
         """Changes at once to a plan that is predicted to be in time; where there is none, only to a much quicker
         one."""
         if self.now - self.turns["since"] < SOON_S:
@@ -248,7 +248,7 @@ class _Call:
         ]
         return f"p95 was {p95:.2f} s" + "".join(fallen)
 
-    def _steady(self, current: Candidate, best: Candidate, lateness: _Lateness) -> Answer:
+    def _steady(self, current: PlanCandidate, best: PlanCandidate, lateness: _Lateness) -> Answer:
         self.cooldown.forgive(self.memory.links)
         is_better = best.key != current.key and self._is_clearly_better(best, current)
         self.turns["streak"] = self.turns["streak"] + 1 if is_better else 0
@@ -259,7 +259,7 @@ class _Call:
             return probe
         return self._keep(current, "nothing is clearly better")
 
-    def _is_clearly_better(self, best: Candidate, current: Candidate) -> bool:
+    def _is_clearly_better(self, best: PlanCandidate, current: PlanCandidate) -> bool:
         better, present = best.prediction, current.prediction
         if not current.fits or best.is_good != current.is_good:
             return best.fits or better.delay_s < QUICKER * present.delay_s
@@ -271,7 +271,7 @@ class _Call:
             or better.bytes_up + 1000 < FEWER_BYTES * present.bytes_up
         )
 
-    def _probe(self, current: Candidate) -> Answer | None:
+    def _probe(self, current: PlanCandidate) -> Answer | None:
         """A plan as if a link that fell had recovered, which only sending can show; None where that changes nothing."""
         for node, mbps in self.cooldown.due(self.memory.links).items():
             risen: ResourceInfo = {
@@ -282,7 +282,7 @@ class _Call:
                 return self._take(best, current, f"trying whether the link to {node} gives {mbps:.1f} Mbit/s")
         return None
 
-    def _take(self, candidate: Candidate, current: Candidate | None, why: str) -> Answer:
+    def _take(self, candidate: PlanCandidate, current: PlanCandidate | None, why: str) -> Answer:
         if current and candidate.key == current.key:
             return self._keep(current, why)
         self.turns.update(
@@ -291,7 +291,7 @@ class _Call:
         self.state["reason"] = f"{self._described(candidate.prediction)} ({why})."
         return _answer(candidate.prediction)
 
-    def _keep(self, current: Candidate, why: str) -> Answer:
+    def _keep(self, current: PlanCandidate, why: str) -> Answer:
         self.state["reason"] = f"Stays with {self._described(current.prediction)} ({why})."
         return _answer(current.prediction)
 
