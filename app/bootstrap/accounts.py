@@ -5,6 +5,7 @@ Light enough for a command: it imports no other capability before one must hear 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,11 +33,13 @@ class SecretKeyMissing(CannotStart):
     code = "SECRET_KEY_MISSING"
 
 
-def open_accounts(settings: Settings, *, kick: Kick | None = None) -> Accounts:
+def open_accounts(
+    settings: Settings, *, kick: Kick | None = None, announce: Callable[[Collection[str]], None] = lambda _: None
+) -> Accounts:
     """With whoever must hear of changes; nothing connects before it is used. kick: see homes.service.listener."""
     from app.homes.service.outbox import listener
 
-    database = Database(settings.database, sealer_of(settings))
+    database = Database(settings.database, sealer_of(settings), announce=announce)
     accounts = Accounts(database, SecretHasher(settings.secret_key.get_secret_value()))
     database.sealer.confirm = accounts.key.check
     accounts.on_change.append(listener(kick, has_door=settings.sftp != "off"))

@@ -69,8 +69,9 @@ class Container:
         from app.accounts.service import ActiveWork
         from app.bootstrap.accounts import open_accounts
         from app.homes.service.outbox import kick_by
+        from app.kit.redis.announcements import announcer
 
-        accounts = open_accounts(self.settings, kick=kick_by(self.broker))
+        accounts = open_accounts(self.settings, kick=kick_by(self.broker), announce=announcer(self.redis))
         jobs = self.conversion.jobs
         accounts.works.append(ActiveWork("jobs", jobs.count_active, jobs.cancel_all))
         accounts.works.append(ActiveWork("training tasks", self._count_tasks, self._cancel_tasks))

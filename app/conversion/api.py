@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from sse_starlette import EventSourceResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -26,10 +25,8 @@ from app.kit.web.auth import user_of
 from app.kit.web.http import json_body, query, stream_bytes
 from app.kit.web.openapi import Operation
 from app.kit.web.public_address import reached_link
+from app.kit.web.sse import event_stream, hub_of
 
-SEND_TIMEOUT_S = 10
-SHUTDOWN_GRACE_S = 2.0
-"""So long a stream may take to end by itself when the web ends; less than the web's own grace."""
 OTHER_MEDIA_TYPE = "application/octet-stream"
 MEDIA_TYPES = {".json": "application/json", ".log": "text/plain; charset=utf-8", ".zip": "application/zip"}
 
@@ -104,13 +101,7 @@ async def job_events(request: Request) -> Response:
     job_id, user = request.path_params["job_id"], user_of(request)
     conversion = conversion_of(request)
     await run_in_threadpool(conversion.jobs.get, job_id, user)
-    if request.method == "HEAD":
-        return Response(media_type="text/event-stream")
-    hub = request.app.state.hub
-    frames = job_frames(hub, conversion, job_id, user)
-    return EventSourceResponse(
-        frames, send_timeout=SEND_TIMEOUT_S, shutdown_event=hub, shutdown_grace_period=SHUTDOWN_GRACE_S
-    )
+    return event_stream(request, job_frames(hub_of(request), conversion, job_id, user))
 
 
 def job_log(request: Request) -> Response:

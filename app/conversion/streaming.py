@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator
 from app.conversion.service import Conversion
 from app.kit.errors import NotFound
 from app.kit.redis.change_hub import ChangeHub
-from app.kit.web.sse import EventFrames, frame, frames_of
+from app.kit.web.sse import EventFrames, frame, record_frames
 
 MIN_FRAME_GAP_S = 0.05
 
 
 def job_frames(hub: ChangeHub, conversion: Conversion, job_id: str, user: str) -> AsyncIterator[bytes]:
     """Ends with `done`, or with `gone` when the record was forgotten."""
-    return frames_of(hub, f"job:{job_id}", user, lambda: _frames(conversion, job_id, user), gap_s=MIN_FRAME_GAP_S)
+    return record_frames(hub, f"job:{job_id}", user, lambda: _frames(conversion, job_id, user), gap_s=MIN_FRAME_GAP_S)
 
 
 def _frames(conversion: Conversion, job_id: str, user: str) -> EventFrames:

@@ -6,10 +6,10 @@ from typing import Any
 
 from app.kit.web.mjpeg import MIXED
 from app.kit.web.openapi import Operation
+from app.kit.web.sse import CONTENT_TYPE as STREAM
 from app.video import endpoints as common
 from app.video import job_endpoints as job
 from app.video import schemas
-from app.video.job_endpoints import STREAM
 from app.video.responses import JOBS, VIDEO
 
 _ONE = f"{JOBS}/{{job_uid}}"

@@ -1,8 +1,8 @@
 """Pages and fragments: Jinja2 with StrictUndefined and autoescape, in the language of the request.
 
-A template finds `_`, `ngettext`, `lang`, `languages`, `static`, `icon`, `version`, `current_path`, `now`, `caller` (none
-before the user is known), `features`, and the filters of `app.kit.web.formatting`. It decides nothing that a service
-should decide.
+A template finds `_`, `ngettext`, `lang`, `languages`, `static`, `icon`, `version`, `current_path`, `now`, `caller`
+(none before the user is known), `features`, and the filters of `app.kit.web.formatting`. It decides nothing that a
+service should decide.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _features(request: Request) -> frozenset[str]:
 
 
 def icon(name: str) -> Markup:
-    """A symbol of static/icons.svg. Screen readers skip it: the text beside it, or the button's label, says the same."""
+    """A symbol of static/icons.svg. Screen readers skip it: the text beside it, or the label, says the same."""
     svg = Markup('<svg class="icon" viewBox="0 0 16 16" aria-hidden="true"><use href="{}#{}"></use></svg>')
     return svg.format(static_url("icons.svg"), name)
 

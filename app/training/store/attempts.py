@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from app.training.model import (
     Attempt,
 )
+from app.training.store.changes import note_task
 from app.training.store.events import add_event
 from app.training.store.rows import to_attempt, to_value
 from app.training.store.tables import attempts, tasks
@@ -39,6 +40,7 @@ def change_attempt(conn: Connection, attempt: Attempt, **fields: Any) -> Attempt
     values = {name: to_value(value) for name, value in fields.items()}
     same = (attempts.c.task_id == attempt.task_id, attempts.c.attempt_no == attempt.attempt_no)
     row = conn.execute(sa.update(attempts).where(*same).values(**values).returning(*attempts.c)).one()
+    note_task(conn, attempt.task_id)
     return to_attempt(row)
 
 

@@ -11,6 +11,7 @@ from app.training.model import (
     Conversion,
     State,
 )
+from app.training.store.changes import note_task
 from app.training.store.rows import insert_of, to_conversion
 from app.training.store.tables import conversions, tasks
 
@@ -19,6 +20,7 @@ def put_conversion(conn: Connection, made: Conversion) -> None:
     """Add it, or say what became of it."""
     insert = insert_of(conn)(conversions).values(**asdict(made))
     conn.execute(insert.on_conflict_do_update(index_elements=["task_id", "created_at"], set_=asdict(made)))
+    note_task(conn, made.task_id)
 
 
 def claim_conversion(conn: Connection, claim: Conversion, at: str) -> bool:

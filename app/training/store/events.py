@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from app.training.model import (
     TaskEvent,
 )
+from app.training.store.changes import note_task
 from app.training.store.tables import events
 
 
@@ -18,6 +19,7 @@ def add_event(conn: Connection, task_id: str, kind: str, at: str, detail: dict[s
     conn.execute(
         sa.insert(events).values(task_id=task_id, at=at, event_type=kind, payload_json=json.dumps(detail or {}))
     )
+    note_task(conn, task_id)
 
 
 def events_of(conn: Connection, task_id: str, *, after: int = 0, limit: int = 1000) -> list[TaskEvent]:

@@ -20,6 +20,7 @@ from app.training.model import (
     Task,
     Workload,
 )
+from app.training.store.changes import note_task
 from app.training.store.events import add_event
 from app.training.store.rows import to_task, to_value
 from app.training.store.tables import tasks
@@ -136,4 +137,6 @@ def change(conn: Connection, task: Task, at: str, **fields: Any) -> Task | None:
     }
     same = (tasks.c.task_id == task.task_id, tasks.c.version == task.version)
     row = conn.execute(sa.update(tasks).where(*same).values(**values).returning(*tasks.c)).first()
+    if row:
+        note_task(conn, task.task_id)
     return to_task(row) if row else None
