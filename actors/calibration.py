@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import threading
 
-import dramatiq
-
-from actors import parts
+from actors.process import actor, container
 from app.kit.clock import now
+from app.kit.queue.messages import Message
 
-QUEUE = "joint_calibration"
 AGAIN_MS = 2000
 room = threading.Lock()
 """One at a time in a process: its other threads may have other queues to look after."""
 
 
-@dramatiq.actor(queue_name=QUEUE, max_retries=0)
+@actor(Message.CALIBRATE)
 def calibrate(calibration_id: str) -> None:
-    from app.bootstrap.joint_inference import open_calibrations  # the other workers need not its time to import
-
     if not room.acquire(blocking=False):
         calibrate.send_with_options(kwargs={"calibration_id": calibration_id}, delay=AGAIN_MS)
         return
     try:
-        open_calibrations(parts).run(calibration_id, now=now())
+        container.calibrations.run(calibration_id, now=now())
     finally:
         room.release()

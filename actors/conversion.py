@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import dramatiq
+from actors.process import actor, container, life
+from app.kit.queue.messages import Message
 
-from actors import life, parts
 
-
-@dramatiq.actor(queue_name="onnx", max_retries=0)
+@actor(Message.RUN_ONNX)
 def run_onnx(job_id: str) -> None:
-    parts.stages.run(job_id, life.worker("onnx"))
+    container.stages.run(job_id, life.worker("onnx"))
 
 
-@dramatiq.actor(queue_name="bie", max_retries=0)
+@actor(Message.RUN_BIE)
 def run_bie(job_id: str) -> None:
-    parts.stages.run(job_id, life.worker("bie"))
+    container.stages.run(job_id, life.worker("bie"))
 
 
-@dramatiq.actor(queue_name="nef", max_retries=0)
+@actor(Message.RUN_NEF)
 def run_nef(job_id: str) -> None:
-    parts.stages.run(job_id, life.worker("nef"))
+    container.stages.run(job_id, life.worker("nef"))

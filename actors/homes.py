@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import dramatiq
 from periodiq import cron
 
-from actors import parts
+from actors.process import actor, container
 from app.kit.clock import now
+from app.kit.queue.messages import Message
 
 
-@dramatiq.actor(queue_name="periodic", max_retries=0, periodic=cron("* * * * *"))
+@actor(Message.APPLY_DOOR, periodic=cron("* * * * *"))
 def apply_door(entry_id: int | None = None) -> None:
     """Tell the SFTP door what changed with the users, and at each pulse which tokens have ended."""
-    parts.homes.outbox.apply_due(now(), entry_id=entry_id)
+    container.homes.outbox.apply_due(now(), entry_id=entry_id)
     if entry_id is None:
-        parts.homes.door.end_bound(now())
+        container.homes.door.end_bound(now())
 
 
-@dramatiq.actor(queue_name="periodic", max_retries=0, periodic=cron("41 * * * *"))
+@actor(Message.CLEAR_HOMES, periodic=cron("41 * * * *"))
 def clear_homes() -> None:
     """Folders of ended jobs into the trash and out of it; removed files for good."""
-    parts.homes.clear(now())
+    container.homes.clear(now())

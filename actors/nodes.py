@@ -7,23 +7,20 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import dramatiq
 from periodiq import cron
 
-from actors import parts
-from actors.joint_inference import reconcile
-from actors.video import reconcile_video
+from actors.process import actor, container
+from app.kit.queue.messages import Message, post
 
 if TYPE_CHECKING:
     from app.kit.redis.leader import Leader, Watch
 
-QUEUE = "nodes"
 LEASE, LEASE_S = "nodes:leader", 10.0
 LOOK_S = 2.0
 
 
 # Not notified of a shutdown: it sees that by itself, between two looks.
-@dramatiq.actor(queue_name=QUEUE, max_retries=0, notify_shutdown=False, periodic=cron("* * * * *"))
+@actor(Message.WATCH_NODES, notify_shutdown=False, periodic=cron("* * * * *"))
 def watch_nodes() -> None:
     """Lead for the rest of this minute, unless another does."""
     leader().lead()
@@ -35,20 +32,18 @@ def leader() -> Leader:
     from app.kit.redis.leader import Leader
     from app.kit.redis.lease import Lease
 
-    assert parts.joint is not None and parts.video is not None  # with them come those who are told of changes
-
     def tick(at: datetime, _: Watch) -> bool:
-        parts.nodes.look_for_changes(at)
-        for uid in parts.joint.controller.due(at):
-            reconcile.send(uid=uid)
-        for uid in parts.video.controller.due(at):
-            reconcile_video.send(uid=uid)
+        container.nodes.look_for_changes(at)
+        for uid in container.joint.controller.due(at):
+            post(container.broker, Message.RECONCILE, uid=uid)
+        for uid in container.video.controller.due(at):
+            post(container.broker, Message.RECONCILE_VIDEO, uid=uid)
         return False
 
     return Leader(
-        Lease(parts.redis, LEASE, ttl_s=LEASE_S),
+        Lease(container.redis, LEASE, ttl_s=LEASE_S),
         tick,
         work="nodes are watched",
         tick_s=LOOK_S,
-        is_ending=lambda: parts.broker.is_draining,
+        is_ending=lambda: container.broker.is_draining,
     )

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import dramatiq
 from periodiq import cron
 
-from actors import parts
+from actors.process import actor, container
 from app.kit.clock import now
+from app.kit.queue.messages import Message
 
 
-@dramatiq.actor(queue_name="periodic", max_retries=0, periodic=cron("* * * * *"))
+@actor(Message.SWEEP, periodic=cron("* * * * *"))
 def sweep() -> None:
     """Find what no worker reports by itself: dead hosts, lost dispatches."""
-    parts.conversion.dispatch.sweep()
+    container.conversion.dispatch.sweep()
 
 
-@dramatiq.actor(queue_name="periodic", max_retries=0, periodic=cron("17 * * * *"))
+@actor(Message.EXPIRE, periodic=cron("17 * * * *"))
 def expire() -> None:
     """Delete finished jobs and uploads whose time is over."""
-    parts.conversion.expiry.sweep(now())
+    container.conversion.expiry.sweep(now())

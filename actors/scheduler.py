@@ -5,14 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import dramatiq
-
-from actors import parts
+from actors.process import actor, container
+from app.kit.queue.messages import Message
 from app.kit.queue.retry import until_answered
 
 
 # Not notified of a shutdown: a few milliseconds from its end, it must not be cut off between record and queue.
-@dramatiq.actor(queue_name="done", max_retries=0, notify_shutdown=False)
+@actor(Message.DONE, notify_shutdown=False)
 def done(job_id: str, step: str, result: str, reason: str | None = None, facts: dict[str, Any] | None = None) -> None:
-    advance = partial(parts.conversion.dispatch.advance, job_id=job_id, step=step)
+    advance = partial(container.conversion.dispatch.advance, job_id=job_id, step=step)
     until_answered(partial(advance, result=result, reason=reason, facts=facts), f"advance job {job_id}")

@@ -21,11 +21,11 @@ import redis
 
 from app.bootstrap.container import Container
 from app.conversion.model import Stage
-from app.conversion.service.dispatch import DONE, PERIODIC
 from app.conversion.stages import Heartbeat, JobClaimer, Worker
 from app.conversion.toolchains import libraries
 from app.conversion.toolchains.installed import installed
 from app.kit.process.slots import InFlight, Slot, take_slot
+from app.kit.queue.messages import Queue
 from app.kit.queue.retry import until_answered
 
 PR_SET_PDEATHSIG = 1
@@ -34,8 +34,8 @@ logger = logging.getLogger(__name__)
 
 
 class WorkerLife(dramatiq.Middleware):
-    def __init__(self, parts: Container) -> None:
-        self.parts = parts
+    def __init__(self, container: Container) -> None:
+        self.container = container
         self.slots: dict[str, Slot] = {}
         self.heartbeats: dict[str, Heartbeat] = {}
         self.workers: dict[str, Worker] = {}
@@ -58,10 +58,10 @@ class WorkerLife(dramatiq.Middleware):
 
     def before_worker_boot(self, broker: Any, worker: Any) -> None:
         """Take a slot per queue, and say what died in it, before the first message is fetched."""
-        settings = self.parts.settings
+        settings = self.container.settings
         wanted = worker.consumer_whitelist
         stages = {stage.step: stage for stage in Stage}
-        for queue in (*stages, DONE):
+        for queue in (*stages, Queue.DONE.value):
             if wanted and queue not in wanted:
                 continue
             slot, left = take_slot(settings.run, queue, settings.node_name)
@@ -71,23 +71,23 @@ class WorkerLife(dramatiq.Middleware):
                 found.settled()
             slot.write(InFlight(broker.broker_id))
             self.heartbeats[queue] = Heartbeat(
-                self.parts.store,
+                self.container.store,
                 worker=slot.name,
                 ttl_s=settings.worker_ttl_s,
                 text=lambda job_id, queue=queue: self._text(queue, job_id),  # type: ignore[misc]
             )
             self.heartbeats[queue].start()
             if queue in stages:
-                claimant = JobClaimer(stages[queue], slot, self.parts.store, broker)
+                claimant = JobClaimer(stages[queue], slot, self.container.store, broker)
                 broker.claimants[queue] = claimant
                 self.workers[queue] = Worker(claimant, self.heartbeats[queue])
         if self.workers:
-            self.parts.sandbox.start(libraries.of_stages(own.claimant.stage for own in self.workers.values()))
+            self.container.sandbox.start(libraries.of_stages(own.claimant.stage for own in self.workers.values()))
         gc.freeze()  # what is imported stays: to look through it again and again would halt the work each time
 
     def after_worker_shutdown(self, broker: Any, worker: Any) -> None:
         """Nothing is in hand now, unless a stage was cut off before it could report: then the slot still knows it."""
-        self.parts.sandbox.close()
+        self.container.sandbox.close()
         for queue, slot in self.slots.items():
             doing = slot.read()
             try:
@@ -108,17 +108,17 @@ class WorkerLife(dramatiq.Middleware):
         claimant = self.workers[queue].claimant
         for job_id in claimant.unbegun():
             claimant.give_back(job_id)
-            self.parts.conversion.dispatch.lost(replace(doing, record_id=job_id))
+            self.container.conversion.dispatch.lost(replace(doing, record_id=job_id))
 
     def _settle(self, doing: InFlight, queue: str) -> None:
         """Deal with what an ended worker was doing. Twice does no harm."""
         if doing.work_dir:
             _remove(Path(doing.work_dir))
-        self.parts.conversion.dispatch.lost(doing)
-        self.parts.conversion.dispatch.adopt(doing, [queue, PERIODIC])
+        self.container.conversion.dispatch.lost(doing)
+        self.container.conversion.dispatch.adopt(doing, [queue, Queue.PERIODIC])
 
     def _text(self, queue: str, job_id: str | None) -> str:
-        settings = self.parts.settings
+        settings = self.container.settings
         return json.dumps(
             {
                 "queue": queue,

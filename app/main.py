@@ -20,7 +20,6 @@ from app.accounts.api import OPERATIONS as ACCOUNTS_OPERATIONS
 from app.accounts.pages import ROUTES as ACCOUNTS_PAGES
 from app.bootstrap.container import Container, assemble
 from app.bootstrap.health import PROBES_TOGETHER, healthz, readyz
-from app.bootstrap.joint_inference import open_calibrations
 from app.conversion.api import OPERATIONS
 from app.conversion.metrics.collector import ConversionCollector
 from app.conversion.pages import ROUTES as CONVERSION_PAGES
@@ -110,9 +109,9 @@ def create_app(settings: Settings | None = None) -> Starlette:
         settings = load_settings()
         logs.configure(settings.log_format, settings.log_level)
         tracing.configure("web")
-    parts = assemble(settings)
+    container = assemble(settings)
     if is_this_process:
-        _prepare_or_exit(parts)
+        _prepare_or_exit(container)
     operations = [
         *ACCOUNTS_OPERATIONS,
         *HOMES_OPERATIONS,
@@ -145,26 +144,26 @@ def create_app(settings: Settings | None = None) -> Starlette:
     app = Starlette(routes=routes, middleware=MIDDLEWARE, exception_handlers=EXCEPTION_HANDLERS, lifespan=_lifespan)
     app.state.settings = settings
     app.state.error_forms = {VIDEO_REQUIREMENT_PATHS: as_refusal}
-    app.state.parts = parts
+    app.state.container = container
     app.state.is_prepared = is_this_process
-    app.state.doorkeeper = parts.doorkeeper
-    app.state.conversion = parts.conversion
-    app.state.homes = parts.homes
-    app.state.training = parts.training
-    app.state.models = parts.models
-    app.state.nodes = parts.nodes
-    app.state.joint = parts.joint
-    app.state.calibrations = open_calibrations(parts)
-    app.state.video = parts.video
-    has = {"training": parts.training.options.is_on, "sftp": parts.homes.door.is_open}
+    app.state.doorkeeper = container.authenticator
+    app.state.conversion = container.conversion
+    app.state.homes = container.homes
+    app.state.training = container.training
+    app.state.models = container.models
+    app.state.nodes = container.nodes
+    app.state.joint = container.joint
+    app.state.calibrations = container.calibrations
+    app.state.video = container.video
+    has = {"training": container.training.options.is_on, "sftp": container.homes.door.is_open}
     app.state.features = frozenset(name for name, is_there in has.items() if is_there)
-    app.state.objects = parts.objects
+    app.state.objects = container.objects
     app.state.upload_limits = UploadLimits(
         settings.uploads_per_user, settings.uploads_at_once, settings.upload_idle_s, settings.upload_least_bytes_per_s
     )
-    app.state.kept_answers = KeptAnswers(parts.redis, settings.secret_key.get_secret_value())
+    app.state.kept_answers = KeptAnswers(container.redis, settings.secret_key.get_secret_value())
     app.state.hub = ChangeHub(settings.redis_url)
-    app.state.collectors = collectors_of(parts, viewers=lambda: app.state.hub.viewers)
+    app.state.collectors = collectors_of(container, viewers=lambda: app.state.hub.viewers)
     app.state.scrape_limiter = CapacityLimiter(SCRAPES_TOGETHER)
     app.state.probe_limiter = CapacityLimiter(PROBES_TOGETHER)
     app.state.openapi = document(
@@ -173,21 +172,21 @@ def create_app(settings: Settings | None = None) -> Starlette:
     return app
 
 
-def collectors_of(parts: Container, *, viewers: Callable[[], int]) -> list[Collector]:
+def collectors_of(container: Container, *, viewers: Callable[[], int]) -> list[Collector]:
     """viewers: open event streams of this process."""
-    queues, list_key = parts.look_at_queues, parts.broker.list_key
-    collectors: list[Collector] = [ConversionCollector(parts.look, queues, list_key=list_key, viewers=viewers)]
-    collectors.append(JointCollector(parts.database, parts.nodes))
-    collectors.append(VideoCollector(parts.database))
-    if parts.training.options.is_on:
-        collectors.append(TrainingCollector(parts.database, ClusterPicture(parts.look)))
+    queues, list_key = container.look_at_queues, container.broker.list_key
+    collectors: list[Collector] = [ConversionCollector(container.look, queues, list_key=list_key, viewers=viewers)]
+    collectors.append(JointCollector(container.database, container.nodes))
+    collectors.append(VideoCollector(container.database))
+    if container.training.options.is_on:
+        collectors.append(TrainingCollector(container.database, ClusterPicture(container.look)))
     return collectors
 
 
-def _prepare_or_exit(parts: Container) -> None:
+def _prepare_or_exit(container: Container) -> None:
     """A server would print a traceback, where the operator needs a sentence."""
     try:
-        parts.prepare()
+        container.prepare()
     except ModelmillError as error:
         complain(error)
         raise SystemExit(exit_code(error)) from error
@@ -195,18 +194,18 @@ def _prepare_or_exit(parts: Container) -> None:
 
 @contextlib.asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
-    parts: Container = app.state.parts
+    container: Container = app.state.container
     if not app.state.is_prepared:
-        await run_in_threadpool(parts.prepare)
+        await run_in_threadpool(container.prepare)
     listening = asyncio.create_task(app.state.hub.run())
-    parts.pump.start()
-    await run_in_threadpool(parts.sandbox.start)
+    container.pump.start()
+    await run_in_threadpool(container.sandbox.start)
     try:
         yield
     finally:
         listening.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await listening
-        await run_in_threadpool(parts.pump.stop)
+        await run_in_threadpool(container.pump.stop)
         await run_in_threadpool(tracing.flush)
-        await run_in_threadpool(parts.close)
+        await run_in_threadpool(container.close)

@@ -31,7 +31,7 @@ def me_of(request: Request) -> schemas.MeAnswer:
 
 
 def list_my_tokens(request: Request) -> Response:
-    return _tokens(accounts_of(request).tokens.of(user_of(request)))
+    return _tokens(request, user_of(request))
 
 
 async def issue_my_token(request: Request) -> Response:
@@ -42,9 +42,7 @@ async def issue_my_token(request: Request) -> Response:
 
 
 def revoke_my_token(request: Request) -> Response:
-    user = user_of(request)
-    accounts_of(request).tokens.revoke(user, request.path_params["token_id"], by=user)
-    return Response(status_code=204)
+    return _revoke(request, user_of(request))
 
 
 def list_users(request: Request) -> Response:
@@ -89,8 +87,7 @@ def delete_user(request: Request) -> Response:
 
 
 def list_tokens(request: Request) -> Response:
-    accounts, name = accounts_of(request), request.path_params["name"]
-    return _tokens(accounts.tokens.of(accounts.users.get(name).name))
+    return _tokens(request, accounts_of(request).users.get(request.path_params["name"]).name)
 
 
 async def issue_token(request: Request) -> Response:
@@ -99,9 +96,7 @@ async def issue_token(request: Request) -> Response:
 
 
 def revoke_token(request: Request) -> Response:
-    name, token_id = request.path_params["name"], request.path_params["token_id"]
-    accounts_of(request).tokens.revoke(name, token_id, by=user_of(request))
-    return Response(status_code=204)
+    return _revoke(request, request.path_params["name"])
 
 
 def get_audit(request: Request) -> Response:
@@ -119,12 +114,29 @@ async def _issue(request: Request, name: str, asked: schemas.NewToken, within: T
         scopes=asked.scopes,
         ttl_s=asked.ttl_s,
         within=within,
+        made_by=caller_of(request).token_id,
     )
     return _json(schemas.IssuedToken(**schemas.token_fields(token), token=text), 201, NO_STORE)
 
 
-def _tokens(found: list[Token]) -> Response:
-    return _json(schemas.TokensAnswer(tokens=[schemas.TokenAnswer(**schemas.token_fields(token)) for token in found]))
+def _tokens(request: Request, name: str) -> Response:
+    tokens = accounts_of(request).tokens
+    made = tokens.valid_made(name)
+    answers = [
+        schemas.TokenAnswer(**schemas.token_fields(token, made.get(token.token_id, 0))) for token in tokens.of(name)
+    ]
+    return _json(schemas.TokensAnswer(tokens=answers))
+
+
+def _revoke(request: Request, name: str) -> Response:
+    """Says what the token had made, if any of that was valid."""
+    with_made = query(request, schemas.RevocationQuery).with_made
+    revocation = accounts_of(request).tokens.revoke(
+        name, request.path_params["token_id"], by=user_of(request), with_made=with_made
+    )
+    if revocation.also_revoked or revocation.still_valid:
+        return _json(schemas.revocation_answer(revocation))
+    return Response(status_code=204)
 
 
 def _user(request: Request) -> Response:
@@ -164,9 +176,10 @@ OPERATIONS = [
         "DELETE",
         "/api/v2/me/tokens/{token_id}",
         revoke_my_token,
-        "Revoke a token of mine",
-        {204: None},
-        errors=(404, 503),
+        "Revoke a token of mine; 200 tells of the tokens it had made, 204 that it had made none",
+        {200: schemas.RevocationAnswer, 204: None},
+        errors=(404, 422, 503),
+        query=schemas.RevocationQuery,
         parameters=_TOKEN_ID,
     ),
     Operation(
@@ -239,9 +252,10 @@ OPERATIONS = [
         "DELETE",
         "/api/v2/users/{name}/tokens/{token_id}",
         revoke_token,
-        "Revoke a token (administrators)",
-        {204: None},
-        errors=(404, 503),
+        "Revoke a token (administrators); 200 tells of the tokens it had made, 204 that it had made none",
+        {200: schemas.RevocationAnswer, 204: None},
+        errors=(404, 422, 503),
+        query=schemas.RevocationQuery,
         parameters={**_NAME, **_TOKEN_ID},
     ),
     Operation(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -98,6 +98,13 @@ def commands(open_accounts: Open, reset_sftp: ResetSftp) -> typer.Typer:  # one 
         open_accounts(data_dir).users.delete(name, by=BY)
         _said(f"{name} is deleted. Jobs of theirs that are under way go on to their end.")
 
+    _add_token_commands(app, open_accounts)
+    app.command("sftp-reset")(_sftp_command(reset_sftp))
+    _add_groups(app, open_accounts)
+    return app
+
+
+def _add_token_commands(app: typer.Typer, open_accounts: Open) -> None:
     @app.command()
     def token(
         name: Name,
@@ -121,15 +128,16 @@ def commands(open_accounts: Open, reset_sftp: ResetSftp) -> typer.Typer:  # one 
     def revoke(
         name: Name,
         token_id: Annotated[str, typer.Argument(metavar="TOKEN", help="Its id: the part after mm_.")],
+        with_made: Annotated[bool, typer.Option("--with-made", help="The tokens that it made, too.")] = False,
         data_dir: DataDir = None,
     ) -> None:
         """Revoke a token and end the sessions that were begun with it."""
-        open_accounts(data_dir).tokens.revoke(name, token_id, by=BY)
+        revocation = open_accounts(data_dir).tokens.revoke(name, token_id, by=BY, with_made=with_made)
         _said(f"Token {token_id} of {name} is revoked.")
-
-    app.command("sftp-reset")(_sftp_command(reset_sftp))
-    _add_groups(app, open_accounts)
-    return app
+        if revocation.also_revoked:
+            _said(f"{_made_tokens(revocation.also_revoked, 'revoked with it')}.")
+        if revocation.still_valid:
+            _said(f"{_made_tokens(revocation.still_valid, 'still valid')}; --with-made would have revoked them, too.")
 
 
 def _sftp_command(reset_sftp: ResetSftp) -> Callable[..., None]:
@@ -183,6 +191,11 @@ def _all(accounts: Accounts) -> list[tuple[User, str | None]]:
     while page := accounts.users.page(after=found[-1][0].name if found else "", limit=ALL_AT_ONCE):
         found += page
     return found
+
+
+def _made_tokens(token_ids: Sequence[str], state: str) -> str:
+    tokens = "1 token that it made is" if len(token_ids) == 1 else f"{len(token_ids)} tokens that it made are"
+    return f"{tokens} {state}: {', '.join(token_ids)}"
 
 
 def _said_once(password: str | None, name: str) -> None:

@@ -61,9 +61,21 @@ class Token:
     expires_at: str | None = None
     last_used_at: str | None = None
     revoked_at: str | None = None
+    made_by: str | None = None
+    """Id of the token with which it was issued, which may be deleted since; None: issued without one."""
 
     def holds(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > to_text(now))
+
+
+@dataclass(frozen=True)
+class Revocation:
+    """What became of the tokens that a revoked one had made, or that those had made."""
+
+    token_id: str
+    also_revoked: tuple[str, ...]
+    """Ids of those that were revoked with it."""
+    still_valid: tuple[str, ...]
 
 
 @dataclass(frozen=True)

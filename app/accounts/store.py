@@ -41,6 +41,7 @@ api_tokens = sa.Table(
     sa.Column("expires_at", TIME),
     sa.Column("last_used_at", TIME),
     sa.Column("revoked_at", TIME),
+    sa.Column("made_by", sa.String(16), index=True),
 )
 sessions = sa.Table(
     "sessions",
@@ -181,6 +182,7 @@ def add_token(conn: Connection, token: Token, secret_hash: str) -> None:
             scopes=" ".join(sorted(token.scopes)),
             created_at=token.created_at,
             expires_at=token.expires_at,
+            made_by=token.made_by,
         )
     )
 
@@ -194,6 +196,24 @@ def find_token(conn: Connection, token_id: str) -> tuple[Token, User, str] | Non
 def list_tokens(conn: Connection, user_name: str) -> list[Token]:
     wanted = sa.select(*_TOKEN_COLUMNS).where(api_tokens.c.user_name == user_name).order_by(api_tokens.c.created_at)
     return [_token(row) for row in conn.execute(wanted)]
+
+
+def lock_token(conn: Connection, token_id: str, at: str) -> bool:
+    """Is it valid at this time? Until the transaction ends nobody revokes it."""
+    valid = sa.select(api_tokens.c.token_id).where(api_tokens.c.token_id == token_id, token_holds(at))
+    return conn.execute(valid.with_for_update()).first() is not None
+
+
+def valid_made_by(conn: Connection, token_ids: Collection[str], at: str) -> dict[str, list[Token]]:
+    """By maker: the tokens that each of these made, or that those made, and that are valid at this time."""
+    c = api_tokens.c
+    made = sa.select(c.made_by.label("maker"), c.token_id).where(c.made_by.in_(token_ids)).cte("made", recursive=True)
+    made = made.union(sa.select(made.c.maker, c.token_id).where(c.made_by == made.c.token_id))
+    valid = sa.select(made.c.maker, *_TOKEN_COLUMNS).join(made, made.c.token_id == c.token_id).where(token_holds(at))
+    tokens: dict[str, list[Token]] = {}
+    for row in conn.execute(valid.order_by(c.created_at, c.token_id)):
+        tokens.setdefault(row.maker, []).append(_token(row))
+    return tokens
 
 
 def token_used(conn: Connection, token_id: str, at: str) -> None:
@@ -293,7 +313,13 @@ def _owner(row: Any) -> User:
 def _token(row: Any) -> Token:
     scopes = frozenset(Scope(word) for word in row.scopes.split())
     token = Token(row.token_id, row.user_name, row.label, scopes, row.created_at)
-    return replace(token, expires_at=row.expires_at, last_used_at=row.last_used_at, revoked_at=row.revoked_at)
+    return replace(
+        token,
+        expires_at=row.expires_at,
+        last_used_at=row.last_used_at,
+        revoked_at=row.revoked_at,
+        made_by=row.made_by,
+    )
 
 
 def fact(connection: Connection, name: str) -> str | None:

@@ -5,14 +5,14 @@ Light enough for a command: it imports no other capability before one must hear 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
 from app.accounts.model import Role
-from app.accounts.service import Accounts
+from app.accounts.service import Accounts, ActiveWork, OnChange
+from app.accounts.service.key_check import KeyCheck
 from app.accounts.token_hashing import SecretHasher
 from app.bootstrap.encryption import encrypt_secrets, sealer_of
 from app.kit.cli.command import CannotStart
@@ -21,9 +21,6 @@ from app.kit.sql import Database
 from app.kit.sql.migrations import upgrade
 from app.settings import Settings, load_settings
 from app.standalone.data_folder import DataFolder
-
-if TYPE_CHECKING:
-    from app.homes.service.outbox import Kick
 
 MIGRATIONS = Path(__file__).parents[1] / "migrations"
 KEY_HINT = "Make one with `openssl rand -hex 32`, give the same to every web process and command, and keep it."
@@ -34,16 +31,29 @@ class SecretKeyMissing(CannotStart):
 
 
 def open_accounts(
-    settings: Settings, *, kick: Kick | None = None, announce: Callable[[Collection[str]], None] = lambda _: None
+    settings: Settings,
+    *,
+    on_change: Sequence[OnChange] | None = None,
+    works: Sequence[ActiveWork] = (),
+    announce: Callable[[Collection[str]], None] = lambda _: None,
 ) -> Accounts:
-    """With whoever must hear of changes; nothing connects before it is used. kick: see homes.service.listener."""
-    from app.homes.service.outbox import listener
+    """With a database of their own; nothing connects before it is used.
 
-    database = Database(settings.database, sealer_of(settings), announce=announce)
-    accounts = Accounts(database, SecretHasher(settings.secret_key.get_secret_value()))
-    database.sealer.confirm = accounts.key.check
-    accounts.on_change.append(listener(kick, has_door=settings.sftp != "off"))
-    return accounts
+    Args:
+        settings: of the installation.
+        on_change: who hears of changes; by default those who hear of them from a command, too.
+        works: what of a user's may be under way.
+        announce: is given the keys of what a transaction changed: see Database.
+    """
+    from app.bootstrap.events import account_listeners
+
+    hasher = SecretHasher(settings.secret_key.get_secret_value())
+    database = Database(
+        settings.database, sealer_of(settings, lambda: KeyCheck(database, hasher).check()), announce=announce
+    )
+    if on_change is None:
+        on_change = account_listeners(settings)
+    return Accounts(database, hasher, on_change=on_change, works=works)
 
 
 def prepare_accounts(accounts: Accounts, settings: Settings) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from dramatiq import Middleware
@@ -25,7 +25,6 @@ from app.conversion.service.dispatch import PREFETCH
 from app.conversion.stages import StageRunner
 from app.conversion.store import JobStore
 from app.conversion.toolchains import libraries
-from app.kit.clock import now
 from app.kit.objects import FilesystemOptions, ObjectStore, S3Options, open_store
 from app.kit.objects.timed import TimedStore
 from app.kit.observability import tracing
@@ -33,6 +32,8 @@ from app.kit.observability.message_tracing import TraceMessages
 from app.kit.observability.metrics import MetricsExporter
 from app.kit.queue.blocking_broker import BlockingBroker
 from app.kit.queue.broker import connect, connect_to_look, make_broker
+from app.kit.queue.messages import Message
+from app.kit.queue.waker import Waker
 from app.kit.sandbox.runner import Sandbox
 from app.settings import Settings
 
@@ -40,9 +41,10 @@ if TYPE_CHECKING:
     from app.accounts.authenticator import AccountAuthenticator
     from app.accounts.service import Accounts
     from app.homes.service import Homes
+    from app.joint_inference.calibration.service import Calibrations
     from app.joint_inference.service import Joint
     from app.kit.sql import Database
-    from app.model_registry.service import Model, Models
+    from app.model_registry.service import Models
     from app.nodes.service import Nodes
     from app.training.service import Training
     from app.video.service import Video
@@ -50,11 +52,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Container:
+    """Everything of a process, typed. What stands as a property is built when it is first read, and joined to nothing
+    by that: who hears of what is in `app.bootstrap.events`.
+
+    So each role builds what it uses. The web reads all; the stages' workers read none of the properties and need
+    neither SQL nor the time to import it; controllers read those of their actors. A node's agent has a root of its own,
+    `app.bootstrap.edge`.
+    """
+
     settings: Settings
     redis: Redis
     look: Redis
+    """The records, for whoever only reports how things are: see connect_to_look."""
     look_at_queues: Redis
-    """The records and the queues for whoever only reports how things are: see connect_to_look."""
+    """The queues, likewise."""
     pump: MetricsExporter
     broker: BlockingBroker
     objects: ObjectStore
@@ -62,25 +73,29 @@ class Container:
     store: JobStore
     conversion: Conversion
     stages: StageRunner
+    waker: Waker
 
     @cached_property
     def accounts(self) -> Accounts:
-        """Made when it is first asked for: workers need neither SQL nor the time to import it."""
-        from app.accounts.service import ActiveWork
         from app.bootstrap.accounts import open_accounts
-        from app.homes.service.outbox import kick_by
-        from app.kit.redis.announcements import announcer
+        from app.bootstrap.events import account_listeners, active_work
 
-        accounts = open_accounts(self.settings, kick=kick_by(self.broker), announce=announcer(self.redis))
-        jobs = self.conversion.jobs
-        accounts.works.append(ActiveWork("jobs", jobs.count_active, jobs.cancel_all))
-        accounts.works.append(ActiveWork("training tasks", self._count_tasks, self._cancel_tasks))
-        accounts.works.append(ActiveWork("services", self._count_services, self._delete_services))
-        accounts.works.append(ActiveWork("video jobs", self._count_videos, self._cancel_videos))
-        return accounts
+        def kick(entry_id: int) -> None:
+            self.waker.send(Message.APPLY_DOOR, entry_id=entry_id)
+
+        return open_accounts(
+            self.settings,
+            on_change=account_listeners(self.settings, kick),
+            works=active_work(self),
+            announce=lambda keys: self.waker.notify(*sorted(keys)),
+        )
+
+    @property
+    def database(self) -> Database:
+        return self.accounts.database
 
     @cached_property
-    def doorkeeper(self) -> AccountAuthenticator:
+    def authenticator(self) -> AccountAuthenticator:
         from app.accounts.authenticator import AccountAuthenticator
         from app.accounts.login_throttle import LoginThrottle
 
@@ -99,57 +114,56 @@ class Container:
     def training(self) -> Training:
         from app.bootstrap.training import open_training
 
-        return open_training(self.settings, self.database, self.homes, self.redis, self.conversion)
+        return open_training(self.settings, self.database, self.homes, self.redis, self.conversion, self.waker)
 
     @cached_property
     def nodes(self) -> Nodes:
+        from app.bootstrap.events import node_listeners
         from app.bootstrap.nodes import open_nodes
 
-        return open_nodes(self.settings, self.accounts, self.redis)
+        return open_nodes(self.settings, self.accounts, self.waker, node_listeners(self))
 
     @cached_property
     def models(self) -> Models:
+        from app.bootstrap.events import users_of_model
         from app.model_registry.service import Models
 
-        return Models(self.database, self.objects, self.conversion, self._users_of)
+        return Models(self.database, self.objects, self.conversion, partial(users_of_model, self))
 
     @cached_property
     def joint(self) -> Joint:
         from app.bootstrap.joint_inference import open_joint
 
-        return open_joint(self)
+        return open_joint(
+            self.database,
+            self.homes,
+            self.nodes,
+            self.models,
+            self.objects,
+            self.redis,
+            self.broker,
+            self.waker,
+        )
+
+    @cached_property
+    def calibrations(self) -> Calibrations:
+        from app.bootstrap.joint_inference import open_calibrations
+
+        return open_calibrations(
+            self.settings,
+            self.database,
+            self.objects,
+            self.models,
+            self.joint.services,
+            self.sandbox,
+            self.broker,
+        )
 
     @cached_property
     def video(self) -> Video:
         from app.bootstrap.video import open_video
 
-        return open_video(self)
-
-    def _users_of(self, model: Model) -> list[str]:
-        services, jobs = self.joint.services.using(model.owner, model.name), self.video.jobs.using(model.card.sha256)
-        return [*(f"service {name}" for name in services), *(f"video job {uid}" for uid in jobs)]
-
-    def _count_tasks(self, user: str) -> int:
-        return self.training.tasks.count_unended(user)
-
-    def _cancel_tasks(self, user: str) -> None:
-        self.training.tasks.cancel_all(user)
-
-    def _count_services(self, user: str) -> int:
-        return self.joint.services.count(user)
-
-    def _delete_services(self, user: str) -> None:
-        self.joint.services.delete_all(user, now=now())
-
-    def _count_videos(self, user: str) -> int:
-        return self.video.jobs.count(user)
-
-    def _cancel_videos(self, user: str) -> None:
-        self.video.jobs.cancel_all(user, now=now())
-
-    @property
-    def database(self) -> Database:
-        return self.accounts.database
+        return open_video(self.settings, self.database, self.nodes, self.models, self.objects, self.redis, self.waker)
 
     def prepare(self) -> None:
         """What must be so before the web serves: see prepare_accounts."""
@@ -206,6 +220,7 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
         store,
         conversion,
         stages,
+        Waker(client, broker),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from sqlalchemy import MetaData
 
@@ -14,9 +15,12 @@ from app.settings import Settings
 logger = logging.getLogger(__name__)
 
 
-def sealer_of(settings: Settings) -> Sealer:
-    """By a made-up key nothing is encrypted: it would be lost with this process."""
-    return Sealer(settings.secret_key.get_secret_value() if settings.has_lasting_key else None)
+def sealer_of(settings: Settings, confirm: Callable[[], None]) -> Sealer:
+    """By a made-up key nothing is encrypted: it would be lost with this process.
+
+    confirm: see Sealer.
+    """
+    return Sealer(settings.secret_key.get_secret_value() if settings.has_lasting_key else None, confirm)
 
 
 def encrypt_secrets(accounts: Accounts) -> None:

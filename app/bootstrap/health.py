@@ -30,12 +30,12 @@ async def healthz(_: Request) -> Response:
 
 async def readyz(request: Request) -> Response:
     """Raises Unavailable, whose detail says of each part what is wrong with it."""
-    parts: Container = request.app.state.parts
+    container: Container = request.app.state.container
     limiter: anyio.CapacityLimiter = request.app.state.probe_limiter
     checks: dict[str, Callable[[], Any]] = {
-        "redis": parts.look.ping,
-        "object_store": parts.objects.check,
-        "database": parts.database.check,
+        "redis": container.look.ping,
+        "object_store": container.objects.check,
+        "database": container.database.check,
     }
     problems = await asyncio.gather(*(_problem(check, limiter) for check in checks.values()))
     away = {name: problem for name, problem in zip(checks, problems, strict=True) if problem}

@@ -1,48 +1,53 @@
-"""Puts joint inference together from the parts: for the web, its actors and the operator."""
+"""Puts joint inference together: for the web, its actors and the operator."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
-import redis
+from redis import Redis, RedisError
 
 from app.homes.errors import FileMissing, PathRefused
 from app.homes.home_paths import spot_of
+from app.homes.service import Homes
 from app.joint_inference.calibration.service import Calibrations
 from app.joint_inference.service import Controller, Joint, Reports, Services
 from app.joint_inference.service.task_info import Status
 from app.kit.errors import Unavailable
-from app.kit.redis.records import NUDGES
+from app.kit.objects import ObjectStore
+from app.kit.queue.messages import Message, Sender, post
+from app.kit.queue.waker import Waker
+from app.kit.sandbox.runner import Sandbox
+from app.kit.sql import Database
+from app.model_registry.service import Models
+from app.nodes.service import Nodes
+from app.settings import Settings
 
-if TYPE_CHECKING:
-    from app.bootstrap.container import Container
-
-QUEUE, CALIBRATION = "joint", "joint_calibration"
+CHANNEL = "joint"
 logger = logging.getLogger(__name__)
 
 
-def open_joint(parts: Container) -> Joint:
-    """Nothing connects before it is used. Nodes report their changes to it from now on."""
+def open_joint(
+    database: Database,
+    homes: Homes,
+    nodes: Nodes,
+    models: Models,
+    objects: ObjectStore,
+    client: Redis,
+    sender: Sender,
+    waker: Waker,
+) -> Joint:
+    """Nothing connects before it is used."""
 
     def kick(uid: str) -> None:
-        """Redis being away keeps nobody from changing a service: it is looked at a little later."""
-        try:
-            parts.broker.send(QUEUE, "reconcile", uid=uid)
-        except redis.RedisError as error:
-            logger.warning("Service %s is looked at a little later: %s", uid, error)
+        waker.send(Message.RECONCILE, uid=uid)
 
     def announce() -> None:
-        try:
-            parts.redis.publish(f"{NUDGES}{QUEUE}", "")
-        except redis.RedisError as error:
-            logger.debug("Who watches services reads them again by and by: %s", error)
+        waker.notify(CHANNEL)
 
     def send(uid: str, status: Status) -> None:
-        parts.broker.send(QUEUE, "upstream", uid=uid, status=status.model_dump())
+        post(sender, Message.UPSTREAM, uid=uid, status=status.model_dump())
 
     def has_dataset(user: str, path: str) -> bool:
-        homes = parts.homes
         try:
             spot = spot_of(homes.options, user, path)
             shelf = homes.files.common() if spot.is_common else homes.files.home(user)
@@ -51,32 +56,36 @@ def open_joint(parts: Container) -> Joint:
             return False
         return True
 
-    services = Services(parts.database, parts.nodes, kick, announce)
-    reports = Reports(services, parts.nodes, parts.objects, parts.redis, send)
-    controller = Controller(services, reports, parts.nodes, parts.models, has_dataset)
-    parts.nodes.on_change.append(controller.node_changed)
-    parts.nodes.on_replace.append(controller.node_replaced)
-    parts.nodes.on_permit.append(controller.node_permitted)
+    services = Services(database, nodes, kick, announce)
+    reports = Reports(services, nodes, objects, client, send)
+    controller = Controller(services, reports, nodes, models, has_dataset)
     return Joint(services, reports, controller)
 
 
-def open_calibrations(parts: Container) -> Calibrations:
+def open_calibrations(
+    settings: Settings,
+    database: Database,
+    objects: ObjectStore,
+    models: Models,
+    services: Services,
+    sandbox: Sandbox,
+    sender: Sender,
+) -> Calibrations:
     """Nothing connects before it is used."""
 
     def start(calibration_id: str) -> None:
         try:
-            parts.broker.send(CALIBRATION, "calibrate", calibration_id=calibration_id)
-        except redis.RedisError as error:
+            post(sender, Message.CALIBRATE, calibration_id=calibration_id)
+        except RedisError as error:
             logger.warning("Calibration %s cannot be started: %s", calibration_id, error)
             raise Unavailable("Redis does not answer.", hint="Try again in a moment.") from error
 
-    settings = parts.settings
     return Calibrations(
-        parts.database,
-        parts.objects,
-        parts.models,
-        parts.joint.services,
-        parts.sandbox,
+        database,
+        objects,
+        models,
+        services,
+        sandbox,
         start=start,
         work=settings.work,
         memory_bytes=settings.stage_memory_bytes,

@@ -9,23 +9,24 @@ from redis import Redis
 from app.bootstrap.training_results import ResultConversions
 from app.conversion.service import Conversion
 from app.homes.service import Homes
+from app.kit.queue.waker import Waker
 from app.kit.sql import Database
 from app.settings import Settings
 from app.training.gateway.ray_gateway import RayGateway, RayOptions
 from app.training.service import ClusterPicture, Results, Tasks, Training, TrainingOptions
 from app.training.service.scheduling import EnabledOf, LogCopies, OnSuccess, Scheduler, SchedulerContext
-from app.training.service.wake_up import kick_by
+from app.training.service.wake_up import KEY
 
 GCS_PORT = 6379
 
 
 def open_training(
-    settings: Settings, database: Database, homes: Homes, redis: Redis, conversion: Conversion
+    settings: Settings, database: Database, homes: Homes, redis: Redis, conversion: Conversion, waker: Waker
 ) -> Training:
     """Nothing connects before it is used, and Ray is not imported."""
     options = training_options(settings)
     jobs = ResultConversions(conversion, homes)
-    tasks = Tasks(options, database, homes, kick_by(redis), jobs.check)
+    tasks = Tasks(options, database, homes, lambda: waker.ring(KEY), jobs.check)
     return Training(options, tasks, Results(tasks, jobs), ClusterPicture(redis))
 
 

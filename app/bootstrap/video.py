@@ -1,56 +1,72 @@
-"""Puts video together from the parts: for the web and its actors."""
+"""Puts video together: for the web and its actors."""
 
 from __future__ import annotations
 
-import logging
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-import redis
+from redis import Redis
 
-from app.kit.redis.records import NUDGES
+from app.kit.objects import ObjectStore
+from app.kit.queue.messages import Message
+from app.kit.queue.waker import Waker
+from app.kit.sql import Database
+from app.model_registry.service import Models
+from app.nodes.service import Nodes
+from app.settings import Settings
 from app.video.scheduling.policy_runner import PolicyRunner
-from app.video.service import Catalogue, Controller, Jobs, Pictures, Planner, Reports, Resources, Video
+from app.video.service import (
+    Catalogue,
+    Controller,
+    Jobs,
+    Pictures,
+    Planner,
+    Reports,
+    Resources,
+    Snapshots,
+    Video,
+    plots_in,
+)
+from app.video.streaming import CHANNEL
 
-if TYPE_CHECKING:
-    from app.bootstrap.container import Container
 
-QUEUE, PLANS = "video", "video_plans"
-logger = logging.getLogger(__name__)
-
-
-def open_video(parts: Container) -> Video:
-    """Nothing connects before it is used. Nodes report their changes to it from now on."""
+def open_video(
+    settings: Settings,
+    database: Database,
+    nodes: Nodes,
+    models: Models,
+    objects: ObjectStore,
+    client: Redis,
+    waker: Waker,
+) -> Video:
+    """Nothing connects before it is used."""
 
     def kick(uid: str) -> None:
-        """Redis being away keeps nobody from changing a job: it is looked at a little later."""
-        try:
-            parts.broker.send(QUEUE, "reconcile_video", uid=uid)
-        except redis.RedisError as error:
-            logger.warning("Video job %s is looked at a little later: %s", uid, error)
+        waker.send(Message.RECONCILE_VIDEO, uid=uid)
 
-    def send(uid: str, why: str) -> None:
-        try:
-            parts.broker.send(PLANS, "plan_video", uid=uid, why=why)
-        except redis.RedisError as error:
-            logger.warning("Video job %s keeps its plan for now: %s", uid, error)
+    def request_plan(uid: str, why: str) -> None:
+        """One that is lost leaves the job its plan; its runner asks again."""
+        waker.send(Message.PLAN_VIDEO, uid=uid, why=why)
 
     def announce(uid: str) -> None:
-        try:
-            parts.redis.publish(f"{NUDGES}{QUEUE}:{uid}", "")
-            parts.redis.publish(f"{NUDGES}{QUEUE}", "")
-        except redis.RedisError as error:
-            logger.debug("Who watches video jobs reads them again by and by: %s", error)
+        waker.notify(f"{CHANNEL}:{uid}", CHANNEL)
 
-    settings, database, nodes = parts.settings, parts.database, parts.nodes
-    catalogue = Catalogue(database, parts.models, member_of=nodes.member_of, note=nodes.note)
+    catalogue = Catalogue(database, models, on_change=lambda: kick(""), member_of=nodes.member_of, note=nodes.note)
     resources = Resources(nodes)
-    jobs = Jobs(database, catalogue, resources, kick=kick, announce=announce, max_per_user=settings.video_jobs_per_user)
-    planning = Planner(database, jobs, resources, send=send, desk=lru_cache(maxsize=1)(PolicyRunner))
-    reports = Reports(database, jobs, parts.redis, announce=announce)
-    controller = Controller(
+    plots, snapshots = plots_in(client), Snapshots(objects)
+    jobs = Jobs(
         database,
         catalogue,
+        resources,
+        kick=kick,
+        announce=announce,
+        request_plan=request_plan,
+        on_forget=(plots.forget, snapshots.forget),
+        max_per_user=settings.video_jobs_per_user,
+    )
+    planning = Planner(database, jobs, resources, send=request_plan, policy_runner=lru_cache(maxsize=1)(PolicyRunner))
+    reports = Reports(database, jobs, plots, announce=announce)
+    controller = Controller(
+        database,
         jobs,
         resources,
         planning,
@@ -59,7 +75,4 @@ def open_video(parts: Container) -> Video:
         processes=settings.video_processes,
         keep_days=settings.video_keep_days,
     )
-    nodes.on_change.append(controller.node_changed)
-    nodes.on_replace.append(controller.node_replaced)
-    nodes.on_permit.append(controller.node_permitted)
-    return Video(catalogue, jobs, resources, planning, reports, Pictures(jobs, nodes, parts.objects), controller)
+    return Video(catalogue, jobs, resources, planning, reports, Pictures(jobs, nodes, snapshots), controller)

@@ -8,6 +8,6 @@ from app.conversion.service import Conversion
 
 
 def conversion_of(request: Request) -> Conversion:
-    found = request.app.state.conversion
-    assert isinstance(found, Conversion)
-    return found
+    conversion = request.app.state.conversion
+    assert isinstance(conversion, Conversion)
+    return conversion

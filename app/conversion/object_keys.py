@@ -70,7 +70,7 @@ def artifact_name(key: str) -> str | None:
 
 def source_of(key: str) -> tuple[str, str] | None:
     """("upload" | "job", its id) of a key that may be the input of a submission; None for any other key."""
-    found = _INPUT_KEY.fullmatch(key)
-    if found is None:
+    match = _INPUT_KEY.fullmatch(key)
+    if match is None:
         return None
-    return ("upload", found["upload"]) if found["upload"] else ("job", found["job"])
+    return ("upload", match["upload"]) if match["upload"] else ("job", match["job"])

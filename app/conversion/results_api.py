@@ -17,9 +17,9 @@ from app.kit.web.openapi import Operation
 
 
 def list_results(request: Request) -> Response:
-    asked = query(request, schemas.ResultsQuery)
-    found, cursor = conversion_of(request).results.page(user_of(request), limit=asked.limit, after=asked.cursor)
-    return _json(schemas.ResultsAnswer(results=[_shown(job) for job in found], next_cursor=cursor))
+    params = query(request, schemas.ResultsQuery)
+    jobs, cursor = conversion_of(request).results.page(user_of(request), limit=params.limit, after=params.cursor)
+    return _json(schemas.ResultsAnswer(results=[_shown(job) for job in jobs], next_cursor=cursor))
 
 
 def get_result(request: Request) -> Response:

@@ -45,14 +45,14 @@ class Filter:
             (self.platform, options.platform.value if options.platform else None),
             (self.owner, record.owner),
         )
-        if any(wanted is not None and wanted != found for wanted, found in exact):
+        if any(expected is not None and expected != actual for expected, actual in exact):
             return False
         words = " ".join((record.job_id, record.name, *record.tags)).lower()
         return self.text is None or self.text.lower() in words
 
 
 @dataclass(frozen=True)
-class Beat:
+class ProgressReport:
     """What a worker says of itself and of its stage."""
 
     worker: str
@@ -124,14 +124,14 @@ class JobStore:
 
         The same claim may be made again: when the answer was lost on its way, the second try finds it standing.
         """
-        found = self.records.change_and_read(job_id, _guards(claim), claim.fields)
-        return model.from_fields(found) if found and found["claim"] == claim.fields["claim"] else None
+        fields = self.records.change_and_read(job_id, _guards(claim), claim.fields)
+        return model.from_fields(fields) if fields and fields["claim"] == claim.fields["claim"] else None
 
     def claim_by_fetch(self, claim: Change) -> str:
         """The same claim for a fetch to make, see Records.claim_by_fetch."""
         return self.records.claim_by_fetch(_guards(claim), claim.fields)
 
-    def beat(self, record: JobRecord, beat: Beat) -> bool:
+    def beat(self, record: JobRecord, beat: ProgressReport) -> bool:
         """Report life and progress. False when the job was cancelled, deleted or forgotten meanwhile."""
         live = {}
         if beat.is_news:
@@ -148,7 +148,7 @@ class JobStore:
         )
 
     def page(
-        self, wanted: Filter, *, limit: int, cursor: str | None, max_read: int | None = None
+        self, job_filter: Filter, *, limit: int, cursor: str | None, max_read: int | None = None
     ) -> tuple[list[JobRecord], str | None]:
         """Newest first. The cursor names a place in time, so pages survive new jobs.
 
@@ -156,7 +156,7 @@ class JobStore:
         search on.
         """
         score = f"({float(cursor)!r}" if cursor else "+inf"
-        found: list[JobRecord] = []
+        records: list[JobRecord] = []
         read = 0
         while ids := self.records.ids_before(score, CHUNK):
             read += len(ids)
@@ -164,13 +164,13 @@ class JobStore:
                 score = f"({created!r}"
                 if record is None:
                     self.records.forget([job_id])
-                elif wanted.accepts(record):
-                    found.append(record)
-                    if len(found) == limit:
-                        return found, repr(created)
+                elif job_filter.accepts(record):
+                    records.append(record)
+                    if len(records) == limit:
+                        return records, repr(created)
             if max_read is not None and read >= max_read:
-                return found, repr(ids[-1][1])
-        return found, None
+                return records, repr(ids[-1][1])
+        return records, None
 
     def newest(self, count: int) -> list[JobRecord]:
         return self.several(job_id for job_id, _ in self.records.ids_before("+inf", count))

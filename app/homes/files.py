@@ -14,7 +14,6 @@ from datetime import datetime
 
 from app.homes import names as naming
 from app.homes.errors import FileMissing, HomeMissing, disk_errors, refused
-from app.homes.listing import entry
 from app.homes.model import (
     COMMON,
     COMMON_FOLDERS,
@@ -37,7 +36,7 @@ from app.homes.model import (
 )
 from app.homes.path_openers import Opener
 from app.homes.quota import Allowance, HomeUsage, Measurement, UsageTracker
-from app.homes.read_only_tree import PAGE_ENTRIES, ReadOnlyTree
+from app.homes.read_only_tree import PAGE_ENTRIES, ReadOnlyTree, entry
 from app.homes.rooted_directory import DRAFT_PREFIX, Draft, RootedDirectory, kind_of
 from app.kit.objects import CHUNK_BYTES
 

@@ -1,20 +1,61 @@
-"""Reading below one folder, whosever it is: browse, look at, read. Changes nothing, and knows no users."""
+"""Reading below one folder, whosever it is: list it page by page, look at what is in it, read a file. Changes nothing,
+and knows no users."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
 
 from app.homes import names as naming
-from app.homes.errors import FileMissing, disk_errors
-from app.homes.listing import Sort, entry, page_of
-from app.homes.model import Entry, Page
-from app.homes.rooted_directory import RootedDirectory
+from app.homes.errors import FileMissing, disk_errors, refused
+from app.homes.model import Entry, Kind, Page
+from app.homes.rooted_directory import Name, RootedDirectory, kind_of, names_in
 from app.kit.objects import CHUNK_BYTES
 from app.kit.objects.base import ByteStream, check_range, clamp_range
 
 PAGE_ENTRIES = 200
+_CURSOR = re.compile(r"([df])(?:=(-?[0-9]{1,20}))?:(.+)", re.DOTALL)
+
+
+class Sort(StrEnum):
+    """What a folder is listed by; folders come first in every case. The names with a minus: the other way round."""
+
+    NAME = "name"
+    NAME_BACK = "-name"
+    SIZE = "size"
+    SIZE_BACK = "-size"
+    MODIFIED = "modified"
+    MODIFIED_BACK = "-modified"
+
+    @property
+    def is_back(self) -> bool:
+        return self.startswith("-")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something stands in the listing. value: its size or time, where it is sorted by that."""
+
+    name: str
+    is_folder: bool
+    value: int = 0
+
+    def __lt__(self, other: Place) -> bool:
+        return self._key < other._key
+
+    @property
+    def _key(self) -> tuple[int, str, str]:
+        return self.value, self.name.casefold(), self.name
+
+    def is_before(self, other: Place, sort: Sort) -> bool:
+        if self.is_folder is not other.is_folder:
+            return self.is_folder
+        return other < self if sort.is_back else self < other
 
 
 class ReadOnlyTree:
@@ -70,3 +111,70 @@ class ReadOnlyTree:
 
 def shown(path: str) -> str:
     return path or "the folder"
+
+
+def page_of(
+    folder_fd: int,
+    path: list[str],
+    *,
+    cursor: str | None,
+    limit: int,
+    sort: Sort = Sort.NAME,
+    hidden: frozenset[str] = frozenset(),
+) -> Page:
+    """A part of the folder. path: its own; hidden: names to leave out.
+
+    By name, only what is on the page is looked at beyond its name; by anything else all of it is.
+    """
+    found = [
+        place for name in names_in(folder_fd) if name.name not in hidden if (place := _place(name, folder_fd, sort))
+    ]
+    found.sort(reverse=sort.is_back)
+    found.sort(key=lambda place: not place.is_folder)
+    after = from_cursor(cursor) if cursor else None
+    rest = [place for place in found if after.is_before(place, sort)] if after else found
+    part, entries = rest[:limit], []
+    for place in part:
+        with suppress(FileNotFoundError):  # removed since
+            status = os.stat(place.name, dir_fd=folder_fd, follow_symlinks=False)
+            entries.append(entry([*path, place.name], status))
+    return Page(entries, len(found), to_cursor(part[-1], sort) if len(rest) > limit else None)
+
+
+def entry(place: list[str], status: os.stat_result) -> Entry:
+    kind = kind_of(status.st_mode)
+    return Entry(
+        name=naming.to_text(place[-1]) if place else "",
+        path=naming.path_to_text(place),
+        kind=kind,
+        size_bytes=0 if kind is Kind.FOLDER else status.st_size,
+        modified_at=datetime.fromtimestamp(status.st_mtime, UTC),
+        etag=f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}",
+    )
+
+
+def to_cursor(place: Place, sort: Sort) -> str:
+    """Where a page ends, by what it is sorted by: so that pages survive what comes and goes."""
+    by_name = sort in (Sort.NAME, Sort.NAME_BACK)
+    return f"{'d' if place.is_folder else 'f'}{'' if by_name else f'={place.value}'}:{naming.to_text(place.name)}"
+
+
+def from_cursor(cursor: str) -> Place:
+    found = _CURSOR.fullmatch(cursor)
+    names = naming.from_text(found[3], field="cursor") if found else []
+    if found is None or len(names) != 1:
+        raise refused("cursor", "it is not one that was given out", hint="Begin without one.")
+    return Place(names[0], found[1] == "d", int(found[2] or 0))
+
+
+def _place(name: Name, folder_fd: int, sort: Sort) -> Place | None:
+    """None for what was removed since."""
+    is_folder = name.kind is Kind.FOLDER
+    if sort in (Sort.NAME, Sort.NAME_BACK) or (is_folder and sort in (Sort.SIZE, Sort.SIZE_BACK)):
+        return Place(name.name, is_folder)
+    try:
+        status = os.stat(name.name, dir_fd=folder_fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    is_by_size = sort in (Sort.SIZE, Sort.SIZE_BACK)
+    return Place(name.name, is_folder, status.st_size if is_by_size else status.st_mtime_ns)

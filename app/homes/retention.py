@@ -21,7 +21,7 @@ from itertools import count, groupby, islice
 from sqlalchemy import Connection
 
 from app.accounts.service.audit_log import note
-from app.homes import store, turns
+from app.homes import store
 from app.homes.errors import NameTaken, refused
 from app.homes.model import JOBS, TRASH, TRASHED_JOBS, HomesOptions, check_user, home_of
 from app.homes.names import check_new_name, check_segment
@@ -129,12 +129,12 @@ class RetentionSweeper:
             return self._sweep(now, holder)
         finally:
             with self.database.write() as conn:
-                turns.end_turn(conn, TURN, holder)
+                store.release_lease(conn, TURN, holder)
 
     def _take_turn(self, holder: str) -> bool:
         moment = clock.now()
         with self.database.write() as conn:
-            return turns.take_turn(
+            return store.acquire_lease(
                 conn, TURN, holder, at=clock.to_text(moment), until=clock.to_text(moment + timedelta(seconds=TURN_S))
             )
 

@@ -67,6 +67,20 @@ job_folders = sa.Table(
     sa.Column("size_bytes", sa.BigInteger),
     sa.Column("problem", sa.Text),
 )
+door_bindings = sa.Table(
+    "door_bindings",
+    metadata,
+    sa.Column("user_name", USER, primary_key=True),
+    sa.Column("credential", sa.String(64), primary_key=True),
+    sa.Column("token_id", sa.String(16), nullable=False),
+)
+leases = sa.Table(
+    "turns",
+    metadata,
+    sa.Column("subject", sa.String(32), primary_key=True),
+    sa.Column("holder", sa.String(32), nullable=False),
+    sa.Column("until", sa.String(32), nullable=False),
+)
 
 
 @dataclass(frozen=True)
@@ -307,6 +321,26 @@ def folders_ended_before(conn: Connection, moment: datetime, *, is_trashed: bool
         job_folders.c.ended_at <= to_text(moment), job_folders.c.purged_at.is_(None), place
     )
     return [_folder(row) for row in conn.execute(wanted.order_by(job_folders.c.user_name, job_folders.c.ended_at))]
+
+
+# --- leases -----------------------------------------------------------------------------------------
+def acquire_lease(conn: Connection, subject: str, holder: str, *, at: str, until: str) -> bool:
+    """May this holder, and nobody else, change the subject now? Its own lease it can prolong.
+
+    Args:
+        at: The present time: a lease that ended before is anybody's.
+        until: When the lease ends, unless it is released before.
+    """
+    is_free = sa.or_(leases.c.until < at, leases.c.holder == holder)
+    insert = _insert(conn)(leases).values(subject=subject, holder=holder, until=until)
+    acquired = insert.on_conflict_do_update(
+        index_elements=["subject"], set_={"holder": holder, "until": until}, where=is_free
+    )
+    return conn.execute(acquired.returning(leases.c.subject)).first() is not None
+
+
+def release_lease(conn: Connection, subject: str, holder: str) -> None:
+    conn.execute(sa.delete(leases).where(leases.c.subject == subject, leases.c.holder == holder))
 
 
 def _folder(row: Any) -> JobFolder:

@@ -13,17 +13,10 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.accounts.store import api_tokens, token_holds
-from app.kit.sql import metadata
+from app.homes.store import door_bindings
 
 PASSWORD = "password"  # noqa: S105  # the name of it
 
-door_bindings = sa.Table(
-    "door_bindings",
-    metadata,
-    sa.Column("user_name", sa.String(32), primary_key=True),
-    sa.Column("credential", sa.String(64), primary_key=True),
-    sa.Column("token_id", sa.String(16), nullable=False),
-)
 _C = door_bindings.c
 
 

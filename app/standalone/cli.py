@@ -17,6 +17,7 @@ import typer
 
 from app.kit.cli.command import EPILOG as EXIT_CODES
 from app.kit.cli.command import CannotStart, CommandFailed, Exit
+from app.standalone.processes import STAGES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from app.standalone.stack import Plan, Stack
 
 EPILOG = "Needs no root, no container and no other server. " + EXIT_CODES
-STAGES = ("onnx", "bie", "nef")
 WORKERS_MAX = 64
 TOKEN = "MODELMILL_TOKEN"  # noqa: S105  # the variable's name
 
@@ -122,7 +122,7 @@ def _plan(host: str | None, port: int | None, data_dir: Path | None, workers: st
 
 def parse_workers(text: str) -> dict[str, int]:
     """'onnx=1,bie=2' → processes per stage; a stage that is not named has one. Raises CannotStart."""
-    counts = dict.fromkeys(STAGES, 1)
+    counts = {stage.value: 1 for stage in STAGES}
     for part in filter(None, text.split(",")):
         stage, _, count = (piece.strip() for piece in part.partition("="))
         if stage not in counts or not count.isdigit() or int(count) > WORKERS_MAX:

@@ -17,12 +17,12 @@ from app.standalone.data_folder import DataFolder, Lock
 from app.standalone.ports import free_port, next_free_port, reachable_host, require_free
 from app.standalone.process import Part, tail
 from app.standalone.process_secrets import environment_of
+from app.standalone.processes import CONTROLLER, PULSE, SCHEDULER, SFTP, TRAINING, WEB, WORKERS, Process
 from app.standalone.supervisor import Notice, Supervisor
 from app.standalone.valkey import Valkey
 
 ROOT = Path(__file__).parents[2]
 """Where `app` and `actors` lie; the parts run there so that both can be imported."""
-STAGES = ("onnx", "bie", "nef")
 VALKEY_S = 10.0
 READY_S = 60.0
 POLL_S = 0.02
@@ -86,13 +86,10 @@ def running(plan: Plan, notice: Notice, on_supervisor: OnSupervisor = lambda _: 
 
 def parts(plan: Plan, port: int) -> list[Part]:
     """All parts but Valkey, as an operator would type them."""
-    dramatiq, periodiq = _script("dramatiq"), _script("periodiq")
     web = (
         sys.executable,
         "-m",
-        "uvicorn",
-        "app.main:create_app",
-        "--factory",
+        *WEB.command,
         "--host",
         plan.host,
         "--port",
@@ -101,32 +98,27 @@ def parts(plan: Plan, port: int) -> list[Part]:
         "5",
         "--no-access-log",
     )
-    scheduler = (dramatiq, "actors", "--queues", "done", "periodic", "--processes", "1", "--threads", "2")
     workers = [
-        Part(
-            f"{stage}-{number}",
-            (dramatiq, "actors", "--queues", stage, "--processes", "1", "--threads", "1"),
-            role="worker",
-        )
-        for stage in STAGES
+        Part(f"{stage}-{number}", _command(worker), role="worker")
+        for stage, worker in WORKERS.items()
         for number in range(plan.workers[stage])
     ]
-    pulse = Part("periodiq", (periodiq, "actors"), role="worker")
-    queues = ("joint", "nodes", "joint_calibration", "video", "video_plans")
-    controller = (dramatiq, "actors", "--queues", *queues, "--processes", "1", "--threads", "5")
-    further = [Part("controller", controller), *_sftp(), *_training(dramatiq)]
-    return [Part("web", web), Part("scheduler", scheduler), *workers, pulse, *further]
+    pulse = Part("periodiq", _command(PULSE), role="worker")
+    further = [Part("controller", _command(CONTROLLER)), *_sftp(), *_training()]
+    return [Part("web", web), Part("scheduler", _command(SCHEDULER)), *workers, pulse, *further]
 
 
 def _sftp() -> list[Part]:
     is_ours = load_settings().sftp == "embedded"
-    return [Part("sftp", (sys.executable, "-m", "app.cli.main", "sftp"), role="sftp")] if is_ours else []
+    return [Part("sftp", (sys.executable, "-m", "app.cli.main", *SFTP.arguments), role="sftp")] if is_ours else []
 
 
-def _training(dramatiq: str) -> list[Part]:
-    queues = ("training", "training_results")
-    command = (dramatiq, "actors", "--queues", *queues, "--processes", "1", "--threads", "2")
-    return [Part("training", command)] if load_settings().ray_address else []
+def _training() -> list[Part]:
+    return [Part("training", _command(TRAINING))] if load_settings().ray_address else []
+
+
+def _command(process: Process) -> tuple[str, ...]:
+    return (_script(process.program), *process.arguments)
 
 
 def _script(name: str) -> str:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.kit.clock import now, to_text
-from app.kit.web.auth import user_of
+from app.kit.web.auth import caller_of, user_of
 from app.kit.web.http import json_body, query
 from app.kit.web.idempotency import HEADER, SCHEMA
 from app.kit.web.openapi import Operation
@@ -60,6 +60,12 @@ def cancel_task(request: Request) -> Response:
     return _json(responses.whole(tasks.get(user, task_id)), 202)
 
 
+def release_task(request: Request) -> Response:
+    tasks, caller, task_id = training_of(request).tasks, caller_of(request), _task_id(request)
+    task = tasks.release(caller.user, task_id, now=now(), is_admin=caller.is_admin)
+    return _json(responses.whole(tasks.get(task.user, task_id)))
+
+
 def task_logs(request: Request) -> Response:
     asked = query(request, schemas.LogQuery)
     tasks = training_of(request).tasks
@@ -105,7 +111,8 @@ def get_cluster(request: Request) -> Response:
     """As the scheduler last saw it."""
     training = training_of(request)
     view = training.picture.get() if training.options.is_on else None
-    return _json(responses.cluster(view, user_of(request), is_on=training.options.is_on))
+    caller = caller_of(request)
+    return _json(responses.cluster(view, caller.user, is_on=training.options.is_on, is_admin=caller.is_admin))
 
 
 def _task_id(request: Request) -> str:
@@ -165,6 +172,14 @@ OPERATIONS = [
         cancel_task,
         "End a task: at once if it waits, else within seconds",
         {202: schemas.TaskAnswer},
+        errors=(404, 409, 503),
+    ),
+    Operation(
+        "POST",
+        f"{TASKS}/{{task_id}}/release",
+        release_task,
+        "Let go of a task that is being cancelled for ten minutes without Ray having said that it ended",
+        {200: schemas.TaskAnswer},
         errors=(404, 409, 503),
     ),
     Operation(

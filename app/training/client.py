@@ -38,6 +38,9 @@ class Client(ApiClient):
     def cancel(self, task_id: str) -> Record:
         return self._json("POST", f"{TASKS}/{task_id}/cancel")
 
+    def release(self, task_id: str) -> Record:
+        return self._json("POST", f"{TASKS}/{task_id}/release")
+
     def log(self, task_id: str, *, tail: int = MOST_LINES, attempt_no: int | None = None) -> bytes:
         """The last lines of an attempt's log. Raises ApiError with code LOG_NOT_FOUND while there is none."""
         params = {"tail": tail, **({"attempt": attempt_no} if attempt_no is not None else {})}

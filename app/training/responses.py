@@ -30,6 +30,8 @@ def summary(view: TaskView) -> schemas.TaskSummary:
         waiting=_waiting(view.waiting),
         next_run_at=task.next_run_at,
         cancel_requested_at=task.cancel_requested_at,
+        releasable_from=_text(task.releasable_from),
+        may_still_run=view.may_still_run,
         failure_kind=task.failure_kind,
         error_summary=task.error_summary,
         latest_attempt=_attempt(view, attempts[-1]) if attempts else None,
@@ -74,8 +76,8 @@ def event(found: TaskEvent) -> schemas.EventAnswer:
     return schemas.EventAnswer(event_id=found.event_id, ts=found.at, event_type=found.kind, payload=found.detail)
 
 
-def cluster(view: ClusterView | None, user: str, *, is_on: bool) -> schemas.ClusterAnswer:
-    """Who holds how much is for all to see; which task it is, for its user alone."""
+def cluster(view: ClusterView | None, user: str, *, is_on: bool, is_admin: bool = False) -> schemas.ClusterAnswer:
+    """Who holds how much is for all to see; which task it is, for its user and administrators alone."""
     if view is None:
         return schemas.ClusterAnswer(
             is_on=is_on, seen_at=None, unreachable_since=None, problem="", nodes=[], holders=[], queued=0
@@ -86,7 +88,7 @@ def cluster(view: ClusterView | None, user: str, *, is_on: bool) -> schemas.Clus
         unreachable_since=view.unreachable_since,
         problem=view.problem,
         nodes=[schemas.NodeAnswer(**vars(node)) for node in view.nodes],
-        holders=[_holder(held, is_own=held.user == user) for held in view.holders],
+        holders=[_holder(held, is_own=is_admin or held.user == user) for held in view.holders],
         queued=view.queued,
     )
 
@@ -143,6 +145,7 @@ def _links(task_id: str) -> schemas.LinksAnswer:
         events=f"{place}/events",
         spec=f"{place}/spec",
         cancel=f"{place}/cancel",
+        release=f"{place}/release",
         convert=f"{place}/convert",
     )
 

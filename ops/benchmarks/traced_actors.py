@@ -12,4 +12,4 @@ trace.install()
 
 from ops.benchmarks import noop_actors  # noqa: E402  # its Redis connections must be traced from the first
 
-noop_actors.actors.parts.broker.add_middleware(MarkActors(trace, Path(os.environ["MODELMILL_BENCH_TRACE"])))
+noop_actors.actors.container.broker.add_middleware(MarkActors(trace, Path(os.environ["MODELMILL_BENCH_TRACE"])))

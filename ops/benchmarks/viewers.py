@@ -18,7 +18,7 @@ import httpx
 from app.bootstrap.container import Container, assemble
 from app.conversion import model
 from app.conversion.model import Stage
-from app.conversion.store import Beat
+from app.conversion.store import ProgressReport
 from app.kit.clock import now, to_text
 from ops.benchmarks.load import submit
 from tests.harness.deployment import Deployment, percentile
@@ -92,7 +92,7 @@ class Viewer:
 async def _change(parts: Container, job_id: str, number: int, viewers: list[Viewer]) -> list[float]:
     """Change the record once. Milliseconds until each viewer had the frame."""
     record = parts.store.require(job_id)
-    beat = Beat(
+    beat = ProgressReport(
         worker="bench",
         worker_text="{}",
         ttl_s=60,

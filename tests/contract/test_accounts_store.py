@@ -15,7 +15,7 @@ from app.accounts.errors import (
     UserExists,
     UserIsBusy,
 )
-from app.accounts.model import Role, Scope, User
+from app.accounts.model import Role, Scope, Token, User
 from app.accounts.service import Accounts, ActiveWork
 from app.accounts.token_hashing import SecretHasher
 from app.kit.access import Member
@@ -100,7 +100,7 @@ def test_a_listener_that_fails_undoes_the_change(accounts: Accounts) -> None:
     def fails(conn: sa.Connection, event: str, user: User) -> None:
         raise RuntimeError(event)
 
-    accounts.on_change.append(fails)
+    accounts = Accounts(accounts.database, SecretHasher("a key"), on_change=[fails])
     with pytest.raises(RuntimeError, match="created"):
         accounts.users.create("alice", Role.USER, by="test")
     assert [user.name for user, _ in accounts.users.page()] == ["root-admin"]
@@ -108,7 +108,8 @@ def test_a_listener_that_fails_undoes_the_change(accounts: Accounts) -> None:
 
 def test_a_user_whose_work_is_under_way_is_deleted_only_with_it(accounts: Accounts) -> None:
     running = {"alice": 3}
-    accounts.works.append(ActiveWork("jobs", lambda name: running.get(name, 0), running.pop))
+    work = ActiveWork("jobs", lambda name: running.get(name, 0), running.pop)
+    accounts = Accounts(accounts.database, SecretHasher("a key"), works=[work])
     accounts.users.create("alice", Role.USER, by="test")
     with pytest.raises(UserIsBusy, match="3 jobs"):
         accounts.users.delete("alice", by="test")
@@ -206,3 +207,73 @@ def _taking_away(accounts: Accounts, how: str, name: str) -> None:
         accounts.users.change(name, by="test", is_enabled=False)
     else:
         accounts.users.change(name, by="test", role=Role.USER)
+
+
+# --- tokens made by tokens ----------------------------------------------------------------------------
+def family(accounts: Accounts) -> tuple[Token, Token, Token]:
+    """One that made one that made one."""
+    first, _ = accounts.tokens.issue("root-admin", by="test")
+    second, _ = accounts.tokens.issue("root-admin", by="test", within=first)
+    third, _ = accounts.tokens.issue("root-admin", by="test", within=second)
+    return first, second, third
+
+
+def valid_of(accounts: Accounts, name: str) -> set[str]:
+    return {token.token_id for token in accounts.tokens.of(name) if token.revoked_at is None}
+
+
+def test_a_token_knows_which_made_it(accounts: Accounts) -> None:
+    first, second, third = family(accounts)
+    assert {token.token_id: token.made_by for token in accounts.tokens.of("root-admin")} == {
+        first.token_id: None,
+        second.token_id: first.token_id,
+        third.token_id: second.token_id,
+    }
+    assert accounts.tokens.valid_made("root-admin") == {first.token_id: 2, second.token_id: 1}
+
+
+def test_revoking_says_what_it_made_and_leaves_it(accounts: Accounts) -> None:
+    first, second, third = family(accounts)
+    revocation = accounts.tokens.revoke("root-admin", first.token_id, by="test")
+    assert set(revocation.still_valid) == {second.token_id, third.token_id}
+    assert revocation.also_revoked == ()
+    assert valid_of(accounts, "root-admin") == {second.token_id, third.token_id}
+
+
+def test_what_a_token_made_can_be_revoked_with_it_through_one_that_is_revoked_already(accounts: Accounts) -> None:
+    first, second, third = family(accounts)
+    session_text = accounts.tokens.issue("root-admin", by="test", within=second)[1]
+    session = accounts.tokens.sign_in(session_text)
+    accounts.tokens.revoke("root-admin", second.token_id, by="test")
+    revocation = accounts.tokens.revoke("root-admin", first.token_id, by="test", with_made=True)
+    assert set(revocation.also_revoked) == {third.token_id, session_text.split("_")[1]}
+    assert revocation.still_valid == ()
+    assert valid_of(accounts, "root-admin") == set()
+    with pytest.raises(TokenRefused):
+        accounts.tokens.session(session)
+    noted = accounts.ledger.entries(subject="user:root-admin", limit=4)
+    assert [entry.action for entry in noted][:3] == ["token.revoked"] * 3
+    assert {entry.detail.get("made_by") for entry in noted[:3]} == {None, second.token_id}
+
+
+def test_an_administrators_token_knows_those_it_made_for_others(accounts: Accounts) -> None:
+    """Who was an administrator and is none any more revokes what is their own."""
+    accounts.users.create("alice", Role.USER, by="test")
+    accounts.users.create("boss", Role.ADMIN, by="test")
+    office, _ = accounts.tokens.issue("boss", by="test")
+    handed, _ = accounts.tokens.issue("alice", by="boss", made_by=office.token_id)
+    assert accounts.tokens.valid_made("boss") == {office.token_id: 1}
+    accounts.users.change("boss", by="test", role=Role.USER)
+    assert accounts.tokens.valid_made("boss") == {}
+    accounts.users.change("boss", by="test", role=Role.ADMIN)
+    revocation = accounts.tokens.revoke("boss", office.token_id, by="boss", with_made=True)
+    assert revocation.also_revoked == (handed.token_id,)
+    assert valid_of(accounts, "alice") == set()
+
+
+def test_a_token_that_was_revoked_meanwhile_makes_none(accounts: Accounts) -> None:
+    """Its request was let in just before."""
+    first, _ = accounts.tokens.issue("root-admin", by="test")
+    accounts.tokens.revoke("root-admin", first.token_id, by="test", with_made=True)
+    with pytest.raises(TokenRefused):
+        accounts.tokens.issue("root-admin", by="test", within=first)

@@ -16,7 +16,7 @@ from app.homes.model import Quota
 from app.homes.sftp.backend import Door, SftpAccountMissing, SftpUnavailable
 from app.homes.sftp.builtin import BuiltinBackend
 from app.homes.sftp.builtin.authenticator import SftpAuthenticator
-from app.homes.sftp.passwords import hash_password
+from app.homes.sftp.credentials import hash_password
 from app.homes.sftp.sftpgo import SftpgoBackend, SftpgoOptions
 from app.kit.sql import Database
 from app.kit.sql.migrations import upgrade
@@ -163,9 +163,33 @@ def test_sftpgo_is_told_what_a_user_may(sftpgo: Side, standin: SftpgoStandin) ->
     assert not {"*", "create_symlinks", "chmod", "chown"} & set().union(*rights.values())
     assert {"upload", "download", "rename", "create_dirs", "delete"} <= rights["/datasets"]
     for folder in ("/", "/jobs", "/trash", "/tmp"):
-        assert not {"upload", "create_dirs"} & rights[folder]
-    assert "rename" in rights["/jobs"] - rights["/"]  # results are moved out, the folders of a home stay
+        assert not {"upload", "overwrite", "create_dirs", "rename", "copy"} & rights[folder]
+    assert {"download", "delete"} <= rights["/jobs"]
     assert set(user["filters"]["denied_protocols"]) == {"FTP", "DAV"}
+
+
+@pytest.mark.parametrize("folder", ["/jobs", "/jobs/one", "/trash", "/trash/files", "/tmp", "/"])
+def test_nothing_comes_into_what_the_service_clears(sftpgo: Side, standin: SftpgoStandin, folder: str) -> None:
+    """SFTPGo has one right for both ends of a move: what it must not let in it cannot let out."""
+    sftpgo.door.create("alice", HOME, HASH)
+    target = f"{folder.rstrip('/')}/mine"
+    for replace in (False, True):
+        assert not standin.renames("alice", "/datasets/mine", target, replace=replace)
+        assert not standin.uploads("alice", target, replace=replace)
+        assert standin.renames("alice", "/datasets/mine", "/models/below/mine", replace=replace)
+
+
+def test_an_account_made_with_wider_rights_loses_them_at_its_next_change(sftpgo: Side, standin: SftpgoStandin) -> None:
+    sftpgo.door.create("alice", HOME, HASH)
+    rights = standin.users["alice"]["permissions"]
+    wider = {name: [*some, "rename"] if name in ("/jobs", "/trash", "/tmp") else some for name, some in rights.items()}
+    standin.users["alice"]["permissions"] = wider
+    sftpgo.door.set_quota("alice", Quota(1))
+    assert not standin.renames("alice", "/datasets/mine", "/jobs/mine")
+    own = {"/": ["*"]}  # an operator's
+    standin.users["alice"]["permissions"] = own
+    sftpgo.door.set_quota("alice", Quota(2))
+    assert standin.users["alice"]["permissions"] == own
 
 
 def test_what_an_operator_set_in_sftpgo_stays(sftpgo: Side, standin: SftpgoStandin) -> None:

@@ -13,7 +13,7 @@ from app.accounts.token_hashing import SecretHasher
 from app.kit.sql import Database
 from app.nodes.errors import BadNodeName, NodeBusy, NodeExists, NodeNotFound
 from app.nodes.model import Node, NodeReport, Operation, Order, Side, WorkerReport, WorkerState, WorkKey
-from app.nodes.service import Nodes
+from app.nodes.service import NodeListeners, Nodes
 from tests.harness.databases import database, empty, postgres, together, url
 
 __all__ = ["database", "empty", "postgres", "url"]
@@ -40,9 +40,8 @@ class Heard:
 
 def opened(database: Database, heard: Heard | None = None) -> Nodes:
     heard = heard or Heard()
-    nodes = Nodes(database, SecretHasher("a key"), heard.nudged.append)
-    nodes.on_change.append(heard.changed)
-    return nodes
+    listeners = NodeListeners(changed=[heard.changed])
+    return Nodes(database, SecretHasher("a key"), heard.nudged.append, listeners=listeners)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.conversion.service.dispatch import DONE, QUEUES
+from app.kit.queue.messages import Queue
 from app.settings import GIB, Settings
 from tests.harness.deployment_files import (
     DOCKERFILES,
@@ -28,8 +28,6 @@ OTHERS = {"MODELMILL_SECRETS_DIR", "MODELMILL_PYTHON", "MODELMILL_NODE_TOKEN"}
 """Read before there are settings, by app/settings.py and ops/lib.sh; and by the agent of a node, which has none."""
 IMAGES = {"MODELMILL_IMAGE", "MODELMILL_KNERON_IMAGE", "MODELMILL_TRAIN_IMAGE"}
 """Compose's own."""
-TRAINING = ("training", "training_results")
-CONTROLLER = ("joint", "nodes", "joint_calibration", "video", "video_plans")
 REDIS_COMMAND = ["--save", "", "--appendonly", "no"]
 SPARE_S = 10
 
@@ -64,13 +62,13 @@ def test_every_queue_is_one_that_there_is_and_every_one_has_its_workers(services
         if words[0] == "dramatiq":
             assert words[1] == "actors"
             served += words[words.index("--queues") + 1 : words.index("--processes")]
-    assert set(served) - {"%j"} == {*QUEUES, DONE, "periodic", *TRAINING, *CONTROLLER}
+    assert set(served) - {"%j"} == set(Queue)
 
 
 def test_every_worker_has_one_job_at_a_time(services: dict[str, Any]) -> None:
     seen = 0
     for words in commands(services):
-        if words[0] == "dramatiq" and words[words.index("--queues") + 1] not in (DONE, TRAINING[0], CONTROLLER[0]):
+        if words[0] == "dramatiq" and words[words.index("--queues") + 1] in {*STAGES, "%j"}:
             assert words[-4:] == ["--processes", "1", "--threads", "1"]
             seen += 1
     assert seen >= 2 * len(STAGES) + 1

@@ -77,9 +77,9 @@ class Within:
 def within(settings: Settings) -> Iterator[Within]:
     """The application of these settings, ready to be asked."""
     app = create_app(settings)
-    app.state.parts.prepare()
+    app.state.container.prepare()
     yield Within(app)
-    app.state.parts.close()
+    app.state.container.close()
 
 
 @contextmanager

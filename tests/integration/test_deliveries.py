@@ -14,17 +14,12 @@ from pathlib import Path
 import pytest
 
 from app.bootstrap.container import Container
-from app.bootstrap.joint_inference import CALIBRATION, open_calibrations
-from app.bootstrap.joint_inference import QUEUE as JOINT
-from app.bootstrap.video import PLANS
-from app.bootstrap.video import QUEUE as VIDEO
+from app.bootstrap.events import task_succeeded
 from app.conversion.model import JobRecord, Stage
-from app.conversion.service.dispatch import DONE, PERIODIC
-from app.homes.service import kick_by
 from app.joint_inference.service.task_info import Status
 from app.kit.queue.broker import make_broker
+from app.kit.queue.messages import Message, Queue
 from app.training.model import Demand, State, Task, Workload
-from app.training.service.wake_up import RESULTS, convert_by
 from tests.harness.faults.deployment import FaultDeployment, Job, until
 from tests.harness.paths import REPOSITORY
 from tests.harness.valkey import Valkey
@@ -32,14 +27,14 @@ from tests.harness.valkey import Valkey
 ONCE = {"onnx": 1, "bie": 1, "nef": 1}
 DECLARED = """
 import json, actors
-broker = actors.parts.broker
+broker = actors.container.broker
 print(json.dumps({name: [broker.get_actor(name).queue_name, broker.get_actor(name).options.get("max_retries")]
                   for name in broker.get_declared_actors()}))
 """
 PULSES = """
 import pendulum, actors
 from periodiq import Scheduler
-broker, start = actors.parts.broker, pendulum.datetime(2030, 1, 1)
+broker, start = actors.container.broker, pendulum.datetime(2030, 1, 1)
 pulsed = [actor for actor in broker.actors.values() if "periodic" in actor.options]
 for minute in range(60):
     at = start.add(minutes=minute)
@@ -168,15 +163,15 @@ def test_every_message_that_is_sent_has_an_actor_on_its_queue(
     for stage in Stage:
         parts.conversion.dispatch.enqueue(stage, "a-job")
     parts.conversion.dispatch.send_done(job_id="a-job", step="bie", result="ok")
-    kick_by(parts.broker)(1)
-    convert_by(parts.broker)(a_task())
+    parts.waker.send(Message.APPLY_DOOR, entry_id=1)
+    task_succeeded(parts.waker, a_task())
     parts.joint.services.kick("a-service")
     parts.joint.reports.send("a-service", Status(status="running", uid="", task_info={}))
-    open_calibrations(parts).start("a-calibration")
+    parts.calibrations.start("a-calibration")
     parts.video.jobs.kick("a-video-job")
     parts.video.planning.send("a-video-job", "start")
     sent = []
-    for queue in (*(stage.step for stage in Stage), DONE, PERIODIC, RESULTS, JOINT, CALIBRATION, VIDEO, PLANS):
+    for queue in Queue:
         sent += [json.loads(text) for text in parts.broker.client.hvals(f"queue:{queue}.msgs")]
     assert len(sent) == 11
     assert [declared[message["actor_name"]][0] for message in sent] == [message["queue_name"] for message in sent]
@@ -190,7 +185,7 @@ def test_an_hour_of_pulses_leaves_one_message_of_each_actor_where_nobody_takes_t
     queues = make_broker(valkey.url(1)).client
     actors = {
         queue: [json.loads(text)["actor_name"] for text in queues.hvals(f"queue:{queue}.msgs")]
-        for queue in (JOINT, "nodes", PERIODIC, VIDEO)
+        for queue in (Queue.JOINT, Queue.NODES, Queue.PERIODIC, Queue.VIDEO)
     }
     assert all(names for names in actors.values())
     assert {queue: len(set(names)) for queue, names in actors.items()} == {
@@ -208,18 +203,23 @@ def test_messages_are_sent_from_these_modules_only() -> None:
     senders = {str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "app").rglob("*.py") if _sends(path)}
     modules = (
         "conversion/service/dispatch",
-        "homes/service/outbox",
-        "training/service/waking",
-        "joint_wiring",
-        "video_wiring",
+        "bootstrap/container",
+        "bootstrap/events",
+        "bootstrap/joint_inference",
+        "bootstrap/video",
+        "kit/queue/waker",
     )
     assert senders == {f"app/{module}.py" for module in modules}
+
+
+SENDERS = ("broker", "waker")
 
 
 def _sends(path: Path) -> bool:
     calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
     return any(
-        isinstance(call, ast.Attribute) and call.attr == "send" and ast.unparse(call.value).endswith("broker")
+        (isinstance(call, ast.Name) and call.id == "post")
+        or (isinstance(call, ast.Attribute) and call.attr == "send" and ast.unparse(call.value).endswith(SENDERS))
         for call in calls
     )
 
@@ -246,7 +246,12 @@ def test_every_actor_states_its_queue_and_that_it_is_not_retried(declared: dict[
         "forget_old_video": ("video", 0),
         "plan_video": ("video_plans", 0),
     }
-    for path in (REPOSITORY / "actors").glob("*.py"):
-        for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)):
-            if ast.unparse(call.func) == "dramatiq.actor":
-                assert {"queue_name", "max_retries"} <= {keyword.arg for keyword in call.keywords}
+    assert declared == {message.value: (message.queue.value, 0) for message in Message}
+    calls = [
+        (path.stem, {keyword.arg for keyword in call.keywords})
+        for path in (REPOSITORY / "actors").glob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "dramatiq.actor"
+    ]
+    assert [name for name, _ in calls] == ["process"]  # all the others are declared by it
+    assert {"actor_name", "queue_name", "max_retries"} <= calls[0][1]

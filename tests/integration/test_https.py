@@ -47,6 +47,6 @@ def test_over_https_a_session_under_the_plain_name_opens_nothing(settings: Setti
 
 
 def _token(house: Within) -> str:
-    accounts = house.app.state.parts.accounts
+    accounts = house.app.state.container.accounts
     accounts.users.create("alice", Role.USER, by="test")
     return str(accounts.tokens.issue("alice", by="test")[1])

@@ -183,6 +183,7 @@ THINGS = {
     "POST /ui/account/tokens/{token_id}/revoke",
     "GET /api/v2/tasks/{task_id}",
     "POST /api/v2/tasks/{task_id}/cancel",
+    "POST /api/v2/tasks/{task_id}/release",
     "GET /api/v2/tasks/{task_id}/logs",
     "GET /api/v2/tasks/{task_id}/events",
     "GET /api/v2/tasks/{task_id}/spec",
@@ -413,7 +414,7 @@ def spy(mallory: Person) -> Iterator[httpx.Client]:
 @pytest.fixture
 def routes(settings: Settings) -> list[tuple[str, str]]:
     app = create_app(settings)
-    app.state.parts.close()
+    app.state.container.close()
     found = []
     for route in app.routes:
         if isinstance(route, WebSocketRoute):

@@ -83,7 +83,7 @@ def send(web: Within, door: str, text: str) -> httpx.Response:
 
 
 def parts_of(web: Within) -> Container:
-    parts: Container = web.app.state.parts
+    parts: Container = web.app.state.container
     return parts
 
 

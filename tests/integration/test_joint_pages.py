@@ -17,7 +17,6 @@ import sqlalchemy as sa
 import yaml
 
 from app.bootstrap.container import Container
-from app.bootstrap.joint_inference import open_calibrations
 from app.inference.picture_codec import encode
 from app.inference.prediction import Box, Prediction
 from app.joint_inference import store
@@ -78,7 +77,7 @@ class Browser:
 
     def __init__(self, web: Within) -> None:
         self.web = web
-        self.parts: Container = web.app.state.parts
+        self.parts: Container = web.app.state.container
 
     def get(self, path: str, **options: Any) -> httpx.Response:
         return self.web.get(path, **options)
@@ -689,7 +688,7 @@ def desk(browser: Browser, shared_data: Path) -> Calibrations:
         chunks = [(shared_data / f"models/{file}.onnx").read_bytes()]
         browser.parts.models.add_upload(USER, name, chunks, now=now())
     browser.make("digits")
-    return open_calibrations(browser.parts)
+    return browser.parts.calibrations
 
 
 def begun(browser: Browser, data: bytes, name: str = "set.npz") -> str:

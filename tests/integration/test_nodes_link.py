@@ -61,14 +61,14 @@ def web(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Star
 
 @pytest.fixture(scope="module")
 def url(web: Starlette) -> Iterator[str]:
-    with served(web, web.state.parts.settings.port) as found:
+    with served(web, web.state.container.settings.port) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def parts(web: Starlette, url: str) -> Iterator[Container]:
     """As another process of the same installation has it: the one that gives orders."""
-    made = assemble(web.state.parts.settings)
+    made = assemble(web.state.container.settings)
     yield made
     made.close()
 

@@ -67,9 +67,9 @@ def test_every_route_is_in_the_document_but_for_pages_and_signed_links(tmp_path:
         for method in route.methods or ()
         if method != "HEAD" and method.lower() not in document["paths"].get(SLASHES.sub("}", route.path), {})
     }
-    app.state.parts.sandbox.close()
-    app.state.parts.close()
-    app.state.parts.broker.close()
+    app.state.container.sandbox.close()
+    app.state.container.close()
+    app.state.container.broker.close()
     assert {path for _, path in missing} == set(UNDESCRIBED)
 
 

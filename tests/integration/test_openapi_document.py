@@ -19,9 +19,9 @@ from app.settings import Settings
 def served(settings: Settings) -> Iterator[dict[str, Any]]:
     app = create_app(settings)
     yield json.loads(json.dumps(app.state.openapi))
-    app.state.parts.sandbox.close()
-    app.state.parts.close()
-    app.state.parts.broker.close()
+    app.state.container.sandbox.close()
+    app.state.container.close()
+    app.state.container.broker.close()
 
 
 def references(value: Any) -> Iterator[str]:

@@ -63,7 +63,7 @@ def paths(settings: Settings, job_id: str) -> Iterator[str]:
         path = route.path if isinstance(route, Route | Mount) else ""
         assert path, "a route of a new kind"
         yield re.sub(r"\{(\w+)(?::\w+)?\}", lambda found: given.get(found[1], "none"), path)
-    app.state.parts.close()
+    app.state.container.close()
 
 
 def test_every_route_answers_every_method_with_the_guarding_headers(
@@ -106,7 +106,7 @@ def test_a_fault_of_ours_carries_them_too(settings: Settings) -> None:
             return await client.get("/jobs")
 
     answer = asyncio.run(ask())
-    app.state.parts.close()
+    app.state.container.close()
     assert answer.status_code == 500
     assert_guarded(answer)
     assert "Traceback" not in answer.text and "NoneType" not in answer.text

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pexpect
 import pytest
 
-from app.homes.sftp.builtin.connection_registry import LOOK_S
+from app.homes.sftp.builtin.connections import LOOK_S
 from tests.harness.sftp import SftpServer, has_client
 
 pytestmark = [pytest.mark.sftp, pytest.mark.skipif(not has_client(), reason="OpenSSH's client is not installed")]

@@ -20,7 +20,7 @@ READERS = "http://mill.lan:8080"
 def everywhere(settings: Settings, base: str = READERS, **more: Any) -> Iterator[Within]:
     """The web of an administrator who reaches it at `base`."""
     with within(settings.model_copy(update={"host": "0.0.0.0", "port": 8080, **more})) as web:
-        accounts = web.app.state.parts.accounts
+        accounts = web.app.state.container.accounts
         accounts.users.create("alice", Role.ADMIN, by="test")
         _, token = accounts.tokens.issue("alice", by="test")
         yield Within(web.app, base, Authorization=f"Bearer {token}")

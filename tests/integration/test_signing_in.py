@@ -207,7 +207,7 @@ def test_a_revoked_token_leads_to_the_log_in_at_the_next_click(shared: Deploymen
 def test_while_nobody_can_sign_in_the_page_says_what_to_do(settings: Settings) -> None:
     with within(settings.model_copy(update={"accounts": True})) as house:
         assert "modelmill users create" in house.get("/ui/login").text
-        accounts = house.app.state.parts.accounts
+        accounts = house.app.state.container.accounts
         accounts.users.create("root-admin", Role.ADMIN, by="test")
         accounts.tokens.issue("root-admin", by="test")
         assert "modelmill users create" not in house.get("/ui/login").text
@@ -240,10 +240,10 @@ def test_a_web_that_demands_accounts_does_not_start_without_a_lasting_key(tmp_pa
 def test_a_web_does_not_start_on_a_database_from_the_future(tmp_path: Path) -> None:
     with Deployment(tmp_path) as deployment:
         app = create_app(deployment.settings())
-        app.state.parts.prepare()
-        with app.state.parts.database.write() as conn:
+        app.state.container.prepare()
+        with app.state.container.database.write() as conn:
             conn.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-        app.state.parts.close()
+        app.state.container.close()
         assert started(deployment) == Exit.FAILED
         said = (tmp_path / "0.log").read_text()
     assert "9999" in said and "newer" in said and "Traceback" not in said

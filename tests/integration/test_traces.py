@@ -172,7 +172,7 @@ for wanted in {(*UNASKED, ASKED)}:
     for name in [name for name in os.environ if name.startswith("OTEL_")]:
         del os.environ[name]
     os.environ.update(wanted)
-    create_app().state.parts.close()
+    create_app().state.container.close()
     {TOLD}
 """
 OF_A_WORKER = f"import json, sys, actors\n{TOLD}"

@@ -349,7 +349,7 @@ def test_a_runner_asks_for_a_plan_with_its_nodes_token(
     scene: VideoWeb, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job, asked = scene.running(), list[tuple[str, str]]()
-    for part, name in ((scene.video.planning, "send"), (scene.video.jobs, "ask")):
+    for part, name in ((scene.video.planning, "send"), (scene.video.jobs, "request_plan")):
         monkeypatch.setattr(part, name, lambda uid, why: asked.append((uid, why)))
     demand = {
         "job_uid": job.uid,

@@ -52,7 +52,7 @@ HX_GET = re.compile(r'hx-get="([^"]+)"')
 class Browser:
     def __init__(self, web: Within) -> None:
         self.web = web
-        self.parts: Container = web.app.state.parts
+        self.parts: Container = web.app.state.container
         self.video = self.parts.video
 
     def get(self, path: str, **options: Any) -> httpx.Response:
@@ -81,7 +81,7 @@ def web(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Iter
 
 @pytest.fixture
 def browser(web: Within) -> Iterator[Browser]:
-    emptied(web.app.state.parts)
+    emptied(web.app.state.container)
     doorkeeper = web.app.state.doorkeeper
     yield Browser(web)
     web.app.state.doorkeeper = doorkeeper

@@ -13,7 +13,7 @@ from app.bootstrap import training
 from app.training.gateway import PlacementGroup, RayJob, RayStatus, Submission
 from app.training.model import Node
 
-FOLDER = actors.parts.settings.data_dir / "ray"
+FOLDER = actors.container.settings.data_dir / "ray"
 
 
 class FolderRay:

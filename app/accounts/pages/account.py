@@ -10,7 +10,7 @@ from starlette.routing import Route
 from app.accounts.access import accounts_of, token_of
 from app.accounts.errors import BadToken
 from app.accounts.model import scopes_of
-from app.accounts.schemas import TokenForm
+from app.accounts.schemas import RevocationForm, TokenForm
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import form
@@ -30,6 +30,8 @@ def account(request: Request, problem: str = "") -> Response:
         area="account",
         user=user,
         tokens=accounts.tokens.of(user.name),
+        valid_made=accounts.tokens.valid_made(user.name),
+        left=left_in(request),
         scopes=mine.scopes if mine else scopes_of(user.role),
         mine=caller.token_id,
         problem=problem,
@@ -65,10 +67,28 @@ async def issue(request: Request) -> Response:
     )
 
 
-def revoke(request: Request) -> Response:
-    user = user_of(request)
-    accounts_of(request).tokens.revoke(user, request.path_params["token_id"], by=user)
-    return see_other(f"{PAGE}?note=revoked")
+async def revoke(request: Request) -> Response:
+    return await revoked(request, user_of(request), PAGE)
+
+
+async def revoked(request: Request, name: str, page: str) -> Response:
+    """Revoke the token of this user that the path names, and go back to the page, which says what it had made."""
+    with_made = (await form(request, RevocationForm)).with_made == "yes"
+    revocation = await run_in_threadpool(
+        accounts_of(request).tokens.revoke,
+        name,
+        request.path_params["token_id"],
+        by=user_of(request),
+        with_made=with_made,
+    )
+    left = f"&left={len(revocation.still_valid)}" if revocation.still_valid else ""
+    return see_other(f"{page}?note=revoked{left}")
+
+
+def left_in(request: Request) -> int:
+    """How many tokens a revoked one had made that are valid still, as the address of the page says after it."""
+    left = request.query_params.get("left", "")
+    return int(left) if left.isascii() and left.isdigit() and len(left) < 7 else 0
 
 
 ROUTES = [

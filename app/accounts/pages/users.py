@@ -13,10 +13,11 @@ from starlette.routing import Route
 from app.accounts.access import accounts_of
 from app.accounts.errors import BadGroupName, BadToken, BadUserName, LastAdmin, NameWasUsed, UserExists
 from app.accounts.model import Role, scopes_of
+from app.accounts.pages.account import left_in, revoked
 from app.accounts.schemas import ChangeForm, TokenForm, UserForm
 from app.kit.access import names_in
 from app.kit.errors import ModelmillError
-from app.kit.web.auth import user_of
+from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import form
 from app.kit.web.public_address import reached_url
@@ -77,6 +78,8 @@ def user(request: Request, error: ModelmillError | None = None) -> Response:
         area="users",
         user=found,
         tokens=accounts.tokens.of(name),
+        valid_made=accounts.tokens.valid_made(name),
+        left=left_in(request),
         scopes=scopes_of(found.role),
         error=error,
         entries=accounts.ledger.entries(limit=TAIL, subject=f"user:{name}"),
@@ -109,6 +112,7 @@ async def issue(request: Request) -> Response:
             label=asked.label,
             scopes=asked.scopes,
             ttl_s=asked.ttl_s,
+            made_by=caller_of(request).token_id,
         )
     except BadToken as error:
         return await run_in_threadpool(user, request, error)
@@ -124,10 +128,9 @@ async def issue(request: Request) -> Response:
     )
 
 
-def revoke(request: Request) -> Response:
+async def revoke(request: Request) -> Response:
     name = request.path_params["name"]
-    accounts_of(request).tokens.revoke(name, request.path_params["token_id"], by=user_of(request))
-    return see_other(f"{PAGE}/{name}?note=revoked")
+    return await revoked(request, name, f"{PAGE}/{name}")
 
 
 def confirm_deletion(request: Request, error: ModelmillError | None = None) -> Response:

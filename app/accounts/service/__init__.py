@@ -9,6 +9,8 @@ An administrator manages accounts, not what people made: jobs and files of other
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from app.accounts.service.audit_log import AuditLog
 from app.accounts.service.key_check import KeyCheck
 from app.accounts.service.tokens import Tokens
@@ -20,12 +22,18 @@ SESSION_S = 14 * 86400
 
 
 class Accounts:
-    def __init__(self, database: Database, keeper: SecretHasher, *, session_s: int = SESSION_S) -> None:
+    def __init__(
+        self,
+        database: Database,
+        keeper: SecretHasher,
+        *,
+        on_change: Sequence[OnChange] = (),
+        works: Sequence[ActiveWork] = (),
+        session_s: int = SESSION_S,
+    ) -> None:
         self.database = database
-        self.on_change: list[OnChange] = []
-        self.works: list[ActiveWork] = []
         self.ledger = AuditLog(database)
-        self.users = Users(database, self.on_change, self.works)
+        self.users = Users(database, on_change, works)
         self.key = KeyCheck(database, keeper)
         self.tokens = Tokens(database, keeper, session_s=session_s)
 

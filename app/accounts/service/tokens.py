@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
 
 from app.accounts import store
 from app.accounts.errors import BadToken, TokenNotFound, TokenRefused, UserNotFound
-from app.accounts.model import MAX_LABEL, Scope, Token, User, scopes_of
+from app.accounts.model import MAX_LABEL, Revocation, Role, Scope, Token, User, scopes_of
 from app.accounts.service.audit_log import note
 from app.accounts.token_hashing import SecretHasher, new_session, new_token, parts_of, token_text
 from app.kit.clock import from_text, now, to_text
@@ -33,12 +35,22 @@ class Tokens:
         scopes: Iterable[Scope] | None = None,
         ttl_s: int | None = None,
         within: Token | None = None,
+        made_by: str | None = None,
     ) -> tuple[Token, str]:
-        """The token and its text, which is told this once. Every token may read.
+        """Issue a token. Every token may read.
 
-        within: the token that asks for another one, which then may do no more and live no longer.
-        Raises UserNotFound, BadToken.
+        Args:
+            within: The token that asks for another one, which then may do no more and live no longer.
+            made_by: Id of the token that asks, where it does not limit the new one: an administrator's.
+
+        Returns:
+            The token and its text, which is told this once.
+
+        Raises:
+            UserNotFound, BadToken: For what was asked.
+            TokenRefused: If the token that asks was revoked meanwhile.
         """
+        made_by = within.token_id if within is not None else made_by
         if len(label) > MAX_LABEL or (ttl_s is not None and not 0 < ttl_s <= MAX_TTL_S):
             raise BadToken(
                 f"A label may have {MAX_LABEL} characters, and a token lives between a second and a century."
@@ -49,6 +61,8 @@ class Tokens:
             user = store.lock_user(conn, name)
             if user is None:
                 raise UserNotFound(f"There is no user {name}.", hint="Look for the name in the list of users.")
+            if made_by and not store.lock_token(conn, made_by, to_text(moment)):
+                raise TokenRefused
             most = scopes_of(user.role) if within is None else scopes_of(user.role) & within.scopes
             wanted = most if scopes is None else frozenset(scopes) | {Scope.READ}
             if wanted - most:
@@ -59,7 +73,7 @@ class Tokens:
             if within is not None and within.expires_at is not None:
                 ends = min(ends or within.expires_at, within.expires_at)
             token_id, secret = new_token()
-            token = Token(token_id, name, label.strip(), wanted, to_text(moment), ends)
+            token = Token(token_id, name, label.strip(), wanted, to_text(moment), ends, made_by=made_by or None)
             store.add_token(conn, token, self.keeper.hash(secret))
             note(conn, by, "token.issued", f"user:{name}", {"token_id": token_id, "scopes": words(wanted)})
         return token, token_text(token_id, secret)
@@ -68,12 +82,38 @@ class Tokens:
         with self.database.read() as conn:
             return store.list_tokens(conn, name)
 
-    def revoke(self, name: str, token_id: str, *, by: str) -> None:
-        """And end the sessions it began. Raises TokenNotFound."""
+    def valid_made(self, name: str) -> dict[str, int]:
+        """For each token of the user that made some: how many of those, and of what those made, are valid."""
+        at = to_text(now())
+        with self.database.read() as conn:
+            tokens = store.list_tokens(conn, name)
+            made = _revocable_made(conn, name, [token.token_id for token in tokens], at)
+        return {token_id: len(tokens) for token_id, tokens in made.items()}
+
+    def revoke(self, name: str, token_id: str, *, by: str, with_made: bool = False) -> Revocation:
+        """Revoke a token of the user and end the sessions it began.
+
+        Args:
+            with_made: Also revoke what it made, and what those made. An administrator's may be other users'.
+
+        Raises:
+            TokenNotFound: If the user has no such token that is not revoked.
+        """
+        at = to_text(now())
+        also_revoked: list[str] = []
         with self.database.write() as conn:
-            if not store.revoke_token(conn, name, token_id, to_text(now())):
+            if not store.revoke_token(conn, name, token_id, at):
                 raise TokenNotFound(f"{name} has no valid token {token_id}.", hint="The list of tokens has their ids.")
+            made = _revocable_made(conn, name, [token_id], at).get(token_id, [])
+            while with_made and made:  # again, as one of them may have made another just before
+                for token in made:
+                    store.revoke_token(conn, token.user_name, token.token_id, at)
+                    detail = {"token_id": token.token_id, "made_by": token.made_by}
+                    note(conn, by, "token.revoked", f"user:{token.user_name}", detail)
+                    also_revoked.append(token.token_id)
+                made = _revocable_made(conn, name, [token_id], at).get(token_id, [])
             note(conn, by, "token.revoked", f"user:{name}", {"token_id": token_id})
+        return Revocation(token_id, tuple(also_revoked), tuple(token.token_id for token in made))
 
     def check(self, text: str) -> tuple[User, Token]:
         """Whose token this is. Raises TokenRefused, whatever the cause."""
@@ -137,6 +177,16 @@ class Tokens:
                 store.token_used(conn, token.token_id, to_text(moment))
         except DatabaseUnavailable:
             return
+
+
+def _revocable_made(conn: Connection, name: str, token_ids: Collection[str], at: str) -> dict[str, list[Token]]:
+    """As store.valid_made_by; but for administrators only what is the user's own."""
+    owner = store.get_user(conn, name)
+    made = store.valid_made_by(conn, token_ids, at)
+    if owner is not None and owner.role is Role.ADMIN:
+        return made
+    own = {maker: [token for token in tokens if token.user_name == name] for maker, tokens in made.items()}
+    return {maker: tokens for maker, tokens in own.items() if tokens}
 
 
 def words(scopes: Iterable[Scope]) -> str:

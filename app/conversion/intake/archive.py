@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from app.conversion.errors import BadArchive, NoImages, ZipBomb
 from app.conversion.intake import entries
-from app.conversion.intake.entries import READ_ERRORS, Entry
+from app.conversion.intake.entries import READ_ERRORS, ArchiveEntry
 from app.kit.text.error_text import reason_of
 
 CHUNK_BYTES = 1 << 20
@@ -118,7 +118,7 @@ def _single(upload: Path, into: Path, name: str, max_bytes: int) -> Unpacked:
     return Unpacked([name], [])
 
 
-def _unpack(upload: Path, into: Path, samples: list[Entry], max_bytes: int) -> list[str]:
+def _unpack(upload: Path, into: Path, samples: list[ArchiveEntry], max_bytes: int) -> list[str]:
     names: list[str] = []
     taken: set[str] = set()
     left = max_bytes
@@ -140,7 +140,7 @@ def _created(path: Path, written: list[Path]) -> BinaryIO:
     return file
 
 
-def write_entry(archive: zipfile.ZipFile, entry: Entry, file: BinaryIO, limit: int) -> int:
+def write_entry(archive: zipfile.ZipFile, entry: ArchiveEntry, file: BinaryIO, limit: int) -> int:
     """Copy one entry, counting what really comes out of it. Returns the bytes written. Raises BadArchive, ZipBomb."""
     written = 0
     for chunk in _chunks(archive, entry):
@@ -151,7 +151,7 @@ def write_entry(archive: zipfile.ZipFile, entry: Entry, file: BinaryIO, limit: i
     return written
 
 
-def _chunks(archive: zipfile.ZipFile, entry: Entry) -> Iterator[bytes]:
+def _chunks(archive: zipfile.ZipFile, entry: ArchiveEntry) -> Iterator[bytes]:
     """Reading only, so that a full disk is not mistaken for a damaged archive. Raises BadArchive."""
     try:
         with archive.open(entry.info) as source:

@@ -75,12 +75,12 @@ def _only(models: list[str]) -> str:
     return models[0]
 
 
-def _beside(name: str, wanted: list[str], files: Mapping[str, Path]) -> dict[str, Path]:
+def _beside(name: str, places: list[str], files: Mapping[str, Path]) -> dict[str, Path]:
     """The files at these places, as seen from the model; files that came without their folders by their name alone."""
     parent = PurePosixPath(name).parent
     plain = {PurePosixPath(other).name: path for other, path in files.items()}
-    found = {place: files.get(str(parent / place)) or plain.get(PurePosixPath(place).name) for place in wanted}
-    return {place: path for place, path in found.items() if path is not None}
+    paths = {place: files.get(str(parent / place)) or plain.get(PurePosixPath(place).name) for place in places}
+    return {place: path for place, path in paths.items() if path is not None}
 
 
 def _unpacked(archive: Path, into: Path, most: int) -> dict[str, Path]:

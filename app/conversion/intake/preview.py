@@ -50,7 +50,7 @@ def look_at_model(request: dict[str, Any], progress: Progress) -> dict[str, Any]
     open_inputs = _open_inputs(model)
     del model
     progress(0.4, "checking it")
-    problems = {name.value: found for name in offered if (found := _problem(path, name, request["max_bytes"]))}
+    problems = {name.value: problem for name in offered if (problem := _problem(path, name, request["max_bytes"]))}
     return {
         "facts": facts,
         "open_inputs": open_inputs,
@@ -117,12 +117,12 @@ def look_at_images(request: dict[str, Any], progress: Progress) -> dict[str, Any
 
 def _thumbnails(folder: Path, names: Sequence[str], into: Path) -> list[dict[str, str]]:
     into.mkdir(parents=True, exist_ok=True)
-    made = []
+    thumbnails = []
     for number, name in enumerate(sample_measurement.spread(names, THUMBNAILS)):
         target = into / f"{number}.jpg"
         try:
             sample_measurement.thumbnail(folder / name, target, THUMBNAIL_SIDE)
         except DECODER_ERRORS:
             continue
-        made.append({"file": target.name, "name": name})
-    return made
+        thumbnails.append({"file": target.name, "name": name})
+    return thumbnails

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from app.conversion.intake.findings import FIELD, INFORMS, MODEL, WARNS, Finding
-from app.conversion.intake.sample_stats import Numbers, Picture
+from app.conversion.intake.calibration_report import FIELD, INFORMS, MODEL, WARNS, ArrayStats, Finding, PictureStats
 from app.conversion.options import Preprocess
 from app.conversion.presets import PREPROCESS
 
@@ -33,7 +32,7 @@ IMAGENET = (0.485, 0.456, 0.406)
 
 
 @dataclass(frozen=True)
-class Expectation:
+class ExpectedRange:
     """What the first layers tell about the input: mean and deviation of its values, None where nothing is told.
 
     order: RGB or BGR where a constant of the model gives it away. why: batchnorm, constants or "".
@@ -45,7 +44,9 @@ class Expectation:
     why: str = ""
 
 
-def judge_pictures(preprocess: Preprocess, pictures: Sequence[Picture], expectation: Expectation) -> Iterator[Finding]:
+def judge_pictures(
+    preprocess: Preprocess, pictures: Sequence[PictureStats], expectation: ExpectedRange
+) -> Iterator[Finding]:
     low, high = _span(preprocess)
     mean, deviation = _prepared(preprocess, pictures)
     told = list(_against_model(mean, deviation, low, high, expectation))
@@ -57,7 +58,7 @@ def judge_pictures(preprocess: Preprocess, pictures: Sequence[Picture], expectat
         yield from _against_custom(low, high, expectation)
 
 
-def judge_arrays(arrays: Sequence[Numbers], expectation: Expectation) -> Iterator[Finding]:
+def judge_arrays(arrays: Sequence[ArrayStats], expectation: ExpectedRange) -> Iterator[Finding]:
     if not arrays:
         return
     low, high = min(a.low for a in arrays), max(a.high for a in arrays)
@@ -77,7 +78,7 @@ def judge_arrays(arrays: Sequence[Numbers], expectation: Expectation) -> Iterato
         )
 
 
-def judge_channel_order(preprocess: Preprocess, channels: int | None, expectation: Expectation) -> Iterator[Finding]:
+def judge_channel_order(preprocess: Preprocess, channels: int | None, expectation: ExpectedRange) -> Iterator[Finding]:
     if channels != 3:
         return
     color = "RGB" if preprocess.color == "auto" else preprocess.color
@@ -105,14 +106,14 @@ def judge_channel_order(preprocess: Preprocess, channels: int | None, expectatio
 
 def order_of(means: Sequence[float]) -> str:
     """RGB or BGR when these are ImageNet's means in one order or the other."""
-    for known, name in ((RGB_MEANS, "RGB"), (BGR_MEANS, "BGR"), (IMAGENET, "RGB"), (IMAGENET[::-1], "BGR")):
-        if len(means) == 3 and all(abs(m - k) <= 0.02 * k for m, k in zip(means, known, strict=True)):
+    for reference, name in ((RGB_MEANS, "RGB"), (BGR_MEANS, "BGR"), (IMAGENET, "RGB"), (IMAGENET[::-1], "BGR")):
+        if len(means) == 3 and all(abs(m - k) <= 0.02 * k for m, k in zip(means, reference, strict=True)):
             return name
     return ""
 
 
 def _against_model(
-    mean: float, deviation: float, low: float, high: float, expectation: Expectation
+    mean: float, deviation: float, low: float, high: float, expectation: ExpectedRange
 ) -> Iterator[Finding]:
     if expectation.deviation is None or expectation.mean is None or deviation <= 0:
         return
@@ -145,7 +146,7 @@ def _against_model(
 
 
 def _against_presets(
-    preprocess: Preprocess, pictures: Sequence[Picture], expectation: Expectation
+    preprocess: Preprocess, pictures: Sequence[PictureStats], expectation: ExpectedRange
 ) -> Iterator[Finding]:
     """The scale is thinkable, but another preprocessing fits the model's first layers clearly better."""
     mean, deviation = _prepared(preprocess, pictures)
@@ -175,7 +176,7 @@ def _against_presets(
     )
 
 
-def _prepared(preprocess: Preprocess, pictures: Sequence[Picture]) -> tuple[float, float]:
+def _prepared(preprocess: Preprocess, pictures: Sequence[PictureStats]) -> tuple[float, float]:
     """Mean and deviation of the values that the pictures become."""
     gray = sum(p.mean for p in pictures) / len(pictures)
     spread = sum(p.deviation for p in pictures) / len(pictures)
@@ -183,14 +184,14 @@ def _prepared(preprocess: Preprocess, pictures: Sequence[Picture]) -> tuple[floa
     return mean, spread * abs(preprocess.scale) * sum(1 / s for s in preprocess.std) / len(preprocess.std)
 
 
-def _distance(mean: float, deviation: float, expectation: Expectation) -> float:
+def _distance(mean: float, deviation: float, expectation: ExpectedRange) -> float:
     """How far these values are from what the model expects: 0 is the same; 1 about one deviation or a factor e."""
     if not expectation.deviation or expectation.mean is None or deviation <= 0:
         return 0.0
     return abs(math.log(deviation / expectation.deviation)) + abs(mean - expectation.mean) / expectation.deviation
 
 
-def _against_custom(low: float, high: float, expectation: Expectation) -> Iterator[Finding]:
+def _against_custom(low: float, high: float, expectation: ExpectedRange) -> Iterator[Finding]:
     if expectation.deviation is not None:
         return
     detail = {"low": _text(low), "high": _text(high)}

@@ -1,4 +1,7 @@
-"""The sandbox entry point that makes small pictures of named reference samples. Hostile files can hurt only a child."""
+"""The sandbox entry points that make small pictures: of named reference samples, and of one file of a data home.
+
+Hostile files can hurt only a child.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,13 @@ import numpy.typing as npt
 from PIL import Image, ImageOps
 
 from app.conversion.intake.archive import extract
+from app.conversion.intake.sample_measurement import thumbnail
 from app.conversion.toolchains.samples import KINDS
 from app.conversion.toolchains.samples.pictures import DECODER_ERRORS, FORMATS, MAX_PIXELS
+from app.kit.errors import BadInput
 
 SIDE = 128
+FILE_SIDE = 512
 SMALL = 64
 """Pictures below this are enlarged by a whole factor, so that their pixels stay visible."""
 _IN_STACK = re.compile(r"(?P<file>.*)\[(?P<index>\d+)\]")
@@ -30,14 +36,23 @@ def make_thumbnails(request: dict[str, Any], progress: Progress) -> dict[str, An
     folder, into, limits = Path(request["unpack_to"]), Path(request["into"]), request["limits"]
     into.mkdir(parents=True, exist_ok=True)
     extract(Path(request["images"]), folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
-    made = []
+    places = []
     for place, name in enumerate(request["names"]):
         progress(place / len(request["names"]), name)
         picture = _picture(folder, name)
         if picture is not None:
             _fitted(picture).save(into / f"{place}.webp", "WEBP", quality=85)
-            made.append(place)
-    return {"made": made}
+            places.append(place)
+    return {"made": places}
+
+
+def make_picture(request: dict[str, Any], _: Progress) -> dict[str, Any]:
+    """request: {"picture": path, "into": path of the JPEG}. Raises BadInput for what is no picture."""
+    try:
+        thumbnail(Path(request["picture"]), Path(request["into"]), FILE_SIDE)
+    except DECODER_ERRORS as error:
+        raise BadInput("This is no picture that can be read here.", hint="Download it to look at it.") from error
+    return {}
 
 
 def _picture(folder: Path, name: str) -> Image.Image | None:
@@ -51,7 +66,7 @@ def _picture(folder: Path, name: str) -> Image.Image | None:
     if KINDS.get(path.suffix.lower()) == "image":
         return _decoded(path)
     try:
-        return next((shown for one in _arrays(path) if (shown := _drawn(one, index)) is not None), None)
+        return next((shown for array in _arrays(path) if (shown := _drawn(array, index)) is not None), None)
     except ARRAY_ERRORS:
         return None
 

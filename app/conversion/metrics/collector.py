@@ -20,15 +20,16 @@ from prometheus_client.registry import Collector
 from app.conversion.model import Stage
 from app.kit.clock import from_text
 from app.kit.observability.metrics import HASH, SharedMetrics
+from app.kit.queue.messages import Queue
 from app.kit.redis import worker_registry as workers
 
-DONE = "done"
+DONE = Queue.DONE.value
 QUEUES = (*(stage.step for stage in Stage), DONE)
 STATES = ("busy", "idle")
 
 
 @dataclass(frozen=True)
-class Reading:
+class QueueReading:
     """waiting, oldest_s: by queue. workers: how many by (queue, state). poured: as Redis keeps it."""
 
     waiting: dict[str, int]
@@ -61,7 +62,7 @@ class ConversionCollector(Collector):
         if reading is not None:
             yield from families(reading)
 
-    def _read(self) -> Reading:
+    def _read(self) -> QueueReading:
         with self._records.pipeline(transaction=False) as pipe:
             pipe.zcard("jobs:active")
             pipe.zrange(workers.INDEX, 0, -1)
@@ -72,12 +73,12 @@ class ConversionCollector(Collector):
                 pipe.llen(self._list_key(queue))
             for queue in QUEUES:
                 pipe.lindex(self._list_key(queue), 0)
-            found = pipe.execute()
-        waiting, heads = found[: len(QUEUES)], found[len(QUEUES) :]
+            answers = pipe.execute()
+        waiting, heads = answers[: len(QUEUES)], answers[len(QUEUES) :]
         texts, since = self._details(worker_keys, dict(zip(QUEUES, heads, strict=True)))
         now = time.time()
         oldest_s = {queue: max(0.0, now - since[queue]) if since.get(queue) else 0.0 for queue in QUEUES}
-        return Reading(dict(zip(QUEUES, waiting, strict=True)), oldest_s, _states(texts), active_jobs, poured)
+        return QueueReading(dict(zip(QUEUES, waiting, strict=True)), oldest_s, _states(texts), active_jobs, poured)
 
     def _details(
         self, worker_keys: list[bytes], heads: dict[str, bytes | None]
@@ -92,8 +93,8 @@ class ConversionCollector(Collector):
                 pipe.get(key)
             for queue, job_id in jobs.items():
                 pipe.hget(f"job:{job_id}", f"{queue}.queued_at")
-            found = pipe.execute()
-        texts, queued = found[: len(worker_keys)], found[len(worker_keys) :]
+            answers = pipe.execute()
+        texts, queued = answers[: len(worker_keys)], answers[len(worker_keys) :]
         since = {q: from_text(at.decode()).timestamp() for q, at in zip(jobs, queued, strict=True) if at}
         if heads[DONE] is not None:
             message = self._queues.hget(f"{self._list_key(DONE)}.msgs", heads[DONE])
@@ -101,7 +102,7 @@ class ConversionCollector(Collector):
         return texts, since
 
 
-def families(reading: Reading) -> Iterable[Metric]:
+def families(reading: QueueReading) -> Iterable[Metric]:
     """Each metric with its samples; a worker that is busy is taken for a job that runs."""
     by_queue = {(queue,): float(count) for queue, count in reading.waiting.items()}
     yield _gauge("modelmill_queue_length", "Messages that wait, by queue.", by_queue, "queue")
@@ -128,8 +129,8 @@ def families(reading: Reading) -> Iterable[Metric]:
 
 
 def _states(texts: Iterable[bytes | None]) -> Counter[tuple[str, str]]:
-    said = [json.loads(text) for text in texts if text is not None]
-    return Counter((worker["queue"], "busy" if worker.get("job_id") else "idle") for worker in said)
+    workers = [json.loads(text) for text in texts if text is not None]
+    return Counter((worker["queue"], "busy" if worker.get("job_id") else "idle") for worker in workers)
 
 
 def _gauge(name: str, text: str, values: dict[Any, float], *labels: str) -> Metric:

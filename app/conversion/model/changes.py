@@ -127,7 +127,7 @@ def _change(
 def _transition(stage: Stage, event: Event) -> tuple[Status, tuple[StageState, ...], Status, StageState]:
     """Status of a job in this stage; states of the stage in which the event may come; status and state after it."""
     here = Status(stage.value)
-    states = tuple(state for status, state, known in TRANSITIONS if status is here and known is event)
+    states = tuple(state for status, state, possible in TRANSITIONS if status is here and possible is event)
     return here, states, *TRANSITIONS[here, states[0], event]
 
 

@@ -1,8 +1,8 @@
-"""The page of a new conversion: files are sent, looked at, options chosen, a job submitted."""
+"""The page of a new conversion: files are sent and stored, previewed, options chosen, a job submitted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,12 +16,11 @@ from app.conversion.access import conversion_of
 from app.conversion.errors import KeyNotFound, TooManyJobs
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.pages import new_form, new_view
-from app.conversion.pages.form_files import stored
-from app.conversion.pages.new_form import Values
-from app.conversion.pages.new_texts import Problem, field_problem, place_of, problem_of
+from app.conversion.pages.new_form import FormProblem, Values, field_problem, place_of, problem_of
 from app.conversion.service import Conversion
 from app.conversion.service.previews import Previews
 from app.conversion.service.submissions import Submission
+from app.conversion.service.uploads import FileStart, Uploads
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.files.data_files import data_folder
 from app.kit.objects import ObjectMissing
@@ -37,7 +36,7 @@ FORM_BYTES = 1 << 22
 FILLED_IN = ("model_key", "model_name", "quant_key", "quant_name", "name")
 """What a link may fill in; whose uploads these are is checked where they are looked at."""
 FILLED_IN_MAX = 300
-Errors = dict[str, Problem]
+Errors = dict[str, FormProblem]
 
 
 def looks_of(request: Request) -> Previews:
@@ -45,9 +44,9 @@ def looks_of(request: Request) -> Previews:
 
 
 def settings_of(request: Request) -> Settings:
-    found = request.app.state.settings
-    assert isinstance(found, Settings)
-    return found
+    settings = request.app.state.settings
+    assert isinstance(settings, Settings)
+    return settings
 
 
 async def new_job(request: Request) -> Response:
@@ -63,17 +62,22 @@ def _first_values(request: Request, earlier: str) -> tuple[Values, Errors]:
     values = new_form.values_of(_first_options(settings_of(request).toolchains))
     if not earlier:
         return values, {}
-    gone = Problem("The inputs of this job are no longer stored.", hint="Send the model and the pictures again.")
+    gone = FormProblem("The inputs of this job are no longer stored.", hint="Send the model and the pictures again.")
     if not object_keys.is_uuid4(earlier):
         return values, {"form": gone}
     try:
         was = conversion_of(request).submissions.remembered(earlier, user_of(request))
     except ObjectMissing:
         return values, {"form": gone}
-    found = new_form.values_of(was.options)
-    found |= {"name": was.name, "tags": ", ".join(was.tags), "model_key": was.model_key, "quant_key": was.quant_key}
-    found |= {"model_name": object_keys.MODEL, "quant_name": object_keys.IMAGES, "from": earlier}
-    return _with_shapes(request, found, was.options), {}
+    values_then = new_form.values_of(was.options)
+    values_then |= {
+        "name": was.name,
+        "tags": ", ".join(was.tags),
+        "model_key": was.model_key,
+        "quant_key": was.quant_key,
+    }
+    values_then |= {"model_name": object_keys.MODEL, "quant_name": object_keys.IMAGES, "from": earlier}
+    return _with_shapes(request, values_then, was.options), {}
 
 
 def _with_shapes(request: Request, values: Values, options: Options) -> Values:
@@ -154,16 +158,16 @@ def _submit(request: Request, values: Values, errors: Errors) -> str:
     open_inputs = _checked_inputs(looks_of(request), user, values, errors)
     options, wrong = new_form.options_of(values, open_inputs)
     errors |= wrong
-    asked = None if errors or options is None else _asked(values, options, errors)
-    if asked is None:
+    job = None if errors or options is None else _asked(values, options, errors)
+    if job is None:
         return ""
     submission = Submission(
-        model_key=asked.model_key,
-        quant_key=asked.quant_key,
+        model_key=job.model_key,
+        quant_key=job.quant_key,
         owner=user,
-        name=asked.name,
-        tags=asked.tags,
-        options=asked.options,
+        name=job.name,
+        tags=job.tags,
+        options=job.options,
     )
     try:
         return conversion_of(request).submissions.submit(submission).job_id
@@ -179,7 +183,7 @@ def _checked_inputs(looks: Previews, user: str, values: Values, errors: Errors) 
     missing = (("model_key", "model", "Choose a model."), ("quant_key", "images", "Choose reference pictures."))
     for field, place, text in missing:
         if not values[field]:
-            errors[place] = Problem(text)
+            errors[place] = FormProblem(text)
             continue
         try:
             looks.size_bytes(values[field], user)
@@ -261,14 +265,14 @@ def _submit_sample(request: Request) -> str:
     if not SAMPLE_MODEL.exists() or not SAMPLE_IMAGES.exists():
         raise NotFound("The bundled sample is not installed here.", hint="Start from a copy of the repository.")
     conversion, user = conversion_of(request), user_of(request)
-    found = {
+    keys = {
         part: stored(conversion.uploads, user, part, [SentFile(path.name, path)])[0]
         for part, path in (("model", SAMPLE_MODEL), ("images", SAMPLE_IMAGES))
     }
     record = conversion.submissions.submit(
         Submission(
-            model_key=found["model"],
-            quant_key=found["images"],
+            model_key=keys["model"],
+            quant_key=keys["images"],
             owner=user,
             name="digits",
             tags=("sample",),
@@ -287,3 +291,32 @@ ROUTES = [
     Route("/ui/jobs/new/sample", convert_sample, methods=["POST"]),
     Route("/ui/inputs/{kind}/{source_id}/thumbs/{file}", thumbnail, methods=["GET"]),
 ]
+
+
+def stored(uploads: Uploads, user: str, part: str, files: Sequence[SentFile]) -> tuple[str, str]:
+    """Key and name of what was sent as "model" or as "images". Raises what Uploads raises; nothing is kept then."""
+    upload_id = uploads.begin(user)
+    try:
+        if part == "model":
+            return _model(uploads, upload_id, files)
+        return uploads.store_images(upload_id, _in_a_row(files)).key, files[0].name if len(files) == 1 else ""
+    except BaseException:
+        uploads.discard(upload_id)
+        raise
+
+
+def _model(uploads: Uploads, upload_id: str, files: Sequence[SentFile]) -> tuple[str, str]:
+    """files: the model, and those that its weights lie in; or a zip of them."""
+    model = next((file for file in files if file.name.lower().endswith(object_keys.MODEL_ENDING)), files[0])
+    key = uploads.store_model(upload_id, model.chunks()).key
+    beside = [file for file in files if file is not model]
+    if beside:
+        uploads.store_weights(upload_id, _in_a_row(beside))
+    uploads.merge(upload_id)
+    return key, model.name
+
+
+def _in_a_row(files: Sequence[SentFile]) -> Iterator[FileStart | bytes]:
+    for file in files:
+        yield FileStart(file.name)
+        yield from file.chunks()

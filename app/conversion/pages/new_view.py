@@ -1,19 +1,17 @@
-"""What the templates of a new conversion show, gathered from the fields and the looks at the inputs."""
+"""What the templates of a new conversion show, gathered from the fields and the previews of the inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from app.conversion import object_keys, presets
 from app.conversion.intake import calibration_checks
 from app.conversion.intake.calibration_checks import GOOD
 from app.conversion.options import Chip, Preprocess, ToolchainName
 from app.conversion.pages import new_form
-from app.conversion.pages.new_fields import advanced_fields
-from app.conversion.pages.new_form import Values
-from app.conversion.pages.new_texts import Problem, problem_of
+from app.conversion.pages.new_form import GROUPS, FormProblem, Values, problem_of, target_of
 from app.conversion.service.previews import ImagesPreview, ModelPreview, Previews
 from app.conversion.toolchains.kneron.operators import source
 from app.kit.errors import ModelmillError
@@ -21,11 +19,11 @@ from app.kit.errors import ModelmillError
 OPERATORS_SHOWN = 12
 NAMES_SHOWN = 6
 GUESSED_BATCH = "1"
-Errors = Mapping[str, Problem]
+Errors = Mapping[str, FormProblem]
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenInput:
     """An input that is there: from an upload or from an earlier job. name: as its owner called it, perhaps ""."""
 
     key: str
@@ -49,7 +47,7 @@ class Formula:
 def model_view(looks: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
     chosen, look, problem = _model(looks, values, user)
     toolchain, chip = new_form.target_of(values)
-    found = look.problem(toolchain) if look else None
+    model_problem = look.problem(toolchain) if look else None
     facts = look.facts if look else None
     operators = list(facts["operators"].items()) if facts else []
     return {
@@ -57,7 +55,7 @@ def model_view(looks: Previews, values: Values, errors: Errors, user: str) -> di
         "errors": errors,
         "model": chosen,
         "facts": facts,
-        "model_problem": errors.get("model") or problem or (problem_of(found) if found else None),
+        "model_problem": errors.get("model") or problem or (problem_of(model_problem) if model_problem else None),
         "open_inputs": look.open_inputs if look else (),
         "missing": look.missing_on(chip) if look else [],
         "missing_source": source(),
@@ -154,12 +152,14 @@ def compact(value: float) -> str:
     return f"{value:.0f}"
 
 
-def _model(looks: Previews, values: Values, user: str) -> tuple[Chosen | None, ModelPreview | None, Problem | None]:
+def _model(
+    looks: Previews, values: Values, user: str
+) -> tuple[ChosenInput | None, ModelPreview | None, FormProblem | None]:
     chosen, problem = _chosen(looks, values["model_key"], values["model_name"], user)
     return chosen, looks.model(chosen.key, user) if chosen else None, problem
 
 
-def _chosen(looks: Previews, key: str, name: str, user: str) -> tuple[Chosen | None, Problem | None]:
+def _chosen(looks: Previews, key: str, name: str, user: str) -> tuple[ChosenInput | None, FormProblem | None]:
     if not key:
         return None, None
     try:
@@ -168,7 +168,7 @@ def _chosen(looks: Previews, key: str, name: str, user: str) -> tuple[Chosen | N
         return None, problem_of(error)
     kind, source_id = object_keys.source_of(key) or ("", "")
     job_id = source_id if kind == "job" else ""
-    return Chosen(key, name, size, job_id, f"/ui/inputs/{kind}/{source_id}/thumbs/"), None
+    return ChosenInput(key, name, size, job_id, f"/ui/inputs/{kind}/{source_id}/thumbs/"), None
 
 
 def _for_doctor(values: Values) -> Values:
@@ -178,12 +178,12 @@ def _for_doctor(values: Values) -> Values:
 
 def _with_batch(values: Values, look: ModelPreview | None) -> Values:
     """Axis 0 is nearly always the batch: 1 is offered for it. Other sizes are not guessed."""
-    found = dict(values)
+    fields = dict(values)
     for index, entry in enumerate(look.open_inputs if look else ()):
         is_open = bool(entry["shape"]) and not isinstance(entry["shape"][0], int)
         if is_open and new_form.is_rank_known(entry["shape"]):
-            found.setdefault(f"shape.{index}.0", GUESSED_BATCH)
-    return found
+            fields.setdefault(f"shape.{index}.0", GUESSED_BATCH)
+    return fields
 
 
 def _scaled(scale: float) -> str:
@@ -195,3 +195,99 @@ def _scaled(scale: float) -> str:
 
 def _short(value: float) -> str:
     return f"{value:.3g}" if abs(value) >= 1e-6 else "0"
+
+
+Kind = Literal["number", "text", "lines", "check", "choice"]
+
+
+@dataclass(frozen=True)
+class OptionField:
+    """One control. is_idle: it has no effect with what is chosen now."""
+
+    name: str
+    label: str
+    hint: str
+    kind: Kind
+    choices: tuple[str, ...] = ()
+    is_idle: bool = False
+
+
+_Applies = Callable[[Mapping[str, str]], bool]
+_TEXTS: Mapping[str, tuple[str, str]] = {
+    "quantization.method": ("Calibration", "How the range of each activation is chosen."),
+    "quantization.percentile": ("Percentile", "Share of the activations that the range keeps, in percent."),
+    "quantization.activation": ("Activations", "Type of the quantized activations."),
+    "quantization.per_channel": ("Weights per channel", "One scale per output channel instead of one per layer."),
+    "quantization.exclude_nodes": ("Nodes left in float", "One node name per line, as in out.onnx."),
+    "kneron.datapath_bitwidth_mode": ("Bit width of activations", "mix: some layers in 16 bits; mixbw: by budget."),
+    "kneron.weight_bitwidth_mode": ("Bit width of weights", ""),
+    "kneron.model_in_bitwidth_mode": ("Bit width of inputs", ""),
+    "kneron.model_out_bitwidth_mode": ("Bit width of outputs", ""),
+    "kneron.cpu_node_bitwidth_mode": ("Bit width of CPU nodes", ""),
+    "kneron.flops_ratio": ("Share of 16-bit work", "For mixbw: how much of the arithmetic may be in 16 bits."),
+    "kneron.datapath_range_method": ("Range method", "mmse suits outputs without a sigmoid or softmax."),
+    "kneron.percentage": ("Percentage", "Share of the values that an 8-bit range keeps, 0.999 to 1."),
+    "kneron.percentage_16b": ("Percentage, 16 bits", "The same for 16-bit ranges; not below the 8-bit one."),
+    "kneron.percentile": ("Percentile", "For mmse: how far the search for a range goes."),
+    "kneron.outlier_factor": ("Outlier factor", "Widens the range found; 1 leaves it as it is."),
+    "kneron.quantize_mode": ("Quantize mode", "post_sigmoid: for models that end in a sigmoid."),
+    "kneron.mode": ("Checks", "1: quantize only. 2: and check on one picture. 3: on all pictures, very slow."),
+    "kneron.optimize": ("Optimization level", "0 to 4; higher compiles longer and may run faster."),
+    "kneron.compiler_tiling": ("Compiler tiling", "deep_search compiles much longer and may run faster."),
+    "kneron.model_id": ("Model id", "32768 to 65535; lower ids are the vendor's."),
+    "kneron.version": ("Model version", "Four hexadecimal digits."),
+    "kneron.input_fmt": ("Input format", "KL730 only, such as 4W4C8B; empty for the default."),
+    "kneron.opt_matmul": ("Rewrite MatMul", "Avoids CPU nodes in some transformers."),
+    "kneron.replace_avgpool_with_conv": ("Average pooling as convolution", "Avoids CPU nodes for large kernels."),
+    "kneron.replace_dilated_conv": ("Replace dilated convolutions", "Avoids CPU nodes."),
+    "kneron.skip_check": ("Skip the check after optimizing", "Faster and riskier."),
+    "kneron.clear_shapes": ("Forget stored shapes", "Cures “inferred shape and existing shape differ”."),
+    "kneron.weight_compress": ("Compress weights", "A smaller file."),
+}
+
+_MIXBW = ("kneron.datapath_bitwidth_mode", "kneron.weight_bitwidth_mode")
+_APPLIES: Mapping[str, _Applies] = {
+    "quantization.percentile": lambda v: v.get("quantization.method") == "percentile",
+    "kneron.flops_ratio": lambda v: "mixbw" in [v.get(name) for name in _MIXBW],
+    "kneron.percentage": lambda v: v.get("kneron.datapath_range_method") == "percentage",
+    "kneron.percentage_16b": lambda v: v.get("kneron.datapath_range_method") == "percentage",
+    "kneron.percentile": lambda v: v.get("kneron.datapath_range_method") == "mmse",
+    "kneron.outlier_factor": lambda v: v.get("kneron.datapath_range_method") == "mmse",
+    "kneron.input_fmt": lambda v: v.get("platform") in ("", Chip.KL730.value),
+}
+
+
+def advanced_fields(values: Values) -> list[OptionField]:
+    """Of the chosen toolchain, in the order of the table above."""
+    toolchain, chip = target_of(values)
+    group = "quantization" if toolchain is ToolchainName.HOST else "kneron"
+    return [_field(name, label, hint, values, chip) for name, (label, hint) in _TEXTS.items() if name.startswith(group)]
+
+
+def _field(name: str, label: str, hint: str, values: Values, chip: Chip | None) -> OptionField:
+    kind, choices = _kind(name)
+    applies = _APPLIES.get(name)
+    is_idle = applies is not None and not applies(values)
+    return OptionField(name, label, hint, kind, _allowed(choices, name, chip), is_idle)
+
+
+def _kind(name: str) -> tuple[Kind, tuple[str, ...]]:
+    group, _, leaf = name.partition(".")
+    info = GROUPS[group].model_fields[leaf]
+    annotation: Any = info.annotation
+    if get_origin(annotation) is Literal:
+        return "choice", tuple(str(choice) for choice in get_args(annotation))
+    if annotation is bool:
+        return "check", ()
+    if annotation in (int, float):
+        return "number", ()
+    return ("lines", ()) if isinstance(info.default, tuple) else ("text", ())
+
+
+def _allowed(choices: tuple[str, ...], name: str, chip: Chip | None) -> tuple[str, ...]:
+    """KL520 knows int8 only, KL720 no int4 weights (vendor manual v0.33.1)."""
+    if not name.endswith("bitwidth_mode"):
+        return choices
+    if chip is Chip.KL520:
+        return ("int8",)
+    return tuple(choice for choice in choices if choice != "int4") if chip is Chip.KL720 else choices

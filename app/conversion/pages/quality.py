@@ -13,7 +13,7 @@ from app.conversion.access import conversion_of
 from app.conversion.schemas import Strict
 from app.conversion.service import quality as service
 from app.conversion.service.graphs import graph_files
-from app.conversion.service.quality.views import EXACT_DB, Layer
+from app.conversion.service.quality.views import EXACT_DB, LayerQuality
 from app.conversion.service.thumbnails import MEDIA_TYPE, thumbnail
 from app.kit.web import charts
 from app.kit.web.auth import user_of
@@ -30,7 +30,7 @@ NO_PICTURE = (
 """Stands in for a sample that is no picture."""
 
 
-class Chosen(Strict):
+class LayersQuery(Strict):
     """How to show the layers."""
 
     order: Literal["worst", "graph"] = "worst"
@@ -40,17 +40,17 @@ class Chosen(Strict):
 
 def fragment(request: Request) -> Response:
     """The section alone when htmx asks, else as a page."""
-    chosen = query(request, Chosen)
+    chosen = query(request, LayersQuery)
     conversion, user = conversion_of(request), user_of(request)
     job = conversion.jobs.get(request.path_params["job_id"], user)
-    found = service.quality_context(conversion, job, user, order=chosen.order, precision=chosen.precision)
+    context = service.quality_context(conversion, job, user, order=chosen.order, precision=chosen.precision)
     template = "conversion/_quality.html" if "hx-request" in request.headers else "conversion/quality.html"
-    shown = found["layers"] if chosen.rows == "all" else found["layers"][:ROWS_SHOWN]
+    shown = context["layers"] if chosen.rows == "all" else context["layers"][:ROWS_SHOWN]
     response = render(
         request,
         template,
         area="jobs",
-        **found,
+        **context,
         rows=shown,
         graphs=graph_files(job),
         charts=charts,
@@ -62,27 +62,27 @@ def fragment(request: Request) -> Response:
 
 
 def as_csv(request: Request) -> Response:
-    job_id, found = _quality(request)
+    job_id, quality = _quality(request)
     headers = {"Content-Disposition": f'attachment; filename="quality-{job_id[:8]}.csv"', "Cache-Control": "no-store"}
-    return Response(service.to_csv(found), media_type="text/csv; charset=utf-8", headers=headers)
+    return Response(service.to_csv(quality), media_type="text/csv; charset=utf-8", headers=headers)
 
 
 def as_json(request: Request) -> Response:
-    job_id, found = _quality(request)
-    return JSONResponse({"job_id": job_id, **service.to_json(found)}, headers={"Cache-Control": "no-store"})
+    job_id, quality = _quality(request)
+    return JSONResponse({"job_id": job_id, **service.to_json(quality)}, headers={"Cache-Control": "no-store"})
 
 
 def picture(request: Request) -> Response:
     """One of the worst samples, small."""
     conversion = conversion_of(request)
     job = conversion.jobs.get(request.path_params["job_id"], user_of(request))
-    found = thumbnail(conversion, job, service.quality_of(conversion, job), request.path_params["index"])
-    if found is None:
+    data = thumbnail(conversion, job, service.quality_of(conversion, job), request.path_params["index"])
+    if data is None:
         return Response(NO_PICTURE, media_type="image/svg+xml", headers={"Cache-Control": "no-store"})
-    return Response(found, media_type=MEDIA_TYPE, headers={"Cache-Control": FOR_EVER})
+    return Response(data, media_type=MEDIA_TYPE, headers={"Cache-Control": FOR_EVER})
 
 
-def layer_columns(layers: Sequence[Layer], snr: str, weights: str) -> list[charts.Column]:
+def layer_columns(layers: Sequence[LayerQuality], snr: str, weights: str) -> list[charts.Column]:
     """snr, weights: the reader's words for the two series."""
     return [
         charts.Column(
@@ -95,7 +95,7 @@ def layer_columns(layers: Sequence[Layer], snr: str, weights: str) -> list[chart
     ]
 
 
-def _tip(layer: Layer, snr: str, weights: str) -> str:
+def _tip(layer: LayerQuality, snr: str, weights: str) -> str:
     parts = [f"{layer.position} {layer.name} ({layer.op_type})"]
     numbers = ((snr, layer.snr_db.shown), (weights, layer.weight_snr_db))
     parts += [f"{word} {_db(value)}" for word, value in numbers if value is not None]

@@ -24,8 +24,8 @@ def fragment(request: Request) -> Response:
 
 
 def _render(request: Request, template: str) -> Response:
-    found = look(conversion_of(request), request.app.state.settings, user_of(request), now())
-    return render(request, template, area="system", system=found, every_s=EVERY_S)
+    system = look(conversion_of(request), request.app.state.settings, user_of(request), now())
+    return render(request, template, area="system", system=system, every_s=EVERY_S)
 
 
 ROUTES = [Route("/ui/system", page), Route("/ui/system/state", fragment)]

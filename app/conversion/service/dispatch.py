@@ -18,11 +18,12 @@ from app.kit.observability.tracing import note
 from app.kit.process.slots import InFlight
 from app.kit.queue.blocking_broker import BlockingBroker
 from app.kit.queue.message import OutgoingMessage
+from app.kit.queue.messages import Message, Queue, post
 
-DONE = "done"
-PERIODIC = "periodic"
+RUNS = {Stage.ONNX: Message.RUN_ONNX, Stage.BIE: Message.RUN_BIE, Stage.NEF: Message.RUN_NEF}
+"""What has a stage run; its queue bears the name of the stage."""
 QUEUES = tuple(stage.step for stage in Stage)
-PREFETCH = {**dict.fromkeys(QUEUES, 1), DONE: 16}
+PREFETCH = {**dict.fromkeys(QUEUES, 1), Queue.DONE.value: 16}
 """A stage takes one job at a time; done messages take a millisecond each, so they are fetched together."""
 SUSPECT_S = 15
 UNDELIVERED_S = 30
@@ -36,18 +37,18 @@ class Dispatch:
 
     def letter(self, stage: Stage, job_id: str) -> OutgoingMessage:
         """What puts the job on the stage's queue, under its own id: there it can be found, counted and taken back."""
-        return self.broker.letter(stage.step, f"run_{stage.step}", message_id=job_id, job_id=job_id)
+        return self.broker.letter(stage.step, RUNS[stage], message_id=job_id, job_id=job_id)
 
     def enqueue(self, stage: Stage, job_id: str) -> None:
         """The same at once, for a job that should be on its queue and is not."""
         self.broker.raise_dead(stage.step, job_id)
-        self.broker.send(stage.step, f"run_{stage.step}", message_id=job_id, job_id=job_id)
+        post(self.broker, RUNS[stage], message_id=job_id, job_id=job_id)
 
     def send_done(
         self, *, job_id: str, step: str, result: str, reason: str | None = None, facts: dict[str, Any] | None = None
     ) -> None:
         """The done message: the requirement's four fields, and facts (artifacts, summary, versions, error) beside."""
-        self.broker.send(DONE, "done", job_id=job_id, step=step, result=result, reason=reason, facts=facts)
+        post(self.broker, Message.DONE, job_id=job_id, step=step, result=result, reason=reason, facts=facts)
 
     def advance(self, *, job_id: str, step: str, result: str, reason: str | None, facts: dict[str, Any] | None) -> None:
         """Take in a done message: the job ends, or its next stage is noted and queued in one step."""
@@ -84,7 +85,7 @@ class Dispatch:
 
     def sweep(self) -> None:
         """What no worker reports by itself: hosts that never come back, dispatches that were cut off."""
-        self.broker.maintain((*QUEUES, DONE, PERIODIC))
+        self.broker.maintain((*QUEUES, Queue.DONE, Queue.PERIODIC))
         alive = self.store.workers()
         queued: dict[Stage, list[str]] = {stage: [] for stage in Stage}
         for record in self.store.active():

@@ -37,11 +37,11 @@ class Expiry:
 
     def _forget_owner(self, job_id: str) -> None:
         with suppress(ObjectMissing, ValueError):
-            asked = json.loads(b"".join(self.objects.read(object_keys.request(job_id))))
-            self.objects.delete(object_keys.owned(asked["owner"], job_id))
+            request = json.loads(b"".join(self.objects.read(object_keys.request(job_id))))
+            self.objects.delete(object_keys.owned(request["owner"], job_id))
 
     def _expired(self, prefix: str, before: datetime) -> list[str]:
         """The ids under a prefix of which every file is older."""
         by_id = groupby(self.objects.list(prefix), key=lambda info: info.key.split("/")[1])
-        newest = {found_id: max(info.modified_at for info in files) for found_id, files in by_id}
-        return [found_id for found_id, moment in newest.items() if moment < before]
+        newest = {entry_id: max(info.modified_at for info in files) for entry_id, files in by_id}
+        return [entry_id for entry_id, moment in newest.items() if moment < before]

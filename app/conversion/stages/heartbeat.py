@@ -1,6 +1,7 @@
-"""Tells Redis, twice a second while a stage runs, that its worker lives and how far it is; hears whether to go on.
+"""What a running stage tells while it runs: its signs of life and its progress, twice a second, and its log.
 
-One thread per worker process, asleep while there is no stage: between stages it gives a sign of life now and then.
+One thread per worker process tells Redis that the worker lives, and hears whether to go on. It sleeps while there is no
+stage: between stages it gives a sign of life now and then.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO
 
 import redis
 
 from app.conversion.model import JobRecord
-from app.conversion.stages.log import StageLog
-from app.conversion.store import Beat, JobStore
+from app.conversion.store import JobStore, ProgressReport
 from app.kit.clock import now, to_text
 
 EVERY_S = 0.5
@@ -98,7 +101,7 @@ class Heartbeat:
             self.store.log_append(record.job_id, record.stage.step, portion)
         progress = stage.progress
         is_news = bool(portion) or progress != stage.told
-        beat = Beat(
+        beat = ProgressReport(
             worker=self.worker,
             worker_text=self.text(record.job_id),
             ttl_s=self.ttl_s,
@@ -110,3 +113,49 @@ class Heartbeat:
         )
         stage.lost = stage.lost or not self.store.beat(record, beat)
         stage.told = progress
+
+
+class StageLog:
+    """Written by the stage's thread, drained by its heartbeat. What exceeds limit_bytes is dropped and counted.
+
+    live_bytes: how much is handed on; what comes after it only goes to the file, and is not held in memory for nobody.
+    """
+
+    def __init__(self, path: Path, limit_bytes: int, live_bytes: int) -> None:
+        self.path = path
+        self.limit_bytes = limit_bytes
+        self.live_bytes = live_bytes
+        self._lock = threading.Lock()
+        self._pending = bytearray()
+        self._written = 0
+        self._dropped = 0
+        self._file: IO[bytes]
+
+    def __enter__(self) -> StageLog:
+        self._file = self.path.open("wb", buffering=0)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._dropped:
+            note = f"\n[log limit of {self.limit_bytes} bytes reached: {self._dropped} more bytes were dropped]\n"
+            self._file.write(note.encode())
+        self._file.close()
+
+    def write(self, data: bytes) -> None:
+        portion = data[: max(0, self.limit_bytes - self._written)]
+        self._dropped += len(data) - len(portion)
+        if not portion:
+            return
+        self._file.write(portion)
+        live = portion[: max(0, self.live_bytes - self._written)]
+        self._written += len(portion)
+        with self._lock:
+            self._pending += live
+
+    def drain(self) -> bytes:
+        """What was written since the last call, as far as it is to be shown live."""
+        with self._lock:
+            portion, self._pending = bytes(self._pending), bytearray()
+        return portion

@@ -28,7 +28,7 @@ TINY_ENERGY = 1e-25
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TensorComparison:
     """One tensor of one sample. snr_db and cosine are None where they have no meaning (silent, other shape)."""
 
     snr_db: float | None
@@ -39,15 +39,15 @@ class Comparison:
     same_shape: bool = True
 
 
-def compare(reference: Array, actual: Array, *, tensor: str = "", sample: str = "") -> Comparison:
+def compare(reference: Array, actual: Array, *, tensor: str = "", sample: str = "") -> TensorComparison:
     """Compare two arrays of any shape and numeric type, flattened.
 
     Raises NotFinite, naming tensor and sample, if either holds a NaN or an infinity.
     """
     if reference.shape != actual.shape:
-        return Comparison(None, None, 0.0, same_shape=False)
+        return TensorComparison(None, None, 0.0, same_shape=False)
     if reference.size == 0:
-        return Comparison(SNR_CAP_DB, 1.0, 0.0, exact=True)
+        return TensorComparison(SNR_CAP_DB, 1.0, 0.0, exact=True)
     x, y = _flat(reference), _flat(actual)
     energy, other, product, noise = _sums(x, y)
     if not all(map(math.isfinite, (energy, other, noise))) or min(energy, other) < TINY_ENERGY:
@@ -57,7 +57,9 @@ def compare(reference: Array, actual: Array, *, tensor: str = "", sample: str = 
         energy, other, product, noise = _sums(x, y)
     exact = bool(np.array_equal(x, y))
     max_abs = 0.0 if exact else float(np.max(np.abs(x - y)))
-    return Comparison(_snr_db(energy, noise), _cosine(energy, other, product), max_abs, exact, silent=energy == 0.0)
+    return TensorComparison(
+        _snr_db(energy, noise), _cosine(energy, other, product), max_abs, exact, silent=energy == 0.0
+    )
 
 
 def require_finite(array: Array, tensor: str, sample: str) -> None:
@@ -122,14 +124,14 @@ class TensorStatistics:
     silent: int = 0
     other_shape: int = 0
 
-    def add(self, one: Comparison) -> None:
+    def add(self, comparison: TensorComparison) -> None:
         self.samples += 1
-        self.snr_db.add(one.snr_db)
-        self.cosine.add(one.cosine)
-        self.max_abs = max(self.max_abs, one.max_abs)
-        self.exact += one.exact
-        self.silent += one.silent
-        self.other_shape += not one.same_shape
+        self.snr_db.add(comparison.snr_db)
+        self.cosine.add(comparison.cosine)
+        self.max_abs = max(self.max_abs, comparison.max_abs)
+        self.exact += comparison.exact
+        self.silent += comparison.silent
+        self.other_shape += not comparison.same_shape
 
     @property
     def is_exact(self) -> bool:
@@ -164,10 +166,10 @@ class OutputStatistics:
         """Compare every tensor of `reference` with its namesake. Raises NotFinite."""
         worst: float | None = None
         for name, array in reference.items():
-            one = compare(array, actual[name], tensor=name, sample=sample)
-            self.tensors.setdefault(name, TensorStatistics(name)).add(one)
-            if one.snr_db is not None:
-                worst = one.snr_db if worst is None else min(worst, one.snr_db)
+            comparison = compare(array, actual[name], tensor=name, sample=sample)
+            self.tensors.setdefault(name, TensorStatistics(name)).add(comparison)
+            if comparison.snr_db is not None:
+                worst = comparison.snr_db if worst is None else min(worst, comparison.snr_db)
         if worst is not None:
             self.by_sample.append((sample, worst))
 

@@ -14,10 +14,10 @@ from starlette.routing import Route
 from app.homes.access import Home, home_of
 from app.homes.downloads import download
 from app.homes.home_paths import HomePath
-from app.homes.listing import Sort
 from app.homes.model import HOME_FOLDERS, KEPT, TMP, TRASH, TRASHED_FILES, Entry, Kind, removed_at
 from app.homes.pages import urls
 from app.homes.pages.urls import url_of, with_query
+from app.homes.read_only_tree import Sort
 from app.homes.schemas import FileQuery, FolderView
 from app.kit.errors import ModelmillError
 from app.kit.web.http import query

@@ -1,4 +1,5 @@
-"""What a user does with their SFTP account on the page Data: a one-time password, an own one, keys."""
+"""What is done with an SFTP account: by its user on the page Data (a one-time password, an own one, keys), and by an
+administrator, who resets the password."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from app.accounts.access import accounts_of
+from app.accounts.pages import users as user_pages
 from app.homes import schemas
 from app.homes.access import described_home_of, homes_of
 from app.homes.pages.overview import overview
@@ -22,6 +25,7 @@ from app.kit.web.templates import render
 
 PASSWORD = f"{DATA}/sftp-password"
 KEYS = f"{DATA}/ssh-keys"
+USER_PASSWORD = user_pages.PAGE + "/{name}/sftp-password"
 
 
 class PasswordsDiffer(BadInput):
@@ -85,10 +89,29 @@ def _changed(request: Request, change: Callable[[SftpAccounts], None], part: str
     return see_other(f"{DATA}?note={part}#sftp")
 
 
+def confirm_reset_of_user(request: Request) -> Response:
+    """Says what will happen before it does."""
+    name = accounts_of(request).users.get(request.path_params["name"]).name
+    return render(request, "accounts/sftp_reset.html", area="users", name=name)
+
+
+def reset_of_user(request: Request) -> Response:
+    """The answer to the form is the one page that ever shows the password."""
+    caller = caller_of(request)
+    name = accounts_of(request).users.get(request.path_params["name"]).name
+    try:
+        password = homes_of(request).door.reset_password(name, by=caller.user, token_id=caller.token_id)
+    except ModelmillError as error:
+        return user_pages.user(request, error)
+    return user_pages.sftp_password_page(request, name, password, f"{user_pages.PAGE}/{name}")
+
+
 ROUTES = [
     Route(PASSWORD, confirm_reset),
     Route(PASSWORD, reset, methods=["POST"]),
     Route(f"{PASSWORD}/own", set_own, methods=["POST"]),
     Route(KEYS, add_key, methods=["POST"]),
     Route(f"{KEYS}/remove", remove_key, methods=["POST"]),
+    Route(USER_PASSWORD, confirm_reset_of_user),
+    Route(USER_PASSWORD, reset_of_user, methods=["POST"]),
 ]

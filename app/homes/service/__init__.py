@@ -12,7 +12,7 @@ from app.homes.model import USERS, HomesOptions, Kind
 from app.homes.path_rules import PathRules
 from app.homes.retention import Folders, FolderTimes, RetentionSweeper
 from app.homes.rooted_directory import RootedDirectory
-from app.homes.service.outbox import Outbox, SftpState, kick_by, listener
+from app.homes.service.outbox import Outbox, SftpState, listener
 from app.homes.service.sftp_accounts import SftpAccounts, SftpFacts
 from app.homes.sftp.backend import Door
 from app.kit.errors import BadInput, ModelmillError
@@ -54,4 +54,4 @@ class Homes:
         return []
 
 
-__all__ = ["FolderTimes", "Homes", "Outbox", "SftpAccounts", "SftpFacts", "SftpState", "kick_by", "listener"]
+__all__ = ["FolderTimes", "Homes", "Outbox", "SftpAccounts", "SftpFacts", "SftpState", "listener"]

@@ -13,19 +13,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol
 
-import redis
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.accounts.model import User
 from app.accounts.service import OnChange
-from app.homes import store, token_bindings, turns
+from app.homes import store, token_bindings
 from app.homes.files import HomeFiles
 from app.homes.model import Quota, home_of
-from app.homes.sftp.backend import Door, SftpAccountMissing, SftpUnavailable, new_one_time_password
-from app.homes.sftp.passwords import hash_password
+from app.homes.sftp.backend import Door, SftpAccountMissing, SftpUnavailable
+from app.homes.sftp.credentials import hash_password, new_one_time_password
 from app.homes.store import Pending
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
@@ -37,13 +35,8 @@ WAIT_S = 10.0
 POLL_S = 0.05
 APPEARS_S = 2.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 600.0
-QUEUE = "periodic"
 Kick = Callable[[int], None]
 logger = logging.getLogger(__name__)
-
-
-class Broker(Protocol):
-    def send(self, queue: str, actor: str, **kwargs: Any) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -84,18 +77,6 @@ def listener(kick: Kick | None = None, *, has_door: bool = True) -> OnChange:
         return password
 
     return note
-
-
-def kick_by(broker: Broker) -> Kick:
-    """Have the change applied at once. Redis being away keeps nobody from making users: the next pulse does it then."""
-
-    def kick(entry_id: int) -> None:
-        try:
-            broker.send(QUEUE, "apply_door", entry_id=entry_id)
-        except redis.RedisError as error:
-            logger.warning("The SFTP door hears of a change at the next pulse only: %s", error)
-
-    return kick
 
 
 class Outbox:
@@ -154,13 +135,13 @@ class Outbox:
             yield
         finally:
             with self.database.write() as conn:
-                turns.end_turn(conn, user, holder)
+                store.release_lease(conn, user, holder)
 
     def _take_turn(self, user: str, holder: str) -> bool:
         moment = now()
         until = moment + timedelta(seconds=TURN_S)
         with self.database.write() as conn:
-            return turns.take_turn(conn, user, holder, at=to_text(moment), until=to_text(until))
+            return store.acquire_lease(conn, user, holder, at=to_text(moment), until=to_text(until))
 
     def _apply_all(self, user: str) -> None:
         with self.database.read() as conn:

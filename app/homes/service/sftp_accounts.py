@@ -12,16 +12,8 @@ from app.accounts.service.audit_log import note
 from app.accounts.service.users import SYSTEM
 from app.homes import token_bindings
 from app.homes.service.outbox import Outbox, SftpState
-from app.homes.sftp.backend import (
-    Door,
-    DoorInfo,
-    SftpAccountMissing,
-    SftpOff,
-    SftpUnavailable,
-    check_password,
-    new_one_time_password,
-)
-from app.homes.sftp.public_keys import check_keys
+from app.homes.sftp.backend import Door, DoorInfo, SftpAccountMissing, SftpOff, SftpUnavailable
+from app.homes.sftp.credentials import check_keys, check_password, new_one_time_password
 from app.homes.token_bindings import PASSWORD, credential_of
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
@@ -84,7 +76,7 @@ class SftpAccounts:
         return password
 
     def set_password(self, user: str, password: str, *, by: str, token_id: str = "") -> None:
-        """Raises BadDoorPassword."""
+        """Raises BadSftpPassword."""
         check_password(password)
         with self._at_door(user) as door, self._bound(user, [PASSWORD], by, token_id):
             door.set_password(user, password)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from app.homes.model import Quota
-from app.kit.errors import BadInput, NotFound, Unavailable
+from app.kit.errors import NotFound, Unavailable
 
-MIN_PASSWORD, MAX_PASSWORD = 10, 128
-ONE_TIME_BYTES = 15
 NO_QUOTA = Quota()
 
 
@@ -29,10 +26,6 @@ class SftpOff(NotFound):
     """This installation has no SFTP door."""
 
     code = "DOOR_OFF"
-
-
-class BadDoorPassword(BadInput):
-    code = "BAD_DOOR_PASSWORD"
 
 
 @dataclass(frozen=True)
@@ -82,21 +75,6 @@ class Door(Protocol):
         ...
 
     def info(self, user: str) -> DoorInfo: ...
-
-
-def new_one_time_password() -> str:
-    return secrets.token_urlsafe(ONE_TIME_BYTES)
-
-
-def check_password(password: str) -> str:
-    """The password, if it is one to choose. Raises BadDoorPassword."""
-    if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
-        raise BadDoorPassword(f"A password has {MIN_PASSWORD} to {MAX_PASSWORD} characters.", hint="Choose another.")
-    if not password.isprintable() or len(set(password)) < 4:
-        raise BadDoorPassword(
-            "A password has characters that can be typed, and at least four different ones.", hint="Choose another."
-        )
-    return password
 
 
 def no_account(user: str) -> SftpAccountMissing:

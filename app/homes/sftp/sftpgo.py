@@ -20,14 +20,21 @@ import httpx
 
 from app.homes.model import JOBS, KEPT, TMP, TRASH, Quota
 from app.homes.sftp.backend import NO_QUOTA, DoorInfo, SftpUnavailable, no_account
-from app.homes.sftp.passwords import hash_password
+from app.homes.sftp.credentials import hash_password
 
-SEE = ("list", "download")
-TAKE = (*SEE, "delete", "rename")
-FILL = (*TAKE, "upload", "overwrite", "create_dirs", "chtimes")
+READ_RIGHTS = ("list", "download")
+CLEAR_RIGHTS = (*READ_RIGHTS, "delete")
+FILL_RIGHTS = (*CLEAR_RIGHTS, "rename", "upload", "overwrite", "create_dirs", "chtimes")
 """Without create_symlinks, chmod and chown: nothing in a home may lead out of it, or be kept from the jobs."""
-PERMISSIONS = {"/": SEE, **{f"/{name}": FILL for name in KEPT}, **{f"/{name}": TAKE for name in (JOBS, TRASH, TMP)}}
-"""By folder. Where nothing may be put something can still be moved to: SFTPGo has one right for both ends of a move."""
+PERMISSIONS = {
+    "/": READ_RIGHTS,
+    **{f"/{name}": FILL_RIGHTS for name in KEPT},
+    **{f"/{name}": CLEAR_RIGHTS for name in (JOBS, TRASH, TMP)},
+}
+"""By folder. SFTPGo has one right, rename, for both ends of a move: nothing may be moved into what the service clears,
+so nothing is moved out of there by SFTP either, but downloaded, or moved on the page Data."""
+FORMER_PERMISSIONS = PERMISSIONS | {f"/{name}": (*CLEAR_RIGHTS, "rename") for name in (JOBS, TRASH, TMP)}
+"""With which accounts were made once; they get the present ones with their next change."""
 DENIED_PROTOCOLS = ("FTP", "DAV")
 NO_SHARES = ("shares-disabled",)
 MAX_SESSIONS = 8
@@ -126,6 +133,8 @@ class SftpgoBackend:
             raise no_account(user)
         found: dict[str, Any] = answer.json()
         found.pop("password", None)
+        if _is_former(found.get("permissions") or {}):
+            found["permissions"] = PERMISSIONS
         return found
 
     def _put(self, user: str, body: dict[str, Any], *, disconnect: bool = False) -> None:
@@ -167,6 +176,13 @@ class SftpgoBackend:
 
 def _path(user: str) -> str:
     return f"/users/{quote(user, safe='')}"
+
+
+def _is_former(permissions: dict[str, Sequence[str]]) -> bool:
+    """Are these what this program once gave, and nobody has changed since?"""
+    return {folder: set(rights) for folder, rights in permissions.items()} == {
+        folder: set(rights) for folder, rights in FORMER_PERMISSIONS.items()
+    }
 
 
 def _unexpected(answer: httpx.Response) -> SftpUnavailable:

@@ -15,21 +15,18 @@ measured:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import redis
 from dramatiq import Message, Middleware
-from dramatiq.brokers.redis import MAINTENANCE_SCALE, RedisBroker
+from dramatiq.brokers.redis import MAINTENANCE_SCALE
 from dramatiq.common import q_name
 from dramatiq.middleware import MiddlewareError
 
-from app.kit.queue.blocking_consumer import EXCHANGE, MESSAGE_ID, BlockingConsumer, Claimer, Hand
+from app.kit.queue.blocking_consumer import MESSAGE_ID, BlockingConsumer, ConsumerBroker
 from app.kit.queue.message import OutgoingMessage
-from app.kit.redis.connections import ConnectionPool, Script, database
-
-if TYPE_CHECKING:
-    from app.kit.queue.inline_worker import Inline
+from app.kit.redis.connections import Script, database
 
 POST = """
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
@@ -52,21 +49,15 @@ PULSE_TIME = "scheduled_at"
 """Option that Periodiq gives to a message which the clock sends, and to no other."""
 
 
-class BlockingBroker(RedisBroker):
+class BlockingBroker(ConsumerBroker):
     """prefetch: queue → how many unfinished messages a consumer of it holds at most; Dramatiq's word for all others."""
 
     def __init__(self, *, client: redis.Redis, prefetch: Mapping[str, int] | None = None, **options: Any) -> None:
         self._listening: dict[str, list[Callable[..., None]]] = {}
         super().__init__(client=client, **options)
         self._prefetch = dict(prefetch or {})
-        self.is_draining = False
-        self.work_inline: Inline | None = None
-        self._lines = ConnectionPool(client)
-        self._post = Script(self._lines, POST)
-        self._pulse = Script(self._lines, PULSE)
-        self.exchange = Script(self._lines, EXCHANGE)
-        self.claimants: dict[str, Claimer] = {}
-        self._hands: dict[str, Hand] = {}
+        self._post = Script(self.connections, POST)
+        self._pulse = Script(self.connections, PULSE)
 
     @property
     def consumer_class(self) -> type[BlockingConsumer]:
@@ -95,9 +86,6 @@ class BlockingBroker(RedisBroker):
     def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 5000) -> Any:
         return super().consume(queue_name, self._prefetch.get(queue_name, prefetch), timeout)
 
-    def hand(self, queue: str) -> Hand:
-        return self._hands.setdefault(queue, Hand())
-
     def claimed(self, queue: str, record_id: str) -> dict[str, str] | None:
         """The record that the fetch of its message has claimed; told once, to who begins the work."""
         return self.hand(queue).claimed.pop(record_id, None)
@@ -117,7 +105,7 @@ class BlockingBroker(RedisBroker):
 
     def close(self) -> None:
         """Close every connection; a pool that was handed over is not closed by its client."""
-        self._lines.close()
+        self.connections.close()
         self.client.connection_pool.disconnect()
 
     def enqueue(self, message: Message[Any], *, delay: int | None = None) -> Message[Any]:
@@ -150,9 +138,6 @@ class BlockingBroker(RedisBroker):
         self.emit_before("enqueue", message, None)
         key = self.list_key(queue)
         return OutgoingMessage(database(self.client), key, f"{key}.msgs", message.options[MESSAGE_ID], message.encode())
-
-    def list_key(self, queue: str) -> str:
-        return f"{self.namespace}:{queue}"
 
     def holds(self, queue: str, message_id: str) -> bool:
         """Is the message waiting in the queue or in some worker's hands?"""
@@ -188,11 +173,6 @@ class BlockingBroker(RedisBroker):
     def waiting(self, queue: str) -> int:
         return int(self.client.llen(self.list_key(queue)))
 
-    def fetched(self, broker_id: str, queue: str) -> set[str]:
-        """Ids of the messages that a process has fetched and not acknowledged."""
-        members: Any = self.client.smembers(self._acks_key(broker_id, queue))
-        return {m.decode() if isinstance(m, bytes) else m for m in members}
-
     def adopt(self, dead_broker_id: str, queue: str) -> int:
         """Put back what a dead process had fetched and not acknowledged, at the head, where it came from.
 
@@ -200,7 +180,7 @@ class BlockingBroker(RedisBroker):
         """
         found = self.held(queue, sorted(self.fetched(dead_broker_id, queue)))
         with self.client.pipeline(transaction=True) as pipe:
-            pipe.delete(self._acks_key(dead_broker_id, queue))
+            pipe.delete(self.acks_key(dead_broker_id, queue))
             if found:
                 pipe.lpush(self.list_key(queue), *found)
             pipe.execute()
@@ -225,9 +205,6 @@ class BlockingBroker(RedisBroker):
             heard = (m for m in self.middleware if getattr(type(m), name, silent) is not silent)
             self._listening[name] = [getattr(middleware, name) for middleware in heard]
         return self._listening[name]
-
-    def _acks_key(self, broker_id: str, queue: str) -> str:
-        return f"{self.namespace}:__acks__.{broker_id}.{queue}"
 
 
 def _message(queue: str, actor: str, message_id: str | None, kwargs: dict[str, Any]) -> Message[Any]:

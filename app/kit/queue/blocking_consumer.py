@@ -18,19 +18,17 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import redis
 from dramatiq import Message, MessageProxy
-from dramatiq.brokers.redis import _RedisConsumer
+from dramatiq.brokers.redis import RedisBroker, _RedisConsumer
 from dramatiq.common import current_millis, q_name
 from dramatiq.errors import ConnectionClosed
 
+from app.kit.queue.inline_worker import Inline
 from app.kit.redis import record_scripts
-from app.kit.redis.connections import Command, RedisConnection, as_map
-
-if TYPE_CHECKING:
-    from app.kit.queue.blocking_broker import BlockingBroker
+from app.kit.redis.connections import Command, ConnectionPool, RedisConnection, Script, as_map
 
 T = TypeVar("T")
 MESSAGE_ID = "redis_message_id"
@@ -123,10 +121,37 @@ class Delivery(MessageProxy):
         vars(self).update(vars(message))
 
 
-class BlockingConsumer(_RedisConsumer):
-    broker: BlockingBroker
+class ConsumerBroker(RedisBroker):
+    """What a consumer needs of its broker beyond Dramatiq's."""
 
-    def __init__(self, broker: BlockingBroker, queue_name: str, prefetch: int, timeout: int) -> None:
+    def __init__(self, *, client: redis.Redis, **options: Any) -> None:
+        super().__init__(client=client, **options)
+        self.is_draining = False
+        self.work_inline: Inline | None = None
+        self.claimants: dict[str, Claimer] = {}
+        self.connections = ConnectionPool(client)
+        self.exchange = Script(self.connections, EXCHANGE)
+        self._hands: dict[str, Hand] = {}
+
+    def hand(self, queue: str) -> Hand:
+        return self._hands.setdefault(queue, Hand())
+
+    def list_key(self, queue: str) -> str:
+        return f"{self.namespace}:{queue}"
+
+    def fetched(self, broker_id: str, queue: str) -> set[str]:
+        """Ids of the messages that a process has fetched and not acknowledged."""
+        members: Any = self.client.smembers(self.acks_key(broker_id, queue))
+        return {m.decode() if isinstance(m, bytes) else m for m in members}
+
+    def acks_key(self, broker_id: str, queue: str) -> str:
+        return f"{self.namespace}:__acks__.{broker_id}.{queue}"
+
+
+class BlockingConsumer(_RedisConsumer):
+    broker: ConsumerBroker
+
+    def __init__(self, broker: ConsumerBroker, queue_name: str, prefetch: int, timeout: int) -> None:
         super().__init__(broker, queue_name, prefetch, timeout)
         self.hand = broker.hand(queue_name)
         self._line = RedisConnection(broker.client)

@@ -9,10 +9,8 @@ from __future__ import annotations
 from queue import PriorityQueue
 from typing import Any
 
-from dramatiq import MessageProxy, Middleware, Worker
+from dramatiq import Broker, MessageProxy, Middleware, Worker
 from dramatiq.worker import WorkerThread
-
-from app.kit.queue.blocking_broker import BlockingBroker
 
 
 class InlineWork(Middleware):
@@ -25,7 +23,7 @@ class InlineWork(Middleware):
 class Inline:
     """Processes a message in the thread that calls."""
 
-    def __init__(self, broker: BlockingBroker, worker: Worker) -> None:
+    def __init__(self, broker: Broker, worker: Worker) -> None:
         self._broker = broker
         self._thread = WorkerThread(  # never started: only its way with a message is wanted
             broker=broker, consumers=worker.consumers, work_queue=_Uncounted(), worker_timeout=worker.worker_timeout

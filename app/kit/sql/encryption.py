@@ -31,12 +31,11 @@ class Sealer:
     """key: the installation's secret key; None: this process was not given one, and cannot use such columns.
 
     confirm: called before the first use; raises what is to be raised when this is not the installation's key.
-    Replaced by whoever can tell.
     """
 
-    def __init__(self, key: str | None) -> None:
+    def __init__(self, key: str | None, confirm: Callable[[], None] = lambda: None) -> None:
         self._fernet = Fernet(_derived(key)) if key else None
-        self.confirm: Callable[[], None] = lambda: None
+        self.confirm = confirm
         self._is_confirmed = False
 
     def trust(self) -> None:

@@ -42,7 +42,7 @@ def _features(request: Request) -> frozenset[str]:
 
 
 def icon(name: str) -> Markup:
-    """A symbol of static/icons.svg. Screen readers skip it: the text beside it, or the label, says the same."""
+    """A symbol of static/icons.svg. Screen readers skip it: the text beside it says the same."""
     svg = Markup('<svg class="icon" viewBox="0 0 16 16" aria-hidden="true"><use href="{}#{}"></use></svg>')
     return svg.format(static_url("icons.svg"), name)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -41,6 +42,15 @@ OnChange = Callable[[Node, Collection[WorkKey]], None]
 transaction."""
 
 
+@dataclass(frozen=True)
+class NodeListeners:
+    """Who hears of what happens to nodes."""
+
+    changed: Sequence[OnChange] = ()
+    replaced: Sequence[OnKeys] = ()
+    permitted: Sequence[OnKeys] = ()
+
+
 MemberOf = Callable[[str], Member]
 """The user of this name, as lists of who may use a thing see them."""
 
@@ -56,15 +66,14 @@ class Nodes:
         *,
         member_of: MemberOf = Member,
         note: Note = lambda *_: None,
+        listeners: NodeListeners | None = None,
     ) -> None:
         self.database = database
         self.keeper = keeper
         self.nudge = nudge
         self.member_of = member_of
         self.note = note
-        self.on_permit: list[OnKeys] = []
-        self.on_change: list[OnChange] = []
-        self.on_replace: list[OnKeys] = []
+        self.listeners = listeners or NodeListeners()
         self._looked_at: datetime | None = None
 
     # who they are
@@ -93,7 +102,7 @@ class Nodes:
                 node = store.get_node(conn, name) or node
                 kept = store.keys_on(conn, name)
         if kept is not None:
-            for listen in self.on_replace:
+            for listen in self.listeners.replaced:
                 listen(name, kept)
         self.nudge(name)
         return node, token_text(name, secret)
@@ -157,13 +166,13 @@ class Nodes:
         return found
 
     def permit(self, name: str, grants: Grants, *, by: str) -> None:
-        """From now on these may use it; on_permit ends what of others' runs there. Raises NodeNotFound."""
+        """From now on these may use it; its listeners end what of others' runs there. Raises NodeNotFound."""
         with self.database.write() as conn:
             _there(store.lock_node(conn, name), name)
             store.put_grants(conn, name, grants)
             self.note(conn, by, "node.access", f"node:{name}", grants.to_json())
             keys = store.keys_on(conn, name)
-        for listen in self.on_permit:
+        for listen in self.listeners.permitted:
             listen(name, keys)
 
     def remove(self, name: str) -> None:
@@ -186,7 +195,7 @@ class Nodes:
 
     # what they say
     def report(self, name: str, report: NodeReport, *, address: str, version: str, now: datetime) -> None:
-        """A sign of life. on_change hears of what is different in the workers and in what the node offers (without a
+        """A sign of life. Listeners hear of what is different in the workers and in what the node offers (without a
         key), and of a node that was offline.
 
         Raises NodeNotFound.
@@ -201,7 +210,7 @@ class Nodes:
             self._tell(node, keys)
 
     def look_for_changes(self, now: datetime) -> None:
-        """Tell on_change of nodes that have become silent. Is called every few seconds by one process.
+        """Tell listeners of nodes that have become silent. Is called every few seconds by one process.
 
         What has been told is known to this process alone: another that takes over tells it again.
         """
@@ -255,7 +264,7 @@ class Nodes:
             return store.pending_on(conn, name)
 
     def acknowledge(self, name: str, seqs: Collection[int]) -> None:
-        """It has stored these. Acknowledged deletes are forgotten; on_change hears of them. Unknown: ignored."""
+        """It has stored these. Acknowledged deletes are forgotten; listeners hear of them. Unknown: ignored."""
         if not seqs:
             return
         with self.database.write() as conn:
@@ -266,7 +275,7 @@ class Nodes:
 
     def synchronise(self, name: str, known: Mapping[str, int]) -> None:
         """known: what the node has, str(key) → seq. What it lacks becomes pending again, and what it should not have is
-        withdrawn. Is called whenever a node connects; on_change hears of all that is there. Raises NodeNotFound."""
+        withdrawn. Is called whenever a node connects; listeners hear of all that is there. Raises NodeNotFound."""
         with self.database.write() as conn:
             node = _there(store.lock_node(conn, name), name)
             orders.synchronise(conn, name, known)
@@ -280,7 +289,7 @@ class Nodes:
         return any(orders.names_file(content, sha256) for content in contents)
 
     def _tell(self, node: Node, keys: Collection[WorkKey]) -> None:
-        for listen in self.on_change:
+        for listen in self.listeners.changed:
             listen(node, keys)
 
 

@@ -137,6 +137,17 @@ def cancel(context: typer.Context, task: TaskId, as_json: AsJson = False, url: U
 
 
 @commands.command()
+def release(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
+    """Let go of a task that is being cancelled for ten minutes without Ray having said that it ended.
+
+    What of it may still run is stopped when Ray answers again. An administrator lets go of anybody's, by its whole id.
+    """
+    with client_of(context, url) as client:
+        record = client.release(task if FULL_ID.fullmatch(task) else task_of(client, task)["task_id"])
+    typer.echo(json.dumps(record, indent=2) if as_json else f"Task {record['task_id']}: {record['error_summary']}")
+
+
+@commands.command()
 def cluster(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
     """The nodes of the cluster, and who holds how many GPUs."""
     with client_of(context, url) as client:

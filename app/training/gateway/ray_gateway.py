@@ -1,6 +1,6 @@
 """The one module that imports ray, which it does when a gateway is opened. It asks and answers, and decides nothing.
 
-Every call has a deadline, which Ray's own functions have not. GlobalState and get_log() wait in Ray's C++ for a GCS
+Every call has a deadline, which Ray's own functions do not have. GlobalState and get_log() wait in Ray's C++ for a GCS
 that is gone, and after a minute that C++ ends the whole process; JobSubmissionClient sends without a time-out. So the
 GCS is asked with the stubs that Ray generates for it, over Ray's own channel (with its TLS and keep-alive), and jobs
 and logs by the SDK's client with a time-out put into the one method through which it sends.
@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 import os
 import re
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,8 +22,31 @@ from urllib.parse import urlencode
 from app.kit.cli.command import CannotStart
 from app.training.errors import RayRefused
 from app.training.gateway import PlacementGroup, RayJob, Submission, ray_translation
-from app.training.gateway.deadline import Deadline
 from app.training.model import Node
+
+
+class Deadline(threading.local):
+    """Until when the call of this thread must have ended."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._end_s: float | None = None
+
+    def __enter__(self) -> None:
+        self._end_s = time.monotonic() + self._timeout_s
+
+    def __exit__(self, *_: object) -> None:
+        self._end_s = None
+
+    @property
+    def left_s(self) -> float:
+        """Outside of a call, in which a log is read chunk by chunk: for each chunk the whole time."""
+        return self._timeout_s if self._end_s is None else max(self._end_s - time.monotonic(), 0.01)
+
+    @property
+    def has_passed(self) -> bool:
+        return self._end_s is not None and time.monotonic() > self._end_s
+
 
 SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 MOST_TAIL_BYTES = 4 << 20

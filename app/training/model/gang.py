@@ -22,8 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.training.model.capacity import Capacity, Need, grains, plain
-from app.training.model.demand import Demand, Held, Node
+from app.training.model.capacity import Capacity, Demand, Held, Need, Node, grains, plain
 from app.training.model.task import Waiting, WaitingCode
 
 

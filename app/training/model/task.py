@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from app.training.model.demand import Demand
+from app.kit.clock import from_text
+from app.training.model.capacity import Demand
+
+RELEASE_AFTER = timedelta(minutes=10)
+"""How long a task is being cancelled before it can be let go without Ray having said that it ended."""
 
 
 class Workload(StrEnum):
@@ -53,6 +58,8 @@ class Event(StrEnum):
     CANCEL = "CANCEL"
     STOPPED = "STOPPED"
     """What was to be stopped has stopped."""
+    RELEASE = "RELEASE"
+    """What was to be stopped is not waited for any longer: Ray has not said that it stopped."""
 
 
 def _transitions() -> dict[tuple[State, Event], State]:
@@ -69,7 +76,8 @@ def _transitions() -> dict[tuple[State, Event], State]:
     table[State.SUBMITTED, Event.START] = State.RUNNING
     for held in (State.SUBMITTED, State.RUNNING, State.CANCELING):
         table[held, Event.SUCCEED] = State.SUCCEEDED
-    table[State.CANCELING, Event.STOPPED] = State.CANCELED
+    for end in (Event.STOPPED, Event.RELEASE):
+        table[State.CANCELING, end] = State.CANCELED
     return table
 
 
@@ -172,6 +180,13 @@ class Task:
     @property
     def is_waiting(self) -> bool:
         return self.state in WAITING
+
+    @property
+    def releasable_from(self) -> datetime | None:
+        """From when on it can be let go although Ray has not said that it stopped. None: it is not being cancelled."""
+        if self.state is not State.CANCELING or self.cancel_requested_at is None:
+            return None
+        return from_text(self.cancel_requested_at) + RELEASE_AFTER
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,16 @@
-"""A new task: read and checked first, then put at the end of the line in one transaction."""
+"""A new task: read and checked first, then put at the end of the queue in one transaction."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection
 
+from app.homes.path_rules import PathRules
 from app.homes.service import Homes
 from app.kit.clock import to_text
 from app.kit.errors import BadInput
@@ -16,13 +18,41 @@ from app.kit.sql import Database
 from app.kit.web.idempotency import KeyReused, checked_key
 from app.training import store
 from app.training.errors import BadSpec, TooManyTasks, TrainingOff
-from app.training.model import Task
-from app.training.service.ids import new_task_id
+from app.training.model import Task, Workload
 from app.training.service.options import TrainingOptions
-from app.training.service.paths import check_paths
 from app.training.spec import ConvertSpec, TaskSpec, read_spec
 from app.training.store import NewTask, TaskIdTaken
 from app.training.workloads import demand_of
+
+MAX_ID = 95
+"""Ray keeps, and never lets go of, a submission whose id has other characters than a-z, 0-9 and -."""
+
+
+def new_task_id(prefix: str, user: str, workload: Workload, now: datetime) -> str:
+    """mvp2-alice-ppo-20251223-143201-7f3a: readable, and hardly ever twice; whoever stores it sees to that."""
+    stamp = now.astimezone(UTC).strftime("%Y%m%d-%H%M%S")
+    end = f"-{workload.value}-{stamp}-{secrets.token_hex(2)}"
+    return f"{prefix}-{user.replace('.', '-').replace('_', '-')}"[: MAX_ID - len(end)] + end
+
+
+_VERL = "verl"
+
+
+def check_paths(rules: PathRules, user: str, spec: TaskSpec) -> None:
+    """Raises PathRefused, which names the field; of several the first one."""
+    for field in ("code_path", "model_path", "train_file", "val_file"):
+        path = getattr(spec, field)
+        if path is not None:
+            rules.check(user, field, path)
+    if spec.code_path is not None:
+        folder = spec.code_path.removesuffix("/")
+        if spec.workload is Workload.SCRIPT:
+            rules.check(user, "program", f"{folder}/{spec.program}")
+        else:
+            rules.check(user, "code_path", f"{folder}/{_VERL}")
+    if spec.convert is not None and spec.convert.images.startswith("/"):
+        rules.check(user, "convert.images", spec.convert.images)
+
 
 CheckConversion = Callable[[str, Mapping[str, Any]], None]
 """Would a conversion take this name and these options? Raises BadInput. What conversion is like, others know."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from app.training.model import Attempt, Conversion, Task, Waiting, WaitingCode
+from app.training.model import Attempt, Conversion, State, Task, Waiting, WaitingCode
 from app.training.model.waiting_reason import in_words
 
 
@@ -34,6 +34,11 @@ class TaskView:
     artifacts: Sequence[str] = ()
     conversions: Sequence[Conversion] = ()
     checkpoints: AttemptFolder | None = None
+
+    @property
+    def may_still_run(self) -> bool:
+        """It was let go, and Ray has not said since then that its program ended."""
+        return self.task.state is State.CANCELED and bool(self.attempts) and self.attempts[-1].ended_at is None
 
     @property
     def waiting(self) -> Waiting | None:

@@ -4,7 +4,6 @@
 and adds the event, all in one step. Knows no rules beyond the transition table.
 """
 
-from app.training.store.attempts import add_attempt, attempts_of, change_attempt, latest_attempts
 from app.training.store.conversions import (
     claim_conversion,
     conversion_of_job,
@@ -13,7 +12,6 @@ from app.training.store.conversions import (
     put_conversion,
     unconverted,
 )
-from app.training.store.events import add_event, events_of
 from app.training.store.queue import (
     Filter,
     Place,
@@ -25,16 +23,23 @@ from app.training.store.queue import (
     note_waiting,
     page,
     queue,
+    released,
     unended_of,
 )
 from app.training.store.tasks import (
     NewTask,
     TaskIdTaken,
+    add_attempt,
+    add_event,
     add_task,
     apply,
+    attempts_of,
     by_idempotency_key,
     change,
+    change_attempt,
+    events_of,
     get_task,
+    latest_attempts,
     lock_line_of,
 )
 
@@ -68,6 +73,7 @@ __all__ = [
     "page",
     "put_conversion",
     "queue",
+    "released",
     "unconverted",
     "unended_of",
 ]

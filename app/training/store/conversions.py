@@ -12,8 +12,7 @@ from app.training.model import (
     State,
 )
 from app.training.store.changes import note_task
-from app.training.store.rows import insert_of, to_conversion
-from app.training.store.tables import conversions, tasks
+from app.training.store.tables import conversions, insert_of, tasks, to_conversion
 
 
 def put_conversion(conn: Connection, made: Conversion) -> None:

@@ -20,8 +20,7 @@ from app.training.model import (
     Workload,
 )
 from app.training.store.changes import note_task
-from app.training.store.rows import read_tasks, to_demand, to_value, to_values, to_waiting
-from app.training.store.tables import tasks
+from app.training.store.tables import attempts, read_tasks, tasks, to_demand, to_value, to_values, to_waiting
 
 
 @dataclass(frozen=True)
@@ -88,6 +87,13 @@ def active(conn: Connection) -> list[Task]:
     """What Ray has or may have, in the order of the line."""
     wanted = tasks.c.state.not_in(to_values(WAITING | TERMINAL))
     return read_tasks(conn, sa.select(tasks).where(wanted).order_by(tasks.c.seq))
+
+
+def released(conn: Connection) -> list[Task]:
+    """What was let go although Ray had not said that it ended, and has not since then."""
+    last = sa.and_(attempts.c.task_id == tasks.c.task_id, attempts.c.attempt_no == tasks.c.latest_attempt_no)
+    let_go = (tasks.c.state == State.CANCELED.value, attempts.c.ended_at.is_(None))
+    return read_tasks(conn, sa.select(tasks).join(attempts, last).where(*let_go).order_by(tasks.c.seq))
 
 
 def counts_ahead(conn: Connection, found: Sequence[Task]) -> dict[str, int]:

@@ -1,8 +1,9 @@
-"""Tasks: how they begin, and what changes them. `apply` is the one writer of a state."""
+"""Tasks, their attempts, and what happened to them. `apply` is the one writer of a task's state."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,16 +15,33 @@ from app.training.model import (
     TERMINAL,
     TRANSITIONS,
     WAITING,
+    Attempt,
     Demand,
     Event,
     State,
     Task,
+    TaskEvent,
     Workload,
 )
 from app.training.store.changes import note_task
-from app.training.store.events import add_event
-from app.training.store.rows import to_task, to_value
-from app.training.store.tables import tasks
+from app.training.store.tables import attempts, events, tasks, to_attempt, to_task, to_value
+
+
+def add_event(conn: Connection, task_id: str, kind: str, at: str, detail: dict[str, Any] | None = None) -> None:
+    conn.execute(
+        sa.insert(events).values(task_id=task_id, at=at, event_type=kind, payload_json=json.dumps(detail or {}))
+    )
+    note_task(conn, task_id)
+
+
+def events_of(conn: Connection, task_id: str, *, after: int = 0, limit: int = 1000) -> list[TaskEvent]:
+    """Oldest first. after: an event_id."""
+    theirs = (events.c.task_id == task_id, events.c.event_id > after)
+    wanted = sa.select(events).where(*theirs).order_by(events.c.event_id).limit(limit)
+    return [
+        TaskEvent(row.event_id, row.task_id, row.at, row.event_type, json.loads(row.payload_json))
+        for row in conn.execute(wanted)
+    ]
 
 
 @dataclass(frozen=True)
@@ -140,3 +158,43 @@ def change(conn: Connection, task: Task, at: str, **fields: Any) -> Task | None:
     if row:
         note_task(conn, task.task_id)
     return to_task(row) if row else None
+
+
+def add_attempt(conn: Connection, attempt: Attempt) -> None:
+    conn.execute(
+        sa.insert(attempts).values(
+            task_id=attempt.task_id,
+            attempt_no=attempt.attempt_no,
+            ray_submission_id=attempt.submission_id,
+            created_at=attempt.created_at,
+            ray_status=attempt.ray_status,
+            ray_job_id=attempt.ray_job_id,
+            driver_node_id=attempt.driver_node_id,
+            message=attempt.message,
+            submit_payload=attempt.submit_payload,
+            log_bytes=attempt.log_bytes,
+        )
+    )
+    add_event(conn, attempt.task_id, "ATTEMPT", attempt.created_at, {"attempt_no": attempt.attempt_no})
+
+
+def change_attempt(conn: Connection, attempt: Attempt, **fields: Any) -> Attempt:
+    """fields: of Attempt, all but what names it. Only the scheduler's leader changes attempts."""
+    values = {name: to_value(value) for name, value in fields.items()}
+    same = (attempts.c.task_id == attempt.task_id, attempts.c.attempt_no == attempt.attempt_no)
+    row = conn.execute(sa.update(attempts).where(*same).values(**values).returning(*attempts.c)).one()
+    note_task(conn, attempt.task_id)
+    return to_attempt(row)
+
+
+def attempts_of(conn: Connection, task_id: str) -> list[Attempt]:
+    """Oldest first."""
+    wanted = sa.select(attempts).where(attempts.c.task_id == task_id).order_by(attempts.c.attempt_no)
+    return [to_attempt(row) for row in conn.execute(wanted)]
+
+
+def latest_attempts(conn: Connection, task_ids: Sequence[str]) -> dict[str, Attempt]:
+    """The last attempt of each that had one, by task."""
+    last = sa.and_(tasks.c.task_id == attempts.c.task_id, tasks.c.latest_attempt_no == attempts.c.attempt_no)
+    wanted = sa.select(attempts).join(tasks, last).where(attempts.c.task_id.in_(task_ids))
+    return {row.task_id: to_attempt(row) for row in conn.execute(wanted)}

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from app.training.model import Workload
+from app.training.model import Demand, Workload
+from app.training.spec import TaskSpec
 
 
 @dataclass(frozen=True)
@@ -57,3 +58,11 @@ PROGRAMS: Mapping[Workload, Program] = {
         model_keys=("model.path",),
     ),
 }
+
+
+def demand_of(spec: TaskSpec) -> Demand:
+    program = PROGRAMS.get(spec.workload)
+    if program is None:
+        return Demand(1, spec.n_gpus_per_node, spec.cpus, claims_by_group=False)
+    cpus_per_gpu = program.cpus_per_gpu if spec.cpus_per_gpu is None else spec.cpus_per_gpu
+    return Demand(spec.nnodes, spec.n_gpus_per_node, spec.n_gpus_per_node * cpus_per_gpu, program.driver_cpus)

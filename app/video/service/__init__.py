@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from app.video.service.catalogue import Catalogue
 from app.video.service.controller import Controller
-from app.video.service.jobs import Decided, Event, Jobs, Submission
-from app.video.service.pictures import Pictures
+from app.video.service.jobs import Decided, JobEvent, Jobs, Submission
+from app.video.service.pictures import Pictures, Snapshots
 from app.video.service.planner import Planner
-from app.video.service.reports import Point, Reports
+from app.video.service.reports import Point, Reports, plots_in
 from app.video.service.resources import NodeVideos, Resources
 
 
@@ -28,7 +28,7 @@ __all__ = [
     "Catalogue",
     "Controller",
     "Decided",
-    "Event",
+    "JobEvent",
     "Jobs",
     "NodeVideos",
     "Pictures",
@@ -36,6 +36,8 @@ __all__ = [
     "Point",
     "Reports",
     "Resources",
+    "Snapshots",
     "Submission",
     "Video",
+    "plots_in",
 ]

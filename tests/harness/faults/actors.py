@@ -32,8 +32,8 @@ from app.kit.sandbox import runner as sandbox  # noqa: E402
 from app.kit.sandbox.paths import SandboxPaths  # noqa: E402
 from tests.harness.faults.stages import NOTES  # noqa: E402
 
-HOLDS = actors.parts.settings.data_dir / "holds"
-CLOCKS = actors.parts.settings.data_dir / "clocks"
+HOLDS = actors.container.settings.data_dir / "holds"
+CLOCKS = actors.container.settings.data_dir / "clocks"
 FORKSERVER = "app.kit.sandbox.fork_server"
 
 
@@ -103,9 +103,9 @@ if "CHAOS_LIGHT" in os.environ:
     sandbox.subprocess = SimpleNamespace(Popen=_light)  # type: ignore[assignment]
 if not IS_PATIENT:
     dispatch.SUSPECT_S = int(os.environ.get("CHAOS_SUSPECT_S", "1"))
-parts: Any = actors.parts
+parts: Any = actors.container
 runner.CHILD = "tests.harness.faults.stages:run_stage"
-NOTED = SandboxPaths(writes=(str(actors.parts.settings.data_dir.parent / NOTES),))
+NOTED = SandboxPaths(writes=(str(actors.container.settings.data_dir.parent / NOTES),))
 runner.StageRunner._places = lambda *_: NOTED  # type: ignore[method-assign]
 JobClaimer.take = _named(JobClaimer.take)  # type: ignore[method-assign]
 parts.stages.send_done = held("before-report", held("after-report", parts.stages.send_done, after=True))

@@ -113,7 +113,7 @@ class FaultDeployment(Deployment):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.parts.close()
-        self.web_app.state.parts.close()
+        self.web_app.state.container.close()
         super().__exit__(kind, error, trace)
 
     def worker(self, queue: str, **settings: str) -> WorkerProcess:

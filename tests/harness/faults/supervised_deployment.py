@@ -18,8 +18,8 @@ import httpx
 import redis
 from dramatiq import Message
 
-from app.conversion.service.dispatch import PERIODIC
 from app.kit.clock import now
+from app.kit.queue.messages import Queue
 from app.standalone.data_folder import DataFolder
 from app.standalone.process import Part
 from app.standalone.supervisor import Supervisor
@@ -167,7 +167,7 @@ class SupervisedDeployment(FaultDeployment):
     def _sweep_on_and_on(self) -> None:
         while not self._ended.wait(PULSE_S):
             with contextlib.suppress(redis.RedisError):
-                if not self._is_calm.is_set() and not self.parts.broker.waiting(PERIODIC):
+                if not self._is_calm.is_set() and not self.parts.broker.waiting(Queue.PERIODIC):
                     self.sweeps += 1
                     self.parts.broker.enqueue(_pulse())
 
@@ -175,4 +175,4 @@ class SupervisedDeployment(FaultDeployment):
 def _pulse() -> Message[None]:
     """As periodiq sends it."""
     options = {"scheduled_at": str(now()), "redis_message_id": str(uuid4())}
-    return Message(queue_name=PERIODIC, actor_name="sweep", args=(), kwargs={}, options=options)
+    return Message(queue_name=Queue.PERIODIC, actor_name="sweep", args=(), kwargs={}, options=options)

@@ -60,7 +60,8 @@ class Scene:
         self.kicked: list[str] = []
         self.sent: list[tuple[str, str]] = []
         self.video.jobs.kick = self.kicked.append
-        self.video.jobs.ask = self.video.planning.send = lambda uid, why: self.sent.append((uid, why))
+        self.video.catalogue.on_change = lambda: self.kicked.append("")
+        self.video.jobs.request_plan = self.video.planning.send = lambda uid, why: self.sent.append((uid, why))
         self.known: dict[str, dict[WorkKey, Order]] = {name: {} for name in NODES}
         self.away = set[str]()
         self.detail: dict[str, dict[str, Any]] = {name: {} for name in NODES}
@@ -89,7 +90,7 @@ class Scene:
 
     def desk(self, *answers: Decision | Plan | None) -> FixedDesk:
         desk = FixedDesk(*answers)
-        self.planning.desk = lambda: desk  # type: ignore[assignment, return-value]
+        self.planning.policy_runner = lambda: desk  # type: ignore[assignment, return-value]
         return desk
 
     def submit(self, **other: Any) -> VideoJob:

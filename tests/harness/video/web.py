@@ -57,7 +57,7 @@ class VideoWeb:
         self.url = url
         self.client = client
         self.user = settings.local_user
-        self.parts: Container = app.state.parts
+        self.parts: Container = app.state.container
         self.video: Video = self.parts.video
 
     def empty(self) -> None:
@@ -85,7 +85,7 @@ class VideoWeb:
 def video_web(folder: Path, valkey: Valkey) -> Iterator[VideoWeb]:
     settings = settings_in(folder, valkey)
     app = create_app(settings)
-    app.state.parts.prepare()
+    app.state.container.prepare()
     with served(app) as url, httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
         yield VideoWeb(app, settings, url, client)
 

@@ -9,9 +9,8 @@ import pytest
 from app.homes.errors import PathRefused
 from app.homes.files import HomeFiles
 from app.homes.home_paths import HomePath, own_spot, spot_of
-from app.homes.listing import Sort
 from app.homes.model import HomesOptions
-from app.homes.read_only_tree import ReadOnlyTree
+from app.homes.read_only_tree import ReadOnlyTree, Sort
 
 OPTIONS = HomesOptions(Path("/srv"), logical_root="/private")
 

@@ -30,7 +30,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputQuality:
     """One output of the model at one boundary. saturates: the operator that hides errors before it, if any."""
 
     name: str
@@ -53,7 +53,7 @@ class Boundary:
     outcome: Outcome
     samples: int = 0
     inputs: str = ""
-    outputs: tuple[Output, ...] = ()
+    outputs: tuple[OutputQuality, ...] = ()
 
     @property
     def snr_db(self) -> float | None:
@@ -66,7 +66,7 @@ class Boundary:
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerQuality:
     """A layer with all layers quantized: errors add up with depth. position: 1 for the first in graph order."""
 
     position: int
@@ -81,7 +81,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class QualityVerdict:
     snr_db: float | None
     rule: str
     passed: bool
@@ -96,7 +96,7 @@ class WorstSample:
 
 
 @dataclass(frozen=True)
-class Pair:
+class FloatInt8Pair:
     """The same thing of the float and of the int8 model."""
 
     float_: float
@@ -123,7 +123,7 @@ class BitWidth:
 
 
 @dataclass(frozen=True)
-class Node:
+class ChipNode:
     """A row of the vendor's per-node table."""
 
     node: str
@@ -147,8 +147,8 @@ class ChipReport:
     ddr_mb: tuple[tuple[str, float], ...]
     cpu_nodes: tuple[tuple[str, str], ...]
     bits: tuple[BitWidth, ...]
-    slowest: tuple[Node, ...] = ()
-    lowest_snr: tuple[Node, ...] = ()
+    slowest: tuple[ChipNode, ...] = ()
+    lowest_snr: tuple[ChipNode, ...] = ()
     node_types: tuple[tuple[str, int], ...] = ()
     missing_operators: tuple[str, ...] = ()
     bit_true_match: str = ""
@@ -163,13 +163,13 @@ class Quality:
 
     toolchain: str
     boundaries: tuple[Boundary, ...]
-    verdict: Verdict | None = None
-    layers: tuple[Layer, ...] = ()
+    verdict: QualityVerdict | None = None
+    layers: tuple[LayerQuality, ...] = ()
     layers_left_out: int = 0
     layer_samples: int = 0
     worst_samples: tuple[WorstSample, ...] = ()
-    size_bytes: Pair | None = None
-    latency_ms: Pair | None = None
+    size_bytes: FloatInt8Pair | None = None
+    latency_ms: FloatInt8Pair | None = None
     latency_threads: int = 1
     nef_bytes: int | None = None
     samples: int = 0
@@ -185,26 +185,26 @@ class Quality:
         return all(boundary.outcome == "pending" for boundary in self.boundaries)
 
     @property
-    def worst_layer(self) -> Layer | None:
+    def worst_layer(self) -> LayerQuality | None:
         ranked = self.ranked
         return ranked[0] if ranked and ranked[0].snr_db.shown is not None else None
 
     @property
-    def first_bad_layer(self) -> Layer | None:
+    def first_bad_layer(self) -> LayerQuality | None:
         """The first in graph order that falls below the rule: errors of those after it may be its own."""
-        measured = ((one, one.snr_db.shown) for one in self.layers)
-        return next((one for one, snr in measured if snr is not None and snr < SNR_DB_MIN), None)
+        measured = ((layer, layer.snr_db.shown) for layer in self.layers)
+        return next((layer for layer, snr in measured if snr is not None and snr < SNR_DB_MIN), None)
 
     @property
-    def ranked(self) -> tuple[Layer, ...]:
+    def ranked(self) -> tuple[LayerQuality, ...]:
         """Worst first; layers without an SNR come last."""
         return tuple(sorted(self.layers, key=_rank))
 
     @property
-    def saturating(self) -> tuple[Output, ...]:
+    def saturating(self) -> tuple[OutputQuality, ...]:
         return tuple(output for boundary in self.boundaries for output in boundary.outputs if output.saturates)
 
 
-def _rank(layer: Layer) -> tuple[bool, float, int]:
+def _rank(layer: LayerQuality) -> tuple[bool, float, int]:
     snr = layer.snr_db.shown
     return snr is None, 0.0 if snr is None else snr, layer.position

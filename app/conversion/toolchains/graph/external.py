@@ -28,10 +28,10 @@ def tensors(model: onnx.ModelProto) -> list[onnx.TensorProto]:
 
 def places(name: str, model: onnx.ModelProto) -> list[str]:
     """Paths of the other files, relative to the model's folder. Raises ExternalWeights for one outside of it."""
-    found = sorted({_place(tensor) for tensor in tensors(model)})
-    for place in found:
+    paths = sorted({_place(tensor) for tensor in tensors(model)})
+    for place in paths:
         _refuse_outside(name, place)
-    return found
+    return paths
 
 
 def refuse(name: str, model: onnx.ModelProto) -> None:

@@ -10,9 +10,9 @@ from app.conversion.errors import NoImages
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress, StageRequest, StageResult
 from app.conversion.toolchains.host import graph_surgery, provenance, quality
 from app.conversion.toolchains.host import layers as layering
-from app.conversion.toolchains.host.calibration import Calibration, calibrate
+from app.conversion.toolchains.host.calibration import ActivationRanges, calibrate
 from app.conversion.toolchains.host.inputs import CachedSamples, first, reference_samples
-from app.conversion.toolchains.host.quantizer import Plan, plan, quantize
+from app.conversion.toolchains.host.quantizer import QuantizationPlan, plan, quantize
 from app.conversion.toolchains.host.runtime import Session, open_session
 from app.conversion.toolchains.metrics import OutputStatistics
 from app.kit.sandbox.errors import StageFailed
@@ -22,11 +22,11 @@ CALIBRATED, QUANTIZED, OUTPUTS_MEASURED = 0.45, 0.5, 0.75
 
 
 @dataclass(frozen=True)
-class Quantized:
+class QuantizedModel:
     float_model: Any
     int8_model: Any
-    plan: Plan
-    calibration: Calibration
+    plan: QuantizationPlan
+    calibration: ActivationRanges
     warnings: list[str]
 
 
@@ -60,12 +60,12 @@ def _load(request: StageRequest) -> Any:
     return onnx.load(str(path))
 
 
-def _quantize(model: Any, samples: CachedSamples, request: StageRequest, progress: Progress) -> Quantized:
+def _quantize(model: Any, samples: CachedSamples, request: StageRequest, progress: Progress) -> QuantizedModel:
     options = request.options.quantization
     chosen = plan(model, options)
     if chosen.problem:
         print(f"warning: {chosen.problem}")
-        return Quantized(model, copy.deepcopy(model), chosen, Calibration({}, 0), [chosen.problem])
+        return QuantizedModel(model, copy.deepcopy(model), chosen, ActivationRanges({}, 0), [chosen.problem])
     print(f"calibrating {len(chosen.tensors)} tensors on {len(samples)} samples, method {options.method}")
 
     def step(done: int, of: int) -> None:
@@ -75,10 +75,10 @@ def _quantize(model: Any, samples: CachedSamples, request: StageRequest, progres
     progress(CALIBRATED, f"quantizing {len(chosen.nodes)} nodes")
     int8_model, warnings = quantize(model, calibration.ranges, chosen, options)
     print(f"quantized {len(chosen.nodes)} of {len(model.graph.node)} nodes to int8")
-    return Quantized(model, int8_model, chosen, calibration, warnings)
+    return QuantizedModel(model, int8_model, chosen, calibration, warnings)
 
 
-def _write(done: Quantized, request: StageRequest, skipped: list[dict[str, str]]) -> None:
+def _write(done: QuantizedModel, request: StageRequest, skipped: list[dict[str, str]]) -> None:
     source = provenance.read(done.float_model).get(provenance.SOURCE_SHA256, "")
     model = done.int8_model
     provenance.write(
@@ -99,7 +99,7 @@ def _write(done: Quantized, request: StageRequest, skipped: list[dict[str, str]]
     request.output.write_bytes(model.SerializeToString())
 
 
-def _measure(done: Quantized, samples: CachedSamples, request: StageRequest, progress: Progress) -> dict[str, Any]:
+def _measure(done: QuantizedModel, samples: CachedSamples, request: StageRequest, progress: Progress) -> dict[str, Any]:
     def step(count: int, of: int) -> None:
         share = count / max(of, 1)
         progress(QUANTIZED + (OUTPUTS_MEASURED - QUANTIZED) * share, f"comparing float and int8 {count}/{of}")
@@ -131,7 +131,7 @@ def _count(outputs: OutputStatistics) -> int:
     return max((tensor.samples for tensor in outputs.tensors.values()), default=0)
 
 
-def _calibration(done: Quantized, request: StageRequest, skipped: list[dict[str, str]]) -> dict[str, Any]:
+def _calibration(done: QuantizedModel, request: StageRequest, skipped: list[dict[str, str]]) -> dict[str, Any]:
     options = request.options.quantization
     report: dict[str, Any] = {"method": options.method, "samples": done.calibration.samples, "skipped": skipped}
     if options.method == "percentile":
@@ -139,7 +139,7 @@ def _calibration(done: Quantized, request: StageRequest, skipped: list[dict[str,
     return report
 
 
-def _quantization(chosen: Plan, request: StageRequest) -> dict[str, Any]:
+def _quantization(chosen: QuantizationPlan, request: StageRequest) -> dict[str, Any]:
     options = request.options.quantization.model_dump(mode="json")
     return options | {"int8_nodes": len(chosen.nodes), "float_tail": chosen.tail_report()}
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.conversion.toolchains.host.inputs import Array, Sample
+from app.conversion.toolchains.host.inputs import Array, SampleArrays
 from app.conversion.toolchains.metrics import OutputStatistics, TensorStatistics, require_finite, significant
 
 Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
@@ -44,7 +44,7 @@ class Equivalence:
         }
 
 
-def prove(reference: Run, candidate: Run, samples: Iterable[Sample]) -> Equivalence:
+def prove(reference: Run, candidate: Run, samples: Iterable[SampleArrays]) -> Equivalence:
     """Run both on every sample. Raises NotFinite, naming tensor and sample, for a NaN or an infinity on either side."""
     statistics = OutputStatistics()
     count = 0

@@ -33,7 +33,7 @@ class StagedModel:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class StagedSamples:
     """paths: {input name: one .npy file (float32, full shape) per sample}. skipped: {name, reason} of damaged files."""
 
     paths: dict[str, list[str]]
@@ -113,7 +113,7 @@ def _check_inputs(inputs: Sequence[graph.TensorSpec]) -> None:
             )
 
 
-def stage_calibration(request: StageRequest, model: onnx.ModelProto, folder: Path) -> Calibration:
+def stage_calibration(request: StageRequest, model: onnx.ModelProto, folder: Path) -> StagedSamples:
     """Write every reference sample, preprocessed, as float32 .npy files; one sample in memory at a time.
 
     Raises what SampleSet raises; ImagesTooLarge; WrongSampleShape for another shape than the input's; NotFinite.
@@ -133,7 +133,7 @@ def stage_calibration(request: StageRequest, model: onnx.ModelProto, folder: Pat
             np.save(path, array)
             paths[name].append(str(path))
     count = max((len(files) for files in paths.values()), default=0)
-    return Calibration(paths, _count_warnings(count), list(samples.skipped))
+    return StagedSamples(paths, _count_warnings(count), list(samples.skipped))
 
 
 def _check_room(shapes: dict[str, tuple[int, ...]], count: int) -> None:

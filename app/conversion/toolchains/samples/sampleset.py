@@ -10,7 +10,7 @@ from typing import Any
 
 from app.conversion.errors import DamagedImage, NoImages, WrongSampleShape
 from app.conversion.options import Preprocess
-from app.conversion.toolchains.samples.arrays import Array, Stack, open_npy, open_npz
+from app.conversion.toolchains.samples.arrays import Array, ArrayStack, open_npy, open_npz
 from app.conversion.toolchains.samples.pictures import ImageReader
 from app.conversion.toolchains.samples.spec import InputSpec
 
@@ -39,7 +39,7 @@ class _Source:
     path: Path
     label: str
     kind: str
-    stacks: Mapping[str, Stack]
+    stacks: Mapping[str, ArrayStack]
 
     @property
     def count(self) -> int:
@@ -135,7 +135,7 @@ class SampleSet:
         self._settle(damaged)
         return sources
 
-    def _stacks(self, path: Path, label: str, kind: str) -> Mapping[str, Stack]:
+    def _stacks(self, path: Path, label: str, kind: str) -> Mapping[str, ArrayStack]:
         if kind == "image":
             return {}
         if kind == "npz":

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 from app.accounts import store as accounts
 from app.homes import store, token_bindings
-from app.homes.sftp.backend import BadDoorPassword, check_password
-from app.homes.sftp.passwords import agrees, hash_password
+from app.homes.sftp.credentials import BadSftpPassword, agrees, check_password, hash_password
 from app.homes.store import SftpAccount
 from app.kit.clock import now, to_text
 from app.kit.sql import Database
@@ -62,7 +61,7 @@ class SftpAuthenticator:
             return replace(verdict, why="The new password must be another one.")
         try:
             check_password(new)
-        except BadDoorPassword as error:
+        except BadSftpPassword as error:
             return replace(verdict, why=error.message)
         password_hash = hash_password(new)
         with self.database.write() as conn:

@@ -8,7 +8,7 @@ from typing import Any
 from app.homes import store
 from app.homes.model import Quota
 from app.homes.sftp.backend import NO_QUOTA, DoorInfo, no_account
-from app.homes.sftp.passwords import hash_password
+from app.homes.sftp.credentials import hash_password
 from app.homes.store import SftpAccount
 from app.kit.sql import Database
 

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from app.homes.errors import PathRefused, QuotaExceeded, TooManyFiles, sentences
 from app.homes.model import HOME_FOLDERS, Quota, check_may_enter
-from app.homes.open_files import CountedFile
-from app.homes.quota import Allowance, Measurement, UsageTracker
+from app.homes.quota import Allowance, CountedFile, Measurement, UsageTracker
 from app.homes.rooted_directory import RootedDirectory
 
 OPEN_FILES = 64

@@ -16,8 +16,7 @@ from app.homes import store
 from app.homes.model import HomesOptions
 from app.homes.sftp.builtin.authenticator import SftpAuthenticator
 from app.homes.sftp.builtin.backend import FINGERPRINT, PORT
-from app.homes.sftp.builtin.connection import SftpConnection
-from app.homes.sftp.builtin.connection_registry import IDLE_S, ConnectionRegistry
+from app.homes.sftp.builtin.connections import IDLE_S, ConnectionRegistry, SftpConnection
 from app.homes.sftp.builtin.home import SessionQuota, SftpHome
 from app.homes.sftp.builtin.session import SftpSession
 from app.kit.cli.command import CannotStart

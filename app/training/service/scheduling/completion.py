@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import takewhile
 from typing import Any
+
+from sqlalchemy import Connection
 
 from app.kit.clock import from_text, to_text
 from app.kit.errors import ModelmillError
@@ -25,6 +27,7 @@ LOG_PATIENCE_S = 30
 """So long after a job's end its log is waited for, where Ray answers but does not give it."""
 QUICK = timedelta(minutes=5)
 """verl looks for its GPUs within the first minutes, when it has read its configuration."""
+RELEASED_ENDED = "RELEASED_ENDED"
 ASKS = "convert"
 """Without this word a spec asks for no conversion; whether it does is read by who is told."""
 logger = logging.getLogger(__name__)
@@ -32,9 +35,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What happens to the task. fields: of the task; detail: of the event."""
+    """What happens to the task. event None: it was let go before, and stays CANCELED. fields: of the task; detail: of
+    the event."""
 
-    event: Event
+    event: Event | None
     fields: dict[str, Any]
     detail: dict[str, Any]
 
@@ -55,8 +59,9 @@ def end(desk: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, momen
 
 def end_unknown(desk: SchedulerContext, task: Task, attempt: Attempt, moment: TickContext) -> Allocation | None:
     """Ray answers, and knows nothing of it."""
-    failure = classify("", "", None, "", "", was_stopped=task.state is State.CANCELING)
-    return settle(desk, task, attempt, failure, moment)
+    failure = classify("", "", None, "", "", was_stopped=_is_canceled(task))
+    forgotten = replace(attempt, ray_status="")  # what it said last is not so any more
+    return settle(desk, task, forgotten, failure, moment)
 
 
 def settle(
@@ -74,16 +79,20 @@ def settle(
     outcome = _outcome(desk, task, attempt, failure, moment)
     if task.folder is not None and outcome.event is not Event.RETRY:
         desk.homes.folders.ended(task.user, task.folder, from_text(ended_at))
-    kept: dict[str, Any] = {"ended_at": ended_at, "placement_pending_since": None, "failure_kind": None, "message": ""}
+    kept: dict[str, Any] = {
+        "ended_at": ended_at,
+        "placement_pending_since": None,
+        "ray_status": attempt.ray_status,
+        "failure_kind": None,
+        "message": "",
+    }
     if log_bytes is not None:
         kept["log_bytes"] = log_bytes
-    if failure is not None and failure.kind is FailureKind.LOST:
-        kept["ray_status"] = ""  # what it said last is not so any more
     if failure is not None:
         kept |= {"failure_kind": failure.kind, "message": failure.summary}
     with desk.database.write() as conn:
-        changed = store.apply(conn, task, outcome.event, moment.text, detail=outcome.detail, **outcome.fields)
-        if changed is None:  # its user cancels it at this moment: the next tick sees both
+        changed = _applied(conn, task, outcome, moment)
+        if changed is None:  # its user cancels it, or lets it go, at this moment: the next tick sees both
             return Allocation(task, attempt)
         store.change_attempt(conn, attempt, **kept)
         if outcome.event is Event.RETRY:
@@ -95,14 +104,26 @@ def settle(
     return None
 
 
+def _applied(conn: Connection, task: Task, outcome: Outcome, moment: TickContext) -> Task | None:
+    if outcome.event is not None:
+        return store.apply(conn, task, outcome.event, moment.text, detail=outcome.detail, **outcome.fields)
+    changed = store.change(conn, task, moment.text, **outcome.fields)
+    if changed is not None:
+        store.add_event(conn, task.task_id, RELEASED_ENDED, moment.text, outcome.detail)
+    return changed
+
+
 def _outcome(
     desk: SchedulerContext, task: Task, attempt: Attempt, failure: Failure | None, moment: TickContext
 ) -> Outcome:
     detail: dict[str, Any] = {"attempt_no": attempt.attempt_no}
+    if task.is_terminal:
+        detail["ray_status"] = attempt.ray_status
+        return Outcome(None, {"error_summary": _told_late(attempt, moment)}, detail)
     if failure is None:
         return Outcome(Event.SUCCEED, {}, detail)
     detail["failure_kind"] = failure.kind.value
-    if task.state is State.CANCELING:
+    if _is_canceled(task):
         return Outcome(Event.STOPPED, {}, detail)
     if not _is_retried(desk, task, failure.kind, moment):
         return Outcome(Event.FAIL, {"failure_kind": failure.kind, "error_summary": failure.summary}, detail)
@@ -139,19 +160,30 @@ def _was_quick(attempt: Attempt, moment: TickContext) -> bool:
 
 
 def _failure(desk: SchedulerContext, task: Task, attempt: Attempt, job: RayJob) -> Failure:
-    if attempt.failure_kind is not None and task.state is not State.CANCELING:  # why it was stopped by us
+    if attempt.failure_kind is not None and not _is_canceled(task):  # why it was stopped by us
         return Failure(attempt.failure_kind, attempt.message)
     tail = _tail(desk, task, attempt, job).decode("utf-8", "replace")
-    was_stopped = task.state is State.CANCELING
     return classify(
         job.status,
         job.error_type,
         job.exit_code,
         job.message,
         tail,
-        was_stopped=was_stopped,
+        was_stopped=_is_canceled(task),
         counts_gpus=task.demand.claims_by_group,
     )
+
+
+def _is_canceled(task: Task) -> bool:
+    return task.state in (State.CANCELING, State.CANCELED)
+
+
+def _told_late(attempt: Attempt, moment: TickContext) -> str:
+    """What became of a task that was let go."""
+    if not attempt.ray_status:
+        return f"It was let go before Ray said that it had ended; at {moment.text} Ray did not know it any more."
+    ended_at = attempt.ended_at or moment.text
+    return f"It was let go before Ray said that it had ended; it ended at {ended_at} as {attempt.ray_status}."
 
 
 def _tail(desk: SchedulerContext, task: Task, attempt: Attempt, job: RayJob) -> bytes:

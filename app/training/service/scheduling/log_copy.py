@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 from app.homes.errors import disk_errors
 from app.homes.files import HomeFiles
-from app.training.service.logs import LOG
+from app.training.service.folders import LOG
 from app.training.service.scheduling.attempt_files import copy_end, new_file, old_file, opened_folder, write_all
 
 GAP = b"[modelmill: lines are missing here until the job has ended]\n"

@@ -1,8 +1,15 @@
-"""Steps sync and cancel: what Ray says of an active task is written down, and what is to end is told so."""
+"""Steps sync and cancel: what Ray says of an active task is noted, and what is to end is told so.
+
+Also what active tasks have of the cluster by now, and who waits inside Ray for what it cannot give: a program that asks
+for placement groups is RUNNING to Ray while they are PENDING, if need be for ever.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,11 +17,11 @@ from sqlalchemy import Connection
 
 from app.kit.clock import from_text, to_text
 from app.training import store
-from app.training.gateway import RayJob, RayStatus
-from app.training.model import Attempt, Event, State, Task
-from app.training.service.scheduling.completion import end, end_unknown
+from app.training.gateway import PlacementGroup, RayJob, RayStatus
+from app.training.model import Attempt, Claim, Event, FailureKind, State, Task
+from app.training.service.scheduling.admission import launch
+from app.training.service.scheduling.completion import TAIL_LINES, end, end_unknown
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
-from app.training.service.scheduling.ray_submission import launch
 
 ARRIVAL_S = 30
 """So long Ray may take to have a job of which it was told, without having answered."""
@@ -26,7 +33,9 @@ def follow(desk: SchedulerContext, task: Task, attempt: Attempt, moment: TickCon
     job = desk.gateway.job(attempt.submission_id)
     if job is None:
         if task.state is State.SUBMITTING:
-            logger.info("Attempt %d was not submitted before the last scheduler ended; it is now.", attempt.attempt_no)
+            # Ray may have had it, and lost it before that was noted. Should it be on its way still, its name keeps
+            # Ray from running it twice.
+            logger.info("Ray does not have attempt %d, perhaps it never had; it is submitted.", attempt.attempt_no)
             return launch(desk, task, attempt, moment)
         if _may_arrive(task, attempt, moment.now):
             return Allocation(task, attempt)
@@ -37,7 +46,7 @@ def follow(desk: SchedulerContext, task: Task, attempt: Attempt, moment: TickCon
         logger.info("Ray had attempt %d already; it is followed from here on.", attempt.attempt_no)
     if job.status.is_terminal:
         return end(desk, task, attempt, job, moment)
-    if task.state is State.CANCELING or attempt.failure_kind is not None:
+    if task.state in (State.CANCELING, State.CANCELED) or attempt.failure_kind is not None:
         desk.gateway.stop(attempt.submission_id)  # on one that is PENDING it does nothing: again the next time
     return Allocation(task, attempt, job)
 
@@ -100,3 +109,69 @@ def _seen(attempt: Attempt, job: RayJob, now: datetime) -> dict[str, Any]:
 
 def _time(unix_ms: int | None) -> str | None:
     return to_text(datetime.fromtimestamp(unix_ms / 1000, UTC)) if unix_ms else None
+
+
+MAX_WAIT_S = 900
+"""Of a task that says nothing else. Ray gives up a driver that finds no place after as long."""
+
+
+def with_claim(holding: Allocation, groups: Sequence[PlacementGroup]) -> Allocation:
+    """groups: of all jobs."""
+    if not holding.is_running:
+        return holding
+    demand, attempt = holding.task.demand, holding.attempt
+    if not demand.claims_by_group:
+        node = attempt.driver_node_id
+        claim = Claim({node: float(demand.gpus)}, {node: demand.cpus}) if node else Claim()
+        return replace(holding, claim=claim)
+    gpus: Counter[str] = Counter()
+    cpus: Counter[str] = Counter()
+    for node_id, some_gpus, some_cpus in (bundle for group in _of(holding, groups) for bundle in group.bundles):
+        if node_id:
+            gpus[node_id] += some_gpus  # type: ignore[assignment]  # counts may be fractions
+            cpus[node_id] += some_cpus  # type: ignore[assignment]
+    return replace(holding, claim=Claim(dict(gpus), dict(cpus)))
+
+
+def judge_wait(
+    desk: SchedulerContext, holding: Allocation, groups: Sequence[PlacementGroup], moment: TickContext
+) -> Allocation:
+    """Notes since when it waits for a placement group, and ends it when that was too long. Raises RayUnreachable."""
+    task, attempt = holding.task, holding.attempt
+    if not holding.is_running or attempt.failure_kind is not None:
+        return holding
+    is_waiting = any(not group.is_placed for group in _of(holding, groups))
+    since = attempt.placement_pending_since
+    if is_waiting != (since is not None):
+        with desk.database.write() as conn:
+            changed = store.change_attempt(conn, attempt, placement_pending_since=moment.text if is_waiting else None)
+        return replace(holding, attempt=changed)
+    most_s = task.max_wait_s or MAX_WAIT_S
+    if since is None or moment.now - from_text(since) < timedelta(seconds=most_s):
+        return holding
+    why = f"The cluster had no room for its placement group for {most_s} seconds, so it was stopped."
+    with desk.database.write() as conn:
+        changed = store.change_attempt(conn, attempt, failure_kind=FailureKind.INSUFFICIENT_RESOURCES, message=why)
+    logger.info("Attempt %d is stopped: it waits for a placement group since %s.", attempt.attempt_no, since)
+    desk.gateway.stop(attempt.submission_id)
+    return replace(holding, attempt=changed)
+
+
+def _of(holding: Allocation, groups: Sequence[PlacementGroup]) -> list[PlacementGroup]:
+    job_id = holding.attempt.ray_job_id
+    return [group for group in groups if job_id and group.ray_job_id == job_id]
+
+
+def copy_log(desk: SchedulerContext, holding: Allocation) -> None:
+    """Raises RayUnreachable, errors of homes."""
+    attempt, job = holding.attempt, holding.job
+    if job is None or job.status.is_terminal or not job.driver_node_id:
+        return
+    tail = desk.gateway.log_tail(job, TAIL_LINES)
+    if not tail:
+        return
+    is_whole = tail.count(b"\n") < TAIL_LINES
+    log_bytes = desk.copies.grow(holding.task.user, attempt.folder, tail, is_whole=is_whole)
+    if log_bytes != attempt.log_bytes:
+        with desk.database.write() as conn:
+            store.change_attempt(conn, attempt, log_bytes=log_bytes)

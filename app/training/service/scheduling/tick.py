@@ -24,12 +24,9 @@ from app.training.gateway import PlacementGroup
 from app.training.model import Node, State, Waiting, WaitingCode
 from app.training.model.gang import decide
 from app.training.service.cluster import ClusterPicture, ClusterView, Holder
-from app.training.service.scheduling.admission import as_queued, read_line, write_reason_for_all, write_reasons
-from app.training.service.scheduling.claims import judge_wait, with_claim
+from app.training.service.scheduling.admission import as_queued, begin, read_line, write_reason_for_all, write_reasons
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
-from app.training.service.scheduling.copying import copy_log
-from app.training.service.scheduling.ray_submission import begin
-from app.training.service.scheduling.ray_sync import follow
+from app.training.service.scheduling.ray_sync import copy_log, follow, judge_wait, with_claim
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +66,7 @@ class Scheduler:
 
     def _follow_all(self, moment: TickContext) -> list[Allocation]:
         with self.desk.database.read() as conn:
-            tasks = store.active(conn)
+            tasks = store.active(conn) + store.released(conn)
             attempts = store.latest_attempts(conn, [task.task_id for task in tasks])
         holdings = []
         for task in tasks:

@@ -21,10 +21,10 @@ from app.bootstrap.accounts import MIGRATIONS
 from app.homes import store
 from app.homes.model import HomesOptions
 from app.homes.service import Homes, listener
-from app.homes.sftp.backend import BadDoorPassword, DoorInfo, SftpOff, SftpUnavailable
+from app.homes.sftp.backend import DoorInfo, SftpOff, SftpUnavailable
 from app.homes.sftp.builtin import BuiltinBackend
 from app.homes.sftp.builtin.authenticator import SftpAuthenticator
-from app.homes.sftp.public_keys import BadPublicKey
+from app.homes.sftp.credentials import BadPublicKey, BadSftpPassword
 from app.homes.sftp.sftpgo import SftpgoBackend, SftpgoOptions
 from app.kit.clock import now, to_text
 from app.kit.sql import Database
@@ -41,9 +41,7 @@ def kicks() -> list[int]:
 
 @pytest.fixture
 def accounts(database: Database, kicks: list[int]) -> Accounts:
-    made = Accounts(database, SecretHasher("k"))
-    made.on_change.append(listener(kicks.append))
-    return made
+    return Accounts(database, SecretHasher("k"), on_change=[listener(kicks.append)])
 
 
 @pytest.fixture
@@ -261,7 +259,7 @@ def test_while_the_door_is_away_the_facts_still_come_and_a_password_is_not_set(
 @pytest.mark.parametrize("password", ["short", "x" * 200, "aaaaaaaaaaaaaa", "with\nnew line"])
 def test_a_weak_password_is_refused(accounts: Accounts, homes: Homes, password: str) -> None:
     accounts.users.create("alice", Role.USER, by="admin")
-    with pytest.raises(BadDoorPassword):
+    with pytest.raises(BadSftpPassword):
         homes.door.set_password("alice", password, by="alice")
 
 
@@ -291,8 +289,8 @@ def test_keys_are_kept_in_one_form_and_bad_ones_refused(accounts: Accounts, home
 
 
 def test_without_a_door_there_are_homes_all_the_same_and_no_password(tmp_path: Path, database: Database) -> None:
-    homes, doorless = Homes(HomesOptions(tmp_path / "homes"), database, None), Accounts(database, SecretHasher("k"))
-    doorless.on_change.append(listener(has_door=False))
+    homes = Homes(HomesOptions(tmp_path / "homes"), database, None)
+    doorless = Accounts(database, SecretHasher("k"), on_change=[listener(has_door=False)])
     assert doorless.users.create("alice", Role.USER, by="admin")[1] is None
     homes.outbox.apply_due(now())
     assert homes.files.browse("alice").entries

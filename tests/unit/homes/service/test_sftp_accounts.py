@@ -52,8 +52,7 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path, database: Database) ->
     if request.param == "sftpgo":
         standin: SftpgoStandin = request.getfixturevalue("standin")
         door = SftpgoBackend(SftpgoOptions(standin.url, standin.admin, standin.password, "/private", "h", 1))
-    accounts = Accounts(database, SecretHasher("k"))
-    accounts.on_change.append(listener())
+    accounts = Accounts(database, SecretHasher("k"), on_change=[listener()])
     accounts.users.create("alice", Role.USER, by="admin")
     first, second = (accounts.tokens.issue("alice", by="alice", ttl_s=3600 * (2 * n + 1))[0] for n in range(2))
     yield Scene(accounts, Homes(HomesOptions(tmp_path / "homes"), database, door), (first.token_id, second.token_id))

@@ -17,7 +17,6 @@ import pytest
 from PIL import Image
 
 from app.bootstrap.container import Container
-from app.bootstrap.joint_inference import open_calibrations
 from app.conversion.errors import ImagesTooLarge
 from app.inference.prediction import Box, Prediction
 from app.joint_inference.calibration import samples as sample_sets
@@ -322,7 +321,7 @@ def desk(parts: Container, shared_data: Path) -> Calibrations:
         chunks = [(shared_data / f"models/{file}.onnx").read_bytes()]
         parts.models.add_upload(USER, name, chunks, now=now())
     parts.joint.services.create(USER, RESOURCE, now=now())
-    return open_calibrations(parts)
+    return parts.calibrations
 
 
 def asked(desk: Calibrations, path: Path) -> Calibration:

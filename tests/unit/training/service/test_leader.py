@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import redis
 
-from app.kit.queue.broker import connect
+from app.kit.queue.broker import connect, make_broker
+from app.kit.queue.waker import Waker
 from app.kit.sql.errors import DatabaseUnavailable
 from app.training.service.leader import LEASE, Leader
 from app.training.service.scheduling import Watch
-from app.training.service.wake_up import KEY, kick_by
+from app.training.service.wake_up import KEY
 from tests.harness.valkey import Valkey
 
 EARLY = datetime(2026, 11, 20, 12, 0, 5, tzinfo=UTC)
@@ -120,14 +122,18 @@ def test_of_two_one_leads_and_the_other_takes_over_when_it_ends(turn: Callable[.
     until(lambda: second.ticks.count > 0)
 
 
+def waker_of(client: redis.Redis) -> Waker:
+    return Waker(client, make_broker("redis://nowhere"))
+
+
 def test_a_kick_wakes_the_leader_and_many_are_one(valkey: Valkey, turn: Callable[..., Turn]) -> None:
-    kick = kick_by(valkey.client)
+    waker = waker_of(valkey.client)
     for _ in range(5):
-        kick()
+        waker.ring(KEY)
     assert valkey.client.llen(KEY) == 1
     leading = turn(tick_s=NEVER_S).start()
     until(lambda: leading.ticks.count == 2)
-    kick()
+    waker.ring(KEY)
     until(lambda: leading.ticks.count == 3)
 
 
@@ -139,7 +145,7 @@ def test_while_something_is_on_its_way_the_leader_looks_again_soon(turn: Callabl
 def test_a_kick_that_redis_does_not_hear_harms_nobody(own_valkey: Valkey) -> None:
     client = connect(own_valkey.url(0))
     own_valkey.kill()
-    kick_by(client)()
+    waker_of(client).ring(KEY)
     client.close()
 
 

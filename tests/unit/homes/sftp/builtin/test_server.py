@@ -15,8 +15,7 @@ from app.homes.files import HomeFiles
 from app.homes.model import HomesOptions, Quota
 from app.homes.quota import UsageTracker
 from app.homes.sftp.builtin.authenticator import SftpAuthenticator
-from app.homes.sftp.builtin.connection import SftpConnection
-from app.homes.sftp.builtin.connection_registry import ConnectionRegistry
+from app.homes.sftp.builtin.connections import ConnectionRegistry, SftpConnection
 from app.homes.sftp.builtin.home import SessionQuota, SftpHome
 from app.homes.sftp.builtin.server import host_key
 from app.homes.sftp.builtin.session import SftpSession

@@ -1,0 +1,114 @@
+"""Who hears of what: every event that one capability has for another, in one list.
+
+Those who are told are built when they are first told something: a process builds only what it uses.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from app.accounts.service import ActiveWork, OnChange
+from app.homes.service.outbox import Kick, listener
+from app.kit.clock import now
+from app.kit.queue.messages import Message
+from app.kit.queue.waker import Waker
+from app.nodes.service import NodeListeners
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    from app.conversion.service import Conversion
+    from app.joint_inference.service import Joint
+    from app.model_registry.service import Model
+    from app.training.model import Task
+    from app.training.service import Training
+    from app.video.service import Video
+
+
+class Capabilities(Protocol):
+    """The container, as those who are told are reached by it."""
+
+    @property
+    def waker(self) -> Waker: ...
+    @property
+    def conversion(self) -> Conversion: ...
+    @property
+    def training(self) -> Training: ...
+    @property
+    def joint(self) -> Joint: ...
+    @property
+    def video(self) -> Video: ...
+
+
+def account_listeners(settings: Settings, kick: Kick | None = None) -> tuple[OnChange, ...]:
+    """A user was made, changed or removed: the data homes hear of it, in the same transaction.
+
+    kick: see homes.service.outbox.listener.
+    """
+    return (listener(kick, has_door=settings.sftp != "off"),)
+
+
+def active_work(of: Capabilities) -> tuple[ActiveWork, ...]:
+    """A user is to be removed: what of theirs is under way is counted, and cancelled."""
+    return (
+        ActiveWork(
+            "jobs",
+            lambda user: of.conversion.jobs.count_active(user),
+            lambda user: of.conversion.jobs.cancel_all(user),
+        ),
+        ActiveWork(
+            "training tasks",
+            lambda user: of.training.tasks.count_unended(user),
+            lambda user: of.training.tasks.cancel_all(user),
+        ),
+        ActiveWork(
+            "services",
+            lambda user: of.joint.services.count(user),
+            lambda user: of.joint.services.delete_all(user, now=now()),
+        ),
+        ActiveWork(
+            "video jobs",
+            lambda user: of.video.jobs.count(user),
+            lambda user: of.video.jobs.cancel_all(user, now=now()),
+        ),
+    )
+
+
+def node_listeners(of: Capabilities) -> NodeListeners:
+    """A node came, went or changed; got a new token; or others may use it. Open pages of nodes hear of it, too."""
+
+    def announce(name: str) -> None:
+        of.waker.notify("nodes", f"nodes:{name}")
+
+    return NodeListeners(
+        changed=(
+            lambda node, _: announce(node.name),
+            lambda node, keys: of.joint.controller.node_changed(node, keys),
+            lambda node, keys: of.video.controller.node_changed(node, keys),
+        ),
+        replaced=(
+            lambda node, keys: of.joint.controller.node_replaced(node, keys),
+            lambda node, keys: of.video.controller.node_replaced(node, keys),
+        ),
+        permitted=(
+            lambda node, _: announce(node),
+            lambda node, keys: of.joint.controller.node_permitted(node, keys),
+            lambda node, keys: of.video.controller.node_permitted(node, keys),
+        ),
+    )
+
+
+def users_of_model(of: Capabilities, model: Model) -> list[str]:
+    """A model is to be removed: what needs it, each as its reader finds it."""
+    services = of.joint.services.using(model.owner, model.name)
+    jobs = of.video.jobs.using(model.card.sha256)
+    stages = of.video.catalogue.using(model.owner, model.card.sha256)
+    return [
+        *(f"service {name}" for name in services),
+        *(f"video job {uid}" for uid in jobs),
+        *(f"stage {name}" for name in stages),
+    ]
+
+
+def task_succeeded(waker: Waker, task: Task) -> None:
+    """A training task has succeeded: what it left is sent to conversion. What gets lost is looked for every minute."""
+    waker.send(Message.CONVERT_RESULTS, task_id=task.task_id)

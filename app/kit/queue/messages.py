@@ -1,0 +1,84 @@
+"""The product's messages and queues: one table, by which actors are declared and everybody sends.
+
+It stands in the kit since those who send and those who run a message know nothing of each other. Which process serves
+which queue is in `app.standalone.processes`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Protocol
+
+
+class Queue(StrEnum):
+    ONNX = "onnx"
+    BIE = "bie"
+    NEF = "nef"
+    DONE = "done"
+    PERIODIC = "periodic"
+    TRAINING = "training"
+    TRAINING_RESULTS = "training_results"
+    NODES = "nodes"
+    JOINT = "joint"
+    JOINT_CALIBRATION = "joint_calibration"
+    VIDEO = "video"
+    VIDEO_PLANS = "video_plans"
+
+
+class Message(StrEnum):
+    """A message bears the name of the actor that runs it."""
+
+    queue: Queue
+    """On which it waits."""
+
+    def __new__(cls, actor: str, queue: Queue) -> Message:
+        message = str.__new__(cls, actor)
+        message._value_ = actor
+        message.queue = queue
+        return message
+
+    RUN_ONNX = "run_onnx", Queue.ONNX
+    RUN_BIE = "run_bie", Queue.BIE
+    RUN_NEF = "run_nef", Queue.NEF
+    DONE = "done", Queue.DONE
+    SWEEP = "sweep", Queue.PERIODIC
+    EXPIRE = "expire", Queue.PERIODIC
+
+    APPLY_DOOR = "apply_door", Queue.PERIODIC
+    CLEAR_HOMES = "clear_homes", Queue.PERIODIC
+
+    SCHEDULE = "schedule", Queue.TRAINING
+    CONVERT_RESULTS = "convert_results", Queue.TRAINING_RESULTS
+    LOOK_FOR_RESULTS = "look_for_results", Queue.PERIODIC
+
+    WATCH_NODES = "watch_nodes", Queue.NODES
+
+    RECONCILE = "reconcile", Queue.JOINT
+    UPSTREAM = "upstream", Queue.JOINT
+    FORGET_GONE = "forget_gone", Queue.JOINT
+    CALIBRATE = "calibrate", Queue.JOINT_CALIBRATION
+
+    RECONCILE_VIDEO = "reconcile_video", Queue.VIDEO
+    FORGET_OLD_VIDEO = "forget_old_video", Queue.VIDEO
+    PLAN_VIDEO = "plan_video", Queue.VIDEO_PLANS
+
+
+class Sender(Protocol):
+    """The broker, for those who only send."""
+
+    def send(self, queue: str, actor: str, *, message_id: str | None = None, **kwargs: Any) -> None: ...
+
+
+def post(sender: Sender, message: Message, *, message_id: str | None = None, **kwargs: Any) -> None:
+    """Put a message on its queue.
+
+    Args:
+        sender: the broker.
+        message: which one.
+        message_id: unique within the queue; a random one when left out.
+        kwargs: the arguments of its actor.
+
+    Raises:
+        redis.RedisError: Redis does not answer; nobody knows whether the message was put there.
+    """
+    sender.send(message.queue.value, message.value, message_id=message_id, **kwargs)

@@ -1,0 +1,56 @@
+"""Which processes an installation has, which queues each serves, and how it is started: one table.
+
+`modelmill up` starts what stands here; systemd's units, Compose's services and Kubernetes' manifests are checked
+against it (tests/deploy).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.kit.queue.messages import Queue
+
+STAGES = (Queue.ONNX, Queue.BIE, Queue.NEF)
+"""A worker serves one of these, and does one job at a time."""
+
+
+@dataclass(frozen=True)
+class Process:
+    program: str
+    """An installed command of the environment."""
+    arguments: tuple[str, ...]
+    queues: tuple[Queue, ...] = ()
+    """Whose messages it runs."""
+
+    @property
+    def command(self) -> list[str]:
+        """As an operator types it."""
+        return [self.program, *self.arguments]
+
+
+def _actors(*queues: Queue, threads: int) -> Process:
+    arguments = ("actors", "--queues", *(queue.value for queue in queues))
+    return Process("dramatiq", (*arguments, "--processes", "1", "--threads", str(threads)), queues)
+
+
+WEB = Process("uvicorn", ("app.main:create_app", "--factory"))
+"""With further arguments for its address and its end."""
+SCHEDULER = _actors(Queue.DONE, Queue.PERIODIC, threads=2)
+CONTROLLER = _actors(Queue.JOINT, Queue.NODES, Queue.JOINT_CALIBRATION, Queue.VIDEO, Queue.VIDEO_PLANS, threads=5)
+TRAINING = _actors(Queue.TRAINING, Queue.TRAINING_RESULTS, threads=2)
+"""Where there is a Ray cluster."""
+WORKERS = {stage: _actors(stage, threads=1) for stage in STAGES}
+PULSE = Process("periodiq", ("actors",))
+SFTP = Process("modelmill", ("sftp",))
+"""Where SFTP is the built-in server's."""
+
+PROCESSES = {
+    "web": WEB,
+    "scheduler": SCHEDULER,
+    "controller": CONTROLLER,
+    "training": TRAINING,
+    **{stage.value: worker for stage, worker in WORKERS.items()},
+    "pulse": PULSE,
+    "sftp": SFTP,
+}
+"""By the names that deployment files have for them."""
