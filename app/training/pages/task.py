@@ -112,6 +112,7 @@ def _body(request: Request, head: Head) -> dict[str, Any]:
         "plain": view_models.plain,
         "artifacts": sorted(view.artifacts, key=lambda path: (path.count("/"), path)),
         "samples": _samples(request, view),
+        "is_releasable": view.task.is_releasable(head.at),
         "is_live": head.is_live,
         "seen": head.seen,
         "given": {},
