@@ -37,6 +37,7 @@ from app.kit.objects.routes import OPERATIONS as OBJECTS_OPERATIONS
 from app.kit.observability import logs, tracing
 from app.kit.observability.metrics_page import SCRAPES_TOGETHER, metrics
 from app.kit.observability.request_log import RequestLog
+from app.kit.process import open_files
 from app.kit.redis.change_hub import ChangeHub
 from app.kit.web.auth import Authentication
 from app.kit.web.body_limits import BodyLimits, UploadLimits
@@ -194,6 +195,7 @@ def _prepare_or_exit(container: Container) -> None:
 
 @contextlib.asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+    open_files.raise_limit()
     container: Container = app.state.container
     if not app.state.is_prepared:
         await run_in_threadpool(container.prepare)
