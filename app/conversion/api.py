@@ -17,7 +17,7 @@ from app.conversion.model import JobRecord, Stage
 from app.conversion.schemas import SystemAnswer
 from app.conversion.service import Conversion
 from app.conversion.service.submissions import Submission
-from app.conversion.service.system import look
+from app.conversion.service.system import read_system
 from app.conversion.store import Filter
 from app.conversion.upload_receiver import receive_upload
 from app.kit.clock import now, to_text
@@ -80,7 +80,7 @@ def list_jobs(request: Request) -> Response:
     )
     conversion = conversion_of(request)
     records, cursor = conversion.jobs.page(job_filter, user_of(request), limit=params.limit, cursor=params.cursor)
-    return JSONResponse({"jobs": [conversion.shown(record) for record in records], "next_cursor": cursor})
+    return JSONResponse({"jobs": [conversion.job_json(record) for record in records], "next_cursor": cursor})
 
 
 def get_job(request: Request) -> Response:
@@ -120,8 +120,8 @@ def job_log(request: Request) -> Response:
 
 def list_artifacts(request: Request) -> Response:
     record = conversion_of(request).jobs.get(request.path_params["job_id"], user_of(request))
-    shown = [{"name": name, **vars(artifact)} for name, artifact in sorted(record.artifacts.items())]
-    return JSONResponse({"artifacts": shown})
+    artifacts = [{"name": name, **vars(artifact)} for name, artifact in sorted(record.artifacts.items())]
+    return JSONResponse({"artifacts": artifacts})
 
 
 def get_artifact(request: Request) -> Response:
@@ -154,7 +154,7 @@ def link_artifact(request: Request) -> Response:
 
 def get_system(request: Request) -> Response:
     """Workers, queues, health and versions; what is away is said with status 200."""
-    system = look(conversion_of(request), request.app.state.settings, user_of(request), now())
+    system = read_system(conversion_of(request), request.app.state.settings, user_of(request), now())
     return JSONResponse(SystemAnswer.model_validate(system).model_dump(mode="json"))
 
 
@@ -168,7 +168,7 @@ def _stage(step: str) -> Stage:
 def _job_response(
     conversion: Conversion, record: JobRecord, status: int = 200, headers: dict[str, str] | None = None
 ) -> Response:
-    return JSONResponse(conversion.shown(record), status_code=status, headers=headers)
+    return JSONResponse(conversion.job_json(record), status_code=status, headers=headers)
 
 
 _MULTIPART = {
@@ -336,5 +336,5 @@ def _frames(conversion: Conversion, job_id: str, user: str) -> EventFrames:
         record = conversion.jobs.get(job_id, user)
     except NotFound as error:
         return EventFrames(b"", frame("gone", json.dumps({"error": error.to_dict()})))
-    text = json.dumps(conversion.shown(record))
+    text = json.dumps(conversion.job_json(record))
     return EventFrames(frame("status", text), frame("done", text) if record.is_terminal else b"")

@@ -8,6 +8,6 @@ from app.training.service import Training
 
 
 def training_of(request: Request) -> Training:
-    found = request.app.state.training
-    assert isinstance(found, Training)
-    return found
+    training = request.app.state.training
+    assert isinstance(training, Training)
+    return training

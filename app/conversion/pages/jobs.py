@@ -88,7 +88,7 @@ def jobs(request: Request) -> Response:
 
 
 def live(request: Request) -> Response:
-    """The cells of those rows that were not finished, and which of them are to be asked for again. After a reset the
+    """The cells of those rows that were not finished, and which of them to ask for again. After a reset the
     page is loaded anew."""
     conversion = conversion_of(request)
     began = conversion.jobs.store.began_at()

@@ -48,7 +48,7 @@ class Expired(BadRequest):
 
 
 @dataclass
-class Watch:
+class WatchStream:
     """One client's view. shown: uids of the services that it knows. seen: the newest version that it was told of."""
 
     services: Services
@@ -90,7 +90,7 @@ class Watch:
 
 
 @dataclass(frozen=True)
-class Wish:
+class WatchRequest:
     """How the client wants to be told. include: what a table's row carries."""
 
     seconds: float
@@ -110,8 +110,10 @@ class Wish:
 async def watch(request: Request) -> Response:
     """Raises BadRequest, Expired."""
     query = request.query_params
-    view = Watch(joint_of(request).services, user_of(request), request.path_params.get("namespace"), selector_of(query))
-    wish = Wish(
+    view = WatchStream(
+        joint_of(request).services, user_of(request), request.path_params.get("namespace"), selector_of(query)
+    )
+    wish = WatchRequest(
         seconds=number_of(query, "timeoutSeconds", default=LONGEST_S, most=LONGEST_S) or LONGEST_S,
         is_table=wants_table(request.headers.get("accept", "")),
         include=query.get("includeObject") or "Metadata",
@@ -132,7 +134,7 @@ async def watch(request: Request) -> Response:
 
 
 async def _lines(
-    request: Request, hub: ChangeHub, view: Watch, wish: Wish, first: list[tuple[str, Service]]
+    request: Request, hub: ChangeHub, view: WatchStream, wish: WatchRequest, first: list[tuple[str, Service]]
 ) -> AsyncIterator[bytes]:
     for kind, service in first:
         yield wish.line(kind, service)
