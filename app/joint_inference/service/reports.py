@@ -128,8 +128,8 @@ class Reports:
         self.plots.forget(uid)
 
     def _reported(self, conn: Connection, namespace: str, name: str, *, node: str, user: str, uid: str) -> Service:
-        found = store.of_this_name(conn, namespace, name)
-        fitting = [service for service in found if not uid or service.uid == uid]
+        services = store.of_this_name(conn, namespace, name)
+        fitting = [service for service in services if not uid or service.uid == uid]
         if node:
             fitting = [service for service in fitting if self._runs_on(conn, service.uid, node)]
         else:
@@ -148,16 +148,16 @@ class Reports:
             raise ServiceNotFound(f"The node {node!r} runs no service of the uid {uid!r}.")
 
 
-def _is_newer(known: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+def _is_newer(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """currentTime is when something was last counted, by a clock of the edge: it stands still while other things
     change, may be set back while the counts go on. Another startTime is another count, perhaps another machine's."""
-    if found == known:
+    if after == before:
         return False
-    is_same_count = found.get("startTime") == known.get("startTime")
-    if not is_same_count or not known.get("currentTime") or not found.get("currentTime"):
+    is_same_count = after.get("startTime") == before.get("startTime")
+    if not is_same_count or not before.get("currentTime") or not after.get("currentTime"):
         return True
-    is_older = from_text(found["currentTime"]) < from_text(known["currentTime"])
-    return not is_older or found["inferenceNumber"] > known["inferenceNumber"]
+    is_older = from_text(after["currentTime"]) < from_text(before["currentTime"])
+    return not is_older or after["inferenceNumber"] > before["inferenceNumber"]
 
 
 def _picture(uid: str, sample_id: str) -> str:
