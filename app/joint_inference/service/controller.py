@@ -1,7 +1,7 @@
-"""The controllers: what a service should be, against what its nodes report; they are told the difference.
+"""The controllers: compare what a service should be with what its nodes report, and order the difference.
 
-The joint-inference controller and the downstream one are the two halves of `reconcile`: condition and orders change in
-one transaction, so that neither is without the other. The upstream controller is Reports.note. All may run twice.
+The joint-inference and the downstream controller are the two halves of `reconcile`: condition and orders change in one
+transaction. The upstream controller is Reports.note. All are idempotent.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from app.nodes.model import Node, Order, WorkKey
 from app.nodes.service import Nodes
 
 HEARTBEAT_S = 60
-"""So often each service is looked at when nothing happens, and its conditions say when that was."""
+"""How often each service is reconciled when nothing happens; its conditions say when that was."""
 IMPATIENT_S = 5
-"""So often one that does not run is: a model or a node may have been added."""
+"""How often a service that does not run is reconciled: a model or a node may have been added."""
 AT_ONCE = 200
 WATCHED_FOR_S = 3600
-"""So long one that is gone can be seen to have gone by those who watch."""
+"""How long watchers can still see that a service is gone."""
 HasDataset = Callable[[str, str], bool]
-"""user, path → is there such a thing in what they may read?"""
+"""user, path → whether the path exists among what they may read."""
 
 
 class Controller:
@@ -49,7 +49,7 @@ class Controller:
         self.has_dataset = has_dataset
 
     def reconcile(self, uid: str, *, now: datetime) -> None:
-        """Look at one service. Twice does no harm."""
+        """Reconcile one service. Idempotent."""
         with self.database.read() as conn:
             service = store.by_uid(conn, uid)
             looked_at = store.looked_at(conn, uid)
@@ -69,8 +69,8 @@ class Controller:
             self.nodes.nudge(node)
 
     def due(self, now: datetime) -> list[str]:
-        """Services to be looked at: those that do not run soon, the others once in a while. Each is said once: should
-        nobody look at it, it is due again by and by."""
+        """The services to reconcile: those that do not run often, the others occasionally. Each is returned once, and
+        again after its period."""
         quiet, impatient = (to_text(now - timedelta(seconds=s)) for s in (HEARTBEAT_S, IMPATIENT_S))
         with self.database.read() as conn:
             uids_due = store.looked_at_before(conn, quiet, AT_ONCE)
@@ -82,7 +82,7 @@ class Controller:
         return uids
 
     def forget_gone(self, now: datetime) -> None:
-        """And their pictures once more: the object store may have been away when they went."""
+        """Delete services that are long gone, and their pictures once more: the object store may have been away."""
         with self.database.read() as conn:
             uids = store.gone_before(conn, to_text(now - timedelta(seconds=WATCHED_FOR_S)))
         for uid in uids:
@@ -91,22 +91,22 @@ class Controller:
             store.forget(conn, uids)
 
     def node_changed(self, _: Node, keys: Collection[WorkKey]) -> None:
-        """Listens to nodes: what is theirs is looked at soon."""
+        """Listener of nodes: reconcile their services soon."""
         for uid in {key.uid for key in keys if key.kind == PLURAL}:
             self.services.kick(uid)
 
     def node_permitted(self, _: str, keys: Collection[WorkKey]) -> None:
-        """Listens to nodes: what runs there of those who may no longer use it is ended at once."""
+        """Listener of nodes: end at once what users run there who no longer may."""
         for uid in {key.uid for key in keys if key.kind == PLURAL}:
             self.services.kick(uid)
 
     def node_replaced(self, _: str, keys: Collection[WorkKey]) -> None:
-        """Listens to nodes: the worker of the machine that was evicted goes on, and is not to be answered."""
+        """Listener of nodes: the evicted machine's worker continues, and must not be answered any more."""
         for uid in {key.uid for key in keys if key.kind == PLURAL}:
             self.services.renew_secret(uid)
 
     def _end(self, service: Service, now: datetime) -> None:
-        """Withdraw what its nodes were told; once they have all stored that, it is gone."""
+        """Withdraw its orders; once all nodes have acknowledged that, the service is gone."""
         with self.database.write() as conn:
             fresh = store.lock(conn, service.uid)
             if fresh is None or fresh.gone_at is not None:
@@ -147,7 +147,7 @@ class Controller:
     def _check(
         self, service: Service, edge_model: Model | None, cloud_model: Model | None
     ) -> tuple[Condition | None, Condition | None]:
-        """What is wrong with it, and what is to be warned of, whatever the nodes say."""
+        """What is wrong with a service, and what to warn of, whatever its nodes report."""
         specification = service.specification
         for worker in (specification.edge, specification.cloud):
             dataset = worker.parameters.get("dataset", "")
@@ -167,10 +167,17 @@ class Controller:
     def _write(
         self, service: Service, plan: ServicePlan, warning: Condition | None, now: datetime, looked_at: str | None
     ) -> set[str] | None:
-        """Names of the nodes that must hear of it. What was changed by another meanwhile is looked at again then.
+        """Store condition and orders, unless the service has changed meanwhile.
 
-        looked_at: of the look before, when this one began. None: another has looked meanwhile, and may have seen more;
-        nothing was done.
+        Args:
+            service: as it was when this began.
+            plan: what follows for it.
+            warning: to show beside the condition.
+            now: the time.
+            looked_at: when it was last reconciled before this began.
+
+        Returns:
+            The names of the nodes to nudge; None: it was reconciled by another meanwhile, and nothing was done.
         """
         nodes_to_nudge = set[str]()
         with self.database.write() as conn:
@@ -212,7 +219,7 @@ class Controller:
 
 
 def _warning(service: Service) -> Condition | None:
-    """Raises UnknownAlgorithm, BadParameter. A user's own program has parameters and algorithms of its own."""
+    """A warning about the algorithm. Users' own programs are not checked. Raises UnknownAlgorithm, BadParameter."""
     specification = service.specification
     if specification.cloud.is_builtin:
         cloud_options(specification.cloud.parameters)
@@ -224,7 +231,7 @@ def _warning(service: Service) -> Condition | None:
 
 
 def _status(service: Service, plan: ServicePlan, warning: Condition | None, now: datetime) -> dict[str, Any]:
-    """The same as before when nothing has changed and it is not yet time to say that it was looked at."""
+    """The new status; the former one when nothing has changed and no heartbeat is due."""
     at = to_text(now)
     before = service.status.get("conditions", ())
     status = {

@@ -1,4 +1,4 @@
-"""What edge workers report: their tallies, and hard samples to look at."""
+"""The reports of edge workers: their tallies, and hard samples to look at."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Point:
 
 
 class Reports:
-    """send: hands a status to the upstream controller. client: keeps the plots."""
+    """Receives and shows the reports of all services."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Reports:
         self.send(service.uid, status)
 
     def note(self, uid: str, status: Status, *, now: datetime) -> None:
-        """What the upstream controller does. One that is older than what is known is ignored; twice does no harm."""
+        """The upstream controller: store a status, unless a newer one is stored. Idempotent."""
         with self.database.write() as conn:
             service = store.lock(conn, uid)
             reported = {**status.task_info, "phase": status.status}
@@ -83,7 +83,7 @@ class Reports:
         self.services.announce()
 
     def series(self, uid: str) -> list[Point]:
-        """Oldest first. Forgotten when Redis is."""
+        """Oldest first. Lost with Redis."""
         return [Point(**point) for point in self.plots.all(uid)]
 
     def add_sample(
@@ -97,7 +97,7 @@ class Reports:
             with self.database.write() as conn:
                 self._check_runs_on(conn, uid, node)
                 gone = store.put_sample(conn, uid, sample, content_type, at=to_text(now), keep=KEPT_SAMPLES)
-        except ServiceNotFound:  # it went meanwhile, and its other pictures with it
+        except ServiceNotFound:  # it was deleted meanwhile, with its other pictures
             self.objects.delete(_picture(uid, sample.id))
             raise
         for sample_id in gone:
@@ -123,7 +123,7 @@ class Reports:
         raise SampleNotFound(f"There is no sample {sample_id!r} (any more): only the newest are kept.")
 
     def forget(self, uid: str) -> None:
-        """Of a service that is gone: its pictures and plots."""
+        """Delete the pictures and plots of a service."""
         self.objects.delete_prefix(f"joint/{uid}/")
         self.plots.forget(uid)
 

@@ -1,4 +1,4 @@
-"""The verbs of services, for their users."""
+"""The operations on services, for their users."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from app.nodes.model import WorkerReport
 from app.nodes.service import Nodes
 
 Kick = Callable[[str], None]
-"""Have the service of this uid looked at soon."""
+"""Have the service of this uid reconciled soon."""
 FindModel = Callable[[Connection, str, str], Model | None]
 """user, name → the model that is registered under this name."""
 EVENTS = 100
 US = Manager()
 ResourceEdit = Callable[[Service], tuple[Any, Sequence[Any] | None]]
-"""The resource, and its managedFields where these do not follow from what has changed."""
+"""Gives the new resource, and its managedFields where these do not follow from the change."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,12 @@ class WorkerView:
 
 
 class Services:
-    """Every verb takes the user; another user's service is as if there were none.
+    """The services of all users. Every operation takes the user; another user's service does not exist for it.
 
-    announce: tell whoever watches that something changed.
+    Attributes:
+        kick: has a service reconciled soon.
+        announce: notifies watchers of a change.
+        find_model: gives the registered model of a user by its name.
     """
 
     def __init__(
@@ -104,7 +107,7 @@ class Services:
     def replace(
         self, user: str, namespace: str, name: str, resource: Any, *, now: datetime, by: Manager = US
     ) -> Service:
-        """Its spec, labels and annotations. A metadata.resourceVersion must be the present one.
+        """Replace spec, labels and annotations. A metadata.resourceVersion must be the present one.
 
         Raises InvalidResource, ServiceNotFound, ServiceChanged.
         """
@@ -123,8 +126,7 @@ class Services:
     def change(
         self, user: str, namespace: str, name: str, edit: ResourceEdit, *, now: datetime, by: Manager = US
     ) -> Service:
-        """wanted: what is to be of the one that there is, while nobody else changes it. Raises as replace, and what
-        wanted raises."""
+        """Replace a service by what `edit` makes of it, while nobody else changes it. Raises as replace and edit do."""
         with self.database.write() as conn:
             service = _locked(conn, user, namespace, name)
             resource, managed = edit(service)
@@ -150,7 +152,7 @@ class Services:
             self._refuse_mismatch(conn, user, spec)
 
     def put_status(self, user: str, namespace: str, name: str, status: Mapping[str, Any], *, now: datetime) -> Service:
-        """For Kubernetes' tools; what the controller finds wins at its next look."""
+        """For Kubernetes' tools; the controller overwrites it when it next reconciles."""
         with self.database.write() as conn:
             service = _locked(conn, user, namespace, name)
             changed = store.change_service(conn, service, status=completed(status, to_text(now)))
@@ -162,7 +164,7 @@ class Services:
             return _get(conn, user, namespace, name)
 
     def delete(self, user: str, namespace: str, name: str, *, now: datetime) -> Service:
-        """Its workers are ended first; then it is gone. Raises ServiceNotFound."""
+        """Delete a service: its workers are ended first. Raises ServiceNotFound."""
         with self.database.write() as conn:
             service = _locked(conn, user, namespace, name)
             if service.deleted_at is not None:
@@ -189,7 +191,7 @@ class Services:
         return shown, f"{shown[-1].created_at}~{shown[-1].uid}" if len(services) > limit else None
 
     def all(self, user: str, *, namespace: str | None = None) -> tuple[list[Service], int]:
-        """By namespace and name, and the version this list is of: what changes comes after it."""
+        """By namespace and name, with the version of this list, see `changes`."""
         with self.database.read() as conn:
             version = store.newest_version(conn)
             return store.every(conn, user, namespace), version
@@ -233,7 +235,7 @@ class Services:
             self.delete(user, service.namespace, service.name, now=now)
 
     def renew_secret(self, uid: str) -> None:
-        """Both workers are told of another; who knows only the one before is refused."""
+        """Order another secret for both workers; the former one is refused from then on."""
         with self.database.write() as conn:
             service = store.lock(conn, uid)
             if service is None or service.gone_at is not None:
@@ -271,7 +273,7 @@ def _get(conn: Connection, user: str, namespace: str, name: str) -> Service:
 
 
 def _locked(conn: Connection, user: str, namespace: str, name: str) -> Service:
-    """As _get; until the transaction ends nobody else changes it: controllers do so at any moment."""
+    """As _get; locked until the transaction ends, since controllers change services at any moment."""
     return _require_service(store.lock(conn, _get(conn, user, namespace, name).uid), namespace, name)
 
 
