@@ -27,6 +27,7 @@ from app.kit.objects.routes import OPERATIONS as OBJECTS_OPERATIONS
 from app.kit.observability import logs, tracing
 from app.kit.observability.metrics_page import collectors_of, metrics
 from app.kit.observability.request_log import RequestLog
+from app.kit.process import open_files
 from app.kit.redis.change_hub import ChangeHub
 from app.kit.web.auth import Authentication
 from app.kit.web.body_limits import BodyLimits, UploadLimits, upload_limits_of
@@ -125,7 +126,7 @@ def _give(app: Starlette, container: Container) -> None:
     settings, hub = container.settings, ChangeHub(container.settings.redis_url)
     container_of.put(app, container)
     hub_of.put(app, hub)
-    has = {"training": container.training.options.is_on, "sftp": container.homes.door.is_open}
+    has = {"training": container.training.options.is_on, "sftp": container.homes.sftp.is_on}
     features_of.put(app, frozenset(name for name, is_there in has.items() if is_there))
     limits = UploadLimits(
         settings.uploads_per_user, settings.uploads_at_once, settings.upload_idle_s, settings.upload_least_bytes_per_s
@@ -151,6 +152,7 @@ def _prepare_or_exit(container: Container) -> None:
 
 @contextlib.asynccontextmanager
 async def _lifespan(app: Starlette, *, is_prepared: bool) -> AsyncIterator[None]:
+    open_files.raise_limit()
     container, hub = container_of.held(app), hub_of.held(app)
     if not is_prepared:
         await run_in_threadpool(container.prepare)

@@ -20,7 +20,7 @@ NO_STORE = {"Cache-Control": "no-store"}
 
 
 def me_of(request: Request) -> schemas.MeAnswer:
-    """What accounts know of who asks; homes answer GET /api/v2/me with this and where the data is."""
+    """What accounts know of the caller; homes answer GET /api/v2/me with this and where the data is."""
     user, token = accounts_of(request).users.get(user_of(request)), token_of(request)
     return schemas.MeAnswer(
         user_id=user.name,
@@ -31,39 +31,39 @@ def me_of(request: Request) -> schemas.MeAnswer:
 
 
 def list_my_tokens(request: Request) -> Response:
-    return _tokens(accounts_of(request).tokens.of(user_of(request)))
+    return _tokens(request, user_of(request))
 
 
 async def issue_my_token(request: Request) -> Response:
     """It may do no more, and lives no longer, than the token that asks for it."""
-    asked = await json_body(request, schemas.NewToken)
-    mine = await run_in_threadpool(token_of, request)
-    return await _issue(request, user_of(request), asked, within=mine)
+    body = await json_body(request, schemas.NewToken)
+    maker = await run_in_threadpool(token_of, request)
+    return await _issue(request, user_of(request), body, within=maker)
 
 
 def revoke_my_token(request: Request) -> Response:
-    user = user_of(request)
-    accounts_of(request).tokens.revoke(user, request.path_params["token_id"], by=user)
-    return Response(status_code=204)
+    return _revoke(request, user_of(request))
 
 
 def list_users(request: Request) -> Response:
-    asked = query(request, schemas.UserQuery)
-    found = accounts_of(request).users.page(text=asked.q, after=asked.after, limit=asked.limit)
-    shown = [schemas.user_answer(user, last_used_at) for user, last_used_at in found]
-    return _json(schemas.UsersAnswer(users=shown, next_after=shown[-1].name if len(shown) == asked.limit else None))
+    params = query(request, schemas.UserQuery)
+    users = accounts_of(request).users.page(text=params.q, after=params.after, limit=params.limit)
+    answers = [schemas.user_answer(user, last_used_at) for user, last_used_at in users]
+    return _json(
+        schemas.UsersAnswer(users=answers, next_after=answers[-1].name if len(answers) == params.limit else None)
+    )
 
 
 async def create_user(request: Request) -> Response:
-    asked = await json_body(request, schemas.NewUser)
+    body = await json_body(request, schemas.NewUser)
     user, password = await run_in_threadpool(
         accounts_of(request).users.create,
-        asked.name,
-        asked.role,
+        body.name,
+        body.role,
         by=user_of(request),
-        quota_bytes=asked.quota_bytes,
-        quota_files=asked.quota_files,
-        is_reuse=asked.reuse,
+        quota_bytes=body.quota_bytes,
+        quota_files=body.quota_files,
+        is_reuse=body.reuse,
     )
     answer = schemas.CreatedUser(**schemas.user_answer(user, None).model_dump(), sftp_password=password)
     return _json(answer, 201, {"Location": f"/api/v2/users/{user.name}", **NO_STORE})
@@ -74,8 +74,8 @@ def get_user(request: Request) -> Response:
 
 
 async def change_user(request: Request) -> Response:
-    asked = await json_body(request, schemas.UserChange)
-    fields = {name: getattr(asked, name) for name in asked.model_fields_set}
+    body = await json_body(request, schemas.UserChange)
+    fields = {name: getattr(body, name) for name in body.model_fields_set}
     await run_in_threadpool(
         accounts_of(request).users.change, request.path_params["name"], by=user_of(request), **fields
     )
@@ -83,48 +83,66 @@ async def change_user(request: Request) -> Response:
 
 
 def delete_user(request: Request) -> Response:
-    asked = query(request, schemas.Deletion)
-    accounts_of(request).users.delete(request.path_params["name"], by=user_of(request), is_cancelling=asked.cancel)
+    params = query(request, schemas.Deletion)
+    accounts_of(request).users.delete(request.path_params["name"], by=user_of(request), is_cancelling=params.cancel)
     return Response(status_code=204)
 
 
 def list_tokens(request: Request) -> Response:
-    accounts, name = accounts_of(request), request.path_params["name"]
-    return _tokens(accounts.tokens.of(accounts.users.get(name).name))
+    return _tokens(request, accounts_of(request).users.get(request.path_params["name"]).name)
 
 
 async def issue_token(request: Request) -> Response:
-    asked = await json_body(request, schemas.NewToken)
-    return await _issue(request, request.path_params["name"], asked)
+    body = await json_body(request, schemas.NewToken)
+    return await _issue(request, request.path_params["name"], body)
 
 
 def revoke_token(request: Request) -> Response:
-    name, token_id = request.path_params["name"], request.path_params["token_id"]
-    accounts_of(request).tokens.revoke(name, token_id, by=user_of(request))
-    return Response(status_code=204)
+    return _revoke(request, request.path_params["name"])
 
 
 def get_audit(request: Request) -> Response:
-    asked = query(request, schemas.AuditQuery)
-    found = accounts_of(request).ledger.entries(**asked.model_dump())
-    return _json(schemas.AuditAnswer(entries=[schemas.entry_answer(entry) for entry in found]))
+    params = query(request, schemas.AuditQuery)
+    entries = accounts_of(request).audit_log.entries(**params.model_dump())
+    return _json(schemas.AuditAnswer(entries=[schemas.entry_answer(entry) for entry in entries]))
 
 
-async def _issue(request: Request, name: str, asked: schemas.NewToken, within: Token | None = None) -> Response:
+async def _issue(request: Request, name: str, body: schemas.NewToken, within: Token | None = None) -> Response:
     token, text = await run_in_threadpool(
         accounts_of(request).tokens.issue,
         name,
         by=caller_of(request).user,
-        label=asked.label,
-        scopes=asked.scopes,
-        ttl_s=asked.ttl_s,
+        label=body.label,
+        scopes=body.scopes,
+        ttl_s=body.ttl_s,
         within=within,
+        made_by=caller_of(request).token_id,
     )
     return _json(schemas.IssuedToken(**schemas.token_fields(token), token=text), 201, NO_STORE)
 
 
-def _tokens(found: list[Token]) -> Response:
-    return _json(schemas.TokensAnswer(tokens=[schemas.TokenAnswer(**schemas.token_fields(token)) for token in found]))
+def _tokens(request: Request, name: str) -> Response:
+    tokens = accounts_of(request).tokens
+    made = tokens.valid_made(name, only_own=not caller_of(request).is_admin)
+    answers = [
+        schemas.TokenAnswer(**schemas.token_fields(token, made.get(token.token_id, 0))) for token in tokens.of(name)
+    ]
+    return _json(schemas.TokensAnswer(tokens=answers))
+
+
+def _revoke(request: Request, name: str) -> Response:
+    """Says what the token had made, if any of that was valid."""
+    with_made = query(request, schemas.RevocationQuery).with_made
+    revocation = accounts_of(request).tokens.revoke(
+        name,
+        request.path_params["token_id"],
+        by=user_of(request),
+        with_made=with_made,
+        only_own=not caller_of(request).is_admin,
+    )
+    if revocation.also_revoked or revocation.still_valid:
+        return _json(schemas.revocation_answer(revocation))
+    return Response(status_code=204)
 
 
 def _user(request: Request) -> Response:
@@ -164,9 +182,10 @@ OPERATIONS = [
         "DELETE",
         "/api/v2/me/tokens/{token_id}",
         revoke_my_token,
-        "Revoke a token of mine",
-        {204: None},
-        errors=(404, 503),
+        "Revoke a token of mine; 200 tells of the tokens it had made, 204 that it had made none",
+        {200: schemas.RevocationAnswer, 204: None},
+        errors=(404, 422, 503),
+        query=schemas.RevocationQuery,
         parameters=_TOKEN_ID,
     ),
     Operation(
@@ -239,9 +258,10 @@ OPERATIONS = [
         "DELETE",
         "/api/v2/users/{name}/tokens/{token_id}",
         revoke_token,
-        "Revoke a token (administrators)",
-        {204: None},
-        errors=(404, 503),
+        "Revoke a token (administrators); 200 tells of the tokens it had made, 204 that it had made none",
+        {200: schemas.RevocationAnswer, 204: None},
+        errors=(404, 422, 503),
+        query=schemas.RevocationQuery,
         parameters={**_NAME, **_TOKEN_ID},
     ),
     Operation(

@@ -37,16 +37,16 @@ ALL_SCOPES = frozenset(Scope)
 
 @dataclass(frozen=True)
 class User:
-    """quota_bytes, quota_files: of the data home; None for the installation's default, 0 for none. groups: sorted;
-    whoever says who may use a thing can name them, see app.kit.access."""
-
     name: str
     role: Role
     is_enabled: bool
     created_at: str
     quota_bytes: int | None = None
+    """Of the data home; None for the installation's default, 0 for no limit."""
     quota_files: int | None = None
+    """How many files and folders the data home may have; None and 0 as above."""
     groups: tuple[str, ...] = ()
+    """Sorted. Lists of who may use a thing can name them, see app.kit.access."""
 
 
 @dataclass(frozen=True)
@@ -61,19 +61,30 @@ class Token:
     expires_at: str | None = None
     last_used_at: str | None = None
     revoked_at: str | None = None
+    made_by: str | None = None
+    """Id of the token with which it was issued, which may be deleted since; None: issued without one."""
 
     def holds(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > to_text(now))
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One line of the audit. subject: what it was done to, as `kind:name`."""
+class Revocation:
+    """What became of the tokens that a revoked one had made, or that those had made."""
 
+    token_id: str
+    also_revoked: tuple[str, ...]
+    """Ids of those that were revoked with it."""
+    still_valid: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AuditEntry:
     at: str
     actor: str
     action: str
     subject: str
+    """What it was done to, as `kind:name`."""
     detail: dict[str, Any] = field(default_factory=dict)
     entry_id: int = 0
 
@@ -88,6 +99,6 @@ def is_name(text: str) -> bool:
 
 
 def scopes_up_to(most: str) -> list[Scope]:
-    """This scope and the lesser ones. Raises ValueError for what is none."""
+    """This scope and the lesser ones. Raises ValueError for any other text."""
     order = [Scope.READ, Scope.WRITE, Scope.ADMIN]
     return order[: order.index(Scope(most)) + 1]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from app.accounts.model import MAX_LABEL, Entry, Role, Scope, Token, User, scopes_up_to
+from app.accounts.model import MAX_LABEL, AuditEntry, Revocation, Role, Scope, Token, User, scopes_up_to
 
 DAY_S = 86400
 MAX_BYTES = 1 << 60
@@ -72,6 +72,11 @@ class Deletion(Strict):
     """Cancel what is under way first; else that is a reason to refuse."""
 
 
+class RevocationQuery(Strict):
+    with_made: bool = False
+    """Also revoke the tokens that it made, and those that those made; other users' only with the scope admin."""
+
+
 class MeAnswer(BaseModel):
     user_id: str
     role: Role
@@ -111,6 +116,10 @@ class TokenAnswer(BaseModel):
     expires_at: str | None
     last_used_at: str | None
     revoked_at: str | None
+    made_by: str | None
+    """token_id of the token with which it was issued; null: without one."""
+    valid_made: int
+    """How many of the tokens that it made, and of those that those made, are valid."""
 
 
 class IssuedToken(TokenAnswer):
@@ -120,6 +129,14 @@ class IssuedToken(TokenAnswer):
 
 class TokensAnswer(BaseModel):
     tokens: list[TokenAnswer]
+
+
+class RevocationAnswer(BaseModel):
+    token_id: str
+    also_revoked: list[str]
+    """Tokens that it had made, revoked with it."""
+    still_valid: list[str]
+    """Tokens that it had made and that are valid still: `with_made=true` would have revoked them, too."""
 
 
 class EntryAnswer(BaseModel):
@@ -173,6 +190,10 @@ class TokenForm(BaseModel):
         return scopes_up_to(self.scope) if self.scope else None
 
 
+class RevocationForm(BaseModel):
+    with_made: Literal["yes", ""] = ""
+
+
 def user_answer(user: User, last_used_at: str | None) -> UserAnswer:
     return UserAnswer(
         name=user.name,
@@ -186,7 +207,7 @@ def user_answer(user: User, last_used_at: str | None) -> UserAnswer:
     )
 
 
-def token_fields(token: Token) -> dict[str, Any]:
+def token_fields(token: Token, valid_made: int = 0) -> dict[str, Any]:
     return {
         "token_id": token.token_id,
         "label": token.label,
@@ -195,8 +216,18 @@ def token_fields(token: Token) -> dict[str, Any]:
         "expires_at": token.expires_at,
         "last_used_at": token.last_used_at,
         "revoked_at": token.revoked_at,
+        "made_by": token.made_by,
+        "valid_made": valid_made,
     }
 
 
-def entry_answer(entry: Entry) -> EntryAnswer:
+def revocation_answer(revocation: Revocation) -> RevocationAnswer:
+    return RevocationAnswer(
+        token_id=revocation.token_id,
+        also_revoked=list(revocation.also_revoked),
+        still_valid=list(revocation.still_valid),
+    )
+
+
+def entry_answer(entry: AuditEntry) -> EntryAnswer:
     return EntryAnswer(**vars(entry))

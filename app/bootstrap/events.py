@@ -42,7 +42,7 @@ def account_listeners(settings: Settings, kick: Kick | None = None) -> tuple[OnC
 
     kick: see homes.service.outbox.listener.
     """
-    return (listener(kick, has_door=settings.sftp != "off"),)
+    return (listener(kick, has_sftp=settings.sftp != "off"),)
 
 
 def active_work(of: Capabilities) -> tuple[ActiveWork, ...]:
@@ -93,7 +93,12 @@ def users_of_model(of: Capabilities, model: Model) -> list[str]:
     """A model is to be removed: what needs it, each as its reader finds it."""
     services = of.joint.services.using(model.owner, model.name)
     jobs = of.video.jobs.using(model.card.sha256)
-    return [*(f"service {name}" for name in services), *(f"video job {uid}" for uid in jobs)]
+    stages = of.video.catalogue.using(model.owner, model.card.sha256)
+    return [
+        *(f"service {name}" for name in services),
+        *(f"video job {uid}" for uid in jobs),
+        *(f"stage {name}" for name in stages),
+    ]
 
 
 def task_succeeded(waker: Waker, task: Task) -> None:

@@ -63,7 +63,7 @@ def open_video(
         on_forget=(plots.forget, snapshots.forget),
         max_per_user=settings.video_jobs_per_user,
     )
-    planning = Planner(database, jobs, resources, send=request_plan, desk=lru_cache(maxsize=1)(PolicyRunner))
+    planning = Planner(database, jobs, resources, send=request_plan, policy_runner=lru_cache(maxsize=1)(PolicyRunner))
     reports = Reports(database, jobs, plots, announce=announce)
     controller = Controller(
         database,

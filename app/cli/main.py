@@ -71,7 +71,7 @@ def _reset_sftp(data_dir: Path | None, user: str) -> str:
 
     accounts = _open_accounts(data_dir)
     accounts.users.get(user)
-    return open_homes(settings_in(data_dir), accounts.database).door.reset_password(user, by=BY)
+    return open_homes(settings_in(data_dir), accounts.database).sftp.reset_password(user, by=BY)
 
 
 app.command("up", epilog=embedded.EPILOG)(embedded.up)

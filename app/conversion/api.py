@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -13,25 +15,25 @@ from starlette.responses import JSONResponse, Response
 from app.conversion import object_keys, schemas
 from app.conversion.access import conversion_of
 from app.conversion.model import JobRecord, Stage
+from app.conversion.schemas import SystemAnswer
 from app.conversion.service import Conversion
 from app.conversion.service.submissions import Submission
-from app.conversion.service.system import look
+from app.conversion.service.system import read_system
 from app.conversion.store import Filter
-from app.conversion.streaming import job_frames
-from app.conversion.system_schemas import SystemAnswer
-from app.conversion.uploads import receive_upload
+from app.conversion.upload_receiver import receive_upload
 from app.kit.clock import now, to_text
 from app.kit.errors import NotFound
+from app.kit.redis.change_hub import ChangeHub
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_body, query, stream_bytes
 from app.kit.web.openapi import Operation
 from app.kit.web.public_address import reached_link
-from app.kit.web.sse import hub_of
+from app.kit.web.sse import EventFrames, frame, frames_of, hub_of
 from app.settings import settings_of
 
 SEND_TIMEOUT_S = 10
 SHUTDOWN_GRACE_S = 2.0
-"""So long a stream may take to end by itself when the web ends; less than the web's own grace."""
+"""How long a stream may take to end when the web ends; less than the web's own grace."""
 OTHER_MEDIA_TYPE = "application/octet-stream"
 MEDIA_TYPES = {".json": "application/json", ".log": "text/plain; charset=utf-8", ".zip": "application/zip"}
 
@@ -43,33 +45,33 @@ async def upload(request: Request) -> Response:
 
 
 async def presign_uploads(request: Request) -> Response:
-    wanted = await json_body(request, schemas.NewLinks)
+    inputs = await json_body(request, schemas.NewLinks)
     names = [
         name
-        for name, is_wanted in ((object_keys.MODEL, wanted.model), (object_keys.IMAGES, wanted.images))
+        for name, is_wanted in ((object_keys.MODEL, inputs.model), (object_keys.IMAGES, inputs.images))
         if is_wanted
     ]
-    made = await run_in_threadpool(conversion_of(request).uploads.presign, user_of(request), names)
-    for link in made["links"].values():
+    links_by_name = await run_in_threadpool(conversion_of(request).uploads.presign, user_of(request), names)
+    for link in links_by_name["links"].values():
         link["url"] = reached_link(request, link["url"])
     answer = {
-        "upload_id": made["upload_id"],
-        "expires_at": made["expires_at"],
-        "model": made["links"].get(object_keys.MODEL),
-        "images": made["links"].get(object_keys.IMAGES),
+        "upload_id": links_by_name["upload_id"],
+        "expires_at": links_by_name["expires_at"],
+        "model": links_by_name["links"].get(object_keys.MODEL),
+        "images": links_by_name["links"].get(object_keys.IMAGES),
     }
     return JSONResponse(answer, status_code=201)
 
 
 async def create_job(request: Request) -> Response:
-    asked = await json_body(request, schemas.NewJob)
+    body = await json_body(request, schemas.NewJob)
     submission = Submission(
-        model_key=asked.model_key,
-        quant_key=asked.quant_key,
+        model_key=body.model_key,
+        quant_key=body.quant_key,
         owner=user_of(request),
-        name=asked.name,
-        tags=tuple(asked.tags),
-        options=asked.options,
+        name=body.name,
+        tags=tuple(body.tags),
+        options=body.options,
     )
     conversion = conversion_of(request)
     record = await run_in_threadpool(conversion.submissions.submit, submission)
@@ -77,13 +79,13 @@ async def create_job(request: Request) -> Response:
 
 
 def list_jobs(request: Request) -> Response:
-    asked = query(request, schemas.JobQuery)
-    wanted = Filter(
-        status=asked.status, toolchain=asked.toolchain, platform=asked.platform, owner=asked.owner, text=asked.q
+    params = query(request, schemas.JobQuery)
+    job_filter = Filter(
+        status=params.status, toolchain=params.toolchain, platform=params.platform, owner=params.owner, text=params.q
     )
     conversion = conversion_of(request)
-    found, cursor = conversion.jobs.page(wanted, user_of(request), limit=asked.limit, cursor=asked.cursor)
-    return JSONResponse({"jobs": [conversion.shown(record) for record in found], "next_cursor": cursor})
+    records, cursor = conversion.jobs.page(job_filter, user_of(request), limit=params.limit, cursor=params.cursor)
+    return JSONResponse({"jobs": [conversion.job_json(record) for record in records], "next_cursor": cursor})
 
 
 def get_job(request: Request) -> Response:
@@ -119,9 +121,9 @@ async def job_events(request: Request) -> Response:
 
 
 def job_log(request: Request) -> Response:
-    asked = query(request, schemas.LogQuery)
+    params = query(request, schemas.LogQuery)
     stage = _stage(request.path_params["step"])
-    portion = conversion_of(request).jobs.log(request.path_params["job_id"], stage, asked.offset, user_of(request))
+    portion = conversion_of(request).jobs.log(request.path_params["job_id"], stage, params.offset, user_of(request))
     headers = {
         "X-Log-Next-Offset": str(portion.next_offset),
         "X-Log-Complete": "true" if portion.is_complete else "false",
@@ -132,8 +134,8 @@ def job_log(request: Request) -> Response:
 
 def list_artifacts(request: Request) -> Response:
     record = conversion_of(request).jobs.get(request.path_params["job_id"], user_of(request))
-    shown = [{"name": name, **vars(artifact)} for name, artifact in sorted(record.artifacts.items())]
-    return JSONResponse({"artifacts": shown})
+    artifacts = [{"name": name, **vars(artifact)} for name, artifact in sorted(record.artifacts.items())]
+    return JSONResponse({"artifacts": artifacts})
 
 
 def get_artifact(request: Request) -> Response:
@@ -166,8 +168,8 @@ def link_artifact(request: Request) -> Response:
 
 def get_system(request: Request) -> Response:
     """Workers, queues, health and versions; what is away is said with status 200."""
-    found = look(conversion_of(request), settings_of(request), user_of(request), now())
-    return JSONResponse(SystemAnswer.model_validate(found).model_dump(mode="json"))
+    system = read_system(conversion_of(request), settings_of(request), user_of(request), now())
+    return JSONResponse(SystemAnswer.model_validate(system).model_dump(mode="json"))
 
 
 def _stage(step: str) -> Stage:
@@ -180,7 +182,7 @@ def _stage(step: str) -> Stage:
 def _job_response(
     conversion: Conversion, record: JobRecord, status: int = 200, headers: dict[str, str] | None = None
 ) -> Response:
-    return JSONResponse(conversion.shown(record), status_code=status, headers=headers)
+    return JSONResponse(conversion.job_json(record), status_code=status, headers=headers)
 
 
 _MULTIPART = {
@@ -333,3 +335,20 @@ OPERATIONS = [
         {200: SystemAnswer},
     ),
 ]
+
+
+MIN_FRAME_GAP_S = 0.05
+
+
+def job_frames(hub: ChangeHub, conversion: Conversion, job_id: str, user: str) -> AsyncIterator[bytes]:
+    """Ends with `done`, or with `gone` when the record was forgotten."""
+    return frames_of(hub, f"job:{job_id}", user, lambda: _frames(conversion, job_id, user), gap_s=MIN_FRAME_GAP_S)
+
+
+def _frames(conversion: Conversion, job_id: str, user: str) -> EventFrames:
+    try:
+        record = conversion.jobs.get(job_id, user)
+    except NotFound as error:
+        return EventFrames(b"", frame("gone", json.dumps({"error": error.to_dict()})))
+    text = json.dumps(conversion.job_json(record))
+    return EventFrames(frame("status", text), frame("done", text) if record.is_terminal else b"")

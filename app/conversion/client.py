@@ -17,9 +17,9 @@ from app.kit.cli.command import Unreachable
 FINISHED = ("COMPLETED", "FAILED")
 POLL_S = 3.0
 SILENCE_S = 45.0
-"""The stream pings every 15 s; after this long without a sign it is taken for dead."""
+"""The stream pings every 15 s; after this long without one it counts as broken."""
 PATIENCE_S = 60.0
-"""How long the service may be away while somebody waits for a job."""
+"""How long a wait for a job outlasts a service that does not answer."""
 Record = dict[str, Any]
 
 
@@ -30,7 +30,7 @@ class LogPart:
     is_complete: bool
 
 
-class Client(ApiClient):
+class ConversionClient(ApiClient):
     def upload(self, model: Path, images: Path, on_bytes: OnBytes = lambda _: None) -> dict[str, Any]:
         """Send both from disk, in constant memory. on_bytes gets the number of bytes of each piece sent.
 
@@ -54,15 +54,15 @@ class Client(ApiClient):
 
     def jobs(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
         """Newest first, page by page, at most `limit`. filters: status, toolchain, platform, q."""
-        wanted: dict[str, Any] = {key: value for key, value in filters.items() if value}
+        params: dict[str, Any] = {key: value for key, value in filters.items() if value}
         left = limit
         while left > 0:
-            page = self._json("GET", "/jobs", params={**wanted, "limit": min(left, 200)})
+            page = self._json("GET", "/jobs", params={**params, "limit": min(left, 200)})
             yield from page["jobs"]
             left -= len(page["jobs"])
             if not page["next_cursor"]:
                 return
-            wanted["cursor"] = page["next_cursor"]
+            params["cursor"] = page["next_cursor"]
 
     def cancel(self, job_id: str) -> Record:
         return self._json("POST", f"/jobs/{job_id}/cancel")
@@ -75,8 +75,8 @@ class Client(ApiClient):
         return LogPart(text, next_offset, headers.get("X-Log-Complete") == "true")
 
     def artifacts(self, job_id: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._json("GET", f"/jobs/{job_id}/artifacts")["artifacts"]
-        return found
+        artifacts: list[dict[str, Any]] = self._json("GET", f"/jobs/{job_id}/artifacts")["artifacts"]
+        return artifacts
 
     def artifact_json(self, job_id: str, name: str) -> dict[str, Any]:
         """A stage's report: onnx.json, bie.json, nef.json."""

@@ -51,15 +51,15 @@ def damage(facts: dict[str, Any]) -> str:
 
 def _facts(path: Path, chip: Chip | None) -> dict[str, Any]:
     if zipfile.is_zipfile(path):
-        found = _zip(path)
-        if found is not None:
-            return found
+        facts = _zip(path)
+        if facts is not None:
+            return facts
     with path.open("rb") as file:
         if file.read(len(ZIP_MARK)) == ZIP_MARK:
             return {"kind": "unknown", "reason": CUT_ZIP}
-    found = _kneron_nef(path)
-    if found is not None:
-        return found
+    facts = _kneron_nef(path)
+    if facts is not None:
+        return facts
     try:
         return _onnx(graph.load(path), chip)
     except NotOnnx as error:
@@ -72,12 +72,12 @@ def _onnx(model: onnx.ModelProto, chip: Chip | None) -> dict[str, Any]:
     metadata = {prop.key: prop.value for prop in model.metadata_props}
     is_ours = any(key.startswith(provenance.PREFIX) for key in metadata)
     is_bie = is_ours and metadata.get(provenance.KIND, "bie") == "bie"
-    found = {"kind": "host-bie" if is_bie else "onnx", **graph.facts(model), "metadata": metadata}
+    facts = {"kind": "host-bie" if is_bie else "onnx", **graph.facts(model), "metadata": metadata}
     if chip is not None:
         from app.conversion.toolchains.kneron.operators import probably_missing
 
-        found |= {"chip": chip.value, "operators_probably_missing": probably_missing(chip, model)}
-    return found
+        facts |= {"chip": chip.value, "operators_probably_missing": probably_missing(chip, model)}
+    return facts
 
 
 def _kneron_nef(path: Path) -> dict[str, Any] | None:

@@ -61,7 +61,7 @@ def owned(owner: str, job_id: str) -> str:
 
 
 def artifact_name(key: str) -> str | None:
-    """What the job calls the file of this key; None for what is none of its artifacts."""
+    """The artifact name of the file with this key; None for other keys."""
     _, _, folder, name = key.split("/") if key.count("/") == 3 else ("", "", "", "")
     if folder == "output":
         return f"out.{name.removeprefix('result.')}" if name.startswith("result.") else name
@@ -70,7 +70,7 @@ def artifact_name(key: str) -> str | None:
 
 def source_of(key: str) -> tuple[str, str] | None:
     """("upload" | "job", its id) of a key that may be the input of a submission; None for any other key."""
-    found = _INPUT_KEY.fullmatch(key)
-    if found is None:
+    match = _INPUT_KEY.fullmatch(key)
+    if match is None:
         return None
-    return ("upload", found["upload"]) if found["upload"] else ("job", found["job"])
+    return ("upload", match["upload"]) if match["upload"] else ("job", match["job"])

@@ -56,8 +56,8 @@ PREPROCESS: Mapping[str, Values] = {
 
 
 def preprocess_preset_of(options: Preprocess) -> str:
-    wanted = {"color": options.color, "scale": options.scale, "mean": options.mean, "std": options.std}
-    return _matching(PREPROCESS, wanted)
+    values = {"color": options.color, "scale": options.scale, "mean": options.mean, "std": options.std}
+    return _matching(PREPROCESS, values)
 
 
 def _matching(presets: Mapping[str, Values], values: Values) -> str:
@@ -67,10 +67,10 @@ def _matching(presets: Mapping[str, Values], values: Values) -> str:
     return CUSTOM
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(first: Any, second: Any) -> bool:
     """Numbers may have been through a form: 0.00392157 is 1/255."""
-    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    if isinstance(one, float) and isinstance(other, int | float):
-        return abs(one - other) <= 1e-6 * max(1e-3, abs(other))
-    return bool(one == other)
+    if isinstance(first, tuple | list) and isinstance(second, tuple | list):
+        return len(first) == len(second) and all(map(_same, first, second))
+    if isinstance(first, float) and isinstance(second, int | float):
+        return abs(first - second) <= 1e-6 * max(1e-3, abs(second))
+    return bool(first == second)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 from app.conversion.model import StageState, Status, Verdict
 from app.conversion.object_keys import UUID
@@ -193,3 +194,64 @@ class LinkAnswer(BaseModel):
 
 class Health(BaseModel):
     status: Literal["ok"]
+
+
+class OfView(BaseModel):
+    model_config = ConfigDict(from_attributes=True, use_attribute_docstrings=True)
+
+
+class WorkerAnswer(OfView):
+    name: str
+    host: str
+    pid: int
+    is_busy: bool
+    since: datetime
+    """When it took its job up, or came to life."""
+    job_id: str
+    """Empty when idle, or when the job is another user's."""
+    progress: int | None
+    toolchains: tuple[str, ...]
+
+
+class QueueAnswer(OfView):
+    queue: str
+    waiting: int
+    oldest_s: float | None
+    """How long the first waiting job waits already."""
+    busy: int
+    workers: tuple[WorkerAnswer, ...]
+    command: str
+    """What an operator runs to have one more worker on this queue."""
+
+
+class HealthAnswer(OfView):
+    name: str
+    detail: str
+    is_up: bool
+    latency_ms: float | None
+    problem: str
+
+
+class ForecastsAnswer(OfView):
+    jobs: int
+    """How many finished jobs had a forecast."""
+    off_by: float
+    """Three of four of their forecasts were wrong by this share of the time that the job took, or less."""
+
+
+class SystemAnswer(OfView):
+    is_ready: bool
+    """Can a conversion submitted now come to its end?"""
+    queues: tuple[QueueAnswer, ...]
+    """One per stage, then the scheduler's (done); empty while Redis is away."""
+    redis: HealthAnswer
+    store: HealthAnswer
+    toolchains: tuple[str, ...]
+    versions: dict[str, str]
+    forecasts: dict[str, ForecastsAnswer]
+    """How right the expected end of jobs was, by toolchain; without toolchains that have too few jobs."""
+
+    @field_validator("versions", mode="before")
+    @classmethod
+    def _from_pairs(cls, value: Any) -> dict[str, str]:
+        return dict(value)

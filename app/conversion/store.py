@@ -1,4 +1,4 @@
-"""Remembers jobs. The one writer of job records: nobody else assigns a status.
+"""Remembers jobs. The one writer of job records: nothing else assigns a status.
 
 `apply` compares where the job stands with where the change's table entry says it must, and sets, in one step; a
 refused change returns None, which is how a doubled, late or forged message ends.
@@ -45,14 +45,14 @@ class Filter:
             (self.platform, options.platform.value if options.platform else None),
             (self.owner, record.owner),
         )
-        if any(wanted is not None and wanted != found for wanted, found in exact):
+        if any(expected is not None and expected != actual for expected, actual in exact):
             return False
         words = " ".join((record.job_id, record.name, *record.tags)).lower()
         return self.text is None or self.text.lower() in words
 
 
 @dataclass(frozen=True)
-class Beat:
+class ProgressReport:
     """What a worker says of itself and of its stage."""
 
     worker: str
@@ -66,7 +66,10 @@ class Beat:
 
 
 class JobStore:
-    """record_ttl_s: how long the record of a finished job is kept."""
+    """Args:
+    record_ttl_s: How long the record of a finished job is kept.
+    live_log_bytes: How much of a running stage's log is kept, at most.
+    """
 
     def __init__(self, client: redis.Redis, *, record_ttl_s: int, live_log_bytes: int) -> None:
         self.client: Any = client
@@ -77,7 +80,13 @@ class JobStore:
     def create(
         self, record: JobRecord, *, score: float, room: JobLimit | None = None, letter: OutgoingMessage | None = None
     ) -> Answer:
-        """room: how many jobs there may be; without it as many as one likes. letter: sent in the same step."""
+        """Create the record of a job.
+
+        Args:
+            score: Where it stands among the others: microseconds of the epoch.
+            room: How many jobs there may be; None for no limit.
+            letter: A message to send in the same step.
+        """
         return self.records.create(record.job_id, model.to_fields(record), score=score, room=room, letter=letter)
 
     def full(self, room: JobLimit) -> Answer | None:
@@ -88,7 +97,7 @@ class JobStore:
         fields = self.records.read(job_id)
         return model.from_fields(fields) if fields else None
 
-    def known(self, job_ids: Sequence[str]) -> set[str]:
+    def existing(self, job_ids: Sequence[str]) -> set[str]:
         """Those of these that there are records of."""
         with self.client.pipeline(transaction=False) as pipe:
             for job_id in job_ids:
@@ -96,7 +105,7 @@ class JobStore:
             return {job_id for job_id, is_there in zip(job_ids, pipe.execute(), strict=True) if is_there}
 
     def began_at(self) -> str:
-        """Since when Redis has remembered jobs: another time after each reset. Set by whoever asks first."""
+        """Since when Redis has remembered jobs: another time after each reset. Set by the first reader."""
         with self.client.pipeline(transaction=True) as pipe:
             pipe.set(BEGAN_AT, to_text(now()), nx=True)
             pipe.get(BEGAN_AT)
@@ -109,7 +118,11 @@ class JobStore:
         return record
 
     def apply(self, job_id: str, change: Change, letter: OutgoingMessage | None = None) -> bool:
-        """Change the job if it stands where the change says; False if it does not. letter: sent in the same step."""
+        """Change the job if it stands where the change says; False if it does not.
+
+        Args:
+            letter: A message to send in the same step.
+        """
         return self.records.change(
             job_id,
             _guards(change),
@@ -124,14 +137,14 @@ class JobStore:
 
         The same claim may be made again: when the answer was lost on its way, the second try finds it standing.
         """
-        found = self.records.change_and_read(job_id, _guards(claim), claim.fields)
-        return model.from_fields(found) if found and found["claim"] == claim.fields["claim"] else None
+        fields = self.records.change_and_read(job_id, _guards(claim), claim.fields)
+        return model.from_fields(fields) if fields and fields["claim"] == claim.fields["claim"] else None
 
     def claim_by_fetch(self, claim: Change) -> str:
         """The same claim for a fetch to make, see Records.claim_by_fetch."""
         return self.records.claim_by_fetch(_guards(claim), claim.fields)
 
-    def beat(self, record: JobRecord, beat: Beat) -> bool:
+    def beat(self, record: JobRecord, beat: ProgressReport) -> bool:
         """Report life and progress. False when the job was cancelled, deleted or forgotten meanwhile."""
         live = {}
         if beat.is_news:
@@ -148,15 +161,18 @@ class JobStore:
         )
 
     def page(
-        self, wanted: Filter, *, limit: int, cursor: str | None, max_read: int | None = None
+        self, job_filter: Filter, *, limit: int, cursor: str | None, max_read: int | None = None
     ) -> tuple[list[JobRecord], str | None]:
         """Newest first. The cursor names a place in time, so pages survive new jobs.
 
-        max_read: look at about so many records at most; when they did not fill the page, the cursor says where to
-        search on.
+        Args:
+            limit: How many records to find.
+            cursor: The cursor of the page before.
+            max_read: How many records to look at, about; when they did not fill the page, the cursor says where to
+                go on.
         """
         score = f"({float(cursor)!r}" if cursor else "+inf"
-        found: list[JobRecord] = []
+        records: list[JobRecord] = []
         read = 0
         while ids := self.records.ids_before(score, CHUNK):
             read += len(ids)
@@ -164,13 +180,13 @@ class JobStore:
                 score = f"({created!r}"
                 if record is None:
                     self.records.forget([job_id])
-                elif wanted.accepts(record):
-                    found.append(record)
-                    if len(found) == limit:
-                        return found, repr(created)
+                elif job_filter.accepts(record):
+                    records.append(record)
+                    if len(records) == limit:
+                        return records, repr(created)
             if max_read is not None and read >= max_read:
-                return found, repr(ids[-1][1])
-        return found, None
+                return records, repr(ids[-1][1])
+        return records, None
 
     def newest(self, count: int) -> list[JobRecord]:
         return self.several(job_id for job_id, _ in self.records.ids_before("+inf", count))
@@ -196,7 +212,7 @@ class JobStore:
     def log_tail(self, job_id: str, step: str, offset: int) -> bytes:
         return self.records.tail(job_id, f"log:{step}", offset)
 
-    def suspect(self, what: str, *, after_s: float) -> bool:
+    def note_lost(self, what: str, *, after_s: float) -> bool:
         """Note that something seems lost: a claim whose worker shows no life, a job that is on no queue.
 
         True when that was noted at least after_s ago already, by the clock of Redis.
@@ -206,7 +222,7 @@ class JobStore:
             return False
         return bool(self.client.ttl(key) <= SUSPECT_TTL_S - after_s)
 
-    def acquit(self, what: str) -> None:
+    def clear_lost(self, what: str) -> None:
         self.client.delete(f"suspect:{what}")
 
     def announce(self, worker: str, text: str, ttl_s: float) -> None:
@@ -214,7 +230,7 @@ class JobStore:
         announce(self.client, worker, text, ttl_s)
 
     def retire(self, worker: str) -> None:
-        """The worker has ended and says so."""
+        """A worker reports its end."""
         retire(self.client, worker)
 
     def workers(self) -> dict[str, dict[str, object]]:

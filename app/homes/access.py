@@ -23,12 +23,13 @@ from app.kit.web.state import FromContainer
 
 @dataclass(frozen=True)
 class Home:
-    """The home of who asks. host: the name of the door, where only the request tells it."""
+    """The home of the user who asks."""
 
     homes: Homes
     user: str
     quota: Quota
     host: str | None = None
+    """Name of the SFTP server, where only the request tells it."""
 
     @property
     def files(self) -> HomeFiles:
@@ -58,15 +59,15 @@ class Home:
 
     def ssh_keys(self) -> list[str]:
         """Raises SftpOff, and SftpUnavailable rather than to say that there are none."""
-        keys = self.homes.door.facts(self.user).keys
+        keys = self.homes.sftp.facts(self.user).keys
         if keys is None:
             raise SftpUnavailable("The SFTP server does not say which keys it knows.", hint="Try again later.")
         return keys
 
-    def door(self) -> SftpFacts:
+    def sftp(self) -> SftpFacts:
         """Raises SftpOff."""
-        facts = self.homes.door.facts(self.user)
-        return replace(facts, info=replace(facts.info, host=self.host)) if self.host else facts
+        facts = self.homes.sftp.facts(self.user)
+        return replace(facts, endpoint=replace(facts.endpoint, host=self.host)) if self.host else facts
 
     def usage(self) -> HomeUsage:
         return self.files.usage(self.user, quota=self.quota)

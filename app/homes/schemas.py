@@ -8,9 +8,8 @@ from pydantic import BaseModel, Field
 
 from app.accounts.schemas import MeAnswer as AccountAnswer
 from app.accounts.schemas import Strict
-from app.homes.listing import Sort
 from app.homes.model import Entry, Kind
-from app.homes.read_only_tree import PAGE_ENTRIES
+from app.homes.read_only_tree import PAGE_ENTRIES, Sort
 
 MAX_ENTRIES = 1000
 MAX_CURSOR = 1100

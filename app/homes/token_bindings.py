@@ -1,4 +1,4 @@
-"""Which token set a password or key of the SFTP door: with the token it ends. In SQL, in the caller's transactions.
+"""Which token set a password or key for SFTP: with the token it ends. In SQL, in the caller's transactions.
 
 What has no binding holds until it is replaced or removed.
 """
@@ -13,17 +13,10 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.accounts.store import api_tokens, token_holds
-from app.kit.sql import metadata
+from app.homes.store import door_bindings
 
 PASSWORD = "password"  # noqa: S105  # the name of it
 
-door_bindings = sa.Table(
-    "door_bindings",
-    metadata,
-    sa.Column("user_name", sa.String(32), primary_key=True),
-    sa.Column("credential", sa.String(64), primary_key=True),
-    sa.Column("token_id", sa.String(16), nullable=False),
-)
 _C = door_bindings.c
 
 

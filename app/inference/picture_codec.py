@@ -1,16 +1,19 @@
 """Pictures as they cross the network: JPEG, and PNG for those so small that JPEG would spoil them.
 
-Reads nothing else: whoever sends bytes here chooses the decoder with them, and there are two.
+`decode` reads nothing else: the sender of the bytes chooses the decoder with them, and there are two. The converter
+reads more formats, and brings them to pixels as it is done here; both agree with cv2.imread's default: EXIF orientation
+applied, alpha dropped, 16 bits per channel brought to 8.
 """
 
 from __future__ import annotations
 
 import io
+import struct
+import zlib
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from app.conversion.toolchains.samples.pictures import DECODER_ERRORS, upright
 from app.inference.errors import DamagedPicture
 from app.inference.prediction import Picture
 from app.kit.text.error_text import reason_of
@@ -23,8 +26,35 @@ QUALITY = 85
 MAX_PIXELS = 25_000_000
 """A picture above it is refused before its pixels are unpacked: 75 MB."""
 
+EXIF_ORIENTATION = 0x0112
+DECODER_ERRORS = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    EOFError,
+    ArithmeticError,
+    RuntimeError,
+    MemoryError,
+    struct.error,
+    zlib.error,
+    Image.DecompressionBombError,
+)
+"""Pillow's decoders have no common error class; these are what damaged files make them raise."""
+
 _ERRORS = (*DECODER_ERRORS, Image.DecompressionBombWarning)
-_GRAY = frozenset({"1", "L", "LA", "La", "I", "F"})
+_GRAY = frozenset({"1", "L", "LA", "La"})
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 
 
 def encode(picture: Picture, quality: int = QUALITY) -> tuple[bytes, str]:
@@ -57,12 +87,39 @@ def decode(data: bytes, max_pixels: int = MAX_PIXELS) -> Picture:
         ) from error
 
 
+def eight_bits(image: Image.Image) -> Image.Image:
+    """16-bit grey brought to 8 bits; Pillow itself would clip every value above 255. Any other stays as it is.
+
+    Raises ValueError for floating-point pixels, whose range is not known.
+    """
+    if image.mode == "F":
+        raise ValueError("floating-point pixels have no known range; send the array as .npy instead")
+    if image.mode != "I" and not image.mode.startswith("I;"):
+        return image
+    values = np.clip(np.asarray(image).astype(np.int64) >> 8, 0, 255).astype(np.uint8)
+    grey = Image.fromarray(values)
+    grey.getexif().update({EXIF_ORIENTATION: _orientation(image)})
+    return grey
+
+
+def upright(image: Image.Image, original: Image.Image | None = None) -> Image.Image:
+    """Turned as its EXIF data says, or that of the original which it was made of."""
+    turn = _TURNS.get(_orientation(original or image))
+    return image if turn is None else image.transpose(turn)
+
+
+def _orientation(image: Image.Image) -> int:
+    """1..8; 1 (as stored) where the EXIF data says nothing or is damaged, which does not spoil the pixels."""
+    try:
+        value = image.getexif().get(EXIF_ORIENTATION, 1)
+    except DECODER_ERRORS:
+        return 1
+    return value if isinstance(value, int) else 1
+
+
 def _pixels(image: Image.Image) -> Picture:
-    if image.mode.startswith("I;"):
-        deep = (np.asarray(image).astype(np.uint32) >> 8).astype(np.uint8)
-        return np.asarray(upright(Image.fromarray(deep), image))
-    gray = image.mode in _GRAY
-    return np.asarray(upright(image.convert("L" if gray else "RGB"), image))
+    shallow = eight_bits(image)
+    return np.asarray(upright(shallow.convert("L" if shallow.mode in _GRAY else "RGB"), image))
 
 
 def _reason(error: BaseException) -> str:

@@ -33,23 +33,22 @@ class Decoder(StrEnum):
 
 @dataclass(frozen=True)
 class ModelCard:
-    """What a node must know of a model to run it. Travels in messages; the bytes are fetched by their sha256.
-
-    toolchain: which made it, host or kneron; empty for an ONNX that its user brought. twin_sha256: the ONNX that a BIE
-    or NEF was made of, for where the model itself cannot run. preprocess: app.conversion.options.Preprocess as JSON;
-    empty: what its decoder's family is used to. labels: names of the classes, by index; may be empty.
-    """
+    """What a node must know of a model to run it. Travels in messages; the bytes are fetched by their sha256."""
 
     name: str
     format: Format
     sha256: str
     size_bytes: int
     toolchain: str = ""
+    """Which made it, host or kneron; empty for an ONNX that its user brought."""
     twin_sha256: str = ""
+    """Of the ONNX that a BIE or NEF was made of, for where the model itself cannot run."""
     twin_size_bytes: int = 0
     preprocess: Mapping[str, Any] = field(default_factory=dict)
+    """app.inference.preprocess_options.Preprocess as JSON; empty: the default of its decoder's family."""
     decoder: Decoder = Decoder.AUTO
     labels: tuple[str, ...] = ()
+    """Names of the classes, by index; may be empty."""
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "preprocess": dict(self.preprocess), "labels": list(self.labels)}

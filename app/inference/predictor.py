@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from app.conversion.options import Preprocess
-from app.conversion.toolchains.samples.pictures import Layout
 from app.inference.decoders import Family, Port, family_of
 from app.inference.decoders.class_names import usual_labels
 from app.inference.decoders.classifier import may_be_probabilities
 from app.inference.errors import InferenceFailed, ModelUnusable
 from app.inference.prediction import Decoder, ModelCard, Picture, Prediction, PredictorOptions
-from app.inference.preprocessing import Preprocessor, Size, input_layout, preprocess_of
+from app.inference.preprocess_options import Preprocess
+from app.inference.preprocessing import Layout, Preprocessor, Size, input_layout, preprocess_of
 from app.inference.runtimes import Runtime, Tensor, open_runtime
 
 GREY = 127

@@ -1,7 +1,8 @@
 """A picture as the input of a model: colour, size, normalization.
 
-The arithmetic is the one by which the converter reads its reference samples, so a converted model is fed with what it
-was calibrated with: Pillow's bilinear filter, letterbox bars on both sides, one table of 256 values per channel.
+The only place that has this arithmetic. The converter reads its reference samples by it and a node feeds its models by
+it, so a model runs on what it was calibrated with: Pillow's bilinear filter, which widens its support when it shrinks a
+picture (no aliasing), letterbox bars on both sides, one table of 256 values per channel.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import numpy.typing as npt
 from PIL import Image
 from pydantic import ValidationError
 
-from app.conversion.options import Preprocess
-from app.conversion.toolchains.samples.pictures import Layout, letterbox
 from app.inference.errors import ModelUnusable
 from app.inference.prediction import Picture
+from app.inference.preprocess_options import Preprocess
+from app.kit.errors import BadInput
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.floating]
+AxisOrder = Literal["NCHW", "NHWC"]
 Size = tuple[int, int]
 """Width and height."""
 Shape = tuple[int | None, ...]
@@ -29,12 +31,33 @@ Shape = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
+class Layout:
+    """Where an image input keeps its axes."""
+
+    shape: tuple[int, ...]
+    """The whole of it, batch included."""
+    order: AxisOrder
+
+    @property
+    def channels(self) -> int:
+        return self.shape[self.order.index("C")]
+
+    @property
+    def size(self) -> Size:
+        """Width and height in pixels."""
+        return self.shape[self.order.index("W")], self.shape[self.order.index("H")]
+
+
+@dataclass(frozen=True)
 class Fit:
-    """Where a picture lies in the input. inner: its size there; place: of its upper left corner."""
+    """Where a picture lies in the input."""
 
     source: Size
+    """Of the picture."""
     inner: Size
+    """Of the picture as it lies in the input."""
     place: Size = (0, 0)
+    """Of its upper left corner there."""
 
     def to_source(self, corners: Floats) -> Floats:
         """Corners x1, y1, x2, y2 in pixels of the input, N×4, as pixels of the picture, clipped to it."""
@@ -45,22 +68,34 @@ class Fit:
 
 
 def fit_of(source: Size, target: Size, resize: Literal["stretch", "letterbox"]) -> Fit:
+    """stretch fills the target; letterbox keeps the picture's shape and leaves bars on both sides."""
     if resize == "stretch":
         return Fit(source, target)
-    return Fit(source, *letterbox(source, target))
+    ratio = min(target[0] / source[0], target[1] / source[1])
+    inner = max(1, round(source[0] * ratio)), max(1, round(source[1] * ratio))
+    return Fit(source, inner, ((target[0] - inner[0]) // 2, (target[1] - inner[1]) // 2))
+
+
+def axis_order(shape: Shape) -> AxisOrder | None:
+    """Of four axes with 1 or 3 channels on axis 1 (tried first) or 3; None for a shape that takes no pictures."""
+    if len(shape) != 4:
+        return None
+    if shape[1] in (1, 3):
+        return "NCHW"
+    return "NHWC" if shape[3] in (1, 3) else None
 
 
 def input_layout(shape: Shape, size: Size) -> Layout:
-    """Four axes with 1 or 3 channels on axis 1 (tried first) or 3; an open batch is 1, open sides are those of `size`.
+    """The layout of a model's input. An open batch is 1, open sides are those of `size`.
 
-    Raises ModelUnusable for another shape, and for open sides where `size` has none either.
+    Raises ModelUnusable for a shape that takes no pictures, and for open sides where `size` has none either.
     """
-    if len(shape) != 4 or not (shape[1] in (1, 3) or shape[3] in (1, 3)):
+    order = axis_order(shape)
+    if order is None:
         raise ModelUnusable(
             f"the model's input of shape {said(shape)} takes no pictures",
             hint="Pictures need an input of four axes, with 1 or 3 channels on the second or the last.",
         )
-    order: Literal["NCHW", "NHWC"] = "NCHW" if shape[1] in (1, 3) else "NHWC"
     usual = {"N": 1, "C": 0, "W": size[0], "H": size[1]}
     whole = tuple(usual[axis] if side is None else side for axis, side in zip(order, shape, strict=True))
     if 0 in whole:
@@ -92,74 +127,97 @@ def preprocess_of(base: Preprocess, card: Mapping[str, Any], overrides: Mapping[
 class Preprocessor:
     """Prepares pictures for one input. Keeps no state between pictures, so threads may share it.
 
-    Raises ModelUnusable where the options do not fit the input.
+    The formula is one table of 256 values per channel, so it costs one lookup.
+
+    Args:
+        layout: Of the input.
+        dtype: Of the input, a numpy name.
+        options: What was chosen for it.
+        subject: The input, as messages name it.
+        error: The class that is raised where the options do not fit the input.
     """
 
-    def __init__(self, layout: Layout, dtype: str, preprocess: Preprocess) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        dtype: str,
+        options: Preprocess,
+        *,
+        subject: str = "the model's input",
+        error: type[BadInput] = ModelUnusable,
+    ) -> None:
         self.layout = layout
-        self._options = preprocess
+        self._options = options
         self._dtype = np.dtype(dtype)
-        self._mode, self._bands = _channels(preprocess, layout.channels)
-        self._table = _table(preprocess, layout.channels, self._dtype)
+        self._subject, self._error = subject, error
+        mode, self._bands = self._channels()
+        self.mode = mode
+        """Of the images that `fit` takes, by Pillow's name: L or RGB."""
+        self.table = self._table()
+        """Value of every pixel level: channels × 256, in the input's dtype."""
 
     def prepare(self, picture: Picture) -> tuple[Array, Fit]:
-        """The input, of its whole shape and dtype (a fixed batch above 1 repeats the picture), and where it lies."""
+        """The input, of its whole shape and dtype, and where the picture lies in it."""
         image = Image.fromarray(picture)
-        image = image if image.mode == self._mode else image.convert(self._mode)
-        fit = fit_of(image.size, self.layout.size, self._options.resize)
-        bands = self._fitted(image, fit).split()
+        fitted, fit = self.fit(image if image.mode == self.mode else image.convert(self.mode))
+        return self.values(fitted), fit
+
+    def fit(self, image: Image.Image) -> tuple[Image.Image, Fit]:
+        """An image of `mode` in the input's size, and where it lies there."""
+        size = self.layout.size
+        fit = fit_of(image.size, size, self._options.resize)
+        resized = image if image.size == fit.inner else image.resize(fit.inner, Image.Resampling.BILINEAR)
+        if fit.inner == size:
+            return resized, fit
+        canvas = Image.new(image.mode, size, (self._options.pad_value,) * len(image.getbands()))
+        canvas.paste(resized, fit.place)
+        return canvas, fit
+
+    def values(self, fitted: Image.Image) -> Array:
+        """The input of an image that `fit` gave: of its whole shape and dtype. A fixed batch above 1 repeats it."""
+        bands = fitted.split()
         width, height = self.layout.size
         values = np.empty((self.layout.channels, height, width), self._dtype)
         for channel, band in enumerate(self._bands):
-            np.take(self._table[channel], np.asarray(bands[band]), out=values[channel], mode="clip")
+            np.take(self.table[channel], np.asarray(bands[band]), out=values[channel], mode="clip")
         if self.layout.order == "NHWC":
             values = np.ascontiguousarray(values.transpose(1, 2, 0))
         batch = self.layout.shape[0]
-        return (values[np.newaxis] if batch == 1 else np.repeat(values[np.newaxis], batch, axis=0)), fit
+        return values[np.newaxis] if batch == 1 else np.repeat(values[np.newaxis], batch, axis=0)
 
-    def _fitted(self, image: Image.Image, fit: Fit) -> Image.Image:
-        size = self.layout.size
-        resized = image if image.size == fit.inner else image.resize(fit.inner, Image.Resampling.BILINEAR)
-        if fit.inner == size:
-            return resized
-        canvas = Image.new(image.mode, size, (self._options.pad_value,) * len(image.getbands()))
-        canvas.paste(resized, fit.place)
-        return canvas
+    def _channels(self) -> tuple[str, tuple[int, ...]]:
+        """Pillow's mode, and which of its bands is each channel."""
+        channels = self.layout.channels
+        color = self._options.color if self._options.color != "auto" else ("GRAY" if channels == 1 else "RGB")
+        if (color == "GRAY") != (channels == 1):
+            raise self._error(
+                f"preprocess.color is {color}, but {self._subject} has {channels} channel(s)",
+                hint="Use GRAY for one channel, RGB or BGR for three, or auto.",
+            )
+        return {"GRAY": ("L", (0,)), "RGB": ("RGB", (0, 1, 2)), "BGR": ("RGB", (2, 1, 0))}[color]
 
+    def _table(self) -> Array:
+        options, dtype = self._options, self._dtype
+        mean, std = self._per_channel("mean"), self._per_channel("std")
+        with np.errstate(all="ignore"):
+            values = (np.arange(256) * options.scale - mean[:, None]) / std[:, None]
+            if dtype.kind in "iu":
+                limits = np.iinfo(dtype)
+                return np.rint(np.clip(values, limits.min, limits.max)).astype(dtype)
+            table = values.astype(dtype)
+        if not np.isfinite(table.astype(np.float64)).all():
+            raise self._error(
+                f"preprocess gives values that {dtype} cannot hold (scale {options.scale}, std {list(options.std)})",
+                hint="Check scale, mean and std: x = (pixel * scale - mean) / std.",
+            )
+        return table
 
-def _channels(options: Preprocess, channels: int) -> tuple[str, tuple[int, ...]]:
-    """Pillow's mode, and which of its bands is each channel."""
-    color = options.color if options.color != "auto" else ("GRAY" if channels == 1 else "RGB")
-    if (color == "GRAY") != (channels == 1):
-        raise ModelUnusable(
-            f"preprocess.color is {color}, but the model's input has {channels} channel(s)",
-            hint="Use GRAY for one channel, RGB or BGR for three, or auto.",
-        )
-    return {"GRAY": ("L", (0,)), "RGB": ("RGB", (0, 1, 2)), "BGR": ("RGB", (2, 1, 0))}[color]
-
-
-def _table(options: Preprocess, channels: int, dtype: np.dtype[Any]) -> Array:
-    """Value of every pixel level, (pixel * scale - mean) / std: channels × 256, in the input's dtype."""
-    mean, std = (_per_channel(options, field, channels) for field in ("mean", "std"))
-    with np.errstate(all="ignore"):
-        values = (np.arange(256) * options.scale - mean[:, None]) / std[:, None]
-        if dtype.kind in "iu":
-            limits = np.iinfo(dtype)
-            return np.rint(np.clip(values, limits.min, limits.max)).astype(dtype)
-        table = values.astype(dtype)
-    if not np.isfinite(table.astype(np.float64)).all():
-        raise ModelUnusable(
-            f"preprocess gives values that {dtype} cannot hold (scale {options.scale}, std {list(options.std)})",
-            hint="Check scale, mean and std: x = (pixel * scale - mean) / std.",
-        )
-    return table
-
-
-def _per_channel(options: Preprocess, field: str, channels: int) -> npt.NDArray[np.float64]:
-    values: tuple[float, ...] = getattr(options, field)
-    if len(values) not in (1, channels):
-        raise ModelUnusable(
-            f"preprocess.{field} has {len(values)} values, but the model's input has {channels} channel(s)",
-            hint=f"Give one value, or {channels}.",
-        )
-    return np.broadcast_to(np.asarray(values, dtype=np.float64), (channels,))
+    def _per_channel(self, field: Literal["mean", "std"]) -> npt.NDArray[np.float64]:
+        values: tuple[float, ...] = getattr(self._options, field)
+        channels = self.layout.channels
+        if len(values) not in (1, channels):
+            raise self._error(
+                f"preprocess.{field} has {len(values)} values, but {self._subject} has {channels} channel(s)",
+                hint=f"Give one value, or {channels}.",
+            )
+        return np.broadcast_to(np.asarray(values, dtype=np.float64), (channels,))

@@ -15,6 +15,12 @@ class TaskFinished(Conflict):
     code = "TASK_FINISHED"
 
 
+class TaskNotReleasable(Conflict):
+    """It is not being cancelled, or not for long enough. detail: retry_after_s, if it will be."""
+
+    code = "TASK_NOT_RELEASABLE"
+
+
 class TaskNotFinished(Conflict):
     """It has not succeeded (yet): there is nothing to convert."""
 

@@ -30,6 +30,8 @@ def summary(view: TaskView) -> schemas.TaskSummary:
         waiting=_waiting(view.waiting),
         next_run_at=task.next_run_at,
         cancel_requested_at=task.cancel_requested_at,
+        releasable_from=_text(task.releasable_from),
+        may_still_run=view.may_still_run,
         failure_kind=task.failure_kind,
         error_summary=task.error_summary,
         latest_attempt=_attempt(view, attempts[-1]) if attempts else None,
@@ -50,32 +52,32 @@ def whole(view: TaskView) -> schemas.TaskAnswer:
             schemas.ArtifactAnswer(path=path, file=f"{folder.path}/{path}" if folder else path)
             for path in view.artifacts
         ],
-        conversions=[conversion(made) for made in view.conversions],
+        conversions=[conversion(item) for item in view.conversions],
         checkpoints=_folder(view.checkpoints),
         links=_links(task.task_id),
     )
 
 
-def conversion(made: Conversion) -> schemas.ConversionAnswer:
-    job, page = (f"/jobs/{made.job_id}", f"/ui/jobs/{made.job_id}") if made.job_id else (None, None)
+def conversion(conversion: Conversion) -> schemas.ConversionAnswer:
+    job, page = (f"/jobs/{conversion.job_id}", f"/ui/jobs/{conversion.job_id}") if conversion.job_id else (None, None)
     return schemas.ConversionAnswer(
-        attempt_no=made.attempt_no,
-        artifact=made.artifact,
-        created_at=made.created_at,
-        job_id=made.job_id,
-        problem=made.problem,
-        next_try_at=made.next_try_at,
+        attempt_no=conversion.attempt_no,
+        artifact=conversion.artifact,
+        created_at=conversion.created_at,
+        job_id=conversion.job_id,
+        problem=conversion.problem,
+        next_try_at=conversion.next_try_at,
         job=job,
         page=page,
     )
 
 
-def event(found: TaskEvent) -> schemas.EventAnswer:
-    return schemas.EventAnswer(event_id=found.event_id, ts=found.at, event_type=found.kind, payload=found.detail)
+def event(event: TaskEvent) -> schemas.EventAnswer:
+    return schemas.EventAnswer(event_id=event.event_id, ts=event.at, event_type=event.kind, payload=event.detail)
 
 
-def cluster(view: ClusterView | None, user: str, *, is_on: bool) -> schemas.ClusterAnswer:
-    """Who holds how much is for all to see; which task it is, for its user alone."""
+def cluster(view: ClusterView | None, user: str, *, is_on: bool, is_admin: bool = False) -> schemas.ClusterAnswer:
+    """Who holds how much is for all to see; which task it is, for its user and administrators alone."""
     if view is None:
         return schemas.ClusterAnswer(
             is_on=is_on, seen_at=None, unreachable_since=None, problem="", nodes=[], holders=[], queued=0
@@ -86,7 +88,7 @@ def cluster(view: ClusterView | None, user: str, *, is_on: bool) -> schemas.Clus
         unreachable_since=view.unreachable_since,
         problem=view.problem,
         nodes=[schemas.NodeAnswer(**vars(node)) for node in view.nodes],
-        holders=[_holder(held, is_own=held.user == user) for held in view.holders],
+        holders=[_holder(held, is_own=is_admin or held.user == user) for held in view.holders],
         queued=view.queued,
     )
 
@@ -143,6 +145,7 @@ def _links(task_id: str) -> schemas.LinksAnswer:
         events=f"{place}/events",
         spec=f"{place}/spec",
         cancel=f"{place}/cancel",
+        release=f"{place}/release",
         convert=f"{place}/convert",
     )
 

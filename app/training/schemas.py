@@ -118,6 +118,10 @@ class TaskSummary(BaseModel):
     waiting: WaitingAnswer | None
     next_run_at: str | None
     cancel_requested_at: str | None
+    releasable_from: str | None
+    """From when on it may be let go although Ray has not said that it stopped; null when it is not being cancelled."""
+    may_still_run: bool
+    """It was let go, and Ray has not said since then that its program ended."""
     failure_kind: FailureKind | None
     error_summary: str
     latest_attempt: AttemptAnswer | None
@@ -151,6 +155,7 @@ class LinksAnswer(BaseModel):
     events: str
     spec: str
     cancel: str
+    release: str
     convert: str
 
 
@@ -205,7 +210,7 @@ class HolderAnswer(BaseModel):
     workload: str
     task_id: str | None
     state: str | None
-    """null where it is another user's."""
+    """null where it is another user's, but for administrators."""
 
 
 class ClusterAnswer(BaseModel):

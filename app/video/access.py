@@ -19,7 +19,7 @@ def measurements_of(request: Request, *, node: str = "", stage: str = "") -> lis
     """On nodes that the user may use, of stages that they may use."""
     video, user = video_of(request), user_of(request)
     nodes = {one.name for one in video.resources.nodes.seen_by(user)}
-    stages = {spec.name for spec, _ in video.catalogue.seen_by(user)}
+    stages = video.catalogue.names_seen_by(user)
     found = video.reports.measurements(node=node, stage=stage)
     return [one for one in found if one.node in nodes and one.stage in stages]
 

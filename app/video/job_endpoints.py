@@ -24,6 +24,7 @@ from app.video.model.dag_wiring import chained
 from app.video.model.job import Mode, VideoJob
 from app.video.model.kinds import StageKind
 from app.video.service import Catalogue, Submission
+from app.video.service.resources import naming_only
 from app.video.streaming import job_frames, list_frames
 
 MAX_JSON_BYTES = 1 << 20
@@ -107,8 +108,10 @@ def video_series(request: Request) -> Response:
 
 
 def video_resources(request: Request) -> Response:
-    found = video_of(request).resources.info(_job(request), now())
-    return json_answer(schemas.ResourcesAnswer(resources=dict(found)))
+    video, job = video_of(request), _job(request)
+    stages = video.catalogue.names_seen_by(user_of(request)) | set(job.dag.stages)
+    resources = naming_only(video.resources.info(job, now()), stages)
+    return json_answer(schemas.ResourcesAnswer(resources=dict(resources)))
 
 
 def video_picture(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""What a scrape finds out of video at its moment: jobs by state. What is counted as it happens: service/counting.py."""
+"""What a scrape finds out of video at its moment: jobs by state. What is counted as it happens: service/counters.py."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class VideoCollector(Collector):
     """Without the database nothing is told."""
 
     def __init__(self, database: Database) -> None:
-        self._glance: TimeboxedQuery[Mapping[str, int]] = TimeboxedQuery(database, store.census)
+        self._query: TimeboxedQuery[Mapping[str, int]] = TimeboxedQuery(database, store.count_by_state)
 
     def collect(self) -> Iterable[Metric]:
-        seen = self._glance.take()
+        seen = self._query.take()
         if seen is not None:
             jobs = GaugeMetricFamily("modelmill_video_jobs", "Video jobs by state.", labels=["state"])
             for state in JobState:

@@ -9,7 +9,7 @@ from app.video import schemas
 from app.video.model.job import VideoJob
 from app.video.model.kinds import GENERATORS, RENDERED, Stage, StageKind, StageSpec
 from app.video.scheduling.predictor import Prediction
-from app.video.service import Decided, Event, NodeVideos, Point
+from app.video.service import Decided, JobEvent, NodeVideos, Point
 
 VIDEO = "/api/v2/video"
 JOBS = f"{VIDEO}/jobs"
@@ -44,7 +44,7 @@ def results(job: VideoJob) -> schemas.ResultsAnswer:
     )
 
 
-def events(found: Sequence[Event]) -> schemas.EventsAnswer:
+def events(found: Sequence[JobEvent]) -> schemas.EventsAnswer:
     return schemas.EventsAnswer(events=[dict(vars(event)) for event in found])
 
 

@@ -173,7 +173,7 @@ class SeriesAnswer(BaseModel):
 
 
 class ResourcesAnswer(BaseModel):
-    """By node_ip, as the job's policy is given them."""
+    """By node_ip, as the job's policy is given them; without stages that are neither the job's nor for its user."""
 
     resources: dict[str, Any]
 

@@ -7,7 +7,18 @@ import os
 import signal
 import sys
 
-NAMES = ("orchestration", "hops", "bie", "upload", "conversion", "viewers", "accounts", "homes", "training")
+NAMES = (
+    "orchestration",
+    "hops",
+    "bie",
+    "upload",
+    "conversion",
+    "viewers",
+    "accounts",
+    "homes",
+    "training",
+    "slow_clients",
+)
 WITH_OPTIONS = ("peers", "capacity", "joint", "video")
 
 

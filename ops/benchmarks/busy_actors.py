@@ -12,19 +12,19 @@ import time
 import actors
 from app.conversion.model import JobRecord, Stage
 from app.conversion.stages.heartbeat import RunningStage
-from app.conversion.stages.runner import Outcome
+from app.conversion.stages.runner import StageOutcome
 from ops.benchmarks.load import BIE_S, burn
 
 IS_BURNING = bool(os.environ.get("MODELMILL_BENCH_BURN"))
 
 
-def work(record: JobRecord, running: RunningStage) -> Outcome:
+def work(record: JobRecord, running: RunningStage) -> StageOutcome:
     seconds = _seconds(record)
     if IS_BURNING:
         burn(seconds)
     else:
         time.sleep(seconds)
-    return Outcome("ok")
+    return StageOutcome("ok")
 
 
 def _seconds(record: JobRecord) -> float:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import actors
 from app.conversion.model import JobRecord
 from app.conversion.stages.heartbeat import RunningStage
-from app.conversion.stages.runner import Outcome
+from app.conversion.stages.runner import StageOutcome
 
 
-def nothing(record: JobRecord, running: RunningStage) -> Outcome:
-    return Outcome("ok")
+def nothing(record: JobRecord, running: RunningStage) -> StageOutcome:
+    return StageOutcome("ok")
 
 
 actors.container.stages.work = nothing  # type: ignore[method-assign]

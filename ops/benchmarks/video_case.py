@@ -15,7 +15,7 @@ import av
 import numpy as np
 from PIL import Image
 
-from app.edge.video.runner.score import f1
+from app.edge.video.runner.quality import f1
 from app.edge.video.stages.base import ModelFile
 from app.edge.video.stages.registry import kinds, stage_class
 from app.inference.picture_codec import encode

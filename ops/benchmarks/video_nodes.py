@@ -20,8 +20,7 @@ from urllib.parse import unquote
 import httpx
 import psutil
 
-from app.edge.video.runner.work import VARIABLE, RunnerWork
-from app.edge.video.stage_host.work import ServicesWork
+from app.edge.video.work import VARIABLE, RunnerWork, ServicesWork
 from app.video.model.constraint import read_constraint
 from app.video.model.job import JobContent, Mode, RestartPolicy, ServicesContent, StageHost
 from app.video.model.plan import Plan, Role, StagePlace, VideoConf

@@ -18,8 +18,9 @@ import httpx
 from app.bootstrap.container import Container, assemble
 from app.conversion import model
 from app.conversion.model import Stage
-from app.conversion.store import Beat
+from app.conversion.store import ProgressReport
 from app.kit.clock import now, to_text
+from app.kit.process import open_files
 from ops.benchmarks.load import submit
 from tests.harness.deployment import Deployment, percentile
 
@@ -28,7 +29,7 @@ GAP_S = 0.5
 
 
 def main() -> None:
-    _allow_many_files()
+    open_files.raise_limit()
     with tempfile.TemporaryDirectory() as folder, Deployment(Path(folder)) as deployment:
         web = deployment.web()
         parts = assemble(deployment.settings())
@@ -92,7 +93,7 @@ class Viewer:
 async def _change(parts: Container, job_id: str, number: int, viewers: list[Viewer]) -> list[float]:
     """Change the record once. Milliseconds until each viewer had the frame."""
     record = parts.store.require(job_id)
-    beat = Beat(
+    beat = ProgressReport(
         worker="bench",
         worker_text="{}",
         ttl_s=60,
@@ -120,8 +121,3 @@ async def _first_byte(url: str, job_id: str) -> float:
 
 def _memory(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
-
-
-def _allow_many_files() -> None:
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -12,7 +12,7 @@ from app.accounts.model import Role
 from app.accounts.service import Accounts
 from app.accounts.token_hashing import SecretHasher
 from app.bootstrap.accounts import MIGRATIONS
-from app.homes import store, turns
+from app.homes import store
 from app.homes.model import HomesOptions
 from app.homes.service import Homes, listener
 from app.homes.sftp.builtin import BuiltinBackend
@@ -45,7 +45,7 @@ def test_a_user_s_account_at_the_door_follows_the_user(homes: Homes, accounts: A
         account = store.get_account(conn, "alice")
     assert account is not None
     assert (account.home, account.quota_bytes, account.is_enabled) == ("users/alice", 5, True)
-    homes.door.set_password("alice", "my own password", by="alice")
+    homes.sftp.set_password("alice", "my own password", by="alice")
     accounts.users.delete("alice", by="test")
     homes.outbox.apply_due(now())
     with database.read() as conn:
@@ -57,7 +57,7 @@ def test_a_turn_is_one_holder_s_until_it_ends(homes: Homes, database: Database) 
 
     def take(holder: str) -> None:
         with database.write() as conn:
-            takers.append(turns.take_turn(conn, "alice", holder, at=AT, until=LATER))
+            takers.append(store.acquire_lease(conn, "alice", holder, at=AT, until=LATER))
 
     threads = [threading.Thread(target=take, args=(str(number),)) for number in range(8)]
     for thread in threads:
@@ -66,12 +66,14 @@ def test_a_turn_is_one_holder_s_until_it_ends(homes: Homes, database: Database) 
         thread.join()
     assert sorted(takers) == [False] * 7 + [True]
     with database.write() as conn:
-        assert turns.take_turn(conn, "alice", "late", at="2026-11-01T13:00:00.001Z", until="2026-11-01T14:00:00.000Z")
-        assert turns.take_turn(conn, "alice", "late", at=AT, until=LATER)  # its own, for longer
-        turns.end_turn(conn, "alice", "another")
-        assert not turns.take_turn(conn, "alice", "another", at=AT, until=LATER)
-        turns.end_turn(conn, "alice", "late")
-        assert turns.take_turn(conn, "alice", "another", at=AT, until=LATER)
+        assert store.acquire_lease(
+            conn, "alice", "late", at="2026-11-01T13:00:00.001Z", until="2026-11-01T14:00:00.000Z"
+        )
+        assert store.acquire_lease(conn, "alice", "late", at=AT, until=LATER)  # its own, for longer
+        store.release_lease(conn, "alice", "another")
+        assert not store.acquire_lease(conn, "alice", "another", at=AT, until=LATER)
+        store.release_lease(conn, "alice", "late")
+        assert store.acquire_lease(conn, "alice", "another", at=AT, until=LATER)
 
 
 def test_the_oldest_change_of_a_user_holds_back_the_later_ones_and_no_other_user(

@@ -64,7 +64,7 @@ def filled(database: Database) -> str:
         "alice", resource("gate", edge="edge0", cloud="edge0", small="s", big="b"), now=NOW
     )
     with database.write() as conn:
-        video_store.add_job(conn, video_store.Kept(replace(job(UID), secret=VIDEO_SECRET), 1))
+        video_store.add_job(conn, video_store.StoredJob(replace(job(UID), secret=VIDEO_SECRET), 1))
         nodes.order(conn, "edge0", KEY, namespace="n", name="gate", generation=1, content={"secret": ORDER_SECRET})
     return service.secret
 

@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from app.training.model import Rollout, Workload
 from app.training.spec import TaskSpec
-from app.training.spec.verl_keys import check_key, is_allowed
+from app.training.spec.overrides import check_key, is_allowed
 from tests.harness.training.verl import CONFIG, composed, missing
 from tests.harness.training.verl_tasks import FORM, VERL, documented, filled_in, shown, words
 

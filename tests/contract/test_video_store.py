@@ -41,10 +41,10 @@ def job(uid: str = "GLOBAL_ID_1.SUB_ID_1", **other: object) -> VideoJob:
 
 def add(database: Database, made: VideoJob, number: int = 1) -> None:
     with database.write() as conn:
-        store.add_job(conn, store.Kept(made, number))
+        store.add_job(conn, store.StoredJob(made, number))
 
 
-def got(conn: Connection, uid: str = "GLOBAL_ID_1.SUB_ID_1") -> store.Kept:
+def got(conn: Connection, uid: str = "GLOBAL_ID_1.SUB_ID_1") -> store.StoredJob:
     found = store.get(conn, uid)
     assert found is not None
     return found
@@ -64,7 +64,7 @@ def test_a_job_is_read_as_it_was_written(database: Database) -> None:
         progress=0.25,
         reason="why",
     )
-    kept = store.Kept(
+    kept = store.StoredJob(
         made,
         1,
         plan_seq=7,
@@ -120,16 +120,16 @@ def test_states_follow_each_other_as_they_may_and_each_is_an_event(database: Dat
             store.enter(conn, got(conn), state, at=to_text(BEGAN), message=f"to {state}")
             assert got(conn).job.state is state
             assert got(conn).job.reason == ("" if state is JobState.EXEC else f"to {state}")
-        with pytest.raises(store.WrongMove):
+        with pytest.raises(store.InvalidTransition):
             store.enter(conn, got(conn), JobState.EXEC, at="", message="")
         store.enter(conn, got(conn), JobState.DONE, at=to_text(BEGAN), message="so", ending=Ending.ERROR)
         for state in JobState:
-            with pytest.raises(store.WrongMove):
+            with pytest.raises(store.InvalidTransition):
                 store.enter(conn, got(conn), state, at="", message="")
         ended = got(conn).job
         assert (ended.ending, ended.ended_at, ended.reason) == (Ending.ERROR, to_text(BEGAN), "so")
         assert [event.type for event in store.events_of(conn, uid)] == ["UNSCHED", "EXEC", "UNSCHED", "EXEC", "DONE"]
-        assert store.census(conn) == {"DONE": 1}
+        assert store.count_by_state(conn) == {"DONE": 1}
 
 
 def test_jobs_are_found_by_owner_state_text_and_place(database: Database) -> None:
@@ -140,16 +140,16 @@ def test_jobs_are_found_by_owner_state_text_and_place(database: Database) -> Non
         store.change(conn, "GLOBAL_ID_2.SUB_ID_1", node="edge1", plan=plan().to_json(), is_open=False)
         store.change(conn, "GLOBAL_ID_3.SUB_ID_1", node="edge_")
         store.enter(conn, got(conn), JobState.DONE, at="2026-11-22T03:00:00.000Z", message="")
-        everything = store.page(conn, "alice", store.Filter(), before=None, limit=9)
+        everything = store.page(conn, "alice", store.JobFilter(), before=None, limit=9)
         uids = [kept.job.uid for kept in everything]
         assert [uid[10] for uid in uids] == ["2", "4", "1", "3"]
         last = everything[1].job
-        rest = store.page(conn, "alice", store.Filter(), before=(last.created_at, last.uid), limit=9)
+        rest = store.page(conn, "alice", store.JobFilter(), before=(last.created_at, last.uid), limit=9)
         assert [kept.job.uid for kept in rest] == uids[2:]
-        text = store.page(conn, "alice", store.Filter(text="EDGE_"), before=None, limit=9)
+        text = store.page(conn, "alice", store.JobFilter(text="EDGE_"), before=None, limit=9)
         assert [kept.job.node for kept in text] == ["edge_"]
-        assert store.page(conn, "alice", store.Filter(text="a\0"), before=None, limit=9) == []
-        done = store.page(conn, "alice", store.Filter(JobState.DONE), before=None, limit=9)
+        assert store.page(conn, "alice", store.JobFilter(text="a\0"), before=None, limit=9) == []
+        done = store.page(conn, "alice", store.JobFilter(JobState.DONE), before=None, limit=9)
         assert [kept.job.uid for kept in done] == ["GLOBAL_ID_1.SUB_ID_1"]
         assert store.count_unended(conn, "alice") == 3
         assert [kept.number for kept in store.unended(conn)] == [2, 3, 4, 5]
@@ -181,8 +181,8 @@ def test_only_the_newest_events_and_decisions_stay(database: Database) -> None:
 def test_the_catalogue_is_by_name_and_a_stage_takes_the_place_of_another(database: Database) -> None:
     with database.write() as conn:
         for name in sorted(MODELS, reverse=True):
-            store.put_stage(conn, store.Listed("alice", "2026", StageSpec(name, name, MODELS[name]), stage(name)))
-        other = store.Listed("bob", "2027", StageSpec("face_alignment", "k", ()), stage("face_detection"))
+            store.put_stage(conn, store.StoredStage("alice", "2026", StageSpec(name, name, MODELS[name]), stage(name)))
+        other = store.StoredStage("bob", "2027", StageSpec("face_alignment", "k", ()), stage("face_detection"))
         store.put_stage(conn, other)
         assert [listed.spec.name for listed in store.all_stages(conn)] == ["face_alignment", "face_detection"]
         assert store.get_stage(conn, "face_alignment") == other

@@ -175,6 +175,63 @@ def test_a_user_issues_and_revokes_tokens_on_the_account_page(shared: Deployment
         assert gone.headers["location"] == "/ui/account?note=revoked"
 
 
+def test_a_token_that_made_others_is_revoked_with_or_without_them(shared: Deployment) -> None:
+    with person(shared, "hugo").api() as api:
+        first = api.http.post("/api/v2/me/tokens", json={}).json()
+        makes = {"headers": {"Authorization": f"Bearer {first['token']}"}, "json": {}}
+        made = [api.http.post("/api/v2/me/tokens", **makes).json() for _ in range(2)]
+        assert {token["made_by"] for token in made} == {first["token_id"]}
+        listed = {token["token_id"]: token for token in api.http.get("/api/v2/me/tokens").json()["tokens"]}
+        assert listed[first["token_id"]]["valid_made"] == 2
+        assert api.http.delete(f"/api/v2/me/tokens/{made[0]['token_id']}").status_code == 204
+        told = api.http.delete(f"/api/v2/me/tokens/{first['token_id']}")
+        assert told.status_code == 200
+        assert told.json() == {"token_id": first["token_id"], "also_revoked": [], "still_valid": [made[1]["token_id"]]}
+        second = api.http.post("/api/v2/me/tokens", json={}).json()
+        below = api.http.post(
+            "/api/v2/me/tokens", headers={"Authorization": f"Bearer {second['token']}"}, json={}
+        ).json()
+        told = api.http.delete(f"/api/v2/me/tokens/{second['token_id']}?with_made=true")
+        assert told.json()["also_revoked"] == [below["token_id"]]
+        listed = {token["token_id"]: token for token in api.http.get("/api/v2/me/tokens").json()["tokens"]}
+        assert listed[below["token_id"]]["revoked_at"] and not listed[made[1]["token_id"]]["revoked_at"]
+
+
+def test_the_account_page_offers_to_revoke_what_a_token_made(shared: Deployment) -> None:
+    ivy = person(shared, "ivy")
+    token_id = ivy.token.split("_")[1]
+    with ivy.api() as api:
+        made = [api.http.post("/api/v2/me/tokens", json={}).json() for _ in range(2)]
+    with Person("ivy", made[0]["token"], shared.url).browser() as browser:
+        browser.headers.update(OURS)
+        page = browser.get("/ui/account").text
+        assert "made 2 tokens that are valid" in page and 'name="with_made"' in page
+        gone = browser.post(f"/ui/account/tokens/{token_id}/revoke")
+        assert gone.headers["location"] == "/ui/account?note=revoked&left=2"
+        assert "2 tokens that it made are still valid" in browser.get(gone.headers["location"]).text
+    with person(shared, "ivy").browser() as browser:
+        browser.headers.update(OURS)
+        below = Person("ivy", made[1]["token"], shared.url)
+        with below.api() as api:
+            api.http.post("/api/v2/me/tokens", json={})
+        gone = browser.post(f"/ui/account/tokens/{made[1]['token_id']}/revoke", data={"with_made": "yes"})
+        assert gone.headers["location"] == "/ui/account?note=revoked"
+        assert "valid_made" not in gone.text
+
+
+def test_an_administrator_revokes_what_a_users_token_made(shared: Deployment, admin: Person) -> None:
+    jane = person(shared, "jane")
+    with jane.api() as api:
+        api.http.post("/api/v2/me/tokens", json={})
+    with admin.browser() as office:
+        office.headers.update(OURS)
+        assert "made 1 token that is valid" in office.get("/ui/admin/users/jane").text
+        token_id = jane.token.split("_")[1]
+        gone = office.post(f"/ui/admin/users/jane/tokens/{token_id}/revoke", data={"with_made": "yes"})
+        assert gone.headers["location"] == "/ui/admin/users/jane?note=revoked"
+        assert "that is valid" not in office.get("/ui/admin/users/jane").text
+
+
 # --- the command line ---------------------------------------------------------------------------------
 def modelmill(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MODELMILL_")}

@@ -183,6 +183,7 @@ THINGS = {
     "POST /ui/account/tokens/{token_id}/revoke",
     "GET /api/v2/tasks/{task_id}",
     "POST /api/v2/tasks/{task_id}/cancel",
+    "POST /api/v2/tasks/{task_id}/release",
     "GET /api/v2/tasks/{task_id}/logs",
     "GET /api/v2/tasks/{task_id}/events",
     "GET /api/v2/tasks/{task_id}/spec",

@@ -19,7 +19,7 @@ from app.conversion.errors import TooManyJobs
 from app.conversion.model import JobRecord, Stage
 from app.conversion.options import Options, ToolchainName
 from app.conversion.service import Admission
-from app.conversion.service.estimates import Past, pace
+from app.conversion.service.estimates import FinishedJob, pace
 from app.kit.cli.command import Exit
 from app.kit.clock import now, to_text
 from app.settings import Settings
@@ -115,8 +115,8 @@ def test_a_creation_whose_answer_was_lost_and_that_is_repeated_is_not_refused_fo
     assert parts.broker.waiting("onnx") == OWN_PLACES
 
 
-def past(onnx: float, bie: float, nef: float) -> Past:
-    return Past("host", {Stage.ONNX: onnx, Stage.BIE: bie, Stage.NEF: nef})
+def past(onnx: float, bie: float, nef: float) -> FinishedJob:
+    return FinishedJob("host", {Stage.ONNX: onnx, Stage.BIE: bie, Stage.NEF: nef})
 
 
 def test_the_next_place_is_expected_when_the_narrowest_stage_lets_a_job_through() -> None:

@@ -25,7 +25,7 @@ from app.nodes.grants import Grants
 from app.nodes.model import Operation
 from app.settings import Settings
 from app.video.cli import commands as video_commands
-from app.video.model.job import JOBS, Ending, JobState
+from app.video.model.job import JOBS, SERVICES, Ending, JobState
 from tests.harness.joint.nodes import Scene as Services
 from tests.harness.joint.nodes import helmet
 from tests.harness.users import OURS, Within
@@ -210,7 +210,7 @@ def test_who_may_use_it_is_said_by_administrators_alone_and_noted(house: House) 
         assert who.get(f"{K8S_NODE}/{EDGE}/access").status_code == 403
         assert who.post(f"/ui/nodes/{EDGE}/access", data={"allowed": "mallory"}).status_code == 403
     house.restrict({"allowed": ["alice"]}, EDGE)
-    (entry,) = house.parts.accounts.ledger.entries(subject=f"node:{EDGE}")
+    (entry,) = house.parts.accounts.audit_log.entries(subject=f"node:{EDGE}")
     assert (entry.actor, entry.action, entry.detail["allowed"]) == ("boss", "node.access", ["alice"])
     assert house.boss.request("PUT", f"{K8S_NODE}/{EDGE}/access", json={"allowed": ["No Name"]}).status_code == 422
     assert house.boss.get(f"{K8S_NODE}/{EDGE}/access").json()["allowed"] == ["alice"]
@@ -317,7 +317,7 @@ def test_a_stage_for_others_is_like_one_that_there_is_not(house: House) -> None:
     place = f"{VIDEO}/stages/{STAGE}/access"
     assert house.mallory.request("PUT", place, json=asked).status_code == 403
     assert house.boss.request("PUT", place, json=asked).json() == asked
-    (entry,) = house.parts.accounts.ledger.entries(subject=f"stage:{STAGE}")
+    (entry,) = house.parts.accounts.audit_log.entries(subject=f"stage:{STAGE}")
     assert (entry.actor, entry.action, entry.detail) == ("boss", "stage.access", asked)
     for method, path, options in NAMING:
         seen = []
@@ -333,6 +333,46 @@ def test_a_stage_for_others_is_like_one_that_there_is_not(house: House) -> None:
     listed = house.mallory.get("/ui/video/stages").text
     assert f"<strong>{STAGE}</strong>" not in listed.split('id="kinds-title"')[0]
     assert house.alice.post(f"{VIDEO}/jobs", json=NAMING[1][2]["json"]).status_code == 201
+
+
+def test_the_resources_of_a_job_name_no_stage_for_others(house: House) -> None:
+    asked = {"node": EDGE, "video_id": 1, "stages": ["face_detection"]}
+    job = house.mallory.post(f"{VIDEO}/jobs", json=asked).json()
+    place = f"{VIDEO}/jobs/{job['uid']}/resources"
+    assert STAGE in house.mallory.get(place).text
+    for name in (STAGE, "face_detection"):
+        house.boss.request("PUT", f"{VIDEO}/stages/{name}/access", json={"allowed": ["alice"]})
+    shown = house.mallory.get(place).json()["resources"].values()
+    assert [list(node["service"]) for node in shown] == [["face_detection"]] * 2, "what the job has it keeps"
+    alice = house.alice.get(f"{VIDEO}/jobs/{house.job_uid}/resources").json()["resources"].values()
+    assert [list(node["service"]) for node in alice] == [[STAGE, "face_detection"]] * 2
+
+
+def test_a_stage_of_a_job_is_served_only_where_its_user_may_use_the_node(house: House) -> None:
+    own = {
+        "generator": "ClipGenerator",
+        "flow": ["ClipGenerator", "still"],
+        "input": {
+            "still": {"clip": "ClipGenerator.clip"},
+            "Render": {"image": "ClipGenerator.image", "count": "still.count_result"},
+        },
+        "stages": {"still": {"kind": "motion", "models": []}},
+    }
+
+    def serving() -> list[str]:
+        house.reconcile()
+        with house.parts.database.read() as conn:
+            orders = house.parts.nodes.orders_of_kind(conn, SERVICES)
+        return sorted(order.node for order in orders if key in order.content["stages"])
+
+    answer = house.alice.post(f"{VIDEO}/jobs", json={"node": EDGE, "video_id": 1, "dag": own})
+    assert answer.status_code == 201, answer.text
+    key = f"{answer.json()['uid']}/still"
+    assert serving() == [CLOUD, EDGE]
+    house.restrict({"allowed": ["mallory"]}, CLOUD)
+    assert serving() == [EDGE]
+    house.restrict({"allowed": ["alice"]}, CLOUD)
+    assert serving() == [CLOUD, EDGE]
 
 
 def test_a_stage_that_is_replaced_stays_for_whom_it_was(house: House) -> None:

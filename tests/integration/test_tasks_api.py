@@ -25,7 +25,7 @@ from app.training.service import ClusterPicture, ClusterView, Holder
 from tests.harness.api import pngs, small_model
 from tests.harness.deployment import Deployment
 from tests.harness.described import MODES, assert_answers_as_described
-from tests.harness.training.scheduler import RAY, SCRIPT, TASKS, Scheduler, make_common, scheduler_of
+from tests.harness.training.scheduler import AT, RAY, SCRIPT, TASKS, Scheduler, make_common, scheduler_of
 from tests.harness.users import Person, make_users, person, within
 
 ID = re.compile(r"mvp2-alice-(ppo|grpo|sft|script)-\d{8}-\d{6}-[0-9a-f]{4}")
@@ -380,6 +380,27 @@ def test_what_has_ended_cannot_be_cancelled(web: httpx.Client, scheduler: Schedu
     assert code_of(web.post(f"{TASKS}/{task_id}/cancel")) == (409, "TASK_FINISHED")
 
 
+def test_what_ray_does_not_end_is_let_go_by_its_user_or_an_administrator_and_nobody_else(
+    web: httpx.Client, other: httpx.Client, admin: Person, scheduler: Scheduler
+) -> None:
+    task_id = new(web)
+    scheduler.bring(task_id, State.RUNNING)
+    url = f"{TASKS}/{task_id}/release"
+    assert code_of(web.post(url)) == (409, "TASK_NOT_RELEASABLE")
+    told = web.post(f"{TASKS}/{task_id}/cancel").json()
+    assert told["releasable_from"] > told["cancel_requested_at"] and told["links"]["release"] == url
+    assert code_of(web.post(url)) == (409, "TASK_NOT_RELEASABLE")
+    scheduler.attempt(task_id)
+    scheduler.cancelled_at(task_id, AT)
+    assert code_of(other.post(url)) == (404, "TASK_NOT_FOUND")
+    with admin.api() as api:
+        released = api.http.post(url)
+    assert (released.status_code, released.json()["state"]) == (200, "CANCELED")
+    assert "root-admin" in released.json()["error_summary"]
+    again = web.post(url).json()
+    assert again["may_still_run"] and again["releasable_from"] is None and again == web.get(f"{TASKS}/{task_id}").json()
+
+
 def test_a_user_with_tasks_is_deleted_when_they_are_to_be_cancelled(deployment: Deployment) -> None:
     make_users(deployment, "carol-who-trains")
     with person(deployment, "carol-who-trains").api() as api, person(deployment, "root-admin").api() as admin:
@@ -513,7 +534,7 @@ def test_what_is_no_id_is_not_found(web: httpx.Client, name: str) -> None:
 
 
 def test_the_cluster_shows_who_holds_what_and_no_other_s_tasks(
-    web: httpx.Client, other: httpx.Client, deployment: Deployment
+    web: httpx.Client, other: httpx.Client, admin: Person, deployment: Deployment
 ) -> None:
     deployment.redis.delete("training:cluster")
     empty = web.get("/api/v2/cluster").json()
@@ -538,6 +559,8 @@ def test_the_cluster_shows_who_holds_what_and_no_other_s_tasks(
         ("bob", 2, None),
     ]
     assert "alices-task" not in other.get("/api/v2/cluster").text
+    with admin.api() as api:
+        assert "alices-task" in api.http.get("/api/v2/cluster").text
     deployment.redis.delete("training:cluster")
 
 

@@ -37,19 +37,32 @@ def test_a_stage_is_added_with_its_models_pinned_and_replaced(scene: Scene, part
     assert names(scene) == ["face_alignment", "face_detection", "faces"]
     assert dict((spec.name, stage) for spec, stage in catalogue.all())["faces"] == stage
     assert scene.kicked == [""], "nodes are to serve it at once"
-    parts.models.remove(USER, "face_rfb_640")
-    assert stage in [found for _, found in catalogue.all()], "what is pinned stays pinned"
     catalogue.put(USER, replace(SPEC, models=(("face_slim_320",),)), now=scene.now)
     assert len(dict((spec.name, stage) for spec, stage in catalogue.all())["faces"].variants) == 1
 
 
 def test_a_model_of_a_job_that_goes_on_is_not_removed(scene: Scene, parts: Container) -> None:
-    job = scene.submit()
-    (name, *_) = [card.name for stage in job.stages for cards in stage.variants for card in cards]
+    parts.models.add_upload(USER, "mine", [vector_model()], now=scene.now)
+    own = {"face_detection": {"kind": "face_detection", "models": ["mine"]}}
+    job = scene.submit(dag={**dag(), "stages": own})
     with pytest.raises(ModelInUse, match=f"video job {job.uid}"):
-        parts.models.remove(USER, name)
+        parts.models.remove(USER, "mine")
     scene.video.jobs.cancel(USER, job.uid, now=scene.now)
-    parts.models.remove(USER, name)
+    parts.models.remove(USER, "mine")
+
+
+def test_a_model_of_a_stage_of_the_catalogue_is_not_removed(scene: Scene, parts: Container) -> None:
+    catalogue = scene.video.catalogue
+    parts.models.add_upload(USER, "mine", [vector_model()], now=scene.now)
+    catalogue.put(USER, replace(SPEC, models=(("face_rfb_640",), ("mine",))), now=scene.now)
+    with pytest.raises(ModelInUse, match="stage faces") as raised:
+        parts.models.remove(USER, "mine")
+    assert raised.value.detail == {"used_by": ["stage faces"]}
+    parts.accounts.users.create("mallory", Role.USER, by="test")
+    parts.models.add_upload("mallory", "theirs", [vector_model()], now=scene.now)
+    parts.models.remove("mallory", "theirs")
+    catalogue.put(USER, SPEC, now=scene.now)
+    parts.models.remove(USER, "mine")
 
 
 NO_STAGES = (

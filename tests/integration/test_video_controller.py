@@ -13,7 +13,7 @@ from app.nodes.wire import SignOfLife
 from app.video import store
 from app.video.metrics import VideoCollector
 from app.video.model.job import JOBS, PART, SERVICES, SERVICES_PART, JobContent, JobState, ServicesContent
-from app.video.service.resources import key_of
+from app.video.service.resources import host_key
 from tests.harness.api import vector_model
 from tests.harness.video.nodes import USER, Scene, a_plan
 from tests.harness.video.records import dag, plan_result, result
@@ -49,7 +49,7 @@ def test_a_node_with_the_longest_name_serves_stages(scene: Scene) -> None:
     nodes.register(name, Side.CLOUD, now=scene.now)
     nodes.report(name, NodeReport(), address="10.0.0.9", version="1", now=scene.now)
     scene.controller.reconcile("", now=scene.now)
-    key = key_of(name)
+    key = host_key(name)
     (order,) = nodes.pending(name)
     assert order.key == key
     worker = WorkerReport(key, "video", name, f"services-{name}", 1, WorkerState.RUNNING, address="10.0.0.9:5500")
@@ -63,7 +63,7 @@ def test_a_node_with_the_longest_name_serves_stages(scene: Scene) -> None:
 
 
 def test_a_host_of_stages_is_called_at_host_and_port_and_nothing_else(scene: Scene) -> None:
-    nodes, key = scene.parts.nodes, key_of("cloud0")
+    nodes, key = scene.parts.nodes, host_key("cloud0")
     scene.controller.reconcile("", now=scene.now)
     good = ("10.0.0.9:5500", "node-7.lan:80", "[fd00::1]:80")
     bad = ("", "10.0.0.9", "10.0.0.9:80/latest?x=", "user@10.0.0.9:80", "10.0.0.9:80#", "a b:80", "10.0.0.9:80\n")

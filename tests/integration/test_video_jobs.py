@@ -24,7 +24,7 @@ from app.video.errors import (
 )
 from app.video.model.job import JOBS, Ending, JobState, Mode
 from app.video.service import Submission
-from app.video.service.planner_input import question_of
+from app.video.service.planner_input import planning_input
 from tests.harness.video.nodes import USER, Scene
 from tests.harness.video.records import dag, ended_video, running_video, waiting_video
 
@@ -318,5 +318,5 @@ def test_the_first_plan_is_for_the_rate_and_size_that_the_node_says_its_video_ha
             kept = store.get(conn, job.uid)
         assert kept is not None and kept.generator_output == known
         info = scene.video.resources.info(job, scene.now)
-        question = question_of(kept, info, [], scene.jobs.catalogue.kinds(), scene.now)
+        question = planning_input(kept, info, [], scene.jobs.catalogue.kinds(), scene.now)
         assert question.generator_output == (known or None)

@@ -337,7 +337,7 @@ def test_many_jobs_planned_at_once_each_get_their_plan(scene: Scene, desk: Polic
     jobs = [scene.submit() for _ in range(20)]
     scene.settle()
     scene.later(2)
-    scene.planning.desk = lambda: desk
+    scene.planning.policy_runner = lambda: desk
     threads = [threading.Thread(target=schedule, args=(scene, job.uid)) for job in jobs for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -358,7 +358,7 @@ def test_each_policy_of_the_product_makes_a_plan(scene: Scene, desk: PolicyRunne
         job = scene.submit(policy=policy)
         scene.settle()
         scene.later(2)
-        scene.planning.desk = lambda: desk
+        scene.planning.policy_runner = lambda: desk
         schedule(scene, job.uid)
         assert outcomes(scene, job.uid) == ["new"], scene.jobs.decisions(USER, job.uid)
         roles = {place.node_role.value for place in (scene.job(job.uid).plan or a_plan()).flow_mapping.values()}

@@ -72,7 +72,7 @@ def test_plots_have_an_end_and_go_when_they_are_forgotten(scene: Scene) -> None:
         take(scene, job.uid, number + 1, plan_result={"delay": {}, "frames": number})
     points = scene.reports.series(job.uid)
     assert (len(points), points[-1].plan_result["frames"]) == (SERIES, SERIES + 2)
-    scene.reports.forget(job.uid)
+    scene.reports.plots.forget(job.uid)
     assert scene.reports.series(job.uid) == []
 
 
@@ -82,7 +82,7 @@ def test_without_redis_reports_are_taken_and_the_plots_have_a_hole(scene: Scene)
     take(scene, job.uid, 1, results=[result(1)], plan_result=plan_result())
     assert loops(scene, job.uid) == [1]
     assert scene.reports.series(job.uid) == []
-    scene.reports.forget(job.uid)
+    scene.reports.plots.forget(job.uid)
 
 
 @pytest.mark.parametrize("ending", list(Ending))

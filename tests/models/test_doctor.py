@@ -10,11 +10,10 @@ import pytest
 from PIL import Image
 
 from app.conversion.intake import calibration_checks
-from app.conversion.intake.calibration_checks import SampleStats, Target, diagnose
+from app.conversion.intake.calibration_checks import CalibrationTarget, SampleStats, diagnose
+from app.conversion.intake.calibration_report import Finding, PictureStats
 from app.conversion.intake.expected_range import expectation_of
-from app.conversion.intake.findings import Finding
 from app.conversion.intake.sample_measurement import measure_picture, measure_pictures
-from app.conversion.intake.sample_stats import Picture
 from app.conversion.options import Preprocess
 from app.conversion.presets import PREPROCESS
 from tests.harness.paths import SHARED_DATA
@@ -23,10 +22,12 @@ STREETS = sorted((SHARED_DATA / "images").glob("*.jpg"))
 FACE_MODEL = SHARED_DATA / "models" / "face_rfb_320.onnx"
 needs_pictures = pytest.mark.skipif(len(STREETS) < 10, reason="the real pictures are not here")
 UNIT = Preprocess()
-WIDE = Target(channels=3, size=(320, 240))
+WIDE = CalibrationTarget(channels=3, size=(320, 240))
 
 
-def found(pictures: Sequence[Picture], preprocess: Preprocess = UNIT, target: Target = WIDE) -> dict[str, Finding]:
+def found(
+    pictures: Sequence[PictureStats], preprocess: Preprocess = UNIT, target: CalibrationTarget = WIDE
+) -> dict[str, Finding]:
     measured = SampleStats(len(pictures), pictures, kinds={"image": len(pictures)})
     return {finding.code: finding for finding in diagnose(measured, target, preprocess)}
 
@@ -56,7 +57,7 @@ def test_a_real_model_tells_which_preprocessing_it_was_trained_on() -> None:
     assert expectation.mean == pytest.approx(-0.16, abs=0.1)
     assert expectation.deviation == pytest.approx(0.6, abs=0.1)
     pictures, _ = measure_pictures(STREETS)
-    target = Target(3, (320, 240), expectation)
+    target = CalibrationTarget(3, (320, 240), expectation)
     codes = {name: set(found(pictures, Preprocess.model_validate(p), target)) for name, p in PREPROCESS.items()}
     wrong = {"WRONG_SCALE", "WRONG_OFFSET", "OTHER_PREPROCESSING"}
     assert not codes["shift127"] & wrong

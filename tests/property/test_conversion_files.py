@@ -22,7 +22,7 @@ from app.conversion.inspection import inspect_file
 from app.conversion.intake import archive as archives
 from app.conversion.intake.model import check_model
 from app.conversion.options import Chip, Options, Preprocess, ToolchainName
-from app.conversion.service.uploads import File, Uploads
+from app.conversion.service.uploads import FileStart, Uploads
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.graph import TensorSpec
 from app.conversion.toolchains.kneron.nef import NotNef, describe
@@ -86,9 +86,9 @@ def test_random_bytes_in_place_of_a_zip_are_refused_with_our_errors(data: bytes)
     seconds=SECONDS,
 )
 def test_whatever_the_chunks_are_the_zip_unpacks_to_them(files: dict[str, list[bytes]]) -> None:
-    def parts() -> Iterator[File | bytes]:
+    def parts() -> Iterator[FileStart | bytes]:
         for name, chunks in files.items():
-            yield File(f"x{name}.png")
+            yield FileStart(f"x{name}.png")
             yield from chunks
 
     with new_folder() as folder:

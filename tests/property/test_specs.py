@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.kit.errors import ModelmillError
 from app.training.model import Workload
 from app.training.spec import ConvertSpec, TaskSpec, read_spec, write_spec
-from app.training.workloads.hydra import argument, written
+from app.training.workloads.submissions import argument, written
 from tests.harness.timed_search import searched
 from tests.harness.training.hydra import parsed
 

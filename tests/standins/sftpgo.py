@@ -69,6 +69,23 @@ class SftpgoStandin:
         except VerifyMismatchError:
             return False
 
+    def may(self, name, right, folder):
+        """As its permissions say: those of the nearest folder that has some."""
+        permissions = self.users[name]["permissions"]
+        while folder not in permissions:
+            folder = folder.rpartition("/")[0] or "/"
+        return bool({"*", right} & set(permissions[folder]))
+
+    def uploads(self, name, path, *, replace=False):
+        folder = path.rpartition("/")[0] or "/"
+        return self.may(name, "upload", folder) and (not replace or self.may(name, "overwrite", folder))
+
+    def renames(self, name, source, target, *, replace=False):
+        """One right for both ends of a move, and another for what is written over."""
+        folders = [path.rpartition("/")[0] or "/" for path in (source, target)]
+        is_allowed = all(self.may(name, "rename", folder) for folder in folders)
+        return is_allowed and (not replace or self.may(name, "overwrite", folders[1]))
+
     def _refusal(self, request):
         self.requests.append((request.method, request.url.path))
         if self.is_broken:

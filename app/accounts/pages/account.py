@@ -10,7 +10,7 @@ from starlette.routing import Route
 from app.accounts.access import accounts_of, token_of
 from app.accounts.errors import BadToken
 from app.accounts.model import scopes_of
-from app.accounts.schemas import TokenForm
+from app.accounts.schemas import RevocationForm, TokenForm
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import form
@@ -22,7 +22,7 @@ PAGE = "/ui/account"
 
 def account(request: Request, problem: str = "") -> Response:
     accounts, caller = accounts_of(request), caller_of(request)
-    user, mine = accounts.users.get(caller.user), token_of(request)
+    user, token = accounts.users.get(caller.user), token_of(request)
     return render(
         request,
         "accounts/account.html",
@@ -30,7 +30,9 @@ def account(request: Request, problem: str = "") -> Response:
         area="account",
         user=user,
         tokens=accounts.tokens.of(user.name),
-        scopes=mine.scopes if mine else scopes_of(user.role),
+        valid_made=accounts.tokens.valid_made(user.name, only_own=not caller.is_admin),
+        left=left_in(request),
+        scopes=token.scopes if token else scopes_of(user.role),
         mine=caller.token_id,
         problem=problem,
         note=request.query_params.get("note", ""),
@@ -39,17 +41,17 @@ def account(request: Request, problem: str = "") -> Response:
 
 async def issue(request: Request) -> Response:
     """The answer to the form is the one page that ever shows the token."""
-    asked, user = await form(request, TokenForm), user_of(request)
-    mine = await run_in_threadpool(token_of, request)
+    fields, user = await form(request, TokenForm), user_of(request)
+    maker = await run_in_threadpool(token_of, request)
     try:
         token, text = await run_in_threadpool(
             accounts_of(request).tokens.issue,
             user,
             by=user,
-            label=asked.label,
-            scopes=asked.scopes,
-            ttl_s=asked.ttl_s,
-            within=mine,
+            label=fields.label,
+            scopes=fields.scopes,
+            ttl_s=fields.ttl_s,
+            within=maker,
         )
     except BadToken as error:
         return await run_in_threadpool(account, request, f"{error.message} {error.hint}")
@@ -65,10 +67,29 @@ async def issue(request: Request) -> Response:
     )
 
 
-def revoke(request: Request) -> Response:
-    user = user_of(request)
-    accounts_of(request).tokens.revoke(user, request.path_params["token_id"], by=user)
-    return see_other(f"{PAGE}?note=revoked")
+async def revoke(request: Request) -> Response:
+    return await revoked(request, user_of(request), PAGE)
+
+
+async def revoked(request: Request, name: str, page: str) -> Response:
+    """Revoke the token of this user that the path names, and go back to the page, which says what it had made."""
+    with_made = (await form(request, RevocationForm)).with_made == "yes"
+    revocation = await run_in_threadpool(
+        accounts_of(request).tokens.revoke,
+        name,
+        request.path_params["token_id"],
+        by=user_of(request),
+        with_made=with_made,
+        only_own=not caller_of(request).is_admin,
+    )
+    left = f"&left={len(revocation.still_valid)}" if revocation.still_valid else ""
+    return see_other(f"{page}?note=revoked{left}")
+
+
+def left_in(request: Request) -> int:
+    """How many tokens a revoked one had made that are valid still, as the address of the page says after it."""
+    left = request.query_params.get("left", "")
+    return int(left) if left.isascii() and left.isdigit() and len(left) < 7 else 0
 
 
 ROUTES = [

@@ -21,7 +21,7 @@ MAX_NEXT = 2000
 
 
 def login_page(request: Request) -> Response:
-    """Whoever is let in already has no business here."""
+    """Leads on if the user is signed in already."""
     target = request.query_params.get("next", "")[:MAX_NEXT]
     try:
         authenticator_of(request).caller(request)
@@ -31,12 +31,12 @@ def login_page(request: Request) -> Response:
 
 
 async def sign_in(request: Request) -> Response:
-    asked = await form(request, SignIn)
+    fields = await form(request, SignIn)
     try:
-        session = await run_in_threadpool(authenticator_of(request).sign_in, request, asked.token.strip())
+        session = await run_in_threadpool(authenticator_of(request).sign_in, request, fields.token.strip())
     except (TokenRefused, TooManyLogins) as error:
-        return await run_in_threadpool(_page, request, asked.next, error)
-    response = see_other(asked.next or HOME)
+        return await run_in_threadpool(_page, request, fields.next, error)
+    response = see_other(fields.next or HOME)
     response.set_cookie(
         session_cookie(request),
         session,

@@ -1,21 +1,24 @@
-"""One conversion as somebody at a terminal sees it: upload, submit, watch, fetch, show."""
+"""One conversion as somebody at a terminal sees it: pack, upload, submit, watch, fetch, show."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import tempfile
+import zipfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from app.conversion.cli.progress import Display, make_display
+from app.conversion.cli.progress import ProgressDisplay, make_display
 from app.conversion.cli.tables import facts_of_quality, quality_table
-from app.conversion.cli.upload_files import bundled, packed, require_file
-from app.conversion.client import Client
+from app.conversion.client import ConversionClient
+from app.conversion.errors import NoImages
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import CommandFailed, Exit
-from app.kit.errors import BadInput, ModelmillError
+from app.kit.errors import BadInput, ModelmillError, NotFound
 
 LOG_LINES = 15
 RESULT = "out.nef"
@@ -24,23 +27,24 @@ FLAGS = {
     "MODEL_EXTERNAL_WEIGHTS": "On the command line: lay them beside the model, and they go with it.",
     "IMAGES_DAMAGED": "On the command line: --allow-damaged.",
 }
-"""Code of a refusal → the flag that answers it; the service's own hints speak of the API."""
+"""Code of a refusal → the flag that answers it; the service's own hints name fields of the API."""
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Order:
-    """What to convert and how. options: JSON of Options."""
+class ConversionOrder:
+    """What to convert and how."""
 
     model: Path
     images: Sequence[Path]
     options: Record = field(default_factory=dict)
+    """JSON of Options."""
     name: str = ""
     tags: tuple[str, ...] = ()
     timeout_s: float | None = None
 
 
-def submit(client: Client, order: Order, display: Display) -> Record:
+def submit(client: ConversionClient, order: ConversionOrder, display: ProgressDisplay) -> Record:
     """Upload the inputs and create the job. Returns its record."""
     require_file(order.model, "model")
     with bundled(order.model) as model, packed(order.images) as images:
@@ -72,7 +76,7 @@ def _flag(error: ApiError) -> str:
     return f"On the command line: {' '.join(shapes)}." if shapes else FLAGS.get(error.code, "")
 
 
-def convert(client: Client, order: Order, console: Console) -> Record:
+def convert(client: ConversionClient, order: ConversionOrder, console: Console) -> Record:
     """Submit and watch to the end. Ctrl-C cancels the job. Returns the last record; raises Ended when cancelled."""
     record: Record | None = None
     try:
@@ -84,7 +88,7 @@ def convert(client: Client, order: Order, console: Console) -> Record:
         raise CommandFailed(Exit.CANCELLED) from None
 
 
-def follow(client: Client, record: Record, display: Display, *, timeout_s: float | None) -> Record:
+def follow(client: ConversionClient, record: Record, display: ProgressDisplay, *, timeout_s: float | None) -> Record:
     display.show(record)
     try:
         for seen in client.watch(record["job_id"], timeout_s=timeout_s):
@@ -104,7 +108,7 @@ class ConversionLost(ModelmillError):
     code = "CONVERSION_LOST"
 
 
-def _give_up(client: Client, record: Record | None, console: Console) -> None:
+def _give_up(client: ConversionClient, record: Record | None, console: Console) -> None:
     if record is None:
         console.print("Interrupted before the job was submitted: nothing is left to cancel.")
         return
@@ -117,7 +121,9 @@ def _give_up(client: Client, record: Record | None, console: Console) -> None:
     console.print(f"Job {job_id} is cancelled.")
 
 
-def fetch(client: Client, record: Record, folder: Path, *, names: Sequence[str] | None = None) -> dict[str, Path]:
+def fetch(
+    client: ConversionClient, record: Record, folder: Path, *, names: Sequence[str] | None = None
+) -> dict[str, Path]:
     """Download the results, reports and logs (not the inputs), or what was named. Returns name → path."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -144,7 +150,11 @@ def show_quality(console: Console, report: Record) -> None:
 
 
 def lack_of_quality(record: Record, report: Record, min_snr_db: float) -> str:
-    """Why this conversion is not as good as min_snr_db; empty when it is. report: bie.json."""
+    """Why this conversion is not as good as min_snr_db; empty when it is.
+
+    Args:
+        report: The content of bie.json.
+    """
     if (report.get("verdict") or {}).get("nothing_quantized"):
         return "nothing was quantized, so there is no quality to speak of"
     snr_db = record["stages"]["bie"]["summary"].get("snr_db")
@@ -153,7 +163,7 @@ def lack_of_quality(record: Record, report: Record, min_snr_db: float) -> str:
     return "" if snr_db >= min_snr_db else f"the worst output has {snr_db:g} dB, less than the {min_snr_db:g} asked for"
 
 
-def show_failure(client: Client, record: Record, console: Console) -> None:
+def show_failure(client: ConversionClient, record: Record, console: Console) -> None:
     """Step, reason, hint and the end of that step's log."""
     error = record["error"] or {"step": "", "reason": "unknown", "hint": ""}
     step = str(error["step"]).lower()
@@ -167,7 +177,7 @@ def show_failure(client: Client, record: Record, console: Console) -> None:
         console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _log_end(client: Client, job_id: str, step: str) -> list[str]:
+def _log_end(client: ConversionClient, job_id: str, step: str) -> list[str]:
     text, offset = b"", 0
     try:
         while True:
@@ -179,3 +189,81 @@ def _log_end(client: Client, job_id: str, step: str) -> list[str]:
     except ModelmillError:
         pass  # the log is a help, not the news
     return text.decode(errors="replace").splitlines()[-LOG_LINES:]
+
+
+def require_file(path: Path, what: str) -> None:
+    if not path.exists():
+        raise NotFound(f"there is no {what} {path}", hint="Check the path.")
+    if path.is_dir():
+        raise BadInput(f"the {what} {path} is a folder", hint="Name the file itself.")
+
+
+@contextlib.contextmanager
+def bundled(model: Path) -> Iterator[Path]:
+    """The model as it is; or a temporary zip with the files its weights lie in, as far as they are beside it.
+
+    The service tells what is missing, or that it is not a model.
+    """
+    beside = [(place, path) for place in _places(model) if (path := model.parent / place).is_file()]
+    if not beside:
+        yield model
+        return
+    with _zip([(model.name, model), *beside]) as archive:
+        yield archive
+
+
+def _places(model: Path) -> list[str]:
+    from app.conversion.toolchains.graph import external, parse
+
+    try:
+        return external.places(model.name, parse(model))
+    except (ModelmillError, OSError):
+        return []
+
+
+@contextlib.contextmanager
+def packed(images: Sequence[Path]) -> Iterator[Path]:
+    """One file with all of them: a lone file as it is; folders and several files in a temporary zip."""
+    for path in images:
+        if not path.exists():
+            raise NotFound(f"there is no {path}", hint="Images are a folder, a zip, pictures, .npy or .npz files.")
+    if len(images) == 1 and images[0].is_file():
+        yield images[0]
+        return
+    members = list(_members(images))
+    if not members:
+        raise NoImages(
+            f"there are no pictures and no arrays in {', '.join(map(str, images))}",
+            hint="Pictures are .jpg .png .bmp .webp .heic and the like; arrays are .npy or .npz.",
+        )
+    with _zip(members) as archive:
+        yield archive
+
+
+@contextlib.contextmanager
+def _zip(members: Sequence[tuple[str, Path]]) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="modelmill-") as folder:
+        archive = Path(folder) / "packed.zip"
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED, strict_timestamps=False) as target:
+            for name, path in members:
+                target.write(path, name)
+        yield archive
+
+
+def _members(images: Sequence[Path]) -> Iterator[tuple[str, Path]]:
+    """Names in the zip, unique whatever the folders are called."""
+    for number, path in enumerate(images):
+        prefix = "" if len(images) == 1 else f"{number:05d}_"
+        if path.is_file():
+            yield f"{prefix}{path.name}", path
+            continue
+        for file in sorted(path.rglob("*")):
+            inside = file.relative_to(path)
+            if file.is_file() and _is_sample(inside):
+                yield f"{prefix}{inside.as_posix()}", file
+
+
+def _is_sample(path: Path) -> bool:
+    from app.conversion.toolchains.samples import KINDS
+
+    return path.suffix.lower() in KINDS and not any(part.startswith(".") for part in path.parts)

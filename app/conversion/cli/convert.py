@@ -1,8 +1,9 @@
-"""`modelmill convert`."""
+"""`modelmill convert`: its flags as the options of a conversion, checked by the service's rules before any upload."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -72,8 +73,8 @@ def convert(
     url: Url = None,
 ) -> None:
     """Convert an ONNX model: ONNX → BIE → NEF. Uploads, waits, downloads the results to DIR."""
-    from app.conversion.cli.conversion import Order
-    from app.conversion.cli.flags import numbers, options_of
+    from app.conversion.cli.conversion import ConversionOrder
+    from app.conversion.cli.convert import numbers, options_of
 
     flags = {
         "toolchain": toolchain,
@@ -91,7 +92,7 @@ def convert(
     if min_snr is not None and not wait:
         raise BadRequest("--min-snr needs the result of the job", hint="Leave out --no-wait.")
     chosen = options_of(options, flags, shape or [])
-    order = Order(model, images, chosen, name=name, tags=tuple(tag or ()), timeout_s=timeout)
+    order = ConversionOrder(model, images, chosen, name=name, tags=tuple(tag or ()), timeout_s=timeout)
     with client_of(context, url) as client:
         if wait:
             _convert(client, order, out or Path(f"{model.stem}-converted"), min_snr, as_json)
@@ -103,10 +104,10 @@ def _submit(client: Any, order: Any, as_json: bool) -> None:
     from rich.console import Console
 
     from app.conversion.cli.conversion import show_warnings, submit
-    from app.conversion.cli.progress import Lines
+    from app.conversion.cli.progress import ProgressLines
 
     console = Console(stderr=True)
-    record = submit(client, order, Lines(console))
+    record = submit(client, order, ProgressLines(console))
     show_warnings(console, record)
     typer.echo(json.dumps(record, indent=2) if as_json else record["job_id"])
 
@@ -124,8 +125,8 @@ def _convert(client: Any, order: Any, folder: Path, min_snr: float | None, as_js
     files = conversion.fetch(client, record, folder)
     report = json.loads(files["bie.json"].read_text(encoding="utf-8")) if "bie.json" in files else {}
     if as_json:
-        shown = {"job": record, "files": {name: str(path) for name, path in files.items()}, "bie": report}
-        typer.echo(json.dumps(shown, indent=2))
+        outcome = {"job": record, "files": {name: str(path) for name, path in files.items()}, "bie": report}
+        typer.echo(json.dumps(outcome, indent=2))
     else:
         conversion.show_quality(console, report)
         console.print(f"{conversion.RESULT} lies in {files[conversion.RESULT]}", markup=False, soft_wrap=True)
@@ -143,3 +144,81 @@ def _failed(client: Any, record: dict[str, Any], console: Any, as_json: bool) ->
         typer.echo(json.dumps({"job": record, "files": {}}, indent=2))
     is_cancelled = (record["error"] or {}).get("code") == "CANCELLED"
     raise CommandFailed(Exit.CANCELLED if is_cancelled else Exit.FAILED)
+
+
+def options_of(file: Path | None, flags: Mapping[str, Any], shapes: Sequence[str]) -> dict[str, Any]:
+    """The options as JSON: the file's, overlaid with the flags that were given.
+
+    Args:
+        flags: By dotted path, e.g. {"preprocess.color": "BGR"}; None for a flag that was not given.
+        shapes: Each "input=1,3,224,224".
+
+    Raises:
+        BadRequest: The options cannot be.
+    """
+    chosen = _from_file(file) if file else {}
+    for path, value in flags.items():
+        if value is not None:
+            _put(chosen, path.split("."), value)
+    for text in shapes:
+        name, shape = _shape(text)
+        chosen.setdefault("input_shapes", {})[name] = shape
+    _check(chosen)
+    return chosen
+
+
+def numbers(text: str | None, flag: str) -> list[float] | None:
+    """'0.485,0.456,0.406' as numbers; one number is for all channels."""
+    if text is None:
+        return None
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise BadRequest(f"{flag} {text!r} is no number", hint='Write "127" or "0.485,0.456,0.406".') from None
+
+
+def _shape(text: str) -> tuple[str, list[int]]:
+    name, _, sizes = text.rpartition("=")
+    try:
+        shape = [int(size) for size in sizes.replace("x", ",").split(",")]
+    except ValueError:
+        shape = []
+    if not name or not shape:
+        raise BadRequest(f"--shape {text!r} is no shape", hint='Write the name and all axes: "input=1,3,224,224".')
+    return name, shape
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        options = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadRequest(f"--options {path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise BadRequest(f"--options {path} is no JSON: {error}") from error
+    if not isinstance(options, dict):
+        raise BadRequest(f"--options {path} must hold a JSON object")
+    return options
+
+
+def _put(target: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    for name in path[:-1]:
+        below = target.setdefault(name, {})
+        if not isinstance(below, dict):
+            raise BadRequest(f"option {name!r} must be an object")
+        target = below
+    target[path[-1]] = value
+
+
+def _check(chosen: dict[str, Any]) -> None:
+    from pydantic import ValidationError
+
+    from app.conversion.options import Options
+
+    try:
+        Options.model_validate_json(json.dumps(chosen))
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(map(str, problem['loc'])) or 'options'}: {problem['msg'].removeprefix('Value error, ')}"
+            for problem in error.errors()
+        ]
+        raise BadRequest(f"these options cannot be: {'; '.join(problems)}") from error

@@ -17,7 +17,7 @@ from app.kit.cli.service_options import AsJson, Url
 from app.kit.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
-    from app.conversion.client import Client
+    from app.conversion.client import ConversionClient
 
 STEPS = ("onnx", "bie", "nef")
 FINISHED = ("COMPLETED", "FAILED")
@@ -39,8 +39,8 @@ def list_jobs(
 ) -> None:
     """Jobs, newest first."""
     with client_of(context, url) as client:
-        wanted = status.upper() if status else None
-        records = list(client.jobs(limit=limit, status=wanted, toolchain=toolchain, platform=chip, q=search))
+        status_filter = status.upper() if status else None
+        records = list(client.jobs(limit=limit, status=status_filter, toolchain=toolchain, platform=chip, q=search))
     if as_json:
         typer.echo(json.dumps(records, indent=2))
         return
@@ -87,8 +87,8 @@ def logs(
         raise BadRequest(f"there is no step {step}", hint="The steps are onnx, bie and nef.")
     with client_of(context, url) as client:
         job_id = job_of(client, job)["job_id"]
-        for one in (step.lower(),) if step else STEPS:
-            _print_log(client, job_id, one, follow=follow)
+        for name in (step.lower(),) if step else STEPS:
+            _print_log(client, job_id, name, follow=follow)
 
 
 @commands.command()
@@ -146,7 +146,7 @@ def _head(record: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _print_log(client: Client, job_id: str, step: str, *, follow: bool) -> None:
+def _print_log(client: ConversionClient, job_id: str, step: str, *, follow: bool) -> None:
     """Print what is there; with follow, until the step's log is complete or the job ended without it."""
     offset = 0
     while True:

@@ -59,5 +59,5 @@ def _chip(text: str | None) -> Any:
     try:
         return Chip(text.upper().removeprefix("KL"))
     except ValueError:
-        known = ", ".join(chip.value for chip in Chip)
-        raise BadRequest(f"there is no chip {text}", hint=f"The chips are {known}.") from None
+        chips = ", ".join(chip.value for chip in Chip)
+        raise BadRequest(f"there is no chip {text}", hint=f"The chips are {chips}.") from None

@@ -26,11 +26,11 @@ SUM_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
-class Result:
-    """sample: its name. outputs: output name → array."""
-
+class InferenceResult:
     sample: str
+    """The sample's name."""
     outputs: dict[str, Array]
+    """Output name → array."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def open_model(path: Path) -> HostModel:
         raise
 
 
-def run_all(model: HostModel, sample: Path) -> list[Result]:
+def run_all(model: HostModel, sample: Path) -> list[InferenceResult]:
     """One result per sample of the file, prepared exactly as the reference images were."""
     if not sample.is_file():
         raise NotFound(f"there is no file {sample}", hint="INPUT is a picture, a .npy or a .npz file.")
@@ -63,10 +63,10 @@ def run_all(model: HostModel, sample: Path) -> list[Result]:
     with tempfile.TemporaryDirectory(prefix="modelmill-") as folder:
         shutil.copyfile(sample, Path(folder) / sample.name.lstrip("."))
         samples = SampleSet(Path(folder), inputs, Preprocess.model_validate(model.preprocess))
-        return [Result(one.name, model.run(one.arrays)) for one in samples]
+        return [InferenceResult(entry.name, model.run(entry.arrays)) for entry in samples]
 
 
-def save(results: Sequence[Result], path: Path) -> None:
+def save(results: Sequence[InferenceResult], path: Path) -> None:
     """One array per output; several samples are stacked along a new first axis."""
     try:
         if len(results) == 1:
@@ -77,11 +77,11 @@ def save(results: Sequence[Result], path: Path) -> None:
         raise BadInput(f"the outputs cannot be saved to {path}: {error}") from error
 
 
-def to_json(result: Result) -> dict[str, Any]:
+def to_json(result: InferenceResult) -> dict[str, Any]:
     return {"sample": result.sample, "outputs": [_described(name, a) for name, a in result.outputs.items()]}
 
 
-def lines(results: Sequence[Result]) -> Iterator[str]:
+def lines(results: Sequence[InferenceResult]) -> Iterator[str]:
     for result in results[:SHOWN_SAMPLES]:
         yield result.sample
         for name, array in result.outputs.items():

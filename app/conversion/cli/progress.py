@@ -16,7 +16,7 @@ STEPS = ("onnx", "bie", "nef")
 UPLOAD = "upload"
 
 
-class Display(Protocol):
+class ProgressDisplay(Protocol):
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
@@ -25,8 +25,8 @@ class Display(Protocol):
     def show(self, record: Record) -> None: ...
 
 
-def make_display(console: Console, *, with_upload: bool = True) -> Display:
-    return Bars(console, with_upload=with_upload) if console.is_terminal else Lines(console)
+def make_display(console: Console, *, with_upload: bool = True) -> ProgressDisplay:
+    return ProgressBars(console, with_upload=with_upload) if console.is_terminal else ProgressLines(console)
 
 
 def stage_text(record: Record, step: str) -> str:
@@ -54,7 +54,7 @@ class _StillBar(BarColumn):
         return bar
 
 
-class Bars:
+class ProgressBars:
     """One bar for the upload and one per stage."""
 
     def __init__(self, console: Console, *, with_upload: bool) -> None:
@@ -98,7 +98,7 @@ class Bars:
             self._progress.stop_task(task)
 
 
-class Lines:
+class ProgressLines:
     """A line whenever a stage does something new; counting up is not new."""
 
     def __init__(self, console: Console) -> None:

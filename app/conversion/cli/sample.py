@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from app.conversion.cli.conversion import Order, convert, fetch, show_failure, show_quality
-from app.conversion.client import Client
+from app.conversion.cli.conversion import ConversionOrder, convert, fetch, show_failure, show_quality
+from app.conversion.client import ConversionClient
 from app.kit.errors import NotFound
 from app.kit.files.data_files import data_folder
 
@@ -25,8 +25,8 @@ def convert_sample(url: str, folder: Path, console: Console, *, token: str = "")
     console.print(
         "Converting the bundled sample: a classifier of handwritten digits, 100 reference images.", soft_wrap=True
     )
-    with Client(url, token=token) as client:
-        record = convert(client, Order(MODEL, [IMAGES], name="digits", tags=("sample",)), console)
+    with ConversionClient(url, token=token) as client:
+        record = convert(client, ConversionOrder(MODEL, [IMAGES], name="digits", tags=("sample",)), console)
         if record["status"] != "COMPLETED":
             show_failure(client, record, console)
             return False
@@ -40,7 +40,8 @@ def convert_sample(url: str, folder: Path, console: Console, *, token: str = "")
 def _show_accuracy(console: Console, nef: Path) -> None:
     from app.conversion.toolchains.host.accuracy import compare_accuracy
 
-    found = compare_accuracy(MODEL, nef, LABELLED)
+    accuracy = compare_accuracy(MODEL, nef, LABELLED)
     console.print(
-        f"accuracy on {found.samples} other images: {found.fp32:.1%} fp32, {found.int8:.1%} int8", highlight=False
+        f"accuracy on {accuracy.samples} other images: {accuracy.fp32:.1%} fp32, {accuracy.int8:.1%} int8",
+        highlight=False,
     )

@@ -11,7 +11,7 @@ from app.kit.cli.service_options import token, url_of
 from app.kit.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
-    from app.conversion.client import Client
+    from app.conversion.client import ConversionClient
 
 FULL_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 SEARCHED_AT_MOST = 1000
@@ -19,21 +19,23 @@ SEARCHED_AT_MOST = 1000
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="Id of the job, or the beginning of it.")]
 
 
-def client_of(context: typer.Context, url: str | None) -> Client:
-    from app.conversion.client import Client
+def client_of(context: typer.Context, url: str | None) -> ConversionClient:
+    from app.conversion.client import ConversionClient
 
-    return Client(url_of(context, url), token=token())
+    return ConversionClient(url_of(context, url), token=token())
 
 
-def job_of(client: Client, prefix: str) -> dict[str, Any]:
+def job_of(client: ConversionClient, prefix: str) -> dict[str, Any]:
     """The record of the job whose id begins so. Raises NotFound, or BadRequest when several do."""
-    wanted = prefix.lower()
-    if FULL_ID.fullmatch(wanted):
-        return client.job(wanted)
-    found = [record for record in client.jobs(limit=SEARCHED_AT_MOST, q=wanted) if record["job_id"].startswith(wanted)]
-    if not found:
+    beginning = prefix.lower()
+    if FULL_ID.fullmatch(beginning):
+        return client.job(beginning)
+    records = [
+        record for record in client.jobs(limit=SEARCHED_AT_MOST, q=beginning) if record["job_id"].startswith(beginning)
+    ]
+    if not records:
         raise NotFound(f"there is no job {prefix}", hint="`modelmill jobs list` shows those there are.")
-    if len(found) > 1:
-        ids = ", ".join(record["job_id"] for record in found[:5])
-        raise BadRequest(f"{len(found)} jobs begin with {prefix}: {ids}", hint="Give more of the id.")
-    return found[0]
+    if len(records) > 1:
+        ids = ", ".join(record["job_id"] for record in records[:5])
+        raise BadRequest(f"{len(records)} jobs begin with {prefix}: {ids}", hint="Give more of the id.")
+    return records[0]

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from app.conversion.errors import BadArchive, NoImages, ZipBomb
 from app.conversion.intake import entries
-from app.conversion.intake.entries import READ_ERRORS, Entry
+from app.conversion.intake.entries import READ_ERRORS, ArchiveEntry
 from app.kit.text.error_text import reason_of
 
 CHUNK_BYTES = 1 << 20
@@ -51,17 +51,22 @@ _OTHERS = (
 
 @dataclass(frozen=True)
 class Unpacked:
-    """files: names in the folder, in the archive's order. ignored: entries of the archive that are no samples."""
-
     files: list[str]
+    """Names in the folder, in the archive's order."""
     ignored: list[str]
+    """Entries of the archive that are not samples."""
 
 
 def extract(upload: Path, into: Path, *, max_files: int, max_bytes: int) -> Unpacked:
-    """Unpack the samples of an upload into a folder, which is made if it is missing.
+    """Unpack the samples of an upload into a folder, which is made if it is missing. Nothing is left in it on failure.
 
-    max_files, max_bytes: of what is unpacked. Nothing is left in the folder on failure. Raises BadArchive (no zip,
-    damaged, encrypted, hostile names, links), ZipBomb, ImagesTooLarge, NoImages.
+    Args:
+        max_files: How many files may be unpacked.
+        max_bytes: How many bytes they may have in all.
+
+    Raises:
+        BadArchive: No zip, damaged, encrypted, with hostile names or links.
+        ZipBomb, ImagesTooLarge, NoImages: There is too much in it, or nothing.
     """
     with upload.open("rb") as file:
         head = file.read(64)
@@ -118,7 +123,7 @@ def _single(upload: Path, into: Path, name: str, max_bytes: int) -> Unpacked:
     return Unpacked([name], [])
 
 
-def _unpack(upload: Path, into: Path, samples: list[Entry], max_bytes: int) -> list[str]:
+def _unpack(upload: Path, into: Path, samples: list[ArchiveEntry], max_bytes: int) -> list[str]:
     names: list[str] = []
     taken: set[str] = set()
     left = max_bytes
@@ -140,7 +145,7 @@ def _created(path: Path, written: list[Path]) -> BinaryIO:
     return file
 
 
-def write_entry(archive: zipfile.ZipFile, entry: Entry, file: BinaryIO, limit: int) -> int:
+def write_entry(archive: zipfile.ZipFile, entry: ArchiveEntry, file: BinaryIO, limit: int) -> int:
     """Copy one entry, counting what really comes out of it. Returns the bytes written. Raises BadArchive, ZipBomb."""
     written = 0
     for chunk in _chunks(archive, entry):
@@ -151,7 +156,7 @@ def write_entry(archive: zipfile.ZipFile, entry: Entry, file: BinaryIO, limit: i
     return written
 
 
-def _chunks(archive: zipfile.ZipFile, entry: Entry) -> Iterator[bytes]:
+def _chunks(archive: zipfile.ZipFile, entry: ArchiveEntry) -> Iterator[bytes]:
     """Reading only, so that a full disk is not mistaken for a damaged archive. Raises BadArchive."""
     try:
         with archive.open(entry.info) as source:
@@ -177,7 +182,7 @@ def _refuse_nested_bomb(path: Path, name: str, max_bytes: int) -> None:
 
 @contextmanager
 def _all_or_nothing(into: Path) -> Iterator[list[Path]]:
-    """Collects what is written into the folder; on an error it goes again, and the folder if it was made here."""
+    """Collects what is written into the folder; on an error it is removed, and so is the folder if it was made here."""
     is_new = not into.exists()
     into.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []

@@ -1,4 +1,4 @@
-"""The calibration doctor: judges reference samples by their measures, before a job is queued.
+"""Judges reference samples by their measures, before a job is queued.
 
 Pure. A finding carries its texts as gettext keys with their numbers beside, so that a page says it in any language.
 Only what cannot work blocks; all else is advice, with its source named.
@@ -11,13 +11,23 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from app.conversion.intake import range_checks
-from app.conversion.intake.findings import BLOCKS, FIELD, INFORMS, MANUAL, WARNS, Finding
-from app.conversion.intake.range_checks import Expectation
-from app.conversion.intake.sample_stats import Numbers, Picture, SampleStats
+from app.conversion.intake.calibration_report import (
+    BLOCKS,
+    FIELD,
+    INFORMS,
+    MANUAL,
+    WARNS,
+    ArrayStats,
+    Finding,
+    PictureStats,
+    SampleStats,
+)
+from app.conversion.intake.range_checks import ExpectedRange
 from app.conversion.options import Preprocess
+from app.conversion.toolchains.base import FEW_SAMPLES, GOOD_SAMPLES
 
-FEW, GOOD, PLENTY = 20, 100, 1000
-"""Vendor's manual: at least 100; field practice: below 20 the ranges are a guess, above 1000 nothing is gained."""
+PLENTY = 1000
+"""Field practice: with more samples nothing is gained."""
 NEAR_BITS = 2
 """dHashes of 64 bits that differ in no more bits than this belong to the same scene."""
 FLAT_DEVIATION = 3.0
@@ -28,30 +38,35 @@ COMPARED_AT_MOST = 2000
 
 
 @dataclass(frozen=True)
-class Target:
-    """What the samples are for. size: width and height of an image input; None when it is none or not known yet."""
+class CalibrationTarget:
+    """What the samples are for."""
 
     channels: int | None = None
     size: tuple[int, int] | None = None
-    expectation: Expectation = field(default_factory=Expectation)
+    """Width and height of the image input; None for other inputs, and while it is not known."""
+    expectation: ExpectedRange = field(default_factory=ExpectedRange)
 
 
-def target_of(shapes: Sequence[Sequence[int | str | None]], expectation: Expectation) -> Target:
-    """shapes: of all inputs. Only a lone input of four axes can be one of pictures."""
+def target_of(shapes: Sequence[Sequence[int | str | None]], expectation: ExpectedRange) -> CalibrationTarget:
+    """Tell what the samples are for. Only a lone input of four axes can be one of pictures.
+
+    Args:
+        shapes: The shapes of all inputs.
+    """
     shape = shapes[0] if len(shapes) == 1 else ()
     if len(shape) != 4:
-        return Target(expectation=expectation)
+        return CalibrationTarget(expectation=expectation)
     order = "NHWC" if shape[3] in (1, 3) and shape[1] not in (1, 3) else "NCHW"
     height, width, channels = (shape[order.index(axis)] for axis in "HWC")
     size = (width, height) if isinstance(width, int) and isinstance(height, int) else None
-    return Target(channels if isinstance(channels, int) else None, size, expectation)
+    return CalibrationTarget(channels if isinstance(channels, int) else None, size, expectation)
 
 
 def diagnose(
-    measured: SampleStats, target: Target, preprocess: Preprocess, *, allow_damaged: bool = False
+    measured: SampleStats, target: CalibrationTarget, preprocess: Preprocess, *, allow_damaged: bool = False
 ) -> list[Finding]:
     """All findings, the gravest first."""
-    found = [
+    findings = [
         *_count(measured),
         *_files(measured, allow_damaged),
         *_duplicates(measured),
@@ -61,7 +76,7 @@ def diagnose(
         *_arrays(measured.arrays, target.expectation),
     ]
     order = {BLOCKS: 0, WARNS: 1, INFORMS: 2}
-    return sorted(found, key=lambda finding: order[finding.severity])
+    return sorted(findings, key=lambda finding: order[finding.severity])
 
 
 def verdict(findings: Sequence[Finding]) -> Literal["blocks", "warns", "good"]:
@@ -71,14 +86,14 @@ def verdict(findings: Sequence[Finding]) -> Literal["blocks", "warns", "good"]:
 
 def _count(measured: SampleStats) -> Iterator[Finding]:
     count = measured.count
-    if 0 < count < GOOD:
+    if 0 < count < GOOD_SAMPLES:
         yield Finding(
             "FEW_SAMPLES",
-            WARNS if count < FEW else INFORMS,
+            WARNS if count < FEW_SAMPLES else INFORMS,
             "Few samples (%(count)s): the ranges of the activations will be guesses.",
             "Send about %(good)s typical pictures, as the camera will see them.",
             MANUAL,
-            detail={"count": count, "good": GOOD},
+            detail={"count": count, "good": GOOD_SAMPLES},
         )
     if count > PLENTY:
         yield Finding(
@@ -126,7 +141,7 @@ def _files(measured: SampleStats, allow_damaged: bool) -> Iterator[Finding]:
 
 
 def _duplicates(measured: SampleStats) -> Iterator[Finding]:
-    items: list[Picture | Numbers] = [*measured.pictures, *measured.arrays]
+    items: list[PictureStats | ArrayStats] = [*measured.pictures, *measured.arrays]
     copies = _copies(items)
     kinds = len({item.sha256 for item in items})
     if len(items) > 1 and kinds == 1:
@@ -162,26 +177,26 @@ def _duplicates(measured: SampleStats) -> Iterator[Finding]:
         )
 
 
-def _copies(items: Sequence[Picture | Numbers]) -> tuple[str, ...]:
+def _copies(items: Sequence[PictureStats | ArrayStats]) -> tuple[str, ...]:
     seen: dict[str, str] = {}
     return tuple(item.name for item in items if seen.setdefault(item.sha256, item.name) != item.name)
 
 
-def _near_copies(pictures: Sequence[Picture], copies: set[str]) -> tuple[str, ...]:
+def _near_copies(pictures: Sequence[PictureStats], copies: set[str]) -> tuple[str, ...]:
     """Flat pictures have no gradients to compare; they are another finding's."""
-    kept: list[int] = []
+    hashes: list[int] = []
     near = []
     for picture in pictures[:COMPARED_AT_MOST]:
         if picture.name in copies or picture.deviation < FLAT_DEVIATION:
             continue
-        if any((picture.dhash ^ other).bit_count() <= NEAR_BITS for other in kept):
+        if any((picture.dhash ^ other).bit_count() <= NEAR_BITS for other in hashes):
             near.append(picture.name)
         else:
-            kept.append(picture.dhash)
+            hashes.append(picture.dhash)
     return tuple(near)
 
 
-def _content(pictures: Sequence[Picture]) -> Iterator[Finding]:
+def _content(pictures: Sequence[PictureStats]) -> Iterator[Finding]:
     flat = tuple(p.name for p in pictures if p.deviation < FLAT_DEVIATION)
     dark = tuple(p.name for p in pictures if p.mean < DARK_MEAN and p.name not in flat)
     bright = tuple(p.name for p in pictures if p.mean > BRIGHT_MEAN and p.name not in flat)
@@ -196,7 +211,7 @@ def _content(pictures: Sequence[Picture]) -> Iterator[Finding]:
             yield Finding(code, severity, message, advice, FIELD, names, detail={"count": len(names)})
 
 
-def _sizes(pictures: Sequence[Picture], target: Target, preprocess: Preprocess) -> Iterator[Finding]:
+def _sizes(pictures: Sequence[PictureStats], target: CalibrationTarget, preprocess: Preprocess) -> Iterator[Finding]:
     if target.size is None:
         return
     width, height = target.size
@@ -225,12 +240,12 @@ def _sizes(pictures: Sequence[Picture], target: Target, preprocess: Preprocess) 
         )
 
 
-def _stretch(picture: Picture, aspect: float) -> float:
+def _stretch(picture: PictureStats, aspect: float) -> float:
     ratio = picture.width / picture.height / aspect
     return max(ratio, 1 / ratio)
 
 
-def _colors(pictures: Sequence[Picture], target: Target, preprocess: Preprocess) -> Iterator[Finding]:
+def _colors(pictures: Sequence[PictureStats], target: CalibrationTarget, preprocess: Preprocess) -> Iterator[Finding]:
     if not pictures:
         return
     gray = tuple(p.name for p in pictures if p.is_gray)
@@ -248,7 +263,7 @@ def _colors(pictures: Sequence[Picture], target: Target, preprocess: Preprocess)
     yield from range_checks.judge_channel_order(preprocess, target.channels, target.expectation)
 
 
-def _arrays(arrays: Sequence[Numbers], expectation: Expectation) -> Iterator[Finding]:
+def _arrays(arrays: Sequence[ArrayStats], expectation: ExpectedRange) -> Iterator[Finding]:
     constant = tuple(a.name for a in arrays if a.low == a.high)
     if constant:
         detail: dict[str, Any] = {"count": len(constant)}

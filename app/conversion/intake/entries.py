@@ -43,17 +43,17 @@ ZIP_EPOCH_YEAR = 1980
 
 
 @dataclass(frozen=True)
-class Entry:
+class ArchiveEntry:
     name: str
     info: zipfile.ZipInfo
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """samples: in the zip's order. ignored: names of other files, junk of operating systems left out."""
-
-    samples: list[Entry]
+class ChosenEntries:
+    samples: list[ArchiveEntry]
+    """The entries to unpack, in the zip's order."""
     ignored: list[str]
+    """Names of the other files, without those that operating systems add."""
 
 
 def is_npz(directory: Sequence[zipfile.ZipInfo]) -> bool:
@@ -63,7 +63,7 @@ def is_npz(directory: Sequence[zipfile.ZipInfo]) -> bool:
     )
 
 
-def choose(directory: Sequence[zipfile.ZipInfo], zip_bytes: int, *, max_files: int, max_bytes: int) -> Chosen:
+def choose(directory: Sequence[zipfile.ZipInfo], zip_bytes: int, *, max_files: int, max_bytes: int) -> ChosenEntries:
     """The entries to unpack. Raises BadArchive, ZipBomb, ImagesTooLarge for a zip that must not be unpacked."""
     if len(directory) > max_files * ENTRIES_PER_FILE_MAX:
         raise ImagesTooLarge(f"the zip has {len(directory)} entries", hint=f"At most {max_files} samples are taken.")
@@ -76,15 +76,17 @@ def choose(directory: Sequence[zipfile.ZipInfo], zip_bytes: int, *, max_files: i
             detail={"files": len(samples), "max_files": max_files},
         )
     refuse_bomb([entry.info for entry in samples], zip_bytes, "the zip", max_bytes)
-    return Chosen(samples, [entry.name for entry in files if entry not in samples])
+    return ChosenEntries(samples, [entry.name for entry in files if entry not in samples])
 
 
-def plain_files(directory: Sequence[zipfile.ZipInfo]) -> list[Entry]:
+def plain_files(directory: Sequence[zipfile.ZipInfo]) -> list[ArchiveEntry]:
     """All files but the junk of operating systems. Raises BadArchive for what must not be unpacked, and for a name
     that comes twice."""
     for info in directory:
         _refuse_hostile(info)
-    files = [Entry(info.filename, info) for info in directory if not info.is_dir() and not _is_junk(info.filename)]
+    files = [
+        ArchiveEntry(info.filename, info) for info in directory if not info.is_dir() and not _is_junk(info.filename)
+    ]
     _refuse_duplicates(files)
     return files
 
@@ -141,7 +143,7 @@ def _hostility(info: zipfile.ZipInfo) -> str:
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
-def _refuse_duplicates(files: Sequence[Entry]) -> None:
+def _refuse_duplicates(files: Sequence[ArchiveEntry]) -> None:
     name, count = next(iter(Counter(entry.name for entry in files).most_common(1)), ("", 0))
     if count > 1:
         raise BadArchive(

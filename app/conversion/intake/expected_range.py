@@ -16,7 +16,7 @@ import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
 
-from app.conversion.intake.range_checks import Expectation, order_of
+from app.conversion.intake.range_checks import ExpectedRange, order_of
 from app.conversion.toolchains import graph
 
 Array = npt.NDArray[Any]
@@ -25,25 +25,25 @@ NORMALIZING = frozenset({"Sub", "Add", "Mul", "Div"})
 STEPS_MAX = 8
 CHANNELS_MIN = 4
 AGREEMENT_MIN = 0.3
-"""Share of the channels' answers that the sum of their weights must explain, else the filters are no blurs at all."""
+"""Share of the channels' answers that the sum of their weights must explain, else the filters do not blur."""
 
 
-def expectation_of(model: onnx.ModelProto) -> Expectation:
-    """For a model of one input; nothing is told otherwise."""
+def expectation_of(model: onnx.ModelProto) -> ExpectedRange:
+    """For a model of one input; empty for others."""
     inputs = graph.graph_inputs(model)
     if len(inputs) != 1:
-        return Expectation()
+        return ExpectedRange()
     view = _View(model)
     node = view.first(inputs[0].name)
     if node is None:
-        return Expectation()
+        return ExpectedRange()
     if node.op_type in NORMALIZING:
         return _from_constants(view, node)
     if node.op_type == "BatchNormalization":
         return _from_input_norm(view, node)
     if node.op_type == "Conv":
         return _from_convolution(view, node)
-    return Expectation()
+    return ExpectedRange()
 
 
 class _View:
@@ -85,10 +85,10 @@ def _constant(node: onnx.NodeProto) -> Mapping[str, onnx.TensorProto]:
 
 
 def _operand(view: _View, node: onnx.NodeProto) -> Array | None:
-    return next((found for name in node.input if (found := view.numbers(name)) is not None), None)
+    return next((numbers for name in node.input if (numbers := view.numbers(name)) is not None), None)
 
 
-def _from_constants(view: _View, node: onnx.NodeProto) -> Expectation:
+def _from_constants(view: _View, node: onnx.NodeProto) -> ExpectedRange:
     """Sub or Add first: its constant is the mean. Mul or Div first: its constant is the deviation or the range."""
     scale, offset = 1.0, 0.0
     order = ""
@@ -105,12 +105,12 @@ def _from_constants(view: _View, node: onnx.NodeProto) -> Expectation:
             order = order or order_of([abs(float(v)) for v in values.flatten()])
             offset += signed
     if not scale or (scale == 1.0 and not offset):
-        return Expectation()
+        return ExpectedRange()
     if not offset:  # only a factor: x / 255 takes 0..255 and gives 0..1
-        return Expectation(mean=0.45 / scale, deviation=0.27 / abs(scale), why="constants")
+        return ExpectedRange(mean=0.45 / scale, deviation=0.27 / abs(scale), why="constants")
     if scale == 1.0:  # only an offset: its size tells the scale
-        return Expectation(mean=-offset, deviation=max(abs(offset) / 2, 0.05), order=order, why="constants")
-    return Expectation(mean=-offset / scale, deviation=0.6 / abs(scale), order=order, why="constants")
+        return ExpectedRange(mean=-offset, deviation=max(abs(offset) / 2, 0.05), order=order, why="constants")
+    return ExpectedRange(mean=-offset / scale, deviation=0.6 / abs(scale), order=order, why="constants")
 
 
 def _chain(view: _View, node: onnx.NodeProto | None) -> Iterator[onnx.NodeProto]:
@@ -121,38 +121,38 @@ def _chain(view: _View, node: onnx.NodeProto | None) -> Iterator[onnx.NodeProto]
         node = view.first(node.output[0])
 
 
-def _from_input_norm(view: _View, node: onnx.NodeProto) -> Expectation:
+def _from_input_norm(view: _View, node: onnx.NodeProto) -> ExpectedRange:
     if len(node.input) != 5:
-        return Expectation()
+        return ExpectedRange()
     mean, variance = view.numbers(node.input[3]), view.numbers(node.input[4])
     if mean is None or variance is None or not mean.size or (variance <= 0).any():
-        return Expectation()
+        return ExpectedRange()
     order = order_of(list(mean))
-    return Expectation(float(mean.mean()), float(np.sqrt(variance).mean()), order=order, why="batchnorm")
+    return ExpectedRange(float(mean.mean()), float(np.sqrt(variance).mean()), order=order, why="batchnorm")
 
 
-def _from_convolution(view: _View, node: onnx.NodeProto) -> Expectation:
+def _from_convolution(view: _View, node: onnx.NodeProto) -> ExpectedRange:
     after = view.first(node.output[0])
     if after is None or after.op_type != "BatchNormalization" or len(after.input) != 5:
-        return Expectation()
+        return ExpectedRange()
     weights = view.numbers(node.input[1])
     mean, variance = view.numbers(after.input[3]), view.numbers(after.input[4])
     if weights is None or mean is None or variance is None or weights.ndim != 4 or len(weights) < CHANNELS_MIN:
-        return Expectation()
+        return ExpectedRange()
     bias = view.numbers(node.input[2]) if len(node.input) > 2 else np.zeros(len(weights))
     if bias is None or not len(weights) == len(mean) == len(variance) == len(bias) or (variance < 0).any():
-        return Expectation()
+        return ExpectedRange()
     return _fitted(weights, mean - bias, np.sqrt(variance))
 
 
-def _fitted(weights: Array, mean: Array, deviation: Array) -> Expectation:
+def _fitted(weights: Array, mean: Array, deviation: Array) -> ExpectedRange:
     sums = weights.sum(axis=(1, 2, 3))
     energy = float((sums * sums).sum())
     total = float((deviation * deviation).sum())
     if not energy or not total:
-        return Expectation()
+        return ExpectedRange()
     sigma = float((deviation * np.abs(sums)).sum()) / energy
     agreement = sigma * sigma * energy / total
     if not np.isfinite(sigma) or sigma <= 0 or agreement < AGREEMENT_MIN:
-        return Expectation()
-    return Expectation(float((mean * sums).sum()) / energy, sigma, why="batchnorm")
+        return ExpectedRange()
+    return ExpectedRange(float((mean * sums).sum()) / energy, sigma, why="batchnorm")

@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import onnx
 
-from app.conversion.errors import InvalidModel, ModelTooLarge, TooNewModel, UnsupportedInput
+from app.conversion.errors import InvalidModel, ModelTooLarge, TooNewModel, UnsupportedInput, UnsupportedOperator
 from app.conversion.intake.expected_range import expectation_of
-from app.conversion.intake.operators import refuse_unknown_operators
-from app.conversion.intake.range_checks import Expectation
+from app.conversion.intake.range_checks import ExpectedRange
 from app.conversion.options import Options, ToolchainName
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.graph import TensorSpec
+from app.conversion.toolchains.graph.specs import DEFAULT_DOMAINS
 from app.kit.text.error_text import reason_of
 
 
 @dataclass(frozen=True)
-class Reads:
-    """What a toolchain reads. opset: first and last version of the default operator set."""
+class ModelLimits:
+    """What a toolchain reads."""
 
     label: str
     opset: range
+    """Versions of the default operator set that it reads."""
     ir_max: int
     dtypes: frozenset[str]
     domains: frozenset[str] = frozenset()
-    """Operator domains taken without a look, beside those of ONNX itself."""
+    """Operator domains accepted unseen, beside those of ONNX itself."""
 
 
 _NUMBERS = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 READS = {
-    ToolchainName.HOST: Reads(
+    ToolchainName.HOST: ModelLimits(
         label="toolchain host (onnxruntime 1.31)",
         opset=range(7, 27),
         ir_max=13,
         dtypes=frozenset((*_NUMBERS, "bool")),
         domains=frozenset({"com.microsoft"}),
     ),
-    ToolchainName.KNERON: Reads(
+    ToolchainName.KNERON: ModelLimits(
         label="toolchain kneron (v0.33.1)", opset=range(8, 19), ir_max=13, dtypes=frozenset({"float32"})
     ),
 }
@@ -49,14 +50,14 @@ READS = {
 
 @dataclass(frozen=True)
 class CheckedModel:
-    """facts: see graph.facts, with size_bytes, of the model with fixed shapes. expectation: of the values it takes, as
-    its first layers tell. warnings: {code, message, detail}."""
-
     facts: dict[str, Any]
+    """graph.facts of the model with fixed shapes, and size_bytes."""
     inputs: list[TensorSpec]
-    expectation: Expectation = field(default_factory=Expectation)
+    expectation: ExpectedRange = field(default_factory=ExpectedRange)
+    """The values that it takes, as its first layers tell."""
     changes: list[str] = field(default_factory=list)
     warnings: list[dict[str, Any]] = field(default_factory=list)
+    """Each {code, message, detail}."""
 
 
 def check_model(path: Path, options: Options, *, max_bytes: int) -> CheckedModel:
@@ -86,7 +87,7 @@ def check_model(path: Path, options: Options, *, max_bytes: int) -> CheckedModel
     return CheckedModel(facts, inputs, expectation_of(model), changes, _chip_warnings(options, model))
 
 
-def _refuse_versions(model: onnx.ModelProto, reads: Reads) -> None:
+def _refuse_versions(model: onnx.ModelProto, reads: ModelLimits) -> None:
     opset, ir = graph.opset_of(model), int(model.ir_version)
     if opset not in reads.opset and opset >= reads.opset.stop:
         raise TooNewModel(
@@ -108,7 +109,7 @@ def _refuse_versions(model: onnx.ModelProto, reads: Reads) -> None:
         )
 
 
-def _refuse_types(inputs: Sequence[TensorSpec], reads: Reads) -> None:
+def _refuse_types(inputs: Sequence[TensorSpec], reads: ModelLimits) -> None:
     if not inputs:
         raise UnsupportedInput(
             "the model takes no inputs, so there is nothing to calibrate", hint="Export it with inputs."
@@ -172,3 +173,66 @@ def _chip_warnings(options: Options, model: onnx.ModelProto) -> list[dict[str, A
         }
         for entry in probably_missing(options.platform, model)
     ]
+
+
+ONNX_DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", "ai.onnx.training")
+NAMED_AT_MOST = 5
+
+
+def refuse_unknown_operators(model: onnx.ModelProto, *, allowed: Collection[str]) -> None:
+    """Check that every operator exists in the version that the model declares.
+
+    Args:
+        allowed: Domains whose operators are accepted unseen.
+
+    Raises:
+        UnsupportedOperator, InvalidModel: An operator, or its operator set, is not known.
+    """
+    versions = {_domain(entry.domain): int(entry.version) for entry in model.opset_import}
+    local = {(_domain(function.domain), function.name) for function in model.functions}
+    unknown: dict[tuple[str, str], list[str]] = {}
+    for node in graph.nodes(model):
+        domain = _domain(node.domain)
+        if (domain, node.op_type) in local or domain in allowed:
+            continue
+        if domain in ONNX_DOMAINS and domain not in versions:
+            raise InvalidModel(
+                f"node {_name(node)!r} uses the operator set {domain or 'ai.onnx'}, which the model does not import",
+                hint="Add it to the model's opset_import, or export it again.",
+            )
+        if not _exists(node.op_type, domain, versions):
+            unknown.setdefault((domain, node.op_type), []).append(_name(node))
+    if unknown:
+        raise _unsupported(unknown, versions)
+
+
+def _exists(operator: str, domain: str, versions: dict[str, int]) -> bool:
+    if domain not in ONNX_DOMAINS:
+        return False
+    try:
+        return not onnx.defs.get_schema(operator, versions[domain], domain).deprecated
+    except onnx.defs.SchemaError:
+        return False
+
+
+def _unsupported(unknown: dict[tuple[str, str], list[str]], versions: dict[str, int]) -> UnsupportedOperator:
+    (domain, operator), names = next(iter(unknown.items()))
+    where = f"of domain {domain}" if domain not in ONNX_DOMAINS else f"in opset {versions[domain]}"
+    others = f"; {len(unknown) - 1} more unknown operators" if len(unknown) > 1 else ""
+    listed: list[dict[str, Any]] = [
+        {"operator": op, "domain": dom, "count": len(nodes), "nodes": nodes[:NAMED_AT_MOST]}
+        for (dom, op), nodes in unknown.items()
+    ]
+    return UnsupportedOperator(
+        f"operator {operator} {where} (node {names[0]!r}) is not known{others}",
+        hint="Export the model without it, or cut the graph before it (onnx.utils.extract_model).",
+        detail={"operators": listed},
+    )
+
+
+def _domain(name: str) -> str:
+    return "" if name in DEFAULT_DOMAINS else name
+
+
+def _name(node: onnx.NodeProto) -> str:
+    return node.name or (node.output[0] if node.output else node.op_type)

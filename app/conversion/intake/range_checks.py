@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from app.conversion.intake.findings import FIELD, INFORMS, MODEL, WARNS, Finding
-from app.conversion.intake.sample_stats import Numbers, Picture
+from app.conversion.intake.calibration_report import FIELD, INFORMS, MODEL, WARNS, ArrayStats, Finding, PictureStats
 from app.conversion.options import Preprocess
 from app.conversion.presets import PREPROCESS
 
@@ -33,39 +32,40 @@ IMAGENET = (0.485, 0.456, 0.406)
 
 
 @dataclass(frozen=True)
-class Expectation:
-    """What the first layers tell about the input: mean and deviation of its values, None where nothing is told.
-
-    order: RGB or BGR where a constant of the model gives it away. why: batchnorm, constants or "".
-    """
+class ExpectedRange:
+    """Mean and deviation of the input's values, as the first layers tell; None where they tell nothing."""
 
     mean: float | None = None
     deviation: float | None = None
     order: str = ""
+    """RGB or BGR, where a constant of the model gives it away; else empty."""
     why: str = ""
+    """What tells it: "batchnorm", "constants" or ""."""
 
 
-def judge_pictures(preprocess: Preprocess, pictures: Sequence[Picture], expectation: Expectation) -> Iterator[Finding]:
+def judge_pictures(
+    preprocess: Preprocess, pictures: Sequence[PictureStats], expectation: ExpectedRange
+) -> Iterator[Finding]:
     low, high = _span(preprocess)
     mean, deviation = _prepared(preprocess, pictures)
-    told = list(_against_model(mean, deviation, low, high, expectation))
-    if told:
-        yield from told
+    findings = list(_against_model(mean, deviation, low, high, expectation))
+    if findings:
+        yield from findings
     elif expectation.deviation is not None:
         yield from _against_presets(preprocess, pictures, expectation)
     else:
         yield from _against_custom(low, high, expectation)
 
 
-def judge_arrays(arrays: Sequence[Numbers], expectation: Expectation) -> Iterator[Finding]:
+def judge_arrays(arrays: Sequence[ArrayStats], expectation: ExpectedRange) -> Iterator[Finding]:
     if not arrays:
         return
     low, high = min(a.low for a in arrays), max(a.high for a in arrays)
     mean = sum(a.mean for a in arrays) / len(arrays)
     deviation = sum(a.deviation for a in arrays) / len(arrays)
-    told = list(_against_model(mean, deviation, low, high, expectation))
-    if told or expectation.deviation is not None:
-        yield from told
+    findings = list(_against_model(mean, deviation, low, high, expectation))
+    if findings or expectation.deviation is not None:
+        yield from findings
     elif high > USUAL_HIGH and low >= 0 and high <= 255:
         yield Finding(
             "ARRAYS_IN_BYTES",
@@ -77,7 +77,7 @@ def judge_arrays(arrays: Sequence[Numbers], expectation: Expectation) -> Iterato
         )
 
 
-def judge_channel_order(preprocess: Preprocess, channels: int | None, expectation: Expectation) -> Iterator[Finding]:
+def judge_channel_order(preprocess: Preprocess, channels: int | None, expectation: ExpectedRange) -> Iterator[Finding]:
     if channels != 3:
         return
     color = "RGB" if preprocess.color == "auto" else preprocess.color
@@ -91,28 +91,28 @@ def judge_channel_order(preprocess: Preprocess, channels: int | None, expectatio
             detail={"order": expectation.order, "color": color},
         )
         return
-    told = order_of(preprocess.mean)
-    if told and told != color:
+    order = order_of(preprocess.mean)
+    if order and order != color:
         yield Finding(
             "MEAN_ORDER",
             WARNS,
             "These means are known in the order %(order)s, but pictures are given as %(color)s.",
             "Choose %(order)s as channel order, or turn the means around.",
             FIELD,
-            detail={"order": told, "color": color},
+            detail={"order": order, "color": color},
         )
 
 
 def order_of(means: Sequence[float]) -> str:
     """RGB or BGR when these are ImageNet's means in one order or the other."""
-    for known, name in ((RGB_MEANS, "RGB"), (BGR_MEANS, "BGR"), (IMAGENET, "RGB"), (IMAGENET[::-1], "BGR")):
-        if len(means) == 3 and all(abs(m - k) <= 0.02 * k for m, k in zip(means, known, strict=True)):
+    for reference, name in ((RGB_MEANS, "RGB"), (BGR_MEANS, "BGR"), (IMAGENET, "RGB"), (IMAGENET[::-1], "BGR")):
+        if len(means) == 3 and all(abs(m - k) <= 0.02 * k for m, k in zip(means, reference, strict=True)):
             return name
     return ""
 
 
 def _against_model(
-    mean: float, deviation: float, low: float, high: float, expectation: Expectation
+    mean: float, deviation: float, low: float, high: float, expectation: ExpectedRange
 ) -> Iterator[Finding]:
     if expectation.deviation is None or expectation.mean is None or deviation <= 0:
         return
@@ -145,7 +145,7 @@ def _against_model(
 
 
 def _against_presets(
-    preprocess: Preprocess, pictures: Sequence[Picture], expectation: Expectation
+    preprocess: Preprocess, pictures: Sequence[PictureStats], expectation: ExpectedRange
 ) -> Iterator[Finding]:
     """The scale is thinkable, but another preprocessing fits the model's first layers clearly better."""
     mean, deviation = _prepared(preprocess, pictures)
@@ -175,7 +175,7 @@ def _against_presets(
     )
 
 
-def _prepared(preprocess: Preprocess, pictures: Sequence[Picture]) -> tuple[float, float]:
+def _prepared(preprocess: Preprocess, pictures: Sequence[PictureStats]) -> tuple[float, float]:
     """Mean and deviation of the values that the pictures become."""
     gray = sum(p.mean for p in pictures) / len(pictures)
     spread = sum(p.deviation for p in pictures) / len(pictures)
@@ -183,14 +183,14 @@ def _prepared(preprocess: Preprocess, pictures: Sequence[Picture]) -> tuple[floa
     return mean, spread * abs(preprocess.scale) * sum(1 / s for s in preprocess.std) / len(preprocess.std)
 
 
-def _distance(mean: float, deviation: float, expectation: Expectation) -> float:
+def _distance(mean: float, deviation: float, expectation: ExpectedRange) -> float:
     """How far these values are from what the model expects: 0 is the same; 1 about one deviation or a factor e."""
     if not expectation.deviation or expectation.mean is None or deviation <= 0:
         return 0.0
     return abs(math.log(deviation / expectation.deviation)) + abs(mean - expectation.mean) / expectation.deviation
 
 
-def _against_custom(low: float, high: float, expectation: Expectation) -> Iterator[Finding]:
+def _against_custom(low: float, high: float, expectation: ExpectedRange) -> Iterator[Finding]:
     if expectation.deviation is not None:
         return
     detail = {"low": _text(low), "high": _text(high)}

@@ -1,6 +1,6 @@
 """What can be measured of a reference picture or array: a few numbers each, so that all later judging is pure.
 
-Runs in a sandbox child. Owns decoding for a look, never for the model: that is `toolchains.samples`.
+Runs in a sandbox child. Owns decoding for previews, never for the model: that is `toolchains.samples`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from PIL import Image, ImageOps
 
 from app.conversion.intake.archive import Unpacked
-from app.conversion.intake.sample_stats import Numbers, Picture, SampleStats, Unreadable
+from app.conversion.intake.calibration_report import ArrayStats, PictureStats, SampleStats, UnreadableSample
 from app.conversion.options import Preprocess
 from app.conversion.toolchains.samples import KINDS, InputSpec, Sample, SampleSet
 from app.conversion.toolchains.samples.pictures import DECODER_ERRORS, FORMATS, MAX_PIXELS
@@ -36,24 +36,25 @@ Item = TypeVar("Item")
 
 def measure_pictures(
     paths: Sequence[Path], progress: Progress = lambda _: None
-) -> tuple[list[Picture], list[Unreadable]]:
-    found, unreadable = [], []
+) -> tuple[list[PictureStats], list[UnreadableSample]]:
+    measured, unreadable = [], []
     for index, path in enumerate(paths):
         progress(index / len(paths))
         try:
-            found.append(measure_picture(path))
+            measured.append(measure_picture(path))
         except DECODER_ERRORS as error:
-            unreadable.append(Unreadable(path.name, reason_of(error)))
-    return found, unreadable
+            unreadable.append(UnreadableSample(path.name, reason_of(error)))
+    return measured, unreadable
 
 
 def measure_samples(
     folder: Path, unpacked: Unpacked, inputs: Sequence[InputSpec] | None, most: int, progress: Progress = lambda _: None
 ) -> tuple[SampleStats, ModelmillError | None]:
-    """What an unpacked upload holds, and why its arrays do not fit the inputs.
+    """Measure what an unpacked upload holds, and tell why its arrays do not fit the inputs.
 
-    inputs: with fixed shapes; without them arrays are counted by their files, and not measured. most: so many pictures,
-    and as many arrays, are measured; the pictures are evenly spread over all there are.
+    Args:
+        inputs: With fixed shapes; without them arrays are counted by their files, and not measured.
+        most: How many pictures, and how many arrays, are measured at most; the pictures are spread evenly over all.
     """
     files = sorted(folder / name for name in unpacked.files)
     kinds = Counter(KINDS[path.suffix.lower()] for path in files)
@@ -64,21 +65,21 @@ def measure_samples(
 
 
 def _measure_arrays(
-    folder: Path, kinds: Counter[str], inputs: Sequence[InputSpec] | None, most: int
-) -> tuple[int, list[Numbers], ModelmillError | None]:
+    folder: Path, kinds: Counter[str], inputs: Sequence[InputSpec] | None, limit: int
+) -> tuple[int, list[ArrayStats], ModelmillError | None]:
     """How many samples the arrays hold, the measures of the first, and why they do not fit the model."""
     files = kinds["npy"] + kinds["npz"]
     if not files or inputs is None:
         return files, [], None
     try:
         samples = SampleSet(folder, inputs, Preprocess(), skip_damaged=True)
-        found = [
+        measured = [
             measure_array(sample.name, name, array)
-            for sample, _ in zip(_arrays_only(samples), range(most), strict=False)
+            for sample, _ in zip(_arrays_only(samples), range(limit), strict=False)
             for name, array in sample.arrays.items()
             if array.size and array.dtype.kind in "fiu"
         ]
-        return len(samples) - kinds["image"], found, None
+        return len(samples) - kinds["image"], measured, None
     except ModelmillError as error:
         return files, [], error
 
@@ -94,7 +95,7 @@ def spread(items: Sequence[Item], count: int) -> list[Item]:
     return [items[int(index)] for index in np.linspace(0, len(items) - 1, count)]
 
 
-def measure_picture(path: Path) -> Picture:
+def measure_picture(path: Path) -> PictureStats:
     """Raises one of DECODER_ERRORS."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -105,7 +106,7 @@ def measure_picture(path: Path) -> Picture:
     gray = np.asarray(small.convert("L"), dtype=np.float64)
     is_gray = not has_color or float(np.ptp(colors, axis=2).mean()) < GRAY_SPREAD
     means = () if is_gray else tuple(float(v) for v in colors.mean(axis=(0, 1)))
-    return Picture(
+    return PictureStats(
         name=path.name,
         size_bytes=path.stat().st_size,
         sha256=digest,
@@ -128,10 +129,14 @@ def dhash(picture: Image.Image) -> int:
     return int("".join("1" if bit else "0" for bit in bits), 2)
 
 
-def measure_array(name: str, input_name: str, values: npt.NDArray[Any]) -> Numbers:
-    """values: finite numbers, at least one."""
+def measure_array(name: str, input_name: str, values: npt.NDArray[Any]) -> ArrayStats:
+    """Measure one array of one sample.
+
+    Args:
+        values: Finite numbers, at least one.
+    """
     real = values.astype(np.float64)
-    return Numbers(
+    return ArrayStats(
         name=name,
         input=input_name,
         sha256=hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest(),

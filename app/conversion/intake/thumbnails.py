@@ -1,4 +1,7 @@
-"""The sandbox entry point that makes small pictures of named reference samples. Hostile files can hurt only a child."""
+"""The sandbox entry points that make small pictures: of named reference samples, and of one file of a data home.
+
+Hostile files can hurt only a child.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,13 @@ import numpy.typing as npt
 from PIL import Image, ImageOps
 
 from app.conversion.intake.archive import extract
+from app.conversion.intake.sample_measurement import thumbnail
 from app.conversion.toolchains.samples import KINDS
 from app.conversion.toolchains.samples.pictures import DECODER_ERRORS, FORMATS, MAX_PIXELS
+from app.kit.errors import BadInput
 
 SIDE = 128
+FILE_SIDE = 512
 SMALL = 64
 """Pictures below this are enlarged by a whole factor, so that their pixels stay visible."""
 _IN_STACK = re.compile(r"(?P<file>.*)\[(?P<index>\d+)\]")
@@ -25,23 +31,46 @@ Progress = Callable[[float, str], None]
 
 
 def make_thumbnails(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """request: {"images": path, "unpack_to", "into": folders, "names": sample names, "limits": {"max_images",
-    "unpacked_bytes"}}. Writes <place in names>.webp; returns {"made": [places]}: those that have a picture."""
+    """Write <place in names>.webp for each sample that can be shown.
+
+    Args:
+        request: {"images": path, "unpack_to", "into": folders, "names": sample names, "limits": {"max_images",
+            "unpacked_bytes"}}.
+
+    Returns:
+        {"made": the places of those that have a picture}.
+    """
     folder, into, limits = Path(request["unpack_to"]), Path(request["into"]), request["limits"]
     into.mkdir(parents=True, exist_ok=True)
     extract(Path(request["images"]), folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
-    made = []
+    places = []
     for place, name in enumerate(request["names"]):
         progress(place / len(request["names"]), name)
         picture = _picture(folder, name)
         if picture is not None:
             _fitted(picture).save(into / f"{place}.webp", "WEBP", quality=85)
-            made.append(place)
-    return {"made": made}
+            places.append(place)
+    return {"made": places}
+
+
+def make_picture(request: dict[str, Any], _: Progress) -> dict[str, Any]:
+    """Write a small JPEG of a picture.
+
+    Args:
+        request: {"picture": path, "into": path of the JPEG}.
+
+    Raises:
+        BadInput: The file is not a picture.
+    """
+    try:
+        thumbnail(Path(request["picture"]), Path(request["into"]), FILE_SIDE)
+    except DECODER_ERRORS as error:
+        raise BadInput("This is no picture that can be read here.", hint="Download it to look at it.") from error
+    return {}
 
 
 def _picture(folder: Path, name: str) -> Image.Image | None:
-    """None for a sample that cannot be shown: no such file, damaged, or numbers that are no picture."""
+    """None for a sample that cannot be shown: no such file, damaged, or numbers that are not a picture."""
     stacked = _IN_STACK.fullmatch(name)
     path, index = (folder / stacked["file"], int(stacked["index"])) if stacked else (folder / name, 0)
     if not path.is_file() and (folder / name).is_file():
@@ -51,7 +80,7 @@ def _picture(folder: Path, name: str) -> Image.Image | None:
     if KINDS.get(path.suffix.lower()) == "image":
         return _decoded(path)
     try:
-        return next((shown for one in _arrays(path) if (shown := _drawn(one, index)) is not None), None)
+        return next((drawn for array in _arrays(path) if (drawn := _drawn(array, index)) is not None), None)
     except ARRAY_ERRORS:
         return None
 
@@ -79,7 +108,7 @@ def _arrays(path: Path) -> Iterator[npt.NDArray[Any]]:
 def _drawn(array: npt.NDArray[Any], index: int) -> Image.Image | None:
     """Rank 2, or 3 with 1 or 3 channels first or last, once axes in front have picked the sample; stretched to 0..255.
 
-    None for what is no picture.
+    None where the numbers are not a picture.
     """
     while array.ndim > 3:
         array = array[index] if index < len(array) else array[0]

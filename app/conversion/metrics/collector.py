@@ -1,4 +1,4 @@
-"""What a scrape finds out at its moment: queues, workers, jobs, and the sums that all processes have poured.
+"""What a scrape measures when it comes: queues, workers, jobs, and the sums that all processes have added to.
 
 Four round trips, however many jobs there are: lengths and heads of the queues, the index of the workers, one hash.
 """
@@ -29,18 +29,25 @@ STATES = ("busy", "idle")
 
 
 @dataclass(frozen=True)
-class Reading:
-    """waiting, oldest_s: by queue. workers: how many by (queue, state). poured: as Redis keeps it."""
-
+class QueueReading:
     waiting: dict[str, int]
+    """Messages that wait, by queue."""
     oldest_s: dict[str, float]
+    """Age of the first of them in seconds, by queue."""
     workers: Counter[tuple[str, str]]
+    """Number of workers by (queue, state)."""
     active_jobs: int
-    poured: dict[Any, Any]
+    totals: dict[Any, Any]
+    """The sums of all processes, as Redis keeps them."""
 
 
 class ConversionCollector(Collector):
-    """records, queues: clients with short time-outs. list_key: name of a queue's list. viewers: of this process."""
+    """Args:
+    records: A client of the records' database, with short time-outs.
+    queues: A client of the queues' database, with short time-outs.
+    list_key: Names the list of a queue.
+    viewers: Counts the open event streams of this process.
+    """
 
     def __init__(
         self, records: redis.Redis, queues: redis.Redis, *, list_key: Callable[[str], str], viewers: Callable[[], int]
@@ -62,23 +69,23 @@ class ConversionCollector(Collector):
         if reading is not None:
             yield from families(reading)
 
-    def _read(self) -> Reading:
+    def _read(self) -> QueueReading:
         with self._records.pipeline(transaction=False) as pipe:
             pipe.zcard("jobs:active")
             pipe.zrange(workers.INDEX, 0, -1)
             pipe.hgetall(HASH)
-            active_jobs, worker_keys, poured = pipe.execute()
+            active_jobs, worker_keys, totals = pipe.execute()
         with self._queues.pipeline(transaction=False) as pipe:
             for queue in QUEUES:
                 pipe.llen(self._list_key(queue))
             for queue in QUEUES:
                 pipe.lindex(self._list_key(queue), 0)
-            found = pipe.execute()
-        waiting, heads = found[: len(QUEUES)], found[len(QUEUES) :]
+            answers = pipe.execute()
+        waiting, heads = answers[: len(QUEUES)], answers[len(QUEUES) :]
         texts, since = self._details(worker_keys, dict(zip(QUEUES, heads, strict=True)))
         now = time.time()
         oldest_s = {queue: max(0.0, now - since[queue]) if since.get(queue) else 0.0 for queue in QUEUES}
-        return Reading(dict(zip(QUEUES, waiting, strict=True)), oldest_s, _states(texts), active_jobs, poured)
+        return QueueReading(dict(zip(QUEUES, waiting, strict=True)), oldest_s, _states(texts), active_jobs, totals)
 
     def _details(
         self, worker_keys: list[bytes], heads: dict[str, bytes | None]
@@ -93,8 +100,8 @@ class ConversionCollector(Collector):
                 pipe.get(key)
             for queue, job_id in jobs.items():
                 pipe.hget(f"job:{job_id}", f"{queue}.queued_at")
-            found = pipe.execute()
-        texts, queued = found[: len(worker_keys)], found[len(worker_keys) :]
+            answers = pipe.execute()
+        texts, queued = answers[: len(worker_keys)], answers[len(worker_keys) :]
         since = {q: from_text(at.decode()).timestamp() for q, at in zip(jobs, queued, strict=True) if at}
         if heads[DONE] is not None:
             message = self._queues.hget(f"{self._list_key(DONE)}.msgs", heads[DONE])
@@ -102,8 +109,8 @@ class ConversionCollector(Collector):
         return texts, since
 
 
-def families(reading: Reading) -> Iterable[Metric]:
-    """Each metric with its samples; a worker that is busy is taken for a job that runs."""
+def families(reading: QueueReading) -> Iterable[Metric]:
+    """Each metric with its samples; each busy worker counts as a running job."""
     by_queue = {(queue,): float(count) for queue, count in reading.waiting.items()}
     yield _gauge("modelmill_queue_length", "Messages that wait, by queue.", by_queue, "queue")
     yield _gauge(
@@ -125,12 +132,12 @@ def families(reading: Reading) -> Iterable[Metric]:
         jobs[stage.value, "running"] = reading.workers[stage.step, "busy"]
     yield _gauge("modelmill_jobs", "Jobs that have not ended, by status.", jobs, "status", "state")
     yield _gauge("modelmill_jobs_active", "All jobs that have not ended.", {(): reading.active_jobs})
-    yield from SharedMetrics(reading.poured).collect()
+    yield from SharedMetrics(reading.totals).collect()
 
 
 def _states(texts: Iterable[bytes | None]) -> Counter[tuple[str, str]]:
-    said = [json.loads(text) for text in texts if text is not None]
-    return Counter((worker["queue"], "busy" if worker.get("job_id") else "idle") for worker in said)
+    workers = [json.loads(text) for text in texts if text is not None]
+    return Counter((worker["queue"], "busy" if worker.get("job_id") else "idle") for worker in workers)
 
 
 def _gauge(name: str, text: str, values: dict[Any, float], *labels: str) -> Metric:

@@ -5,7 +5,7 @@ Order matters: fixed paths (/ui/jobs/new, /ui/jobs/compare) come before /ui/jobs
 
 from __future__ import annotations
 
-from app.conversion.pages import compare, from_home, gone, graph, job, job_actions, jobs, new, quality, results, system
+from app.conversion.pages import compare, from_home, graph, job, jobs, new, quality, results, system
 
 ROUTES = [
     *jobs.ROUTES,
@@ -13,11 +13,9 @@ ROUTES = [
     *from_home.ROUTES,
     *compare.ROUTES,
     *job.ROUTES,
-    *job_actions.ROUTES,
     *quality.ROUTES,
     *graph.ROUTES,
     *system.ROUTES,
-    *gone.ROUTES,
     *results.ROUTES,
 ]
 

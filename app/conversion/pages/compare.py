@@ -26,7 +26,7 @@ LAYERS_SHOWN = 14
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedJob:
     """One of the two: what was asked for, and the job if there is one."""
 
     asked: str
@@ -41,7 +41,7 @@ def page(request: Request) -> Response:
     conversion, user = conversion_of(request), user_of(request)
     a, b = (_side(conversion, request.query_params.get(name, "").strip(), user) for name in ("a", "b"))
     recent, _ = conversion.jobs.page(Filter(), user, limit=RECENT, cursor=None)
-    found = compare(conversion, a.job, b.job) if a.job and b.job else None
+    comparison = compare(conversion, a.job, b.job) if a.job and b.job else None
     return render(
         request,
         "conversion/compare.html",
@@ -49,7 +49,7 @@ def page(request: Request) -> Response:
         a=a,
         b=b,
         recent=recent,
-        found=found,
+        found=comparison,
         charts=charts,
         points=points,
         layers_shown=LAYERS_SHOWN,
@@ -71,11 +71,11 @@ def points(pairs: Sequence[LayerPair]) -> list[charts.Point]:
     ]
 
 
-def _side(conversion: Conversion, asked: str, user: str) -> Side:
+def _side(conversion: Conversion, job_id: str, user: str) -> ComparedJob:
     try:
-        return Side(asked, conversion.jobs.get(asked, user) if asked else None)
+        return ComparedJob(job_id, conversion.jobs.get(job_id, user) if job_id else None)
     except JobNotFound:
-        return Side(asked, None)
+        return ComparedJob(job_id, None)
 
 
 ROUTES = [Route("/ui/jobs/compare", page)]

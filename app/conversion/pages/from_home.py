@@ -12,8 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.conversion.access import conversion_of
-from app.conversion.service.home_inputs import InputPath, is_archive, is_sample, take
-from app.conversion.service.home_pictures import MEDIA_TYPE, small_picture
+from app.conversion.service.home_inputs import PICTURE_TYPE, InputPath, is_archive, is_sample, small_picture, take
 from app.homes.access import Home, home_of
 from app.homes.home_paths import HomePath
 from app.homes.model import DATASETS, Kind
@@ -26,29 +25,28 @@ PAGE = "/ui/jobs/from-data"
 PathText = Annotated[str, Field(max_length=4096)]
 
 
-class Choosing(BaseModel):
-    """folder: the one that is looked into for pictures."""
-
+class FolderQuery(BaseModel):
     model: PathText
     folder: PathText = DATASETS
+    """The folder that is shown, to choose pictures from."""
 
 
-class Chosen(BaseModel):
+class HomeSelection(BaseModel):
     model: PathText
     images: PathText = ""
 
 
-class Picture(BaseModel):
+class PictureQuery(BaseModel):
     path: PathText
 
 
 def choose(request: Request) -> Response:
-    return _page(request, query(request, Choosing))
+    return _page(request, query(request, FolderQuery))
 
 
-def _page(request: Request, asked: Choosing, error: ModelmillError | None = None) -> Response:
+def _page(request: Request, choice: FolderQuery, error: ModelmillError | None = None) -> Response:
     home = home_of(request)
-    model, spot = home.spot(asked.model, field="model"), home.spot(asked.folder, field="folder")
+    model, spot = home.spot(choice.model, field="model"), home.spot(choice.folder, field="folder")
     shelf = home.shelf(spot)
     page = shelf.browse(spot.inner)
     samples = sum(map(is_sample, page.entries))
@@ -80,14 +78,14 @@ def _url(home: Home, model: HomePath, folder: HomePath) -> str:
 
 async def convert(request: Request) -> Response:
     """Copy what was chosen and go on with the form of a new conversion, filled in."""
-    asked = await form(request, Chosen)
-    return await run_in_threadpool(_take, request, asked)
+    choice = await form(request, HomeSelection)
+    return await run_in_threadpool(_take, request, choice)
 
 
-def _take(request: Request, asked: Chosen) -> Response:
+def _take(request: Request, choice: HomeSelection) -> Response:
     home = home_of(request)
-    model = home.spot(asked.model, field="model")
-    images = home.spot(asked.images, field="images") if asked.images else None
+    model = home.spot(choice.model, field="model")
+    images = home.spot(choice.images, field="images") if choice.images else None
     try:
         taken = take(
             conversion_of(request).uploads,
@@ -98,16 +96,16 @@ def _take(request: Request, asked: Chosen) -> Response:
     except ModelmillError as error:
         if error.status >= 500:
             raise
-        return _page(request, Choosing(model=asked.model), error)
+        return _page(request, FolderQuery(model=choice.model), error)
     name = taken.model_name.rpartition(".")[0]
     return see_other(f"/ui/jobs/new?{urlencode({**vars(taken), 'name': name})}")
 
 
 def picture(request: Request) -> Response:
     home = home_of(request)
-    spot = home.spot(query(request, Picture).path)
-    data = small_picture(conversion_of(request), home.shelf(spot), spot.inner)
-    return Response(data, media_type=MEDIA_TYPE, headers={"Cache-Control": "private, max-age=60"})
+    spot = home.spot(query(request, PictureQuery).path)
+    data = small_picture(conversion_of(request).uploads.intake, home.shelf(spot), spot.inner)
+    return Response(data, media_type=PICTURE_TYPE, headers={"Cache-Control": "private, max-age=60"})
 
 
 ROUTES = [

@@ -62,9 +62,9 @@ def model(request: Request) -> Response:
     conversion = conversion_of(request)
     job = conversion.jobs.get(request.path_params["job_id"], user_of(request))
     file = graph_file(job, request.path_params["artifact"])
-    found = graph_bytes(conversion, file)
-    headers = {"Content-Length": str(found.size_bytes), "Cache-Control": "private, no-cache"}
-    return StreamingResponse(found.chunks, media_type="application/octet-stream", headers=headers)
+    graph = graph_bytes(conversion, file)
+    headers = {"Content-Length": str(graph.size_bytes), "Cache-Control": "private, no-cache"}
+    return StreamingResponse(graph.chunks, media_type="application/octet-stream", headers=headers)
 
 
 def viewer_url(job_id: str, file: GraphFile) -> str:
@@ -97,10 +97,10 @@ def viewer_page() -> str:
 
 
 def netron_folder() -> Path:
-    found = find_spec("netron")  # found, not imported: only its files are wanted
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).parent
+    spec = find_spec("netron")  # found, not imported: only its files are wanted
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
 
 
 ROUTES = [

@@ -1,6 +1,7 @@
-"""The page of one job, and the fragments that keep it current. Page, poll and stream render the same templates.
+"""The page of one job, the fragments that keep it current, and what can be done there: cancel, delete, take all files.
 
-The stream of /jobs/{job_id}/events only signals; what the browser then fetches is `live`.
+Page, poll and stream render the same templates. The stream of /jobs/{job_id}/events only signals; what the browser
+then fetches is `live`.
 """
 
 from __future__ import annotations
@@ -9,18 +10,21 @@ from hashlib import sha256
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from app.conversion.access import conversion_of
+from app.conversion.errors import JobFinished
 from app.conversion.model import CANCELLED, JobRecord, Stage, StageState
 from app.conversion.pages import view_models
-from app.conversion.pages.gone import gone_page
+from app.conversion.pages.results import gone_page
 from app.conversion.service.estimates import Outlook
 from app.kit.clock import now
 from app.kit.errors import NotFound
 from app.kit.web.auth import user_of
+from app.kit.web.common_pages import see_other
 from app.kit.web.templates import render
+from app.kit.web.zip_stream import zip_stream
 from app.settings import settings_of
 
 TAIL_BYTES = 32 << 10
@@ -104,7 +108,37 @@ def _last_lines(request: Request, record: JobRecord) -> list[str]:
     return _log_tail(request, record, record.stage).rstrip().splitlines()[-FAILURE_LINES:]
 
 
+def cancel(request: Request) -> Response:
+    """A job that ended before the click arrived needs no cancelling: its page says how it ended."""
+    job_id = request.path_params["job_id"]
+    try:
+        conversion_of(request).jobs.cancel(job_id, user_of(request))
+    except JobFinished:
+        return see_other(f"/ui/jobs/{job_id}?note=too-late")
+    return see_other(f"/ui/jobs/{job_id}")
+
+
+def delete(request: Request) -> Response:
+    conversion_of(request).jobs.delete(request.path_params["job_id"], user_of(request))
+    return see_other("/ui/jobs?note=deleted")
+
+
+def all_files(request: Request) -> Response:
+    """Every file of the job as one zip, streamed."""
+    jobs = conversion_of(request).jobs
+    record = jobs.get(request.path_params["job_id"], user_of(request))
+    members = ((name, jobs.read(artifact)) for name, artifact in sorted(record.artifacts.items()))
+    headers = {
+        "Content-Disposition": f'attachment; filename="modelmill-{record.job_id[:8]}.zip"',
+        "Cache-Control": "private, no-store",
+    }
+    return StreamingResponse(zip_stream(members), media_type="application/zip", headers=headers)
+
+
 ROUTES = [
     Route("/ui/jobs/{job_id}", job),
     Route("/ui/jobs/{job_id}/live", live),
+    Route("/ui/jobs/{job_id}/cancel", cancel, methods=["POST"]),
+    Route("/ui/jobs/{job_id}/delete", delete, methods=["POST"]),
+    Route("/ui/jobs/{job_id}/all.zip", all_files),
 ]

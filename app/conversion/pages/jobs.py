@@ -48,10 +48,10 @@ class ListQuery(FilterForm):
         return any((self.status, self.toolchain, self.platform, self.owner, self.q))
 
     def url(self, cursor: str | None) -> str:
-        kept = self.model_dump(
+        filters = self.model_dump(
             mode="json", include={"status", "toolchain", "platform", "owner", "q"}, exclude_none=True
         )
-        return "/ui/jobs?" + urlencode({**kept, **({"cursor": cursor} if cursor else {})})
+        return "/ui/jobs?" + urlencode({**filters, **({"cursor": cursor} if cursor else {})})
 
 
 Several = Annotated[tuple[str, ...], BeforeValidator(lambda ids: (ids,) if isinstance(ids, str) else ids)]
@@ -66,21 +66,21 @@ class Selection(BaseModel):
 
 
 def jobs(request: Request) -> Response:
-    asked = query(request, ListQuery)
-    wanted = Filter(
-        status=asked.status, toolchain=asked.toolchain, platform=asked.platform, owner=asked.owner, text=asked.q
+    params = query(request, ListQuery)
+    job_filter = Filter(
+        status=params.status, toolchain=params.toolchain, platform=params.platform, owner=params.owner, text=params.q
     )
     conversion = conversion_of(request)
-    found, older = conversion.jobs.page(
-        wanted, user_of(request), limit=PAGE_JOBS, cursor=asked.cursor, max_read=MAX_READ
+    records, older = conversion.jobs.page(
+        job_filter, user_of(request), limit=PAGE_JOBS, cursor=params.cursor, max_read=MAX_READ
     )
     return render(
         request,
         "conversion/jobs.html",
         area="jobs",
-        asked=asked,
+        asked=params,
         older=older,
-        **_rows(conversion, found),
+        **_rows(conversion, records),
         **reset_view(request),
         statuses=list(Status),
         toolchains=settings_of(request).toolchains,
@@ -89,7 +89,7 @@ def jobs(request: Request) -> Response:
 
 
 def live(request: Request) -> Response:
-    """The cells of those rows that were not finished, and which of them are to be asked for again. After a reset the
+    """The cells of those rows that were not finished, and which of them to ask for again. After a reset the
     page is loaded anew."""
     conversion = conversion_of(request)
     began = conversion.jobs.store.began_at()
@@ -102,34 +102,34 @@ def live(request: Request) -> Response:
     return render(request, "conversion/_jobs_live.html", **rows, began=began)
 
 
-def _rows(conversion: Conversion, found: Sequence[JobRecord]) -> dict[str, Any]:
+def _rows(conversion: Conversion, records: Sequence[JobRecord]) -> dict[str, Any]:
     return {
-        "jobs": found,
-        "active": [job.job_id for job in found if not job.is_terminal],
-        "ahead": {job.job_id: conversion.jobs.queue_position(job) for job in found if not job.is_terminal},
-        "took": {job.job_id: view_models.took_s(job) for job in found},
+        "jobs": records,
+        "active": [job.job_id for job in records if not job.is_terminal],
+        "ahead": {job.job_id: conversion.jobs.queue_position(job) for job in records if not job.is_terminal},
+        "took": {job.job_id: view_models.took_s(job) for job in records},
     }
 
 
 async def selected(request: Request) -> Response:
     """Compare goes to its page; cancel and delete ask first, on a page of their own."""
-    asked = await form(request, Selection)
-    if asked.action == "compare":
-        return _compare(asked.id)
+    selection = await form(request, Selection)
+    if selection.action == "compare":
+        return _compare(selection.id)
     conversion, user = conversion_of(request), user_of(request)
-    found = await run_in_threadpool(conversion.jobs.several, asked.id, user)
-    fitting = [job for job in found if job.is_terminal is (asked.action == "delete")]
-    if not asked.confirmed:
+    records = await run_in_threadpool(conversion.jobs.several, selection.id, user)
+    fitting = [job for job in records if job.is_terminal is (selection.action == "delete")]
+    if not selection.confirmed:
         return render(
             request,
             "conversion/confirm.html",
             area="jobs",
-            action=asked.action,
+            action=selection.action,
             jobs=fitting,
-            left_out=len(asked.id) - len(fitting),
+            left_out=len(selection.id) - len(fitting),
         )
-    count = await run_in_threadpool(_each, conversion, user, asked.action, fitting)
-    done = "deleted" if asked.action == "delete" else "cancelled"
+    count = await run_in_threadpool(_each, conversion, user, selection.action, fitting)
+    done = "deleted" if selection.action == "delete" else "cancelled"
     return see_other(f"/ui/jobs?note={done}&count={count}")
 
 
@@ -139,10 +139,10 @@ def _compare(ids: Sequence[str]) -> Response:
     return see_other("/ui/jobs/compare?" + urlencode({"a": ids[0], "b": ids[1]}))
 
 
-def _each(conversion: Conversion, user: str, action: str, found: Sequence[JobRecord]) -> int:
+def _each(conversion: Conversion, user: str, action: str, records: Sequence[JobRecord]) -> int:
     """How many it was done to; one that ended or vanished meanwhile is left alone."""
     count = 0
-    for job in found:
+    for job in records:
         try:
             if action == "delete":
                 conversion.jobs.delete(job.job_id, user)

@@ -1,8 +1,8 @@
-"""The page of a new conversion: files are sent, looked at, options chosen, a job submitted."""
+"""The page of a new conversion: files are sent and stored, previewed, options chosen, a job submitted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,12 +16,11 @@ from app.conversion.access import conversion_of
 from app.conversion.errors import KeyNotFound, TooManyJobs
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.pages import new_form, new_view
-from app.conversion.pages.form_files import stored
-from app.conversion.pages.new_form import Values
-from app.conversion.pages.new_texts import Problem, field_problem, place_of, problem_of
+from app.conversion.pages.new_form import FormProblem, Values, field_problem, place_of, problem_of
 from app.conversion.service import Conversion
 from app.conversion.service.previews import Previews
 from app.conversion.service.submissions import Submission
+from app.conversion.service.uploads import FileStart, Uploads
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.files.data_files import data_folder
 from app.kit.objects import ObjectMissing
@@ -37,10 +36,10 @@ FORM_BYTES = 1 << 22
 FILLED_IN = ("model_key", "model_name", "quant_key", "quant_name", "name")
 """What a link may fill in; whose uploads these are is checked where they are looked at."""
 FILLED_IN_MAX = 300
-Errors = dict[str, Problem]
+Errors = dict[str, FormProblem]
 
 
-def looks_of(request: Request) -> Previews:
+def previews_of(request: Request) -> Previews:
     return conversion_of(request).looks
 
 
@@ -57,22 +56,27 @@ def _first_values(request: Request, earlier: str) -> tuple[Values, Errors]:
     values = new_form.values_of(_first_options(settings_of(request).toolchains))
     if not earlier:
         return values, {}
-    gone = Problem("The inputs of this job are no longer stored.", hint="Send the model and the pictures again.")
+    gone = FormProblem("The inputs of this job are no longer stored.", hint="Send the model and the pictures again.")
     if not object_keys.is_uuid4(earlier):
         return values, {"form": gone}
     try:
         was = conversion_of(request).submissions.remembered(earlier, user_of(request))
     except ObjectMissing:
         return values, {"form": gone}
-    found = new_form.values_of(was.options)
-    found |= {"name": was.name, "tags": ", ".join(was.tags), "model_key": was.model_key, "quant_key": was.quant_key}
-    found |= {"model_name": object_keys.MODEL, "quant_name": object_keys.IMAGES, "from": earlier}
-    return _with_shapes(request, found, was.options), {}
+    values_then = new_form.values_of(was.options)
+    values_then |= {
+        "name": was.name,
+        "tags": ", ".join(was.tags),
+        "model_key": was.model_key,
+        "quant_key": was.quant_key,
+    }
+    values_then |= {"model_name": object_keys.MODEL, "quant_name": object_keys.IMAGES, "from": earlier}
+    return _with_shapes(request, values_then, was.options), {}
 
 
 def _with_shapes(request: Request, values: Values, options: Options) -> Values:
     try:
-        open_inputs = looks_of(request).model(values["model_key"], user_of(request)).open_inputs
+        open_inputs = previews_of(request).model(values["model_key"], user_of(request)).open_inputs
     except KeyNotFound:
         return values
     return {**values, **new_form.shape_values(options.input_shapes, open_inputs)}
@@ -90,18 +94,22 @@ def _unserved(request: Request) -> list[ToolchainName]:
 
 
 async def _page(request: Request, values: Values, errors: Errors, *, status: int = 422) -> Response:
-    """status: of a page with errors."""
+    """Render the form.
+
+    Args:
+        status: The answer's status when there are errors.
+    """
     toolchains = settings_of(request).toolchains
     user = user_of(request)
     unserved = await run_in_threadpool(_unserved, request)
-    shown = await run_in_threadpool(new_view.page_view, looks_of(request), values, errors, user, toolchains, unserved)
+    view = await run_in_threadpool(new_view.page_view, previews_of(request), values, errors, user, toolchains, unserved)
     return render(
-        request, "conversion/new.html", status if errors else 200, area="new", has_sample=SAMPLE_MODEL.exists(), **shown
+        request, "conversion/new.html", status if errors else 200, area="new", has_sample=SAMPLE_MODEL.exists(), **view
     )
 
 
 async def _full(request: Request, values: Values, error: TooManyJobs) -> Response:
-    """The form as it was sent, with the word that there is no room for another job now."""
+    """The form as it was sent, with the message that no more jobs are accepted now."""
     response = await _page(request, values, {"form": problem_of(error)}, status=error.status)
     response.headers.update(retry_after(error))
     return response
@@ -110,8 +118,8 @@ async def _full(request: Request, values: Values, error: TooManyJobs) -> Respons
 async def create(request: Request) -> Response:
     """Submit. What is wrong comes back beside its field, and what was uploaded is kept."""
     settings = settings_of(request)
-    most = settings.max_model_bytes + settings.max_images_bytes + FORM_BYTES
-    async with sent_form(request, settings.work, max_bytes=most) as sent:
+    max_bytes = settings.max_model_bytes + settings.max_images_bytes + FORM_BYTES
+    async with sent_form(request, settings.work, max_bytes=max_bytes) as sent:
         values = await _values(request, sent)
         errors = await run_in_threadpool(_store, conversion_of(request), user_of(request), sent, values)
     try:
@@ -145,19 +153,19 @@ def _store(conversion: Conversion, user: str, sent: Sent, values: Values) -> Err
 def _submit(request: Request, values: Values, errors: Errors) -> str:
     """The new job's id; or "" with the reasons added to errors."""
     user = user_of(request)
-    open_inputs = _checked_inputs(looks_of(request), user, values, errors)
+    open_inputs = _checked_inputs(previews_of(request), user, values, errors)
     options, wrong = new_form.options_of(values, open_inputs)
     errors |= wrong
-    asked = None if errors or options is None else _asked(values, options, errors)
-    if asked is None:
+    job = None if errors or options is None else _new_job(values, options, errors)
+    if job is None:
         return ""
     submission = Submission(
-        model_key=asked.model_key,
-        quant_key=asked.quant_key,
+        model_key=job.model_key,
+        quant_key=job.quant_key,
         owner=user,
-        name=asked.name,
-        tags=asked.tags,
-        options=asked.options,
+        name=job.name,
+        tags=job.tags,
+        options=job.options,
     )
     try:
         return conversion_of(request).submissions.submit(submission).job_id
@@ -168,22 +176,22 @@ def _submit(request: Request, values: Values, errors: Errors) -> str:
         return ""
 
 
-def _checked_inputs(looks: Previews, user: str, values: Values, errors: Errors) -> Sequence[dict[str, Any]]:
+def _checked_inputs(previews: Previews, user: str, values: Values, errors: Errors) -> Sequence[dict[str, Any]]:
     """Both inputs are there; returns those of the model's inputs whose shape is asked for."""
     missing = (("model_key", "model", "Choose a model."), ("quant_key", "images", "Choose reference pictures."))
     for field, place, text in missing:
         if not values[field]:
-            errors[place] = Problem(text)
+            errors[place] = FormProblem(text)
             continue
         try:
-            looks.size_bytes(values[field], user)
+            previews.size_bytes(values[field], user)
         except KeyNotFound as error:
             errors[place] = problem_of(error)
             values[field] = ""
-    return looks.model(values["model_key"], user).open_inputs if values["model_key"] else ()
+    return previews.model(values["model_key"], user).open_inputs if values["model_key"] else ()
 
 
-def _asked(values: Values, options: Options, errors: Errors) -> schemas.NewJob | None:
+def _new_job(values: Values, options: Options, errors: Errors) -> schemas.NewJob | None:
     try:
         return schemas.NewJob(
             model_key=values["model_key"],
@@ -202,15 +210,15 @@ def _asked(values: Values, options: Options, errors: Errors) -> schemas.NewJob |
 async def model_part(request: Request) -> Response:
     values = await _sent_values(request)
     user = user_of(request)
-    shown = await run_in_threadpool(new_view.model_view, looks_of(request), values, {}, user)
-    return render(request, "conversion/_model.html", **shown)
+    view = await run_in_threadpool(new_view.model_view, previews_of(request), values, {}, user)
+    return render(request, "conversion/_model.html", **view)
 
 
 async def images_part(request: Request) -> Response:
     values = await _sent_values(request)
     user = user_of(request)
-    shown = await run_in_threadpool(new_view.images_view, looks_of(request), values, {}, user)
-    return render(request, "conversion/_images.html", **shown)
+    view = await run_in_threadpool(new_view.images_view, previews_of(request), values, {}, user)
+    return render(request, "conversion/_images.html", **view)
 
 
 async def options_part(request: Request) -> Response:
@@ -218,8 +226,8 @@ async def options_part(request: Request) -> Response:
     _, errors = new_form.options_of(values)
     errors.pop("platform", None)  # it is asked for at submission, not while one is choosing
     unserved = await run_in_threadpool(_unserved, request)
-    shown = new_view.options_view(values, errors, settings_of(request).toolchains, unserved)
-    return render(request, "conversion/_options.html", **shown)
+    view = new_view.options_view(values, errors, settings_of(request).toolchains, unserved)
+    return render(request, "conversion/_options.html", **view)
 
 
 async def _sent_values(request: Request) -> Values:
@@ -228,13 +236,13 @@ async def _sent_values(request: Request) -> Values:
 
 
 def thumbnail(request: Request) -> Response:
-    """A small JPEG of a reference picture; of another user's input as of none: 404."""
+    """A small JPEG of a reference picture; 404 for another user's input."""
     kind, source_id = request.path_params["kind"], request.path_params["source_id"]
     make = {"upload": object_keys.upload, "job": object_keys.input_}.get(kind)
     try:
         if make is None or not object_keys.is_uuid4(source_id):
             raise NotFound("There is no such picture.")
-        data = looks_of(request).thumbnail(
+        data = previews_of(request).thumbnail(
             make(source_id, object_keys.IMAGES), request.path_params["file"], user_of(request)
         )
     except (KeyNotFound, ObjectMissing) as error:
@@ -255,14 +263,14 @@ def _submit_sample(request: Request) -> str:
     if not SAMPLE_MODEL.exists() or not SAMPLE_IMAGES.exists():
         raise NotFound("The bundled sample is not installed here.", hint="Start from a copy of the repository.")
     conversion, user = conversion_of(request), user_of(request)
-    found = {
+    keys = {
         part: stored(conversion.uploads, user, part, [SentFile(path.name, path)])[0]
         for part, path in (("model", SAMPLE_MODEL), ("images", SAMPLE_IMAGES))
     }
     record = conversion.submissions.submit(
         Submission(
-            model_key=found["model"],
-            quant_key=found["images"],
+            model_key=keys["model"],
+            quant_key=keys["images"],
             owner=user,
             name="digits",
             tags=("sample",),
@@ -281,3 +289,36 @@ ROUTES = [
     Route("/ui/jobs/new/sample", convert_sample, methods=["POST"]),
     Route("/ui/inputs/{kind}/{source_id}/thumbs/{file}", thumbnail, methods=["GET"]),
 ]
+
+
+def stored(uploads: Uploads, user: str, part: str, files: Sequence[SentFile]) -> tuple[str, str]:
+    """Key and name of what was sent as "model" or as "images". Raises what Uploads raises; nothing is kept then."""
+    upload_id = uploads.begin(user)
+    try:
+        if part == "model":
+            return _model(uploads, upload_id, files)
+        return uploads.store_images(upload_id, _in_a_row(files)).key, files[0].name if len(files) == 1 else ""
+    except BaseException:
+        uploads.discard(upload_id)
+        raise
+
+
+def _model(uploads: Uploads, upload_id: str, files: Sequence[SentFile]) -> tuple[str, str]:
+    """Store a model and name it.
+
+    Args:
+        files: The model and the files that its weights lie in; or a zip of them.
+    """
+    model = next((file for file in files if file.name.lower().endswith(object_keys.MODEL_ENDING)), files[0])
+    key = uploads.store_model(upload_id, model.chunks()).key
+    beside = [file for file in files if file is not model]
+    if beside:
+        uploads.store_weights(upload_id, _in_a_row(beside))
+    uploads.merge(upload_id)
+    return key, model.name
+
+
+def _in_a_row(files: Sequence[SentFile]) -> Iterator[FileStart | bytes]:
+    for file in files:
+        yield FileStart(file.name)
+        yield from file.chunks()

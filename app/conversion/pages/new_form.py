@@ -1,20 +1,23 @@
-"""The form of a new conversion as flat text fields, and the options they mean.
+"""The form of a new conversion as flat text fields, the options they mean, and the problems to tell beside them.
 
 Pure. A field's name is the path of its option ("preprocess.scale"); beside them "preset" and "pre" name a set of
 values, and "preset_was", "pre_was" what the page showed, so that a change of the set is told from a change of a value.
+Texts of problems are gettext keys, English being the key.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from app.conversion import presets
+from app.conversion.errors import TooManyJobs
 from app.conversion.options import Chip, HostQuantization, KneronOptions, Options, Preprocess, ToolchainName
-from app.conversion.pages.new_texts import Problem, field_problem
+from app.kit.errors import ModelmillError
 
 Values = dict[str, str]
 GROUPS: Mapping[str, type[BaseModel]] = {
@@ -48,41 +51,41 @@ OpenInputs = Sequence[Mapping[str, Any]]
 
 def values_of(options: Options) -> Values:
     """The fields that show these options."""
-    found = {"toolchain": options.toolchain.value, "platform": options.platform.value if options.platform else ""}
+    values = {"toolchain": options.toolchain.value, "platform": options.platform.value if options.platform else ""}
     for group in GROUPS:
         for name, value in getattr(options, group).model_dump().items():
-            found[f"{group}.{name}"] = as_text(value)
-    found["allow_damaged_images"] = as_text(options.allow_damaged_images)
+            values[f"{group}.{name}"] = as_text(value)
+    values["allow_damaged_images"] = as_text(options.allow_damaged_images)
     quantization = options.quantization if options.toolchain is ToolchainName.HOST else options.kneron
     preset = presets.quantization_preset_of(options.toolchain, options.platform, quantization.model_dump())
-    found["preset"] = found["preset_was"] = preset
-    found["pre"] = found["pre_was"] = presets.preprocess_preset_of(options.preprocess)
-    return {**dict.fromkeys(PLAIN, ""), **found}
+    values["preset"] = values["preset_was"] = preset
+    values["pre"] = values["pre_was"] = presets.preprocess_preset_of(options.preprocess)
+    return {**dict.fromkeys(PLAIN, ""), **values}
 
 
 def merged(base: Mapping[str, str], sent: Mapping[str, Sequence[str]]) -> Values:
-    """The fields as sent over those of the page; what is no field of ours is left out."""
-    known = {name: texts[-1][:TEXT_MAX] for name, texts in sent.items() if texts and _is_field(name)}
-    return {**base, **known}
+    """The fields as sent over those of the page; unknown names are left out."""
+    fields = {name: texts[-1][:TEXT_MAX] for name, texts in sent.items() if texts and _is_field(name)}
+    return {**base, **fields}
 
 
 def settled(values: Mapping[str, str]) -> Values:
     """After a change: a newly chosen set fills its values; values that left their set make it "custom"."""
-    found = dict(values)
+    fields = dict(values)
     toolchain, chip = target_of(values)
     offered = presets.quantization_presets(toolchain, chip)
     group = "quantization" if toolchain is ToolchainName.HOST else "kneron"
-    if found["preset"] not in (*offered, presets.CUSTOM):
-        found["preset"] = presets.FIRST
-    if found["preset"] in offered and found["preset"] != found["preset_was"]:
-        _fill(found, group, offered[found["preset"]])
+    if fields["preset"] not in (*offered, presets.CUSTOM):
+        fields["preset"] = presets.FIRST
+    if fields["preset"] in offered and fields["preset"] != fields["preset_was"]:
+        _fill(fields, group, offered[fields["preset"]])
     else:
-        found["preset"] = presets.quantization_preset_of(toolchain, chip, _typed(found, group))
-    if found["pre"] in presets.PREPROCESS and found["pre"] != found["pre_was"]:
-        _fill(found, "preprocess", presets.PREPROCESS[found["pre"]])
-    elif found["pre"] != presets.CUSTOM:
-        found["pre"] = _preprocess_preset(found)
-    return {**found, "preset_was": found["preset"], "pre_was": found["pre"]}
+        fields["preset"] = presets.quantization_preset_of(toolchain, chip, _typed(fields, group))
+    if fields["pre"] in presets.PREPROCESS and fields["pre"] != fields["pre_was"]:
+        _fill(fields, "preprocess", presets.PREPROCESS[fields["pre"]])
+    elif fields["pre"] != presets.CUSTOM:
+        fields["pre"] = _preprocess_preset(fields)
+    return {**fields, "preset_was": fields["preset"], "pre_was": fields["pre"]}
 
 
 def target_of(values: Mapping[str, str]) -> tuple[ToolchainName, Chip | None]:
@@ -92,11 +95,13 @@ def target_of(values: Mapping[str, str]) -> tuple[ToolchainName, Chip | None]:
     return toolchain, chips.get(values["platform"]) if toolchain is ToolchainName.KNERON else None
 
 
-def options_of(values: Mapping[str, str], open_inputs: OpenInputs = ()) -> tuple[Options | None, dict[str, Problem]]:
+def options_of(
+    values: Mapping[str, str], open_inputs: OpenInputs = ()
+) -> tuple[Options | None, dict[str, FormProblem]]:
     """The options, or what is wrong by field. Of the two toolchains only the chosen one's fields count."""
     toolchain, chip = target_of(values)
     groups = ("preprocess", "quantization" if toolchain is ToolchainName.HOST else "kneron")
-    wanted: dict[str, Any] = {
+    data: dict[str, Any] = {
         "toolchain": values["toolchain"],
         "platform": chip,
         "input_shapes": shapes_of(values, open_inputs),
@@ -104,9 +109,9 @@ def options_of(values: Mapping[str, str], open_inputs: OpenInputs = ()) -> tuple
         **{group: _typed(values, group) for group in groups},
     }
     if toolchain is ToolchainName.KNERON and chip is None:
-        return None, {"platform": Problem("Choose the chip.")}
+        return None, {"platform": FormProblem("Choose the chip.")}
     try:
-        return Options.model_validate(wanted), {}
+        return Options.model_validate(data), {}
     except ValidationError as error:
         return None, _problems(error)
 
@@ -131,14 +136,14 @@ def shapes_of(values: Mapping[str, str], open_inputs: OpenInputs) -> dict[str, t
 
 def shape_values(shapes: Mapping[str, Sequence[int]], open_inputs: OpenInputs) -> Values:
     """The fields that show these shapes."""
-    found = {}
+    fields = {}
     for index, entry in enumerate(open_inputs):
         shape = shapes.get(str(entry["name"]), ())
         if not is_rank_known(entry["shape"]):
-            found[f"shape.{index}"] = ", ".join(map(str, shape))
+            fields[f"shape.{index}"] = ", ".join(map(str, shape))
         for axis, size in enumerate(shape):
-            found[f"shape.{index}.{axis}"] = str(size)
-    return found
+            fields[f"shape.{index}.{axis}"] = str(size)
+    return fields
 
 
 def is_rank_known(shape: Sequence[Any]) -> bool:
@@ -226,13 +231,118 @@ def _fill(values: Values, group: str, chosen: Mapping[str, Any]) -> None:
 
 
 def _preprocess_preset(values: Mapping[str, str]) -> str:
-    found = preprocess_of(values)
-    return presets.preprocess_preset_of(found) if found else presets.CUSTOM
+    preprocess = preprocess_of(values)
+    return presets.preprocess_preset_of(preprocess) if preprocess else presets.CUSTOM
 
 
-def _problems(error: ValidationError) -> dict[str, Problem]:
-    found: dict[str, Problem] = {}
+def _problems(error: ValidationError) -> dict[str, FormProblem]:
+    problems: dict[str, FormProblem] = {}
     for problem in error.errors(include_url=False):
         place = ".".join(str(part) for part in problem["loc"] if not isinstance(part, int))
-        found.setdefault(place or "preset", field_problem(problem["type"], problem["msg"], problem.get("ctx", {})))
-    return found
+        problems.setdefault(place or "preset", field_problem(problem["type"], problem["msg"], problem.get("ctx", {})))
+    return problems
+
+
+@dataclass(frozen=True)
+class FormProblem:
+    text: str
+    """What is wrong and what to do, as keys with %(name)s for the entries of detail."""
+    said: str = ""
+    """The same in English only, with names and numbers; where there is more to say than a key can."""
+    hint: str = ""
+    """What is wrong and what to do, as keys with %(name)s for the entries of detail."""
+    said_hint: str = ""
+    """The same in English only, with names and numbers; where there is more to say than a key can."""
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+TITLES = {
+    "MODEL_NOT_ONNX": ("This is no ONNX model.", "Export the model to ONNX and send the .onnx file itself."),
+    "MODEL_IS_LFS_POINTER": (
+        "This is a git-lfs pointer, not the model itself.",
+        "Run `git lfs pull` in the repository and send the file it fetches.",
+    ),
+    "MODEL_TRUNCATED": ("The model ends early.", "Export or download it again and compare the file sizes."),
+    "MODEL_INVALID": (
+        "The model breaks the rules of ONNX.",
+        "Check it with onnx.checker.check_model and export it again.",
+    ),
+    "MODEL_EXTERNAL_WEIGHTS": (
+        "Weights of the model are missing: they lie in another file.",
+        "Choose that file (such as model.onnx.data) together with the model, or a zip of both.",
+    ),
+    "MODEL_BAD_ARCHIVE": ("The zip cannot be used.", "Pack one .onnx file and its weights, without a password."),
+    "MODEL_TOO_NEW": ("The model is newer than this toolchain reads.", "Export it with an older opset, such as 17."),
+    "MODEL_DYNAMIC_SHAPE": ("The model leaves axes of its inputs open.", "Give the missing sizes."),
+    "MODEL_UNSUPPORTED_OPERATOR": (
+        "The model uses an operator that is not known.",
+        "Export the model without it, or cut the graph before it.",
+    ),
+    "MODEL_UNSUPPORTED_INPUT": ("This kind of input cannot be calibrated.", "Export the model with float32 inputs."),
+    "MODEL_TOO_LARGE": ("The model is larger than is accepted here.", "Simplify it, or ask the operator for more."),
+    "IMAGES_BAD_ARCHIVE": ("The zip cannot be used.", "Pack plain files and folders only, without a password."),
+    "IMAGES_ZIP_BOMB": ("The zip unpacks to far more than its size.", "Send real pictures or arrays."),
+    "IMAGES_TOO_LARGE": ("There are too many or too large pictures.", "A few hundred typical pictures are enough."),
+    "IMAGES_NONE": ("There are no reference pictures in it.", "Send pictures, .npy or .npz files, or a zip of them."),
+    "IMAGES_DAMAGED": ("Some pictures cannot be read.", "Replace them, or choose to leave damaged pictures out."),
+    "IMAGES_WRONG_SHAPE": ("The samples do not fit the model's input.", "Send samples in the shape of the input."),
+    "IMAGES_WRONG_TYPE": ("The samples hold values that cannot be used.", "Send finite numbers of the input's type."),
+    "KEY_NOT_FOUND": ("This file is no longer here.", "Send it again: uploads are kept for a day."),
+}
+"""Error code → what it means in one sentence, what to do."""
+
+_TOO_MANY = {
+    True: "You have %(limit)s unfinished jobs, and more are not accepted.",
+    False: "There are %(limit)s unfinished jobs here, and more are not accepted.",
+}
+_TOO_MANY_HINT = "Nothing is lost: try again in about %(retry_after_s)s seconds, or cancel a job that is not needed."
+"""Is it the user's own limit? → what to say."""
+
+_BY_TYPE = {
+    "greater_than": "This must be greater than %(gt)s.",
+    "greater_than_equal": "This must be at least %(ge)s.",
+    "less_than": "This must be less than %(lt)s.",
+    "less_than_equal": "This must be at most %(le)s.",
+    "literal_error": "Choose one of these.",
+    "enum": "Choose one of these.",
+    "finite_number": "This must be a number.",
+    "string_pattern_mismatch": "This is not in the form that is asked for.",
+    "string_too_long": "This is too long.",
+    "too_long": "These are too many.",
+    "too_short": "Give at least one value.",
+}
+
+
+def problem_of(error: ModelmillError) -> FormProblem:
+    text, hint = TITLES.get(error.code, ("", ""))
+    if isinstance(error, TooManyJobs):
+        return FormProblem(_TOO_MANY[error.detail["is_own"]], hint=_TOO_MANY_HINT, detail=error.detail)
+    if not text:
+        return FormProblem(error.message.replace("%", "%%"), hint=error.hint.replace("%", "%%"))
+    if error.code == "MODEL_DYNAMIC_SHAPE" and "given" not in error.detail:
+        return FormProblem(text, hint=hint)  # the form asks for every axis by itself
+    return FormProblem(text, said=error.message, hint=hint, said_hint=error.hint)
+
+
+def field_problem(kind: str, message: str, context: Mapping[str, Any]) -> FormProblem:
+    """What pydantic found, in our words."""
+    if kind == "value_error":
+        return FormProblem(message.removeprefix("Value error, "))
+    if kind in ("float_parsing", "int_parsing", "float_type", "int_type", "int_from_float"):
+        return FormProblem("This must be a whole number." if kind.startswith("int") else "This must be a number.")
+    detail = {name: f"{value:g}" for name, value in context.items() if isinstance(value, int | float)}
+    return FormProblem(_BY_TYPE.get(kind, message.replace("%", "%%")), detail=detail)
+
+
+PARTS = {"MODEL_DYNAMIC_SHAPE": "shape", "IMAGES": "images", "MODEL": "model"}
+
+
+def place_of(error: ModelmillError) -> str:
+    """The part of the form beside which an error of a submission is shown; "form" when it belongs to none."""
+    for start, place in PARTS.items():
+        if error.code.startswith(start):
+            return place
+    for word, place in (("preprocess", "pre"), ("input_shapes", "shape"), ("toolchain", "toolchain")):
+        if word in error.message:
+            return place
+    return "form"

@@ -1,35 +1,34 @@
-"""What the templates of a new conversion show, gathered from the fields and the looks at the inputs."""
+"""What the templates of a new conversion show, gathered from the fields and the previews of the inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from app.conversion import object_keys, presets
 from app.conversion.intake import calibration_checks
-from app.conversion.intake.calibration_checks import GOOD
 from app.conversion.options import Chip, Preprocess, ToolchainName
 from app.conversion.pages import new_form
-from app.conversion.pages.new_fields import advanced_fields
-from app.conversion.pages.new_form import Values
-from app.conversion.pages.new_texts import Problem, problem_of
+from app.conversion.pages.new_form import GROUPS, FormProblem, Values, problem_of, target_of
 from app.conversion.service.previews import ImagesPreview, ModelPreview, Previews
+from app.conversion.toolchains.base import GOOD_SAMPLES
 from app.conversion.toolchains.kneron.operators import source
 from app.kit.errors import ModelmillError
 
 OPERATORS_SHOWN = 12
 NAMES_SHOWN = 6
 GUESSED_BATCH = "1"
-Errors = Mapping[str, Problem]
+Errors = Mapping[str, FormProblem]
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """An input that is there: from an upload or from an earlier job. name: as its owner called it, perhaps ""."""
+class ChosenInput:
+    """An input that is there: from an upload or from an earlier job."""
 
     key: str
     name: str
+    """The file's name where it is known, else empty."""
     size_bytes: int
     job_id: str
     link: str
@@ -38,28 +37,30 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Formula:
-    """How a pixel becomes a number, for people. low, high: of what comes out."""
+    """How a pixel becomes a number, for people."""
 
     color: str
     expression: str
     low: str
+    """What a pixel of 0 or 255 becomes at least."""
     high: str
+    """What a pixel of 0 or 255 becomes at most."""
 
 
-def model_view(looks: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
-    chosen, look, problem = _model(looks, values, user)
+def model_view(previews: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
+    chosen, preview, problem = _model(previews, values, user)
     toolchain, chip = new_form.target_of(values)
-    found = look.problem(toolchain) if look else None
-    facts = look.facts if look else None
+    model_problem = preview.problem(toolchain) if preview else None
+    facts = preview.facts if preview else None
     operators = list(facts["operators"].items()) if facts else []
     return {
-        "values": _with_batch(values, look),
+        "values": _with_batch(values, preview),
         "errors": errors,
         "model": chosen,
         "facts": facts,
-        "model_problem": errors.get("model") or problem or (problem_of(found) if found else None),
-        "open_inputs": look.open_inputs if look else (),
-        "missing": look.missing_on(chip) if look else [],
+        "model_problem": errors.get("model") or problem or (problem_of(model_problem) if model_problem else None),
+        "open_inputs": preview.open_inputs if preview else (),
+        "missing": preview.missing_on(chip) if preview else [],
         "missing_source": source(),
         "operators": operators[:OPERATORS_SHOWN],
         "more_operators": operators[OPERATORS_SHOWN:],
@@ -67,24 +68,24 @@ def model_view(looks: Previews, values: Values, errors: Errors, user: str) -> di
     }
 
 
-def images_view(looks: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
-    _, model, _ = _model(looks, values, user)
+def images_view(previews: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
+    _, model, _ = _model(previews, values, user)
     open_inputs = model.open_inputs if model else ()
-    chosen, problem = _chosen(looks, values["quant_key"], values["quant_name"], user)
-    look: ImagesPreview | None = None
+    chosen, problem = _chosen(previews, values["quant_key"], values["quant_name"], user)
+    preview: ImagesPreview | None = None
     if chosen:
-        look = looks.images(chosen.key, user, model, new_form.shapes_of(values, open_inputs))
-    options, _ = new_form.options_of(_for_doctor(values), open_inputs)
-    findings = looks.findings(look, model, options) if look and options and look.measured.count else []
-    failure = problem_of(look.failure) if look and look.failure else None
+        preview = previews.images(chosen.key, user, model, new_form.shapes_of(values, open_inputs))
+    options, _ = new_form.options_of(_for_checks(values), open_inputs)
+    findings = previews.findings(preview, model, options) if preview and options and preview.measured.count else []
+    failure = problem_of(preview.failure) if preview and preview.failure else None
     return {
         "values": values,
         "errors": errors,
         "images": chosen,
-        "look": look,
+        "look": preview,
         "findings": findings,
         "verdict": "blocks" if failure else calibration_checks.verdict(findings),
-        "good": GOOD,
+        "good": GOOD_SAMPLES,
         "names_shown": NAMES_SHOWN,
         "images_problem": errors.get("images") or problem or failure,
     }
@@ -93,7 +94,11 @@ def images_view(looks: Previews, values: Values, errors: Errors, user: str) -> d
 def options_view(
     values: Values, errors: Errors, toolchains: tuple[ToolchainName, ...], unserved: Collection[ToolchainName] = ()
 ) -> dict[str, Any]:
-    """unserved: those of the toolchains that no worker has now."""
+    """The options of the form, as far as they apply to the chosen toolchain and chip.
+
+    Args:
+        unserved: Those of the toolchains that no worker has now.
+    """
     toolchain, chip = new_form.target_of(values)
     preprocess = new_form.preprocess_of(values)
     fields = advanced_fields(values)
@@ -117,14 +122,14 @@ def options_view(
 
 
 def page_view(
-    looks: Previews,
+    previews: Previews,
     values: Values,
     errors: Errors,
     user: str,
     toolchains: tuple[ToolchainName, ...],
     unserved: Collection[ToolchainName] = (),
 ) -> dict[str, Any]:
-    parts = (model_view(looks, values, errors, user), images_view(looks, values, errors, user))
+    parts = (model_view(previews, values, errors, user), images_view(previews, values, errors, user))
     return {**parts[1], **parts[0], **options_view(values, errors, toolchains, unserved), "values": parts[0]["values"]}
 
 
@@ -154,36 +159,38 @@ def compact(value: float) -> str:
     return f"{value:.0f}"
 
 
-def _model(looks: Previews, values: Values, user: str) -> tuple[Chosen | None, ModelPreview | None, Problem | None]:
-    chosen, problem = _chosen(looks, values["model_key"], values["model_name"], user)
-    return chosen, looks.model(chosen.key, user) if chosen else None, problem
+def _model(
+    previews: Previews, values: Values, user: str
+) -> tuple[ChosenInput | None, ModelPreview | None, FormProblem | None]:
+    chosen, problem = _chosen(previews, values["model_key"], values["model_name"], user)
+    return chosen, previews.model(chosen.key, user) if chosen else None, problem
 
 
-def _chosen(looks: Previews, key: str, name: str, user: str) -> tuple[Chosen | None, Problem | None]:
+def _chosen(previews: Previews, key: str, name: str, user: str) -> tuple[ChosenInput | None, FormProblem | None]:
     if not key:
         return None, None
     try:
-        size = looks.size_bytes(key, user)
+        size = previews.size_bytes(key, user)
     except ModelmillError as error:
         return None, problem_of(error)
     kind, source_id = object_keys.source_of(key) or ("", "")
     job_id = source_id if kind == "job" else ""
-    return Chosen(key, name, size, job_id, f"/ui/inputs/{kind}/{source_id}/thumbs/"), None
+    return ChosenInput(key, name, size, job_id, f"/ui/inputs/{kind}/{source_id}/thumbs/"), None
 
 
-def _for_doctor(values: Values) -> Values:
-    """The doctor judges pictures, for which only the preprocessing counts; a missing chip must not silence it."""
+def _for_checks(values: Values) -> Values:
+    """The checks judge pictures, for which only the preprocessing counts; a missing chip must not silence them."""
     return {**values, "toolchain": ToolchainName.HOST.value, "platform": ""}
 
 
-def _with_batch(values: Values, look: ModelPreview | None) -> Values:
+def _with_batch(values: Values, preview: ModelPreview | None) -> Values:
     """Axis 0 is nearly always the batch: 1 is offered for it. Other sizes are not guessed."""
-    found = dict(values)
-    for index, entry in enumerate(look.open_inputs if look else ()):
+    fields = dict(values)
+    for index, entry in enumerate(preview.open_inputs if preview else ()):
         is_open = bool(entry["shape"]) and not isinstance(entry["shape"][0], int)
         if is_open and new_form.is_rank_known(entry["shape"]):
-            found.setdefault(f"shape.{index}.0", GUESSED_BATCH)
-    return found
+            fields.setdefault(f"shape.{index}.0", GUESSED_BATCH)
+    return fields
 
 
 def _scaled(scale: float) -> str:
@@ -195,3 +202,100 @@ def _scaled(scale: float) -> str:
 
 def _short(value: float) -> str:
     return f"{value:.3g}" if abs(value) >= 1e-6 else "0"
+
+
+Kind = Literal["number", "text", "lines", "check", "choice"]
+
+
+@dataclass(frozen=True)
+class OptionField:
+    """One control of the form."""
+
+    name: str
+    label: str
+    hint: str
+    kind: Kind
+    choices: tuple[str, ...] = ()
+    is_idle: bool = False
+    """Does it have no effect with what is chosen now?"""
+
+
+_Applies = Callable[[Mapping[str, str]], bool]
+_TEXTS: Mapping[str, tuple[str, str]] = {
+    "quantization.method": ("Calibration", "How the range of each activation is chosen."),
+    "quantization.percentile": ("Percentile", "Share of the activations that the range keeps, in percent."),
+    "quantization.activation": ("Activations", "Type of the quantized activations."),
+    "quantization.per_channel": ("Weights per channel", "One scale per output channel instead of one per layer."),
+    "quantization.exclude_nodes": ("Nodes left in float", "One node name per line, as in out.onnx."),
+    "kneron.datapath_bitwidth_mode": ("Bit width of activations", "mix: some layers in 16 bits; mixbw: by budget."),
+    "kneron.weight_bitwidth_mode": ("Bit width of weights", ""),
+    "kneron.model_in_bitwidth_mode": ("Bit width of inputs", ""),
+    "kneron.model_out_bitwidth_mode": ("Bit width of outputs", ""),
+    "kneron.cpu_node_bitwidth_mode": ("Bit width of CPU nodes", ""),
+    "kneron.flops_ratio": ("Share of 16-bit work", "For mixbw: how much of the arithmetic may be in 16 bits."),
+    "kneron.datapath_range_method": ("Range method", "mmse suits outputs without a sigmoid or softmax."),
+    "kneron.percentage": ("Percentage", "Share of the values that an 8-bit range keeps, 0.999 to 1."),
+    "kneron.percentage_16b": ("Percentage, 16 bits", "The same for 16-bit ranges; not below the 8-bit one."),
+    "kneron.percentile": ("Percentile", "For mmse: how far the search for a range goes."),
+    "kneron.outlier_factor": ("Outlier factor", "Widens the range found; 1 leaves it as it is."),
+    "kneron.quantize_mode": ("Quantize mode", "post_sigmoid: for models that end in a sigmoid."),
+    "kneron.mode": ("Checks", "1: quantize only. 2: and check on one picture. 3: on all pictures, very slow."),
+    "kneron.optimize": ("Optimization level", "0 to 4; higher compiles longer and may run faster."),
+    "kneron.compiler_tiling": ("Compiler tiling", "deep_search compiles much longer and may run faster."),
+    "kneron.model_id": ("Model id", "32768 to 65535; lower ids are the vendor's."),
+    "kneron.version": ("Model version", "Four hexadecimal digits."),
+    "kneron.input_fmt": ("Input format", "KL730 only, such as 4W4C8B; empty for the default."),
+    "kneron.opt_matmul": ("Rewrite MatMul", "Avoids CPU nodes in some transformers."),
+    "kneron.replace_avgpool_with_conv": ("Average pooling as convolution", "Avoids CPU nodes for large kernels."),
+    "kneron.replace_dilated_conv": ("Replace dilated convolutions", "Avoids CPU nodes."),
+    "kneron.skip_check": ("Skip the check after optimizing", "Faster and riskier."),
+    "kneron.clear_shapes": ("Forget stored shapes", "Cures “inferred shape and existing shape differ”."),
+    "kneron.weight_compress": ("Compress weights", "A smaller file."),
+}
+
+_MIXBW = ("kneron.datapath_bitwidth_mode", "kneron.weight_bitwidth_mode")
+_APPLIES: Mapping[str, _Applies] = {
+    "quantization.percentile": lambda v: v.get("quantization.method") == "percentile",
+    "kneron.flops_ratio": lambda v: "mixbw" in [v.get(name) for name in _MIXBW],
+    "kneron.percentage": lambda v: v.get("kneron.datapath_range_method") == "percentage",
+    "kneron.percentage_16b": lambda v: v.get("kneron.datapath_range_method") == "percentage",
+    "kneron.percentile": lambda v: v.get("kneron.datapath_range_method") == "mmse",
+    "kneron.outlier_factor": lambda v: v.get("kneron.datapath_range_method") == "mmse",
+    "kneron.input_fmt": lambda v: v.get("platform") in ("", Chip.KL730.value),
+}
+
+
+def advanced_fields(values: Values) -> list[OptionField]:
+    """Of the chosen toolchain, in the order of the table above."""
+    toolchain, chip = target_of(values)
+    group = "quantization" if toolchain is ToolchainName.HOST else "kneron"
+    return [_field(name, label, hint, values, chip) for name, (label, hint) in _TEXTS.items() if name.startswith(group)]
+
+
+def _field(name: str, label: str, hint: str, values: Values, chip: Chip | None) -> OptionField:
+    kind, choices = _kind(name)
+    applies = _APPLIES.get(name)
+    is_idle = applies is not None and not applies(values)
+    return OptionField(name, label, hint, kind, _allowed(choices, name, chip), is_idle)
+
+
+def _kind(name: str) -> tuple[Kind, tuple[str, ...]]:
+    group, _, leaf = name.partition(".")
+    info = GROUPS[group].model_fields[leaf]
+    annotation: Any = info.annotation
+    if get_origin(annotation) is Literal:
+        return "choice", tuple(str(choice) for choice in get_args(annotation))
+    if annotation is bool:
+        return "check", ()
+    if annotation in (int, float):
+        return "number", ()
+    return ("lines", ()) if isinstance(info.default, tuple) else ("text", ())
+
+
+def _allowed(choices: tuple[str, ...], name: str, chip: Chip | None) -> tuple[str, ...]:
+    """KL520 knows int8 only, KL720 no int4 weights (vendor manual v0.33.1)."""
+    if not name.endswith("bitwidth_mode"):
+        return choices
+    if chip is Chip.KL520:
+        return ("int8",)
+    return tuple(choice for choice in choices if choice != "int4") if chip is Chip.KL720 else choices

@@ -13,7 +13,7 @@ from app.conversion.access import conversion_of
 from app.conversion.schemas import Strict
 from app.conversion.service import quality as service
 from app.conversion.service.graphs import graph_files
-from app.conversion.service.quality.views import EXACT_DB, Layer
+from app.conversion.service.quality.views import EXACT_DB, LayerQuality
 from app.conversion.service.thumbnails import MEDIA_TYPE, thumbnail
 from app.kit.web import charts
 from app.kit.web.auth import user_of
@@ -27,10 +27,10 @@ NO_PICTURE = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" width="96" height="96">'
     '<path d="M4 5h16v14H4zM4 16l5-5 4 4 3-3 4 4" fill="none" stroke="#8a948e" stroke-width="1"/></svg>'
 )
-"""Stands in for a sample that is no picture."""
+"""Stands in for a sample that is not a picture."""
 
 
-class Chosen(Strict):
+class LayersQuery(Strict):
     """How to show the layers."""
 
     order: Literal["worst", "graph"] = "worst"
@@ -40,18 +40,18 @@ class Chosen(Strict):
 
 def fragment(request: Request) -> Response:
     """The section alone when htmx asks, else as a page."""
-    chosen = query(request, Chosen)
+    chosen = query(request, LayersQuery)
     conversion, user = conversion_of(request), user_of(request)
     job = conversion.jobs.get(request.path_params["job_id"], user)
-    found = service.quality_context(conversion, job, user, order=chosen.order, precision=chosen.precision)
+    context = service.quality_context(conversion, job, user, order=chosen.order, precision=chosen.precision)
     template = "conversion/_quality.html" if "hx-request" in request.headers else "conversion/quality.html"
-    shown = found["layers"] if chosen.rows == "all" else found["layers"][:ROWS_SHOWN]
+    layers = context["layers"] if chosen.rows == "all" else context["layers"][:ROWS_SHOWN]
     response = render(
         request,
         template,
         area="jobs",
-        **found,
-        rows=shown,
+        **context,
+        rows=layers,
         graphs=graph_files(job),
         charts=charts,
         layer_columns=layer_columns,
@@ -62,28 +62,33 @@ def fragment(request: Request) -> Response:
 
 
 def as_csv(request: Request) -> Response:
-    job_id, found = _quality(request)
+    job_id, quality = _quality(request)
     headers = {"Content-Disposition": f'attachment; filename="quality-{job_id[:8]}.csv"', "Cache-Control": "no-store"}
-    return Response(service.to_csv(found), media_type="text/csv; charset=utf-8", headers=headers)
+    return Response(service.to_csv(quality), media_type="text/csv; charset=utf-8", headers=headers)
 
 
 def as_json(request: Request) -> Response:
-    job_id, found = _quality(request)
-    return JSONResponse({"job_id": job_id, **service.to_json(found)}, headers={"Cache-Control": "no-store"})
+    job_id, quality = _quality(request)
+    return JSONResponse({"job_id": job_id, **service.to_json(quality)}, headers={"Cache-Control": "no-store"})
 
 
 def picture(request: Request) -> Response:
     """One of the worst samples, small."""
     conversion = conversion_of(request)
     job = conversion.jobs.get(request.path_params["job_id"], user_of(request))
-    found = thumbnail(conversion, job, service.quality_of(conversion, job), request.path_params["index"])
-    if found is None:
+    data = thumbnail(conversion, job, service.quality_of(conversion, job), request.path_params["index"])
+    if data is None:
         return Response(NO_PICTURE, media_type="image/svg+xml", headers={"Cache-Control": "no-store"})
-    return Response(found, media_type=MEDIA_TYPE, headers={"Cache-Control": FOR_EVER})
+    return Response(data, media_type=MEDIA_TYPE, headers={"Cache-Control": FOR_EVER})
 
 
-def layer_columns(layers: Sequence[Layer], snr: str, weights: str) -> list[charts.Column]:
-    """snr, weights: the reader's words for the two series."""
+def layer_columns(layers: Sequence[LayerQuality], snr: str, weights: str) -> list[charts.Column]:
+    """The two series of the layers' chart.
+
+    Args:
+        snr: What the reader's language calls the first series.
+        weights: What it calls the second.
+    """
     return [
         charts.Column(
             label=str(layer.position),
@@ -95,7 +100,7 @@ def layer_columns(layers: Sequence[Layer], snr: str, weights: str) -> list[chart
     ]
 
 
-def _tip(layer: Layer, snr: str, weights: str) -> str:
+def _tip(layer: LayerQuality, snr: str, weights: str) -> str:
     parts = [f"{layer.position} {layer.name} ({layer.op_type})"]
     numbers = ((snr, layer.snr_db.shown), (weights, layer.weight_snr_db))
     parts += [f"{word} {_db(value)}" for word, value in numbers if value is not None]

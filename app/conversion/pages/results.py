@@ -1,4 +1,4 @@
-"""The page of stored results: where to find what jobs have made that a reset has ended."""
+"""What a reset leaves: the page of stored results, and the page of a job that is not known, with a way on."""
 
 from __future__ import annotations
 
@@ -7,23 +7,31 @@ from datetime import timedelta
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from app.conversion import object_keys
 from app.conversion.access import conversion_of
+from app.conversion.errors import ResultNotFound, TooManyJobs
 from app.conversion.pages import view_models
+from app.conversion.pages.new_form import problem_of
+from app.conversion.service.results import StoredArtifact
+from app.conversion.service.submissions import Submission
+from app.conversion.store import job_not_found
 from app.kit.clock import from_text, now
 from app.kit.errors import ModelmillError
+from app.kit.objects import ObjectMissing
 from app.kit.web.auth import user_of
-from app.kit.web.http import query
+from app.kit.web.common_pages import see_other
+from app.kit.web.http import query, retry_after
 from app.kit.web.templates import render
 from app.settings import settings_of
 
 PAGE_RESULTS = 30
 NEWS_FOR = timedelta(days=1)
-"""So long the list of jobs tells of a reset; the way to what is stored stays as long as that does."""
+"""How long the list of jobs tells of a reset; the link to the stored results stays as long as they do."""
 
 
 class PageQuery(BaseModel):
@@ -31,23 +39,25 @@ class PageQuery(BaseModel):
 
 
 def results(request: Request) -> Response:
-    asked, ttl_s = query(request, PageQuery), settings_of(request).record_ttl_s
-    found, older = conversion_of(request).results.page(user_of(request), limit=PAGE_RESULTS, after=asked.cursor)
-    shown = [(job, *view_models.stored(job.files)) for job in found]
+    params, ttl_s = query(request, PageQuery), settings_of(request).record_ttl_s
+    jobs, older = conversion_of(request).results.page(user_of(request), limit=PAGE_RESULTS, after=params.cursor)
+    rows = [(job, *view_models.stored(job.files)) for job in jobs]
     return render(
         request,
         "conversion/results.html",
         area="jobs",
-        found=shown,
+        found=rows,
         older=older,
-        is_first=asked.cursor is None,
+        is_first=params.cursor is None,
         kept_s=ttl_s,
     )
 
 
 def reset_view(request: Request) -> dict[str, Any]:
-    """What the list of jobs says of the last reset. forgotten: how many jobs it ended whose files are stored; while the
-    store is away nothing is said of them."""
+    """What the list of jobs shows of the last reset.
+
+    `forgotten` is how many jobs it ended whose files are stored; 0 while the object store is away.
+    """
     conversion, began = conversion_of(request), conversion_of(request).jobs.store.began_at()
     forgotten = 0
     with suppress(ModelmillError):
@@ -56,4 +66,59 @@ def reset_view(request: Request) -> dict[str, Any]:
     return {"forgotten": forgotten, "is_reset_news": is_news, "began": began}
 
 
-ROUTES = [Route("/ui/results", results)]
+def gone_page(request: Request, refused: TooManyJobs | None = None) -> Response:
+    """404, but a helpful one: the inputs usually outlive the record, then one click submits them again.
+
+    Args:
+        refused: Why that click could not be obeyed yet.
+    """
+    job_id = request.path_params["job_id"]
+    outputs, others = view_models.stored(_stored(request, job_id))
+    response = render(
+        request,
+        "conversion/gone.html",
+        refused.status if refused else 404,
+        area="jobs",
+        job_id=job_id,
+        remembered=_remembered(request, job_id),
+        made=outputs,
+        others=others,
+        problem=problem_of(refused) if refused else None,
+    )
+    response.headers.update(retry_after(refused) if refused else {})
+    return response
+
+
+async def resubmit(request: Request) -> Response:
+    """Submit what was once submitted as this job; a new job results."""
+    job_id = request.path_params["job_id"]
+    submission = await run_in_threadpool(_remembered, request, job_id)
+    if submission is None:
+        raise job_not_found(job_id)
+    try:
+        record = await run_in_threadpool(conversion_of(request).submissions.submit, submission)
+    except TooManyJobs as error:
+        return await run_in_threadpool(gone_page, request, error)
+    return see_other(f"/ui/jobs/{record.job_id}?note=resubmitted")
+
+
+def _stored(request: Request, job_id: str) -> tuple[StoredArtifact, ...]:
+    try:
+        return conversion_of(request).results.get(job_id, user_of(request)).files
+    except ResultNotFound:
+        return ()
+
+
+def _remembered(request: Request, job_id: str) -> Submission | None:
+    if not object_keys.is_uuid4(job_id):
+        return None
+    try:
+        return conversion_of(request).submissions.remembered(job_id, user_of(request))
+    except ObjectMissing:
+        return None
+
+
+ROUTES = [
+    Route("/ui/results", results),
+    Route("/ui/jobs/{job_id}/resubmit", resubmit, methods=["POST"]),
+]

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.conversion.access import conversion_of
-from app.conversion.service.system import look
+from app.conversion.service.system import read_system
 from app.kit.clock import now
 from app.kit.web.auth import user_of
 from app.kit.web.templates import render
@@ -25,8 +25,8 @@ def fragment(request: Request) -> Response:
 
 
 def _render(request: Request, template: str) -> Response:
-    found = look(conversion_of(request), settings_of(request), user_of(request), now())
-    return render(request, template, area="system", system=found, every_s=EVERY_S)
+    system = read_system(conversion_of(request), settings_of(request), user_of(request), now())
+    return render(request, template, area="system", system=system, every_s=EVERY_S)
 
 
 ROUTES = [Route("/ui/system", page), Route("/ui/system/state", fragment)]

@@ -10,7 +10,7 @@ from typing import Any
 from app.conversion import object_keys
 from app.conversion.model import Artifact, JobRecord, Stage, StageRecord, StageState
 from app.conversion.options import Options, ToolchainName
-from app.conversion.service.results import StoredFile
+from app.conversion.service.results import StoredArtifact
 from app.kit.clock import from_text
 from app.kit.web.formatting import file_size
 
@@ -28,11 +28,10 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class File:
-    """kind: output, report, log, input, other."""
-
+class FileView:
     name: str
     kind: str
+    """output, report, log, input or other."""
     size_bytes: int
     sha256: str
 
@@ -44,12 +43,12 @@ def parameters(options: Options) -> list[Parameter]:
     own, other = "quantization.", "kneron."
     if options.toolchain is ToolchainName.KNERON:
         own, other = other, own
-    found = [
+    rows = [
         Parameter(name.removeprefix(own), _text(value), usual.get(name) == value)
         for name, value in chosen.items()
         if not name.startswith(other) and value is not None and name != "toolchain"
     ]
-    return sorted(found, key=lambda parameter: parameter.is_default)
+    return sorted(rows, key=lambda parameter: parameter.is_default)
 
 
 def _leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
@@ -67,23 +66,23 @@ def _text(value: Any) -> str:
         case float():
             return f"{value:.6g}"
         case list():
-            return ", ".join(_text(one) for one in value) or "none"
+            return ", ".join(_text(entry) for entry in value) or "none"
         case dict():
             return "; ".join(f"{name}: {' × '.join(map(str, shape))}" for name, shape in value.items())
     return str(value)
 
 
-def files(artifacts: Mapping[str, Artifact]) -> list[File]:
+def files(artifacts: Mapping[str, Artifact]) -> list[FileView]:
     """Outputs first in the order of the stages, then reports, logs and what else there is, then the inputs."""
     order = ("output", "report", "other", "log", "input")
-    found = [File(name, _kind(name), made.size_bytes, made.sha256) for name, made in artifacts.items()]
-    return sorted(found, key=lambda file: (order.index(file.kind), _place(file.name), file.name))
+    rows = [FileView(name, _kind(name), artifact.size_bytes, artifact.sha256) for name, artifact in artifacts.items()]
+    return sorted(rows, key=lambda file: (order.index(file.kind), _place(file.name), file.name))
 
 
-def stored(files: Iterable[StoredFile]) -> tuple[list[StoredFile], list[StoredFile]]:
+def stored(files: Iterable[StoredArtifact]) -> tuple[list[StoredArtifact], list[StoredArtifact]]:
     """The outputs in the order of the stages, and what else there is."""
-    found = sorted(files, key=lambda file: (_place(file.name), file.name))
-    return [f for f in found if _kind(f.name) == "output"], [f for f in found if _kind(f.name) != "output"]
+    in_order = sorted(files, key=lambda file: (_place(file.name), file.name))
+    return [f for f in in_order if _kind(f.name) == "output"], [f for f in in_order if _kind(f.name) != "output"]
 
 
 def _kind(name: str) -> str:
@@ -144,5 +143,5 @@ def facts(detail: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _is_short(value: Any) -> bool:
     if isinstance(value, list):
-        return bool(value) and all(isinstance(one, str | int | float) for one in value)
+        return bool(value) and all(isinstance(entry, str | int | float) for entry in value)
     return isinstance(value, str | int | float) and value != ""

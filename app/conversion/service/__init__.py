@@ -7,14 +7,13 @@ from typing import Any
 
 from app.conversion import model
 from app.conversion.model import JobRecord
-from app.conversion.service.admission import Admission
 from app.conversion.service.dispatch import Dispatch
 from app.conversion.service.estimates import Estimates
 from app.conversion.service.expiry import Expiry
 from app.conversion.service.jobs import Jobs
 from app.conversion.service.previews import Previews
 from app.conversion.service.results import Results
-from app.conversion.service.submissions import Submissions
+from app.conversion.service.submissions import Admission, Submissions
 from app.conversion.service.uploads import Uploads
 from app.kit.clock import now
 
@@ -43,8 +42,8 @@ class Conversion:
     looks: Previews
     results: Results
 
-    def shown(self, record: JobRecord) -> dict[str, Any]:
-        """A job as the API tells of it: the record, and what is only known in comparison with others."""
+    def job_json(self, record: JobRecord) -> dict[str, Any]:
+        """A job as the API shows it: the record, and what follows from comparison with others."""
         return {
             **model.to_json(record),
             "queue_position": self.jobs.queue_position(record),

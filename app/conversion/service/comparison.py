@@ -11,7 +11,7 @@ from app.conversion.model import JobRecord, Stage
 from app.conversion.options import HostQuantization, KneronOptions, Options, ToolchainName
 from app.conversion.service import Conversion
 from app.conversion.service.quality import Quality, quality_of
-from app.conversion.service.quality.views import Layer, Output
+from app.conversion.service.quality.views import LayerQuality, OutputQuality
 from app.kit.clock import from_text
 
 SECTIONS = {ToolchainName.HOST: "quantization", ToolchainName.KNERON: "kneron"}
@@ -22,7 +22,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class Difference:
+class OptionDifference:
     """An option with its two values; None where the toolchain of that job does not know it."""
 
     name: str
@@ -31,7 +31,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Timed:
+class StageDurations:
     """Seconds that a stage (or "total") took in each job; None while it has not ended or never ran."""
 
     step: str
@@ -40,11 +40,12 @@ class Timed:
 
 
 @dataclass(frozen=True)
-class Fact:
-    """A fact found at intake. kind: "number", "bytes", "text" or "sha256": how to show it."""
+class IntakeFact:
+    """A fact found at intake."""
 
     name: str
     kind: str
+    """How to show it: number, bytes, text or sha256."""
     a: Any
     b: Any
 
@@ -54,12 +55,12 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Matched:
+class OutputPair:
     """The same output of both, or of one only."""
 
     name: str
-    a: Output | None
-    b: Output | None
+    a: OutputQuality | None
+    b: OutputQuality | None
 
     @property
     def change_db(self) -> float | None:
@@ -71,8 +72,8 @@ class Matched:
 
 @dataclass(frozen=True)
 class LayerPair:
-    a: Layer
-    b: Layer
+    a: LayerQuality
+    b: LayerQuality
 
     @property
     def change_db(self) -> float:
@@ -80,18 +81,17 @@ class LayerPair:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """layers: those both have and measured, the largest change first; none of different models."""
-
+class JobComparison:
     a: JobRecord
     b: JobRecord
     quality_a: Quality
     quality_b: Quality
-    options: tuple[Difference, ...]
-    times: tuple[Timed, ...]
-    outputs: tuple[Matched, ...]
+    options: tuple[OptionDifference, ...]
+    times: tuple[StageDurations, ...]
+    outputs: tuple[OutputPair, ...]
     layers: tuple[LayerPair, ...]
-    facts: tuple[Fact, ...]
+    """Layers that both have and measured, the largest change first; empty for different models."""
+    facts: tuple[IntakeFact, ...]
 
     @property
     def is_same_model(self) -> bool:
@@ -102,10 +102,15 @@ class Comparison:
         return _is_same(self.a, self.b, object_keys.IMAGES)
 
 
-def compare(conversion: Conversion, a: JobRecord, b: JobRecord) -> Comparison:
-    """a, b: already checked to be the user's; they need not have ended."""
+def compare(conversion: Conversion, a: JobRecord, b: JobRecord) -> JobComparison:
+    """Compare two jobs, which need not have ended.
+
+    Args:
+        a: The first job, already checked to be the user's.
+        b: The second, likewise.
+    """
     first, second = quality_of(conversion, a), quality_of(conversion, b)
-    return Comparison(
+    return JobComparison(
         a,
         b,
         first,
@@ -118,21 +123,21 @@ def compare(conversion: Conversion, a: JobRecord, b: JobRecord) -> Comparison:
     )
 
 
-def differing_options(a: Options, b: Options) -> tuple[Difference, ...]:
+def differing_options(a: Options, b: Options) -> tuple[OptionDifference, ...]:
     """Only what differs, by dotted name. Of options that one toolchain alone knows, only those not at their default."""
     first, second = _flat_options(a), _flat_options(b)
     shared = a.toolchain is b.toolchain
     return tuple(
-        Difference(name, first.get(name), second.get(name))
+        OptionDifference(name, first.get(name), second.get(name))
         for name in sorted(first.keys() | second.keys(), key=_option_order)
         if first.get(name) != second.get(name) and (shared or not _is_default(name, first, second))
     )
 
 
-def matched_outputs(a: Quality, b: Quality) -> tuple[Matched, ...]:
+def matched_outputs(a: Quality, b: Quality) -> tuple[OutputPair, ...]:
     """Outputs after quantization, by name, in the order of the first job."""
-    first, second = ({output.name: output for output in one.boundaries[1].outputs} for one in (a, b))
-    return tuple(Matched(name, first.get(name), second.get(name)) for name in {**first, **second})
+    first, second = ({output.name: output for output in quality.boundaries[1].outputs} for quality in (a, b))
+    return tuple(OutputPair(name, first.get(name), second.get(name)) for name in {**first, **second})
 
 
 def matched_layers(a: Quality, b: Quality) -> tuple[LayerPair, ...]:
@@ -169,9 +174,12 @@ def _option_order(name: str) -> tuple[bool, bool, str]:
     return name != "toolchain", name != "platform", name
 
 
-def _times(a: JobRecord, b: JobRecord) -> tuple[Timed, ...]:
-    stages = [Timed(stage.step, _stage_s(a, stage), _stage_s(b, stage)) for stage in Stage]
-    return (*stages, Timed("total", _apart_s(a.created_at, a.finished_at), _apart_s(b.created_at, b.finished_at)))
+def _times(a: JobRecord, b: JobRecord) -> tuple[StageDurations, ...]:
+    stages = [StageDurations(stage.step, _stage_s(a, stage), _stage_s(b, stage)) for stage in Stage]
+    return (
+        *stages,
+        StageDurations("total", _apart_s(a.created_at, a.finished_at), _apart_s(b.created_at, b.finished_at)),
+    )
 
 
 def _stage_s(record: JobRecord, stage: Stage) -> float | None:
@@ -183,18 +191,18 @@ def _apart_s(start: str | None, end: str | None) -> float | None:
     return (from_text(end) - from_text(start)).total_seconds() if start and end else None
 
 
-def _facts(a: JobRecord, b: JobRecord) -> tuple[Fact, ...]:
-    def both(name: str, kind: str, *path: str) -> Fact:
-        return Fact(name, kind, _at(a.intake, *path), _at(b.intake, *path))
+def _facts(a: JobRecord, b: JobRecord) -> tuple[IntakeFact, ...]:
+    def both(name: str, kind: str, *path: str) -> IntakeFact:
+        return IntakeFact(name, kind, _at(a.intake, *path), _at(b.intake, *path))
 
     return (
-        Fact("model_sha256", "sha256", _sha256(a, object_keys.MODEL), _sha256(b, object_keys.MODEL)),
-        Fact("model_size", "bytes", _size(a, object_keys.MODEL), _size(b, object_keys.MODEL)),
+        IntakeFact("model_sha256", "sha256", _sha256(a, object_keys.MODEL), _sha256(b, object_keys.MODEL)),
+        IntakeFact("model_size", "bytes", _size(a, object_keys.MODEL), _size(b, object_keys.MODEL)),
         both("opset", "number", "model", "opset"),
         both("nodes", "number", "model", "nodes"),
         both("parameters", "number", "model", "parameters"),
         both("macs", "number", "model", "macs"),
-        Fact("images_sha256", "sha256", _sha256(a, object_keys.IMAGES), _sha256(b, object_keys.IMAGES)),
+        IntakeFact("images_sha256", "sha256", _sha256(a, object_keys.IMAGES), _sha256(b, object_keys.IMAGES)),
         both("samples", "number", "samples", "samples"),
         both("producer", "text", "model", "producer"),
     )

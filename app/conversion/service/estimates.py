@@ -1,4 +1,4 @@
-"""Says what a job that is not finished has before it: who is ahead, whether anybody works, when it will be done.
+"""Estimates what an unfinished job has before it: jobs ahead, workers of its stage, and when it will be done.
 
 The expected finish comes from the newest finished jobs of the same toolchain, as a range with the number of jobs it
 rests on. It is advice to a reader; nothing in the pipeline depends on it. What was expected of a job when it was
@@ -32,54 +32,54 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class Past:
-    """How long each stage of one finished job ran, in seconds, without its time in queues.
-
-    took_s: from its submission to its end. forecast_s: what was expected of that, None where nothing was.
-    """
+class FinishedJob:
+    """How long each stage of one finished job ran, in seconds, without its time in queues."""
 
     toolchain: str
     ran_s: dict[Stage, float]
     took_s: float = 0.0
+    """From its submission to its end."""
     forecast_s: float | None = None
+    """What was expected at its submission; None where it could not be told."""
 
 
 @dataclass(frozen=True)
-class Finish:
-    """Seconds until the job is done: half of the jobs would be done after p50_s, nine of ten after p90_s.
-
-    usual_s: what the stage it is in took at most in nine of ten jobs. is_overdue: it takes longer than that already;
-    is_far_over: so much longer that it may never end.
-    """
+class FinishEstimate:
+    """Seconds until the job is done: half of the jobs would be done after p50_s, nine of ten after p90_s."""
 
     p50_s: float
     p90_s: float
     jobs: int
     usual_s: float
+    """What its present stage took at most in nine of ten jobs."""
     is_overdue: bool
+    """Has its stage taken longer than that already?"""
     is_far_over: bool
+    """Has it taken so much longer that it may never end?"""
 
 
 @dataclass(frozen=True)
-class Accuracy:
-    """Three of four forecasts of so many jobs were off by this share of the time that the job took, or less."""
+class ForecastAccuracy:
+    """How right the forecasts of finished jobs were."""
 
     jobs: int
+    """How many jobs had a forecast."""
     off_by: float
+    """Three of four forecasts were wrong by this share of the time that the job took, or less."""
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """ahead: jobs before this one in its queue, None when it does not wait. workers: how many serve its stage."""
-
     ahead: int | None
+    """Jobs before this one in its queue, None when it does not wait."""
     workers: int
-    finish: Finish | None
-    accuracy: Accuracy | None = None
+    """How many living workers serve its stage."""
+    finish: FinishEstimate | None
+    accuracy: ForecastAccuracy | None = None
 
     @property
     def is_stuck(self) -> bool:
-        """It waits, and nobody works on its queue."""
+        """Does it wait in a queue that no worker serves?"""
         return self.ahead is not None and self.workers == 0
 
 
@@ -101,8 +101,10 @@ class Estimates:
             elapsed_s = max(0.0, (now - from_text(record.current.started_at)).total_seconds())
         same = self._pasts(record.options.toolchain.value)
         can_run = workers > 0 or not waits
-        found = finish(same, record.stage, elapsed_s=elapsed_s, ahead=ahead or 0, workers=workers) if can_run else None
-        return Outlook(ahead, workers, found, accuracy(same))
+        estimate = (
+            finish(same, record.stage, elapsed_s=elapsed_s, ahead=ahead or 0, workers=workers) if can_run else None
+        )
+        return Outlook(ahead, workers, estimate, accuracy(same))
 
     def forecast_s(self, toolchain: str) -> float | None:
         """Seconds to its end that a job submitted now is expected to take; None when that cannot be told."""
@@ -110,8 +112,8 @@ class Estimates:
         if not workers:
             return None
         ahead = self.broker.waiting(Stage.ONNX.step)
-        found = finish(self._pasts(toolchain), Stage.ONNX, elapsed_s=0.0, ahead=ahead, workers=workers)
-        return found.p50_s if found else None
+        estimate = finish(self._pasts(toolchain), Stage.ONNX, elapsed_s=0.0, ahead=ahead, workers=workers)
+        return estimate.p50_s if estimate else None
 
     def is_far_over(self, record: JobRecord, now: datetime) -> bool:
         """Does its running stage take many times as long as in other jobs?"""
@@ -119,6 +121,12 @@ class Estimates:
             return False
         outlook = self.outlook(record, now)
         return outlook is not None and outlook.finish is not None and outlook.finish.is_far_over
+
+    def accuracies(self) -> dict[str, ForecastAccuracy]:
+        """How right recent forecasts were, by toolchain; without toolchains that have too few jobs."""
+        toolchains = dict.fromkeys(past.toolchain for past in self._history.value())
+        by_toolchain = {toolchain: accuracy(self._pasts(toolchain)) for toolchain in sorted(toolchains)}
+        return {toolchain: measured for toolchain, measured in by_toolchain.items() if measured is not None}
 
     def pace_s(self, toolchain: str) -> float | None:
         """Seconds from the end of one job to that of the next, as `pace` reckons; None when that cannot be told."""
@@ -138,11 +146,11 @@ class Estimates:
         """How many living workers serve the stage with this toolchain."""
         return sum(_serves(worker, stage, toolchain) for worker in self._workers.value().values())
 
-    def _pasts(self, toolchain: str) -> list[Past]:
+    def _pasts(self, toolchain: str) -> list[FinishedJob]:
         return [past for past in self._history.value() if past.toolchain == toolchain]
 
 
-def past_of(record: JobRecord) -> Past | None:
+def past_of(record: JobRecord) -> FinishedJob | None:
     """None for a job that did not finish, or whose times are not all known."""
     if record.status is not Status.COMPLETED:
         return None
@@ -153,14 +161,16 @@ def past_of(record: JobRecord) -> Past | None:
             return None
         ran_s[stage] = max(0.0, (from_text(own.finished_at) - from_text(own.started_at)).total_seconds())
     took_s = (from_text(record.finished_at or record.updated_at) - from_text(record.created_at)).total_seconds()
-    return Past(record.options.toolchain.value, ran_s, took_s, record.forecast_s)
+    return FinishedJob(record.options.toolchain.value, ran_s, took_s, record.forecast_s)
 
 
-def _pasts(records: Iterable[JobRecord]) -> list[Past]:
+def _pasts(records: Iterable[JobRecord]) -> list[FinishedJob]:
     return [past for past in map(past_of, records) if past]
 
 
-def finish(pasts: Sequence[Past], stage: Stage, *, elapsed_s: float, ahead: int, workers: int) -> Finish | None:
+def finish(
+    pasts: Sequence[FinishedJob], stage: Stage, *, elapsed_s: float, ahead: int, workers: int
+) -> FinishEstimate | None:
     """When a job will be done that has run elapsed_s of this stage, or waits for it behind `ahead` others.
 
     Only jobs whose stage ran at least as long as this one already has can tell how much longer it will; when there are
@@ -174,7 +184,7 @@ def finish(pasts: Sequence[Past], stage: Stage, *, elapsed_s: float, ahead: int,
     left_s = [max(0.0, past.ran_s[stage] - elapsed_s) + sum(past.ran_s[s] for s in rest) for past in telling]
     wait_s = _quantile([past.ran_s[stage] for past in pasts], 50) * ahead / max(workers, 1)
     usual_s = _quantile([past.ran_s[stage] for past in pasts], 90)
-    return Finish(
+    return FinishEstimate(
         wait_s + _quantile(left_s, 50),
         wait_s + _quantile(left_s, 90),
         len(telling),
@@ -184,20 +194,20 @@ def finish(pasts: Sequence[Past], stage: Stage, *, elapsed_s: float, ahead: int,
     )
 
 
-def accuracy(pasts: Sequence[Past]) -> Accuracy | None:
+def accuracy(pasts: Sequence[FinishedJob]) -> ForecastAccuracy | None:
     """None when too few jobs have been forecast to tell."""
     off_by = [
         abs(past.forecast_s - past.took_s) / past.took_s
         for past in pasts
         if past.forecast_s is not None and past.took_s > 0
     ]
-    return Accuracy(len(off_by), _quantile(off_by, 75)) if len(off_by) >= MIN_JOBS else None
+    return ForecastAccuracy(len(off_by), _quantile(off_by, 75)) if len(off_by) >= MIN_JOBS else None
 
 
-def pace(pasts: Sequence[Past], workers: Mapping[Stage, int]) -> float | None:
+def pace(pasts: Sequence[FinishedJob], workers: Mapping[Stage, int]) -> float | None:
     """Seconds from the end of one job to that of the next while every worker is busy: what the narrowest stage takes.
 
-    None when too few jobs have finished to tell, or when nobody works on some stage.
+    None when too few jobs have finished to tell, or when a stage has no worker.
     """
     if len(pasts) < MIN_JOBS or not all(workers.values()):
         return None

@@ -1,4 +1,4 @@
-"""Deletes what is no longer kept: finished jobs with all their files, and uploads that no job took."""
+"""Deletes what has expired: finished jobs with all their files, and uploads that no job took."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from app.kit.objects import ObjectMissing, ObjectStore
 
 
 class Expiry:
-    """job_ttl_s: counted from the last file that was stored for a job. upload_ttl_s: from the upload."""
+    """Args:
+    job_ttl_s: How long the files of a job are kept, counted from the last that was stored.
+    upload_ttl_s: How long an upload is kept that no job has taken.
+    """
 
     def __init__(self, store: JobStore, objects: ObjectStore, *, job_ttl_s: int, upload_ttl_s: int) -> None:
         self.store = store
@@ -22,7 +25,7 @@ class Expiry:
         self.upload_ttl = timedelta(seconds=upload_ttl_s)
 
     def sweep(self, now: datetime) -> None:
-        """Twice does no harm. A job that still runs keeps its files, however old they are."""
+        """Delete what has expired; safe to repeat. A job that still runs keeps its files, however old they are."""
         for job_id in self._expired("jobs/", now - self.job_ttl):
             record = self.store.get(job_id)
             if record is None or record.is_terminal:
@@ -37,11 +40,11 @@ class Expiry:
 
     def _forget_owner(self, job_id: str) -> None:
         with suppress(ObjectMissing, ValueError):
-            asked = json.loads(b"".join(self.objects.read(object_keys.request(job_id))))
-            self.objects.delete(object_keys.owned(asked["owner"], job_id))
+            request = json.loads(b"".join(self.objects.read(object_keys.request(job_id))))
+            self.objects.delete(object_keys.owned(request["owner"], job_id))
 
     def _expired(self, prefix: str, before: datetime) -> list[str]:
         """The ids under a prefix of which every file is older."""
         by_id = groupby(self.objects.list(prefix), key=lambda info: info.key.split("/")[1])
-        newest = {found_id: max(info.modified_at for info in files) for found_id, files in by_id}
-        return [found_id for found_id, moment in newest.items() if moment < before]
+        newest = {entry_id: max(info.modified_at for info in files) for entry_id, files in by_id}
+        return [entry_id for entry_id, moment in newest.items() if moment < before]

@@ -21,10 +21,10 @@ BUFFER_BYTES = 1 << 18
 
 @dataclass(frozen=True)
 class GraphFile:
-    """name: of the artifact. shown_as: a file name whose ending tells the viewer the format."""
-
     name: str
+    """The artifact's name."""
     shown_as: str
+    """A file name whose ending tells the viewer the format."""
     artifact: Artifact
 
 
@@ -38,11 +38,11 @@ def graph_files(record: JobRecord) -> list[GraphFile]:
 
 def graph_file(record: JobRecord, name: str) -> GraphFile:
     """Raises ArtifactNotReady, saying what there is."""
-    found = graph_files(record)
-    for file in found:
+    files = graph_files(record)
+    for file in files:
         if file.name == name:
             return file
-    there = ", ".join(file.name for file in found) or "none"
+    there = ", ".join(file.name for file in files) or "none"
     raise ArtifactNotReady(f"Job {record.job_id} has no graph {name!r} (yet).", hint=f"Graphs to look at: {there}.")
 
 

@@ -1,4 +1,5 @@
-"""Takes the inputs of a conversion out of a data home: copies them into an upload, by the same limits as any other.
+"""Files of data homes as inputs of a conversion: copied into an upload, by the same limits as any other; and small
+pictures of them to choose by.
 
 They stream from disk to store, so their size does not matter to this process. What they are is checked where every
 upload is. Imported by pages and by the wiring of training: the workers of the stages know no homes.
@@ -12,16 +13,22 @@ from dataclasses import dataclass
 
 from app.conversion import object_keys
 from app.conversion.errors import NoImages
-from app.conversion.service.uploads import File, Parts, Uploads
+from app.conversion.service.intake_sandbox import IntakeSandbox
+from app.conversion.service.uploads import FileParts, FileStart, Uploads
 from app.conversion.toolchains.samples import KINDS
-from app.homes.errors import FileMissing, PathRefused
+from app.homes.errors import FileMissing, NotAFile, PathRefused
 from app.homes.model import Entry, Kind
 from app.homes.read_only_tree import ReadOnlyTree
-from app.kit.errors import BadInput
+from app.kit.errors import BadInput, TooLarge
 from app.kit.objects import Stored
 
 ARCHIVE = ".zip"
 MAX_LEVELS = 20
+MAKE_PICTURE = "app.conversion.intake.thumbnails:make_picture"
+PICTURE_BYTES_MAX = 64 << 20
+PICTURE_MEMORY_BYTES = 2 << 30
+PICTURE_TIME_S = 20.0
+PICTURE_TYPE = "image/jpeg"
 
 
 class TooManySamples(BadInput):
@@ -30,10 +37,10 @@ class TooManySamples(BadInput):
 
 @dataclass(frozen=True)
 class InputPath:
-    """shelf: of the home, or of the common folder; inner: the path on it."""
-
     shelf: ReadOnlyTree
+    """The files of the home, or of the common folder."""
     inner: str
+    """The path in there."""
 
     @property
     def name(self) -> str:
@@ -51,10 +58,14 @@ class Taken:
 
 
 def take(uploads: Uploads, owner: str, model: InputPath, images: InputPath | None) -> Taken:
-    """model: an ONNX file, with the files that its weights lie in beside it, or a zip of them. images: a zip, one
-    sample, or a folder of samples; None: they are chosen later.
+    """Copy the inputs of a conversion out of a data home; on an error nothing is kept.
 
-    Raises FileMissing, NotAFile, ModelTooLarge, ImagesTooLarge, TooManySamples, NoImages; nothing is kept then.
+    Args:
+        model: An ONNX file, with the files that its weights lie in beside it, or a zip of them.
+        images: A zip, one sample, or a folder of samples; None when they are chosen later.
+
+    Raises:
+        FileMissing, NotAFile, ModelTooLarge, ImagesTooLarge, TooManySamples, NoImages: An input cannot be used.
     """
     upload_id = uploads.begin(owner)
     try:
@@ -91,9 +102,9 @@ def _weights(uploads: Uploads, upload_id: str, model: InputPath) -> Iterator[tup
                 yield place, InputPath(model.shelf, inner)
 
 
-def _read(files: Iterable[tuple[str, InputPath]]) -> Parts:
+def _read(files: Iterable[tuple[str, InputPath]]) -> FileParts:
     for place, file in files:
-        yield File(place)
+        yield FileStart(place)
         yield from file.shelf.read(file.inner)
 
 
@@ -109,25 +120,25 @@ def is_archive(entry: Entry) -> bool:
 
 def _store_images(uploads: Uploads, upload_id: str, images: InputPath) -> Stored:
     if images.shelf.info(images.inner).kind is not Kind.FOLDER:
-        return uploads.store_images(upload_id, _one(images))
+        return uploads.store_images(upload_id, _single(images))
     return uploads.store_images(upload_id, _packed(images, uploads.settings.max_images))
 
 
-def _one(images: InputPath) -> Parts:
-    yield File(images.name)
+def _single(images: InputPath) -> FileParts:
+    yield FileStart(images.name)
     yield from images.shelf.read(images.inner)
 
 
-def _packed(folder: InputPath, most: int) -> Parts:
+def _packed(folder: InputPath, max_samples: int) -> FileParts:
     count = 0
     for entry in _samples(folder.shelf, folder.inner, MAX_LEVELS):
         count += 1
-        if count > most:
+        if count > max_samples:
             raise TooManySamples(
-                f"The folder {folder.name} has more than the {most} samples that are accepted here.",
+                f"The folder {folder.name} has more than the {max_samples} samples that are accepted here.",
                 hint="A hundred typical images are enough to calibrate: put some of them into a folder of their own.",
             )
-        yield File(entry.name)
+        yield FileStart(entry.name)
         yield from folder.shelf.read(entry.path)
     if not count:
         raise NoImages(
@@ -149,3 +160,24 @@ def _samples(shelf: ReadOnlyTree, folder: str, levels: int) -> Iterator[Entry]:
         cursor = page.next_cursor
         if cursor is None:
             return
+
+
+def small_picture(intake: IntakeSandbox, shelf: ReadOnlyTree, inner: str) -> bytes:
+    """A small JPEG of a picture in a data home; made anew each time, for browsers keep it.
+
+    Raises:
+        FileMissing, NotAFile, TooLarge, BadInput: There is no picture at this path that can be shown.
+    """
+    info = shelf.info(inner)
+    if info.kind is not Kind.FILE:
+        raise NotAFile(f"{inner} is no file.", hint="Name a picture.")
+    if info.size_bytes > PICTURE_BYTES_MAX:
+        raise TooLarge(
+            f"Pictures above {PICTURE_BYTES_MAX >> 20} MiB are not shown.", hint="Download it to look at it."
+        )
+    with intake.folder("picture-") as folder:
+        with (folder / "picture").open("wb") as file:
+            file.writelines(shelf.read(inner))
+        request = {"picture": str(folder / "picture"), "into": str(folder / "small.jpg")}
+        intake.run(MAKE_PICTURE, request, folder, memory_bytes=PICTURE_MEMORY_BYTES, time_s=PICTURE_TIME_S)
+        return (folder / "small.jpg").read_bytes()

@@ -22,11 +22,11 @@ LOG_COMES_WITHIN_S = 20
 
 @dataclass(frozen=True)
 class LogPortion:
-    """text: the bytes from the offset asked for. is_complete: the stage has ended and nothing follows these."""
-
     text: bytes
+    """The bytes from the requested offset on."""
     next_offset: int
     is_complete: bool
+    """Has the stage ended, with nothing more to follow?"""
 
 
 class Jobs:
@@ -44,17 +44,17 @@ class Jobs:
         return record
 
     def page(
-        self, wanted: Filter, user: str, *, limit: int, cursor: str | None, max_read: int | None = None
+        self, job_filter: Filter, user: str, *, limit: int, cursor: str | None, max_read: int | None = None
     ) -> tuple[list[JobRecord], str | None]:
         """The user's jobs that are wanted, newest first, and where to go on. Others' jobs are as if there were none."""
-        if wanted.owner not in (None, user):
+        if job_filter.owner not in (None, user):
             return [], None
-        return self.store.page(replace(wanted, owner=user), limit=limit, cursor=cursor, max_read=max_read)
+        return self.store.page(replace(job_filter, owner=user), limit=limit, cursor=cursor, max_read=max_read)
 
     def several(self, job_ids: Iterable[str], user: str) -> list[JobRecord]:
         """Those of these jobs that exist, in the order asked for."""
-        found = self.store.several([job_id for job_id in job_ids if object_keys.is_uuid4(job_id)])
-        return [record for record in found if record.owner == user]
+        records = self.store.several([job_id for job_id in job_ids if object_keys.is_uuid4(job_id)])
+        return [record for record in records if record.owner == user]
 
     def queue_position(self, record: JobRecord) -> int | None:
         """How many jobs are ahead in the queue of its stage; None when it does not wait."""
@@ -97,11 +97,11 @@ class Jobs:
     def artifact(self, job_id: str, name: str, user: str) -> Artifact:
         """Raises ArtifactNotReady when the job has no such artifact (yet)."""
         record = self.get(job_id, user)
-        found = record.artifacts.get(name)
-        if found is None:
+        artifact = record.artifacts.get(name)
+        if artifact is None:
             there = ", ".join(sorted(record.artifacts)) or "none"
             raise ArtifactNotReady(f"Job {job_id} has no artifact {name!r} (yet).", hint=f"There are: {there}.")
-        return found
+        return artifact
 
     def read(self, artifact: Artifact, start: int = 0, end: int | None = None) -> Iterator[bytes]:
         return self.objects.read(artifact.key, start=start, end=end)
@@ -121,7 +121,11 @@ class Jobs:
         return LogPortion(text, offset + len(text), is_complete=False)
 
     def log_tail(self, record: JobRecord, stage: Stage, max_bytes: int) -> bytes:
-        """The end of a stage's log, from a whole line on. record: as `get` gave it."""
+        """The end of a stage's log, from a whole line on.
+
+        Args:
+            record: A record that `get` gave.
+        """
         stored = record.artifacts.get(f"{stage.step}.log")
         text = b""
         if stored is None:

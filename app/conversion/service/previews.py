@@ -1,4 +1,4 @@
-"""A look at an upload, before it is submitted: what the model is, what the samples are worth.
+"""Previews of an upload, before it is submitted: what the model is, what the samples are worth.
 
 The files are only ever opened in a sandbox child. What was found is kept beside the input, so each file is looked at
 once, and judged anew (which is pure) whenever the options change.
@@ -9,35 +9,30 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from app.conversion import object_keys
 from app.conversion.errors import KeyNotFound
 from app.conversion.intake import calibration_checks
-from app.conversion.intake.calibration_checks import Target
-from app.conversion.intake.findings import Finding
-from app.conversion.intake.range_checks import Expectation
-from app.conversion.intake.sample_stats import Numbers, Picture, SampleStats, Unreadable
+from app.conversion.intake.calibration_checks import CalibrationTarget
+from app.conversion.intake.calibration_report import ArrayStats, Finding, PictureStats, SampleStats, UnreadableSample
+from app.conversion.intake.range_checks import ExpectedRange
 from app.conversion.options import Chip, Options, ToolchainName
+from app.conversion.service.intake_sandbox import ABORTS, IntakeSandbox
 from app.conversion.service.submissions import Submission
 from app.conversion.service.uploads import Uploads
 from app.kit.errors import BadInput, ModelmillError, TooLarge
 from app.kit.objects import ObjectMissing, ObjectStore
-from app.kit.sandbox.errors import StageCrashed, StageOutOfMemory, StageTimedOut
-from app.kit.sandbox.runner import Limits, Sandbox
+from app.kit.sandbox.runner import Sandbox
 from app.settings import Settings
 
-LOOK_AT_MODEL = "app.conversion.intake.preview:look_at_model"
-LOOK_AT_IMAGES = "app.conversion.intake.preview:look_at_images"
+PREVIEW_MODEL = "app.conversion.intake.preview:preview_model"
+PREVIEW_IMAGES = "app.conversion.intake.preview:preview_images"
 FORM = 1
-"""Number of the form in which looks are kept; raise it when it changes."""
-LOOK_TIME_S = 50.0
+"""Version of the stored previews; raise it when their content changes."""
+PREVIEW_TIME_S = 50.0
 """Somebody is waiting for the page. What takes longer is left to the check at submission."""
 THUMB = re.compile(r"\d{1,2}\.jpg")
 Shapes = Mapping[str, tuple[int, ...]]
@@ -45,14 +40,16 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class ModelPreview:
-    """facts: see graph.facts. problem: why it cannot be used with the chosen toolchain, or at all."""
-
     facts: dict[str, Any] | None = None
+    """See graph.facts."""
     open_inputs: tuple[dict[str, Any], ...] = ()
-    expectation: Expectation = field(default_factory=Expectation)
+    expectation: ExpectedRange = field(default_factory=ExpectedRange)
     missing: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Operators that a chip probably lacks, by chip."""
     problems: dict[str, ModelmillError] = field(default_factory=dict)
+    """Why it cannot be used, by toolchain."""
     failure: ModelmillError | None = None
+    """Why it cannot be used at all."""
 
     def problem(self, toolchain: ToolchainName) -> ModelmillError | None:
         return self.failure or self.problems.get(toolchain.value)
@@ -63,18 +60,19 @@ class ModelPreview:
 
 @dataclass(frozen=True)
 class ImagesPreview:
-    """problem: why the samples cannot be used with this model, or at all; then there may be nothing else."""
-
     measured: SampleStats = field(default_factory=lambda: SampleStats(0))
     size_bytes: int = 0
     formats: dict[str, int] = field(default_factory=dict)
     looked_at: int = 0
     thumbnails: tuple[dict[str, str], ...] = ()
     failure: ModelmillError | None = None
+    """Why the samples cannot be used with this model, or at all; then the rest may be empty."""
 
 
 class Previews:
-    """remembered: what was once submitted as a job (Submissions.remembered)."""
+    """Args:
+    remembered: Finds what was once submitted as a job (Submissions.remembered).
+    """
 
     def __init__(
         self,
@@ -87,6 +85,7 @@ class Previews:
         self.settings = settings
         self.objects = objects
         self.sandbox = sandbox
+        self.intake = IntakeSandbox(settings, sandbox)
         self.uploads = uploads
         self.remembered = remembered
 
@@ -103,34 +102,39 @@ class Previews:
     def model(self, key: str, owner: str) -> ModelPreview:
         """Raises KeyNotFound."""
         self.size_bytes(key, owner)
-        found = self._kept(_beside(key, "look-model.json"), lambda: self._look_at_model(key))
-        if "error" in found:
-            return ModelPreview(failure=ModelmillError.from_dict(found["error"]))
+        facts = self._cached(_beside(key, "look-model.json"), lambda: self._preview_model(key))
+        if "error" in facts:
+            return ModelPreview(failure=ModelmillError.from_dict(facts["error"]))
         return ModelPreview(
-            facts=found["facts"],
-            open_inputs=tuple(found["open_inputs"]),
-            expectation=Expectation(**found["expects"]),
-            missing=found["missing"],
-            problems={name: ModelmillError.from_dict(error) for name, error in found["problems"].items()},
+            facts=facts["facts"],
+            open_inputs=tuple(facts["open_inputs"]),
+            expectation=ExpectedRange(**facts["expects"]),
+            missing=facts["missing"],
+            problems={name: ModelmillError.from_dict(error) for name, error in facts["problems"].items()},
         )
 
     def images(
         self, key: str, owner: str, model: ModelPreview | None = None, shapes: Shapes | None = None
     ) -> ImagesPreview:
-        """model, shapes: what the samples are for; arrays can only be measured against inputs of known shape."""
+        """Measure the reference samples, or tell what was measured before.
+
+        Args:
+            model: What the samples are for.
+            shapes: Fixed shapes of its inputs: arrays can only be measured against inputs of known shape.
+        """
         self.size_bytes(key, owner)
         inputs = _fixed_inputs(model, shapes or {})
         digest = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:12] if inputs else "any"
-        found = self._kept(_beside(key, f"look-{digest}.json"), lambda: self._look_at_images(key, inputs))
-        if "error" in found:
-            return ImagesPreview(failure=ModelmillError.from_dict(found["error"]))
-        return _images_look(found)
+        facts = self._cached(_beside(key, f"look-{digest}.json"), lambda: self._preview_images(key, inputs))
+        if "error" in facts:
+            return ImagesPreview(failure=ModelmillError.from_dict(facts["error"]))
+        return _images_preview(facts)
 
-    def findings(self, look: ImagesPreview, model: ModelPreview | None, options: Options) -> list[Finding]:
-        """What the calibration doctor says of these samples for this model with these options. Pure."""
+    def findings(self, preview: ImagesPreview, model: ModelPreview | None, options: Options) -> list[Finding]:
+        """What the calibration checks find in these samples for this model with these options. Pure."""
         target = _target(model, options.input_shapes)
         allow = options.allow_damaged_images
-        return calibration_checks.diagnose(look.measured, target, options.preprocess, allow_damaged=allow)
+        return calibration_checks.diagnose(preview.measured, target, options.preprocess, allow_damaged=allow)
 
     def thumbnail(self, key: str, file: str, owner: str) -> bytes:
         """Raises KeyNotFound, ObjectMissing."""
@@ -142,35 +146,35 @@ class Previews:
     def _owner(self, kind: str, source_id: str, owner: str) -> str:
         return self.uploads.owner(source_id) if kind == "upload" else self.remembered(source_id, owner).owner
 
-    def _kept(self, at: str, look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The look that was kept, or a new one. That a file is bad is worth keeping too; that we failed is not."""
+    def _cached(self, at: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The stored preview, or a new one. That a file is bad is stored too; that we failed is not."""
         try:
-            kept: dict[str, Any] = json.loads(b"".join(self.objects.read(at)))
-            if kept.get("form") == FORM:
-                return kept
+            stored: dict[str, Any] = json.loads(b"".join(self.objects.read(at)))
+            if stored.get("form") == FORM:
+                return stored
         except ObjectMissing:
             pass
         try:
-            found = look()
-        except (StageCrashed, StageOutOfMemory, StageTimedOut) as error:
+            facts = make()
+        except ABORTS as error:
             return {"error": _not_looked(error).to_dict()}
         except (BadInput, TooLarge) as error:
-            found = {"error": error.to_dict()}
-        self.objects.put(at, [json.dumps({"form": FORM, **found}).encode()], content_type="application/json")
-        return found
+            facts = {"error": error.to_dict()}
+        self.objects.put(at, [json.dumps({"form": FORM, **facts}).encode()], content_type="application/json")
+        return facts
 
-    def _look_at_model(self, key: str) -> dict[str, Any]:
-        with self._folder() as folder:
+    def _preview_model(self, key: str) -> dict[str, Any]:
+        with self.intake.folder("look-") as folder:
             self.objects.get_file(key, folder / object_keys.MODEL)
             request = {
                 "model": str(folder / object_keys.MODEL),
                 "toolchains": [name.value for name in self.settings.toolchains],
                 "max_bytes": self.settings.max_model_bytes,
             }
-            return self._run(LOOK_AT_MODEL, request, folder)
+            return self.intake.run(PREVIEW_MODEL, request, folder, time_s=PREVIEW_TIME_S)
 
-    def _look_at_images(self, key: str, inputs: list[dict[str, Any]] | None) -> dict[str, Any]:
-        with self._folder() as folder:
+    def _preview_images(self, key: str, inputs: list[dict[str, Any]] | None) -> dict[str, Any]:
+        with self.intake.folder("look-") as folder:
             self.objects.get_file(key, folder / object_keys.IMAGES)
             limits = {"unpacked_bytes": self.settings.max_unpacked_bytes, "max_images": self.settings.max_images}
             request = {
@@ -180,24 +184,11 @@ class Previews:
                 "limits": limits,
                 "inputs": inputs,
             }
-            found = self._run(LOOK_AT_IMAGES, request, folder)
-            for thumb in found["thumbnails"]:
+            facts = self.intake.run(PREVIEW_IMAGES, request, folder, time_s=PREVIEW_TIME_S)
+            for thumb in facts["thumbnails"]:
                 at = _beside(key, f"thumbs/{thumb['file']}")
                 self.objects.put_file(at, folder / "thumbs" / thumb["file"], content_type="image/jpeg")
-            return found
-
-    def _run(self, target: str, request: dict[str, Any], folder: Path) -> dict[str, Any]:
-        limits = Limits(self.settings.intake_memory_bytes, min(self.settings.intake_time_s, LOOK_TIME_S), 1)
-        return self.sandbox.run(target, request, work_dir=folder, limits=limits).result
-
-    @contextmanager
-    def _folder(self) -> Iterator[Path]:
-        self.settings.work.mkdir(parents=True, exist_ok=True, mode=0o700)
-        folder = Path(tempfile.mkdtemp(prefix="look-", dir=self.settings.work))
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            return facts
 
 
 def _beside(key: str, name: str) -> str:
@@ -228,27 +219,27 @@ def _shape(entry: dict[str, Any], shapes: Shapes) -> list[Any]:
     return [1, *axes[1:]] if is_batch_open and axes != ["..."] else axes
 
 
-def _target(model: ModelPreview | None, shapes: Shapes) -> Target:
+def _target(model: ModelPreview | None, shapes: Shapes) -> CalibrationTarget:
     if model is None or model.facts is None:
-        return Target()
+        return CalibrationTarget()
     return calibration_checks.target_of([_shape(entry, shapes) for entry in model.facts["inputs"]], model.expectation)
 
 
-def _images_look(found: dict[str, Any]) -> ImagesPreview:
+def _images_preview(facts: dict[str, Any]) -> ImagesPreview:
     measured = SampleStats(
-        count=found["count"],
-        pictures=[Picture(**entry) for entry in found["pictures"]],
-        arrays=[Numbers(**entry) for entry in found["arrays"]],
-        unreadable=[Unreadable(**entry) for entry in found["unreadable"]],
-        kinds=found["kinds"],
-        ignored=found["ignored"],
+        count=facts["count"],
+        pictures=[PictureStats(**entry) for entry in facts["pictures"]],
+        arrays=[ArrayStats(**entry) for entry in facts["arrays"]],
+        unreadable=[UnreadableSample(**entry) for entry in facts["unreadable"]],
+        kinds=facts["kinds"],
+        ignored=facts["ignored"],
     )
-    problem = found["problem"]
+    problem = facts["problem"]
     return ImagesPreview(
         measured,
-        found["size_bytes"],
-        found["formats"],
-        found["looked_at"],
-        tuple(found["thumbnails"]),
+        facts["size_bytes"],
+        facts["formats"],
+        facts["looked_at"],
+        tuple(facts["thumbnails"]),
         ModelmillError.from_dict(problem) if problem else None,
     )

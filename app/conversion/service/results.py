@@ -22,10 +22,9 @@ CLOCKS_APART = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
-class StoredFile:
-    """name: as among the artifacts of the job."""
-
+class StoredArtifact:
     name: str
+    """The artifact's name."""
     key: str
     size_bytes: int
     etag: str
@@ -38,7 +37,7 @@ class StoredJob:
     tags: tuple[str, ...]
     options: Options
     created_at: datetime
-    files: tuple[StoredFile, ...]
+    files: tuple[StoredArtifact, ...]
 
     @property
     def is_finished(self) -> bool:
@@ -61,25 +60,25 @@ class Results:
             (info.modified_at, info.key.rpartition("/")[2]) for info in self.objects.list(object_keys.owned(owner, ""))
         ]
         before = [job_id for at, job_id in sorted(listed, reverse=True) if at < since + CLOCKS_APART]
-        known = self.store.known(before)
-        return [job_id for job_id in before if job_id not in known]
+        remembered = self.store.existing(before)
+        return [job_id for job_id in before if job_id not in remembered]
 
     def page(self, owner: str, *, limit: int, after: str | None = None) -> tuple[list[StoredJob], str | None]:
         """Newest first, from behind the job `after` on; and the last one's id if more follow."""
         ids = self.forgotten(owner)
         start = ids.index(after) + 1 if after in ids else 0
-        shown = ids[start : start + limit]
-        found = [job for job in (self._stored(job_id, owner) for job_id in shown) if job is not None]
-        return found, shown[-1] if start + limit < len(ids) else None
+        page_ids = ids[start : start + limit]
+        jobs = [job for job in (self._stored(job_id, owner) for job_id in page_ids) if job is not None]
+        return jobs, page_ids[-1] if start + limit < len(ids) else None
 
     def get(self, job_id: str, owner: str) -> StoredJob:
         """Raises ResultNotFound, also for another user's."""
-        found = self._stored(job_id, owner) if object_keys.is_uuid4(job_id) else None
-        if found is None:
+        job = self._stored(job_id, owner) if object_keys.is_uuid4(job_id) else None
+        if job is None:
             raise ResultNotFound(f"Nothing is stored of a job {job_id}.", hint="GET /results lists what is stored.")
-        return found
+        return job
 
-    def file(self, job_id: str, name: str, owner: str) -> StoredFile:
+    def file(self, job_id: str, name: str, owner: str) -> StoredArtifact:
         """Raises ResultNotFound."""
         files = {file.name: file for file in self.get(job_id, owner).files}
         if name not in files:
@@ -87,24 +86,24 @@ class Results:
             raise ResultNotFound(f"No file {name!r} is stored of job {job_id}.", hint=f"There are: {there}.")
         return files[name]
 
-    def read(self, file: StoredFile, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+    def read(self, file: StoredArtifact, start: int = 0, end: int | None = None) -> Iterator[bytes]:
         return self.objects.read(file.key, start=start, end=end)
 
     def _stored(self, job_id: str, owner: str) -> StoredJob | None:
         try:
-            asked = self.submissions.asked(job_id, owner)
+            request = self.submissions.stored_request(job_id, owner)
         except ObjectMissing:
             return None
         files = (
-            StoredFile(name, info.key, info.size_bytes, info.etag)
+            StoredArtifact(name, info.key, info.size_bytes, info.etag)
             for info in self.objects.list(object_keys.job(job_id))
             if (name := object_keys.artifact_name(info.key)) is not None
         )
         return StoredJob(
             job_id,
-            asked["name"],
-            tuple(asked["tags"]),
-            Options.model_validate(asked["options"]),
-            from_text(asked["created_at"]),
+            request["name"],
+            tuple(request["tags"]),
+            Options.model_validate(request["options"]),
+            from_text(request["created_at"]),
             tuple(sorted(files, key=lambda file: file.name)),
         )

@@ -1,32 +1,36 @@
-"""Turns uploaded inputs into a job: check them, keep them, remember the job, queue its first stage."""
+"""Turns uploaded inputs into a job: admit it, check its inputs, keep them, remember the job, queue its first stage.
+
+How many jobs may be under way at once, in all and for each user, is looked at before the costly checks of a submission,
+to spare them; what counts is decided when the record is created, in one step with its creation.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-import shutil
-import tempfile
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from app.conversion import model, object_keys
-from app.conversion.errors import KeyNotFound
+from app.conversion.errors import KeyNotFound, ToolchainUnserved, TooManyJobs
 from app.conversion.metrics import JOBS_SUBMITTED
 from app.conversion.model import Artifact, JobRecord, Stage
-from app.conversion.options import Options
-from app.conversion.service.admission import Admission
+from app.conversion.options import Options, ToolchainName
 from app.conversion.service.dispatch import Dispatch
+from app.conversion.service.estimates import Estimates
+from app.conversion.service.intake_sandbox import IntakeSandbox, aborts_refused
 from app.conversion.service.uploads import Uploads
 from app.conversion.store import JobStore
 from app.kit.clock import now, to_text
 from app.kit.errors import BadInput
 from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.observability.tracing import note
-from app.kit.sandbox.errors import StageCrashed, StageOutOfMemory, StageTimedOut
-from app.kit.sandbox.runner import Limits, Sandbox
+from app.kit.queue.message import OutgoingMessage
+from app.kit.redis.records import Answer, JobLimit
+from app.kit.sandbox.runner import Sandbox
 from app.settings import Settings
 
 CHECK = "app.conversion.intake.submission:check_submission"
@@ -35,8 +39,6 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Submission:
-    """origin: see JobRecord. job_id: given by whoever may have to submit again after a crash, and wants one job."""
-
     model_key: str
     quant_key: str
     owner: str
@@ -44,7 +46,9 @@ class Submission:
     tags: tuple[str, ...] = ()
     options: Options = field(default_factory=Options)
     origin: str = ""
+    """See JobRecord."""
     job_id: str = ""
+    """Set by a caller that may submit again after a crash and must not make a second job; else empty."""
 
 
 class Submissions:
@@ -61,7 +65,7 @@ class Submissions:
         self.settings = settings
         self.store = store
         self.objects = objects
-        self.sandbox = sandbox
+        self.intake = IntakeSandbox(settings, sandbox)
         self.uploads = uploads
         self.dispatch = dispatch
         self.admission = admission
@@ -103,23 +107,23 @@ class Submissions:
 
     def remembered(self, job_id: str, owner: str) -> Submission:
         """What was once submitted as this job, also after its record is gone. Raises ObjectMissing if nothing is."""
-        asked = self.asked(job_id, owner)
+        request = self.stored_request(job_id, owner)
         return Submission(
             model_key=object_keys.input_(job_id, object_keys.MODEL),
             quant_key=object_keys.input_(job_id, object_keys.IMAGES),
             owner=owner,
-            name=asked["name"],
-            tags=tuple(asked["tags"]),
-            options=Options.model_validate(asked["options"]),
-            origin=asked.get("origin", ""),
+            name=request["name"],
+            tags=tuple(request["tags"]),
+            options=Options.model_validate(request["options"]),
+            origin=request.get("origin", ""),
         )
 
-    def asked(self, job_id: str, owner: str) -> dict[str, Any]:
+    def stored_request(self, job_id: str, owner: str) -> dict[str, Any]:
         """The same as it is stored, and created_at. Raises ObjectMissing."""
-        asked: dict[str, Any] = json.loads(b"".join(self.objects.read(object_keys.request(job_id))))
-        if asked["owner"] != owner:
+        request: dict[str, Any] = json.loads(b"".join(self.objects.read(object_keys.request(job_id))))
+        if request["owner"] != owner:
             raise ObjectMissing(f"There is no stored submission {job_id}.")
-        return asked
+        return request
 
     def check_toolchain(self, options: Options) -> None:
         """Is it installed here? Raises BadInput."""
@@ -156,9 +160,8 @@ class Submissions:
     def _check_inputs(self, submission: Submission) -> dict[str, Any]:
         """Look at the inputs in a child process: a hostile file must not be able to hurt the web."""
         settings = self.settings
-        settings.work.mkdir(parents=True, exist_ok=True, mode=0o700)
-        folder = Path(tempfile.mkdtemp(prefix="intake-", dir=settings.work))
-        try:
+        hint = "Check the model with onnx.checker.check_model, and send fewer or smaller reference images."
+        with self.intake.folder("intake-") as folder, aborts_refused("The inputs could not be checked", hint=hint):
             self.objects.get_file(submission.model_key, folder / object_keys.MODEL)
             self.objects.get_file(submission.quant_key, folder / object_keys.IMAGES)
             request = {
@@ -173,16 +176,7 @@ class Submissions:
                     "max_images": settings.max_images,
                 },
             }
-            limits = Limits(settings.intake_memory_bytes, settings.intake_time_s, 1)
-            return self.sandbox.run(CHECK, request, work_dir=folder, limits=limits).result
-        except (StageCrashed, StageOutOfMemory, StageTimedOut) as error:
-            raise BadInput(
-                f"The inputs could not be checked: {error.message}.",
-                hint="Check the model with onnx.checker.check_model, and send fewer or smaller reference images.",
-                detail={"cause": error.code},
-            ) from error
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            return self.intake.run(CHECK, request, folder)
 
     def _keep_inputs(self, job_id: str, submission: Submission, sha256: Mapping[str, str]) -> dict[str, Artifact]:
         sources = {object_keys.MODEL: submission.model_key, object_keys.IMAGES: submission.quant_key}
@@ -190,7 +184,7 @@ class Submissions:
         for name, source in sources.items():
             info = self.objects.copy(source, object_keys.input_(job_id, name))
             inputs[name] = Artifact(info.key, info.size_bytes, sha256[name])
-        asked = {
+        request = {
             "owner": submission.owner,
             "name": submission.name,
             "tags": submission.tags,
@@ -198,7 +192,7 @@ class Submissions:
             "origin": submission.origin,
             "created_at": to_text(now()),
         }
-        self.objects.put(object_keys.request(job_id), [json.dumps(asked).encode()], content_type="application/json")
+        self.objects.put(object_keys.request(job_id), [json.dumps(request).encode()], content_type="application/json")
         self.objects.put(object_keys.owned(submission.owner, job_id), [])
         return inputs
 
@@ -213,3 +207,64 @@ def _no_such_key(key: str) -> KeyNotFound:
         f"{key!r} is not the key of an uploaded model or of uploaded images.",
         hint="Use the model_key and quant_key that POST /uploads returned; uploads are kept for a day.",
     )
+
+
+UNKNOWN_PACE_S = 60
+LEAST_S, MOST_S = 5, 900
+
+
+class Admission:
+    def __init__(self, settings: Settings, store: JobStore, estimates: Estimates) -> None:
+        self.settings = settings
+        self.store = store
+        self.estimates = estimates
+
+    def check(self, owner: str, toolchain: ToolchainName) -> None:
+        """Look whether a job would be admitted now; a moment later it may be different.
+
+        Raises:
+            TooManyJobs: As many jobs are under way as may be.
+            ToolchainUnserved: The job would go to a worker that cannot do it.
+        """
+        stage = self.estimates.unserved(toolchain.value)
+        if stage is not None:
+            raise ToolchainUnserved(
+                f"No worker of stage {stage.value} has the toolchain {toolchain.value} now.",
+                hint="Choose another toolchain, or have the operator start a worker that has it; one that is just "
+                "starting is there in some seconds.",
+                detail={"toolchain": toolchain.value, "stage": stage.value},
+            )
+        full = self.store.full(self._room(owner))
+        if full is not None:
+            raise self._refusal(full, toolchain)
+
+    def admit(self, record: JobRecord, *, score: float, letter: OutgoingMessage | None = None) -> None:
+        """Create the record and send its letter, or raise TooManyJobs with nothing created."""
+        answer = self.store.create(record, score=score, room=self._room(record.owner), letter=letter)
+        if answer in (Answer.FULL, Answer.FULL_FOR_GROUP):
+            raise self._refusal(answer, record.options.toolchain)
+
+    def _room(self, owner: str) -> JobLimit:
+        return JobLimit(self.settings.max_active_jobs, self.settings.max_active_jobs_per_user, owner)
+
+    def _refusal(self, answer: Answer, toolchain: ToolchainName) -> TooManyJobs:
+        again_s = self._again_s(toolchain)
+        detail = {"retry_after_s": again_s, "is_own": answer is Answer.FULL_FOR_GROUP}
+        if answer is Answer.FULL_FOR_GROUP:
+            limit = self.settings.max_active_jobs_per_user
+            return TooManyJobs(
+                f"You have {limit} unfinished jobs, and more are not accepted.",
+                hint=f"Try again in about {again_s} s, or cancel a job that you do not need.",
+                detail={**detail, "limit": limit},
+            )
+        limit = self.settings.max_active_jobs
+        return TooManyJobs(
+            f"There are {limit} unfinished jobs here, and more are not accepted.",
+            hint=f"Try again in about {again_s} s.",
+            detail={**detail, "limit": limit},
+        )
+
+    def _again_s(self, toolchain: ToolchainName) -> int:
+        """When the next job will have ended, as far as the past tells."""
+        pace_s = self.estimates.pace_s(toolchain.value)
+        return UNKNOWN_PACE_S if pace_s is None else math.ceil(min(max(pace_s, LEAST_S), MOST_S))

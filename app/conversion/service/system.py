@@ -1,11 +1,11 @@
-"""Is everything there that a conversion needs? Workers, queues, Redis, the object store, versions; whatever is away is
-said, never raised."""
+"""Is everything there that a conversion needs? Workers, queues, Redis, the object store, versions; what is away is
+shown, never raised."""
 
 from __future__ import annotations
 
 import platform
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -15,6 +15,7 @@ import redis
 
 from app.conversion.model import JobRecord, Stage
 from app.conversion.service import Conversion
+from app.conversion.service.estimates import ForecastAccuracy
 from app.kit.clock import from_text
 from app.kit.errors import ModelmillError
 from app.kit.queue.messages import Queue
@@ -27,16 +28,15 @@ QUEUES = (*(stage.step for stage in Stage), DONE)
 
 @dataclass(frozen=True)
 class WorkerView:
-    """job_id: what it works on, empty when idle or when the job is another user's. since: when it took the job up, or
-    came to life."""
-
     name: str
     queue: str
     host: str
     pid: int
     is_busy: bool
     since: datetime
+    """When it took the job up, or came to life."""
     job_id: str = ""
+    """What it works on, empty when idle or when the job is another user's."""
     job_name: str = ""
     progress: int | None = None
     toolchains: tuple[str, ...] = ()
@@ -44,11 +44,11 @@ class WorkerView:
 
 @dataclass(frozen=True)
 class QueueView:
-    """waiting: jobs that no worker has taken up. oldest_s: how long the first of them waits already."""
-
     queue: str
     waiting: int
+    """Jobs that no worker has taken up."""
     oldest_s: float | None
+    """How long the first of them has waited, in seconds."""
     workers: tuple[WorkerView, ...]
 
     @property
@@ -62,13 +62,15 @@ class QueueView:
 
 
 @dataclass(frozen=True)
-class Health:
-    """One thing we lean on. latency_ms: of one small question; problem: why it does not answer."""
+class DependencyHealth:
+    """A server that conversions depend on."""
 
     name: str
     detail: str
     latency_ms: float | None = None
+    """Of one small request, in milliseconds."""
     problem: str = ""
+    """Why it does not answer; empty when it does."""
 
     @property
     def is_up(self) -> bool:
@@ -77,13 +79,14 @@ class Health:
 
 @dataclass(frozen=True)
 class SystemView:
-    """queues: one per stage, in their order, then the scheduler's; empty while Redis is away."""
-
     queues: tuple[QueueView, ...]
-    redis: Health
-    store: Health
+    """One per stage, in their order, then the scheduler's; empty while Redis is away."""
+    redis: DependencyHealth
+    store: DependencyHealth
     toolchains: tuple[str, ...]
     versions: tuple[tuple[str, str], ...]
+    forecasts: dict[str, ForecastAccuracy] = field(default_factory=dict)
+    """How right the forecasts of a job's end were, by toolchain; empty while Redis is away."""
 
     @property
     def stages(self) -> tuple[QueueView, ...]:
@@ -104,32 +107,40 @@ class SystemView:
         return self.redis.is_up and self.store.is_up and bool(self.queues) and all(q.workers for q in self.queues)
 
 
-def look(conversion: Conversion, settings: Settings, user: str, now: datetime) -> SystemView:
+def read_system(conversion: Conversion, settings: Settings, user: str, now: datetime) -> SystemView:
     """Everything as it is now. Jobs of other users are counted, not named."""
     health = _redis_health(conversion)
     try:
         queues = _queues(conversion, user, now) if health.is_up else ()
+        forecasts = conversion.estimates.accuracies() if health.is_up else {}
     except redis.RedisError as error:
-        queues, health = (), Health(health.name, health.detail, problem=_first_line(error))
+        queues, forecasts, health = (), {}, DependencyHealth(health.name, health.detail, problem=_first_line(error))
     return SystemView(
-        queues, health, _store_health(conversion, settings), tuple(t.value for t in settings.toolchains), versions()
+        queues=queues,
+        redis=health,
+        store=_store_health(conversion, settings),
+        toolchains=tuple(toolchain.value for toolchain in settings.toolchains),
+        versions=versions(),
+        forecasts=forecasts,
     )
 
 
 @cache
 def versions() -> tuple[tuple[str, str], ...]:
     """Of what this web process runs on; workers may differ, and a job says which versions made it."""
-    found = [("python", platform.python_version())]
+    numbers = [("python", platform.python_version())]
     for package in PACKAGES:
         try:
-            found.append((package, version(package)))
+            numbers.append((package, version(package)))
         except PackageNotFoundError:
             continue
-    return tuple(found)
+    return tuple(numbers)
 
 
 def _queues(conversion: Conversion, user: str, now: datetime) -> tuple[QueueView, ...]:
-    workers = [_worker(conversion, name, said, user) for name, said in conversion.jobs.store.workers().items()]
+    workers = [
+        _worker(conversion, name, sign_of_life, user) for name, sign_of_life in conversion.jobs.store.workers().items()
+    ]
     return tuple(
         QueueView(
             queue,
@@ -141,26 +152,28 @@ def _queues(conversion: Conversion, user: str, now: datetime) -> tuple[QueueView
     )
 
 
-def _worker(conversion: Conversion, name: str, said: dict[str, Any], user: str) -> WorkerView:
-    record = conversion.jobs.store.get(said["job_id"]) if said.get("job_id") else None
-    mine = record if record is not None and record.owner == user else None
+def _worker(conversion: Conversion, name: str, sign_of_life: dict[str, Any], user: str) -> WorkerView:
+    record = conversion.jobs.store.get(sign_of_life["job_id"]) if sign_of_life.get("job_id") else None
+    job = record if record is not None and record.owner == user else None
     return WorkerView(
         name=name,
-        queue=said["queue"],
-        host=said["host"],
-        pid=said["pid"],
-        is_busy=bool(said.get("job_id")),
-        since=_since(record, said),
-        job_id=mine.job_id if mine else "",
-        job_name=mine.name if mine else "",
-        progress=mine.stages[said["queue"]].progress if mine and said["queue"] in mine.stages else None,
-        toolchains=tuple(said.get("toolchains", ())),
+        queue=sign_of_life["queue"],
+        host=sign_of_life["host"],
+        pid=sign_of_life["pid"],
+        is_busy=bool(sign_of_life.get("job_id")),
+        since=_since(record, sign_of_life),
+        job_id=job.job_id if job else "",
+        job_name=job.name if job else "",
+        progress=job.stages[sign_of_life["queue"]].progress if job and sign_of_life["queue"] in job.stages else None,
+        toolchains=tuple(sign_of_life.get("toolchains", ())),
     )
 
 
-def _since(record: JobRecord | None, said: dict[str, Any]) -> datetime:
-    started = record.stages[said["queue"]].started_at if record and said["queue"] in record.stages else None
-    return from_text(started) if started else datetime.fromtimestamp(said["started_at"]).astimezone()
+def _since(record: JobRecord | None, sign_of_life: dict[str, Any]) -> datetime:
+    started = (
+        record.stages[sign_of_life["queue"]].started_at if record and sign_of_life["queue"] in record.stages else None
+    )
+    return from_text(started) if started else datetime.fromtimestamp(sign_of_life["started_at"]).astimezone()
 
 
 def _oldest_s(conversion: Conversion, queue: str, now: datetime) -> float | None:
@@ -174,20 +187,22 @@ def _oldest_s(conversion: Conversion, queue: str, now: datetime) -> float | None
     return max(0.0, (now - from_text(queued_at)).total_seconds()) if queued_at else None
 
 
-def _redis_health(conversion: Conversion) -> Health:
+def _redis_health(conversion: Conversion) -> DependencyHealth:
     client = conversion.jobs.store.client
     begin = time.perf_counter()
     try:
         client.ping()
         latency_ms = 1000 * (time.perf_counter() - begin)
-        said = client.info("server")
+        server = client.info("server")
     except redis.RedisError as error:
-        return Health("Redis", "", problem=_first_line(error))
-    kind, number = ("Valkey", said["valkey_version"]) if "valkey_version" in said else ("Redis", said["redis_version"])
-    return Health(kind, str(number), round(latency_ms, 2))
+        return DependencyHealth("Redis", "", problem=_first_line(error))
+    kind, number = (
+        ("Valkey", server["valkey_version"]) if "valkey_version" in server else ("Redis", server["redis_version"])
+    )
+    return DependencyHealth(kind, str(number), round(latency_ms, 2))
 
 
-def _store_health(conversion: Conversion, settings: Settings) -> Health:
+def _store_health(conversion: Conversion, settings: Settings) -> DependencyHealth:
     is_s3 = settings.store == "s3"
     name = "s3" if is_s3 else "filesystem"
     detail = f"{settings.s3_endpoint}/{settings.s3_bucket}" if is_s3 else ""
@@ -195,8 +210,8 @@ def _store_health(conversion: Conversion, settings: Settings) -> Health:
     try:
         conversion.jobs.objects.check()
     except ModelmillError as error:
-        return Health(name, detail, problem=error.message)
-    return Health(name, detail, round(1000 * (time.perf_counter() - begin), 2))
+        return DependencyHealth(name, detail, problem=error.message)
+    return DependencyHealth(name, detail, round(1000 * (time.perf_counter() - begin), 2))
 
 
 def _first_line(error: Exception) -> str:

@@ -1,15 +1,12 @@
 """Brings a user's files into the object store: through this service, or straight to the store by presigned links.
 
-A model that comes in several files becomes one here, in a sandbox, before anybody reads it.
+A model that comes in several files becomes one here, in a sandbox, before it is read.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -18,11 +15,11 @@ from uuid import uuid4
 
 from app.conversion import object_keys
 from app.conversion.errors import ImagesTooLarge, ModelTooLarge, NoImages
+from app.conversion.service.intake_sandbox import IntakeSandbox, aborts_refused
 from app.kit.clock import now, to_text
-from app.kit.errors import BadInput, BadRequest, TooLarge
+from app.kit.errors import BadRequest, TooLarge
 from app.kit.objects import ObjectMissing, ObjectStore, Stored
-from app.kit.sandbox.errors import StageCrashed, StageOutOfMemory, StageTimedOut
-from app.kit.sandbox.runner import Limits, Sandbox
+from app.kit.sandbox.runner import Sandbox
 from app.kit.web.zip_stream import zip_stream
 from app.settings import Settings
 
@@ -33,20 +30,20 @@ ZIP_MARK = b"PK\x03\x04"
 
 
 @dataclass(frozen=True)
-class File:
+class FileStart:
     """The beginning of a file in a stream of parts; its bytes follow."""
 
     name: str
 
 
-Parts = Iterable[File | bytes]
+FileParts = Iterable[FileStart | bytes]
 
 
 class Uploads:
     def __init__(self, settings: Settings, objects: ObjectStore, sandbox: Sandbox) -> None:
         self.settings = settings
         self.objects = objects
-        self.sandbox = sandbox
+        self.intake = IntakeSandbox(settings, sandbox)
 
     def begin(self, owner: str) -> str:
         upload_id = str(uuid4())
@@ -64,19 +61,19 @@ class Uploads:
     def store_model(self, upload_id: str, chunks: Iterable[bytes]) -> Stored:
         return self._store_of_model(object_keys.upload(upload_id, object_keys.MODEL), chunks)
 
-    def store_weights(self, upload_id: str, parts: Parts) -> Stored:
+    def store_weights(self, upload_id: str, parts: FileParts) -> Stored:
         """The files that lie beside a model, for `merge`."""
         incoming = iter(parts)
         first = next(incoming)
-        assert isinstance(first, File)
+        assert isinstance(first, FileStart)
         return self._store_of_model(object_keys.upload(upload_id, WEIGHTS), zip_stream(_members(first, incoming)))
 
     def places(self, upload_id: str) -> list[str]:
         """Where the weights of the stored model lie, relative to it; empty when they are inside. Raises BadInput."""
-        with self._folder() as folder:
+        with self.intake.folder("model-") as folder:
             self.objects.get_file(object_keys.upload(upload_id, object_keys.MODEL), folder / object_keys.MODEL)
-            found: list[str] = self._run(PLACES, {"model": str(folder / object_keys.MODEL)}, folder)["places"]
-            return found
+            places: list[str] = self._run(PLACES, {"model": str(folder / object_keys.MODEL)}, folder)["places"]
+            return places
 
     def merge(self, upload_id: str) -> Stored | None:
         """One file of a model that came as a zip, or with weights beside it; None where there is nothing to merge.
@@ -91,7 +88,7 @@ class Uploads:
         has_weights = any(True for _ in self.objects.list(weights))
         if not (is_zip or has_weights):
             return None
-        with self._folder() as folder:
+        with self.intake.folder("model-") as folder:
             self.objects.get_file(model, folder / object_keys.MODEL)
             request = {
                 "model": str(folder / object_keys.MODEL),
@@ -110,24 +107,9 @@ class Uploads:
         return stored
 
     def _run(self, target: str, request: dict[str, Any], folder: Path) -> dict[str, Any]:
-        limits = Limits(self.settings.intake_memory_bytes, self.settings.intake_time_s, 1)
-        try:
-            return self.sandbox.run(target, request, work_dir=folder, limits=limits).result
-        except (StageCrashed, StageOutOfMemory, StageTimedOut) as error:
-            raise BadInput(
-                f"The model could not be put together: {error.message}.",
-                hint="Merge it yourself: onnx.save_model(onnx.load('model.onnx'), 'merged.onnx').",
-                detail={"cause": error.code},
-            ) from error
-
-    @contextmanager
-    def _folder(self) -> Iterator[Path]:
-        self.settings.work.mkdir(parents=True, exist_ok=True, mode=0o700)
-        folder = Path(tempfile.mkdtemp(prefix="model-", dir=self.settings.work))
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        hint = "Merge it yourself: onnx.save_model(onnx.load('model.onnx'), 'merged.onnx')."
+        with aborts_refused("The model could not be put together", hint=hint):
+            return self.intake.run(target, request, folder)
 
     def _store_of_model(self, key: str, chunks: Iterable[bytes]) -> Stored:
         limit = self.settings.max_model_bytes
@@ -139,7 +121,7 @@ class Uploads:
                 hint="Simplify it or store its weights as float16; the operator can raise MODELMILL_MAX_MODEL_BYTES.",
             ) from error
 
-    def store_images(self, upload_id: str, parts: Parts) -> Stored:
+    def store_images(self, upload_id: str, parts: FileParts) -> Stored:
         """One zip as it is, or many files packed into one while they stream by."""
         limit = self.settings.max_images_bytes
         try:
@@ -151,7 +133,11 @@ class Uploads:
             ) from error
 
     def presign(self, owner: str, names: Iterable[str]) -> dict[str, Any]:
-        """Links to PUT the named inputs to. names: of keys.MODEL, keys.IMAGES."""
+        """Make links to PUT the named inputs to.
+
+        Args:
+            names: Some of object_keys.MODEL and object_keys.IMAGES.
+        """
         upload_id = self.begin(owner)
         ttl_s = self.settings.presign_ttl_s
         links = {
@@ -165,16 +151,16 @@ class Uploads:
         return {"upload_id": upload_id, "expires_at": to_text(now() + timedelta(seconds=ttl_s)), "links": links}
 
 
-def _as_zip(parts: Parts) -> Iterator[bytes]:
+def _as_zip(parts: FileParts) -> Iterator[bytes]:
     incoming = iter(parts)
     first = next(incoming, None)
-    if not isinstance(first, File):
+    if not isinstance(first, FileStart):
         raise NoImages("There are no reference images.", hint="Send one zip, or images, .npy or .npz files.")
     if not first.name.lower().endswith(".zip"):
         yield from zip_stream(_members(first, incoming))
         return
     for part in incoming:
-        if isinstance(part, File):
+        if isinstance(part, FileStart):
             raise BadRequest("Send one zip or many single files, not both.", hint="Put everything into one zip.")
         yield part
 
@@ -190,9 +176,9 @@ def _free_name(name: str, taken: set[str]) -> str:
     return free
 
 
-def _members(first: File, parts: Iterator[File | bytes]) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Name and bytes of each file; the bytes of one are to be taken before the next is asked for."""
-    part: File | bytes | None = first
+def _members(first: FileStart, parts: Iterator[FileStart | bytes]) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """Name and bytes of each file; read the bytes of one before asking for the next."""
+    part: FileStart | bytes | None = first
     taken: set[str] = set()
 
     def content() -> Iterator[bytes]:
@@ -202,5 +188,5 @@ def _members(first: File, parts: Iterator[File | bytes]) -> Iterator[tuple[str, 
             yield part
             part = next(parts, None)
 
-    while isinstance(part, File):
+    while isinstance(part, FileStart):
         yield _free_name(part.name, taken), content()

@@ -1,6 +1,7 @@
-"""Tells Redis, twice a second while a stage runs, that its worker lives and how far it is; hears whether to go on.
+"""What a stage reports while it runs: its signs of life and its progress, twice a second, and its log.
 
-One thread per worker process, asleep while there is no stage: between stages it gives a sign of life now and then.
+One thread per worker process tells Redis that the worker lives, and learns whether to go on. It sleeps while there is
+no stage: between stages it gives a sign of life now and then.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO
 
 import redis
 
 from app.conversion.model import JobRecord
-from app.conversion.stages.log import StageLog
-from app.conversion.store import Beat, JobStore
+from app.conversion.store import JobStore, ProgressReport
 from app.kit.clock import now, to_text
 
 EVERY_S = 0.5
@@ -31,7 +34,7 @@ class RunningStage:
     started_at: str
     log: StageLog | None = None
     progress: tuple[int, str] = (0, "")
-    told: tuple[int, str] | None = None
+    reported: tuple[int, str] | None = None
     lost: bool = False
 
     def report(self, fraction: float, message: str) -> None:
@@ -39,7 +42,11 @@ class RunningStage:
 
 
 class Heartbeat:
-    """worker: the slot's name. text: what a sign of life says, as JSON, for a job id or none."""
+    """Args:
+    worker: The slot's name.
+    text: Makes a sign of life, as JSON, for a job id or None.
+    ttl_s: How long a sign of life stands.
+    """
 
     def __init__(self, store: JobStore, *, worker: str, text: Callable[[str | None], str], ttl_s: float) -> None:
         self.store = store
@@ -55,7 +62,7 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """Fall silent, and say so, so that nobody waits for the last sign of life to expire."""
+        """End, and retire the worker at once instead of letting its last sign of life expire."""
         self._stop.set()
         self._thread.join(STOP_S)
 
@@ -97,8 +104,8 @@ class Heartbeat:
         if portion:
             self.store.log_append(record.job_id, record.stage.step, portion)
         progress = stage.progress
-        is_news = bool(portion) or progress != stage.told
-        beat = Beat(
+        is_news = bool(portion) or progress != stage.reported
+        beat = ProgressReport(
             worker=self.worker,
             worker_text=self.text(record.job_id),
             ttl_s=self.ttl_s,
@@ -109,4 +116,52 @@ class Heartbeat:
             is_news=is_news,
         )
         stage.lost = stage.lost or not self.store.beat(record, beat)
-        stage.told = progress
+        stage.reported = progress
+
+
+class StageLog:
+    """Written by the stage's thread, drained by its heartbeat. What exceeds the limit is dropped and counted.
+
+    Args:
+        limit_bytes: The size of the file at most.
+        live_bytes: How much is shown live; what comes after it goes to the file only, and is not held in memory.
+    """
+
+    def __init__(self, path: Path, limit_bytes: int, live_bytes: int) -> None:
+        self.path = path
+        self.limit_bytes = limit_bytes
+        self.live_bytes = live_bytes
+        self._lock = threading.Lock()
+        self._pending = bytearray()
+        self._written = 0
+        self._dropped = 0
+        self._file: IO[bytes]
+
+    def __enter__(self) -> StageLog:
+        self._file = self.path.open("wb", buffering=0)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._dropped:
+            note = f"\n[log limit of {self.limit_bytes} bytes reached: {self._dropped} more bytes were dropped]\n"
+            self._file.write(note.encode())
+        self._file.close()
+
+    def write(self, data: bytes) -> None:
+        portion = data[: max(0, self.limit_bytes - self._written)]
+        self._dropped += len(data) - len(portion)
+        if not portion:
+            return
+        self._file.write(portion)
+        live = portion[: max(0, self.live_bytes - self._written)]
+        self._written += len(portion)
+        with self._lock:
+            self._pending += live
+
+    def drain(self) -> bytes:
+        """What was written since the last call, as far as it is shown live."""
+        with self._lock:
+            portion, self._pending = bytes(self._pending), bytearray()
+        return portion

@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 from app.conversion.metrics import STAGE_SECONDS
 from app.conversion.model import Artifact, JobError, JobRecord
 from app.conversion.options import ToolchainName
-from app.conversion.stages.heartbeat import Heartbeat, RunningStage
+from app.conversion.stages.heartbeat import Heartbeat, RunningStage, StageLog
 from app.conversion.stages.job_claimer import JobClaimer
-from app.conversion.stages.log import StageLog
 from app.conversion.stages.workspace import Workspace
 from app.conversion.store import JobStore
 from app.conversion.toolchains.kneron import installation
@@ -40,14 +39,14 @@ SendDone = Callable[..., None]
 
 @dataclass(frozen=True)
 class Worker:
-    """Who runs stages here: how it comes by jobs, its signs of life."""
+    """Who runs stages here: its claims of jobs and its signs of life."""
 
     claimant: JobClaimer
     heartbeat: Heartbeat
 
 
 @dataclass
-class Outcome:
+class StageOutcome:
     """facts travel in the done message beside the requirement's four fields."""
 
     result: str
@@ -66,7 +65,7 @@ class StageRunner:
         self.send_done = send_done
 
     def run(self, job_id: str, worker: Worker) -> None:
-        """Do the worker's stage if nobody else has claimed it. A doubled or late message ends here without effect."""
+        """Do the worker's stage unless another worker has claimed it. A doubled or late message has no effect."""
         stage = worker.claimant.stage
         record = worker.claimant.take(job_id, self.settings.work / job_id)
         if record is None:
@@ -84,10 +83,10 @@ class StageRunner:
             self.report(job_id, stage.step, outcome)
         STAGE_SECONDS.labels(stage.step, record.options.toolchain, outcome.result).observe(took_s)
         worker.claimant.rest()
-        said = f": {outcome.reason}" if outcome.reason else ""
-        logger.info("Stage %s of job %s ended after %.3f s: %s%s.", stage.step, job_id, took_s, outcome.result, said)
+        reason = f": {outcome.reason}" if outcome.reason else ""
+        logger.info("Stage %s of job %s ended after %.3f s: %s%s.", stage.step, job_id, took_s, outcome.result, reason)
 
-    def work(self, record: JobRecord, running: RunningStage) -> Outcome:
+    def work(self, record: JobRecord, running: RunningStage) -> StageOutcome:
         """Everything between the claim and the report; no error leaves it, for each is an outcome."""
         space = Workspace(self.settings.work, record, self.objects)
         try:
@@ -96,7 +95,7 @@ class StageRunner:
         except BaseException as error:  # noqa: BLE001  # also the order to end: it is an outcome too, and then this process ends anyway
             return _failure(space.cause_of(error))
 
-    def report(self, job_id: str, step: str, outcome: Outcome) -> None:
+    def report(self, job_id: str, step: str, outcome: StageOutcome) -> None:
         """Send the done message, however long Redis is away: a lost one would leave the job hanging for ever."""
         until_answered(
             lambda: self.send_done(
@@ -105,7 +104,7 @@ class StageRunner:
             f"report on job {job_id}",
         )
 
-    def _work_in(self, space: Workspace, running: RunningStage) -> Outcome:
+    def _work_in(self, space: Workspace, running: RunningStage) -> StageOutcome:
         with span("fetch inputs"):
             again(space.fetch_inputs)
         try:
@@ -127,7 +126,7 @@ class StageRunner:
         artifacts |= again(space.store_log)
         used = {"cpu_s": finished.cpu_s, "wall_s": finished.wall_s, "peak_bytes": finished.peak_bytes}
         facts = {"summary": {**result["summary"], **used}, "versions": result["versions"]}
-        return Outcome("ok", facts={**facts, "artifacts": _plain(artifacts)})
+        return StageOutcome("ok", facts={**facts, "artifacts": _plain(artifacts)})
 
     def _request(self, space: Workspace) -> dict[str, Any]:
         limits = {"max_images": self.settings.max_images, "unpacked_bytes": self.settings.max_unpacked_bytes}
@@ -153,7 +152,7 @@ def limits_of(settings: Settings, space: Workspace) -> Limits:
 
 
 def again(call: Callable[[], T]) -> T:
-    """Repeat a transfer for half a minute while the store is away. When it is full, that is no matter of seconds."""
+    """Repeat a transfer for half a minute while the store is away. A full store is not waited for."""
     deadline = None
     for pause_s in UPLOAD_AGAIN_S:
         try:
@@ -178,19 +177,21 @@ def _log_if_possible(space: Workspace, failure: ModelmillError) -> dict[str, Art
         return {}
 
 
-def _failure(error: BaseException, artifacts: dict[str, Artifact] | None = None) -> Outcome:
+def _failure(error: BaseException, artifacts: dict[str, Artifact] | None = None) -> StageOutcome:
     if isinstance(error, ModelmillError):
-        known = error
+        failure = error
     elif isinstance(error, OSError):
-        known = StageFailed(f"the worker could not use its work folder: {error.strerror or error}", hint=TELL_OPERATOR)
+        failure = StageFailed(
+            f"the worker could not use its work folder: {error.strerror or error}", hint=TELL_OPERATOR
+        )
     elif isinstance(error, Exception):
         logger.error("A stage failed in an unforeseen way.", exc_info=error)
-        known = StageFailed(f"{type(error).__name__}: {error}", hint=TELL_OPERATOR)
+        failure = StageFailed(f"{type(error).__name__}: {error}", hint=TELL_OPERATOR)
     else:
-        known = StageCancelled("the worker was shut down", hint="Submit the job again.")
-    failed = JobError(step="", reason=known.message, code=known.code, hint=known.hint, detail=known.detail)
+        failure = StageCancelled("the worker was shut down", hint="Submit the job again.")
+    failed = JobError(step="", reason=failure.message, code=failure.code, hint=failure.hint, detail=failure.detail)
     facts = {"error": asdict(failed), "artifacts": _plain(artifacts or {})}
-    return Outcome("fail", known.message, facts)
+    return StageOutcome("fail", failure.message, facts)
 
 
 def _plain(artifacts: dict[str, Artifact]) -> dict[str, dict[str, Any]]:

@@ -106,7 +106,7 @@ class Workspace:
         }
         for name, path in extra.items():
             stored[name] = self.objects.put_file(object_keys.extra_file(job_id, name), path)
-        return {name: _artifact(found) for name, found in stored.items()}
+        return {name: _artifact(upload) for name, upload in stored.items()}
 
     def store_log(self) -> dict[str, Artifact]:
         if not self.log.exists():

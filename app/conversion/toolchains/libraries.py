@@ -27,5 +27,5 @@ _STAGES = {
 
 def of_stages(stages: Iterable[Stage]) -> tuple[str, ...]:
     """For a worker of these stages."""
-    found = [module for stage in stages for module in _STAGES[stage]]
-    return (*CHECKS, "app.conversion.stages.child", *dict.fromkeys(found))
+    modules = [module for stage in stages for module in _STAGES[stage]]
+    return (*CHECKS, "app.conversion.stages.child", *dict.fromkeys(modules))

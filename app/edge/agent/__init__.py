@@ -1,5 +1,5 @@
-"""The one agent of a machine: dials the web, keeps what it was told in SQLite, starts and watches workers.
+"""The one agent of a machine: connects to the web, stores its orders in SQLite, starts and supervises workers.
 
-Imports neither Redis, SQL nor an object store: an edge node has none of them. What is carried (joint inference, video)
-comes in as Carriers; the agent itself knows no capability.
+Imports neither Redis, SQL nor an object store: an edge node has none of them. Capabilities (joint inference, video)
+come in as WorkloadDrivers; the agent itself knows none.
 """

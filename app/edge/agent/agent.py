@@ -1,4 +1,4 @@
-"""The agent of one node: its parts put together, from its start to its end."""
+"""The agent of one node: its parts put together, from start to shutdown."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from dataclasses import replace
 from typing import Any
 
 from app.edge.agent.allocation import WORK, NodeContext, environment_for_workers
-from app.edge.agent.blobs import Blobs
+from app.edge.agent.blobs import BlobCache
 from app.edge.agent.driver import Reply, WorkloadDriver
-from app.edge.agent.host_metrics import figures
-from app.edge.agent.link import Link
-from app.edge.agent.options import ANY_ADDRESS, AgentOptions
+from app.edge.agent.host_metrics import host_report
+from app.edge.agent.link import WebLink
+from app.edge.agent.options import AgentOptions
 from app.edge.agent.outbox import Outbox
-from app.edge.agent.process import end_strays
-from app.edge.agent.registration import join, token_of
-from app.edge.agent.server import Server, application, listen
-from app.edge.agent.store import Store
-from app.edge.agent.supervisor import Supervisor
+from app.edge.agent.process import end_orphans
+from app.edge.agent.registration import initial_token, join
+from app.edge.agent.server import AgentServer, build_application, listen
+from app.edge.agent.store import AgentStore
+from app.edge.agent.supervisor import WorkerSupervisor
 from app.edge.agent.web_client import WebClient, agent_version
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import CannotStart, Unreachable
 from app.kit.errors import BadRequest
 from app.kit.files.private_folders import make_private
+from app.kit.network.addresses import reachable_url
 from app.nodes import wire
 from app.nodes.model import NodeReport, Operation, Order, WorkKey
 
@@ -44,33 +45,39 @@ logger = logging.getLogger(__name__)
 
 
 class NodeAgent:
-    """What a carrier's endpoints may use is described in carrier.Agent. listening: the socket of its own server."""
+    """The running agent. What drivers may use of it is the protocol `driver.Agent`."""
 
     def __init__(
         self,
         options: AgentOptions,
-        carriers: Sequence[WorkloadDriver],
-        store: Store,
+        drivers: Sequence[WorkloadDriver],
+        store: AgentStore,
         web: WebClient,
         listening: socket.socket,
     ) -> None:
+        """listening: the socket of the agent's own server."""
         self.options = options
         self.node = options.name
         self.store = store
         self.web = web
         self._listening = listening
         self._outbox = Outbox(store, web)
-        self._link = Link(
-            web, join=self.join, sign=self._sign, take=self.take, on_up=self._outbox.hurry, node=options.name
+        self._link = WebLink(
+            web,
+            join=self.join,
+            heartbeat=self._heartbeat,
+            store_order=self.take,
+            on_connected=self._outbox.wake,
+            node=options.name,
         )
-        self._carriers = carriers
-        self._supervisor = Supervisor(self._ground(), carriers, self._link.tell)
-        routes = [route for carrier in carriers for route in carrier.routes(self)]
-        self._server = Server(application(routes, token=lambda: web.token, health=self._health))
+        self._drivers = drivers
+        self._supervisor = WorkerSupervisor(self._context(), drivers, self._link.report_soon)
+        routes = [route for driver in drivers for route in driver.routes(self)]
+        self._server = AgentServer(build_application(routes, token=lambda: web.token, health=self._health))
 
-    # what carriers use
+    # for drivers: driver.Agent
     async def take(self, order: Order) -> None:
-        """Raises BadRequest for names that could leave our folders."""
+        """Store an order and act on it. Raises BadRequest for names that could leave the agent's folders."""
         key = order.key
         if not all(_SAFE.fullmatch(name) for name in (key.kind, key.uid, key.part)):
             raise BadRequest(f"{key} is no key of a worker.")
@@ -80,8 +87,8 @@ class NodeAgent:
             self._supervisor.apply(stored)
 
     def find(self, kind: str, namespace: str, name: str) -> list[Order]:
-        wanted = (kind, namespace, name)
-        return [order for order in self._current() if (order.key.kind, order.namespace, order.name) == wanted]
+        key = (kind, namespace, name)
+        return [order for order in self._current_orders() if (order.key.kind, order.namespace, order.name) == key]
 
     @property
     def own_address(self) -> str:
@@ -99,33 +106,33 @@ class NodeAgent:
     async def ask(self, path: str, body: bytes, content_type: str, *, authorization: str = "") -> Reply:
         return await self.web.ask(path, body, content_type, authorization=authorization)
 
-    # its life
+    # life cycle
     async def run(self) -> None:
-        """Until SIGINT, which ends the workers, too, or SIGTERM. Raises TokenRefused, NameTaken at the start."""
+        """Run until SIGTERM, or SIGINT, which ends the workers, too. Raises TokenRefused, NameTaken at the start."""
         stop = _stop_signals()
         await self._join_first(stop)
         self._supervisor.start()
         logger.info(
             "Node %s answers at %s and keeps its things in %s.", self.node, self._agent_url(), self.options.data
         )
-        lives = (
+        services = (
             self._server.serve([self._listening]),
             self._link.run(),
             self._outbox.run(),
             self._supervisor.look_at_logs(),
         )
-        tasks = [asyncio.create_task(life) for life in lives]
+        tasks = [asyncio.create_task(service) for service in services]
         futures: set[asyncio.Future[Any]] = {stop, *tasks}
         try:
             await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await self._end(tasks, is_interrupted=stop.done() and stop.result() == signal.SIGINT)
-        for task in tasks:  # one that ended by itself has an error, which is ours
+            await self._shut_down(tasks, is_interrupted=stop.done() and stop.result() == signal.SIGINT)
+        for task in tasks:  # one that ended by itself has failed, and so has the agent
             if task.done() and not task.cancelled():
                 task.result()
 
     async def _join_first(self, stop: asyncio.Future[int]) -> None:
-        """Not for long: services go on without the web. Raises TokenRefused, NameTaken."""
+        """Wait at most JOIN_S: workers run without the web, too. Raises TokenRefused, NameTaken."""
         joining = asyncio.create_task(self.join())
         futures: set[asyncio.Future[Any]] = {stop, joining}
         await asyncio.wait(futures, timeout=JOIN_S, return_when=asyncio.FIRST_COMPLETED)
@@ -137,12 +144,12 @@ class NodeAgent:
                 logger.warning("%s does not answer in time. %s", self.options.cloud, MEANWHILE)
         except (Unreachable, ApiError) as error:
             logger.warning("%s %s", error, MEANWHILE)
-            self._link.has_been_said(error)
+            self._link.mark_reported(error)
 
     async def join(self) -> None:
         await join(self.web, self.options, self.store)
 
-    async def _end(self, tasks: list[asyncio.Task[None]], *, is_interrupted: bool) -> None:
+    async def _shut_down(self, tasks: list[asyncio.Task[None]], *, is_interrupted: bool) -> None:
         for task in tasks[1:]:
             task.cancel()
         ends_workers = is_interrupted or self.options.stops_workers
@@ -150,27 +157,27 @@ class NodeAgent:
         if ends_workers and self.web.token:
             with suppress(Unreachable, ApiError, TimeoutError):
                 async with asyncio.timeout(2):
-                    await self.web.report(self._sign(False))
+                    await self.web.report(self._heartbeat(False))
         self._server.should_exit = True
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # what it says of itself
-    def _sign(self, with_known: bool) -> wire.SignOfLife:
-        known = {str(order.key): order.seq for order in self._current()} if with_known else None
-        return wire.SignOfLife(agent_version(), self.options.address, self._report(), known)
+    # reports
+    def _heartbeat(self, with_orders: bool) -> wire.SignOfLife:
+        seqs = {str(order.key): order.seq for order in self._current_orders()} if with_orders else None
+        return wire.SignOfLife(agent_version(), self.options.address, self._report(), seqs)
 
     def _report(self) -> NodeReport:
-        offers = {carrier.kind: offered for carrier in self._carriers if (offered := self._offered(carrier))}
-        report = replace(figures(self.options.data), offers=offers, workers=self._supervisor.reports())
+        offers = {driver.kind: offer for driver in self._drivers if (offer := self._offers(driver))}
+        report = replace(host_report(self.options.data), offers=offers, workers=self._supervisor.reports())
         if len(wire.written(report.to_json())) > _MOST_REPORT_BYTES:  # very many have failed at once
             report = replace(report, workers=tuple(replace(worker, log=()) for worker in report.workers))
         return report
 
-    def _offered(self, carrier: WorkloadDriver) -> Mapping[str, Any]:
+    def _offers(self, driver: WorkloadDriver) -> Mapping[str, Any]:
         try:
-            return carrier.offers(self)
+            return driver.offers(self)
         except Exception:  # a capability's code, without which the node goes on
-            logger.exception("What this node offers of %s is not known", carrier.kind)
+            logger.exception("What this node offers of %s is not known", driver.kind)
             return {}
 
     def _health(self) -> dict[str, object]:
@@ -181,15 +188,14 @@ class NodeAgent:
             "workers": [{"name": worker.name, "state": worker.state} for worker in self._supervisor.reports()],
         }
 
-    def _current(self) -> list[Order]:
+    def _current_orders(self) -> list[Order]:
         return [order for order in self.store.orders() if order.operation is not Operation.DELETE]
 
     def _agent_url(self) -> str:
         host, port = self._listening.getsockname()[:2]
-        host = "127.0.0.1" if host in ANY_ADDRESS else host
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        return reachable_url(host, port)
 
-    def _ground(self) -> NodeContext:
+    def _context(self) -> NodeContext:
         data = self.options.data
         return NodeContext(
             node=self.node,
@@ -198,24 +204,24 @@ class NodeAgent:
             data=data,
             store=self.store,
             agent_url=self._agent_url(),
-            blobs=Blobs(data / "blobs", self.web),
+            blobs=BlobCache(data / "blobs", self.web),
             scripts=self.options.scripts,
             environment=environment_for_workers(os.environ, self.options.passed),
         )
 
 
-async def run_agent(options: AgentOptions, carriers: Sequence[WorkloadDriver]) -> None:
-    """Until a signal ends it. Raises CannotStart and its kin."""
+async def run_agent(options: AgentOptions, drivers: Sequence[WorkloadDriver]) -> None:
+    """Run the agent of this machine until a signal ends it. Raises CannotStart and its subclasses."""
     _take_cpus(options.cpus)
     with _locked(options):
-        store = Store(options.data / "agent.db", options.name)
-        if store.was_damaged:  # whatever runs would go on beside what the web orders anew
-            logger.warning("%d workers of before are ended.", end_strays((options.data / WORK).resolve()))
-        web = WebClient(options.cloud, options.name, token_of(options, store))
+        store = AgentStore(options.data / "agent.db", options.name)
+        if store.was_damaged:  # or they would run beside those that the web orders anew
+            logger.warning("%d workers of before are ended.", end_orphans((options.data / WORK).resolve()))
+        web = WebClient(options.cloud, options.name, initial_token(options, store))
         try:
-            with listen(options.listen_host, options.listen_port, liked=int(store.setting(PORT) or 0)) as listening:
+            with listen(options.listen_host, options.listen_port, preferred=int(store.setting(PORT) or 0)) as listening:
                 store.remember(PORT, str(listening.getsockname()[1]))
-                await NodeAgent(options, carriers, store, web, listening).run()
+                await NodeAgent(options, drivers, store, web, listening).run()
         finally:
             await web.close()
             store.close()
@@ -223,7 +229,7 @@ async def run_agent(options: AgentOptions, carriers: Sequence[WorkloadDriver]) -
 
 @contextmanager
 def _locked(options: AgentOptions) -> Iterator[None]:
-    """One agent per folder. Raises CannotStart."""
+    """Locks the data folder: one agent per folder. Raises CannotStart."""
     with (make_private(options.data) / "agent.lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -235,7 +241,7 @@ def _locked(options: AgentOptions) -> Iterator[None]:
 
 
 def _take_cpus(cpus: frozenset[int]) -> None:
-    """For this process and the workers that it starts. Raises CannotStart."""
+    """Pin this process, and the workers it starts, to these CPUs. Raises CannotStart."""
     if not cpus:
         return
     try:
@@ -247,7 +253,7 @@ def _take_cpus(cpus: frozenset[int]) -> None:
 
 
 def _stop_signals() -> asyncio.Future[int]:
-    """Is done with the number of the first that comes."""
+    """A future of the number of the first signal."""
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[int] = loop.create_future()
 

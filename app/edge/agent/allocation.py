@@ -1,4 +1,4 @@
-"""From an order to what is to be started for it: its files, its folder, its port, its program."""
+"""What a worker process is started with: its program, its files, its folder, its port, its environment."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.edge.agent.blobs import Blobs
+from app.edge.agent.blobs import BlobCache
 from app.edge.agent.driver import Place, ProcessSpec, WorkloadDriver
-from app.edge.agent.store import Store
+from app.edge.agent.store import AgentStore
 from app.kit.files.private_folders import make_private
 from app.nodes.model import Order, WorkKey
 
@@ -27,39 +27,49 @@ WORK = "work"
 
 
 @dataclass(frozen=True)
-class Plan:
-    """digest: another one means that the process is to be started anew."""
+class WorkerPlan:
+    """The process to run for an order, and where."""
 
     order: Order
     program: ProcessSpec
     port: int
     folder: Path
     digest: str
+    """A running process of another digest has to be restarted."""
 
 
 @dataclass(frozen=True)
 class NodeContext:
-    """What all workers of this node stand on. bind: what they listen on; address: what others reach them by."""
+    """What the workers of a node have in common."""
 
     node: str
     bind: str
+    """The address that workers listen on."""
     address: str
+    """The address by which others reach them."""
     agent_url: str
+    """Of the agent's own server."""
     data: Path
-    store: Store
-    blobs: Blobs
+    """The agent's folder."""
+    store: AgentStore
+    blobs: BlobCache
     scripts: Sequence[Path] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def folder(self, key: WorkKey) -> Path:
         return self.data / WORK / f"{key.part}-{key.uid}"
 
-    async def plan(self, order: Order, carrier: WorkloadDriver, *, port: int) -> Plan:
-        """Fetches what is missing. Raises WorkRefused, NotNow, Unreachable, OSError."""
-        wanted = carrier.blobs(order)
-        files = {blob.sha256: await self.blobs.get(blob) for blob in wanted}
+    async def plan(self, order: Order, driver: WorkloadDriver, *, port: int) -> WorkerPlan:
+        """What to run for an order; downloads the files that are missing.
+
+        Raises:
+            WorkRefused: this node will not run it.
+            FileUnavailable, Unreachable, OSError: it cannot be prepared now.
+        """
+        blobs = driver.blobs(order)
+        files = {blob.sha256: await self.blobs.get(blob) for blob in blobs}
         folder = make_private(self.folder(order.key))
-        place = Place(
+        allocation = Place(
             node=self.node,
             host=self.bind,
             port=port,
@@ -68,30 +78,29 @@ class NodeContext:
             agent_url=self.agent_url,
             scripts=self.scripts,
         )
-        program = carrier.program(order, place)
-        return Plan(order, program, port, folder, _digest(order, program, sorted(files), port))
+        program = driver.program(order, allocation)
+        return WorkerPlan(order, program, port, folder, _digest(order, program, sorted(files), port))
 
-    def port(self, kept: int) -> int:
-        """The kept one if it is free, else any that is and that no other worker has."""
-        if kept and _is_free(self.bind, kept):
-            return kept
-        taken = self.store.ports()
+    def port(self, preferred: int) -> int:
+        """The preferred port if it is free, else any free one that no other worker has. preferred 0: any."""
+        if preferred and _is_free(self.bind, preferred):
+            return preferred
+        used = self.store.ports()
         while True:
             with socket.socket(_family(self.bind)) as probe:
                 probe.bind((self.bind, 0))
                 port = int(probe.getsockname()[1])
-            if port not in taken:
+            if port not in used:
                 return port
 
 
 def environment_for_workers(ours: Mapping[str, str], passed: Collection[str] = ()) -> dict[str, str]:
-    """What workers get of the agent's variables: what programs need to run at all, and what is passed on by name.
+    """The agent's variables that workers inherit: those in PASSED, and those passed on by name.
 
-    Workers may run users' scripts, so tokens of ours and of others stay here. Their last lines are read by people,
-    unless another form of log is asked for.
+    Workers may run users' scripts, so no token is among them. Workers log for people unless told otherwise.
     """
-    kept = {name: value for name, value in ours.items() if name in passed or PASSED.fullmatch(name)}
-    return {f"{LOGS}FORMAT": "console", **kept}
+    variables = {name: value for name, value in ours.items() if name in passed or PASSED.fullmatch(name)}
+    return {f"{LOGS}FORMAT": "console", **variables}
 
 
 def _digest(order: Order, program: ProcessSpec, files: list[str], port: int) -> str:

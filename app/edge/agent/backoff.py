@@ -1,4 +1,4 @@
-"""How long to wait before the next try, and when ends of a worker make it a failed one. Pure."""
+"""How long to wait before the next attempt, and when a worker that keeps ending has failed. Pure."""
 
 from __future__ import annotations
 
@@ -7,28 +7,30 @@ from dataclasses import dataclass, replace
 
 FIRST_S, LONGEST_S = 1.0, 60.0
 SETTLED_S = 60.0
-"""A worker that ran this long is restarted after the first pause again."""
+"""A worker that ran this long starts over with the first pause."""
 WITHIN_S = 60.0
 TOO_OFTEN = 3
-"""So many ends within that time make it FAILED."""
+"""This many ends within WITHIN_S make a worker FAILED."""
 LONGEST_LINK_S = 30.0
 JITTER = 0.3
 
 
 @dataclass(frozen=True)
 class FailureCounter:
-    """The ends of one worker. times: when it ended lately; pause_s: how long to wait now. All in monotonic seconds."""
+    """The recent ends of one worker."""
 
     times: tuple[float, ...] = ()
+    """When it ended within the last WITHIN_S, in monotonic seconds."""
     pause_s: float = 0.0
+    """How long to wait before the next start."""
 
     def after(self, *, started: float, now: float) -> FailureCounter:
-        """It ended now."""
+        """The counter after an end. started, now: monotonic seconds."""
         recent = tuple(time for time in (*self.times, now) if now - time < WITHIN_S)
         return FailureCounter(recent, self._next(has_settled=now - started >= SETTLED_S))
 
     def after_refusal(self) -> FailureCounter:
-        """It could not be started at all."""
+        """The counter after a start that failed: longer pauses, but no end."""
         return replace(self, pause_s=self._next(has_settled=False))
 
     @property
@@ -40,7 +42,7 @@ class FailureCounter:
 
 
 class Backoff:
-    """Between tries to reach the web: 1 s, doubling to 30 s, and a random part more, so that not all come at once."""
+    """Pauses between attempts to reach the web: 1 s, doubling to 30 s, plus jitter, lest all nodes come at once."""
 
     def __init__(self) -> None:
         self._next_s = FIRST_S

@@ -1,6 +1,6 @@
-"""Files that workers need, each once under its sha256: fetched from the web, checked, kept while an order names it.
+"""Files that workers need, each stored once under its sha256: downloaded, verified, deleted when no order names them.
 
-A fetch that broke is taken up where it ended. Nothing is given out that was not checked since the agent was started.
+An interrupted download is resumed. A file is handed out only after it was verified since the agent started.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pathlib import Path
 import httpx
 
 from app.edge.agent.driver import Blob, WorkRefused
-from app.edge.agent.errors import NotNow
 from app.edge.agent.web_client import WebClient
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import Unreachable
+from app.kit.errors import ModelmillError
 from app.kit.files.private_folders import make_private
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -30,7 +30,21 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 logger = logging.getLogger(__name__)
 
 
-class Blobs:
+class FileUnavailable(ModelmillError):
+    """A file that a worker needs cannot be had now."""
+
+    code = "NODE_NOT_NOW"
+    can_retry = True
+
+    def __init__(self, message: str, *, reason: str) -> None:
+        """reason: CamelCase, for a condition."""
+        super().__init__(message)
+        self.reason = reason
+
+
+class BlobCache:
+    """The files in one folder, for one event loop."""
+
     def __init__(self, folder: Path, web: WebClient) -> None:
         self.folder = make_private(folder)
         self._web = web
@@ -41,7 +55,13 @@ class Blobs:
         return blob.sha256 in self._checked and self._file(blob).exists()
 
     async def get(self, blob: Blob) -> Path:
-        """The file. Raises WorkRefused for what is none, NotNow for a full disk and a damaged file, Unreachable."""
+        """The verified file, downloaded first where it is missing.
+
+        Raises:
+            WorkRefused: its name is not a sha256.
+            FileUnavailable: the disk is full, the web does not have the file, or it arrived damaged.
+            Unreachable: the web does not answer, or the transfer broke off.
+        """
         if SHA256.fullmatch(blob.sha256) is None:
             raise WorkRefused(f"{blob.sha256!r} is no sha256.", reason="BadFile")
         async with self._locks[blob.sha256]:
@@ -51,7 +71,7 @@ class Blobs:
         return self._file(blob)
 
     def keep_only(self, needed: Collection[str]) -> None:
-        """Delete all others, also what was fetched of them in part."""
+        """Delete all other files, partial downloads included."""
         for file in self.folder.iterdir():
             sha256 = file.name.removesuffix(".part")
             if sha256 not in needed and not self._locks[sha256].locked():
@@ -67,7 +87,7 @@ class Blobs:
             await self._download(blob, draft)
             if not await asyncio.to_thread(self._is_whole, draft, blob):
                 draft.unlink(missing_ok=True)
-                raise NotNow(f"The file {blob.sha256[:12]}… arrived damaged.", reason="FileDamaged")
+                raise FileUnavailable(f"The file {blob.sha256[:12]}… arrived damaged.", reason="FileDamaged")
             draft.replace(self._file(blob))
         except OSError as error:
             if error.errno not in NO_ROOM:
@@ -77,7 +97,7 @@ class Blobs:
 
     async def _download(self, blob: Blob, draft: Path) -> None:
         start = draft.stat().st_size if draft.exists() else 0
-        if start >= blob.size_bytes:  # nothing of it can be missing: it is whole, or wrong
+        if start >= blob.size_bytes:  # nothing is missing: it is complete, or wrong
             start = 0
         if shutil.disk_usage(self.folder).free < blob.size_bytes - start:
             raise _no_room(blob)
@@ -87,7 +107,7 @@ class Blobs:
         except ApiError as error:
             if error.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
                 draft.unlink(missing_ok=True)
-            raise NotNow(
+            raise FileUnavailable(
                 f"The web does not give the file {blob.sha256[:12]}…: {error}", reason="FileMissing"
             ) from error
 
@@ -100,7 +120,7 @@ class Blobs:
 
 
 async def _save(answer: httpx.Response, draft: Path, most_bytes: int) -> None:
-    """Append what is the rest, replace by what is the whole. Stops when it is longer than it should be."""
+    """Append a partial response (206), replace the file by a whole one. Stops when more arrives than should."""
     is_rest = answer.status_code == HTTPStatus.PARTIAL_CONTENT
     with draft.open("ab" if is_rest else "wb") as file:
         try:
@@ -113,7 +133,7 @@ async def _save(answer: httpx.Response, draft: Path, most_bytes: int) -> None:
             raise Unreachable(f"A file broke off on the way: {error or type(error).__name__}") from error
 
 
-def _no_room(blob: Blob) -> NotNow:
-    return NotNow(
+def _no_room(blob: Blob) -> FileUnavailable:
+    return FileUnavailable(
         f"A file of {blob.size_bytes} bytes cannot be fetched: there is no space left on the disk.", reason="DiskFull"
     )

@@ -1,4 +1,4 @@
-"""What a capability brings to the agent: how an order becomes a worker process, and what the agent serves for it."""
+"""What a capability plugs into the agent: how an order becomes a worker process, and the endpoints it needs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from app.nodes.model import Order, WorkKey
 
 
 class WorkRefused(BadInput):
-    """This node will not run that. reason: CamelCase, for a condition."""
+    """This node will not run that."""
 
     code = "WORK_REFUSED"
 
     def __init__(self, message: str, *, reason: str, hint: str = "") -> None:
+        """reason: CamelCase, for a condition."""
         super().__init__(message, hint=hint, detail={"reason": reason})
         self.reason = reason
 
 
 @dataclass(frozen=True)
 class Blob:
-    """A file that a worker needs. It lies in the agent's cache under its sha256, checked."""
+    """A file that a worker needs. The agent's cache stores it under its sha256, verified."""
 
     sha256: str
     size_bytes: int
@@ -33,24 +34,27 @@ class Blob:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a worker is to run. port: free on this machine, and kept over restarts; host: what it is to bind to.
-
-    folder: the worker's own, kept over restarts. blobs: sha256 → file. agent_url: of the agent's own server.
-    scripts: folders below which users' programs may lie. node: name of this node.
-    """
+    """Where a worker is to run, and what it gets there."""
 
     node: str
+    """The name of this node."""
     host: str
+    """The address to listen on."""
     port: int
+    """Free on this machine, and the same after a restart."""
     folder: Path
+    """The worker's own, kept over restarts."""
     blobs: Mapping[str, Path]
+    """The file of each sha256."""
     agent_url: str
+    """Of the agent's own server."""
     scripts: Sequence[Path] = ()
+    """Folders below which users' programs may lie."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What the web answered, whatever that is."""
+    """The web's answer, of any status."""
 
     status: int
     body: bytes
@@ -59,23 +63,24 @@ class Reply:
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """health_url: asked until it answers 200, which makes the worker RUNNING. Without one, it runs once it takes
-    connections at its port, if it listens, or has lived for a while, if it does not. A worker that says to the agent
-    that it is running is RUNNING, too. environment: beside the agent's own."""
+    """The process of a worker. One that reports itself to the agent as running is RUNNING at once."""
 
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
+    """In addition to the agent's own."""
     health_url: str = ""
+    """Polled until it answers 200, which makes the worker RUNNING."""
     listens: bool = False
+    """Without a health_url: it is RUNNING once it accepts connections at its port; False: once it has lived a while."""
     restarts: bool = True
-    """False: one end is its last."""
+    """False: it is not started again after it has ended."""
     depends_on: Mapping[str, Any] | None = None
-    """What of the order, and of its files, it is made of, JSON: when only the rest changes it goes on as it is, and
-    what was written for it is there anew. None: all of it."""
+    """The part of the order and of its files that the process is started from, JSON: it is restarted when this
+    changes, and otherwise finds what was written for it anew. None: all of it."""
 
 
 class Agent(Protocol):
-    """What a Carrier's endpoints may do with the agent. All are for its event loop."""
+    """What a driver's endpoints may do with the agent, from its event loop."""
 
     node: str
 
@@ -87,39 +92,55 @@ class Agent(Protocol):
         """Store an order and act on it, as if it had come from the web."""
 
     def find(self, kind: str, namespace: str, name: str) -> list[Order]:
-        """What is stored of a resource."""
+        """The stored orders of a resource."""
 
     def owner_of(self, kind: str, worker: str) -> Order | None:
         """The stored order whose worker has this name."""
 
     def heard(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
-        """A worker has said how it is. detail goes into its report."""
+        """A worker has reported itself. detail is merged into the node's report of it."""
 
     def send(self, path: str, body: bytes, content_type: str, *, replaces: str = "") -> None:
-        """POST this to the web, in order, also when it is away now: it is kept until the web has taken it, newest 1000.
+        """POST this to the web, in order. It is stored until the web has taken it; the newest 1000 are.
 
-        path: of the web, with `/`. replaces: what lies unsent under the same word is replaced by this.
+        Args:
+            path: of the web, with a leading slash.
+            body: of the POST.
+            content_type: of the body.
+            replaces: an unsent report with the same word is dropped; empty: none.
         """
 
     async def ask(self, path: str, body: bytes, content_type: str, *, authorization: str = "") -> Reply:
-        """POST this to the web now, for who asks here and in their name: authorization is their header, and nothing
-        of this node's. Raises Unreachable."""
+        """POST this to the web now, on behalf of a caller.
+
+        Args:
+            path: of the web, with a leading slash.
+            body: of the POST.
+            content_type: of the body.
+            authorization: the caller's header; the node's own token is not sent.
+
+        Raises:
+            Unreachable: the web does not answer.
+        """
 
 
 class WorkloadDriver(Protocol):
+    """Runs the orders of one kind."""
+
     kind: str
-    """Which orders it carries, as jointinferenceservices."""
+    """Of its orders, e.g. jointinferenceservices."""
 
     def blobs(self, order: Order) -> list[Blob]:
-        """What must be there before it can run. Raises WorkRefused."""
+        """The files that must be there before the order can run. Raises WorkRefused."""
 
-    def worker_name(self, order: Order) -> str: ...
+    def worker_name(self, order: Order) -> str:
+        """What the resource calls its worker."""
 
     def program(self, order: Order, place: Place) -> ProcessSpec:
-        """Raises WorkRefused."""
+        """The process to run. May write into the worker's folder. Raises WorkRefused."""
 
     def routes(self, agent: Agent) -> list[BaseRoute]:
         """What the agent's own server answers for this kind."""
 
     def offers(self, agent: Agent) -> Mapping[str, Any]:
-        """What of this node the web should know for this kind of work, JSON; goes into every report."""
+        """What this node offers to this kind of work, JSON; part of every report."""

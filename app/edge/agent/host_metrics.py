@@ -1,4 +1,4 @@
-"""What this machine has left, as a node reports it."""
+"""Load, memory, disk and accelerators of this machine, as a node reports them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,12 @@ _CHIPS = {
 """By USB product id."""
 
 
-def figures(data: Path) -> NodeReport:
-    """Without workers. cpu: share in use since the last call. data: on whose disk there must be room."""
+def host_report(data: Path) -> NodeReport:
+    """A report of this machine without its workers. The share of the CPU is that since the last call.
+
+    Args:
+        data: a folder on the disk whose free bytes are reported.
+    """
     memory = psutil.virtual_memory()
     return NodeReport(
         cpu=min(1.0, psutil.cpu_percent(None) / 100),
@@ -40,27 +44,27 @@ def figures(data: Path) -> NodeReport:
 
 @lru_cache(maxsize=1)
 def accelerators() -> tuple[str, ...]:
-    """Names of the devices that could run a model instead of the CPU, as they were when the agent was started."""
+    """Names of the devices that could run a model instead of the CPU, as of the start of the agent."""
     return (*_kneron(), *_nvidia(NVIDIA))
 
 
 def _kneron() -> tuple[str, ...]:
-    """By Kneron's own package, where it is installed. One that cannot look (no USB, no right to it) has none."""
+    """From Kneron's own package, where it is installed and may look at USB."""
     if importlib.util.find_spec("kp") is None:
         return ()
     try:
         kp = importlib.import_module("kp")  # the vendor's package, which is on no index
-        found = kp.core.scan_devices().device_descriptor_list
-        return tuple(_CHIPS.get(int(device.product_id), "Kneron NPU") for device in found)
+        devices = kp.core.scan_devices().device_descriptor_list
+        return tuple(_CHIPS.get(int(device.product_id), "Kneron NPU") for device in devices)
     except Exception:  # noqa: BLE001  # a vendor's native library, of any version
         return ()
 
 
 def _nvidia(folder: Path) -> tuple[str, ...]:
-    """Names from the driver's `information` files; a driver without a card has none."""
-    found = list[str]()
+    """From the driver's `information` files."""
+    cards = list[str]()
     for file in sorted(folder.glob("gpus/*/information")):
         with contextlib.suppress(OSError):
             lines = dict(line.partition(":")[::2] for line in file.read_text("utf-8", "replace").splitlines())
-            found.append(lines.get("Model", "NVIDIA").strip())
-    return tuple(found) or (("NVIDIA",) if folder.is_dir() else ())
+            cards.append(lines.get("Model", "NVIDIA").strip())
+    return tuple(cards) or (("NVIDIA",) if folder.is_dir() else ())

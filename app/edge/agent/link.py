@@ -1,7 +1,7 @@
-"""The connection to the web: orders come down, acknowledgements and signs of life go up.
+"""The connection to the web: orders come down, acknowledgements and heartbeats go up.
 
-By a WebSocket; where a proxy lets none through, by long poll, and after a while by a WebSocket again. It is made anew
-for ever. What is received is acknowledged after it was stored.
+Over a WebSocket; where a proxy blocks it, by long polling, with a WebSocket tried again after a while. It reconnects
+for ever. An order is acknowledged after it was stored.
 """
 
 from __future__ import annotations
@@ -28,24 +28,25 @@ from app.nodes.model import HEARTBEAT_S, Order
 
 MOST_DOWN_BYTES = 16 << 20
 SOCKET_AGAIN_S = 300.0
-"""So long it goes on by long poll before a socket is tried again."""
+"""How long it polls before a socket is tried again."""
 BRIEF_S = 5.0
-"""A socket that is closed sooner, twice in a row, is taken for one that a proxy does not let be."""
+"""Two sockets in a row that are closed sooner are taken for a proxy's doing."""
 SUPERSEDED = 4409
-"""With this code the web closes a socket when the same node has dialled again."""
+"""The web closes a socket with this code when the same node has connected again."""
 GATHER_S = 0.05
-"""Several changes at once are one sign of life."""
+"""Changes within this time share one heartbeat."""
 logger = logging.getLogger(__name__)
 
 
 class SocketBlocked(Exception):
-    """A socket cannot be had; plain HTTP might."""
+    """No socket can be opened; plain HTTP might work."""
 
 
-class Link:
-    """join: makes sure that the node has a token. sign: what to report; with what is known, the first time.
+class WebLink:
+    """Keeps the connection to the web up.
 
-    take: stores an order; raises BadRequest for what cannot be one. on_up: the connection is there.
+    Attributes:
+        is_connected: orders are being received.
     """
 
     def __init__(
@@ -53,27 +54,35 @@ class Link:
         web: WebClient,
         *,
         join: Callable[[], Awaitable[None]],
-        sign: Callable[[bool], wire.SignOfLife],
-        take: Callable[[Order], Awaitable[None]],
-        on_up: Callable[[], None],
+        heartbeat: Callable[[bool], wire.SignOfLife],
+        store_order: Callable[[Order], Awaitable[None]],
+        on_connected: Callable[[], None],
         node: str,
     ) -> None:
+        """Args:
+        web: the web, with the node's token once there is one.
+        join: makes sure that the node has a token.
+        heartbeat: what to report; its argument: with the stored orders, as at first.
+        store_order: raises BadRequest for what cannot be an order of this node.
+        on_connected: called whenever a connection is there.
+        node: the name of this node.
+        """
         self._web, self._node = web, node
-        self._join, self._sign, self._take, self._on_up = join, sign, take, on_up
+        self._join, self._heartbeat, self._store_order, self._on_connected = join, heartbeat, store_order, on_connected
         self._changed = asyncio.Event()
-        self._pauses = Backoff()
-        self._complaint = ""
-        self._brief = 0
+        self._backoff = Backoff()
+        self._last_error = ""
+        self._brief_sockets = 0
         self.is_connected = False
         self._is_evicted = False
 
-    def tell(self) -> None:
-        """Something has changed: report it at once."""
+    def report_soon(self) -> None:
+        """Send a heartbeat now: something has changed."""
         self._changed.set()
 
-    def has_been_said(self, error: Exception) -> None:
-        """Somebody has already told what stands between this node and the web."""
-        self._complaint = type(error).__name__
+    def mark_reported(self, error: Exception) -> None:
+        """The user was already told of this error: do not log it again."""
+        self._last_error = type(error).__name__
 
     async def run(self) -> None:
         """For ever."""
@@ -83,17 +92,17 @@ class Link:
                     await self._join()
                 await self._connection()
             except (Unreachable, ApiError, CannotStart, OSError, WebSocketException) as error:
-                self._complain(error)
+                self._warn_once(error)
                 if isinstance(error, ApiError) and error.status == HTTPStatus.UNAUTHORIZED and self._web.token:
                     await self._wait_as_evicted()
                 if isinstance(error, ConnectionClosed) and error.rcvd and error.rcvd.code == SUPERSEDED:
-                    await asyncio.sleep(LONGEST_LINK_S)  # or two agents would take it from each other without end
+                    await asyncio.sleep(LONGEST_LINK_S)  # or two agents would evict each other for ever
             finally:
                 self.is_connected = False
-            await asyncio.sleep(self._pauses.next_s())
+            await asyncio.sleep(self._backoff.next_s())
 
     async def _wait_as_evicted(self) -> None:
-        """Failed log-ins are counted by address: who goes on with a dead token locks out its own machine."""
+        """Failed log-ins are counted by address: retries with a dead token would lock out the whole machine."""
         if not self._is_evicted:
             logger.error(
                 "%s takes the token of the node %s no more: it was registered anew elsewhere, or removed. To take the "
@@ -111,22 +120,22 @@ class Link:
             await self._by_poll(str(error))
 
     async def _by_socket(self) -> None:
-        """Until it is closed. Raises SocketBlocked, OSError, TimeoutError."""
-        if self._brief >= 2:
-            self._brief = 0
+        """Run until it is closed. Raises SocketBlocked, OSError, TimeoutError."""
+        if self._brief_sockets >= 2:
+            self._brief_sockets = 0
             raise SocketBlocked("it is closed at once")
         async with self._socket() as socket:
-            began = time.monotonic()
+            started = time.monotonic()
             try:
-                await socket.send(wire.written(wire.report_frame(self._sign(True))))
-                self._up()
-                async with self._beating(lambda sign: socket.send(wire.written(wire.report_frame(sign)))):
+                await socket.send(wire.written(wire.report_frame(self._heartbeat(True))))
+                self._mark_connected()
+                async with self._heartbeats(lambda heartbeat: socket.send(wire.written(wire.report_frame(heartbeat)))):
                     async for text in socket:
                         seq = await self._receive(_frame(text))
                         if seq is not None:
                             await socket.send(wire.written(wire.acknowledge_frame([seq])))
             finally:
-                self._brief = self._brief + 1 if time.monotonic() - began < BRIEF_S else 0
+                self._brief_sockets = self._brief_sockets + 1 if time.monotonic() - started < BRIEF_S else 0
 
     @asynccontextmanager
     async def _socket(self) -> AsyncIterator[ClientConnection]:
@@ -150,12 +159,12 @@ class Link:
             await socket.close()
 
     async def _by_poll(self, why: str) -> None:
-        """For a while. Raises Unreachable, ApiError."""
-        await self._web.report(self._sign(True))
-        self._up()
+        """Run for SOCKET_AGAIN_S. Raises Unreachable, ApiError."""
+        await self._web.report(self._heartbeat(True))
+        self._mark_connected()
         logger.info("It is asked by long poll, for there is no WebSocket: %s", why)
         until = time.monotonic() + SOCKET_AGAIN_S
-        async with self._beating(self._web.report):
+        async with self._heartbeats(self._web.report):
             while time.monotonic() < until:
                 frames = await self._web.messages()
                 seqs = [seq for frame in frames if (seq := await self._receive(frame)) is not None]
@@ -165,26 +174,26 @@ class Link:
                     await asyncio.sleep(1)
 
     async def _receive(self, frame: object) -> int | None:
-        """The number to acknowledge, of an order that is stored."""
+        """Store an order. Returns the number to acknowledge; None: it could not be stored."""
         try:
             order = wire.order_of(frame if isinstance(frame, Mapping) else {}, self._node)
-            await self._take(order)
+            await self._store_order(order)
         except (BadRequest, sqlite3.Error) as error:
             logger.warning("An order of the web could not be stored: %s", error)
             return None
         return order.seq
 
     @asynccontextmanager
-    async def _beating(self, send: Callable[[wire.SignOfLife], Awaitable[None]]) -> AsyncIterator[None]:
-        """Meanwhile signs of life are sent: now and then, and at once when something has changed."""
-        task = asyncio.create_task(self._beat(send))
+    async def _heartbeats(self, send: Callable[[wire.SignOfLife], Awaitable[None]]) -> AsyncIterator[None]:
+        """Meanwhile heartbeats are sent: periodically, and at once when something has changed."""
+        task = asyncio.create_task(self._send_heartbeats(send))
         try:
             yield
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _beat(self, send: Callable[[wire.SignOfLife], Awaitable[None]]) -> None:
+    async def _send_heartbeats(self, send: Callable[[wire.SignOfLife], Awaitable[None]]) -> None:
         while True:
             try:
                 async with asyncio.timeout(HEARTBEAT_S):
@@ -194,24 +203,24 @@ class Link:
                 pass
             self._changed.clear()
             try:
-                await send(self._sign(False))
+                await send(self._heartbeat(False))
             except (Unreachable, ApiError, ConnectionClosed) as error:
-                logger.debug("A sign of life was not sent: %s", error)  # who receives will see it, too
+                logger.debug("A sign of life was not sent: %s", error)  # the receiver sees it, too
 
-    def _up(self) -> None:
-        self._pauses.reset()
-        self._complaint = ""
+    def _mark_connected(self) -> None:
+        self._backoff.reset()
+        self._last_error = ""
         self._is_evicted = self._web.is_refused = False
         self.is_connected = True
-        self._on_up()
+        self._on_connected()
         logger.info("Connected to %s.", self._web.url)
 
-    def _complain(self, error: Exception) -> None:
-        """Once, until it is another or the web was there in between."""
-        said = str(error) or type(error).__name__
-        if type(error).__name__ != self._complaint:
-            self._complaint = type(error).__name__
-            logger.warning("No connection to %s; it is tried again and again: %s", self._web.url, said)
+    def _warn_once(self, error: Exception) -> None:
+        """Log an error once, until another one comes or the web was reached in between."""
+        text = str(error) or type(error).__name__
+        if type(error).__name__ != self._last_error:
+            self._last_error = type(error).__name__
+            logger.warning("No connection to %s; it is tried again and again: %s", self._web.url, text)
 
 
 def _frame(text: str | bytes) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The log files of workers, which their processes write themselves, so that they need no agent to go on."""
+"""The log files of workers. Worker processes write them themselves, so that they do not depend on the agent."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ TAIL_BYTES = 64 << 10
 _BLANK = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]+")
 
 
-def log_of(folder: Path, order: Order) -> Path:
-    """The id tells services of one name apart, which may be different users'."""
+def log_path(folder: Path, order: Order) -> Path:
+    """Where a worker logs. The id in the name tells services of one name apart, which may be different users'."""
     name = re.sub(r"[^A-Za-z0-9._-]", "_", f"{order.key.part}-{order.name}-{order.key.uid[:8]}")
     return make_private(folder) / f"{name}.log"
 
@@ -30,7 +30,10 @@ def size_of(log: Path) -> int:
 
 
 def rotate(log: Path) -> bool:
-    """When it has become long: keep a copy of it and empty it. Its process appends, and so goes on at the beginning."""
+    """Copy and truncate a log that has become long; its process appends, and so continues at the beginning.
+
+    Returns whether it was truncated.
+    """
     if size_of(log) <= MOST_BYTES:
         return False
     with contextlib.suppress(OSError):  # a full disk: then without a copy
@@ -41,7 +44,7 @@ def rotate(log: Path) -> bool:
 
 
 def last_lines(log: Path, start: int = 0) -> tuple[str, ...]:
-    """The newest, of what was written from start on. One that was rotated since has them from its beginning."""
+    """The last lines written after byte `start`; of a log that was rotated since, after its beginning."""
     try:
         with log.open("rb") as file:
             size = file.seek(0, 2)

@@ -1,4 +1,4 @@
-"""What an agent is told when it is started. Pure: the command reads arguments and environment."""
+"""The options of an agent, and how their texts are read. Pure: the command reads arguments and environment."""
 
 from __future__ import annotations
 
@@ -8,42 +8,48 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from app.kit.errors import BadInput
+from app.kit.network.addresses import ANY_ADDRESS
 from app.nodes.model import NAME, Side
 
 DEFAULT_LISTEN = "127.0.0.1:9100"
 MOST_TYPE = 64
-ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  # only compared with
 _SCHEMES = {"ws": "http", "wss": "https", "http": "http", "https": "https"}
 
 
 @dataclass(frozen=True)
 class AgentOptions:
-    """cloud: http(s) address of the web. bind: what workers listen on; address: what others reach them by.
-
-    listen_port: 0 for any that is free. replace: take over the name of a node that is registered already.
-    """
+    """The arguments of `modelmill node`, checked."""
 
     name: str
     side: Side
     cloud: str
+    """The http(s) URL of the web."""
     data: Path
+    """The agent's folder."""
     token: str = ""
+    """Of the node; empty: that of its last run, or it registers itself."""
     admin_token: str = ""
+    """An administrator's, to register with."""
     listen_host: str = "127.0.0.1"
     listen_port: int = 9100
+    """Of the agent's own server; 0: any that is free."""
     bind: str = "127.0.0.1"
+    """The address that workers listen on."""
     address: str = "127.0.0.1"
+    """The address by which others reach workers."""
     scripts: tuple[Path, ...] = ()
+    """Folders below which users' programs may lie."""
     videos: tuple[tuple[str, str], ...] = ()
     """(type, path or URL), in the order of their ids."""
     sources: tuple[str, ...] = ()
     """Folders, files and URL patterns that services may open, see app.inference.sources.allow_list."""
     passed: tuple[str, ...] = ()
-    """Names of further variables of the agent's environment that workers get."""
+    """Names of further environment variables that workers inherit."""
     cpus: frozenset[int] = frozenset()
     stops_workers: bool = False
     """SIGTERM ends the workers, too."""
     replace: bool = False
+    """Take over the name of a node that is already registered."""
 
 
 def checked_name(text: str) -> str:
@@ -88,7 +94,7 @@ def source(text: str) -> str:
 
 
 def video(text: str) -> tuple[str, str]:
-    """`TYPE=SOURCE` or `SOURCE`: (type, absolute path or URL). Without a type it is the stem of the source's name.
+    """(type, absolute path or URL) from `TYPE=SOURCE` or `SOURCE`. The type defaults to the stem of the source's name.
 
     Raises BadInput.
     """
@@ -107,17 +113,17 @@ def video(text: str) -> tuple[str, str]:
 
 def cpu_numbers(text: str) -> frozenset[int]:
     """`0,1` or `0-3`. Raises BadInput."""
-    found = set[int]()
+    cpus = set[int]()
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         match = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part, re.ASCII)
         if match is None:
             raise BadInput(f"{text!r} names no CPUs", hint="It should look like 0,1 or 0-3.")
-        found |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
-    return frozenset(found)
+        cpus |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return frozenset(cpus)
 
 
 def reachable_address(bind: str, address: str | None) -> str:
-    """Raises BadInput where nobody could know it."""
+    """By what others reach the workers. Raises BadInput where that cannot be known."""
     if not address and bind in ANY_ADDRESS:
         raise BadInput(f"with --bind {bind} others cannot know where to reach the workers", hint="Give --address, too.")
     return address or bind

@@ -1,4 +1,4 @@
-"""Tells the web, in order, what it is to be told; also what was left from before the agent was restarted."""
+"""Sends stored reports to the web, in order, including those left from before the agent was restarted."""
 
 from __future__ import annotations
 
@@ -7,63 +7,64 @@ import logging
 import sqlite3
 
 from app.edge.agent.backoff import Backoff
-from app.edge.agent.store import Store
+from app.edge.agent.store import AgentStore
 from app.edge.agent.web_client import WebClient
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import Unreachable
 
 UNAUTHORIZED = 401
-LATER = (UNAUTHORIZED, 408, 429)
-"""Answers that may be others another time, though they are 4xx. A 500 may not: what the web stumbles over would keep
-all that lies behind it."""
+RETRIED = (UNAUTHORIZED, 408, 429)
+"""Errors below 500 that are retried. A 500 itself is not: a report that the web cannot digest would block the rest."""
 logger = logging.getLogger(__name__)
 
 
 class Outbox:
-    def __init__(self, store: Store, web: WebClient) -> None:
+    """The reports of one agent."""
+
+    def __init__(self, store: AgentStore, web: WebClient) -> None:
         self._store = store
         self._web = web
-        self._woken = asyncio.Event()
+        self._wake_up = asyncio.Event()
 
     def push(self, path: str, body: bytes, content_type: str, *, replaces: str = "") -> None:
         try:
             self._store.push(path, body, content_type, replaces)
         except sqlite3.Error as error:
             logger.error("A report to %s could not be kept and is lost: %s", path, error)
-        self._woken.set()
+        self._wake_up.set()
 
-    def hurry(self) -> None:
-        """The web is there again."""
-        self._woken.set()
+    def wake(self) -> None:
+        """Retry now: the web is there again."""
+        self._wake_up.set()
 
     async def run(self) -> None:
-        """For ever."""
-        pauses = Backoff()
+        """Send reports for ever."""
+        backoff = Backoff()
         while True:
-            self._woken.clear()
+            self._wake_up.clear()
             try:
                 await self._send_all()
-                pauses.reset()
-                await self._woken.wait()
+                backoff.reset()
+                await self._wake_up.wait()
             except (Unreachable, ApiError, sqlite3.OperationalError) as error:  # the last: a disk that is full
                 logger.debug("Reports wait for the web: %s", error)
-                await self._pause(pauses.next_s())
+                await self._pause(backoff.next_s())
 
     async def _send_all(self) -> None:
-        """Raises Unreachable, ApiError for what is to be tried again."""
-        while self._web.token and not self._web.is_refused and (parcel := self._store.oldest()) is not None:
+        """Raises Unreachable, ApiError for what has to be retried."""
+        while self._web.token and not self._web.is_refused and (entry := self._store.oldest()) is not None:
             try:
-                await self._web.post(parcel.path, parcel.body, parcel.content_type)
+                await self._web.post(entry.path, entry.body, entry.content_type)
             except ApiError as error:
                 self._web.is_refused = error.status == UNAUTHORIZED
-                if error.status > 500 or error.status in LATER:
+                if error.status > 500 or error.status in RETRIED:
                     raise
-                logger.warning("The web refuses a report to %s, which is dropped: %s", parcel.path, error)
-            self._store.sent(parcel)
+                logger.warning("The web refuses a report to %s, which is dropped: %s", entry.path, error)
+            self._store.remove_sent(entry)
 
     async def _pause(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
-                await self._woken.wait()
+                await self._wake_up.wait()
         except TimeoutError:
             return

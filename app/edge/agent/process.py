@@ -1,7 +1,7 @@
-"""One process of a worker: started in a session of its own, watched by its pidfd, ended with all of its group.
+"""One process of a worker: started in a session of its own, watched through a pidfd, ended with its whole group.
 
-It outlives the agent, and the next agent adopts it: by its pid and the moment it was started, counted in ticks since
-this boot of the machine, which no other process of the same pid has, and which no change of the clock moves.
+It outlives the agent, and the next agent adopts it by its pid and its start time in ticks since boot, which no other
+process of the same pid shares and which no change of the clock moves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def identity_of(pid: int) -> str:
-    """Empty for a process that is not, or is no more than its exit code."""
+    """Tells processes of one pid apart; empty for one that does not exist or is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
         boot = BOOT.read_text().strip()
@@ -32,20 +32,23 @@ def identity_of(pid: int) -> str:
     return "" if fields[0] in "ZX" else f"{boot} {fields[19]}"
 
 
-def end_strays(folder: Path) -> int:
-    """Workers whose folders are in this one, when nobody remembers which they are: SIGTERM, and after a while SIGKILL,
-    to their groups. Their number."""
-    found = [process for process in psutil.process_iter() if _is_of(process, folder)]
+def end_orphans(folder: Path) -> int:
+    """End all workers whose folders lie in this one, by SIGTERM and then SIGKILL to their groups.
+
+    Returns:
+        How many there were.
+    """
+    processes = [process for process in psutil.process_iter() if _is_of(process, folder)]
     for number, patience_s in ((signal.SIGTERM, TERM_S), (signal.SIGKILL, KILL_S)):
-        for process in found:
+        for process in processes:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, number)
-        psutil.wait_procs(found, timeout=patience_s)
-    return len(found)
+        psutil.wait_procs(processes, timeout=patience_s)
+    return len(processes)
 
 
 def _is_of(process: psutil.Process, folder: Path) -> bool:
-    """Is it begun as a worker is: the first of its session, without a terminal, in a folder of its own?"""
+    """Was it started as workers are: as a session leader without a terminal, in a folder below this one?"""
     try:
         is_first = os.getsid(process.pid) == process.pid and process.terminal() is None
         return is_first and Path(process.cwd()).is_relative_to(folder)
@@ -53,8 +56,13 @@ def _is_of(process: psutil.Process, folder: Path) -> bool:
         return False
 
 
-class Process:
-    """ended: its exit code, negative for a signal; None when it was adopted, for then nobody can see it."""
+class WorkerProcess:
+    """A running process.
+
+    Attributes:
+        ended: done when it has ended, with its exit code (negative: a signal); None for an adopted one, whose exit code
+            is not visible.
+    """
 
     def __init__(self, pid: int, descriptor: int, child: subprocess.Popen[bytes] | None) -> None:
         self.pid = pid
@@ -67,7 +75,7 @@ class Process:
 
     @classmethod
     def start(cls, command: Sequence[str], environment: Mapping[str, str], *, folder: Path, log: Path) -> Self:
-        """Raises OSError, ValueError for what cannot be started."""
+        """Start a command in a folder, its output appended to a log. Raises OSError, ValueError."""
         with log.open("ab") as output:
             child = subprocess.Popen(
                 list(command),
@@ -82,12 +90,12 @@ class Process:
 
     @classmethod
     def adopt(cls, pid: int, identity: str) -> Self | None:
-        """The process that was this one; None when it has ended."""
+        """The process of this pid and identity; None when it has ended."""
         try:
             descriptor = os.pidfd_open(pid)
         except (OSError, ValueError):
             return None
-        if not identity or identity_of(pid) != identity:  # asked after the pidfd was made: it is the same from here on
+        if not identity or identity_of(pid) != identity:  # read after the pidfd was opened: it cannot change any more
             os.close(descriptor)
             return None
         return cls(pid, descriptor, None)
@@ -97,26 +105,26 @@ class Process:
         return not self.ended.done()
 
     async def end(self) -> None:
-        """SIGTERM, and after a while SIGKILL, to the whole group. Returns when it has ended."""
+        """Send SIGTERM, and after TERM_S SIGKILL, to the whole group. Returns when it has ended."""
         for number, patience_s in ((signal.SIGTERM, TERM_S), (signal.SIGKILL, KILL_S)):
             if self.is_running:
                 self._signal(number)
                 await asyncio.wait({self.ended}, timeout=patience_s)
 
-    def leave(self) -> None:
-        """Look after it no longer; it goes on."""
+    def detach(self) -> None:
+        """Stop watching; the process continues."""
         if self.is_running:
-            self._let_go()
+            self._release()
             if self._child is not None:
                 self._child.returncode = 0  # what Popen would otherwise warn of
 
     def _on_end(self) -> None:
-        """What it has left of its group goes, too; before its exit code is taken, which frees the pid."""
+        """Kill what is left of its group, before reading the exit code frees the pid."""
         self._signal(signal.SIGKILL)
-        self._let_go()
+        self._release()
         self.ended.set_result(self._child.wait() if self._child is not None else None)
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._loop.remove_reader(self._descriptor)
         os.close(self._descriptor)
 

@@ -1,23 +1,37 @@
-"""How a node gets its token: given, kept from before, or by registering itself."""
+"""How a node gets its token: from its options, from its last run, or by registering itself."""
 
 from __future__ import annotations
 
 import logging
 from http import HTTPStatus
 
-from app.edge.agent.errors import NameTaken, TokenRefused
 from app.edge.agent.options import AgentOptions
-from app.edge.agent.store import Store
+from app.edge.agent.store import AgentStore
 from app.edge.agent.web_client import WebClient
 from app.kit.cli.api_client import ApiError
+from app.kit.cli.command import CannotStart
 
 TOKEN = "token"  # noqa: S105  # the setting's name
 REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 logger = logging.getLogger(__name__)
 
 
-def token_of(options: AgentOptions, store: Store) -> str:
-    """The one to begin with; empty: it has to register. Raises TokenRefused for another node's."""
+class TokenRefused(CannotStart):
+    """The web does not know the token of this node, or wants an administrator's to register it."""
+
+    code = "NODE_TOKEN_REFUSED"
+
+
+class NameTaken(CannotStart):
+    code = "NODE_NAME_TAKEN"
+
+
+def initial_token(options: AgentOptions, store: AgentStore) -> str:
+    """The token to start with, from the options or from the last run; empty when the node has to register itself.
+
+    Raises:
+        TokenRefused: it is another node's.
+    """
     token = options.token or store.setting(TOKEN)
     parts = token.split("_")
     if len(parts) == 3 and parts[0] == "mn" and parts[1] != options.name:
@@ -25,8 +39,15 @@ def token_of(options: AgentOptions, store: Store) -> str:
     return token
 
 
-async def join(web: WebClient, options: AgentOptions, store: Store) -> None:
-    """Afterwards the web has taken a token, and it is kept. Raises TokenRefused, NameTaken, ApiError, Unreachable."""
+async def join(web: WebClient, options: AgentOptions, store: AgentStore) -> None:
+    """Make the web accept the node's token, registering the node where there is none, and store it.
+
+    Raises:
+        TokenRefused: the web knows neither the token nor this machine.
+        NameTaken: another node has this name.
+        ApiError: the web answers with another error.
+        Unreachable: nothing answers.
+    """
     if not web.token:
         await _register(web, options, store, replace=options.replace or store.was_damaged)
         return
@@ -46,7 +67,7 @@ async def join(web: WebClient, options: AgentOptions, store: Store) -> None:
         store.remember(TOKEN, options.token)
 
 
-async def _register(web: WebClient, options: AgentOptions, store: Store, *, replace: bool) -> None:
+async def _register(web: WebClient, options: AgentOptions, store: AgentStore, *, replace: bool) -> None:
     try:
         token = await web.register(options.name, options.side, replace=replace, admin_token=options.admin_token)
     except ApiError as error:

@@ -1,7 +1,7 @@
-"""The agent's own web server: is it well, and what the capabilities answer to workers and to people on this machine.
+"""The agent's own web server: its health, and the endpoints of the drivers for workers and people on this machine.
 
-Who asks from another machine must show the node's token. A browser is never answered: a page from anywhere could make
-it ask here in its reader's name.
+Callers from another machine must show the node's token. Browsers are refused: any page could send requests here in its
+reader's name.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ BEARER = "bearer "
 OF_BROWSERS = ("origin", "sec-fetch-site")
 
 
-class Guard:
-    """token: what the node's is now; an empty one opens nothing."""
+class TokenGuard:
+    """Middleware that admits this machine, and others with the node's token."""
 
     def __init__(self, app: ASGIApp, token: Callable[[], str]) -> None:
+        """token: gives the node's current one; an empty one admits nobody."""
         self.app = app
         self._token = token
 
@@ -47,41 +48,41 @@ class Guard:
             return Forbidden("This is not for browsers.")
         if is_asked_from_here(scope):
             return None
-        given, token = headers.get("authorization", ""), self._token()
-        is_shown = given.lower().startswith(BEARER) and hmac.compare_digest(
-            given[len(BEARER) :].encode(), token.encode()
+        shown, token = headers.get("authorization", ""), self._token()
+        is_right = shown.lower().startswith(BEARER) and hmac.compare_digest(
+            shown[len(BEARER) :].encode(), token.encode()
         )
-        return None if token and is_shown else Unauthorized("From another machine this needs the node's token.")
+        return None if token and is_right else Unauthorized("From another machine this needs the node's token.")
 
 
-def application(
+def build_application(
     routes: Sequence[BaseRoute], *, token: Callable[[], str], health: Callable[[], dict[str, object]]
 ) -> Starlette:
-    """health: what GET /healthz answers."""
+    """The drivers' routes behind the guard. health: gives the body of GET /healthz."""
 
     async def healthz(_: Request) -> JSONResponse:
         return JSONResponse(health())
 
     return Starlette(
         routes=[Route("/healthz", healthz), *routes],
-        middleware=[Middleware(Guard, token=token)],
+        middleware=[Middleware(TokenGuard, token=token)],
         exception_handlers={ModelmillError: _on_error},
     )
 
 
-def listen(host: str, port: int, *, liked: int = 0) -> socket.socket:
-    """port 0: the liked one if it is free, else any. Raises CannotStart."""
-    for number in [liked, 0] if port == 0 and liked else [port]:
+def listen(host: str, port: int, *, preferred: int = 0) -> socket.socket:
+    """A listening socket. port 0: the preferred one if it is free, else any. Raises CannotStart."""
+    for number in [preferred, 0] if port == 0 and preferred else [port]:
         with contextlib.suppress(OSError):
-            return _bound(host, number)
+            return _bind(host, number)
     raise CannotStart(
         f"the agent cannot listen on {host}:{port}",
         hint="Is another agent there? Give another --listen, or :0 for any.",
     )
 
 
-class Server(uvicorn.Server):
-    """In the agent's loop, which has its own mind about signals."""
+class AgentServer(uvicorn.Server):
+    """Runs in the agent's event loop, which handles signals itself."""
 
     def __init__(self, app: Starlette) -> None:
         super().__init__(
@@ -102,16 +103,16 @@ class Server(uvicorn.Server):
         yield
 
 
-def _bound(host: str, port: int) -> socket.socket:
-    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+def _bind(host: str, port: int) -> socket.socket:
+    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((host, port))
-        made.listen(128)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(128)
     except OSError:
-        made.close()
+        sock.close()
         raise
-    return made
+    return sock
 
 
 def _refusal(error: ModelmillError) -> JSONResponse:

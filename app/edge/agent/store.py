@@ -1,7 +1,7 @@
-"""What an agent keeps over restarts, in one SQLite file: its token, its orders, what it has not yet told the web, and
-which process runs for which order. Used by one process, in one thread.
+"""What an agent keeps over restarts, in one SQLite file: its token, its orders, its unsent reports, and which process
+runs for which order.
 
-A damaged file is moved aside and begun anew: the web tells again what is to run.
+A damaged file is moved aside and a new one created: the web sends all orders again.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ import logging
 import os
 import sqlite3
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from app.edge.agent.disk_reserve import Reserve
 from app.kit.files.private_folders import make_private
 from app.nodes.model import Operation, Order, WorkerState, WorkKey
 
 VERSION = 1
 OUTBOX_MOST = 1000
 OUTBOX_BYTES = 256 << 20
+RESERVE_BYTES = 256 << 10
+"""SQLite takes a few pages of it for a deletion."""
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 TABLES = """
 CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -40,19 +41,23 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What is known of a worker when the agent comes back. pid 0: no process; identity: what tells it from another
-    process of the same pid. digest: of the program, its files and its content, and runs: the generation
-    of its order, both of the process. port 0: none was chosen yet. serves:
-    others reach it there."""
+class WorkerRecord:
+    """What is known of a worker when the agent comes back."""
 
     port: int = 0
+    """0: none was chosen yet."""
     serves: bool = False
+    """Others reach the worker at its port."""
     pid: int = 0
+    """0: it has no process."""
     identity: str = ""
+    """Tells the process from another one of the same pid, see `process.identity_of`."""
     digest: str = ""
+    """Of the process's program, its files and its content."""
     generation: int = 0
+    """Of the newest order."""
     runs: int = 0
+    """The generation of the order that the process was started for."""
     started_at: str = ""
     state: WorkerState = WorkerState.STARTING
     restarts: int = 0
@@ -71,23 +76,53 @@ class OutboxEntry:
     body: bytes
 
 
-class Store:
-    """was_damaged: what stood in the file before is lost."""
+class DiskReserve:
+    """A file of random bytes, which no file system compresses away. Deleting it makes room on a full disk."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def fill(self) -> None:
+        """Write the file; silently not, where there is no room."""
+        if self._file.exists():
+            return
+        try:
+            self._file.touch(mode=0o600)
+            self._file.write_bytes(os.urandom(RESERVE_BYTES))
+        except OSError:
+            with suppress(OSError):
+                self._file.unlink(missing_ok=True)
+
+    def release(self) -> bool:
+        """Delete it. Returns whether there was something to delete."""
+        try:
+            self._file.unlink()
+        except OSError:
+            return False
+        return True
+
+
+class AgentStore:
+    """The database, for one thread of one process.
+
+    Attributes:
+        was_damaged: the file could not be read and was moved aside; its contents are lost.
+    """
 
     def __init__(self, file: Path, node: str) -> None:
         make_private(file.parent)
         self.node = node
         self.was_damaged = False
-        self._reserve = Reserve(file.with_name("reserve"))
+        self._reserve = DiskReserve(file.with_name("reserve"))
         try:
-            self._db = _opened(file)
+            self._db = _open(file)
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", None) not in DAMAGED:
                 raise
             logger.warning("%s is damaged and moved aside; the web tells again what is to run: %s", file, error)
             _move_aside(file)
             self.was_damaged = True
-            self._db = _opened(file)
+            self._db = _open(file)
         self._reserve.fill()
 
     def close(self) -> None:
@@ -95,7 +130,7 @@ class Store:
 
     # settings
     def setting(self, name: str) -> str:
-        """Empty when there is none."""
+        """Empty when it was never set."""
         row = self._db.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
         return str(row[0]) if row else ""
 
@@ -105,25 +140,31 @@ class Store:
 
     # orders
     def put(self, order: Order) -> bool:
-        """Is it news? Of a key only the newest is kept. One that did not come from the web has seq 0: it counts when it
-        says anything else, and the number of what the web said stays. A deletion finds room on a full disk, too."""
-        known = self.order(order.key)
-        if known is None:
+        """Store an order, unless a newer one of the same key is stored. A deletion succeeds on a full disk, too.
+
+        Args:
+            order: with seq 0 it did not come from the web: it is stored when its content differs, under the stored seq.
+
+        Returns:
+            Whether anything but the number has changed.
+        """
+        current = self.order(order.key)
+        if current is None:
             if order.operation is Operation.DELETE:
                 return False
         elif order.seq == 0:
-            if _told(known) == _told(order):
+            if _content(current) == _content(order):
                 return False
-        elif order.seq <= known.seq:
+        elif order.seq <= current.seq:
             return False
-        seq = order.seq or (known.seq if known else 0)
+        seq = order.seq or (current.seq if current else 0)
         try:
             self._put(order, seq)
         except sqlite3.OperationalError:
             if order.operation is not Operation.DELETE or not self._reserve.release():
                 raise
             self._put(order, seq)
-        return known is None or _told(known) != _told(order)
+        return current is None or _content(current) != _content(order)
 
     def _put(self, order: Order, seq: int) -> None:
         with self._db:
@@ -144,17 +185,17 @@ class Store:
         return next(iter(self._orders(f"WHERE {_OF_KEY}", _key(key))), None)
 
     def orders(self) -> list[Order]:
-        """By seq, deletes that are not carried out yet among them."""
+        """By seq, including deletions that are not yet carried out."""
         return self._orders("ORDER BY seq", ())
 
     def forget(self, order: Order) -> None:
-        """Order and worker are gone, if nothing newer has come."""
+        """Remove a deleted order and its worker, unless a newer order has arrived."""
         with self._db:
-            gone = self._db.execute(
+            deleted = self._db.execute(
                 f"DELETE FROM orders WHERE {_OF_KEY} AND seq <= ? AND operation = 'delete'",  # noqa: S608
                 (*_key(order.key), order.seq),
             )
-            if gone.rowcount:
+            if deleted.rowcount:
                 self._db.execute(f"DELETE FROM workers WHERE {_OF_KEY}", _key(order.key))  # noqa: S608
         self._reserve.fill()
 
@@ -179,26 +220,33 @@ class Store:
         ]
 
     # workers
-    def kept(self, key: WorkKey) -> Kept:
+    def worker(self, key: WorkKey) -> WorkerRecord:
         row = self._db.execute(f"SELECT kept FROM workers WHERE {_OF_KEY}", _key(key)).fetchone()  # noqa: S608
         if row is None:
-            return Kept()
+            return WorkerRecord()
         data = json.loads(row[0])
-        return Kept(**{**data, "state": WorkerState(data["state"])})
+        return WorkerRecord(**{**data, "state": WorkerState(data["state"])})
 
-    def keep(self, key: WorkKey, kept: Kept) -> None:
+    def save_worker(self, key: WorkKey, worker: WorkerRecord) -> None:
         with self._db:
             self._db.execute(
-                "INSERT OR REPLACE INTO workers VALUES (?, ?, ?, ?)", (*_key(key), json.dumps(asdict(kept)))
+                "INSERT OR REPLACE INTO workers VALUES (?, ?, ?, ?)", (*_key(key), json.dumps(asdict(worker)))
             )
 
     def ports(self) -> set[int]:
-        """Which are some worker's."""
+        """All ports that belong to a worker."""
         return {int(json.loads(row[0])["port"]) for row in self._db.execute("SELECT kept FROM workers")}
 
-    # what the web is to be told
+    # reports to the web
     def push(self, path: str, body: bytes, content_type: str, replaces: str) -> None:
-        """Behind all others; what lies there under the same word goes. The oldest go when there is too much."""
+        """Append a report. The oldest are dropped when there are too many, or too many bytes of them.
+
+        Args:
+            path: of the web.
+            body: of the POST.
+            content_type: of the body.
+            replaces: unsent reports pushed with the same word are removed; empty: none.
+        """
         with self._db:
             if replaces:
                 self._db.execute("DELETE FROM outbox WHERE replaces = ?", (replaces,))
@@ -219,13 +267,13 @@ class Store:
         row = self._db.execute("SELECT id, path, content_type, body FROM outbox ORDER BY id LIMIT 1").fetchone()
         return OutboxEntry(*row) if row else None
 
-    def sent(self, parcel: OutboxEntry) -> None:
+    def remove_sent(self, entry: OutboxEntry) -> None:
         with self._db:
-            self._db.execute("DELETE FROM outbox WHERE id = ?", (parcel.number,))
+            self._db.execute("DELETE FROM outbox WHERE id = ?", (entry.number,))
 
 
-def _opened(file: Path) -> sqlite3.Connection:
-    """Raises DatabaseError with the code of a damage for what is no database of this version."""
+def _open(file: Path) -> sqlite3.Connection:
+    """Raises DatabaseError with one of the codes DAMAGED for a file that is not a database of this version."""
     os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
     file.chmod(0o600)  # it holds the token
     database = sqlite3.connect(file, timeout=10)
@@ -242,17 +290,17 @@ def _opened(file: Path) -> sqlite3.Connection:
 
 def _check(database: sqlite3.Connection) -> None:
     with closing(database.execute("PRAGMA quick_check(1)")) as answers:
-        found = str(answers.fetchone()[0])
+        verdict = str(answers.fetchone()[0])
     version = database.execute("PRAGMA user_version").fetchone()[0]
-    if found == "ok" and version in (0, VERSION):
+    if verdict == "ok" and version in (0, VERSION):
         return
-    error = sqlite3.DatabaseError(f"its version is {version}" if found == "ok" else found)
+    error = sqlite3.DatabaseError(f"its version is {version}" if verdict == "ok" else verdict)
     error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     raise error
 
 
 def _move_aside(file: Path) -> None:
-    """With what SQLite has written beside it, which would spoil the new one. Only the last damaged one is kept."""
+    """Together with SQLite's files beside it, which would corrupt the new one. Only the last damaged file is kept."""
     for suffix in ("-wal", "-shm"):
         file.with_name(file.name + suffix).unlink(missing_ok=True)
     file.replace(file.with_name(file.name + ".damaged"))
@@ -262,5 +310,5 @@ def _key(key: WorkKey) -> tuple[str, str, str]:
     return key.kind, key.uid, key.part
 
 
-def _told(order: Order) -> tuple[Any, ...]:
+def _content(order: Order) -> tuple[Any, ...]:
     return order.operation is Operation.DELETE, order.generation, order.namespace, order.name, dict(order.content)

@@ -1,4 +1,4 @@
-"""All workers of a node: one Worker for each stored order. What of blobs nobody needs any longer goes with them."""
+"""All workers of a node: one Worker for each stored order. Deletes the files that no order needs any longer."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from app.nodes.model import Operation, Order, WorkerReport, WorkKey
 
 LOOK_AT_LOGS_S = 10.0
 TIDY_S = 0.5
-"""So long after the last of many changes it is looked for files that nobody needs."""
+"""How long after the last of several changes unneeded files are deleted."""
 logger = logging.getLogger(__name__)
 
 
-class Supervisor:
-    """For the event loop it was made in. on_change: some worker reports something else than before."""
+class WorkerSupervisor:
+    """The workers of one agent, for the event loop it was created in."""
 
-    def __init__(self, ground: NodeContext, carriers: Sequence[WorkloadDriver], on_change: Callable[[], None]) -> None:
-        self._ground = ground
-        self._carriers = {carrier.kind: carrier for carrier in carriers}
+    def __init__(self, context: NodeContext, drivers: Sequence[WorkloadDriver], on_change: Callable[[], None]) -> None:
+        self._context = context
+        self._drivers = {driver.kind: driver for driver in drivers}
         self._on_change = on_change
         self._http = httpx.AsyncClient(trust_env=False)
         self._workers: dict[WorkKey, Worker] = {}
@@ -34,31 +34,31 @@ class Supervisor:
         self._tidying: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Everything that is stored: what still runs is adopted."""
-        for order in self._ground.store.orders():
+        """Take up all stored orders; processes that still run are adopted."""
+        for order in self._context.store.orders():
             self.apply(order)
         self._tidy_soon()
 
     def apply(self, order: Order) -> None:
-        """An order that is stored."""
+        """Carry out a stored order."""
         worker = self._workers.get(order.key)
         if worker is not None:
             worker.change(order)
             self._tidy_soon()
             return
-        worker = Worker(order, self._carriers.get(order.key.kind), self._ground, self._http, on_change=self._on_change)
+        worker = Worker(order, self._drivers.get(order.key.kind), self._context, self._http, on_change=self._on_change)
         self._workers[order.key] = worker
         self._tasks[order.key] = asyncio.create_task(self._live(worker), name=f"worker {order.key}")
 
     def reports(self) -> tuple[WorkerReport, ...]:
-        return tuple(worker.account.report() for worker in self._workers.values())
+        return tuple(worker.status.report() for worker in self._workers.values())
 
     def find(self, kind: str, worker_name: str) -> Order | None:
-        """Whose worker has this name."""
+        """The order whose worker has this name."""
         orders = (
             worker.order
             for worker in self._workers.values()
-            if worker.order.key.kind == kind and worker.account.name == worker_name
+            if worker.order.key.kind == kind and worker.status.name == worker_name
         )
         return next((order for order in orders if order.operation is not Operation.DELETE), None)
 
@@ -68,17 +68,17 @@ class Supervisor:
             worker.heard(is_running=is_running, detail=detail)
 
     async def look_at_logs(self) -> None:
-        """For ever: none becomes too long."""
+        """Rotate long logs, for ever."""
         while True:
             await asyncio.sleep(LOOK_AT_LOGS_S)
             for worker in list(self._workers.values()):
                 try:
-                    worker.account.rotate_log()
+                    worker.status.rotate_log()
                 except OSError as error:
-                    logger.warning("The log of worker %s cannot be shortened: %s", worker.account.name, error)
+                    logger.warning("The log of worker %s cannot be shortened: %s", worker.status.name, error)
 
     async def stop(self, *, ends_workers: bool) -> None:
-        """Watch no longer. ends_workers: and let none go on."""
+        """Stop watching. ends_workers: end all processes, too."""
         if self._tidying is not None:
             self._tidying.cancel()
         for task in self._tasks.values():
@@ -87,7 +87,7 @@ class Supervisor:
         if ends_workers:
             await asyncio.gather(*(worker.end() for worker in self._workers.values()))
         for worker in self._workers.values():
-            worker.leave()
+            worker.detach()
         await self._http.aclose()
 
     async def _live(self, worker: Worker) -> None:
@@ -96,11 +96,11 @@ class Supervisor:
         del self._workers[key], self._tasks[key]
         if order.operation is Operation.DELETE:
             try:
-                self._ground.store.forget(order)
-            except sqlite3.Error as error:  # the next agent carries the deletion out again
-                logger.error("That worker %s is gone could not be kept: %s", worker.account.name, error)
+                self._context.store.forget(order)
+            except sqlite3.Error as error:  # the next agent repeats the deletion
+                logger.error("That worker %s is gone could not be kept: %s", worker.status.name, error)
             self._tidy_soon()
-        else:  # it came back while it was taken away
+        else:  # it was ordered again during its deletion
             self.apply(order)
         self._on_change()
 
@@ -111,10 +111,10 @@ class Supervisor:
 
     def _delete_unneeded_blobs(self) -> None:
         needed = set[str]()
-        for order in self._ground.store.orders():
-            carrier = self._carriers.get(order.key.kind)
+        for order in self._context.store.orders():
+            driver = self._drivers.get(order.key.kind)
             try:
-                needed |= {blob.sha256 for blob in carrier.blobs(order)} if carrier else set()
-            except Exception:  # noqa: BLE001  # a capability's code; whose files nobody knows are all kept
+                needed |= {blob.sha256 for blob in driver.blobs(order)} if driver else set()
+            except Exception:  # noqa: BLE001  # a capability's code; then no file is deleted
                 return
-        self._ground.blobs.keep_only(needed)
+        self._context.blobs.keep_only(needed)

@@ -1,6 +1,6 @@
-"""The web as a node sees it: plain HTTP, each call with the node's token. Owns no retry and keeps nothing.
+"""The web's API for nodes: plain HTTP, each call with the node's token, no retries.
 
-Raises ApiError for what the web refused and Unreachable where nothing (or something else) answered.
+All calls raise ApiError for what the web refused and Unreachable where nothing, or something else, answered.
 """
 
 from __future__ import annotations
@@ -38,7 +38,12 @@ def agent_version() -> str:
 
 
 class WebClient:
-    """token: of the node; empty until it has one. is_refused: the web has said that it is nobody's any more."""
+    """A client of one web for one node.
+
+    Attributes:
+        token: of the node; empty until it has one.
+        is_refused: the web has said that it no longer knows the token.
+    """
 
     def __init__(self, url: str, node: str, token: str = "") -> None:
         self.url = url
@@ -70,12 +75,12 @@ class WebClient:
         async with self._answer("POST", "/neptune/nodes", headers=headers, json=body) as answer:
             token = _object(await answer.aread()).get("token")
         if not isinstance(token, str) or not token:
-            raise self._stranger()
+            raise self._not_modelmill()
         return token
 
     async def check(self) -> None:
-        """Is this token the node's? A sign of life would tell of workers that nobody has looked for yet, so it is asked
-        for a file that no order names."""
+        """Raises ApiError unless the web knows the token. Asks for a file that no order names: a heartbeat would report
+        workers before they were adopted."""
         try:
             async with self.blob("0" * 64, 0):
                 return
@@ -83,19 +88,19 @@ class WebClient:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
             if error.code != NO_BLOB:
-                raise self._stranger() from error
+                raise self._not_modelmill() from error
 
-    async def report(self, sign: wire.SignOfLife) -> None:
-        await self.post(f"{self._link}/report", wire.written(sign.to_json()).encode(), JSON)
+    async def report(self, heartbeat: wire.SignOfLife) -> None:
+        await self.post(f"{self._link}/report", wire.written(heartbeat.to_json()).encode(), JSON)
 
     async def messages(self) -> list[Any]:
-        """What this node has not acknowledged, as frames; waits a while for some."""
+        """The frames this node has not acknowledged; waits up to WAIT_S for some."""
         path = f"{self._link}/messages"
         async with self._answer("GET", path, params={"wait": WAIT_S}, timeout=POLL_TIMEOUT) as answer:
-            found = _object(await answer.aread()).get("messages")
-        if not isinstance(found, list):
-            raise self._stranger()
-        return found
+            messages = _object(await answer.aread()).get("messages")
+        if not isinstance(messages, list):
+            raise self._not_modelmill()
+        return messages
 
     async def acknowledge(self, seqs: Collection[int]) -> None:
         body = wire.written(wire.Acknowledgement(tuple(seqs)).to_json())
@@ -107,7 +112,7 @@ class WebClient:
             await answer.aread()
 
     async def ask(self, path: str, body: bytes, content_type: str, *, authorization: str) -> Reply:
-        """In somebody else's name. Raises Unreachable."""
+        """POST on behalf of a caller, see `driver.Agent.ask`. Raises Unreachable."""
         headers = {"Content-Type": content_type, **({"Authorization": authorization} if authorization else {})}
         try:
             answer = await self._http.post(path, content=body, headers=headers)
@@ -117,7 +122,7 @@ class WebClient:
 
     @asynccontextmanager
     async def blob(self, sha256: str, start: int) -> AsyncIterator[httpx.Response]:
-        """The bytes from start on, if the answer is a 206, else all of them."""
+        """A file: the bytes from start on if the status is 206, else all of them."""
         headers = {**self.headers, "Accept-Encoding": "identity", **({"Range": f"bytes={start}-"} if start else {})}
         async with self._answer("GET", f"{self._link}/blobs/{sha256}", headers=headers) as answer:
             yield answer
@@ -136,19 +141,19 @@ class WebClient:
             raise Unreachable(f"The connection to {self.url} broke: {error or type(error).__name__}") from error
 
     def _refusal(self, status: int, body: bytes) -> ApiError | Unreachable:
-        """A proxy's own 5xx, or a redirect to its log-in page, is no answer of the web."""
-        said = _object(body).get("error")
-        if not isinstance(said, dict) and (status < HTTPStatus.BAD_REQUEST or status >= HTTPStatus.BAD_GATEWAY):
+        """A proxy's own 5xx, or a redirect to its log-in page, is not the web's answer."""
+        error = _object(body).get("error")
+        if not isinstance(error, dict) and (status < HTTPStatus.BAD_REQUEST or status >= HTTPStatus.BAD_GATEWAY):
             return Unreachable(f"{self.url} answers HTTP {status} now.")
-        return ApiError(status, said if isinstance(said, dict) else {})
+        return ApiError(status, error if isinstance(error, dict) else {})
 
-    def _stranger(self) -> Unreachable:
+    def _not_modelmill(self) -> Unreachable:
         return Unreachable(f"What answers at {self.url} is not Modelmill, or of another version.")
 
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(body)
+        document = json.loads(body)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}

@@ -1,4 +1,4 @@
-"""What is known of a worker and told of it: kept for the next agent, shown in reports. Starts and ends nothing."""
+"""What is known of a worker: stored for the next agent, sent in reports. Starts and ends nothing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from app.edge.agent import logs
-from app.edge.agent.allocation import NodeContext, Plan
+from app.edge.agent.allocation import NodeContext, WorkerPlan
 from app.edge.agent.backoff import WITHIN_S, FailureCounter
 from app.edge.agent.driver import WorkloadDriver
-from app.edge.agent.process import Process
+from app.edge.agent.process import WorkerProcess
 from app.nodes.model import Order, WorkerReport, WorkerState
 
 ENDED, CRASHING = "Ended", "CrashLoop"
@@ -22,32 +22,38 @@ logger = logging.getLogger(__name__)
 
 
 class WorkerStatus:
-    """order: the newest. process: that runs now, or has just ended; what an
-    agent before this one has started is adopted. on_change: what is reported has changed."""
+    """The status of one worker. A process that an earlier agent started is adopted.
+
+    Attributes:
+        order: the newest.
+        record: what is stored of the worker.
+        process: running, or just ended; None: there is none.
+        log: the worker's log file.
+    """
 
     def __init__(
-        self, order: Order, carrier: WorkloadDriver | None, ground: NodeContext, on_change: Callable[[], None]
+        self, order: Order, driver: WorkloadDriver | None, context: NodeContext, on_change: Callable[[], None]
     ) -> None:
         self.order = order
-        self.kept = ground.store.kept(order.key)
-        self.process = Process.adopt(self.kept.pid, self.kept.identity) if self.kept.pid else None
-        if self.process is None and self.kept.state is WorkerState.RUNNING:
-            self.kept = replace(self.kept, state=WorkerState.STARTING)
-        self.log = logs.log_of(ground.data / "logs", order)
-        self._carrier = carrier
-        self._ground = ground
+        self.record = context.store.worker(order.key)
+        self.process = WorkerProcess.adopt(self.record.pid, self.record.identity) if self.record.pid else None
+        if self.process is None and self.record.state is WorkerState.RUNNING:
+            self.record = replace(self.record, state=WorkerState.STARTING)
+        self.log = logs.log_path(context.data / "logs", order)
+        self._driver = driver
+        self._context = context
         self._on_change = on_change
         self._log_start = 0
-        self._log_lines: tuple[str, ...] = logs.last_lines(self.log) if self.kept.state is WorkerState.FAILED else ()
+        self._log_lines: tuple[str, ...] = logs.last_lines(self.log) if self.record.state is WorkerState.FAILED else ()
         self._detail: Mapping[str, Any] = {}
-        self._seen: WorkerReport | None = None
+        self._last_report: WorkerReport | None = None
         self._is_current = False
 
     @property
     def name(self) -> str:
-        """As its resource calls it."""
+        """What its resource calls it."""
         try:
-            return self._carrier.worker_name(self.order) if self._carrier else self.order.name
+            return self._driver.worker_name(self.order) if self._driver else self.order.name
         except Exception:  # noqa: BLE001  # a capability's code, about content that anybody may have written
             return self.order.name
 
@@ -57,51 +63,51 @@ class WorkerStatus:
 
     @property
     def is_current(self) -> bool:
-        """Is the process that runs of the newest order, as far as is known?"""
+        """Whether a process of the newest order is running."""
         return self.is_running and self._is_current
 
     def report(self) -> WorkerReport:
-        kept, pid = self.kept, self.process.pid if self.process is not None and self.is_running else 0
+        record, pid = self.record, self.process.pid if self.process is not None and self.is_running else 0
         return WorkerReport(
             key=self.order.key,
             namespace=self.order.namespace,
             owner_name=self.order.name,
             name=self.name,
-            generation=kept.generation,
-            state=kept.state,
+            generation=record.generation,
+            state=record.state,
             pid=pid,
-            address=f"{self._ground.address}:{kept.port}" if pid and kept.serves else "",
-            restarts=kept.restarts,
-            exit_code=kept.exit_code,
-            reason=kept.reason,
-            message=kept.message,
+            address=f"{self._context.address}:{record.port}" if pid and record.serves else "",
+            restarts=record.restarts,
+            exit_code=record.exit_code,
+            reason=record.reason,
+            message=record.message,
             log=self._log_lines,
-            started_at=kept.started_at,
+            started_at=record.started_at,
             detail=self._detail,
-            former_generation=kept.runs if pid and not self._is_current else 0,
+            former_generation=record.runs if pid and not self._is_current else 0,
         )
 
-    # what becomes of it
-    def say(self, **changes: Any) -> None:
-        """changes: of Kept. A disk that is full ends no worker; the next agent then knows less of it."""
-        kept = replace(self.kept, **changes)
-        if kept != self.kept:
-            self.kept = kept
+    # changes
+    def update(self, **changes: Any) -> None:
+        """Change fields of the record, store and report it. A full disk ends no worker; the next agent knows less."""
+        record = replace(self.record, **changes)
+        if record != self.record:
+            self.record = record
             try:
-                self._ground.store.keep(self.order.key, kept)
+                self._context.store.save_worker(self.order.key, record)
             except sqlite3.Error as error:
                 logger.error("What becomes of worker %s could not be kept: %s", self.name, error)
-        self._show()
+        self._notify()
 
-    def hears(self, detail: Mapping[str, Any]) -> None:
+    def add_detail(self, detail: Mapping[str, Any]) -> None:
         self._detail = {**self._detail, **detail}
-        self._show()
+        self._notify()
 
-    def is_other(self, plan: Plan) -> None:
-        """Whatever was is that of another program."""
+    def replace_program(self, plan: WorkerPlan) -> None:
+        """Start over: the order needs another program than the one that ran."""
         self._is_current = False
         self._log_lines, self._detail = (), {}
-        self.say(
+        self.update(
             digest=plan.digest,
             state=WorkerState.STARTING,
             exit_code=None,
@@ -112,49 +118,53 @@ class WorkerStatus:
             generation=plan.order.generation,
         )
 
-    def is_planned(self, plan: Plan) -> None:
-        """What runs, if something does, is this."""
+    def set_plan(self, plan: WorkerPlan) -> None:
+        """The running process, if any, is that of this plan."""
         self._is_current = True
         generation = plan.order.generation
-        self.say(serves=bool(plan.program.health_url) or plan.program.listens, generation=generation, runs=generation)
+        self.update(
+            serves=bool(plan.program.health_url) or plan.program.listens, generation=generation, runs=generation
+        )
 
-    def is_started(self, process: Process, *, at: str, is_again: bool) -> None:
-        """A failed one stays that until it runs."""
+    def mark_started(self, process: WorkerProcess, *, at: str, is_again: bool) -> None:
+        """A process was started. A FAILED worker stays FAILED until it is running."""
         self.process = process
-        is_failed = self.kept.state is WorkerState.FAILED
-        self.say(
+        is_failed = self.record.state is WorkerState.FAILED
+        self.update(
             pid=process.pid,
             identity=process.identity,
             started_at=at,
-            restarts=self.kept.restarts + is_again,
+            restarts=self.record.restarts + is_again,
             state=WorkerState.FAILED if is_failed else WorkerState.STARTING,
         )
 
-    def is_ended(self) -> None:
-        """Because we wanted it."""
+    def mark_stopped(self) -> None:
+        """The agent has ended the process."""
         self.process = None
-        is_running = self.kept.state is WorkerState.RUNNING
-        self.say(pid=0, identity="", state=WorkerState.STARTING if is_running else self.kept.state)
+        is_running = self.record.state is WorkerState.RUNNING
+        self.update(pid=0, identity="", state=WorkerState.STARTING if is_running else self.record.state)
 
-    def runs(self) -> None:
+    def mark_running(self) -> None:
         self._log_lines = ()
-        self.say(state=WorkerState.RUNNING, reason="", message="")
+        self.update(state=WorkerState.RUNNING, reason="", message="")
 
-    def fails(self, reason: str, message: str) -> None:
-        """A process that runs all the same is that of before."""
+    def mark_failed(self, reason: str, message: str) -> None:
+        """The newest order failed. A process that still runs is that of an earlier one."""
         self._is_current = False
-        self.say(state=WorkerState.FAILED, reason=reason, message=message, generation=self.order.generation)
+        self.update(state=WorkerState.FAILED, reason=reason, message=message, generation=self.order.generation)
 
-    def has_ended(self, code: int | None, ends: FailureCounter, *, restarts: bool) -> None:
+    def mark_ended(self, code: int | None, ends: FailureCounter, *, restarts: bool) -> None:
         self.process = None
         self._log_lines = logs.last_lines(self.log, self._log_start)
-        end = f"{self.name} {words(code)}"
+        end = f"{self.name} {exit_text(code)}"
         if ends.are_too_many and restarts:
-            end = f"{self.name} ended {len(ends.times)} times within {WITHIN_S:.0f} s; the last time it {words(code)}"
-        has_failed = ends.are_too_many or not restarts or self.kept.state is WorkerState.FAILED
+            end = (
+                f"{self.name} ended {len(ends.times)} times within {WITHIN_S:.0f} s; the last time it {exit_text(code)}"
+            )
+        has_failed = ends.are_too_many or not restarts or self.record.state is WorkerState.FAILED
         reason = (CRASHING if restarts else ENDED) if has_failed else ""
         logger.warning("%s of %s.", end, self.order.name)
-        self.say(
+        self.update(
             state=WorkerState.FAILED if has_failed else WorkerState.BACKOFF,
             reason=reason,
             message=f"{end}.",
@@ -163,7 +173,7 @@ class WorkerStatus:
             identity="",
         )
 
-    # its log
+    # log
     def begin_log(self) -> None:
         self.rotate_log()
         self._log_start = logs.size_of(self.log)
@@ -172,14 +182,14 @@ class WorkerStatus:
         if logs.rotate(self.log):
             self._log_start = 0
 
-    def _show(self) -> None:
-        seen = self.report()
-        if seen != self._seen:
-            self._seen = seen
+    def _notify(self) -> None:
+        report = self.report()
+        if report != self._last_report:
+            self._last_report = report
             self._on_change()
 
 
-def words(code: int | None) -> str:
+def exit_text(code: int | None) -> str:
     if code is None:
         return "ended, and nobody saw its exit code"
     if code >= 0:

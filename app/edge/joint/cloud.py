@@ -1,6 +1,6 @@
 """The big model's server: `python -m app.edge.joint.cloud`, started by the agent of a cloud node.
 
-GET /<service> says what runs; POST /<service>/predict, with the service's secret, looks at one picture.
+GET /<service> tells what runs; POST /<service>/predict, with the service's secret, predicts one picture.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from app.joint_inference.worker_options import cloud_options
 from app.kit.errors import BadRequest, TooMany
 
 WAITING_PER_THREAD = 16
-"""Pictures beyond that are sent away: their edge has given up before it were their turn."""
+"""More pictures than that are refused: their edge would give up before their turn."""
 LIMITS = {"meta": MAX_TEXT_BYTES, "picture": MAX_PICTURE_BYTES}
 
 
 class CloudServer:
-    """threads: so many pictures are looked at at once."""
+    """The big model behind HTTP, with a bounded number of requests under way."""
 
     def __init__(self, predictor: Predictor, *, service: str, model: str, secret: str, threads: int) -> None:
         self.predictor = predictor
         self.service = service
         self.model = model
         self._secret = secret
-        self._most = threads * WAITING_PER_THREAD
+        self._limit = threads * WAITING_PER_THREAD
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="picture")
         self._under_way = 0
         self._answered = 0
@@ -52,21 +52,21 @@ class CloudServer:
         )
 
     async def _health(self, _: Request) -> Response:
-        found = self.predictor
+        predictor = self.predictor
         return JSONResponse(
             {
                 "service": self.service,
                 "model": self.model,
-                "runtime": found.runtime,
-                "why": found.why,
-                "labels": list(found.labels),
+                "runtime": predictor.runtime,
+                "why": predictor.why,
+                "labels": list(predictor.labels),
                 "answered": self._answered,
             }
         )
 
     async def _predict(self, request: Request) -> Response:
         self._check(request)
-        if self._under_way >= self._most:
+        if self._under_way >= self._limit:
             raise TooMany("Too many pictures wait for the big model.", hint="Send it again in a moment.")
         self._under_way += 1
         try:
@@ -81,18 +81,18 @@ class CloudServer:
         check_bearer(request.headers, self._secret, hint="Its edge worker knows it.")
 
     def _answer(self, parts: dict[str, Part]) -> dict[str, Any]:
-        began = time.perf_counter()
+        started = time.perf_counter()
         meta = json_of(parts.get("meta"), "meta")
         picture = picture_of(parts)
         shape = shape_of(picture)
         if meta.get("shape") not in (None, shape):
             raise BadRequest(f"The picture has the shape {shape}, and meta says {str(meta['shape'])[:80]}.")
-        found = self.predictor.predict(picture)
-        return {**found.to_json(), "id": str(meta.get("id", ""))[:128], "server_ms": _ms_since(began)}
+        prediction = self.predictor.predict(picture)
+        return {**prediction.to_json(), "id": str(meta.get("id", ""))[:128], "server_ms": _ms_since(started)}
 
 
-def _ms_since(began: float) -> float:
-    return round((time.perf_counter() - began) * 1000, 3)
+def _ms_since(started: float) -> float:
+    return round((time.perf_counter() - started) * 1000, 3)
 
 
 def run(work: Work) -> None:
@@ -105,14 +105,14 @@ def run(work: Work) -> None:
     server = CloudServer(
         predictor, service=work.service, model=card.name, secret=work.content.secret, threads=options.predictor.threads
     )
-    listening = listen(work.host, work.port)  # before it says that it runs
-    said = {"status": RUNNING, "detail": {"runtime": predictor.runtime, "why": predictor.why, **model_of(work)}}
-    reporter = StatusReporter(work, lambda: said)
+    listening = listen(work.host, work.port)  # before it reports that it is running
+    report = {"status": RUNNING, "detail": {"runtime": predictor.runtime, "why": predictor.why, **model_of(work)}}
+    reporter = StatusReporter(work, lambda: report)
     reporter.start()
     try:
         serve(server.app, host=work.host, port=work.port, listening=listening)
     finally:
-        said["status"] = COMPLETED
+        report["status"] = COMPLETED
         reporter.close()
         predictor.close()
 

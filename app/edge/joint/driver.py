@@ -1,4 +1,4 @@
-"""How an agent carries a JointInferenceService: its orders become worker processes, and what these say goes up."""
+"""How an agent runs a JointInferenceService: its orders become worker processes, and their reports go to the web."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,21 +14,24 @@ from starlette.routing import BaseRoute
 
 from app.edge.agent.driver import Agent, Blob, Place, ProcessSpec, WorkRefused
 from app.edge.joint.driver_routes import routes
-from app.edge.joint.script import script_of
 from app.edge.joint.work import VARIABLE, Work
 from app.inference.sources.allow_list import SourceNotOffered, named, resolved
 from app.joint_inference.model.content import Content
 from app.joint_inference.model.resource import PLURAL, Role
+from app.kit.network.addresses import reachable_url
 from app.nodes.model import Order
 
 MODULES = {Role.EDGE: "app.edge.joint.edge", Role.CLOUD: "app.edge.joint.cloud"}
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 PARAMETER = "PARAM_"
-"""Before each name: a parameter decides what a script does, never which code its interpreter or a library loads."""
+"""Prefix of each name: a parameter never decides which code the interpreter or a library loads."""
 SOURCE_NOT_OFFERED = "SourceNotOffered"
+SCRIPT_REFUSED, SCRIPT_NOT_FOUND = "ScriptRefused", "ScriptNotFound"
 
 
 class JointDriver:
+    """The WorkloadDriver of JointInferenceServices."""
+
     kind = PLURAL
 
     def __init__(self, sources: Sequence[str] = (), videos: Sequence[str] = ()) -> None:
@@ -39,11 +43,11 @@ class JointDriver:
 
     def blobs(self, order: Order) -> list[Blob]:
         card = content_of(order).model
-        found = [Blob(card.sha256, card.size_bytes)]
-        return [*found, Blob(card.twin_sha256, card.twin_size_bytes)] if card.twin_sha256 else found
+        blobs = [Blob(card.sha256, card.size_bytes)]
+        return [*blobs, Blob(card.twin_sha256, card.twin_size_bytes)] if card.twin_sha256 else blobs
 
     def worker_name(self, order: Order) -> str:
-        """Also of an order that cannot be run."""
+        """As the service names it, even of an order that cannot be run."""
         try:
             return str(order.content["resource"]["spec"][f"{order.key.part}Worker"]["name"])
         except (KeyError, TypeError):
@@ -87,7 +91,7 @@ class JointDriver:
         )
 
     def _source(self, content: Content) -> str:
-        """What the bundled worker may open. Raises WorkRefused."""
+        """What the bundled worker may open as its stream; empty: nothing. Raises WorkRefused."""
         source = content.worker.parameters.get("source", "").strip()
         if not source or content.role is not Role.EDGE or not content.worker.is_builtin:
             return ""
@@ -97,24 +101,25 @@ class JointDriver:
             raise WorkRefused(error.message, reason=SOURCE_NOT_OFFERED, hint=error.hint) from None
 
     def _offered(self, content: Content) -> tuple[list[str], list[str]]:
-        """To the user of this service, and what is withheld from them."""
-        found: tuple[list[str], list[str]] = [], []
+        """The sources offered to the user of this service, and those withheld from them."""
+        offered: list[str] = []
+        withheld: list[str] = []
         for kind, cameras in self._cameras.items():
             closed = content.withheld.get(kind, ())
             for name, source in cameras:
-                found[name in closed].append(source)
-        return found
+                (withheld if name in closed else offered).append(source)
+        return offered, withheld
 
     def routes(self, agent: Agent) -> list[BaseRoute]:
         return routes(agent, self.worker_name)
 
-    def offers(self, agent: Agent) -> Mapping[str, Any]:  # noqa: ARG002  # the Carrier's
+    def offers(self, agent: Agent) -> Mapping[str, Any]:  # noqa: ARG002  # the protocol's
         names = [name for name, _ in self._cameras["sources"]]
         return {"sources": {name: {} for name in names}} if names else {}
 
 
 def content_of(order: Order) -> Content:
-    """Raises WorkRefused."""
+    """The content of an order. Raises WorkRefused for one that cannot be run."""
     if not order.content.get("model"):
         raise WorkRefused(
             "This node was told of the service by hand, and not where its model is.",
@@ -122,21 +127,21 @@ def content_of(order: Order) -> Content:
             hint="The web sends that with its order.",
         )
     try:
-        found = Content.from_json(order.content)
-        _ = found.specification
+        content = Content.from_json(order.content)
+        _ = content.specification
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise WorkRefused(f"The order cannot be read: {type(error).__name__}: {error}.", reason="BadOrder") from None
-    return found
+    return content
 
 
 def _depends_on(content: Content) -> dict[str, Any]:
-    """Not the other worker: a change of the edge's thresholds is no reason to start the big model anew."""
+    """All but the other worker: a change of the edge's thresholds does not restart the big model."""
     own = {name: value for name, value in content.resource["spec"].items() if name == f"{content.role}Worker"}
     return {**content.to_json(), "resource": own}
 
 
 def script_environment(work: Work) -> dict[str, str]:
-    """What a user's script finds: each parameter as PARAM_ and its name in upper case, and Sedna's names."""
+    """What a user's script finds: each parameter as PARAM_ and its name in upper case, and Sedna's variables."""
     content = work.content
     specification, worker = content.specification, content.worker
     address = urlsplit(content.big_model.url) if content.big_model else None
@@ -168,6 +173,48 @@ def _parameters(parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 def _health_url(work: Work) -> str:
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(work.host, work.host)  # noqa: S104  # only compared with
     path = "healthz" if work.content.role is Role.EDGE else work.service
-    return f"http://{host}:{work.port}/{path}"
+    return f"{reachable_url(work.host, work.port)}/{path}"
+
+
+def script_of(folder: str, boot_file: str, roots: Sequence[Path]) -> Path:
+    """The file of a user's script, links and `..` resolved. It must lie below a folder that the node opens for scripts.
+
+    Args:
+        folder: below one of the roots; an absolute one may also begin with that of a root.
+        boot_file: relative to the folder.
+        roots: the folders that the node's administrator has opened.
+
+    Raises:
+        WorkRefused: there is no such file there.
+    """
+    named = f"{folder}/{boot_file}"
+    if not roots:
+        raise WorkRefused(
+            f"This node runs no users' scripts, and {named} is one.",
+            reason=SCRIPT_REFUSED,
+            hint="Start its agent with --scripts and a folder, or leave scriptDir empty for the bundled worker.",
+        )
+    if "\0" in named:
+        raise WorkRefused("The name of a script holds no NUL.", reason=SCRIPT_REFUSED)
+    candidates = [(root, path) for root in roots for path in _candidates(folder, boot_file, root)]
+    inside = [path.resolve() for root, path in candidates if path.resolve().is_relative_to(root.resolve())]
+    blobs = next((path for path in inside if path.is_file()), None)
+    if blobs is not None:
+        return blobs
+    if len(inside) < len(candidates):
+        raise WorkRefused(
+            f"{named} lies outside of the folders for scripts of this node.",
+            reason=SCRIPT_REFUSED,
+            hint=f"These are {', '.join(map(str, roots))}.",
+        )
+    raise WorkRefused(
+        f"There is no {named} on this node.",
+        reason=SCRIPT_NOT_FOUND,
+        hint=f"Put it below {' or '.join(map(str, roots))}.",
+    )
+
+
+def _candidates(folder: str, boot_file: str, root: Path) -> list[Path]:
+    below = root / folder.lstrip("/") / boot_file
+    return [below] if not folder.startswith("/") else [Path(folder) / boot_file, below]

@@ -1,4 +1,4 @@
-"""What the agent's own server answers for joint inference: the downstream paths, and what workers say of themselves."""
+"""The agent's endpoints for joint inference: the downstream paths, and the reports of workers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_BODY_BYTES = 1 << 20
 MAX_PICTURE_BYTES = 256 << 10
 MAX_SAMPLE_BYTES = 128 << 10
 KEPT_SAMPLES = 20
-"""So many unsent ones of a service are kept while the web is away: it shows no more."""
+"""How many unsent samples of a service are stored while the web is away: it shows no more."""
 OWNER_KINDS = ("jointinferenceservice", PLURAL, "jis")
 OK = {"Status": 200, "Message": "OK"}
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -37,8 +37,8 @@ class UnknownWorker(NotFound):
     code = "WORKER_NOT_FOUND"
 
 
-class Info(BaseModel):
-    """What a worker says of itself, as the requirement has it; Sedna calls taskInfo ownerInfo. uid: of the service."""
+class WorkerInfo(BaseModel):
+    """A worker's report of itself, in the requirement's form."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -50,38 +50,40 @@ class Info(BaseModel):
     status: Literal["completed", "failed", "running"]
     taskInfo: dict[str, Any] | None = None  # noqa: N815
     ownerInfo: dict[str, Any] | None = None  # noqa: N815
+    """Sedna's name of taskInfo."""
     uid: str = ""
+    """Of the service."""
     detail: dict[str, Any] = Field(default_factory=dict)
 
 
 def routes(agent: Agent, name_of: NameOf) -> list[BaseRoute]:
-    found = Endpoints(agent, name_of)
+    endpoints = DriverEndpoints(agent, name_of)
     return [
         Route(
             "/{namespace}/neptune/downstream/" + PLURAL + "/{name}/{operation}",
-            _told(found.downstream),
+            _with_error_body(endpoints.downstream),
             methods=["POST"],
         ),
-        Route("/neptune/workers/{worker}/info", _told(found.info), methods=["POST"]),
-        Route("/neptune/workers/{worker}/samples", _told(found.sample), methods=["POST"]),
+        Route("/neptune/workers/{worker}/info", _with_error_body(endpoints.info), methods=["POST"]),
+        Route("/neptune/workers/{worker}/samples", _with_error_body(endpoints.sample), methods=["POST"]),
     ]
 
 
-class Endpoints:
+class DriverEndpoints:
     def __init__(self, agent: Agent, name_of: NameOf) -> None:
         self.agent = agent
         self.name_of = name_of
         self._numbers = count()
 
     async def downstream(self, request: Request) -> Response:
-        """An order by hand: the task as the Kubernetes API has it."""
+        """An order by hand: the service as the Kubernetes API has it."""
         path = request.path_params
-        if path["operation"] not in {found.value for found in Operation}:
+        if path["operation"] not in {endpoints.value for endpoints in Operation}:
             raise NotFound(f"There is no {path['operation']} here: insert, update and delete.")
         resource = _object(await whole_body(request, MAX_BODY_BYTES, "A body"))
         metadata = resource.get("metadata")
-        _agree(metadata, "name", path["name"])
-        _agree(metadata, "namespace", path["namespace"])
+        _check_agreement(metadata, "name", path["name"])
+        _check_agreement(metadata, "namespace", path["namespace"])
         for order in self._orders(path["namespace"], path["name"], resource, Operation(path["operation"])):
             await self.agent.take(order)
         return JSONResponse(OK)
@@ -89,7 +91,7 @@ class Endpoints:
     async def info(self, request: Request) -> Response:
         body = await whole_body(request, MAX_BODY_BYTES, "A body")
         try:
-            info = Info.model_validate_json(body)
+            info = WorkerInfo.model_validate_json(body)
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             raise BadRequest(f"{'.'.join(map(str, first['loc'])) or 'body'}: {first['msg']}") from None
@@ -106,7 +108,7 @@ class Endpoints:
         return JSONResponse(OK)
 
     async def sample(self, request: Request) -> Response:
-        """A hard sample to look at, which goes up as it came. The query may say whose: namespace, ownerName, uid."""
+        """Forward a hard sample unchanged. The query may name its service: namespace, ownerName, uid."""
         body = await whole_body(request, MAX_PICTURE_BYTES + MAX_SAMPLE_BYTES + (16 << 10), "A sample")
         content_type = request.headers.get("content-type", "")
         parts = parts_in(content_type, body, {"sample": MAX_SAMPLE_BYTES, "picture": MAX_PICTURE_BYTES})
@@ -126,8 +128,8 @@ class Endpoints:
             uid=query.get("uid", ""),
         )
         path = f"/neptune/link/{quote(self.agent.node)}/{PLURAL}/{quote(order.key.uid)}/samples"
-        place = next(self._numbers) % KEPT_SAMPLES
-        self.agent.send(path, body, content_type, replaces=f"sample/{order.key.uid}/{place}")
+        slot = next(self._numbers) % KEPT_SAMPLES
+        self.agent.send(path, body, content_type, replaces=f"sample/{order.key.uid}/{slot}")
         return JSONResponse(OK)
 
     def _report(self, order: Order, status: str, task_info: Mapping[str, Any]) -> None:
@@ -141,10 +143,10 @@ class Endpoints:
         self.agent.send(path, json.dumps(body).encode(), "application/json", replaces=f"status/{order.key.uid}")
 
     def _owner(self, worker: str, *, namespace: str, name: str, uid: str) -> Order:
-        """Raises UnknownWorker. Two services may call their workers alike: then who is named counts."""
+        """The order of a worker; name, uid: of its service, as several may have such a worker. Raises UnknownWorker."""
         if not name:
-            found = self.agent.owner_of(PLURAL, worker)
-            orders = [found] if found is not None else []
+            endpoints = self.agent.owner_of(PLURAL, worker)
+            orders = [endpoints] if endpoints is not None else []
         else:
             orders = self.agent.find(PLURAL, namespace, name)
         for order in orders:
@@ -154,10 +156,10 @@ class Endpoints:
         raise UnknownWorker(f"No service of this node has a worker {worker}.")
 
     def _orders(self, namespace: str, name: str, resource: dict[str, Any], operation: Operation) -> list[Order]:
-        """For each worker that runs here. What the web has said of the model, or where the cloud is, stays."""
-        known = {order.key.part: order for order in self.agent.find(PLURAL, namespace, name)}
+        """One order for each worker that runs here. The web's choice of the model and of the cloud's address stays."""
+        current = {order.key.part: order for order in self.agent.find(PLURAL, namespace, name)}
         if operation is Operation.DELETE:
-            return [_changed(order, operation, order.content) for order in known.values()]
+            return [_changed(order, operation, order.content) for order in current.values()]
         parts = [role.value for role in Role if _node_of(resource, role) == self.agent.node]
         if not parts:
             raise BadRequest(f"Neither worker of this service is for the node {self.agent.node}.")
@@ -165,7 +167,7 @@ class Endpoints:
         if len(uid) > 36 or "/" in uid:
             raise BadRequest("metadata.uid is none.")
         generation = resource["metadata"].get("generation")
-        made = Order(
+        template = Order(
             seq=0,
             node=self.agent.node,
             key=WorkKey(PLURAL, uid, ""),
@@ -175,30 +177,35 @@ class Endpoints:
             generation=generation if isinstance(generation, int) else 1,
             content={},
         )
-        return [_order(made, part, known.get(part), _kept(resource)) for part in parts]
+        return [_order(template, part, current.get(part), _trimmed(resource)) for part in parts]
 
 
-def _order(made: Order, part: str, known: Order | None, resource: dict[str, Any]) -> Order:
-    if known is not None:
-        old = known.content.get("resource") or {}
+def _order(template: Order, part: str, current: Order | None, resource: dict[str, Any]) -> Order:
+    if current is not None:
+        old = current.content.get("resource") or {}
         metadata = {**(old.get("metadata") or {}), **resource["metadata"]}
-        metadata["uid"] = known.key.uid
-        return _changed(known, made.operation, {**known.content, "resource": {**resource, "metadata": metadata}})
-    key = WorkKey(made.key.kind, made.key.uid, part)
+        metadata["uid"] = current.key.uid
+        return _changed(
+            current, template.operation, {**current.content, "resource": {**resource, "metadata": metadata}}
+        )
+    key = WorkKey(template.key.kind, template.key.uid, part)
     content = {"role": part, "resource": {**resource, "metadata": {**resource["metadata"], "uid": key.uid}}}
-    return Order(**{**vars(made), "key": key, "content": content})
+    return Order(**{**vars(template), "key": key, "content": content})
 
 
 def _changed(order: Order, operation: Operation, content: Mapping[str, Any]) -> Order:
-    """seq 0: it did not come from the web."""
+    """A changed order, of seq 0: it did not come from the web."""
     return Order(**{**vars(order), "seq": 0, "operation": operation, "content": content, "is_acknowledged": False})
 
 
-def _kept(resource: Mapping[str, Any]) -> dict[str, Any]:
-    """Without status and what Kubernetes adds, as the web's orders are."""
+def _trimmed(resource: Mapping[str, Any]) -> dict[str, Any]:
+    """Without status and what Kubernetes adds, like the web's orders."""
     metadata = resource["metadata"]
-    kept = {name: metadata[name] for name in ("name", "namespace", "uid", "generation") if name in metadata}
-    return {**{name: resource[name] for name in ("apiVersion", "kind", "spec") if name in resource}, "metadata": kept}
+    trimmed = {name: metadata[name] for name in ("name", "namespace", "uid", "generation") if name in metadata}
+    return {
+        **{name: resource[name] for name in ("apiVersion", "kind", "spec") if name in resource},
+        "metadata": trimmed,
+    }
 
 
 def _node_of(resource: Mapping[str, Any], role: Role) -> Any:
@@ -209,24 +216,24 @@ def _node_of(resource: Mapping[str, Any], role: Role) -> Any:
     return worker.get("nodeName")
 
 
-def _agree(metadata: Any, what: str, path: str) -> None:
-    said = metadata.get(what) if isinstance(metadata, dict) else None
-    if said != path:
-        raise BadRequest(f"metadata.{what} is {str(said)[:80]!r}, and the path says {path!r}.")
+def _check_agreement(metadata: Any, what: str, path: str) -> None:
+    value = metadata.get(what) if isinstance(metadata, dict) else None
+    if value != path:
+        raise BadRequest(f"metadata.{what} is {str(value)[:80]!r}, and the path says {path!r}.")
 
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(body)
+        endpoints = json.loads(body)
     except (ValueError, RecursionError):
         raise BadRequest("The body is not JSON.") from None
-    if not isinstance(found, dict):
+    if not isinstance(endpoints, dict):
         raise BadRequest("The body must be an object, the service as the Kubernetes API has it.")
-    return found
+    return endpoints
 
 
-def _told(endpoint: Endpoint) -> Endpoint:
-    """An error is answered in the product's form, whatever server this is part of."""
+def _with_error_body(endpoint: Endpoint) -> Endpoint:
+    """Errors are answered in the product's form, whatever server this is part of."""
 
     async def answer(request: Request) -> Response:
         try:

@@ -28,7 +28,7 @@ LIMITS = {"picture": MAX_PICTURE_BYTES, "id": MAX_TEXT_BYTES}
 
 
 class EdgeServer:
-    """Each caller holds a thread, at most until the deadline; more than MAX_WAITING of them are sent away."""
+    """Each request holds a thread, at most until the deadline; more than MAX_WAITING requests are refused."""
 
     def __init__(self, joint: JointInference, service: str) -> None:
         self.joint = joint
@@ -59,14 +59,14 @@ class EdgeServer:
         return JSONResponse(outcome.to_json())
 
     def _outcome(self, parts: dict[str, Part]) -> Outcome:
-        named = parts["id"].data.decode("utf-8", "replace").strip() if "id" in parts else ""
-        if len(named) > MAX_ID or not named.isprintable():
+        sample_id = parts["id"].data.decode("utf-8", "replace").strip() if "id" in parts else ""
+        if len(sample_id) > MAX_ID or not sample_id.isprintable():
             raise BadRequest(f"An id may have {MAX_ID} printable characters.")
-        return self.joint.infer(picture_of(parts), id=named)
+        return self.joint.infer(picture_of(parts), id=sample_id)
 
 
 def run(work: Work) -> None:
-    """It says that it runs when whoever asks it then is answered."""
+    """Run until SIGTERM. It listens before it reports that it is running."""
     listening = listen(work.host, work.port)
     with JointInference.of(work) as joint:
         stream = SourceStream(joint) if joint.options.source else None

@@ -2,7 +2,7 @@
 
 joint = JointInference.from_environment()
 pending = joint.submit(picture)     # the small model's answer at once; never waits for the cloud
-outcome = joint.infer(picture)      # the final answer; waits for the cloud, at most its deadline
+outcome = joint.infer(picture)      # the final answer; waits for the cloud, at most until the deadline
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
-from app.edge.joint.budget import Budget
 from app.edge.joint.outcome import Outcome, Pending
-from app.edge.joint.reporter import StatusReporter
-from app.edge.joint.samples import Samples
+from app.edge.joint.reporter import SampleQueue, StatusReporter
 from app.edge.joint.tally_counter import TallyCounter
-from app.edge.joint.uploads import End, Uploads
+from app.edge.joint.upload_policy import UploadBudget
+from app.edge.joint.uploads import UploadResult, Uploads
 from app.edge.joint.work import Work, model_of
 from app.inference.prediction import Picture, Prediction
 from app.inference.predictor import open_predictor
@@ -34,23 +33,23 @@ from app.kit.clock import now as clock
 from app.kit.clock import to_text
 
 OnFinal = Callable[[Pending, Outcome], None]
-"""Told of every sample once, from any thread."""
+"""Called once for every sample, from any thread."""
 RUNNING, COMPLETED, FAILED = "running", "completed", "failed"
 logger = logging.getLogger(__name__)
 
 
-class Predicts(Protocol):
-    """The small model: app.inference's, or one's own. Called by one thread at a time."""
+class SmallModel(Protocol):
+    """The small model: one of `app.inference`, or your own. Called by one thread at a time."""
 
     def predict(self, picture: Picture) -> Prediction: ...
 
 
 class JointInference:
-    """big_model None: there is no cloud, and every answer is the edge's. folder: where the tally is kept; None: not."""
+    """The small model, the algorithm that finds hard samples, and the way to the big model. For any thread."""
 
     def __init__(
         self,
-        predictor: Predicts,
+        predictor: SmallModel,
         algorithm: HardExampleAlgorithm,
         options: EdgeOptions,
         *,
@@ -59,31 +58,46 @@ class JointInference:
         folder: Path | None = None,
         on_final: OnFinal | None = None,
     ) -> None:
+        """Args:
+        predictor: the small model.
+        algorithm: judges how hard a sample is.
+        options: the worker's parameters.
+        big_model: where it is; None: every answer is the edge's.
+        service: the service's name.
+        folder: where the tally is saved; None: nowhere.
+        on_final: called with every final outcome.
+        """
         self.predictor = predictor
         self.algorithm = algorithm
         self.options = options
-        self.samples = Samples(options.labels or tuple(getattr(predictor, "labels", ())))
-        self.tallying = TallyCounter(folder / "tally.json" if folder else None, now=_now())
+        self.samples = SampleQueue(options.labels or tuple(getattr(predictor, "labels", ())))
+        self.counter = TallyCounter(folder / "tally.json" if folder else None, now=_now())
         self.status = RUNNING
         self.detail: dict[str, Any] = {}
         self._on_final = on_final
-        self._budget = Budget(options.max_upload_ratio)
-        self._deciding = threading.Lock()
+        self._budget = UploadBudget(options.max_upload_ratio)
+        self._decision = threading.Lock()
         self._last_error = ""
         self._reporter: StatusReporter | None = None
-        self._uploads = Uploads(big_model, service, options, self._ended) if big_model else None
+        self._uploads = Uploads(big_model, service, options, self._on_upload_result) if big_model else None
 
     @staticmethod
-    def from_environment(predictor: Predicts | None = None, *, on_final: OnFinal | None = None) -> JointInference:
-        """As the agent has told this process. predictor: the small model, if it is to be run otherwise.
+    def from_environment(predictor: SmallModel | None = None, *, on_final: OnFinal | None = None) -> JointInference:
+        """For a script that an agent has started.
 
-        Raises NoWork, BadParameter, UnknownAlgorithm, and what opening the model raises.
+        Args:
+            predictor: runs the small model in place of the bundled runtimes.
+            on_final: called with every final outcome.
+
+        Raises:
+            WorkMissing: this process was not started as a worker.
+            BadParameter, UnknownAlgorithm: the service's parameters are wrong.
         """
         return JointInference.of(Work.from_environment(), predictor, on_final=on_final)
 
     @staticmethod
-    def of(work: Work, predictor: Predicts | None = None, *, on_final: OnFinal | None = None) -> JointInference:
-        """Reports to the agent until it is closed."""
+    def of(work: Work, predictor: SmallModel | None = None, *, on_final: OnFinal | None = None) -> JointInference:
+        """For this work; reports to the agent until it is closed."""
         specification = work.content.specification
         options = replace(edge_options(specification.edge.parameters), source=work.source)
         algorithm = algorithm_of(specification)
@@ -92,7 +106,7 @@ class JointInference:
             card = replace(card, labels=options.labels or card.labels)
             predictor = open_predictor(card, work.model, work.twin, options.predictor)
             predictor.refuse_guess()
-        made = JointInference(
+        joint = JointInference(
             predictor,
             algorithm,
             options,
@@ -102,65 +116,77 @@ class JointInference:
             on_final=on_final,
         )
         runtime, why = getattr(predictor, "runtime", ""), getattr(predictor, "why", "")
-        made.detail = {"runtime": str(runtime), "why": str(why), **model_of(work)}
-        made._reporter = StatusReporter(work, made.said, samples=made.samples, keep=made.tallying.keep)
-        made._reporter.start()
-        return made
+        joint.detail = {"runtime": str(runtime), "why": str(why), **model_of(work)}
+        joint._reporter = StatusReporter(work, joint.status_report, samples=joint.samples, save=joint.counter.save)
+        joint._reporter.start()
+        return joint
 
     def submit(self, picture: Picture, *, id: str = "", origin: str = "", waits: bool = False) -> Pending:
-        """waits: return when a hard sample has its place in the queue for the cloud, instead of leaving one out when
-        that is full. Raises what the predictor raises."""
+        """Let the small model look at a picture, and send it to the big model if it is hard.
+
+        Args:
+            picture: H×W×3, RGB, uint8.
+            id: names the sample; empty: one is made up.
+            origin: where the picture is from, as shown to users.
+            waits: block until a hard sample has its place in a full queue, instead of leaving the least hard out.
+
+        Returns:
+            The sample, with the small model's answer.
+
+        Raises:
+            Exception: whatever the predictor raises.
+        """
         id = id or uuid.uuid4().hex
-        with self._deciding:
-            edge, verdict, edge_ms = self._looked_at(picture)
+        with self._decision:
+            edge, verdict, edge_ms = self._inspect(picture)
             may_go_up = self._budget.spend(verdict.score if verdict.is_hard else None)
         at = time.monotonic()
         pending = Pending(id, picture, verdict, edge, edge_ms=edge_ms, at=at, origin=origin, waits=waits)
         ran_ms = edge_ms if edge is not None else None
-        self.tallying.inferred(is_hard=verdict.is_hard, edge_ms=ran_ms, at=at, now=_now())
+        self.counter.count_inference(is_hard=verdict.is_hard, edge_ms=ran_ms, at=at, now=_now())
         if not verdict.is_hard:
-            self._finish(End(pending), Source.EDGE)
+            self._finish(UploadResult(pending), Source.EDGE)
         elif self._uploads is None:
-            self._finish(End(pending, error="there is no cloud"), Source.EDGE_FALLBACK)
+            self._finish(UploadResult(pending, error="there is no cloud"), Source.EDGE_FALLBACK)
         elif not may_go_up:
-            self._finish(End(pending, error="over the upload budget"), Source.EDGE)
+            self._finish(UploadResult(pending, error="over the upload budget"), Source.EDGE)
         else:
-            left_out = self._uploads.offer(pending)
-            if left_out is not None:
-                self._ended(left_out)
+            rejected = self._uploads.offer(pending)
+            if rejected is not None:
+                self._on_upload_result(rejected)
         return pending
 
     def infer(self, picture: Picture, *, id: str = "", origin: str = "") -> Outcome:
-        """Raises what the predictor raises."""
+        """The final answer; waits for the cloud, at most until the deadline. Raises what the predictor raises."""
         pending = self.submit(picture, id=id, origin=origin)
-        known = pending.wait(max(0.0, pending.at + self.options.deadline_s - time.monotonic()))
-        if known is None:
-            said = f"the cloud did not answer within {self.options.deadline_s:g} s"
-            self._finish(End(pending, error=said, was_sent=pending.bytes_up > 0), Source.EDGE_FALLBACK)
-            known = pending.wait()
-        assert known is not None
-        return known
+        outcome = pending.wait(max(0.0, pending.at + self.options.deadline_s - time.monotonic()))
+        if outcome is None:
+            error = f"the cloud did not answer within {self.options.deadline_s:g} s"
+            self._finish(UploadResult(pending, error=error, was_sent=pending.bytes_up > 0), Source.EDGE_FALLBACK)
+            outcome = pending.wait()
+        assert outcome is not None
+        return outcome
 
     def tally(self) -> Tally:
         breaker = self._uploads.breaker if self._uploads else Breaker.CLOSED
-        return self.tallying.snapshot(breaker=breaker, last_error=self._last_error, at=time.monotonic())
+        return self.counter.snapshot(breaker=breaker, last_error=self._last_error, at=time.monotonic())
 
-    def said(self) -> dict[str, Any]:
-        """What the agent is told."""
+    def status_report(self) -> dict[str, Any]:
+        """The report to the agent."""
         return {"status": self.status, "taskInfo": self.tally().to_task_info(), "detail": dict(self.detail)}
 
     def note(self, error: str) -> None:
-        """Something has gone wrong that the service's user should read."""
+        """Show the service's user an error."""
         self._last_error = error[:300]
 
     def close(self, status: str = COMPLETED) -> None:
-        """What waits for the cloud is answered by the edge; then the last report."""
+        """Let the edge answer what waits for the cloud, and send the last report."""
         if self._uploads is not None:
             self._uploads.close()
         self.status = status
         if self._reporter is not None:
             self._reporter.close()
-        self.tallying.keep()
+        self.counter.save()
 
     def __enter__(self) -> JointInference:
         return self
@@ -172,32 +198,31 @@ class JointInference:
             self.note(f"{type(error).__name__}: {error}")
         self.close(FAILED if error is not None else COMPLETED)
 
-    def _looked_at(self, picture: Picture) -> tuple[Prediction | None, Verdict, float]:
+    def _inspect(self, picture: Picture) -> tuple[Prediction | None, Verdict, float]:
         if self.options.mining_mode is MiningMode.MINING_THEN_INFERENCE:
-            verdict = self._judged(Prediction())
+            verdict = self._judge(Prediction())
             if verdict.is_hard:
                 return None, verdict, 0.0
-            edge, edge_ms = self._predicted(picture)
+            edge, edge_ms = self._predict(picture)
             return edge, verdict, edge_ms
-        edge, edge_ms = self._predicted(picture)
-        return edge, self._judged(edge), edge_ms
+        edge, edge_ms = self._predict(picture)
+        return edge, self._judge(edge), edge_ms
 
-    def _predicted(self, picture: Picture) -> tuple[Prediction, float]:
-        began = time.perf_counter()
-        return self.predictor.predict(picture), (time.perf_counter() - began) * 1000
+    def _predict(self, picture: Picture) -> tuple[Prediction, float]:
+        started = time.perf_counter()
+        return self.predictor.predict(picture), (time.perf_counter() - started) * 1000
 
-    def _predicted_after_all(self, pending: Pending) -> tuple[Prediction, float]:
-        """Of a sample that the cloud left unanswered. Who waits for it is not kept waiting by a model that fails: that
-        has found nothing."""
+    def _fallback_prediction(self, pending: Pending) -> tuple[Prediction, float]:
+        """For a sample that the cloud left unanswered and the edge has not seen. A failing model predicts nothing."""
         try:
-            with self._deciding:
-                return self._predicted(pending.picture)
+            with self._decision:
+                return self._predict(pending.picture)
         except Exception as error:
             logger.exception("The small model has failed on sample %s", pending.id)
             self.note(f"the small model has failed: {type(error).__name__}: {error}")
             return Prediction(), 0.0
 
-    def _judged(self, prediction: Prediction) -> Verdict:
+    def _judge(self, prediction: Prediction) -> Verdict:
         try:
             return self.algorithm(prediction)
         except Exception as error:
@@ -205,34 +230,34 @@ class JointInference:
             self.note(f"the algorithm {self.algorithm.name} has failed: {type(error).__name__}: {error}")
             return Verdict(False, 0.0, "the algorithm has failed")
 
-    def _ended(self, end: End) -> None:
-        """Of a sample that was to go up."""
-        if not end.was_sent:
-            with self._deciding:
+    def _on_upload_result(self, result: UploadResult) -> None:
+        """An upload has ended, or was not begun."""
+        if not result.was_sent:
+            with self._decision:
                 self._budget.give_back()
-        self._finish(end, Source.CLOUD if end.cloud is not None else Source.EDGE_FALLBACK)
+        self._finish(result, Source.CLOUD if result.cloud is not None else Source.EDGE_FALLBACK)
 
-    def _finish(self, end: End, source: Source) -> None:
-        pending = end.pending
+    def _finish(self, result: UploadResult, source: Source) -> None:
+        pending = result.pending
         if source is Source.CLOUD:
             self._last_error = ""
         elif source is Source.EDGE_FALLBACK:
-            self.note(end.error)
+            self.note(result.error)
         if not pending.claim():
             return
-        outcome = self._outcome(end, source)
+        outcome = self._outcome(result, source)
         if pending.verdict.is_hard:
-            self.tallying.ended(outcome, was_sent=end.was_sent, now=_now())
+            self.counter.count_end(outcome, was_sent=result.was_sent, now=_now())
         pending.settle(outcome)
-        self._tell(pending, outcome)
+        self._notify(pending, outcome)
         if pending.verdict.is_hard:
             self.samples.add(pending, outcome, at=_now())
 
-    def _outcome(self, end: End, source: Source) -> Outcome:
-        pending, edge, edge_ms = end.pending, end.pending.edge, end.pending.edge_ms
-        if edge is None and end.cloud is None:
-            edge, edge_ms = self._predicted_after_all(pending)
-        final = end.cloud if end.cloud is not None else edge
+    def _outcome(self, result: UploadResult, source: Source) -> Outcome:
+        pending, edge, edge_ms = result.pending, result.pending.edge, result.pending.edge_ms
+        if edge is None and result.cloud is None:
+            edge, edge_ms = self._fallback_prediction(pending)
+        final = result.cloud if result.cloud is not None else edge
         assert final is not None
         return Outcome(
             pending.id,
@@ -240,20 +265,20 @@ class JointInference:
             final,
             pending.verdict,
             edge,
-            end.cloud,
+            result.cloud,
             edge_ms=edge_ms,
-            cloud_ms=end.ms,
+            cloud_ms=result.ms,
             bytes_up=pending.bytes_up,
-            error=end.error,
+            error=result.error,
         )
 
-    def _tell(self, pending: Pending, outcome: Outcome) -> None:
+    def _notify(self, pending: Pending, outcome: Outcome) -> None:
         if self._on_final is None:
             return
         try:
             self._on_final(pending, outcome)
         except Exception:
-            logger.exception("Sample %s is final, and whoever was told has failed", pending.id)
+            logger.exception("Sample %s is final, and its on_final has failed", pending.id)
 
 
 def _now() -> str:

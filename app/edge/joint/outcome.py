@@ -1,4 +1,4 @@
-"""What becomes of one sample: the edge's answer at once, the final one when it is known."""
+"""The outcome of one sample: the edge's answer at once, the final one when it is known."""
 
 from __future__ import annotations
 
@@ -13,19 +13,24 @@ from app.joint_inference.model.tally import Source
 
 @dataclass(frozen=True)
 class Outcome:
-    """final: what counts; source: whose answer that is. cloud_ms: from the queue to the answer. error: why the cloud's
-    answer is missing; empty when it was not asked or when it answered."""
+    """The final answer to one sample, and how it came about."""
 
     id: str
     source: Source
+    """Whose answer is the final one."""
     final: Prediction
     verdict: Verdict
+    """How hard the sample was."""
     edge: Prediction | None
+    """The small model's answer; None: it did not run."""
     cloud: Prediction | None = None
+    """The big model's answer."""
     edge_ms: float = 0.0
     cloud_ms: float | None = None
+    """From the queue to the answer."""
     bytes_up: int = 0
     error: str = ""
+    """Why the cloud's answer is missing; empty when it was not asked or has answered."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -45,9 +50,10 @@ class Outcome:
 
 
 class Pending:
-    """edge: known as soon as this exists, but in mining-then-inference, where a hard sample has none yet.
+    """A sample under way. It is settled once, by the first who claims it.
 
-    is_final, wait: whether and until the outcome is known. It is settled once, whoever comes first.
+    Attributes:
+        edge: the small model's answer; None for a hard sample in mining-then-inference.
     """
 
     def __init__(
@@ -68,14 +74,14 @@ class Pending:
         self.edge = edge
         self.edge_ms = edge_ms
         self.at = at
-        """When it was found hard: seconds of time.monotonic()."""
+        """When it was judged hard, in seconds of time.monotonic()."""
         self.origin = origin
         self.waits = waits
-        """Nobody needs it soon: its deadline begins when it is sent, and it leaves its place to no other."""
+        """It is not urgent: its deadline begins when it is sent, and no other sample takes its place."""
         self.bytes_up = 0
-        self._taken = threading.Lock()
+        self._claimed = threading.Lock()
         self._open = threading.Lock()
-        """Held until it is settled: a tenth of the time that an Event takes, for each of the easy samples."""
+        """Held until it is settled. For the many easy samples this takes a tenth of the time of an Event."""
         self._open.acquire()
         self._outcome: Outcome | None = None
 
@@ -88,14 +94,14 @@ class Pending:
         return self._outcome
 
     def wait(self, timeout_s: float | None = None) -> Outcome | None:
-        """None: not known within this time."""
+        """The outcome, or None when it is not known within this time."""
         if self._open.acquire(timeout=-1 if timeout_s is None else timeout_s):
-            self._open.release()  # for the next who waits
+            self._open.release()  # for the next waiter
         return self._outcome
 
     def claim(self) -> bool:
-        """True for the first who asks: they settle it."""
-        return self._taken.acquire(blocking=False)
+        """True for the first caller, who has to settle it."""
+        return self._claimed.acquire(blocking=False)
 
     def settle(self, outcome: Outcome) -> None:
         self._outcome = outcome

@@ -1,42 +1,70 @@
-"""Tells the node's agent how this worker is: the requirement's information, and hard samples with their pictures.
+"""Reports a worker to the node's agent: its status and tally, and hard samples with small pictures.
 
-An agent that is away is asked again each second; nothing that it answers is the end of this.
+An agent that is away is tried again each second; no answer of it ends the worker.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import httpx
+import numpy as np
+from PIL import Image
 
-from app.edge.joint.samples import Samples
+from app.edge.joint.outcome import Outcome, Pending
 from app.edge.joint.work import Work
+from app.inference.picture_codec import encode
+from app.inference.prediction import Picture, Prediction
 from app.joint_inference.model.resource import SINGULAR
+from app.joint_inference.model.tally import Sample
 from app.kit.process.periodic_thread import PeriodicThread
 
 TICK_S = 1.0
 AT_LEAST_EVERY_S = 10.0
 TIMEOUT_S = 3.0
-Say = Callable[[], Mapping[str, Any]]
-"""What there is to say now: status, and taskInfo and detail where there are some."""
+StatusSource = Callable[[], Mapping[str, Any]]
+"""Gives the current report: status, and taskInfo and detail where there are some."""
 TIMES = ("startTime", "updateTime", "currentTime", "fps")
+QUEUE_LENGTH = 20
+LONGEST_SIDE = 640
+MAX_PICTURE_BYTES = 256_000
+EVERY_S = 1.0
+STALE_S = 5.0
+"""Viewers want the present: of samples that have waited longer at most one is shown."""
+QUALITIES = (80, 60, 40, 20)
+Preview = tuple[Sample, bytes, str]
+"""A sample, its picture, and the picture's content type."""
 logger = logging.getLogger(__name__)
 
 
 class StatusReporter:
-    """keep: called each second as well: what is to be kept on disk."""
+    """Reports one worker each second, from a thread of its own."""
 
     def __init__(
-        self, work: Work, say: Say, *, samples: Samples | None = None, keep: Callable[[], None] = lambda: None
+        self,
+        work: Work,
+        status_source: StatusSource,
+        *,
+        samples: SampleQueue | None = None,
+        save: Callable[[], None] = lambda: None,
     ) -> None:
+        """Args:
+        work: what the worker was started for.
+        status_source: gives the current status.
+        samples: hard samples to report.
+        save: also called each second: saves what the worker keeps on disk.
+        """
         self.work = work
-        self.say = say
+        self.status_source = status_source
         self.samples = samples
-        self.keep = keep
+        self.save = save
         worker = work.content.worker.name
         self._owner = {
             "name": worker,
@@ -48,8 +76,8 @@ class StatusReporter:
         }
         self._url = f"{work.agent_url.rstrip('/')}/neptune/workers/{worker}"
         self._client = httpx.Client(timeout=TIMEOUT_S, trust_env=False)
-        self._said: Mapping[str, Any] | None = None
-        self._said_at = 0.0
+        self._last_report: Mapping[str, Any] | None = None
+        self._last_report_at = 0.0
         self._is_away = False
         self._thread = PeriodicThread("report", self.step, every_s=TICK_S)
 
@@ -57,44 +85,44 @@ class StatusReporter:
         self._thread.start()
 
     def close(self) -> None:
-        """One last report, if the agent is there."""
+        """Send a last report, if the agent is there."""
         self._thread.close()
-        self.keep()
-        self._said = None
+        self.save()
+        self._last_report = None
         self._client.timeout = httpx.Timeout(2.0)
         self._report()
         self._client.close()
 
     def step(self) -> None:
-        self.keep()
+        self.save()
         if self.work.agent_url and self._report() and self.samples is not None:
             self._show(self.samples)
 
     def _report(self) -> bool:
-        """False: the agent is away."""
-        now, said = time.monotonic(), self.say()
-        if _lasting(said) == self._said and now - self._said_at < AT_LEAST_EVERY_S:
+        """Report the status, if it has changed or it is time. False: the agent is away."""
+        now, report = time.monotonic(), self.status_source()
+        if _without_times(report) == self._last_report and now - self._last_report_at < AT_LEAST_EVERY_S:
             return True
-        if not self.work.agent_url or not self._post("info", json={**self._owner, **said}):
+        if not self.work.agent_url or not self._post("info", json={**self._owner, **report}):
             return False
-        self._said, self._said_at = _lasting(said), now
+        self._last_report, self._last_report_at = _without_times(report), now
         return True
 
-    def _show(self, samples: Samples) -> None:
-        shown = samples.take()
-        if shown is None:
+    def _show(self, samples: SampleQueue) -> None:
+        preview = samples.take()
+        if preview is None:
             return
-        sample, picture, content_type = shown
+        sample, picture, content_type = preview
         files = {
             "sample": (None, json.dumps(sample.to_json()), "application/json"),
             "picture": ("picture", picture, content_type),
         }
         owner = {key: self._owner[key] for key in ("namespace", "ownerName", "uid")}
         if not self._post("samples", files=files, params=owner):
-            samples.put_back(shown)
+            samples.put_back(preview)
 
     def _post(self, what: str, **content: Any) -> bool:
-        """Has the agent heard it? What it refuses it has heard."""
+        """False: the agent is away. A refusal counts as delivered."""
         try:
             response = self._client.post(f"{self._url}/{what}", **content)
         except httpx.HTTPError as error:
@@ -110,7 +138,81 @@ class StatusReporter:
         return response.status_code < 500
 
 
-def _lasting(said: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_times(report: Mapping[str, Any]) -> Mapping[str, Any]:
     """Without what changes all the time."""
-    info = said.get("taskInfo") or {}
-    return {**said, "taskInfo": {key: value for key, value in info.items() if key not in TIMES}}
+    info = report.get("taskInfo") or {}
+    return {**report, "taskInfo": {key: value for key, value in info.items() if key not in TIMES}}
+
+
+class SampleQueue:
+    """Hard samples that wait to be reported, in their order. For any thread.
+
+    A burst is queued until QUEUE_LENGTH are there; then one each EVERY_S, in place of the oldest.
+    """
+
+    def __init__(self, labels: tuple[str, ...] = (), *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.labels = labels
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[float, Preview]] = deque(maxlen=QUEUE_LENGTH)
+        self._added_at = -EVERY_S
+
+    def add(self, pending: Pending, outcome: Outcome, *, at: str) -> None:
+        now = self._clock()
+        with self._lock:
+            if len(self._waiting) == QUEUE_LENGTH and now - self._added_at < EVERY_S:
+                return
+            self._added_at = now
+        preview = small_picture(pending.picture)
+        if preview is None:
+            return
+        sample = sample_of(pending, outcome, at=at, labels=self.labels)
+        with self._lock:
+            self._waiting.append((now, (sample, *preview)))
+
+    def take(self) -> Preview | None:
+        """Remove and return the next that is not stale, or else the newest; None: the queue is empty."""
+        with self._lock:
+            while len(self._waiting) > 1 and self._clock() - self._waiting[0][0] > STALE_S:
+                self._waiting.popleft()
+            return self._waiting.popleft()[1] if self._waiting else None
+
+    def put_back(self, preview: Preview) -> None:
+        with self._lock:
+            if len(self._waiting) < QUEUE_LENGTH:
+                self._waiting.appendleft((self._clock(), preview))
+
+
+def sample_of(pending: Pending, outcome: Outcome, *, at: str, labels: tuple[str, ...] = ()) -> Sample:
+    """What is reported of a sample. Width, height and boxes are those of the source picture, not of the preview."""
+    height, width = pending.picture.shape[:2]
+    return Sample(
+        id=pending.id,
+        at=at,
+        width=int(width),
+        height=int(height),
+        why=outcome.verdict.why,
+        score=round(outcome.verdict.score, 5),
+        source=outcome.source,
+        edge=replace(outcome.edge or Prediction(), candidates=()),
+        cloud=outcome.cloud,
+        edge_ms=round(outcome.edge_ms, 3),
+        cloud_ms=outcome.cloud_ms,
+        bytes_up=outcome.bytes_up,
+        labels=labels,
+        origin=pending.origin,
+        extra={"error": outcome.error} if outcome.error else {},
+    )
+
+
+def small_picture(picture: Picture) -> tuple[bytes, str] | None:
+    """A preview and its content type; None: it cannot be made small enough."""
+    if max(picture.shape[:2]) > LONGEST_SIDE:
+        image = Image.fromarray(picture)
+        image.thumbnail((LONGEST_SIDE, LONGEST_SIDE), reducing_gap=2.0)
+        picture = np.asarray(image, dtype=np.uint8)
+    for quality in QUALITIES:
+        data, content_type = encode(picture, quality)
+        if len(data) <= MAX_PICTURE_BYTES:
+            return data, content_type
+    return None

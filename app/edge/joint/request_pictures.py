@@ -1,4 +1,4 @@
-"""What both workers' servers share beside app.edge.worker_server: pictures, and how large a part may be."""
+"""Pictures in requests to the workers' servers, and how large a part of a request may be."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_TEXT_BYTES = 64 << 10
 
 
 def picture_of(parts: Mapping[str, Part]) -> Picture:
-    """Raises BadRequest: a picture that is missing or damaged is its sender's fault."""
+    """The decoded part `picture`. Raises BadRequest, BadPicture: a missing or damaged one is its sender's fault."""
     if "picture" not in parts:
         raise BadRequest("The part picture is missing.", hint=HINT)
     try:

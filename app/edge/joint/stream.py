@@ -1,4 +1,4 @@
-"""The stream of an edge worker: each frame of its source to the small model. Of a live one none waits for the cloud."""
+"""The stream of an edge worker: each frame of its source goes to the small model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class SourceStream:
-    """Runs in a thread of its own. A source that ends is completed; one that breaks is tried again after a pause."""
+    """Runs in a thread of its own. A source that ends completes the worker; a broken one is reopened after a pause."""
 
     def __init__(self, joint: JointInference) -> None:
         self.joint = joint
@@ -30,7 +30,7 @@ class SourceStream:
         self._thread.start()
 
     def close(self) -> None:
-        """Returns when the frame under way is over, or the source does not give one within a second."""
+        """Stop after the current frame; do not wait longer than a second for the source."""
         self._stopping.set()
         self._thread.join(1.0)
 
@@ -40,15 +40,15 @@ class SourceStream:
                 self._frames()
             except ModelmillError as error:
                 is_decoder = isinstance(error, DecoderMissing)
-                self._gone(
+                self._fail_source(
                     Reason.DECODER_MISSING if is_decoder else Reason.SOURCE_UNAVAILABLE,
                     f"{error.message}. {error.hint}".strip(),
                 )
             except Exception as error:
                 logger.exception("The stream has met a fault")
-                self._gone(Reason.SOURCE_UNAVAILABLE, f"{type(error).__name__}: {error}")
+                self._fail_source(Reason.SOURCE_UNAVAILABLE, f"{type(error).__name__}: {error}")
             else:
-                self._over()
+                self._complete()
                 return
             self._stopping.wait(PAUSE_S)
 
@@ -60,34 +60,34 @@ class SourceStream:
             for frame in source:
                 if self._stopping.is_set():
                     return
-                self._look_at(frame, waits=waits)
+                self._process(frame, waits=waits)
                 self.joint.detail["damagedNumber"] = source.damaged
         finally:
             self.joint.detail["damagedNumber"] = source.damaged
             source.close()
 
-    def _look_at(self, frame: Frame, *, waits: bool) -> None:
-        """One that the model cannot look at does not end the stream."""
+    def _process(self, frame: Frame, *, waits: bool) -> None:
+        """Submit a frame. One that the model cannot process does not end the stream."""
         try:
             self.joint.submit(frame.picture, id=f"{frame.index:08d}", origin=frame.origin, waits=waits)
         except InferenceFailed as error:
-            self._broken(f"{frame.origin}: {error.message}")
+            self._mark_failed(f"{frame.origin}: {error.message}")
             self._stopping.wait(FAILED_FRAME_S)
         else:
             self.joint.status = RUNNING
             self.joint.detail[STREAM] = {}
 
-    def _over(self) -> None:
+    def _complete(self) -> None:
         self.joint.status = COMPLETED
         if not self._stopping.is_set():
-            said = f"{self._name} has been read to its end."
-            self.joint.detail[STREAM] = StreamEnd(Reason.SOURCE_ENDED, said).to_json()
+            message = f"{self._name} has been read to its end."
+            self.joint.detail[STREAM] = StreamEnd(Reason.SOURCE_ENDED, message).to_json()
 
-    def _gone(self, reason: Reason, said: str) -> None:
-        self._broken(said)
-        self.joint.detail[STREAM] = StreamEnd(reason, said).to_json()
+    def _fail_source(self, reason: Reason, message: str) -> None:
+        self._mark_failed(message)
+        self.joint.detail[STREAM] = StreamEnd(reason, message).to_json()
 
-    def _broken(self, said: str) -> None:
-        logger.warning("The stream of %s: %s", self.joint.options.source, said)
+    def _mark_failed(self, message: str) -> None:
+        logger.warning("The stream of %s: %s", self.joint.options.source, message)
         self.joint.status = FAILED
-        self.joint.note(said)
+        self.joint.note(message)

@@ -1,4 +1,4 @@
-"""Counts what an edge worker does. Kept in the worker's folder, so that a restart goes on counting."""
+"""Counts what an edge worker does. Saved in the worker's folder, so that counting continues after a restart."""
 
 from __future__ import annotations
 
@@ -23,29 +23,32 @@ logger = logging.getLogger(__name__)
 
 
 class TallyCounter:
-    """For any thread. now: ISO text; at: seconds of a clock that never goes back."""
+    """The tally of one worker. For any thread.
+
+    In all methods `now` is the time as ISO text, and `at` are seconds of a monotonic clock.
+    """
 
     def __init__(self, path: Path | None, *, now: str) -> None:
         self.path = path
         self._lock = threading.Lock()
-        known = (_read(path) if path else None) or Tally(start_time=now, update_time=now)
-        self._counts = {name: int(getattr(known, name)) for name in COUNTED}
-        self._start_time, self._update_time = known.start_time, known.update_time
+        previous = (_read(path) if path else None) or Tally(start_time=now, update_time=now)
+        self._counts = {name: int(getattr(previous, name)) for name in COUNTED}
+        self._start_time, self._update_time = previous.start_time, previous.update_time
         self._edge_ms: deque[float] = deque(maxlen=RECENT)
         self._cloud_ms: deque[float] = deque(maxlen=RECENT)
         self._at: deque[float] = deque(maxlen=RECENT)
-        self._written: Tally | None = None
+        self._saved: Tally | None = None
 
-    def inferred(self, *, is_hard: bool, edge_ms: float | None, at: float, now: str) -> None:
-        """One sample, once. edge_ms: None when the small model has not run for it."""
+    def count_inference(self, *, is_hard: bool, edge_ms: float | None, at: float, now: str) -> None:
+        """Count one sample. edge_ms: None when the small model has not run for it."""
         with self._lock:
             self._add(now, inferences=1, hard=int(is_hard))
             self._at.append(at)
             if edge_ms is not None:
                 self._edge_ms.append(edge_ms)
 
-    def ended(self, outcome: Outcome, *, was_sent: bool, now: str) -> None:
-        """What has become of a hard sample."""
+    def count_end(self, outcome: Outcome, *, was_sent: bool, now: str) -> None:
+        """Count the outcome of one hard sample."""
         with self._lock:
             if outcome.source is Source.CLOUD:
                 self._add(now, uploaded=1, bytes_uploaded=outcome.bytes_up)
@@ -53,7 +56,11 @@ class TallyCounter:
                 return
             is_fallback = int(outcome.source is Source.EDGE_FALLBACK)
             self._add(
-                now, failed=int(was_sent), kept=int(not was_sent), fallback=is_fallback, bytes_uploaded=outcome.bytes_up
+                now,
+                failed=int(was_sent),
+                kept=int(not was_sent),
+                fallback=is_fallback,
+                bytes_uploaded=outcome.bytes_up,
             )
 
     def snapshot(self, *, breaker: Breaker, last_error: str, at: float) -> Tally:
@@ -70,22 +77,22 @@ class TallyCounter:
                 last_error=last_error,
             )
 
-    def keep(self) -> None:
-        """Write it down, if it has changed. What cannot be written is logged: counting goes on."""
+    def save(self) -> None:
+        """Write the file, if the tally has changed. A failure is logged."""
         with self._lock:
             tally = self._tally()
-        if self.path is None or tally == self._written:
+        if self.path is None or tally == self._saved:
             return
-        kept = {name: getattr(tally, name) for name in (*COUNTED, "start_time", "update_time")}
+        saved = {name: getattr(tally, name) for name in (*COUNTED, "start_time", "update_time")}
         fresh = self.path.with_name(f"{self.path.name}.new")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            fresh.write_text(json.dumps(kept))
+            fresh.write_text(json.dumps(saved))
             fresh.replace(self.path)
         except OSError as error:
             logger.warning("The tally cannot be kept in %s: %s", self.path, error)
             return
-        self._written = tally
+        self._saved = tally
 
     def _add(self, now: str, **more: int) -> None:
         self._update_time = now
@@ -98,7 +105,7 @@ class TallyCounter:
 
 
 def _read(path: Path) -> Tally | None:
-    """None when there is none yet, or it is damaged: then counting begins anew."""
+    """None when there is no file yet, or it is damaged."""
     try:
         data = json.loads(path.read_bytes())
         counts: dict[str, Any] = {name: int(data[name]) for name in COUNTED}
@@ -120,7 +127,7 @@ def _percentiles(values: Sequence[float]) -> tuple[float | None, float | None]:
 
 
 def _rate(at: Sequence[float], now: float) -> float | None:
-    """Samples per second, over the last FPS_OVER_S; None when there were none to speak of."""
+    """Samples per second over the last FPS_OVER_S; None when there were fewer than two."""
     recent = [moment for moment in at if now - moment <= FPS_OVER_S]
     if len(recent) < 2 or recent[-1] <= recent[0]:
         return None

@@ -1,8 +1,7 @@
 """Sends hard samples to the big model: a bounded queue, a few senders in one thread, a deadline, and the breaker.
 
-Whoever offers a sample never waits, but with one that says so, and then only while the cloud answers. How each one
-ended is told once, from this thread; nothing that the cloud does or leaves undone holds a sender longer than the
-deadline of the sample it sends.
+Offering a sample never blocks, except for one that asks to wait, and only while the cloud answers. The result of each
+sample is reported once, from this thread; whatever the cloud does, a sender is released at its sample's deadline.
 """
 
 from __future__ import annotations
@@ -10,22 +9,26 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 
-from app.edge.joint.circuit_breaker import CircuitBreaker
-from app.edge.joint.cloud_answers import MAX_ANSWER_BYTES, NoAnswer, prediction_of
 from app.edge.joint.outcome import Pending
+from app.edge.joint.upload_policy import CircuitBreaker
 from app.inference.picture_codec import encode
 from app.inference.prediction import Picture, Prediction
 from app.joint_inference.model.content import BigModel
 from app.joint_inference.model.tally import Breaker
 from app.joint_inference.worker_options import EdgeOptions
 
+MAX_ANSWER_BYTES = 1 << 20
+SHOWN = 160
+"""Characters of an answer that an error quotes."""
 Parts = dict[str, tuple[str | None, bytes | str, str]]
 PROBE_S = 2.0
 PROBE_TICK_S = 0.2
@@ -33,21 +36,29 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class End:
-    """cloud: its answer, or None and why there is none. was_sent: it was on its way."""
+class UploadResult:
+    """What became of one offered sample."""
 
     pending: Pending
     cloud: Prediction | None = None
+    """The big model's answer; None: there is none, see `error`."""
     error: str = ""
+    """Why there is no answer."""
     was_sent: bool = False
+    """Whether it was on its way to the cloud."""
     ms: float | None = None
+    """From the queue to the answer."""
 
 
 class Uploads:
-    def __init__(self, big_model: BigModel, service: str, options: EdgeOptions, on_end: Callable[[End], None]) -> None:
+    """The queue of hard samples of one service and its senders. For any thread."""
+
+    def __init__(
+        self, big_model: BigModel, service: str, options: EdgeOptions, on_result: Callable[[UploadResult], None]
+    ) -> None:
         self.url = f"{big_model.url.rstrip('/')}/{service}"
         self.options = options
-        self.on_end = on_end
+        self.on_result = on_result
         self._secret = big_model.secret
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
@@ -64,31 +75,35 @@ class Uploads:
     def breaker(self) -> Breaker:
         return self._breaker.state
 
-    def offer(self, pending: Pending) -> End | None:
-        """None: it waits for a sender. Else who has no place, this one or the least hard that waited, and why."""
+    def offer(self, pending: Pending) -> UploadResult | None:
+        """Queue a sample.
+
+        Returns:
+            None: it is queued. Else what has no place, this sample or the least hard of the queue, and why.
+        """
         with self._lock:
             if pending.waits:
                 self._room.wait_for(self._has_room)
             if self._is_closed:
-                return End(pending, error="the worker is ending")
+                return UploadResult(pending, error="the worker is ending")
             if not self._breaker.lets_through:
-                return End(pending, error="the cloud has not answered for a while and is left alone")
+                return UploadResult(pending, error="the cloud has not answered for a while and is left alone")
             self._waiting.append(pending)
             if len(self._waiting) <= self.options.queue_size:
                 self._loop.call_soon_threadsafe(self._ready.release)
                 return None
             impatient = [waiting for waiting in self._waiting if not waiting.waits]
-            least = min(reversed(impatient), key=lambda waiting: waiting.verdict.score)
-            self._waiting.remove(least)
-            return End(least, error="too many hard samples wait for the cloud")
+            easiest = min(reversed(impatient), key=lambda waiting: waiting.verdict.score)
+            self._waiting.remove(easiest)
+            return UploadResult(easiest, error="too many hard samples wait for the cloud")
 
     def _has_room(self) -> bool:
-        """Or is there none to wait for?"""
+        """Also true when waiting would be in vain."""
         is_full = len(self._waiting) >= self.options.queue_size
         return not is_full or self._is_closed or not self._breaker.lets_through
 
     def close(self) -> None:
-        """What waits or is on its way ends without an answer."""
+        """End all samples that are queued or on their way without an answer."""
         with self._lock:
             if self._is_closed:
                 return
@@ -97,7 +112,7 @@ class Uploads:
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join()
         for pending in self._waiting:
-            self.on_end(End(pending, error="the worker is ending"))
+            self.on_result(UploadResult(pending, error="the worker is ending"))
         self._waiting.clear()
 
     def _run(self) -> None:
@@ -122,33 +137,33 @@ class Uploads:
             with self._lock:
                 pending = self._waiting.pop(0)
                 self._room.notify()
-            end = End(pending, error="the worker is ending", was_sent=True)
+            result = UploadResult(pending, error="the worker is ending", was_sent=True)
             try:
-                end = await self._sent(client, pending)
+                result = await self._send(client, pending)
             except Exception as error:
                 logger.exception("Sample %s could not be sent", pending.id)
-                end = End(pending, error=f"it could not be sent: {type(error).__name__}: {error}")
+                result = UploadResult(pending, error=f"it could not be sent: {type(error).__name__}: {error}")
             finally:
-                self._tell(end)
+                self._report(result)
 
-    async def _sent(self, client: httpx.AsyncClient, pending: Pending) -> End:
-        left_s = (time.monotonic() if pending.waits else pending.at) + self.options.deadline_s - time.monotonic()
+    async def _send(self, client: httpx.AsyncClient, pending: Pending) -> UploadResult:
+        remaining_s = (time.monotonic() if pending.waits else pending.at) + self.options.deadline_s - time.monotonic()
         if not self._breaker.lets_through:
-            return End(pending, error="the cloud has not answered for a while and is left alone")
-        if left_s <= 0:
-            return End(pending, error="its deadline passed while it waited for a sender")
+            return UploadResult(pending, error="the cloud has not answered for a while and is left alone")
+        if remaining_s <= 0:
+            return UploadResult(pending, error="its deadline passed while it waited for a sender")
         try:
-            async with asyncio.timeout(left_s):
+            async with asyncio.timeout(remaining_s):
                 cloud = await self._answer(client, pending)
         except TimeoutError:
             return self._failed(pending, f"the cloud did not answer within {self.options.deadline_s:g} s")
         except httpx.HTTPError as error:
             return self._failed(pending, f"the cloud cannot be reached: {error or type(error).__name__}")
-        except NoAnswer as error:
+        except InvalidAnswer as error:
             return self._failed(pending, str(error))
         with self._lock:
             self._breaker.succeeded()
-        return End(pending, cloud, was_sent=True, ms=(time.monotonic() - pending.at) * 1000)
+        return UploadResult(pending, cloud, was_sent=True, ms=(time.monotonic() - pending.at) * 1000)
 
     async def _answer(self, client: httpx.AsyncClient, pending: Pending) -> Prediction:
         data, content_type = encode(pending.picture, self.options.jpeg_quality)
@@ -163,16 +178,16 @@ class Uploads:
             async for chunk in response.aiter_bytes():
                 body += chunk
                 if len(body) > MAX_ANSWER_BYTES:
-                    raise NoAnswer(f"the cloud's answer has more than {MAX_ANSWER_BYTES} bytes")
+                    raise InvalidAnswer(f"the cloud's answer has more than {MAX_ANSWER_BYTES} bytes")
         finally:
             await response.aclose()
         return prediction_of(response.status_code, bytes(body), pending.edge)
 
-    def _failed(self, pending: Pending, error: str) -> End:
+    def _failed(self, pending: Pending, error: str) -> UploadResult:
         with self._lock:
             self._breaker.failed(time.monotonic())
             self._room.notify_all()
-        return End(pending, error=error, was_sent=True)
+        return UploadResult(pending, error=error, was_sent=True)
 
     async def _probe_all(self, client: httpx.AsyncClient) -> None:
         while True:
@@ -191,14 +206,66 @@ class Uploads:
         except (TimeoutError, httpx.HTTPError):
             return False
 
-    def _tell(self, end: End) -> None:
+    def _report(self, result: UploadResult) -> None:
         try:
-            self.on_end(end)
+            self.on_result(result)
         except Exception:
-            logger.exception("Sample %s has ended, and that could not be taken in", end.pending.id)
+            logger.exception("Sample %s has ended, and its result could not be processed", result.pending.id)
 
 
 def shape_of(picture: Picture) -> list[int]:
     """Height, width, channels."""
     height, width, *rest = picture.shape
     return [height, width, rest[0] if rest else 1]
+
+
+class InvalidAnswer(Exception):
+    """The cloud answered, but not with a prediction. Its text says what the answer was."""
+
+
+def prediction_of(status: int, body: bytes, edge: Prediction | None) -> Prediction:
+    """The big model's prediction. Whatever else comes over the network is quoted, and never trusted.
+
+    Args:
+        status: of the answer.
+        body: of the answer.
+        edge: the small model's prediction of the same picture: both are classifiers, or both are detectors.
+
+    Raises:
+        InvalidAnswer: the answer is not a prediction.
+    """
+    if status != 200:
+        raise InvalidAnswer(f"the cloud answered {status}: {_excerpt(body)}")
+    try:
+        prediction = Prediction.from_json(json.loads(body, parse_constant=_refuse_constant))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise InvalidAnswer(f"the cloud's answer is no prediction ({type(error).__name__}): {_excerpt(body)}") from None
+    problem = _problem(prediction, edge)
+    if problem:
+        raise InvalidAnswer(f"the cloud's answer is no prediction: {problem}")
+    return prediction
+
+
+def _problem(prediction: Prediction, edge: Prediction | None) -> str:
+    shares = (*prediction.probabilities, *(box.score for box in prediction.boxes))
+    if not all(0 <= share <= 1 + 1e-6 for share in shares):
+        return "a score lies outside 0..1"
+    if not all(math.isfinite(v) for box in prediction.boxes for v in (box.x1, box.y1, box.x2, box.y2)):
+        return "a box has no finite corners"
+    if edge is not None and bool(edge.probabilities) != bool(prediction.probabilities):
+        return "one model is a classifier and the other is none"
+    return ""
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text} is no number")
+
+
+def _excerpt(body: bytes) -> str:
+    """The beginning of an answer, or the message of an error of this product."""
+    try:
+        message = json.loads(body)["error"]["message"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        message = body[:SHOWN].decode("utf-8", "replace")
+    plain = "".join(c if c.isprintable() else " " for c in str(message)[:SHOWN])
+    return plain.strip() or "nothing"

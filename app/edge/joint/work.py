@@ -1,4 +1,4 @@
-"""What a worker process is told: one JSON file, which the agent's side writes and the worker reads."""
+"""What a worker process is started for: one JSON file, which the driver writes and the worker reads."""
 
 from __future__ import annotations
 
@@ -14,28 +14,32 @@ from app.kit.errors import BadInput
 VARIABLE = "MODELMILL_WORK"
 
 
-class NoWork(BadInput):
-    """This process was not started as a worker, or what it was told cannot be read."""
+class WorkMissing(BadInput):
+    """This process was not started as a worker, or its work file cannot be read."""
 
     code = "NO_WORK"
 
 
 @dataclass(frozen=True)
 class Work:
-    """model, twin: files; twin: None when there is none. folder: the worker's own, kept over restarts.
-
-    source: what it may open as its stream, whatever its parameters say; empty: nothing.
-    """
+    """The work of one worker process."""
 
     content: Content
+    """Of the order."""
     model: Path
+    """The model's file."""
     twin: Path | None
+    """The file of its ONNX twin; None when it has none."""
     host: str
+    """The address to listen on."""
     port: int
     folder: Path
+    """The worker's own, kept over restarts."""
     agent_url: str
     node: str
+    """The name of this node."""
     source: str = ""
+    """What it may open as its stream, whatever its parameters say; empty: nothing."""
 
     @property
     def namespace(self) -> str:
@@ -50,7 +54,7 @@ class Work:
         return str(self.content.resource["metadata"].get("uid", ""))
 
     def write(self, path: Path) -> None:
-        """For its owner's eyes: a secret is in it."""
+        """Write the file, readable by its owner only: it holds a secret."""
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self._to_json(), ensure_ascii=False)
         fresh = path.with_name(f"{path.name}.new")
@@ -75,7 +79,7 @@ class Work:
 
     @staticmethod
     def read(path: Path) -> Work:
-        """Raises NoWork."""
+        """Raises WorkMissing."""
         try:
             data = json.loads(path.read_bytes())
             return Work(
@@ -90,18 +94,18 @@ class Work:
                 str(data["source"]),
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise NoWork(f"{path} does not say what this worker is to do: {error}.") from None
+            raise WorkMissing(f"{path} does not say what this worker is to do: {error}.") from None
 
     @staticmethod
     def from_environment() -> Work:
-        """Raises NoWork."""
-        named = os.environ.get(VARIABLE)
-        if not named:
-            raise NoWork(f"{VARIABLE} is not set.", hint="The agent of a node sets it for the workers it starts.")
-        return Work.read(Path(named))
+        """From the file that VARIABLE names. Raises WorkMissing."""
+        path = os.environ.get(VARIABLE)
+        if not path:
+            raise WorkMissing(f"{VARIABLE} is not set.", hint="The agent of a node sets it for the workers it starts.")
+        return Work.read(Path(path))
 
 
 def model_of(work: Work) -> dict[str, str]:
-    """What a worker says of the model that it runs: its name, and the hash of its file."""
+    """What a worker reports of its model: the name, and the hash of its file."""
     card = work.content.model
     return {"model": card.name, "sha256": card.sha256}

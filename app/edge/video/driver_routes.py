@@ -35,14 +35,15 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Runner:
-    """Where a job's process serves its live picture; secret: its bearer token."""
+class RunnerAddress:
+    """Where a job's process serves its live picture."""
 
     url: str
     secret: str
+    """Its bearer token."""
 
 
-FindRunner = Callable[[str], Runner | None]
+FindRunner = Callable[[str], RunnerAddress | None]
 """By a job's uid."""
 
 

@@ -1,4 +1,4 @@
-"""How an agent carries video: orders become runners of jobs and a host of stages, and what these say goes up."""
+"""How an agent runs video: orders become runners of jobs and a host of stages, and what these report goes up."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from starlette.routing import BaseRoute
 
 from app.edge.agent.driver import Agent, Blob, Place, ProcessSpec, WorkRefused
 from app.edge.video import driver_routes
-from app.edge.video.runner import work as runner
-from app.edge.video.stage_host import work as services
 from app.edge.video.videos import Videos
+from app.edge.video.work import VARIABLE, RunnerWork, ServicesWork
 from app.kit.errors import ModelmillError
 from app.nodes.model import Order
 from app.video.model.job import JOBS, SERVICES, JobContent, ServicesContent
@@ -26,14 +25,13 @@ ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # only compared with
 
 
 class JobDriver:
-    """videos: (type, path or URL) of this node. Raises BadInput, see Videos."""
-
     kind = JOBS
 
     def __init__(self, videos: Sequence[tuple[str, str]]) -> None:
+        """videos: (type, path or URL) of this node. Raises BadInput, see Videos."""
         self.videos = Videos(videos)
-        self.videos.told()  # what speaks against one is in the log from the begin
-        self._runners: dict[str, driver_routes.Runner] = {}
+        self.videos.told()  # logs what is wrong with one from the start
+        self._runners: dict[str, driver_routes.RunnerAddress] = {}
 
     def blobs(self, order: Order) -> list[Blob]:  # noqa: ARG002  # a runner computes no stage
         return []
@@ -43,6 +41,7 @@ class JobDriver:
         return str(order.content.get("uid") or order.key.uid)
 
     def program(self, order: Order, place: Place) -> ProcessSpec:
+        """Of its runner, after `_prepare`. Raises WorkRefused."""
         content = _read(JobContent.from_json, order)
         videos = self.videos.by_id
         video = videos.get(content.video_id)
@@ -52,26 +51,28 @@ class JobDriver:
                 reason="VideoNotFound",
                 hint=f"Its videos are {', '.join(videos)}." if videos else "Start its agent with --video.",
             )
-        file = place.folder / WORK
-        work = runner.RunnerWork(
+        self._prepare(content, video.source, place)
+        lasting = {"source": video.source, "agent_url": place.agent_url, **_without(order.content, OF_JOBS_CHANGING)}
+        return ProcessSpec(
+            [sys.executable, "-m", RUNNER],
+            {VARIABLE: str(place.folder / WORK)},
+            health_url=f"{_url(place)}/healthz",
+            depends_on=lasting,
+        )
+
+    def _prepare(self, content: JobContent, source: str, place: Place) -> None:
+        """Writes the runner's file, which a runner that is there already reads anew, and notes where it will answer."""
+        work = RunnerWork(
             content,
-            source=video.source,
+            source=source,
             host=place.host,
             port=place.port,
             folder=place.folder,
             agent_url=place.agent_url,
             node=place.node,
         )
-        work.write(file)
-        url = _url(place)
-        self._runners[content.uid] = driver_routes.Runner(url, content.secret)
-        lasting = {"source": video.source, "agent_url": place.agent_url, **_without(order.content, OF_JOBS_CHANGING)}
-        return ProcessSpec(
-            [sys.executable, "-m", RUNNER],
-            {runner.VARIABLE: str(file)},
-            health_url=f"{url}/healthz",
-            depends_on=lasting,
-        )
+        work.write(place.folder / WORK)
+        self._runners[content.uid] = driver_routes.RunnerAddress(_url(place), content.secret)
 
     def routes(self, agent: Agent) -> list[BaseRoute]:
         return driver_routes.of_jobs(agent, self._runners.get)
@@ -95,9 +96,18 @@ class StageHostDriver:
         return driver_routes.services_name(order.node)
 
     def program(self, order: Order, place: Place) -> ProcessSpec:
-        content = _read(ServicesContent.from_json, order)
-        file = place.folder / WORK
-        work = services.ServicesWork(
+        """Of the host of the stages, after `_prepare`. Raises WorkRefused."""
+        self._prepare(_read(ServicesContent.from_json, order), place)
+        return ProcessSpec(
+            [sys.executable, "-m", HOST],
+            {VARIABLE: str(place.folder / WORK)},
+            health_url=f"{_url(place)}/healthz",
+            depends_on={"agent_url": place.agent_url, **_without(order.content, OF_SERVICES_CHANGING)},
+        )
+
+    def _prepare(self, content: ServicesContent, place: Place) -> None:
+        """Writes the host's file, which a host that is there already reads anew."""
+        work = ServicesWork(
             content,
             blobs=place.blobs,
             host=place.host,
@@ -106,18 +116,12 @@ class StageHostDriver:
             agent_url=place.agent_url,
             node=place.node,
         )
-        work.write(file)
-        return ProcessSpec(
-            [sys.executable, "-m", HOST],
-            {services.VARIABLE: str(file)},
-            health_url=f"{_url(place)}/healthz",
-            depends_on={"agent_url": place.agent_url, **_without(order.content, OF_SERVICES_CHANGING)},
-        )
+        work.write(place.folder / WORK)
 
     def routes(self, agent: Agent) -> list[BaseRoute]:
         return driver_routes.of_services(agent)
 
-    def offers(self, agent: Agent) -> Mapping[str, Any]:  # noqa: ARG002  # the Carrier's
+    def offers(self, agent: Agent) -> Mapping[str, Any]:  # noqa: ARG002  # the protocol's
         return {}
 
 

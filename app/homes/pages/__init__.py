@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.homes.pages import browser, changes, overview, sftp, users
+from app.homes.pages import browser, changes, overview, sftp
 
-ROUTES = [*overview.ROUTES, *sftp.ROUTES, *users.ROUTES, *changes.ROUTES, *browser.ROUTES]
+ROUTES = [*overview.ROUTES, *sftp.ROUTES, *changes.ROUTES, *browser.ROUTES]
 
 __all__ = ["ROUTES"]

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from app.conversion.options import Preprocess
 from app.inference.decoders.suppression import suppressed
 from app.inference.prediction import Box, Decoder, PredictorOptions
+from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Fit, Floats, Shape, Size, said
 
 Outputs = Mapping[str, npt.NDArray[Any]]

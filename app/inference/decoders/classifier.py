@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from app.conversion.options import Preprocess
 from app.inference.decoders.base import Outputs, Port, Reading
 from app.inference.errors import InferenceFailed
 from app.inference.prediction import Decoder, PredictorOptions
+from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Fit, Size
 
 TOLERANCE = 0.05

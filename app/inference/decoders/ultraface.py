@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from app.conversion.options import Preprocess
 from app.inference.decoders.base import Detector, Found, Outputs, Port
 from app.inference.decoders.grids import cells, corners_of
 from app.inference.prediction import Decoder
+from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Floats, Size
 
 PRIOR_SIDES = {8: (10, 16, 24), 16: (32, 48), 32: (64, 96), 64: (128, 192, 256)}

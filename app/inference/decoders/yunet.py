@@ -12,10 +12,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from app.conversion.options import Preprocess
 from app.inference.decoders.base import Detector, Found, Outputs, Port
 from app.inference.decoders.grids import cell_count, cells, corners_of
 from app.inference.prediction import Decoder
+from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Floats, Size
 
 STRIDES = (8, 16, 32)

@@ -1,10 +1,13 @@
-"""Which addresses are this machine's alone."""
+"""Addresses: which are this machine's alone, and where a server that is bound to one is reached."""
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
 from typing import Any
+
+ANY_ADDRESS = ("0.0.0.0", "::", "")  # noqa: S104  # only compared with
+"""A server that is bound to one of these listens on every address of its machine."""
 
 
 def is_loopback(host: str) -> bool:
@@ -28,3 +31,21 @@ def is_asked_from_here(scope: Mapping[str, Any]) -> bool:
     if not client:
         return False
     return is_loopback(client[0]) or bool(server and client[0] == server[0])
+
+
+def reachable_host(bind: str) -> str:
+    """The address at which a server on this machine is reached from this machine.
+
+    Args:
+        bind: what it listens on, an address or a name.
+
+    Returns:
+        An address or a name, an IPv6 address without brackets.
+    """
+    return bind if bind not in ANY_ADDRESS else "::1" if bind == "::" else "127.0.0.1"
+
+
+def reachable_url(bind: str, port: int) -> str:
+    """As `reachable_host`, as an http URL without a path."""
+    host = reachable_host(bind)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

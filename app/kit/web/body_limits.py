@@ -8,7 +8,6 @@ trickles is told so and let go. What an application bears is its own matter: `up
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from dataclasses import dataclass
 
@@ -142,7 +141,8 @@ class Body:
             self._has_slot = False
 
     async def _next(self) -> Message:
-        began = time.monotonic()
+        clock = asyncio.get_running_loop().time
+        began = clock()
         try:
             async with asyncio.timeout(self._limits.idle_s):
                 return await self._receive()
@@ -151,7 +151,7 @@ class Body:
                 f"Nothing of the body came for {self._limits.idle_s:g} s.", hint="Send it again."
             ) from None
         finally:
-            self._waited_s += time.monotonic() - began
+            self._waited_s += clock() - began
 
     def _check(self) -> None:
         """Only the time counts in which the sender was waited for, not that in which the store was."""

@@ -1,7 +1,8 @@
 """Pages and fragments: Jinja2 with StrictUndefined and autoescape, in the language of the request.
 
-A template finds `_`, `ngettext`, `lang`, `languages`, `static`, `version`, `current_path`, `now`, `caller` (none before
-one is known), `features`, and the filters of `app.kit.web.formatting`. It decides nothing that a service should decide.
+A template finds `_`, `ngettext`, `lang`, `languages`, `static`, `icon`, `version`, `current_path`, `now`, `caller`
+(none before the user is known), `features`, and the filters of `app.kit.web.formatting`. It decides nothing that a
+service should decide.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from importlib.metadata import version
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
@@ -28,8 +30,8 @@ def render(request: Request, template: str, status_code: int = 200, **context: A
     """The template as a response. Its language follows the request, so caches must tell languages apart."""
     language = language_of(request)
     path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    known = {"caller": getattr(request.state, "caller", None), "features": features_of(request)}
-    text = environment(language).get_template(template).render(current_path=path, now=now(), **known, **context)
+    frame = {"caller": getattr(request.state, "caller", None), "features": features_of(request)}
+    text = environment(language).get_template(template).render(current_path=path, now=now(), **frame, **context)
     headers = {"Content-Language": language, "Vary": "Cookie, Accept-Language", "Cache-Control": "no-store"}
     return HTMLResponse(text, status_code=status_code, headers=headers)
 
@@ -38,9 +40,15 @@ features_of = AppState[frozenset[str]]("features", frozenset)
 """What the installation has beside what every one has: the application says so."""
 
 
+def icon(name: str) -> Markup:
+    """A symbol of static/icons.svg. Screen readers skip it: the text beside it says the same."""
+    svg = Markup('<svg class="icon" viewBox="0 0 16 16" aria-hidden="true"><use href="{}#{}"></use></svg>')
+    return svg.format(static_url("icons.svg"), name)
+
+
 @cache
 def environment(language: str) -> Environment:
-    made = Environment(
+    templates = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
         undefined=StrictUndefined,
@@ -50,7 +58,7 @@ def environment(language: str) -> Environment:
         auto_reload=True,
     )
     texts = translations(language)
-    made.install_gettext_translations(texts, newstyle=True)  # type: ignore[attr-defined]  # added by the extension
-    made.globals.update(lang=language, languages=NAMES, static=static_url, version=version("modelmill"))
-    made.filters.update(formatting.filters(texts, locale_of(language)))
-    return made
+    templates.install_gettext_translations(texts, newstyle=True)  # type: ignore[attr-defined]  # added by the extension
+    templates.globals.update(lang=language, languages=NAMES, static=static_url, icon=icon, version=version("modelmill"))
+    templates.filters.update(formatting.filters(texts, locale_of(language)))
+    return templates

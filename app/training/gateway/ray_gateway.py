@@ -1,6 +1,6 @@
 """The one module that imports ray, which it does when a gateway is opened. It asks and answers, and decides nothing.
 
-Every call has a deadline, which Ray's own functions have not. GlobalState and get_log() wait in Ray's C++ for a GCS
+Every call has a deadline, which Ray's own functions do not have. GlobalState and get_log() wait in Ray's C++ for a GCS
 that is gone, and after a minute that C++ ends the whole process; JobSubmissionClient sends without a time-out. So the
 GCS is asked with the stubs that Ray generates for it, over Ray's own channel (with its TLS and keep-alive), and jobs
 and logs by the SDK's client with a time-out put into the one method through which it sends.
@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 import os
 import re
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,8 +22,31 @@ from urllib.parse import urlencode
 from app.kit.cli.command import CannotStart
 from app.training.errors import RayRefused
 from app.training.gateway import PlacementGroup, RayJob, Submission, ray_translation
-from app.training.gateway.deadline import Deadline
 from app.training.model import Node
+
+
+class Deadline(threading.local):
+    """Until when the call of this thread must have ended."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._end_s: float | None = None
+
+    def __enter__(self) -> None:
+        self._end_s = time.monotonic() + self._timeout_s
+
+    def __exit__(self, *_: object) -> None:
+        self._end_s = None
+
+    @property
+    def left_s(self) -> float:
+        """Outside of a call, in which a log is read chunk by chunk: for each chunk the whole time."""
+        return self._timeout_s if self._end_s is None else max(self._end_s - time.monotonic(), 0.01)
+
+    @property
+    def has_passed(self) -> bool:
+        return self._end_s is not None and time.monotonic() > self._end_s
+
 
 SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 MOST_TAIL_BYTES = 4 << 20
@@ -32,11 +57,14 @@ ALL_LINES = -1
 
 @dataclass(frozen=True)
 class RayOptions:
-    """address: of the job server. gcs_address: host:port. token: of a cluster with RAY_AUTH_MODE=token."""
+    """How the cluster is reached."""
 
     address: str
+    """The URL of the job server."""
     gcs_address: str
+    """host:port"""
     token: str = field(default="", repr=False)
+    """Of a cluster with RAY_AUTH_MODE=token."""
     worker_resource: str = "worker_node"
     timeout_s: float = 5
 
@@ -108,9 +136,9 @@ class RayGateway:
         ray = self._ray
         with self._asking_gcs() as channel:
             every = ray.stubs.PlacementGroupInfoGcsServiceStub(channel).GetAllPlacementGroup
-            found = self._ask(every, ray.messages.GetAllPlacementGroupRequest()).placement_group_table_data
+            groups = self._ask(every, ray.messages.GetAllPlacementGroupRequest()).placement_group_table_data
         table = ray.tables.PlacementGroupTableData
-        existing = (group for group in found if group.state != table.REMOVED)
+        existing = (group for group in groups if group.state != table.REMOVED)
         return tuple(ray_translation.to_group(group, is_placed=group.state == table.CREATED) for group in existing)
 
     def log_tail(self, job: RayJob, lines: int) -> bytes:
@@ -137,13 +165,13 @@ class RayGateway:
         """What get_log() of the SDK asks, but of the address that is set, and with an end to the waiting."""
         if not job.driver_node_id:
             return
-        asked = {
+        parameters = {
             "node_id": job.driver_node_id,
             "filename": f"job-driver-{job.submission_id}.log",
             "lines": lines,
             "timeout": math.ceil(within_s),
         }
-        with self._jobs().stream(f"/api/v0/logs/file?{urlencode(asked)}") as answer:
+        with self._jobs().stream(f"/api/v0/logs/file?{urlencode(parameters)}") as answer:
             if answer.status_code == 500:  # the node is gone, or has no such file
                 return
             answer.raise_for_status()

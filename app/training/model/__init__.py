@@ -1,8 +1,9 @@
 """What training is about: tasks, attempts, events; demands and the cluster that is to meet them. Pure."""
 
-from app.training.model.demand import Claim, Demand, Held, Node
+from app.training.model.capacity import Claim, Demand, Held, Node
 from app.training.model.task import (
     ACTIVE,
+    RELEASE_AFTER,
     TERMINAL,
     TRANSITIONS,
     WAITING,
@@ -22,6 +23,7 @@ from app.training.model.task import (
 
 __all__ = [
     "ACTIVE",
+    "RELEASE_AFTER",
     "TERMINAL",
     "TRANSITIONS",
     "WAITING",

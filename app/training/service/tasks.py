@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
@@ -14,10 +15,9 @@ from app.kit.clock import to_text
 from app.kit.errors import BadInput, ModelmillError
 from app.kit.sql import Database
 from app.training import store
-from app.training.errors import TaskFinished, TaskNotFound
+from app.training.errors import TaskFinished, TaskNotFound, TaskNotReleasable
 from app.training.model import Attempt, Event, State, Task, TaskEvent
-from app.training.service.folders import checkpoints_of, folders_of, models_in
-from app.training.service.logs import log_of
+from app.training.service.folders import checkpoints_of, folders_of, log_of, models_in
 from app.training.service.options import TrainingOptions
 from app.training.service.submission import CheckConversion, TaskSubmission
 from app.training.service.views import AttemptFolder, LogView, TaskView
@@ -26,6 +26,10 @@ from app.training.store import Filter
 Kick = Callable[[], None]
 """Wakes the scheduler. Must not fail when Redis does not answer: it looks by itself every few seconds."""
 CANCEL_REQUESTED = "CANCEL_REQUESTED"
+RELEASED = (
+    "{user} let it go before Ray said that it had ended: its program may still run on the cluster, and is stopped when "
+    "Ray answers."
+)
 MAX_CURSOR_DIGITS = 9
 
 
@@ -47,7 +51,14 @@ class Tasks:
         self._submitting = TaskSubmission(options, database, homes, check_conversion)
 
     def submit(self, user: str, body: bytes, *, idempotency_key: str | None = None, now: datetime) -> tuple[Task, bool]:
-        """A new task at the end of the line; with a key that came before, the task of then, and False.
+        """Put a new task at the end of the queue.
+
+        Args:
+            body: The spec, YAML or JSON.
+            idempotency_key: If it came before, the task of then is returned.
+
+        Returns:
+            The task, and whether it is new.
 
         Raises TrainingOff, UnreadableSpec, BadSpec, TooLarge, PathRefused, KeyReused, TooManyTasks.
         """
@@ -69,17 +80,17 @@ class Tasks:
         )
 
     def page(
-        self, user: str, wanted: Filter, *, cursor: str | None = None, limit: int = 50
+        self, user: str, filters: Filter, *, cursor: str | None = None, limit: int = 50
     ) -> tuple[list[TaskView], str | None]:
-        """Newest first, each with its place in the line and its last attempt; and the cursor of the next page."""
+        """Newest first, each with its place in the queue and its last attempt; and the cursor of the next page."""
         before = _place(cursor) if cursor is not None else None
         with self.database.read() as conn:
-            found = store.page(conn, user, wanted, before=before, limit=limit + 1)
-            shown = found[:limit]
-            attempts = store.latest_attempts(conn, [task.task_id for task in shown])
-            ahead = store.counts_ahead(conn, shown)
-        views = [TaskView(task, _only(attempts.get(task.task_id)), ahead.get(task.task_id)) for task in shown]
-        return views, str(shown[-1].seq) if len(found) > limit else None
+            rows = store.page(conn, user, filters, before=before, limit=limit + 1)
+            tasks = rows[:limit]
+            attempts = store.latest_attempts(conn, [task.task_id for task in tasks])
+            ahead = store.counts_ahead(conn, tasks)
+        views = [TaskView(task, _only(attempts.get(task.task_id)), ahead.get(task.task_id)) for task in tasks]
+        return views, str(tasks[-1].seq) if len(rows) > limit else None
 
     def cancel(self, user: str, task_id: str, *, now: datetime) -> Task:
         """At once if it waits; else Ray is told, and CANCELING is shown until it has stopped. Again: no change.
@@ -97,6 +108,32 @@ class Tasks:
                 changed = store.apply(conn, task, Event.CANCEL, at, detail={"by": user}, cancel_requested_at=at)
                 if changed is not None and changed.state is State.CANCELING:
                     store.add_event(conn, task_id, CANCEL_REQUESTED, at, {"by": user})
+        self.kick()
+        return changed
+
+    def release(self, user: str, task_id: str, *, now: datetime, is_admin: bool = False) -> Task:
+        """End what is being cancelled without waiting for Ray any longer. Again: no change.
+
+        What of it may still run is stopped by the scheduler once Ray answers, and holds its GPUs until then.
+
+        Args:
+            user: Who does it.
+            is_admin: An administrator, who may let go of anybody's.
+
+        Raises:
+            TaskNotFound, TaskFinished.
+            TaskNotReleasable: It is not being cancelled, or not for RELEASE_AFTER yet.
+        """
+        at, changed = to_text(now), None
+        while changed is None:  # the scheduler was faster
+            with self.database.write() as conn:
+                task = _any(conn, task_id) if is_admin else _own(conn, user, task_id)
+                if task.state is State.CANCELED:
+                    return task
+                _require_releasable(task, now)
+                detail = {"by": user, "released": True}
+                summary = RELEASED.format(user=user)
+                changed = store.apply(conn, task, Event.RELEASE, at, detail=detail, error_summary=summary)
         self.kick()
         return changed
 
@@ -141,16 +178,42 @@ class Tasks:
 
 
 def _own(conn: Connection, user: str, task_id: str) -> Task:
-    task = store.get_task(conn, task_id) if task_id.isascii() and task_id.isprintable() else None
-    if task is None or task.user != user:
-        raise TaskNotFound(f"There is no task {task_id}.", hint="The list of tasks shows those there are.")
+    task = _any(conn, task_id)
+    if task.user != user:
+        raise _not_found(task_id)
     return task
+
+
+def _any(conn: Connection, task_id: str) -> Task:
+    task = store.get_task(conn, task_id) if task_id.isascii() and task_id.isprintable() else None
+    if task is None:
+        raise _not_found(task_id)
+    return task
+
+
+def _not_found(task_id: str) -> TaskNotFound:
+    return TaskNotFound(f"There is no task {task_id}.", hint="The list of tasks shows those there are.")
 
 
 def _require_unended(task: Task) -> None:
     if task.is_terminal:
         raise TaskFinished(
             f"The task has ended already: {task.state.value}.", hint="Only what waits or runs can be cancelled."
+        )
+
+
+def _require_releasable(task: Task, now: datetime) -> None:
+    _require_unended(task)
+    if task.releasable_from is None:
+        raise TaskNotReleasable(
+            f"The task is not being cancelled: it is {task.state.value}.",
+            hint="Cancel it first; what has not ended ten minutes later can be let go.",
+        )
+    if now < task.releasable_from:
+        raise TaskNotReleasable(
+            f"Ray was told to stop it; it can be let go from {to_text(task.releasable_from)} on.",
+            hint="It usually ends within seconds, once Ray answers.",
+            detail={"retry_after_s": math.ceil((task.releasable_from - now).total_seconds())},
         )
 
 

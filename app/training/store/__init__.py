@@ -4,7 +4,6 @@
 and adds the event, all in one step. Knows no rules beyond the transition table.
 """
 
-from app.training.store.attempts import add_attempt, attempts_of, change_attempt, latest_attempts
 from app.training.store.conversions import (
     claim_conversion,
     conversion_of_job,
@@ -13,35 +12,41 @@ from app.training.store.conversions import (
     put_conversion,
     unconverted,
 )
-from app.training.store.events import add_event, events_of
 from app.training.store.queue import (
     Filter,
-    Place,
+    QueueEntry,
     StateCount,
     active,
-    census,
+    count_by_state,
     count_unended,
     counts_ahead,
     note_waiting,
     page,
     queue,
+    released,
     unended_of,
 )
 from app.training.store.tasks import (
     NewTask,
     TaskIdTaken,
+    add_attempt,
+    add_event,
     add_task,
     apply,
+    attempts_of,
     by_idempotency_key,
     change,
+    change_attempt,
+    events_of,
     get_task,
-    lock_line_of,
+    latest_attempts,
+    lock_queue_of,
 )
 
 __all__ = [
     "Filter",
     "NewTask",
-    "Place",
+    "QueueEntry",
     "StateCount",
     "TaskIdTaken",
     "active",
@@ -51,23 +56,24 @@ __all__ = [
     "apply",
     "attempts_of",
     "by_idempotency_key",
-    "census",
     "change",
     "change_attempt",
     "claim_conversion",
     "conversion_of_job",
     "conversions_due",
     "conversions_of",
+    "count_by_state",
     "count_unended",
     "counts_ahead",
     "events_of",
     "get_task",
     "latest_attempts",
-    "lock_line_of",
+    "lock_queue_of",
     "note_waiting",
     "page",
     "put_conversion",
     "queue",
+    "released",
     "unconverted",
     "unended_of",
 ]

@@ -10,20 +10,26 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from app.training.model import Workload
+from app.training.model import Demand, Workload
+from app.training.spec import TaskSpec
 
 
 @dataclass(frozen=True)
 class Program:
-    """cpus_per_gpu: in each bundle of its placement groups. driver_cpus: of what it starts besides. model_keys: where
-    the model goes. settings: fixed. defaults: unless the task overrides them."""
+    """A program of verl."""
 
     module: str
+    """What Python runs."""
     cpus_per_gpu: float
+    """In each bundle of its placement groups."""
     driver_cpus: float
+    """CPUs of what it starts besides."""
     model_keys: tuple[str, ...]
+    """Where the model goes."""
     settings: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Always set."""
     defaults: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Set unless the task overrides them."""
 
 
 _ONE_TRAINER = {"++trainer.use_v1": False}
@@ -57,3 +63,11 @@ PROGRAMS: Mapping[Workload, Program] = {
         model_keys=("model.path",),
     ),
 }
+
+
+def demand_of(spec: TaskSpec) -> Demand:
+    program = PROGRAMS.get(spec.workload)
+    if program is None:
+        return Demand(1, spec.n_gpus_per_node, spec.cpus, claims_by_group=False)
+    cpus_per_gpu = program.cpus_per_gpu if spec.cpus_per_gpu is None else spec.cpus_per_gpu
+    return Demand(spec.nnodes, spec.n_gpus_per_node, spec.n_gpus_per_node * cpus_per_gpu, program.driver_cpus)

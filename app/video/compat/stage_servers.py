@@ -47,7 +47,7 @@ class Serving:
 
 def serving_now(resources: Resources, catalogue: Catalogue, user: str, now: datetime) -> list[Serving]:
     """Those that this user may use; of the cloud first, then those with the least waiting."""
-    stages = {spec.name for spec, _ in catalogue.seen_by(user)}
+    stages = catalogue.names_seen_by(user)
     known = {node.name: node for node in resources.nodes.seen_by(user)}
     found = [
         Serving(host, node, worker.detail, stages)

@@ -35,7 +35,7 @@ class Ending(StrEnum):
     CANCELLED = "cancelled"
 
 
-MOVES: Mapping[JobState, frozenset[JobState]] = {
+TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
     JobState.UNSCHED: frozenset({JobState.EXEC, JobState.DONE}),
     JobState.EXEC: frozenset({JobState.UNSCHED, JobState.DONE}),
     JobState.DONE: frozenset(),

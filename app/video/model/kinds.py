@@ -116,6 +116,10 @@ class Stage:
     """By model_id."""
     parameters: Mapping[str, str] = field(default_factory=dict)
 
+    def has_model(self, sha256: str) -> bool:
+        """Does a variant of it run a model of this file?"""
+        return any(card.sha256 == sha256 for cards in self.variants for card in cards)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.name,

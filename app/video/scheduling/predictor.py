@@ -163,7 +163,7 @@ class Predictor:
         self.knowledge = knowledge
         self._corrections = corrections or {}
         self._order = [stage for stage in dag["flow"] if stage in dag["stages"]]
-        self._slowed = {info["node"]: _slowed(info) for info in resource_info.values()}
+        self._slowed = {info["node"]: _slowdown(info) for info in resource_info.values()}
         self._calls: dict[tuple[str, str, int, str], tuple[float, float, bool]] = {}
 
     def predict(self, conf: VideoConf, mapping: Mapping[str, Mapping[str, object]]) -> Prediction:
@@ -254,7 +254,7 @@ def _processes(info: NodeInfo, stage: str) -> int:
     return max(1, service["n_process"]) if service else 1
 
 
-def _slowed(info: NodeInfo) -> float:
+def _slowdown(info: NodeInfo) -> float:
     """How much longer computing takes, because others use the node, too: cores are shared fairly."""
     services = list(info["service"].values())
     own = max((service["cpu_ratio"] for service in services), default=0.0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from app.video.service.catalogue import Catalogue
 from app.video.service.controller import Controller
-from app.video.service.jobs import Decided, Event, Jobs, Submission
+from app.video.service.jobs import Decided, JobEvent, Jobs, Submission
 from app.video.service.pictures import Pictures, Snapshots
 from app.video.service.planner import Planner
 from app.video.service.reports import Point, Reports, plots_in
@@ -28,7 +28,7 @@ __all__ = [
     "Catalogue",
     "Controller",
     "Decided",
-    "Event",
+    "JobEvent",
     "Jobs",
     "NodeVideos",
     "Pictures",

@@ -52,17 +52,30 @@ class Catalogue:
         """Those that this user may use, by name."""
         member = self.member_of(user)
         with self.database.read() as conn:
-            return [(one.spec, one.stage) for one in store.all_stages(conn) if one.allowed.admits(member)]
+            return [(listed.spec, listed.stage) for listed in store.all_stages(conn) if listed.allowed.admits(member)]
+
+    def names_seen_by(self, user: str) -> set[str]:
+        """Of the stages that this user may use."""
+        return {spec.name for spec, _ in self.seen_by(user)}
+
+    def using(self, owner: str, sha256: str) -> list[str]:
+        """Names of the stages with models of this owner that have a model of this file."""
+        with self.database.read() as conn:
+            return [
+                listed.spec.name
+                for listed in store.all_stages(conn)
+                if listed.owner == owner and listed.stage.has_model(sha256)
+            ]
 
     def allowed(self, name: str) -> AccessRule:
         """Who may use it. Raises StageNotFound."""
         with self.database.read() as conn:
-            return _there(store.get_stage(conn, name), name).allowed
+            return _required(store.get_stage(conn, name), name).allowed
 
     def permit(self, name: str, allowed: AccessRule, *, by: str) -> None:
         """From now on these may name it; jobs under way keep what they have. Raises StageNotFound."""
         with self.database.write() as conn:
-            if _there(store.get_stage(conn, name), name).allowed == allowed:
+            if _required(store.get_stage(conn, name), name).allowed == allowed:
                 return
             store.put_allowed(conn, name, allowed)
             self.note(conn, by, "stage.access", f"stage:{name}", {"allowed": allowed.to_json()})
@@ -77,18 +90,18 @@ class Catalogue:
             )
         stage = self._pinned(owner, spec, now)
         with self.database.write() as conn:
-            store.put_stage(conn, store.Listed(owner, to_text(now), spec, stage))
+            store.put_stage(conn, store.StoredStage(owner, to_text(now), spec, stage))
         self.on_change()
         return stage
 
     def remove(self, name: str) -> None:
         """Raises StageNotFound, StageInUse while a job names it."""
         with self.database.write() as conn:
-            _there(store.get_stage(conn, name), name)
+            _required(store.get_stage(conn, name), name)
             used = [
-                kept.job.uid
-                for kept in store.unended(conn)
-                if name in kept.job.dag.stages and name not in kept.job.dag.own
+                stored.job.uid
+                for stored in store.unended(conn)
+                if name in stored.job.dag.stages and name not in stored.job.dag.own
             ]
             if used:
                 raise StageInUse(
@@ -136,13 +149,13 @@ class Catalogue:
 
     def _kind_of(self, name: str, kind: str) -> StageKind:
         """Of what the catalogue has, too, a kind may have gone with its package."""
-        known = self.kinds()
-        if kind not in known:
+        kinds = self.kinds()
+        if kind not in kinds:
             raise BadStage(
                 f"The stage {name!r} is of the kind {kind[:64]!r}, which there is not.",
-                hint=f"Kinds: {', '.join(sorted(known))}.",
+                hint=f"Kinds: {', '.join(sorted(kinds))}.",
             )
-        return known[kind]
+        return kinds[kind]
 
     def _card(self, owner: str, spec: StageSpec, name: str, now: datetime) -> ModelCard:
         model = self.models.find(owner, name, now=now)
@@ -154,7 +167,7 @@ class Catalogue:
         return model.card
 
 
-def _there(listed: store.Listed | None, name: str) -> store.Listed:
+def _required(listed: store.StoredStage | None, name: str) -> store.StoredStage:
     if listed is None:
         raise StageNotFound(f"There is no stage {name[:64]!r} in the catalogue.")
     return listed

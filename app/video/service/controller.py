@@ -1,4 +1,5 @@
-"""Makes the nodes' orders what jobs and catalogue want. Level-triggered: may run twice, and for what is gone."""
+"""Keeps the orders of nodes as jobs and catalogue need them. Level-triggered: it may run at any time, also for a job
+that is gone."""
 
 from __future__ import annotations
 
@@ -13,19 +14,24 @@ from app.video import store
 from app.video.model.job import JOBS, JobState, StageHost
 from app.video.service import orders as ordering
 from app.video.service.jobs import Jobs
-from app.video.service.node_changes import NodeChanges, changes_of
+from app.video.service.node_changes import NodeSnapshot, changes_of
 from app.video.service.planner import Planner
 from app.video.service.reports import Reports
 from app.video.service.resources import Resources
 from app.video.service.stage_deployment import StageDeployment
-from app.video.store import Kept
+from app.video.store import StoredJob
 
-LOOK_S = 10.0
-"""So often all are looked at."""
+SWEEP_EVERY_S = 10.0
+"""Between two looks at all jobs."""
 
 
 class Controller:
-    """processes: that compute stages on a node."""
+    """Reconciles the orders of jobs and of hosts of stages, and forgets old jobs.
+
+    Args:
+        processes: How many compute stages on each node.
+        keep_days: How long a job that has ended is kept.
+    """
 
     def __init__(
         self,
@@ -45,42 +51,44 @@ class Controller:
         self.planning = planning
         self.reports = reports
         self.nodes = nodes
-        self.serving = StageDeployment(database, resources, processes=processes)
+        self.deployment = StageDeployment(database, resources, processes=processes)
         self.keep_days = keep_days
-        self._looked_at: datetime | None = None
-        self._known = dict[str, NodeChanges]()
+        self._swept_at: datetime | None = None
+        self._snapshots = dict[str, NodeSnapshot]()
 
     def reconcile(self, uid: str, *, now: datetime) -> None:
-        """Orders of one job: its runner, while it is not DONE; with the hosts there are now. uid empty: of the hosts of
-        stages, on nodes that have videos or are of the cloud, while there is a stage to serve."""
+        """Orders the runner of a job with the hosts of stages there are now, until the job is DONE; with an empty uid
+        it orders the hosts of stages, on nodes that have videos or are of the cloud, while there is a stage to
+        serve."""
         if not uid:
-            self.serving.reconcile(now)
+            self.deployment.reconcile(now)
             return
         with self.database.read() as conn:
-            kept = store.get(conn, uid)
+            stored = store.get(conn, uid)
             orders = self.nodes.orders_of(conn, JOBS, uid)
-        if kept is None or kept.job.state is JobState.DONE:
-            self._withdraw(uid, kept)
+        if stored is None or stored.job.state is JobState.DONE:
+            self._withdraw(uid, stored)
             return
-        if not self.resources.may_use(kept.job, now):
+        if not self.resources.may_use(stored.job, now):
             self.jobs.bar(uid, now=now)
             return
-        self._carry(kept, orders, self.nodes.seen_by(kept.job.owner), now)
+        self._order_runner(stored, orders, self.nodes.seen_by(stored.job.owner), now)
 
     def due(self, now: datetime) -> list[str]:
-        """uids to look at, by and by all; the empty one among them. Is called every few seconds."""
-        if self._looked_at is not None and 0 <= (now - self._looked_at).total_seconds() < LOOK_S:
+        """The uids to reconcile now, the empty one among them: all of them every SWEEP_EVERY_S, none in between. Is
+        called every few seconds."""
+        if self._swept_at is not None and 0 <= (now - self._swept_at).total_seconds() < SWEEP_EVERY_S:
             return []
         with self.database.read() as conn:
             uids = store.open_uids(conn)
-        self._looked_at = now
+        self._swept_at = now
         return ["", *uids]
 
     def node_replaced(self, _: str, keys: Collection[WorkKey]) -> None:
         """Listens to nodes: the machine that was evicted knows the secrets of all hosts that its jobs called."""
         if not any(key.kind == JOBS for key in keys):
             return
-        for node in self.serving.renew_secrets():
+        for node in self.deployment.renew_secrets():
             self.nodes.nudge(node)
         with self.database.read() as conn:
             uids = store.open_uids(conn)
@@ -88,22 +96,23 @@ class Controller:
             self.jobs.kick(uid)
 
     def node_permitted(self, _: str, __: Collection[WorkKey]) -> None:
-        """Listens to nodes: jobs of those who may no longer use it end, and others' plans take it in or do without."""
+        """Listens to nodes: jobs of those who may no longer use it end, and others' plans take it in or do without; it
+        serves their stages or serves them no longer."""
         with self.database.read() as conn:
             uids = store.open_uids(conn)
-        for uid in uids:
+        for uid in ("", *uids):
             self.jobs.kick(uid)
 
     def node_changed(self, node: Node, keys: Collection[WorkKey]) -> None:
         """Listens to nodes: jobs that have a part there are looked at soon, and asked for another plan when a host of
         theirs came or went.
 
-        Nodes report every few seconds: what is no news for jobs is passed over. What was news to another process is
-        news to this one, too, and does no harm."""
-        news = NodeChanges.of(node)
-        known, self._known[node.name] = self._known.get(node.name), news
-        uids = [key.uid for key in keys if key.kind == JOBS and news.tells_of(key, known)]
-        if news.tells_of_hosts(known):
+        Nodes report every few seconds: a report that changes nothing for jobs is passed over. Each process compares
+        for itself, so that a change may be looked at more than once."""
+        snapshot = NodeSnapshot.of(node)
+        before, self._snapshots[node.name] = self._snapshots.get(node.name), snapshot
+        uids = [key.uid for key in keys if key.kind == JOBS and snapshot.differs_for(key, before)]
+        if snapshot.has_other_hosts(before):
             with self.database.read() as conn:
                 uids += store.open_uids(conn)
             self.jobs.kick("")
@@ -116,43 +125,43 @@ class Controller:
             uids = store.ended_before(conn, to_text(now - timedelta(days=self.keep_days)))
         self.jobs.forget(uids)
 
-    def _withdraw(self, uid: str, kept: Kept | None) -> None:
+    def _withdraw(self, uid: str, stored: StoredJob | None) -> None:
         with self.database.write() as conn:
-            told = self.nodes.withdraw(conn, JOBS, uid)
-            if kept is not None and kept.is_open:
+            nodes = self.nodes.withdraw(conn, JOBS, uid)
+            if stored is not None and stored.is_open:
                 store.change(conn, uid, is_open=False)
-        for node in told:
+        for node in nodes:
             self.nodes.nudge(node)
 
-    def _carry(self, seen: Kept, orders: list[Order], nodes: list[Node], now: datetime) -> None:
+    def _order_runner(self, seen: StoredJob, orders: list[Order], nodes: list[Node], now: datetime) -> None:
         uid = seen.job.uid
         hosts = self.resources.hosts_among(nodes, seen.job.node, now)
-        is_told = ordering.tells(orders, seen.job.node, ordering.content_of(seen.job, hosts))
+        is_up_to_date = ordering.is_ordered(orders, seen.job.node, ordering.content_of(seen.job, hosts))
         changes = changes_of(seen, nodes, now)
-        told = set[str]()
-        if not is_told or changes:
+        changed_nodes = set[str]()
+        if not is_up_to_date or changes:
             with self.database.write() as conn:
-                kept = store.lock(conn, uid)
-                if kept is None or kept.job.state is JobState.DONE:
+                stored = store.lock(conn, uid)
+                if stored is None or stored.job.state is JobState.DONE:
                     return
-                for change in changes_of(kept, nodes, now):
-                    change.make(conn, kept, to_text(now))
-                told = set(self.nodes.withdraw(conn, JOBS, uid, but=kept.job.node))
-                told |= ordering.put_job(self.nodes, conn, kept.job, hosts)
-        for node in told:
+                for change in changes_of(stored, nodes, now):
+                    change.apply(conn, stored, to_text(now))
+                changed_nodes = set(self.nodes.withdraw(conn, JOBS, uid, but=stored.job.node))
+                changed_nodes |= ordering.order_job(self.nodes, conn, stored.job, hosts)
+        for node in changed_nodes:
             self.nodes.nudge(node)
         if changes:
             self.jobs.announce(uid)
-        self._ask(seen, hosts, orders, nodes, now)
+        self._request_plan(seen, hosts, orders, nodes, now)
 
-    def _ask(
-        self, seen: Kept, hosts: tuple[StageHost, ...], orders: list[Order], nodes: list[Node], now: datetime
+    def _request_plan(
+        self, seen: StoredJob, hosts: tuple[StageHost, ...], orders: list[Order], nodes: list[Node], now: datetime
     ) -> None:
         """For another plan, when hosts came or went, or there is none that could be carried out."""
         is_heard = any(node.name == seen.job.node and node.is_online(now) for node in nodes)
         if not hosts or not is_heard:
             return
-        is_other = {(host.node, host.url) for host in hosts} != ordering.hosts_told(orders)
-        waits = not ordering.is_carried(seen.job, nodes, now)
+        is_other = {(host.node, host.url) for host in hosts} != ordering.hosts_ordered(orders)
+        waits = not ordering.can_run(seen.job, nodes, now)
         if is_other or waits:
             self.planning.send(seen.job.uid, "node" if is_other else "wait")

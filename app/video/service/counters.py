@@ -1,4 +1,4 @@
-"""What processes that plan and take reports count where it happens."""
+"""Counters of what happens in the processes that plan and take reports."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ ENDED = Counter("modelmill_video_jobs_ended", "Video jobs that ended, by how.", 
 
 
 def count_result(result: Mapping[str, Any], hi: float) -> None:
+    """hi: the longest delay that the job's constraint allows, seconds."""
     if result.get("tracked"):
         FRAMES.labels("tracked").inc()
         return

@@ -23,9 +23,9 @@ from app.video.scheduling.registry import policy_of
 from app.video.service.catalogue import Catalogue
 from app.video.service.counters import ENDED
 from app.video.service.resources import NodeVideos, Resources
-from app.video.store import Decided, Event, Kept
+from app.video.store import Decided, JobEvent, StoredJob
 
-__all__ = ["Decided", "Event", "Jobs", "Submission", "no_such_job"]
+__all__ = ["Decided", "JobEvent", "Jobs", "Submission", "job_not_found"]
 BARRED = "Its user may no longer use this video, or its node: an administrator has changed that."
 UID = re.compile(r"GLOBAL_ID_([1-9][0-9]{0,8})\.SUB_ID_([1-9][0-9]{0,8})")
 
@@ -34,18 +34,21 @@ FIGURE = re.compile(r"[1-9][0-9]{0,4}(\.[0-9]{1,4})?", re.ASCII)
 
 @dataclass(frozen=True)
 class Submission:
-    """node: name or address of the node, as get_all_status has it. dag, constraint: as they came. uid: empty, or the
-    unique_job_id that the requirement's /node/submit_job brings."""
+    """A job as its user asks for it, before anything of it is checked."""
 
     node: str
+    """Name of the node with the video, or the address of its agent."""
     video_id: str
     dag: object
+    """As it came: see read_dag."""
     constraint: object = None
+    """As it came: see read_constraint."""
     policy: str = ""
     restart_policy: RestartPolicy = RestartPolicy.NEVER
     realtime: bool = True
     mode: Mode = Mode.RUN
     uid: str = ""
+    """The unique_job_id that the requirement's /node/submit_job brings; empty: it gets a number of its own."""
 
 
 class Jobs:
@@ -55,7 +58,7 @@ class Jobs:
         kick: Has the controller look at the job of this uid soon; an empty uid: at the hosts of stages.
         announce: Tells those who watch the job of this uid that it changed.
         request_plan: Has the scheduler plan the job of this uid soon; with the reason, as `constraint`.
-        on_forget: Each forgets what is kept elsewhere of the job of this uid.
+        on_forget: Each forgets what is stored elsewhere of the job of this uid.
         max_per_user: How many jobs of a user may be under way.
     """
 
@@ -80,11 +83,11 @@ class Jobs:
         self.on_forget = on_forget
         self.max_per_user = max_per_user
 
-    def submit(self, owner: str, wanted: Submission, *, now: datetime) -> VideoJob:
+    def submit(self, owner: str, submission: Submission, *, now: datetime) -> VideoJob:
         """Raises VideoNotFound, BadDag, BadStage, BadConstraint, UnknownPolicy, TooMany, Conflict (the uid is taken).
         Nothing is stored then."""
-        video = self.video_of(owner, wanted.node, wanted.video_id, now)
-        job = self._checked(owner, wanted, video.node, now)
+        video = self.video_of(owner, submission.node, submission.video_id, now)
+        job = self._validated(owner, submission, video.node, now)
         try:
             with self.database.write() as conn:
                 if store.count_unended(conn, owner) >= self.max_per_user:
@@ -92,105 +95,113 @@ class Jobs:
                         f"You have {self.max_per_user} video jobs that have not ended.",
                         hint="Cancel one of them, or wait for its end.",
                     )
-                kept = replace(_numbered(conn, job), generator_output=source_of(video.videos[job.video_id]))
-                store.add_job(conn, kept)
+                stored = replace(_numbered(conn, job), generator_output=source_facts(video.videos[job.video_id]))
+                store.add_job(conn, stored)
         except store.UidTaken:
             raise Conflict(
-                f"The number of {wanted.uid} was given to a job already.",
+                f"The number of {submission.uid} was given to a job already.",
                 hint="Leave unique_job_id out, and it gets one of its own.",
             ) from None
-        self._told(kept.job.uid)
+        self._notify(stored.job.uid)
         self.kick("")
-        return kept.job
+        return stored.job
 
     def get(self, user: str, uid: str) -> VideoJob:
         """Raises VideoJobNotFound."""
         with self.database.read() as conn:
-            return _there(store.get(conn, uid), user, uid).job
+            return _owned(store.get(conn, uid), user, uid).job
 
     def page(
         self, user: str, *, state: JobState | None = None, text: str = "", cursor: str | None = None, limit: int = 50
     ) -> tuple[list[VideoJob], str | None]:
-        """Newest first, and where to go on. text: in the uid, node or video. Raises BadInput for no cursor."""
+        """A page of the user's jobs, newest first, and the cursor of the next page.
+
+        Args:
+            text: Part of the uid, the node or the video.
+            cursor: Of the page before; None: the first page.
+
+        Raises:
+            BadInput: The cursor was not made here.
+        """
         with self.database.read() as conn:
-            found = store.page(conn, user, store.Filter(state, text), before=_cursor(cursor), limit=limit + 1)
-        shown = [kept.job for kept in found[:limit]]
-        return shown, f"{shown[-1].created_at}~{shown[-1].uid}" if len(found) > limit else None
+            rows = store.page(conn, user, store.JobFilter(state, text), before=_cursor(cursor), limit=limit + 1)
+        shown = [stored.job for stored in rows[:limit]]
+        return shown, f"{shown[-1].created_at}~{shown[-1].uid}" if len(rows) > limit else None
 
     def constrain(self, user: str, uid: str, constraint: object, *, now: datetime) -> VideoJob:
         """In force with the next plan, which is asked for at once. Raises VideoJobNotFound, JobEnded, BadConstraint."""
-        wanted = read_constraint(constraint)
-        with self.going(user, uid) as (conn, _):
-            given = wanted.to_json()
-            store.change(conn, uid, user_constraint=given)
-            said = f"Demanded: delay {_range(wanted.lo, wanted.hi)}, quality {wanted.quality:g}."
-            store.add_event(conn, uid, to_text(now), type="Constraint", message=said)
+        demanded = read_constraint(constraint)
+        with self.locked(user, uid) as (conn, _):
+            written = demanded.to_json()
+            store.change(conn, uid, user_constraint=written)
+            message = f"Demanded: delay {_range(demanded.lo, demanded.hi)}, quality {demanded.quality:g}."
+            store.add_event(conn, uid, to_text(now), type="Constraint", message=message)
         return self._changed(user, uid, "constraint")
 
     def choose(self, user: str, uid: str, policy: str, *, now: datetime) -> VideoJob:
         """Another policy from now on. Raises VideoJobNotFound, JobEnded, UnknownPolicy."""
         policy_of(policy)
-        with self.going(user, uid) as (conn, kept):
-            if policy == kept.job.policy:
-                return kept.job
+        with self.locked(user, uid) as (conn, stored):
+            if policy == stored.job.policy:
+                return stored.job
             store.change(conn, uid, policy=policy, memory={})
-            said = f"Scheduled by {policy}, and no longer by {kept.job.policy}."
-            store.add_event(conn, uid, to_text(now), type="Policy", message=said)
+            message = f"Scheduled by {policy}, and no longer by {stored.job.policy}."
+            store.add_event(conn, uid, to_text(now), type="Policy", message=message)
         return self._changed(user, uid, "policy")
 
     def cancel(self, user: str, uid: str, *, now: datetime) -> VideoJob:
         """DONE, cancelled; its node hears of it when it is there. One that has ended stays as it is."""
         with self.database.write() as conn:
-            kept = _there(store.lock(conn, uid), user, uid)
-            if kept.job.state is JobState.DONE:
-                return kept.job
+            stored = _owned(store.lock(conn, uid), user, uid)
+            if stored.job.state is JobState.DONE:
+                return stored.job
             store.enter(
-                conn, kept, JobState.DONE, at=to_text(now), message="Cancelled by its user.", ending=Ending.CANCELLED
+                conn, stored, JobState.DONE, at=to_text(now), message="Cancelled by its user.", ending=Ending.CANCELLED
             )
         ENDED.labels(Ending.CANCELLED.value).inc()
-        self._told(uid)
+        self._notify(uid)
         return self.get(user, uid)
 
     def bar(self, uid: str, *, now: datetime) -> None:
         """End one whose user may no longer use its video."""
         with self.database.write() as conn:
-            kept = store.lock(conn, uid)
-            if kept is None or kept.job.state is JobState.DONE:
+            stored = store.lock(conn, uid)
+            if stored is None or stored.job.state is JobState.DONE:
                 return
-            store.enter(conn, kept, JobState.DONE, at=to_text(now), message=BARRED, ending=Ending.CANCELLED)
+            store.enter(conn, stored, JobState.DONE, at=to_text(now), message=BARRED, ending=Ending.CANCELLED)
         ENDED.labels(Ending.CANCELLED.value).inc()
-        self._told(uid)
+        self._notify(uid)
 
     def delete(self, user: str, uid: str) -> None:
-        """Of one that has ended: all that is kept of it. Raises VideoJobNotFound, Conflict while it runs."""
+        """Deletes all that is kept of a job that has ended. Raises VideoJobNotFound, Conflict while it runs."""
         if self.get(user, uid).state is not JobState.DONE:
             raise Conflict(f"The job {uid} has not ended.", hint="Cancel it first.")
         self.forget([uid])
         self.announce(uid)
 
     def forget(self, uids: Collection[str]) -> None:
-        """Whatever is kept of these, and that nodes have to do with them."""
+        """Deletes all that is kept of these jobs, and withdraws the orders of their nodes."""
         for uid in uids:
             for forget in self.on_forget:
                 forget(uid)
-        nodes, told = self.resources.nodes, set[str]()
+        nodes, changed_nodes = self.resources.nodes, set[str]()
         with self.database.write() as conn:
             for uid in uids:
-                told |= set(nodes.withdraw(conn, JOBS, uid))
+                changed_nodes |= set(nodes.withdraw(conn, JOBS, uid))
             store.forget(conn, uids)
-        for node in told:
+        for node in changed_nodes:
             nodes.nudge(node)
 
-    def events(self, user: str, uid: str) -> list[Event]:
+    def events(self, user: str, uid: str) -> list[JobEvent]:
         """Oldest first."""
         with self.database.read() as conn:
-            _there(store.get(conn, uid), user, uid)
+            _owned(store.get(conn, uid), user, uid)
             return store.events_of(conn, uid)
 
     def decisions(self, user: str, uid: str, *, limit: int = 100) -> list[Decided]:
         """Newest first."""
         with self.database.read() as conn:
-            _there(store.get(conn, uid), user, uid)
+            _owned(store.get(conn, uid), user, uid)
             return store.decisions_of(conn, uid, limit)
 
     def count(self, user: str) -> int:
@@ -201,52 +212,48 @@ class Jobs:
     def using(self, sha256: str) -> list[str]:
         """Uids of those, anybody's, that are not DONE and have a stage that runs a model of this file."""
         with self.database.read() as conn:
-            found = store.unended(conn)
-        return [
-            kept.job.uid
-            for kept in found
-            if any(card.sha256 == sha256 for stage in kept.job.stages for cards in stage.variants for card in cards)
-        ]
+            rows = store.unended(conn)
+        return [stored.job.uid for stored in rows if any(stage.has_model(sha256) for stage in stored.job.stages)]
 
     def cancel_all(self, user: str, *, now: datetime) -> None:
         with self.database.read() as conn:
-            found = store.unended(conn, owner=user)
-        for kept in found:
-            self.cancel(user, kept.job.uid, now=now)
+            rows = store.unended(conn, owner=user)
+        for stored in rows:
+            self.cancel(user, stored.job.uid, now=now)
 
     @contextmanager
-    def going(self, user: str, uid: str) -> Iterator[tuple[Connection, Kept]]:
+    def locked(self, user: str, uid: str) -> Iterator[tuple[Connection, StoredJob]]:
         """A job that has not ended; until the block ends nobody else changes it. Raises VideoJobNotFound, JobEnded."""
         with self.database.write() as conn:
-            kept = _there(store.lock(conn, uid), user, uid)
-            if kept.job.state is JobState.DONE:
+            stored = _owned(store.lock(conn, uid), user, uid)
+            if stored.job.state is JobState.DONE:
                 raise JobEnded(f"The job {uid} has ended.", hint="Submit it again.")
-            yield conn, kept
+            yield conn, stored
 
-    def _checked(self, owner: str, wanted: Submission, node: str, now: datetime) -> VideoJob:
-        dag = read_dag(wanted.dag)
+    def _validated(self, owner: str, submission: Submission, node: str, now: datetime) -> VideoJob:
+        dag = read_dag(submission.dag)
         stages = self.catalogue.resolve(owner, dag, now=now)
         kinds = self.catalogue.kinds()
         check_types(dag, {stage.name: kinds[stage.kind] for stage in stages})
-        policy = wanted.policy or DEFAULT
+        policy = submission.policy or DEFAULT
         policy_of(policy)
-        if wanted.uid and UID.fullmatch(wanted.uid) is None:
+        if submission.uid and UID.fullmatch(submission.uid) is None:
             raise BadRequest(
-                f"unique_job_id: {wanted.uid[:64]!r} is none", hint="It reads GLOBAL_ID_<number>.SUB_ID_<number>."
+                f"unique_job_id: {submission.uid[:64]!r} is none", hint="It reads GLOBAL_ID_<number>.SUB_ID_<number>."
             )
         return VideoJob(
-            uid=wanted.uid,
+            uid=submission.uid,
             owner=owner,
             node=node,
-            video_id=wanted.video_id,
+            video_id=submission.video_id,
             dag=dag,
             stages=stages,
-            constraint=read_constraint(wanted.constraint),
+            constraint=read_constraint(submission.constraint),
             policy=policy,
-            restart_policy=wanted.restart_policy,
+            restart_policy=submission.restart_policy,
             created_at=to_text(now),
-            mode=wanted.mode,
-            realtime=wanted.realtime,
+            mode=submission.mode,
+            realtime=submission.realtime,
             secret=new_secret(),
             reason="It waits for its first plan.",
         )
@@ -255,8 +262,8 @@ class Jobs:
         """Raises VideoNotFound, also for one that this user may not use."""
         video = self.resources.find(user, node, now)
         if video is None:
-            known = ", ".join(one.node for one in self.resources.videos(user, now)[:10]) or "none"
-            raise VideoNotFound(f"There is no node {node[:64]!r} with videos.", hint=f"Nodes with videos: {known}.")
+            names = ", ".join(node_videos.node for node_videos in self.resources.videos(user, now)[:10]) or "none"
+            raise VideoNotFound(f"There is no node {node[:64]!r} with videos.", hint=f"Nodes with videos: {names}.")
         if video_id not in video.videos:
             raise VideoNotFound(
                 f"The node {video.node!r} has no video {video_id[:64]!r}.",
@@ -266,41 +273,41 @@ class Jobs:
 
     def _changed(self, user: str, uid: str, why: str) -> VideoJob:
         self.request_plan(uid, why)
-        self._told(uid)
+        self._notify(uid)
         return self.get(user, uid)
 
-    def _told(self, uid: str) -> None:
+    def _notify(self, uid: str) -> None:
         self.kick(uid)
         self.announce(uid)
 
 
-def source_of(facts: Mapping[str, str]) -> dict[str, float]:
+def source_facts(facts: Mapping[str, str]) -> dict[str, float]:
     """What a node says of its video, as a runner says it later of each frame: so that the first plan is for the rate
     and size that there are."""
     width, _, height = facts.get("size", "").partition("x")
-    said = {"fps": facts.get("fps", ""), "width": width, "height": height}
-    return {name: float(text) for name, text in said.items() if FIGURE.fullmatch(text)}
+    texts = {"fps": facts.get("fps", ""), "width": width, "height": height}
+    return {name: float(text) for name, text in texts.items() if FIGURE.fullmatch(text)}
 
 
-def no_such_job(uid: str) -> VideoJobNotFound:
+def job_not_found(uid: str) -> VideoJobNotFound:
     return VideoJobNotFound(f"There is no video job {uid[:64]!r}.", hint="The page of video jobs has those there are.")
 
 
-def _there(kept: Kept | None, user: str, uid: str) -> Kept:
-    if kept is None or kept.job.owner != user:
-        raise no_such_job(uid)
-    return kept
+def _owned(stored: StoredJob | None, user: str, uid: str) -> StoredJob:
+    if stored is None or stored.job.owner != user:
+        raise job_not_found(uid)
+    return stored
 
 
-def _numbered(conn: Connection, job: VideoJob) -> Kept:
+def _numbered(conn: Connection, job: VideoJob) -> StoredJob:
     """With a uid of its own, or with the one it brings. Raises UidTaken."""
     if not job.uid:
         number = store.next_number(conn)
-        return Kept(replace(job, uid=f"GLOBAL_ID_{number}.SUB_ID_1"), number)
-    found = UID.fullmatch(job.uid)
-    assert found is not None
-    store.claim_number(conn, int(found[1]), job.owner)
-    return Kept(job, int(found[1]))
+        return StoredJob(replace(job, uid=f"GLOBAL_ID_{number}.SUB_ID_1"), number)
+    match = UID.fullmatch(job.uid)
+    assert match is not None
+    store.claim_number(conn, int(match[1]), job.owner)
+    return StoredJob(job, int(match[1]))
 
 
 def _range(lo: float, hi: float) -> str:

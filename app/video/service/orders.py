@@ -1,4 +1,4 @@
-"""What nodes are told of jobs. In the caller's transactions; who commits nudges the nodes."""
+"""The orders that tell nodes to run jobs. In the caller's transactions; the caller nudges the nodes afterwards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.video.model.job import JOBS, PART, JobContent, StageHost, VideoJob
 
 NAMESPACE = "video"
 GENERATION = 1
-"""A runner and a host of stages take over what is new while they run: they are the same generation all the time."""
+"""A runner and a host of stages take over a new content while they run, so their generation never changes."""
 
 
 def job_key(uid: str) -> WorkKey:
@@ -39,8 +39,8 @@ def content_of(job: VideoJob, hosts: tuple[StageHost, ...]) -> dict[str, Any]:
     ).to_json()
 
 
-def put_job(nodes: Nodes, conn: Connection, job: VideoJob, hosts: tuple[StageHost, ...]) -> set[str]:
-    """Names of the nodes that must hear of it; none when that is nothing new, or the node is gone."""
+def order_job(nodes: Nodes, conn: Connection, job: VideoJob, hosts: tuple[StageHost, ...]) -> set[str]:
+    """Returns the name of the node to be nudged, or nothing when the order is as before or the node is gone."""
     try:
         is_new = nodes.order(
             conn,
@@ -56,16 +56,16 @@ def put_job(nodes: Nodes, conn: Connection, job: VideoJob, hosts: tuple[StageHos
     return {job.node} if is_new else set()
 
 
-def tells(orders: Iterable[Order], node: str, content: Mapping[str, Any]) -> bool:
-    """Is this what the node is told already?"""
+def is_ordered(orders: Iterable[Order], node: str, content: Mapping[str, Any]) -> bool:
+    """Does the node have an order with this content already?"""
     return any(
         order.node == node and order.operation is not Operation.DELETE and _text(order.content) == _text(content)
         for order in orders
     )
 
 
-def hosts_told(orders: Iterable[Order]) -> set[tuple[str, str]]:
-    """(node, url) of the hosts of stages in a job's order."""
+def hosts_ordered(orders: Iterable[Order]) -> set[tuple[str, str]]:
+    """(node, url) of the hosts of stages that a job's orders name."""
     return {
         (str(host["node"]), str(host["url"]))
         for order in orders
@@ -74,8 +74,8 @@ def hosts_told(orders: Iterable[Order]) -> set[tuple[str, str]]:
     }
 
 
-def is_carried(job: VideoJob, nodes: Iterable[Node], now: datetime) -> bool:
-    """Are the nodes of its plan there? The job's own is not asked about: without it nothing of the job is known."""
+def can_run(job: VideoJob, nodes: Iterable[Node], now: datetime) -> bool:
+    """Are the nodes of its plan online? The job's own node counts as online: without it nothing is known of the job."""
     if job.plan is None:
         return False
     there = {node.name for node in nodes if node.is_online(now)} | {job.node, ""}

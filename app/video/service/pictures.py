@@ -11,10 +11,10 @@ from app.nodes.service import Nodes
 from app.video import store
 from app.video.errors import NoPicture
 from app.video.model.job import JobState
-from app.video.service.jobs import Jobs, no_such_job
+from app.video.service.jobs import Jobs, job_not_found
 from app.video.service.orders import job_key
-from app.video.service.reports import checked
-from app.video.service.resources import running
+from app.video.service.reports import authorized
+from app.video.service.resources import running_worker
 
 MAX_PICTURE_BYTES = 2 << 20
 JPEG_BEGIN, JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
@@ -22,10 +22,12 @@ JPEG_BEGIN, JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
 
 @dataclass(frozen=True)
 class Live:
-    """url: of the runner's MJPEG; secret: its bearer token."""
+    """Where the live picture of a job is to be had."""
 
     url: str
+    """Of the runner's MJPEG."""
     secret: str
+    """Its bearer token."""
 
 
 class Snapshots:
@@ -54,12 +56,12 @@ class Pictures:
         self.snapshots = snapshots
 
     def live(self, user: str, uid: str, *, now: datetime) -> Live | None:
-        """None: it does not run, or its node is silent. Raises VideoJobNotFound."""
+        """None while it does not run or its node is silent. Raises VideoJobNotFound."""
         job = self.jobs.get(user, uid)
         node = self.nodes.find_for(user, job.node)
         if job.state is JobState.DONE or node is None:
             return None
-        worker = running(node, job_key(uid), now)
+        worker = running_worker(node, job_key(uid), now)
         return Live(f"http://{worker.address}/user/video/{uid}", job.secret) if worker else None
 
     def put_snapshot(self, node: str, uid: str, picture: bytes) -> None:
@@ -69,7 +71,7 @@ class Pictures:
         if not picture.startswith(JPEG_BEGIN) or JPEG_END not in picture[-64:]:
             raise BadRequest("That is no JPEG.", hint="Send a whole one.")
         with self.jobs.database.read() as conn:
-            job = checked(store.get(conn, uid), uid, node=node, user="").job
+            job = authorized(store.get(conn, uid), uid, node=node, user="").job
         if job.state is JobState.DONE:
             return  # the last one stays
         self.snapshots.put(uid, picture)
@@ -77,7 +79,7 @@ class Pictures:
             is_gone = store.get(conn, uid) is None
         if is_gone:  # it was deleted meanwhile, and its pictures with it
             self.snapshots.forget(uid)
-            raise no_such_job(uid)
+            raise job_not_found(uid)
 
     def snapshot(self, user: str, uid: str) -> bytes:
         """Raises NoPicture, VideoJobNotFound."""

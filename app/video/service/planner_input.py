@@ -1,4 +1,4 @@
-"""What a policy is asked: a job, the resources and what was measured, in the requirement's words. Pure."""
+"""What a policy is called with: a job, the resources and what was measured, in the requirement's words. Pure."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from app.video.scheduling.contract import (
     StageFacts,
 )
 from app.video.scheduling.policy_messages import PlanningInput
-from app.video.store import Kept
+from app.video.store import StoredJob
 
 PICTURES = frozenset({Type.IMAGE, Type.CLIP})
 _FIGURES = re.compile(r"[a-z_]{1,32}")
 
 
-def question_of(
-    kept: Kept, info: ResourceInfo, rows: Iterable[Measurement], kinds: Mapping[str, StageKind], now: datetime
+def planning_input(
+    stored: StoredJob, info: ResourceInfo, rows: Iterable[Measurement], kinds: Mapping[str, StageKind], now: datetime
 ) -> PlanningInput:
-    job = kept.job
+    job = stored.job
     plan = job.plan.to_json() if job.plan else None
     state: dict[str, Any] = {
         **job.memory,
@@ -47,7 +47,7 @@ def question_of(
         user_constraint=ConstraintInfo(
             delay=(constraint.lo, constraint.hi), quality=constraint.quality, given=dict(constraint.given or {})
         ),
-        generator_output=cast(GeneratorInfo, dict(kept.generator_output)) if kept.generator_output else None,
+        generator_output=cast(GeneratorInfo, dict(stored.generator_output)) if stored.generator_output else None,
         state=state,
     )
 
@@ -59,19 +59,19 @@ def dag_info(dag: Dag, stages: Iterable[Stage], kinds: Mapping[str, StageKind]) 
     for name in dag.stages:
         stage = by_name[name]
         kind = kinds.get(stage.kind)
-        given = written.get(name, {})
+        inputs = written.get(name, {})
         facts[name] = StageFacts(
             kind=stage.kind,
             n_models=len(stage.variants),
             before=sorted(dag.before[name]),
-            pictures=kind is None or any(kind.inputs.get(field) in PICTURES for field in given),
+            pictures=kind is None or any(kind.inputs.get(field) in PICTURES for field in inputs),
         )
     return DagInfo(generator=dag.generator, flow=[dag.generator, *dag.stages], input=written, stages=facts)
 
 
 def profile_of(stages: Iterable[Stage], rows: Iterable[Measurement]) -> list[Measured]:
-    """Of what was measured that which holds for these stages: of the same name with the same models, as they are
-    numbered here."""
+    """The measurements that hold for these stages: of the same name and the same models, numbered as the stages number
+    their variants."""
     numbers = {
         (stage.name, model_of(variant)): number
         for stage in stages
@@ -93,13 +93,13 @@ def profile_of(stages: Iterable[Stage], rows: Iterable[Measurement]) -> list[Mea
 
 
 def unserved(dag: Dag, info: ResourceInfo) -> list[str]:
-    """Stages that no node serves now."""
+    """The stages that no node serves now."""
     served = {name for node in info.values() if node["online"] for name in node["service"]}
     return [name for name in dag.stages if name not in served]
 
 
-def figures(data: Mapping[str, Any]) -> dict[str, float]:
-    """What a runner says of its newest frame: of numbers only, by name."""
+def numbers_only(data: Mapping[str, Any]) -> dict[str, float]:
+    """Of what a runner says of its newest frame the numbers, by name."""
     return {
         key: value
         for key, value in list(data.items())[:32]

@@ -1,11 +1,11 @@
-"""The resource picture: which nodes there are, their videos, what they have left, how fast the way to them is."""
+"""The resource picture: which nodes there are, their videos, what they have left, and the bandwidth to them."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -19,21 +19,22 @@ from app.video.model.plan import Role
 from app.video.scheduling.contract import NodeInfo, ResourceInfo, ServiceInfo
 
 MAX_UID = 36
-"""Of an order's key: see the wire."""
-_TURN = list(Role)
+"""Characters of a uid in an order's key: see app.nodes.wire."""
+_ROLE_ORDER = list(Role)
 _SERVED_AT = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253}):[0-9]{1,5}")
 
 
 @dataclass(frozen=True)
 class NodeVideos:
-    """address: ip:port of its agent, the requirement's node_addr. videos: by id, in their order, {type, name}, and
-    where its node says so size (as 270x480), fps and problem (what speaks against it)."""
+    """A node and the videos that it offers."""
 
     node: str
     address: str
+    """ip:port of its agent, the requirement's node_addr."""
     is_online: bool
     last_seen_at: str | None
     videos: Mapping[str, Mapping[str, str]]
+    """id → {type, name}, and where the node knows them: size (as 270x480), fps and problem (why it cannot be used)."""
 
 
 class Resources:
@@ -41,31 +42,31 @@ class Resources:
         self.nodes = nodes
 
     def videos(self, user: str, now: datetime) -> list[NodeVideos]:
-        """Nodes that have any for this user, by name."""
-        return [found for node in self.nodes.seen_by(user) if (found := videos_of(node, now)).videos]
+        """The nodes with videos for this user, by name."""
+        return [offer for node in self.nodes.seen_by(user) if (offer := videos_of(node, now)).videos]
 
     def of_node(self, name: str, now: datetime) -> NodeVideos | None:
-        """All of them, for the node itself."""
+        """All videos of a node, whoever may use them."""
         node = self.nodes.find(name)
         return videos_of(node, now) if node else None
 
     def may_use(self, job: VideoJob, now: datetime) -> bool:
-        """Has its node the video of this job, and is it for the job's user? True of a node that is gone, and of a video
-        that it has no longer: there is nothing to keep anybody from."""
+        """May the job's user use its node and video? Also true when either is gone: then there is nothing to
+        withhold."""
         whole, seen = self.of_node(job.node, now), self.nodes.find_for(job.owner, job.node)
         if whole is None:
             return True
         return seen is not None and (job.video_id in videos_of(seen, now).videos or job.video_id not in whole.videos)
 
     def find(self, user: str, name_or_address: str, now: datetime) -> NodeVideos | None:
-        known = self.videos(user, now)
-        by_name = (one for one in known if one.node == name_or_address)
-        by_address = (one for one in known if one.address == name_or_address and one.address)
+        offers = self.videos(user, now)
+        by_name = (offer for offer in offers if offer.node == name_or_address)
+        by_address = (offer for offer in offers if offer.address == name_or_address and offer.address)
         return next(by_name, None) or next(by_address, None)
 
     def is_heard(self, node: str, now: datetime) -> bool:
-        found = self.nodes.find(node)
-        return found is not None and found.is_online(now)
+        known_node = self.nodes.find(node)
+        return known_node is not None and known_node.is_online(now)
 
     def hosts(self, user: str, job_node: str, now: datetime) -> tuple[StageHost, ...]:
         """Where stages are served now for this user, with their roles as seen from that node: nodes that are online and
@@ -73,26 +74,26 @@ class Resources:
         return self.hosts_among(self.nodes.seen_by(user), job_node, now)
 
     def hosts_among(self, nodes: Iterable[Node], job_node: str, now: datetime) -> tuple[StageHost, ...]:
-        """As hosts, for whoever has read the nodes."""
+        """As hosts, of nodes that were read already."""
         serving = [(node, worker) for node in nodes if (worker := host_of(node, now)) is not None]
         secrets = self.secrets()
-        found = [
+        hosts = [
             StageHost(
                 node.name, role_of(node, job_node).value, node.address, f"http://{worker.address}", secrets[node.name]
             )
             for node, worker in serving
             if node.name in secrets
         ]
-        return tuple(sorted(found, key=lambda host: (_TURN.index(Role(host.role)), host.node)))
+        return tuple(sorted(hosts, key=lambda host: (_ROLE_ORDER.index(Role(host.role)), host.node)))
 
     def secrets(self) -> dict[str, str]:
-        """Of the hosts of stages that are ordered, by node."""
+        """The secret of each host of stages that is ordered, by node."""
         with self.nodes.database.read() as conn:
             orders = self.nodes.orders_of_kind(conn, SERVICES)
         return {
             order.node: str(order.content.get("secret", ""))
             for order in orders
-            if order.key == key_of(order.node) and order.operation is not Operation.DELETE
+            if order.key == host_key(order.node) and order.operation is not Operation.DELETE
         }
 
     def info(self, job: VideoJob, now: datetime) -> ResourceInfo:
@@ -101,29 +102,37 @@ class Resources:
 
         service: by the stages' names as the job has them; of others' jobs nothing is told."""
         seen = self.nodes.seen_by(job.owner)
-        nodes = [node for node in seen if node.name == job.node or node.worker(key_of(node.name))]
+        nodes = [node for node in seen if node.name == job.node or node.worker(host_key(node.name))]
         shared = Counter(node.address for node in nodes)
-        ways = _ways(nodes, job, now)
+        ways = _bandwidths(nodes, job, now)
         return {
             node.name if shared[node.address] > 1 or not node.address else node.address: _info(node, job, ways, now)
             for node in nodes
         }
 
 
-def key_of(node: str) -> WorkKey:
-    """Of the order that tells this node to serve stages. A uid is shorter than the longest names of nodes."""
+def naming_only(info: ResourceInfo, stages: Collection[str]) -> ResourceInfo:
+    """The same nodes, with these of the stages that they serve."""
+    return {
+        key: {**node, "service": {name: service for name, service in node["service"].items() if name in stages}}
+        for key, node in info.items()
+    }
+
+
+def host_key(node: str) -> WorkKey:
+    """The key of the order that tells this node to serve stages. Names of nodes may be longer than a uid."""
     uid = node if len(node) <= MAX_UID else hashlib.sha256(node.encode()).hexdigest()[:MAX_UID]
     return WorkKey(SERVICES, uid, SERVICES_PART)
 
 
 def host_of(node: Node, now: datetime) -> WorkerReport | None:
-    """Its host of stages, if that runs and the node is heard of."""
-    return running(node, key_of(node.name), now)
+    """Its host of stages, if that runs and the node is online."""
+    return running_worker(node, host_key(node.name), now)
 
 
-def running(node: Node, key: WorkKey, now: datetime) -> WorkerReport | None:
-    """What a node that is heard of runs under this key, if it serves at host:port: that is called, so nothing else may
-    stand there."""
+def running_worker(node: Node, key: WorkKey, now: datetime) -> WorkerReport | None:
+    """What a node that is online runs under this key, if it serves at host:port. Requests go there, so that nothing
+    else is taken for an address."""
     worker = node.worker(key)
     if worker is None or not node.is_online(now) or worker.state is not WorkerState.RUNNING:
         return None
@@ -131,26 +140,26 @@ def running(node: Node, key: WorkKey, now: datetime) -> WorkerReport | None:
 
 
 def role_of(node: Node, job_node: str) -> Role:
-    """Of a node, as seen from that of a job."""
+    """The role of a node, as seen from the node of a job."""
     if node.name == job_node:
         return Role.HOST
     return Role.EDGE if node.side is Side.EDGE else Role.CLOUD
 
 
 def videos_of(node: Node, now: datetime) -> NodeVideos:
-    """What a node says is not believed to have the right form."""
-    offered = node.report.offers.get(JOBS)
-    offered = offered if isinstance(offered, Mapping) else {}
-    videos = offered.get("videos")
+    """The videos that a node offers. Its report may have any form."""
+    offer = node.report.offers.get(JOBS)
+    offer = offer if isinstance(offer, Mapping) else {}
+    videos = offer.get("videos")
     return NodeVideos(
         node.name,
-        str(offered.get("address", "")),
+        str(offer.get("address", "")),
         node.is_online(now),
         node.last_seen_at,
         {
             str(video_id): {key: str(value) for key, value in video.items()}
             for video_id, video in sorted(
-                videos.items() if isinstance(videos, Mapping) else (), key=lambda one: by_number(str(one[0]))
+                videos.items() if isinstance(videos, Mapping) else (), key=lambda entry: by_number(str(entry[0]))
             )
             if isinstance(video, Mapping)
         },
@@ -194,9 +203,9 @@ def _services(host: WorkerReport, job: VideoJob) -> dict[str, ServiceInfo]:
     }
 
 
-def _ways(nodes: Iterable[Node], job: VideoJob, now: datetime) -> dict[str, tuple[float | None, float | None]]:
+def _bandwidths(nodes: Iterable[Node], job: VideoJob, now: datetime) -> dict[str, tuple[float | None, float | None]]:
     """node → (up, down) from the job's node, as its host of stages measured them, or as the frames of the job went
-    there, whichever is newer."""
+    there, whichever is newer; Mbit/s."""
     own = next((node for node in nodes if node.name == job.node), None)
     host = host_of(own, now) if own else None
     probed = host.detail.get("way") if host else None
@@ -204,10 +213,10 @@ def _ways(nodes: Iterable[Node], job: VideoJob, now: datetime) -> dict[str, tupl
     for node, way in probed.items() if isinstance(probed, Mapping) else ():
         if isinstance(way, Mapping):
             ways[node] = _number(way.get("up_mbps")), _number(way.get("down_mbps"))
-            measured_at[node] = _moment(way.get("at"))
+            measured_at[node] = _timestamp(way.get("at"))
     sent = job.plan_result.get("up_mbps")
     for node, up in sent.items() if isinstance(sent, Mapping) and job.reported_at else ():
-        if _number(up) is not None and _moment(job.reported_at) >= measured_at.get(node, 0.0):
+        if _number(up) is not None and _timestamp(job.reported_at) >= measured_at.get(node, 0.0):
             ways[node] = _number(up), ways.get(node, (None, None))[1]
     return ways
 
@@ -216,8 +225,8 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
 
 
-def _moment(value: Any) -> float:
-    """Seconds; of what is no time: long ago."""
+def _timestamp(value: Any) -> float:
+    """Seconds since the epoch; 0 where the value is no time."""
     try:
         return from_text(value).timestamp() if isinstance(value, str) else _number(value) or 0.0
     except (ValueError, OverflowError):

@@ -1,7 +1,8 @@
-"""What nodes are told to serve: the stages of the catalogue, and those of jobs that are others."""
+"""Orders the hosts of stages: those of the catalogue, and jobs' own."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
@@ -13,12 +14,16 @@ from app.nodes.model import Node, Operation, Order, Side
 from app.video import store
 from app.video.model.job import SERVICES, ServicesContent, StageHost
 from app.video.model.kinds import Stage
-from app.video.service.orders import GENERATION, NAMESPACE, tells
-from app.video.service.resources import Resources, key_of, videos_of
+from app.video.service.orders import GENERATION, NAMESPACE, is_ordered
+from app.video.service.resources import Resources, host_key, videos_of
 
 
 class StageDeployment:
-    """processes: that compute stages on a node."""
+    """Orders and withdraws the hosts of stages.
+
+    Args:
+        processes: How many compute stages on each node.
+    """
 
     def __init__(self, database: Database, resources: Resources, *, processes: int) -> None:
         self.database = database
@@ -26,51 +31,60 @@ class StageDeployment:
         self.processes = processes
 
     def reconcile(self, now: datetime) -> None:
-        """Twice does no harm."""
-        nodes, told = self.resources.nodes.all(), set[str]()
+        """Orders each node what it is to serve now. May run at any time: what is ordered already is not ordered again.
+
+        A job's own stages, and with them its user's models, go only to nodes that this user may use."""
+        nodes, changed_nodes = self.resources.nodes.all(), set[str]()
         with self.database.read() as conn:
-            stages = stages_to_serve(conn)
+            catalogue, jobs = stages_to_serve(conn)
             orders = {node.name: self._orders(conn, node.name) for node in nodes}
+        allowed = {owner: {node.name for node in self.resources.nodes.seen_by(owner)} for owner in jobs}
         for node in nodes:
-            told |= self._tell(node, stages if _serves(node, now) else {}, orders[node.name], nodes, now)
-        for name in told:
+            stages = dict[str, Stage]()
+            if _serves(node, now):
+                stages |= catalogue
+                for owner in jobs:
+                    stages |= jobs[owner] if node.name in allowed[owner] else {}
+            changed_nodes |= self._order(node, stages, orders[node.name], nodes, now)
+        for name in changed_nodes:
             self.resources.nodes.nudge(name)
 
     def renew_secrets(self) -> set[str]:
-        """Another for each host: jobs are told with their next order. Returns the nodes to be nudged."""
-        told = set[str]()
+        """Gives each host of stages another secret, of which jobs hear by their next order. Returns the nodes to be
+        nudged."""
+        changed_nodes = set[str]()
         for node in self.resources.nodes.all():
             with self.database.write() as conn:
                 orders = self._orders(conn, node.name)
                 standing = [order for order in orders if order.operation is not Operation.DELETE]
                 for order in standing:
-                    told |= self._put(conn, node.name, {**order.content, "secret": new_secret()})
-        return told
+                    changed_nodes |= self._put_order(conn, node.name, {**order.content, "secret": new_secret()})
+        return changed_nodes
 
-    def _tell(
+    def _order(
         self, node: Node, stages: Mapping[str, Stage], orders: list[Order], nodes: list[Node], now: datetime
     ) -> set[str]:
-        """It, if it must hear of something new."""
+        """Returns the node if its order changed."""
         peers = tuple(host for host in self.resources.hosts_among(nodes, node.name, now) if host.node != node.name)
-        known = _secret_of(orders)
-        if not stages and not known:
+        current_secret = _secret_of(orders)
+        if not stages and not current_secret:
             return set()
-        if known and stages and tells(orders, node.name, self._content(stages, known, peers)):
+        if current_secret and stages and is_ordered(orders, node.name, self._content(stages, current_secret, peers)):
             return set()
         with self.database.write() as conn:
             fresh = self._orders(conn, node.name)
             if not stages:
-                return set(self.resources.nodes.withdraw(conn, SERVICES, key_of(node.name).uid))
+                return set(self.resources.nodes.withdraw(conn, SERVICES, host_key(node.name).uid))
             secret = _secret_of(fresh) or new_secret()
-            return self._put(conn, node.name, self._content(stages, secret, peers))
+            return self._put_order(conn, node.name, self._content(stages, secret, peers))
 
     def _orders(self, conn: Connection, node: str) -> list[Order]:
-        return self.resources.nodes.orders_of(conn, SERVICES, key_of(node).uid)
+        return self.resources.nodes.orders_of(conn, SERVICES, host_key(node).uid)
 
-    def _put(self, conn: Connection, node: str, content: dict[str, object]) -> set[str]:
+    def _put_order(self, conn: Connection, node: str, content: dict[str, object]) -> set[str]:
         try:
             is_new = self.resources.nodes.order(
-                conn, node, key_of(node), namespace=NAMESPACE, name=node, generation=GENERATION, content=content
+                conn, node, host_key(node), namespace=NAMESPACE, name=node, generation=GENERATION, content=content
             )
         except NodeNotFound:
             return set()
@@ -80,16 +94,16 @@ class StageDeployment:
         return ServicesContent(stages, secret, peers, self.processes).to_json()
 
 
-def stages_to_serve(conn: Connection) -> dict[str, Stage]:
-    """Of the catalogue by name; of jobs that have not ended, under `<uid>/<name>`, where theirs is another one."""
-    found = {listed.spec.name: listed.stage for listed in store.all_stages(conn)}
-    own = {
-        f"{kept.job.uid}/{stage.name}": stage
-        for kept in store.unended(conn)
-        for stage in kept.job.stages
-        if found.get(stage.name) != stage
-    }
-    return {**found, **own}
+def stages_to_serve(conn: Connection) -> tuple[dict[str, Stage], dict[str, dict[str, Stage]]]:
+    """The stages of the catalogue by name; and by owner, under `<uid>/<name>`, those of jobs that have not ended and
+    have another stage of that name than the catalogue."""
+    catalogue = {listed.spec.name: listed.stage for listed in store.all_stages(conn)}
+    jobs = defaultdict[str, dict[str, Stage]](dict)
+    for stored in store.unended(conn):
+        for stage in stored.job.stages:
+            if catalogue.get(stage.name) != stage:
+                jobs[stored.job.owner][f"{stored.job.uid}/{stage.name}"] = stage
+    return catalogue, dict(jobs)
 
 
 def _serves(node: Node, now: datetime) -> bool:
@@ -97,5 +111,5 @@ def _serves(node: Node, now: datetime) -> bool:
 
 
 def _secret_of(orders: Iterable[Order]) -> str:
-    """Of the order that stands."""
+    """Of the order in force; empty: there is none."""
     return next((str(o.content.get("secret", "")) for o in orders if o.operation is not Operation.DELETE), "")

@@ -1,4 +1,4 @@
-"""What would be, if: a user's question to the planner, from JSON to predictions."""
+"""What would be if: from a user's question in JSON to predictions."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _READER = Reader(BadRequest)
 def predictions(
     jobs: Jobs, resources: Resources, user: str, body: Mapping[str, Any], now: datetime
 ) -> list[Prediction]:
-    """See Planning.what_if."""
-    given = _READER.mapping(body, "body", most=len(KEYS))
-    _READER.known(given, "body", KEYS)
-    job = _job(jobs, user, given, now)
-    if given.get("video_conf") is not None:
-        conf = read_video_conf(given["video_conf"])
+    """See Planner.what_if."""
+    question = _READER.mapping(body, "body", most=len(KEYS))
+    _READER.known(question, "body", KEYS)
+    job = _job(jobs, user, question, now)
+    if question.get("video_conf") is not None:
+        conf = read_video_conf(question["video_conf"])
     else:
         conf = job.plan.video_conf if job.plan else VideoConf()
-    model_id = _READER.whole(given.get("model_id") or 0, "model_id", least=MODEL_IDS[0], most=MODEL_IDS[-1])
-    info = changed(resources.info(job, now), given.get("nodes"))
+    model_id = _READER.whole(question.get("model_id") or 0, "model_id", least=MODEL_IDS[0], most=MODEL_IDS[-1])
+    info = with_assumptions(resources.info(job, now), question.get("nodes"))
     with jobs.database.read() as conn:
         rows = store.measurements(conn, stages=job.dag.stages)
     return cuts(
@@ -48,42 +48,42 @@ def predictions(
     )
 
 
-def changed(info: ResourceInfo, nodes: object) -> ResourceInfo:
-    """The picture, with what is supposed of its nodes. Raises BadRequest."""
-    wanted = _READER.mapping(nodes, "nodes", most=256) if nodes is not None else {}
-    names = [one["node"] for one in info.values()]
-    for name in wanted:
+def with_assumptions(info: ResourceInfo, nodes: object) -> ResourceInfo:
+    """The resource picture with what the question assumes of nodes. Raises BadRequest."""
+    assumed = _READER.mapping(nodes, "nodes", most=256) if nodes is not None else {}
+    names = [node["node"] for node in info.values()]
+    for name in assumed:
         if name not in names:
             raise _READER.wrong(f"nodes.{name[:64]}", "is no node of this job", f"There are {', '.join(names)}.")
     return {
-        key: _supposed(one, wanted[one["node"]], f"nodes.{one['node']}") if one["node"] in wanted else one
-        for key, one in info.items()
+        key: _assumed(node, assumed[node["node"]], f"nodes.{node['node']}") if node["node"] in assumed else node
+        for key, node in info.items()
     }
 
 
-def _supposed(info: NodeInfo, data: object, place: str) -> NodeInfo:
-    given = _READER.mapping(data, place, most=len(FIGURES))
-    _READER.known(given, place, FIGURES)
-    found: dict[str, Any] = {}
-    for key, value in given.items():
+def _assumed(info: NodeInfo, data: object, place: str) -> NodeInfo:
+    figures = _READER.mapping(data, place, most=len(FIGURES))
+    _READER.known(figures, place, FIGURES)
+    changes: dict[str, Any] = {}
+    for key, value in figures.items():
         if key == "online":
             if not isinstance(value, bool):
                 raise _READER.wrong(f"{place}.online", "is neither true nor false")
-            found[key] = value
+            changes[key] = value
         elif value is not None:
-            found[key] = _READER.number(value, f"{place}.{key}")
-            if found[key] < 0 or (key == "cpu_ratio" and found[key] > 1):
+            changes[key] = _READER.number(value, f"{place}.{key}")
+            if changes[key] < 0 or (key == "cpu_ratio" and changes[key] > 1):
                 raise _READER.wrong(f"{place}.{key}", "is out of range")
-    return cast(NodeInfo, {**info, **found})
+    return cast(NodeInfo, {**info, **changes})
 
 
-def _job(jobs: Jobs, user: str, given: Mapping[str, Any], now: datetime) -> VideoJob:
-    """The job that is named, or one as it would be."""
-    if given.get("job_uid"):
-        return jobs.get(user, _READER.text(given["job_uid"], "job_uid"))
-    node, video_id = (_READER.text(given.get(key), key) for key in ("node", "video_id"))
+def _job(jobs: Jobs, user: str, question: Mapping[str, Any], now: datetime) -> VideoJob:
+    """The job that the question names, or one that is not stored."""
+    if question.get("job_uid"):
+        return jobs.get(user, _READER.text(question["job_uid"], "job_uid"))
+    node, video_id = (_READER.text(question.get(key), key) for key in ("node", "video_id"))
     video = jobs.video_of(user, node, video_id, now)
-    dag = read_dag(given.get("dag"))
+    dag = read_dag(question.get("dag"))
     stages = jobs.catalogue.resolve(user, dag, now=now)
     kinds = jobs.catalogue.kinds()
     check_types(dag, {stage.name: kinds[stage.kind] for stage in stages})

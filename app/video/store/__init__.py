@@ -1,16 +1,23 @@
 """Remembers video jobs, their events and decisions, the catalogue of stages and what was measured of them, in SQL.
-Knows no rules but which state may follow which. All runs in the caller's transactions."""
+Its only rule is which state may follow which. All runs in the caller's transactions."""
 
-from app.video.store.decisions import Decided, add_decision, decisions_of, last_decision
-from app.video.store.events import Event, add_event, events_of
+from app.video.store.history import (
+    Decided,
+    JobEvent,
+    add_decision,
+    add_event,
+    decisions_of,
+    events_of,
+    last_decision,
+)
 from app.video.store.jobs import (
-    Filter,
+    InvalidTransition,
+    JobFilter,
     UidTaken,
-    WrongMove,
     add_job,
-    census,
     change,
     claim_number,
+    count_by_state,
     count_unended,
     ended_before,
     enter,
@@ -22,25 +29,33 @@ from app.video.store.jobs import (
     page,
     unended,
 )
-from app.video.store.measurements import measurements, put_measurements
-from app.video.store.rows import Kept
-from app.video.store.stages import Listed, all_stages, get_stage, put_allowed, put_stage, remove_stage
+from app.video.store.rows import StoredJob
+from app.video.store.stages import (
+    StoredStage,
+    all_stages,
+    get_stage,
+    measurements,
+    put_allowed,
+    put_measurements,
+    put_stage,
+    remove_stage,
+)
 
 __all__ = [
     "Decided",
-    "Event",
-    "Filter",
-    "Kept",
-    "Listed",
+    "InvalidTransition",
+    "JobEvent",
+    "JobFilter",
+    "StoredJob",
+    "StoredStage",
     "UidTaken",
-    "WrongMove",
     "add_decision",
     "add_event",
     "add_job",
     "all_stages",
-    "census",
     "change",
     "claim_number",
+    "count_by_state",
     "count_unended",
     "decisions_of",
     "ended_before",

@@ -8,82 +8,90 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.dialects import postgresql, sqlite
 
-from app.video.model.job import MOVES, Ending, JobState
-from app.video.store.events import add_event
-from app.video.store.rows import JSON, Kept, as_text, columns_of, kept_of
-from app.video.store.tables import decisions, events, jobs, numbers
+from app.video.model.job import TRANSITIONS, Ending, JobState
+from app.video.store.history import add_event
+from app.video.store.rows import JSON, StoredJob, as_text, columns_of, job_of_row
+from app.video.store.tables import decisions, events, insert_into, jobs, numbers
 
 IS_UNENDED = jobs.c.state != JobState.DONE.value
 
 
 class UidTaken(Exception):
-    """There is a job of this uid. The transaction is to be given up."""
+    """There is a job of this uid. The transaction is to be rolled back."""
 
 
-class WrongMove(Exception):
-    """No such state follows the one it has: a mistake of the program."""
+class InvalidTransition(Exception):
+    """The state does not follow the one that the job has: a mistake of the program."""
 
 
 @dataclass(frozen=True)
-class Filter:
-    """text: part of the uid, the node or the video."""
+class JobFilter:
+    """Which jobs of a user a page shows."""
 
     state: JobState | None = None
     text: str = ""
+    """Part of the uid, the node or the video."""
 
 
 # --- how they begin ---------------------------------------------------------------------------------
 def next_number(conn: Connection) -> int:
-    """One that no job ever had."""
+    """A number that no job ever had."""
     if conn.dialect.name == "sqlite":  # it goes on after the greatest there ever was
         return int(conn.execute(sa.insert(numbers).returning(numbers.c.number)).scalar_one())
     while True:
-        insert = postgresql.insert(numbers).on_conflict_do_nothing().returning(numbers.c.number)
-        made = conn.execute(insert).scalar()
-        if made is not None:
-            return int(made)
+        insert = insert_into(conn, numbers).on_conflict_do_nothing().returning(numbers.c.number)
+        number = conn.execute(insert).scalar()
+        if number is not None:
+            return int(number)
 
 
 def claim_number(conn: Connection, number: int, owner: str) -> None:
-    """This owner brought it: it is not given to anybody else. Raises UidTaken when it was given out, and no job of
-    theirs has it."""
-    insert = _insert(conn)(numbers).values(number=number).on_conflict_do_nothing().returning(numbers.c.number)
+    """Keeps a number that this owner brought from being given to others. Raises UidTaken when it was given out and no
+    job of this owner has it."""
+    insert = insert_into(conn, numbers).values(number=number).on_conflict_do_nothing().returning(numbers.c.number)
     if conn.execute(insert).first() is None:
         theirs = sa.select(jobs.c.uid).where(jobs.c.number == number, jobs.c.owner == owner).limit(1)
         if conn.execute(theirs).first() is None:
             raise UidTaken
 
 
-def add_job(conn: Connection, kept: Kept) -> None:
+def add_job(conn: Connection, stored: StoredJob) -> None:
     """Raises UidTaken."""
-    insert = _insert(conn)(jobs).values(**columns_of(kept)).on_conflict_do_nothing().returning(jobs.c.uid)
+    insert = insert_into(conn, jobs).values(**columns_of(stored)).on_conflict_do_nothing().returning(jobs.c.uid)
     if conn.execute(insert).first() is None:
         raise UidTaken
-    add_event(conn, kept.job.uid, kept.job.created_at, type=kept.job.state, message="Submitted.")
+    add_event(conn, stored.job.uid, stored.job.created_at, type=stored.job.state, message="Submitted.")
 
 
 # --- what changes them ------------------------------------------------------------------------------
 def change(conn: Connection, uid: str, **columns: Any) -> None:
-    """columns: of the table, but for its state; those of JSON as values."""
+    """Changes columns of a job other than its state; those that hold JSON are given as values."""
     values = {name: as_text(value) if name in JSON else value for name, value in columns.items()}
     conn.execute(sa.update(jobs).where(jobs.c.uid == uid).values(**values))
 
 
 def enter(
-    conn: Connection, kept: Kept, state: JobState, *, at: str, message: str, ending: Ending | None = None
+    conn: Connection, stored: StoredJob, state: JobState, *, at: str, message: str, ending: Ending | None = None
 ) -> None:
-    """The one way into another state. kept: locked. message: why, for the events; of one that is not EXEC it is the
-    job's reason, too. Raises WrongMove."""
-    if state not in MOVES[kept.job.state]:
-        raise WrongMove(f"{kept.job.uid} cannot go from {kept.job.state} to {state}.")
+    """The only way into another state.
+
+    Args:
+        stored: The job, locked.
+        message: Why, for the events; also the job's reason in any state but EXEC.
+        ending: How it ended; only with DONE.
+
+    Raises:
+        InvalidTransition: The state does not follow the one it has.
+    """
+    if state not in TRANSITIONS[stored.job.state]:
+        raise InvalidTransition(f"{stored.job.uid} cannot go from {stored.job.state} to {state}.")
     values: dict[str, Any] = {"state": state.value, "reason": "" if state is JobState.EXEC else message}
     if state is JobState.DONE:
         values |= {"ending": ending.value if ending else "", "ended_at": at, "due_at": None}
         values |= {"flags": as_text([]), "no_signal_since": None}
-    conn.execute(sa.update(jobs).where(jobs.c.uid == kept.job.uid).values(**values))
-    add_event(conn, kept.job.uid, at, type=state, message=message)
+    conn.execute(sa.update(jobs).where(jobs.c.uid == stored.job.uid).values(**values))
+    add_event(conn, stored.job.uid, at, type=state, message=message)
 
 
 def forget(conn: Connection, uids: Collection[str]) -> None:
@@ -92,65 +100,63 @@ def forget(conn: Connection, uids: Collection[str]) -> None:
 
 
 # --- how they are found -----------------------------------------------------------------------------
-def get(conn: Connection, uid: str) -> Kept | None:
+def get(conn: Connection, uid: str) -> StoredJob | None:
     return _one(conn, sa.select(jobs).where(jobs.c.uid == uid), uid)
 
 
-def lock(conn: Connection, uid: str) -> Kept | None:
-    """As get; until the transaction ends nobody else changes it."""
+def lock(conn: Connection, uid: str) -> StoredJob | None:
+    """As get; nobody else changes the job until the transaction ends."""
     return _one(conn, sa.select(jobs).where(jobs.c.uid == uid).with_for_update(), uid)
 
 
-def page(conn: Connection, owner: str, wanted: Filter, *, before: tuple[str, str] | None, limit: int) -> list[Kept]:
+def page(
+    conn: Connection, owner: str, criteria: JobFilter, *, before: tuple[str, str] | None, limit: int
+) -> list[StoredJob]:
     """Newest first. before: created_at and uid of the last one seen."""
-    if not wanted.text.isprintable():  # PostgreSQL has no texts with NUL
+    if not criteria.text.isprintable():  # PostgreSQL has no texts with NUL
         return []
     query = sa.select(jobs).where(jobs.c.owner == owner)
-    if wanted.state is not None:
-        query = query.where(jobs.c.state == wanted.state.value)
-    if wanted.text:
+    if criteria.state is not None:
+        query = query.where(jobs.c.state == criteria.state.value)
+    if criteria.text:
         columns = (jobs.c.uid, jobs.c.node, jobs.c.video_id)
-        query = query.where(sa.or_(*(column.icontains(wanted.text, autoescape=True) for column in columns)))
+        query = query.where(sa.or_(*(column.icontains(criteria.text, autoescape=True) for column in columns)))
     if before is not None:
         query = query.where(sa.tuple_(jobs.c.created_at, jobs.c.uid) < sa.tuple_(*map(sa.literal, before)))
     ordered = query.order_by(jobs.c.created_at.desc(), jobs.c.uid.desc()).limit(limit)
-    return [kept_of(row) for row in conn.execute(ordered)]
+    return [job_of_row(row) for row in conn.execute(ordered)]
 
 
-def unended(conn: Connection, *, owner: str = "") -> list[Kept]:
+def unended(conn: Connection, *, owner: str = "") -> list[StoredJob]:
     """By number."""
     query = sa.select(jobs).where(IS_UNENDED)
     if owner:
         query = query.where(jobs.c.owner == owner)
-    return [kept_of(row) for row in conn.execute(query.order_by(jobs.c.number, jobs.c.uid))]
+    return [job_of_row(row) for row in conn.execute(query.order_by(jobs.c.number, jobs.c.uid))]
 
 
 def count_unended(conn: Connection, owner: str) -> int:
-    wanted = sa.select(sa.func.count()).select_from(jobs).where(IS_UNENDED, jobs.c.owner == owner)
-    return int(conn.execute(wanted).scalar_one())
+    query = sa.select(sa.func.count()).select_from(jobs).where(IS_UNENDED, jobs.c.owner == owner)
+    return int(conn.execute(query).scalar_one())
 
 
 def open_uids(conn: Connection) -> list[str]:
-    """Of those that the controller has to do with, oldest first."""
-    wanted = sa.select(jobs.c.uid).where(jobs.c.is_open).order_by(jobs.c.created_at, jobs.c.number)
-    return list(conn.execute(wanted).scalars())
+    """The uids of the jobs that the controller has to do with, oldest first."""
+    query = sa.select(jobs.c.uid).where(jobs.c.is_open).order_by(jobs.c.created_at, jobs.c.number)
+    return list(conn.execute(query).scalars())
 
 
 def ended_before(conn: Connection, at: str) -> list[str]:
-    wanted = sa.select(jobs.c.uid).where(~IS_UNENDED, jobs.c.ended_at < at)
-    return list(conn.execute(wanted).scalars())
+    query = sa.select(jobs.c.uid).where(~IS_UNENDED, jobs.c.ended_at < at)
+    return list(conn.execute(query).scalars())
 
 
-def census(conn: Connection) -> dict[str, int]:
-    """State → how many jobs."""
+def count_by_state(conn: Connection) -> dict[str, int]:
+    """state → how many jobs are in it."""
     counted = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
     return {state: int(count) for state, count in conn.execute(counted)}
 
 
-def _one(conn: Connection, query: Any, uid: str) -> Kept | None:
+def _one(conn: Connection, query: Any, uid: str) -> StoredJob | None:
     row = conn.execute(query).first() if uid.isprintable() else None
-    return kept_of(row) if row else None
-
-
-def _insert(conn: Connection) -> Any:
-    return sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert
+    return job_of_row(row) if row else None

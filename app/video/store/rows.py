@@ -20,21 +20,29 @@ JSON = frozenset(
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A job with what nobody outside needs of it: see the table."""
+class StoredJob:
+    """A job as it is stored, with what only scheduler and controller need."""
 
     job: VideoJob
     number: int
+    """Of its uid: GLOBAL_ID_<number>."""
     plan_seq: int = 0
+    """The newest number that was given out; greater than the plan's own while one is being made."""
     report_seq: int = 0
+    """Of the newest report that was stored."""
     asked: int = 0
+    """Number of the runner's newest request for a plan."""
     claimed_at: str | None = None
+    """When plan_seq was given out."""
     due_at: str | None = None
+    """When the next plan may be made, if a call waits for that."""
     is_open: bool = True
+    """The controller has to do with it: also when it is DONE and its node has not been told."""
     generator_output: Mapping[str, Any] = field(default_factory=dict)
+    """What the runner said of its newest frame: see GeneratorInfo."""
 
 
-def kept_of(row: Any) -> Kept:
+def job_of_row(row: Any) -> StoredJob:
     read = json.loads
     plan = read(row.plan)
     job = VideoJob(
@@ -65,7 +73,7 @@ def kept_of(row: Any) -> Kept:
         secret=row.secret,
         progress=row.progress,
     )
-    return Kept(
+    return StoredJob(
         job,
         row.number,
         row.plan_seq,
@@ -78,11 +86,11 @@ def kept_of(row: Any) -> Kept:
     )
 
 
-def columns_of(kept: Kept) -> dict[str, Any]:
-    job = kept.job
+def columns_of(stored: StoredJob) -> dict[str, Any]:
+    job = stored.job
     return {
         "uid": job.uid,
-        "number": kept.number,
+        "number": stored.number,
         "owner": job.owner,
         "node": job.node,
         "video_id": job.video_id,
@@ -99,25 +107,25 @@ def columns_of(kept: Kept) -> dict[str, Any]:
         "dag": as_text(job.dag.to_json()),
         "stages": as_text([stage.to_json() for stage in job.stages]),
         "user_constraint": as_text(job.constraint.to_json()),
-        "plan_seq": kept.plan_seq,
+        "plan_seq": stored.plan_seq,
         "plan": as_text(job.plan.to_json() if job.plan else None),
         "plan_result": as_text(job.plan_result),
-        "generator_output": as_text(kept.generator_output),
+        "generator_output": as_text(stored.generator_output),
         "results": as_text(list(job.results)),
         "n_loop": job.n_loop,
         "flags": as_text(list(job.flags)),
         "no_signal_since": job.no_signal_since,
         "progress": job.progress,
-        "report_seq": kept.report_seq,
+        "report_seq": stored.report_seq,
         "reported_at": job.reported_at,
-        "asked": kept.asked,
+        "asked": stored.asked,
         "memory": as_text(job.memory),
-        "claimed_at": kept.claimed_at,
-        "due_at": kept.due_at,
-        "is_open": kept.is_open,
+        "claimed_at": stored.claimed_at,
+        "due_at": stored.due_at,
+        "is_open": stored.is_open,
     }
 
 
 def as_text(data: Any) -> str:
-    """Raises ValueError for a number that is none."""
+    """As JSON. Raises ValueError for a number that JSON does not have."""
     return json.dumps(data, allow_nan=False)

@@ -1,55 +1,65 @@
-"""The catalogue of stages."""
+"""The catalogue of stages, and what was measured of stages."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.dialects import postgresql, sqlite
 
 from app.kit.access import EVERYBODY, AccessRule, read_allowed
 from app.video.model.kinds import Stage, StageSpec
+from app.video.model.plan import RESOLUTIONS
+from app.video.model.profile import Measurement
 from app.video.store.rows import as_text
-from app.video.store.tables import stages
+from app.video.store.tables import insert_into, stages
+from app.video.store.tables import measurements as measurements_table
+
+MEASURED = ("node", "stage", "model", "resolution")
+"""The primary key of a measurement."""
+_RESOLUTIONS = list(RESOLUTIONS)
 
 
 @dataclass(frozen=True)
-class Listed:
-    """owner: whose models it has. allowed: who may use it."""
+class StoredStage:
+    """A stage of the catalogue."""
 
     owner: str
+    """Whose models it has."""
     created_at: str
     spec: StageSpec
     stage: Stage
     allowed: AccessRule = EVERYBODY
+    """Who may use it."""
 
 
-def put_stage(conn: Connection, listed: Listed) -> None:
-    """In place of the one of its name, and for the same users."""
+def put_stage(conn: Connection, listed: StoredStage) -> None:
+    """Replaces the stage of its name, for the same users."""
     values = {
         "owner": listed.owner,
         "created_at": listed.created_at,
         "spec": as_text(listed.spec.to_json()),
         "stage": as_text(listed.stage.to_json()),
     }
-    insert = (sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert)(stages)
-    made = insert.values(name=listed.spec.name, allowed=as_text(listed.allowed.to_json()), **values)
-    conn.execute(made.on_conflict_do_update(index_elements=["name"], set_=values))
+    statement = insert_into(conn, stages).values(
+        name=listed.spec.name, allowed=as_text(listed.allowed.to_json()), **values
+    )
+    conn.execute(statement.on_conflict_do_update(index_elements=["name"], set_=values))
 
 
 def put_allowed(conn: Connection, name: str, allowed: AccessRule) -> None:
     conn.execute(sa.update(stages).where(stages.c.name == name).values(allowed=as_text(allowed.to_json())))
 
 
-def get_stage(conn: Connection, name: str) -> Listed | None:
+def get_stage(conn: Connection, name: str) -> StoredStage | None:
     row = conn.execute(sa.select(stages).where(stages.c.name == name)).first()
     return _listed(row) if row else None
 
 
-def all_stages(conn: Connection) -> list[Listed]:
+def all_stages(conn: Connection) -> list[StoredStage]:
     """By name."""
     return [_listed(row) for row in conn.execute(sa.select(stages).order_by(stages.c.name))]
 
@@ -59,6 +69,37 @@ def remove_stage(conn: Connection, name: str) -> bool:
     return conn.execute(sa.delete(stages).where(stages.c.name == name)).rowcount == 1
 
 
-def _listed(row: Any) -> Listed:
+def _listed(row: Any) -> StoredStage:
     spec, stage = StageSpec.from_json(json.loads(row.spec)), Stage.from_json(json.loads(row.stage))
-    return Listed(row.owner, row.created_at, spec, stage, read_allowed(json.loads(row.allowed)))
+    return StoredStage(row.owner, row.created_at, spec, stage, read_allowed(json.loads(row.allowed)))
+
+
+def put_measurements(conn: Connection, rows: Iterable[Measurement]) -> None:
+    """Each replaces the one of its key. Always in the order of their keys, so that two transactions do not deadlock."""
+    for row in sorted(rows, key=lambda row: tuple(getattr(row, key) for key in MEASURED)):
+        values = vars(row)
+        changed = {name: value for name, value in values.items() if name not in MEASURED}
+        conn.execute(
+            insert_into(conn, measurements_table)
+            .values(**values)
+            .on_conflict_do_update(index_elements=list(MEASURED), set_=changed)
+        )
+
+
+def measurements(
+    conn: Connection, *, node: str = "", stage: str = "", stages: Collection[str] | None = None
+) -> list[Measurement]:
+    """By node, stage, model_id and resolution."""
+    query = sa.select(measurements_table)
+    if node:
+        query = query.where(measurements_table.c.node == node)
+    if stage:
+        query = query.where(measurements_table.c.stage == stage)
+    if stages is not None:
+        query = query.where(measurements_table.c.stage.in_(stages))
+    rows = [Measurement(**row._mapping) for row in conn.execute(query)]
+    return sorted(rows, key=lambda row: (row.node, row.stage, row.model_id, _size(row.resolution), row.model))
+
+
+def _size(resolution: str) -> int:
+    return _RESOLUTIONS.index(resolution) if resolution in _RESOLUTIONS else len(_RESOLUTIONS)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.dialects import postgresql, sqlite
 
 from app.kit.sql import Sealed, metadata, new_secret
 
@@ -15,7 +19,7 @@ numbers = sa.Table(
     sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
     sqlite_autoincrement=True,
 )
-"""Of jobs: GLOBAL_ID_<n>. Never given twice, also not after a restart."""
+"""Of jobs: GLOBAL_ID_<number>. None is given out twice, not even after a restart."""
 jobs = sa.Table(
     "video_jobs",
     metadata,
@@ -54,9 +58,7 @@ jobs = sa.Table(
     sa.Column("due_at", TIME),
     sa.Column("is_open", sa.Boolean, nullable=False, index=True),
 )
-"""plan_seq: the newest that was given out, greater than the plan's own while one is being thought of. claimed_at: when
-that was; due_at: when the next may be asked for, if somebody waits for that. is_open: there is something to do for the
-controller, also when it is DONE and its node has not been told."""
+"""The columns are those of VideoJob and of StoredJob, where they are explained."""
 events = sa.Table(
     "video_events",
     metadata,
@@ -66,7 +68,7 @@ events = sa.Table(
     sa.Column("type", sa.String(16), nullable=False),
     sa.Column("message", sa.Text, nullable=False),
 )
-"""type: the state that was entered, or Note, Offline, Online, Constraint, Policy."""
+"""See JobEvent."""
 decisions = sa.Table(
     "video_decisions",
     metadata,
@@ -82,7 +84,7 @@ decisions = sa.Table(
     sa.Column("inputs_hash", sa.String(64), nullable=False),
     sa.Column("plan", sa.Text, nullable=False),
 )
-"""The newest 500 of a job. why: what asked for it; plan: empty where the last one stayed."""
+"""See Decided. plan: empty where the last one stayed."""
 stages = sa.Table(
     "video_stages",
     metadata,
@@ -93,8 +95,8 @@ stages = sa.Table(
     sa.Column("stage", sa.Text, nullable=False),
     sa.Column("allowed", sa.Text, nullable=False, server_default="null"),
 )
-"""The catalogue, the installation's. owner: whose models they are; stage: with its models pinned; allowed: who may use
-it, as Allowed.to_json."""
+"""The catalogue, of the installation: see StoredStage. stage: with its models pinned; allowed: as
+AccessRule.to_json."""
 measurements = sa.Table(
     "video_measurements",
     metadata,
@@ -109,4 +111,9 @@ measurements = sa.Table(
     sa.Column("frames", sa.Integer, nullable=False),
     sa.Column("at", TIME, nullable=False),
 )
-"""model: the variant's files as model_of names them; an empty one is of a stage without models."""
+"""model: the variant's files as model_of names them; empty for a stage without models."""
+
+
+def insert_into(conn: Connection, table: sa.Table) -> Any:
+    """An insert that can have an ON CONFLICT clause."""
+    return (sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert)(table)

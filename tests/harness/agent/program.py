@@ -1,4 +1,4 @@
-"""The agent as its command starts it, with a carrier of the tests: an order's content is the text of a Python program.
+"""The agent as its command starts it, with a driver of the tests: an order's content is the text of a Python program.
 
 Run as `python -m tests.harness.agent.program --name … `, with the arguments of `modelmill node`. It is less patient
 than that; how long the product waits is proved where that is reckoned.
@@ -26,7 +26,7 @@ from app.nodes.model import Order
 KIND = "programs"
 
 
-class ProgramCarrier:
+class ProgramDriver:
     """content: {"program": text, "files": [[sha256, bytes]], "is_served": bool, "listens": bool, "restarts": bool}"""
 
     kind = KIND
@@ -82,7 +82,7 @@ def hurry() -> None:
 
 def main() -> int:
     hurry()
-    edge.carriers = lambda _: (ProgramCarrier(),)
+    edge.carriers = lambda _: (ProgramDriver(),)
     command = typer.Typer(pretty_exceptions_enable=False)
     command.command()(node.node)
     try:

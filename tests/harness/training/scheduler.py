@@ -54,6 +54,13 @@ class Scheduler:
             assert task is not None
             store.apply(conn, task, WAY[state][-1], AT)
 
+    def cancelled_at(self, task_id: str, at: str) -> None:
+        """Pretend that its user has cancelled it then."""
+        with self.database.write() as conn:
+            task = store.get_task(conn, task_id)
+            assert task is not None
+            store.change(conn, task, at, cancel_requested_at=at)
+
     def attempt(self, task_id: str, *, log: str | None = None, **fields: Any) -> Path:
         """Its next attempt. fields: of it. Returns its folder."""
         with self.database.write() as conn:

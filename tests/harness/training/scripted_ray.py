@@ -16,6 +16,7 @@ from app.training import store
 from app.training.errors import RayRefused, RayUnreachable
 from app.training.gateway import PlacementGroup, RayJob, RayStatus, Submission
 from app.training.model import Attempt, Demand, Event, Node, State, Task, Workload
+from app.training.service import Tasks
 from app.training.service.cluster import ClusterPicture, ClusterView
 from app.training.service.options import TrainingOptions
 from app.training.service.scheduling import LogCopies, Scheduler, SchedulerContext
@@ -220,6 +221,10 @@ class Bench:
         with self.database.write() as conn:
             at = to_text(self.now)
             assert store.apply(conn, task, Event.CANCEL, at, cancel_requested_at=at) is not None
+
+    def release(self, name: str, *, later: timedelta = timedelta()) -> None:
+        """later: as though it was done so much later."""
+        Tasks(self.options, self.database, self.homes, lambda: None).release(USER, name, now=self.now + later)
 
     def task(self, name: str) -> Task:
         with self.database.read() as conn:

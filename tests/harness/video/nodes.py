@@ -90,7 +90,7 @@ class Scene:
 
     def desk(self, *answers: Decision | Plan | None) -> FixedDesk:
         desk = FixedDesk(*answers)
-        self.planning.desk = lambda: desk  # type: ignore[assignment, return-value]
+        self.planning.policy_runner = lambda: desk  # type: ignore[assignment, return-value]
         return desk
 
     def submit(self, **other: Any) -> VideoJob:

@@ -217,9 +217,11 @@ def _stored(video: Video, owner: str, at: datetime, constraint: object, policy: 
     with video.jobs.database.write() as conn:
         number = store.next_number(conn)
         job = replace(job, uid=f"GLOBAL_ID_{number}.SUB_ID_1")
-        store.add_job(conn, store.Kept(job, number))
+        store.add_job(conn, store.StoredJob(job, number))
         for name in read.stages:
-            store.put_stage(conn, store.Listed(owner, to_text(at), StageSpec(name, name, MODELS[name]), stage(name)))
+            store.put_stage(
+                conn, store.StoredStage(owner, to_text(at), StageSpec(name, name, MODELS[name]), stage(name))
+            )
     return job
 
 

@@ -29,8 +29,8 @@ from app.edge.video.runner import job
 from app.edge.video.runner.job import Runner
 from app.edge.video.runner.main import _application
 from app.edge.video.runner.reporter import PlanRequester
-from app.edge.video.runner.work import RunnerWork
-from app.edge.video.stage_host.h264 import Stream
+from app.edge.video.stage_host.pictures import Stream
+from app.edge.video.work import RunnerWork
 from app.inference.prediction import Format, ModelCard
 from app.video.model.constraint import Constraint
 from app.video.model.dag import Dag, read_dag

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from app.edge.video.stage_host.work import VARIABLE, ServicesWork
+from app.edge.video.work import VARIABLE, ServicesWork
 from app.inference.prediction import Format, ModelCard
 from app.video.model.job import ServicesContent, StageHost
 from app.video.model.kinds import Stage

@@ -44,3 +44,20 @@ def test_a_user_is_put_into_groups_and_leaves_them(database: Database) -> None:
         ran = CliRunner().invoke(commands(lambda _: accounts, never), ["groups", "alice", *groups])
         assert ran.exit_code == 0, ran.output
         assert accounts.users.get("alice").groups == tuple(groups)
+
+
+def test_revoking_says_what_the_token_made_and_takes_it_along_when_told_to(database: Database) -> None:
+    accounts = Accounts(database, SecretHasher("k"))
+    accounts.users.create("alice", Role.USER, by="test")
+    first, second = [accounts.tokens.issue("alice", by="test")[0] for _ in range(2)]
+    for maker in (first, second):
+        accounts.tokens.issue("alice", by="test", within=maker)
+    users = commands(lambda _: accounts, never)
+    told = CliRunner().invoke(users, ["revoke", "alice", first.token_id])
+    assert told.exit_code == 0
+    assert "1 token that it made is still valid" in told.stderr and "--with-made" in told.stderr
+    told = CliRunner().invoke(users, ["revoke", "alice", second.token_id, "--with-made"])
+    assert told.exit_code == 0
+    assert "1 token that it made is revoked with it" in told.stderr
+    [left] = [token for token in accounts.tokens.of("alice") if token.revoked_at is None]
+    assert left.made_by == first.token_id

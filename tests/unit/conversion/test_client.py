@@ -12,7 +12,7 @@ import pytest
 
 from app.conversion import client as clients
 from app.conversion.cli.service import job_of
-from app.conversion.client import ApiError, Client, WaitedEnough
+from app.conversion.client import ApiError, ConversionClient, WaitedEnough
 from app.kit.cli.command import Exit, Unreachable, exit_code
 from app.kit.errors import BadRequest, NotFound
 from tests.harness.http_server import served
@@ -70,9 +70,9 @@ def server() -> Iterator[SimpleNamespace]:
 
 
 @pytest.fixture
-def client(server, monkeypatch) -> Iterator[Client]:
+def client(server, monkeypatch) -> Iterator[ConversionClient]:
     monkeypatch.setattr(clients, "POLL_S", 0.01)
-    with Client(server.url) as made:
+    with ConversionClient(server.url) as made:
         yield made
 
 

@@ -7,8 +7,7 @@ import pytest
 from app.conversion import presets
 from app.conversion.options import Chip, KneronOptions, Options, Preprocess, ToolchainName, bitwidth_problem
 from app.conversion.pages import new_form
-from app.conversion.pages.new_fields import advanced_fields
-from app.conversion.pages.new_view import formula
+from app.conversion.pages.new_view import advanced_fields, formula
 
 HOST = Options()
 KL720 = Options(toolchain=ToolchainName.KNERON, platform=Chip.KL720)

@@ -11,7 +11,7 @@ from app.bootstrap.container import Container
 from app.conversion import model
 from app.conversion.model import JobError, JobRecord, Stage, StageState
 from app.conversion.options import Chip, Options, ToolchainName
-from app.conversion.store import Beat, Filter, JobStore
+from app.conversion.store import Filter, JobStore, ProgressReport
 from app.kit.clock import to_text
 from app.kit.redis.connections import Command, RedisConnection
 
@@ -37,8 +37,8 @@ def claim(store: JobStore, job_id: str, worker: str = "w") -> JobRecord | None:
     return store.claim(job_id, model.claimed(Stage.ONNX, worker=worker))
 
 
-def beat(progress: int, *, is_news: bool = True) -> Beat:
-    return Beat("w", "{}", 20, progress, "half", NOW, NOW, is_news)
+def beat(progress: int, *, is_news: bool = True) -> ProgressReport:
+    return ProgressReport("w", "{}", 20, progress, "half", NOW, NOW, is_news)
 
 
 def test_of_many_workers_one_gets_the_claim(parts: Container) -> None:
@@ -202,8 +202,8 @@ def test_the_live_log_goes_when_its_stage_ends(parts: Container) -> None:
 
 
 def test_a_suspect_is_sentenced_only_after_a_while(parts: Container) -> None:
-    assert not parts.store.suspect("job-1", after_s=100)
-    assert not parts.store.suspect("job-1", after_s=100)
-    assert parts.store.suspect("job-1", after_s=0)
-    parts.store.acquit("job-1")
-    assert not parts.store.suspect("job-1", after_s=0)
+    assert not parts.store.note_lost("job-1", after_s=100)
+    assert not parts.store.note_lost("job-1", after_s=100)
+    assert parts.store.note_lost("job-1", after_s=0)
+    parts.store.clear_lost("job-1")
+    assert not parts.store.note_lost("job-1", after_s=0)

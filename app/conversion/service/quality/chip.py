@@ -8,12 +8,12 @@ from typing import Any
 from app.conversion.service.quality.views import (
     BitWidth,
     Boundary,
+    ChipNode,
     ChipReport,
-    Node,
     Outcome,
-    Output,
+    OutputQuality,
+    QualityVerdict,
     Spread,
-    Verdict,
 )
 from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.kneron.report import bits_ignored
@@ -32,18 +32,18 @@ def chip_report(onnx: Report | None, bie: Report | None, nef: Report | None) -> 
         return None
     estimate = (onnx or {}).get("evaluation") or {}
     measured = (bie or {}).get("quantization") or {}
-    found = {**estimate, **{key: value for key, value in measured.items() if value is not None}}
-    nodes = found.get("nodes") or {}
+    figures = {**estimate, **{key: value for key, value in measured.items() if value is not None}}
+    nodes = figures.get("nodes") or {}
     written = (nef or {}).get("nef") or {}
     return ChipReport(
         platform=str(latest.get("platform", "")),
-        version=str(found.get("toolchain_version") or latest.get("toolchain_version") or ""),
-        fps=found.get("fps"),
-        itc_ms=found.get("itc_ms"),
-        operations=found.get("operations"),
-        bandwidth_gb_s=_present(found, BANDWIDTHS),
-        ddr_mb=_present(found, TRANSFERS),
-        cpu_nodes=tuple((node["operator"], node["node"]) for node in found.get("cpu_nodes", ())),
+        version=str(figures.get("toolchain_version") or latest.get("toolchain_version") or ""),
+        fps=figures.get("fps"),
+        itc_ms=figures.get("itc_ms"),
+        operations=figures.get("operations"),
+        bandwidth_gb_s=_present(figures, BANDWIDTHS),
+        ddr_mb=_present(figures, TRANSFERS),
+        cpu_nodes=tuple((node["operator"], node["node"]) for node in figures.get("cpu_nodes", ())),
         bits=_bits((bie or {}).get("bits_requested") or {}, measured.get("bits") or {}),
         slowest=tuple(_node(row) for row in nodes.get("slowest", ())),
         lowest_snr=tuple(_node(row) for row in nodes.get("lowest_snr", ())),
@@ -59,7 +59,7 @@ def boundaries_of(onnx: Report | None, bie: Report | None, nef: Report | None) -
     """The vendor measures one SNR of its own, when asked to (mode 2 or 3), and whether the simulators agree."""
     measured = (bie or {}).get("quantization") or {}
     snr_db = measured.get("snr_db")
-    outputs = () if snr_db is None else (Output("", Spread(mean=snr_db), Spread()),)
+    outputs = () if snr_db is None else (OutputQuality("", Spread(mean=snr_db), Spread()),)
     is_bit_true = str(measured.get("btm") or "").strip().lower() in BIT_TRUE
     return (
         Boundary("optimise", "model.onnx", "out.onnx", _reached(onnx)),
@@ -68,17 +68,17 @@ def boundaries_of(onnx: Report | None, bie: Report | None, nef: Report | None) -
     )
 
 
-def chip_verdict(snr_db: float | None) -> Verdict | None:
+def chip_verdict(snr_db: float | None) -> QualityVerdict | None:
     """The vendor's rule on the vendor's number; None where it was not measured."""
-    return None if snr_db is None else Verdict(snr_db, RULE, snr_db >= SNR_DB_MIN)
+    return None if snr_db is None else QualityVerdict(snr_db, RULE, snr_db >= SNR_DB_MIN)
 
 
 def _reached(report: Report | None) -> Outcome:
     return "pending" if report is None else "unmeasured"
 
 
-def _present(found: Report, names: tuple[tuple[str, str], ...]) -> tuple[tuple[str, float], ...]:
-    return tuple((label, found[key]) for label, key in names if found.get(key) is not None)
+def _present(figures: Report, names: tuple[tuple[str, str], ...]) -> tuple[tuple[str, float], ...]:
+    return tuple((label, figures[key]) for label, key in names if figures.get(key) is not None)
 
 
 def _bits(requested: Mapping[str, str], effective: Mapping[str, str]) -> tuple[BitWidth, ...]:
@@ -93,9 +93,9 @@ def _bits(requested: Mapping[str, str], effective: Mapping[str, str]) -> tuple[B
     )
 
 
-def _node(row: Report) -> Node:
+def _node(row: Report) -> ChipNode:
     bits = " / ".join(str(row[key]) for key in ("bits_in", "bits_weight", "bits_out") if row.get(key))
-    return Node(
+    return ChipNode(
         node=str(row.get("node", "")),
         origin=str(row.get("origin", "")),
         type=str(row.get("type", "")),

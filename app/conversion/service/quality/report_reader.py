@@ -8,19 +8,18 @@ from typing import Any
 from app.conversion.service.quality.chip import boundaries_of, chip_report, chip_verdict
 from app.conversion.service.quality.views import (
     Boundary,
-    Layer,
+    FloatInt8Pair,
+    LayerQuality,
     Outcome,
-    Output,
-    Pair,
+    OutputQuality,
     Quality,
+    QualityVerdict,
     Spread,
     Step,
-    Verdict,
     WorstSample,
 )
 
 Report = Mapping[str, Any]
-CALIBRATION_IMAGES = "calibration images"
 
 
 def quality(onnx: Report | None, bie: Report | None, nef: Report | None, *, toolchain: str) -> Quality:
@@ -69,18 +68,25 @@ def _of_chip(onnx: Report | None, bie: Report | None, nef: Report | None) -> Qua
 
 
 def _optimised(report: Report | None) -> Boundary:
-    found = (report or {}).get("equivalence")
-    return _proof("optimise", "model.onnx", "out.onnx", found, is_same=bool(found and found.get("exact")), word="exact")
+    equivalence = (report or {}).get("equivalence")
+    return _proof(
+        "optimise",
+        "model.onnx",
+        "out.onnx",
+        equivalence,
+        is_same=bool(equivalence and equivalence.get("exact")),
+        word="exact",
+    )
 
 
 def _compiled(report: Report | None) -> Boundary:
-    found = (report or {}).get("agreement")
-    is_same = bool(found and found.get("bit_true"))
-    return _proof("compile", "out.bie", "out.nef", found, is_same=is_same, word="bit_true")
+    agreement = (report or {}).get("agreement")
+    is_same = bool(agreement and agreement.get("bit_true"))
+    return _proof("compile", "out.bie", "out.nef", agreement, is_same=is_same, word="bit_true")
 
 
-def _proof(step: Step, before: str, after: str, found: Report | None, *, is_same: bool, word: Outcome) -> Boundary:
-    if found is None:
+def _proof(step: Step, before: str, after: str, proof: Report | None, *, is_same: bool, word: Outcome) -> Boundary:
+    if proof is None:
         return Boundary(step, before, after, "pending")
     outcome: Outcome = word if is_same else "measured"
     return Boundary(
@@ -88,31 +94,31 @@ def _proof(step: Step, before: str, after: str, found: Report | None, *, is_same
         before,
         after,
         outcome,
-        samples=found.get("samples", 0),
-        inputs=found.get("inputs", ""),
-        outputs=tuple(_output(row) for row in found.get("outputs", ())),
+        samples=proof.get("samples", 0),
+        inputs=proof.get("inputs", ""),
+        outputs=tuple(_output(row) for row in proof.get("outputs", ())),
     )
 
 
 def _quantised(report: Report | None) -> Boundary:
-    found = (report or {}).get("quality")
-    if found is None:
+    quality = (report or {}).get("quality")
+    if quality is None:
         return Boundary("quantise", "out.onnx", "out.bie", "pending")
-    outputs = tuple(_output(row) for row in found.get("outputs", ()))
+    outputs = tuple(_output(row) for row in quality.get("outputs", ()))
     outcome: Outcome = "exact" if outputs and all(output.is_exact for output in outputs) else "measured"
     return Boundary(
         "quantise",
         "out.onnx",
         "out.bie",
         outcome,
-        samples=found.get("samples", 0),
-        inputs=found.get("images", ""),
+        samples=quality.get("samples", 0),
+        inputs=quality.get("images", ""),
         outputs=outputs,
     )
 
 
-def _output(row: Report) -> Output:
-    return Output(
+def _output(row: Report) -> OutputQuality:
+    return OutputQuality(
         name=str(row["name"]),
         snr_db=_spread(row.get("snr_db")),
         cosine=_spread(row.get("cosine")),
@@ -124,8 +130,8 @@ def _output(row: Report) -> Output:
     )
 
 
-def _layer(position: int, row: Report) -> Layer:
-    return Layer(
+def _layer(position: int, row: Report) -> LayerQuality:
+    return LayerQuality(
         position=position,
         name=str(row["name"]),
         op_type=row.get("op_type", ""),
@@ -145,11 +151,14 @@ def _spread(value: Mapping[str, Any] | float | None) -> Spread:
     return Spread(min=value)
 
 
-def _verdict(found: Report | None) -> Verdict | None:
-    if found is None:
+def _verdict(verdict: Report | None) -> QualityVerdict | None:
+    if verdict is None:
         return None
-    return Verdict(
-        found.get("snr_db"), found.get("rule", ""), bool(found.get("passed")), bool(found.get("nothing_quantized"))
+    return QualityVerdict(
+        verdict.get("snr_db"),
+        verdict.get("rule", ""),
+        bool(verdict.get("passed")),
+        bool(verdict.get("nothing_quantized")),
     )
 
 
@@ -158,9 +167,9 @@ def _worst_samples(measured: Report) -> tuple[WorstSample, ...]:
     return tuple(WorstSample(index, row["name"], row["snr_db"]) for index, row in enumerate(rows))
 
 
-def _pair(found: Report, float_: str, int8: str) -> Pair | None:
-    first, second = found.get(float_), found.get(int8)
-    return None if first is None or second is None else Pair(first, second)
+def _pair(costs: Report, float_: str, int8: str) -> FloatInt8Pair | None:
+    first, second = costs.get(float_), costs.get(int8)
+    return None if first is None or second is None else FloatInt8Pair(first, second)
 
 
 def _warnings(report: Report | None) -> tuple[str, ...]:

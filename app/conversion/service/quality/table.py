@@ -8,17 +8,24 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from app.conversion.service.quality.views import Boundary, ChipReport, Layer, Output, Pair, Quality, Spread
+from app.conversion.service.quality.views import (
+    Boundary,
+    ChipReport,
+    FloatInt8Pair,
+    LayerQuality,
+    OutputQuality,
+    Quality,
+    Spread,
+)
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet takes a text that begins so for a formula."""
 
 
 @dataclass(frozen=True)
-class Row:
-    """section: optimise, quantise, compile, layer, sample, size, latency or chip. value, unit: for single numbers."""
-
+class QualityRow:
     section: str
+    """optimise, quantise, compile, layer, sample, size, latency or chip."""
     name: str
     kind: str = ""
     precision: str = ""
@@ -32,17 +39,19 @@ class Row:
     weight_snr_db: float | None = None
     samples: int | None = None
     value: float | None = None
+    """A single number."""
     unit: str = ""
+    """Of the value."""
 
 
-def rows(quality: Quality) -> list[Row]:
+def rows(quality: Quality) -> list[QualityRow]:
     """Boundaries, then layers in graph order, then worst samples, size, latency and the chip's numbers."""
     return [
         *(_output(boundary, output) for boundary in quality.boundaries for output in boundary.outputs),
         *(_layer(layer) for layer in quality.layers),
-        *(Row("sample", one.name, snr_db_min=one.snr_db, samples=1) for one in quality.worst_samples),
+        *(QualityRow("sample", sample.name, snr_db_min=sample.snr_db, samples=1) for sample in quality.worst_samples),
         *_pair("size", quality.size_bytes, "bytes"),
-        *([] if quality.nef_bytes is None else [Row("size", "nef", value=quality.nef_bytes, unit="bytes")]),
+        *([] if quality.nef_bytes is None else [QualityRow("size", "nef", value=quality.nef_bytes, unit="bytes")]),
         *_pair("latency", quality.latency_ms, "ms"),
         *_chip(quality.chip),
     ]
@@ -52,7 +61,7 @@ def to_csv(quality: Quality) -> str:
     """RFC 4180 with a header line; an empty cell where there is no number."""
     file = io.StringIO()
     writer = csv.writer(file)
-    writer.writerow(field.name for field in fields(Row))
+    writer.writerow(field.name for field in fields(QualityRow))
     for row in rows(quality):
         writer.writerow(_cell(value) for value in asdict(row).values())
     return file.getvalue()
@@ -71,14 +80,14 @@ def to_json(quality: Quality) -> dict[str, Any]:
     }
 
 
-def _output(boundary: Boundary, output: Output) -> Row:
+def _output(boundary: Boundary, output: OutputQuality) -> QualityRow:
     samples = output.snr_db.n or boundary.samples
-    row = Row(boundary.step, output.name, kind=output.saturates, max_abs=output.max_abs, samples=samples)
+    row = QualityRow(boundary.step, output.name, kind=output.saturates, max_abs=output.max_abs, samples=samples)
     return _with_spreads(row, output.snr_db, output.cosine)
 
 
-def _layer(layer: Layer) -> Row:
-    row = Row(
+def _layer(layer: LayerQuality) -> QualityRow:
+    row = QualityRow(
         "layer",
         layer.name,
         kind=layer.op_type,
@@ -90,7 +99,7 @@ def _layer(layer: Layer) -> Row:
     return _with_spreads(row, layer.snr_db, layer.cosine)
 
 
-def _with_spreads(row: Row, snr_db: Spread, cosine: Spread) -> Row:
+def _with_spreads(row: QualityRow, snr_db: Spread, cosine: Spread) -> QualityRow:
     return replace(
         row,
         snr_db_mean=snr_db.mean,
@@ -102,21 +111,28 @@ def _with_spreads(row: Row, snr_db: Spread, cosine: Spread) -> Row:
     )
 
 
-def _pair(section: str, pair: Pair | None, unit: str) -> list[Row]:
+def _pair(section: str, pair: FloatInt8Pair | None, unit: str) -> list[QualityRow]:
     if pair is None:
         return []
-    return [Row(section, "float", value=pair.float_, unit=unit), Row(section, "int8", value=pair.int8, unit=unit)]
+    return [
+        QualityRow(section, "float", value=pair.float_, unit=unit),
+        QualityRow(section, "int8", value=pair.int8, unit=unit),
+    ]
 
 
-def _chip(chip: ChipReport | None) -> Iterator[Row]:
+def _chip(chip: ChipReport | None) -> Iterator[QualityRow]:
     if chip is None:
         return
     single = (("fps", chip.fps, "1/s"), ("itc", chip.itc_ms, "ms"), ("operations", chip.operations, "1"))
-    yield from (Row("chip", name, value=value, unit=unit) for name, value, unit in single if value is not None)
-    yield from (Row("chip", name, kind="bandwidth", value=value, unit="GB/s") for name, value in chip.bandwidth_gb_s)
-    yield from (Row("chip", name, kind="DDR", value=value, unit="MB") for name, value in chip.ddr_mb)
-    yield from (Row("chip", node, kind=f"CPU {operator}") for operator, node in chip.cpu_nodes)
-    yield from (Row("chip", b.part, kind=f"bits requested {b.requested}", precision=b.effective) for b in chip.bits)
+    yield from (QualityRow("chip", name, value=value, unit=unit) for name, value, unit in single if value is not None)
+    yield from (
+        QualityRow("chip", name, kind="bandwidth", value=value, unit="GB/s") for name, value in chip.bandwidth_gb_s
+    )
+    yield from (QualityRow("chip", name, kind="DDR", value=value, unit="MB") for name, value in chip.ddr_mb)
+    yield from (QualityRow("chip", node, kind=f"CPU {operator}") for operator, node in chip.cpu_nodes)
+    yield from (
+        QualityRow("chip", b.part, kind=f"bits requested {b.requested}", precision=b.effective) for b in chip.bits
+    )
 
 
 def _cell(value: Any) -> Any:

@@ -30,8 +30,8 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Output:
-    """One output of the model at one boundary. saturates: the operator that hides errors before it, if any."""
+class OutputQuality:
+    """One output of the model at one boundary."""
 
     name: str
     snr_db: Spread
@@ -39,21 +39,24 @@ class Output:
     max_abs: float | None = None
     is_exact: bool = False
     saturates: str = ""
+    """The operator that hides errors before it, if any."""
     silent_samples: int = 0
     other_shape_samples: int = 0
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """The model before and after one step, both run on the same samples. samples: how many; inputs: which."""
+    """The model before and after one step, both run on the same samples."""
 
     step: Step
     before: str
     after: str
     outcome: Outcome
     samples: int = 0
+    """How many samples."""
     inputs: str = ""
-    outputs: tuple[Output, ...] = ()
+    """Which samples, in the report's words."""
+    outputs: tuple[OutputQuality, ...] = ()
 
     @property
     def snr_db(self) -> float | None:
@@ -66,10 +69,11 @@ class Boundary:
 
 
 @dataclass(frozen=True)
-class Layer:
-    """A layer with all layers quantized: errors add up with depth. position: 1 for the first in graph order."""
+class LayerQuality:
+    """A layer with all layers quantized: errors add up with depth."""
 
     position: int
+    """1 for the first layer in graph order."""
     name: str
     op_type: str
     is_int8: bool
@@ -81,7 +85,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class QualityVerdict:
     snr_db: float | None
     rule: str
     passed: bool
@@ -96,7 +100,7 @@ class WorstSample:
 
 
 @dataclass(frozen=True)
-class Pair:
+class FloatInt8Pair:
     """The same thing of the float and of the int8 model."""
 
     float_: float
@@ -123,7 +127,7 @@ class BitWidth:
 
 
 @dataclass(frozen=True)
-class Node:
+class ChipNode:
     """A row of the vendor's per-node table."""
 
     node: str
@@ -147,8 +151,8 @@ class ChipReport:
     ddr_mb: tuple[tuple[str, float], ...]
     cpu_nodes: tuple[tuple[str, str], ...]
     bits: tuple[BitWidth, ...]
-    slowest: tuple[Node, ...] = ()
-    lowest_snr: tuple[Node, ...] = ()
+    slowest: tuple[ChipNode, ...] = ()
+    lowest_snr: tuple[ChipNode, ...] = ()
     node_types: tuple[tuple[str, int], ...] = ()
     missing_operators: tuple[str, ...] = ()
     bit_true_match: str = ""
@@ -159,17 +163,18 @@ class ChipReport:
 
 @dataclass(frozen=True)
 class Quality:
-    """Everything of one job. layers: in graph order. images: which samples, in the report's words."""
+    """Everything of one job."""
 
     toolchain: str
     boundaries: tuple[Boundary, ...]
-    verdict: Verdict | None = None
-    layers: tuple[Layer, ...] = ()
+    verdict: QualityVerdict | None = None
+    layers: tuple[LayerQuality, ...] = ()
+    """In graph order."""
     layers_left_out: int = 0
     layer_samples: int = 0
     worst_samples: tuple[WorstSample, ...] = ()
-    size_bytes: Pair | None = None
-    latency_ms: Pair | None = None
+    size_bytes: FloatInt8Pair | None = None
+    latency_ms: FloatInt8Pair | None = None
     latency_threads: int = 1
     nef_bytes: int | None = None
     samples: int = 0
@@ -185,26 +190,26 @@ class Quality:
         return all(boundary.outcome == "pending" for boundary in self.boundaries)
 
     @property
-    def worst_layer(self) -> Layer | None:
+    def worst_layer(self) -> LayerQuality | None:
         ranked = self.ranked
         return ranked[0] if ranked and ranked[0].snr_db.shown is not None else None
 
     @property
-    def first_bad_layer(self) -> Layer | None:
+    def first_bad_layer(self) -> LayerQuality | None:
         """The first in graph order that falls below the rule: errors of those after it may be its own."""
-        measured = ((one, one.snr_db.shown) for one in self.layers)
-        return next((one for one, snr in measured if snr is not None and snr < SNR_DB_MIN), None)
+        measured = ((layer, layer.snr_db.shown) for layer in self.layers)
+        return next((layer for layer, snr in measured if snr is not None and snr < SNR_DB_MIN), None)
 
     @property
-    def ranked(self) -> tuple[Layer, ...]:
+    def ranked(self) -> tuple[LayerQuality, ...]:
         """Worst first; layers without an SNR come last."""
         return tuple(sorted(self.layers, key=_rank))
 
     @property
-    def saturating(self) -> tuple[Output, ...]:
+    def saturating(self) -> tuple[OutputQuality, ...]:
         return tuple(output for boundary in self.boundaries for output in boundary.outputs if output.saturates)
 
 
-def _rank(layer: Layer) -> tuple[bool, float, int]:
+def _rank(layer: LayerQuality) -> tuple[bool, float, int]:
     snr = layer.snr_db.shown
     return snr is None, 0.0 if snr is None else snr, layer.position

@@ -5,8 +5,7 @@ Imports onnx only, never onnxruntime: the web tier's sandbox and the vendor tool
 
 from app.conversion.toolchains.graph.facts import facts
 from app.conversion.toolchains.graph.model_loader import PROTOBUF_BYTES_MAX, load, parse
-from app.conversion.toolchains.graph.shapes import fix_shapes
-from app.conversion.toolchains.graph.skeleton import skeleton
+from app.conversion.toolchains.graph.shapes import fix_shapes, skeleton
 from app.conversion.toolchains.graph.specs import TensorSpec, graph_inputs, graph_outputs, opset_of
 from app.conversion.toolchains.graph.walk import nodes
 

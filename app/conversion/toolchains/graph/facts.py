@@ -1,16 +1,24 @@
-"""What there is to say about a graph without running it."""
+"""What there is to say about a graph without running it, its multiply-accumulate operations among it."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
 import onnx
 
 from app.conversion.toolchains.graph import walk
-from app.conversion.toolchains.graph.macs import macs
-from app.conversion.toolchains.graph.specs import DEFAULT_DOMAINS, TensorSpec, graph_inputs, graph_outputs, opset_of
+from app.conversion.toolchains.graph.shapes import FAILURES, inferred, skeleton
+from app.conversion.toolchains.graph.specs import (
+    DEFAULT_DOMAINS,
+    TensorSpec,
+    axis_of,
+    graph_inputs,
+    graph_outputs,
+    opset_of,
+)
 
 
 def facts(model: onnx.ModelProto) -> dict[str, Any]:
@@ -45,3 +53,74 @@ def _parameters(model: onnx.ModelProto) -> int:
     stored = [tensor for graph in walk.graphs(model) for tensor in graph.initializer]
     sparse = [tensor.values for graph in walk.graphs(model) for tensor in graph.sparse_initializer]
     return sum(prod(tensor.dims) for tensor in [*stored, *sparse, *walk.attribute_tensors(model)])
+
+
+Shapes = Mapping[str, tuple[int, ...]]
+Rule = Callable[[onnx.NodeProto, Shapes], int]
+
+
+def macs(model: onnx.ModelProto) -> int | None:
+    """Convolutions and matrix products of the main graph, biases not counted.
+
+    None when a shape is unknown, or when such an operator hides in a nested graph or a function, where the number
+    of runs is not known.
+    """
+    top = [node for node in model.graph.node if node.op_type in RULES]
+    if len(top) != sum(node.op_type in RULES for node in walk.nodes(model)):
+        return None
+    if not top:
+        return 0
+    shapes = _shapes(model)
+    try:
+        return sum(RULES[node.op_type](node, shapes) for node in top)
+    except (KeyError, IndexError):  # a shape that is not known, or of a lower rank than the operator needs
+        return None
+
+
+def _shapes(model: onnx.ModelProto) -> Shapes:
+    """Every tensor whose shape is fully known."""
+    bare = skeleton(model)
+    try:
+        graph = inferred(bare).graph
+    except FAILURES:
+        graph = bare.graph
+    shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        axes = [axis_of(dim) for dim in value.type.tensor_type.shape.dim]
+        numbers = tuple(axis for axis in axes if isinstance(axis, int))
+        if value.type.tensor_type.HasField("shape") and len(numbers) == len(axes):
+            shapes[value.name] = numbers
+    return shapes
+
+
+def _conv(weight: int) -> Rule:
+    def rule(node: onnx.NodeProto, shapes: Shapes) -> int:
+        return prod(shapes[node.output[0]]) * prod(shapes[node.input[weight]][1:])
+
+    return rule
+
+
+def _conv_transpose(node: onnx.NodeProto, shapes: Shapes) -> int:
+    return prod(shapes[node.input[0]]) * prod(shapes[node.input[1]][1:])
+
+
+def _product(node: onnx.NodeProto, shapes: Shapes) -> int:
+    """Every element of the result is a sum over the inner axis of the left factor."""
+    left = shapes[node.input[0]]
+    is_transposed = any(attribute.name == "transA" and attribute.i for attribute in node.attribute)
+    return prod(shapes[node.output[0]]) * left[-2 if is_transposed else -1]
+
+
+RULES: dict[str, Rule] = {
+    "Conv": _conv(1),
+    "ConvInteger": _conv(1),
+    "FusedConv": _conv(1),
+    "QLinearConv": _conv(3),
+    "ConvTranspose": _conv_transpose,
+    "Gemm": _product,
+    "FusedGemm": _product,
+    "MatMul": _product,
+    "FusedMatMul": _product,
+    "MatMulInteger": _product,
+    "QLinearMatMul": _product,
+}

@@ -1,8 +1,13 @@
-"""Reading an uploaded file as an ONNX model, and saying what it is when it is none."""
+"""Reads an uploaded file as an ONNX model, and says what it is when it is something else.
+
+protobuf's parser only says that parsing failed, so the outermost layer of a ModelProto is read by hand here: is it ONNX
+at all, and does it end early? Field numbers: onnx.proto, message ModelProto.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,7 +21,7 @@ from app.conversion.errors import (
     NotOnnx,
     TruncatedModel,
 )
-from app.conversion.toolchains.graph import external, walk, wire
+from app.conversion.toolchains.graph import external, walk
 
 LFS_MARK = b"version https://git-lfs"
 PROTOBUF_BYTES_MAX = (1 << 31) - 1
@@ -61,14 +66,14 @@ def parse(path: Path) -> onnx.ModelProto:
 
 
 def _refuse_bytes(name: str, data: bytes) -> NoReturn:
-    scan = wire.scan(data)
-    if scan.is_cut_short:
+    announced = scan(data)
+    if announced.is_cut_short:
         raise TruncatedModel(
-            f"{name} ends early: it has {len(data)} bytes, its content says at least {scan.needed_bytes}",
+            f"{name} ends early: it has {len(data)} bytes, its content says at least {announced.needed_bytes}",
             hint=AGAIN_HINT,
-            detail={"size_bytes": len(data), "needed_bytes": scan.needed_bytes},
+            detail={"size_bytes": len(data), "needed_bytes": announced.needed_bytes},
         )
-    if scan.is_onnx:
+    if announced.is_onnx:
         raise InvalidModel(f"{name} begins as an ONNX model, but its content is damaged", hint=AGAIN_HINT)
     raise _not_onnx(name, data)
 
@@ -153,3 +158,72 @@ def _refuse_empty(name: str, model: onnx.ModelProto) -> None:
         raise InvalidModel(f"the graph of {name} has no nodes", hint=EXPORT_HINT)
     if not model.graph.output:
         raise InvalidModel(f"the graph of {name} has no outputs", hint="Name the outputs when exporting.")
+
+
+VARINT, LENGTH_DELIMITED = 0, 2
+FIELDS = {
+    1: VARINT,  # ir_version
+    2: LENGTH_DELIMITED,  # producer_name
+    3: LENGTH_DELIMITED,  # producer_version
+    4: LENGTH_DELIMITED,  # domain
+    5: VARINT,  # model_version
+    6: LENGTH_DELIMITED,  # doc_string
+    7: LENGTH_DELIMITED,  # graph
+    8: LENGTH_DELIMITED,  # opset_import
+    14: LENGTH_DELIMITED,  # metadata_props
+    20: LENGTH_DELIMITED,  # training_info
+    25: LENGTH_DELIMITED,  # functions
+    26: LENGTH_DELIMITED,  # configuration
+}
+IR_VERSION, IR_PLAUSIBLE = 1, range(1, 100)
+VARINT_BYTES_MAX = 10
+
+
+@dataclass(frozen=True)
+class WireScan:
+    is_onnx: bool
+    """Does the file begin with fields of a ModelProto?"""
+    needed_bytes: int
+    """The size that the last field announces, at least."""
+    size_bytes: int
+
+    @property
+    def is_cut_short(self) -> bool:
+        return self.is_onnx and self.needed_bytes > self.size_bytes
+
+
+def scan(data: bytes) -> WireScan:
+    """Follow the fields from the start until the end of the data or the first thing that is not a ModelProto field."""
+    at, seen_ir = 0, False
+    while at < len(data):
+        step = _field(data, at)
+        if step is None:
+            return WireScan(False, at, len(data)) if not seen_ir else WireScan(True, at, len(data))
+        number, value, at = step
+        seen_ir = seen_ir or (number == IR_VERSION and value in IR_PLAUSIBLE)
+    return WireScan(seen_ir, at, len(data))
+
+
+def _field(data: bytes, at: int) -> tuple[int, int, int] | None:
+    """(number, value or length, end) of the field at this place. None where no field of a ModelProto begins."""
+    tag, at = _varint(data, at)
+    number, kind = tag >> 3, tag & 7
+    if at < 0 or FIELDS.get(number) != kind:
+        return None
+    value, end = _varint(data, at)
+    if end < 0:
+        return None
+    return number, value, end + value if kind == LENGTH_DELIMITED else end
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """(value, end). A number that the data cuts off ends one byte behind the data; one too long gives end -1."""
+    value = 0
+    for shift in range(VARINT_BYTES_MAX):
+        if at + shift >= len(data):
+            return value, len(data) + 1
+        byte = data[at + shift]
+        value |= (byte & 0x7F) << (7 * shift)
+        if byte < 0x80:
+            return value, at + shift + 1
+    return 0, -1

@@ -1,11 +1,22 @@
-"""Making the shapes of a graph's inputs fixed: by what the user gives, and a lone symbolic batch by 1."""
+"""Shapes in a graph: those of its inputs are fixed, those within inferred, from a skeleton without the weights.
+
+Fixed by what the user gives, and a lone symbolic batch by 1. onnx's inference is kept from making more than a graph
+deserves: it follows the values that shapes are computed from, and would write out every number of them: a few bytes
+that say Range(0, 2**40) or Tile ask it for terabytes. So it works under a limit of memory, and without the values
+beyond that.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import resource
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
 
 import onnx
+from onnx import helper, shape_inference
 
 from app.conversion.errors import DynamicShape
 from app.conversion.toolchains.graph import walk
@@ -19,9 +30,15 @@ EXAMPLE_CHANNELS, EXAMPLE_SIDE = 3, 224
 def fix_shapes(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
     """Set every input's shape in place and say what was changed, one sentence each.
 
-    shapes: input name → whole shape, batch included. A name of an axis that a given shape settles is settled for all
-    inputs. What shape inference had stored is dropped when something changed. On an error nothing is changed.
-    Raises BadInput (unknown input, tensor without axes), DynamicShape (contradiction, or axes that stay unknown).
+    What shape inference had stored is dropped when something changed. On an error nothing is changed.
+
+    Args:
+        shapes: The whole shape, batch included, by input name. A named axis that is given a size here has it in all
+            inputs.
+
+    Raises:
+        BadInput: An input is unknown, or a tensor without axes.
+        DynamicShape: The shapes contradict each other, or axes stay unknown.
     """
     inputs = {spec.name: spec for spec in graph_inputs(model)}
     unknown = [name for name in shapes if name not in inputs]
@@ -32,9 +49,9 @@ def fix_shapes(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) ->
             detail={"unknown": unknown, "inputs": list(inputs)},
         )
     symbols = _symbols(inputs, shapes)
-    wanted = {name: _fixed(spec, shapes.get(name), symbols) for name, spec in inputs.items()}
-    _refuse_dynamic([(spec, wanted[spec.name]) for spec in inputs.values()])
-    fixed = {name: tuple(axis for axis in axes if isinstance(axis, int)) for name, axes in wanted.items()}
+    axes_of = {name: _fixed(spec, shapes.get(name), symbols) for name, spec in inputs.items()}
+    _refuse_dynamic([(spec, axes_of[spec.name]) for spec in inputs.values()])
+    fixed = {name: tuple(axis for axis in axes if isinstance(axis, int)) for name, axes in axes_of.items()}
     return _apply(model, inputs, fixed, symbols)
 
 
@@ -47,10 +64,10 @@ def _symbols(inputs: Mapping[str, TensorSpec], shapes: Mapping[str, tuple[int, .
             continue
         if len(shape) != len(spec.shape):
             raise _contradiction(spec, shape, f"it has {len(spec.shape)} axes, not {len(shape)}")
-        for axis, (known, given) in enumerate(zip(spec.shape, shape, strict=True)):
-            expected = symbols.setdefault(known, given) if isinstance(known, str) else known
-            if expected is not None and expected != given:
-                raise _contradiction(spec, shape, f"axis {axis} is {expected}, not {given}")
+        for axis, (declared, size) in enumerate(zip(spec.shape, shape, strict=True)):
+            expected = symbols.setdefault(declared, size) if isinstance(declared, str) else declared
+            if expected is not None and expected != size:
+                raise _contradiction(spec, shape, f"axis {axis} is {expected}, not {size}")
     return symbols
 
 
@@ -62,9 +79,9 @@ def _contradiction(spec: TensorSpec, shape: tuple[int, ...], reason: str) -> Dyn
     )
 
 
-def _fixed(spec: TensorSpec, given: tuple[int, ...] | None, symbols: Symbols) -> tuple[int | str | None, ...]:
-    if given is not None:
-        return given
+def _fixed(spec: TensorSpec, sizes: tuple[int, ...] | None, symbols: Symbols) -> tuple[int | str | None, ...]:
+    if sizes is not None:
+        return sizes
     if not spec.is_rank_known:
         return spec.shape
     axes = tuple(symbols.get(axis, axis) if isinstance(axis, str) else axis for axis in spec.shape)
@@ -129,3 +146,80 @@ def _forget_old_shapes(model: onnx.ModelProto, symbols: Symbols) -> None:
             axis = axis_of(dim)
             if isinstance(axis, str) and axis in symbols:
                 dim.dim_value = symbols[axis]
+
+
+FAILURES = (shape_inference.InferenceError, RuntimeError, ValueError, TypeError, MemoryError)
+VALUES_BYTES = 256 << 20
+COPIES = 4
+"""How many times the model is held while it is inferred: as an object, as bytes, and both again for the result."""
+PAGE_BYTES = resource.getpagesize()
+
+
+def inferred(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with what is known of its inner shapes. Raises one of FAILURES."""
+    try:
+        with _at_most(VALUES_BYTES + COPIES * model.ByteSize()):
+            return shape_inference.infer_shapes(model, data_prop=True)
+    except MemoryError:
+        return shape_inference.infer_shapes(model)
+
+
+@contextmanager
+def _at_most(more_bytes: int) -> Iterator[None]:
+    """Within the block, an allocation of more than this raises MemoryError."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    held_bytes = int(Path("/proc/self/statm").read_text().split()[5]) * PAGE_BYTES
+    ceiling = held_bytes + more_bytes
+    limits = [limit for limit in (ceiling, soft, hard) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+KEPT_ELEMENTS = 1024
+"""Tensors up to this size are kept: among them are the targets of Reshape, Resize, Slice and their like."""
+IR_FREE_INITIALIZERS = 4
+"""Before this IR version every initializer had to be listed as an input."""
+
+
+def skeleton(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The same nodes, inputs and outputs; large weights are named in value_info with their type and shape only."""
+    bare = onnx.ModelProto(ir_version=max(model.ir_version, IR_FREE_INITIALIZERS))
+    bare.opset_import.extend(model.opset_import)
+    bare.functions.extend(model.functions)
+    graph = bare.graph
+    graph.name = model.graph.name or "graph"
+    graph.input.extend(input_values(model))
+    graph.output.extend(model.graph.output)
+    graph.value_info.extend(model.graph.value_info)
+    for tensor in model.graph.initializer:
+        _add_weight(graph, tensor, tensor.name)
+    for sparse in model.graph.sparse_initializer:
+        graph.value_info.append(_typed(sparse.values.name, sparse.values.data_type, list(sparse.dims)))
+    for node in model.graph.node:
+        value = _large_constant(node)
+        if value is None:
+            graph.node.append(node)
+        else:
+            graph.value_info.append(_typed(node.output[0], value.data_type, list(value.dims)))
+    return bare
+
+
+def _add_weight(graph: onnx.GraphProto, tensor: onnx.TensorProto, name: str) -> None:
+    if prod(tensor.dims) <= KEPT_ELEMENTS:
+        graph.initializer.append(tensor)
+    else:
+        graph.value_info.append(_typed(name, tensor.data_type, list(tensor.dims)))
+
+
+def _large_constant(node: onnx.NodeProto) -> onnx.TensorProto | None:
+    if node.op_type != "Constant" or not node.output:
+        return None
+    values: list[onnx.TensorProto] = [attribute.t for attribute in node.attribute if attribute.name == "value"]
+    return next((tensor for tensor in values if prod(tensor.dims) > KEPT_ELEMENTS), None)
+
+
+def _typed(name: str, elem_type: int, dims: list[int]) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, elem_type, dims)

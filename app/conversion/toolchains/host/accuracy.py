@@ -18,7 +18,7 @@ Predict = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
-class Accuracy:
+class ClassifierAccuracy:
     """Share of right answers, 0..1, of `samples` labelled samples."""
 
     fp32: float
@@ -27,21 +27,27 @@ class Accuracy:
 
 
 def accuracy(predict: Predict, x: Array, y: Array) -> float:
-    """Share of samples whose highest score is at their label. x: [N, …], y: [N] int; predict gets x[i:i+1]."""
+    """Share of samples whose highest score is at their label.
+
+    Args:
+        predict: Called with x[i:i+1].
+        x: [N, …].
+        y: The labels, [N], int.
+    """
     if len(x) == 0:
         raise ValueError("accuracy of no samples")
     right = sum(int(np.argmax(predict(x[i : i + 1]))) == int(y[i]) for i in range(len(x)))
     return right / len(x)
 
 
-def compare_accuracy(onnx_model: Path, nef: Path, labelled: Path, threads: int = 1) -> Accuracy:
+def compare_accuracy(onnx_model: Path, nef: Path, labelled: Path, threads: int = 1) -> ClassifierAccuracy:
     """fp32 accuracy of an ONNX file and int8 accuracy of the host NEF made of it, on an npz of x [N, …] and y [N].
 
     Both take their first input and give their first output. The ONNX file may have a symbolic batch.
     """
     with np.load(labelled, allow_pickle=False) as data:
         x, y = data["x"].astype(np.float32), data["y"]
-    return Accuracy(
+    return ClassifierAccuracy(
         fp32=accuracy(_onnx_predictor(onnx_model, threads), x, y),
         int8=accuracy(_nef_predictor(nef, threads), x, y),
         samples=len(x),

@@ -18,7 +18,7 @@ from app.conversion.toolchains.host.equivalence import require_finite_arrays
 from app.conversion.toolchains.host.histogram import Histogram
 from app.conversion.toolchains.host.inputs import Array, Samples
 from app.conversion.toolchains.host.runtime import Session, open_session, run
-from app.conversion.toolchains.metrics import is_finite, require_finite
+from app.conversion.toolchains.tensor_comparison import is_finite, require_finite
 
 Range = tuple[float, float]
 Step = Callable[[int, int], None]
@@ -30,16 +30,16 @@ OF_NOTHING: Range = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
-class Calibration:
+class ActivationRanges:
     """Lowest and highest value to represent, by tensor name, and how many samples they come from."""
 
     ranges: dict[str, Range]
     samples: int
 
 
-class Collector(Protocol):
+class RangeCollector(Protocol):
     def model(self) -> Any:
-        """The graph to run: the original outputs first, then what the collector wants to see."""
+        """The graph to run: the original outputs first, then the tensors that the collector needs."""
         ...
 
     def add(self, values: dict[str, Array], sample: str) -> None: ...
@@ -49,7 +49,7 @@ class Collector(Protocol):
 
 def calibrate(
     model: Any, tensors: Sequence[str], samples: Samples, options: HostQuantization, *, threads: int, step: Step
-) -> Calibration:
+) -> ActivationRanges:
     """Run the float model over all samples and collect the ranges of `tensors`.
 
     Raises NotFinite, naming tensor and sample, at the first NaN or infinity, and NoImages if there is no sample.
@@ -67,14 +67,14 @@ def calibrate(
         step(count, len(samples))
     if count == 0:
         raise NoImages("there are no reference samples to calibrate on")
-    return Calibration(collector.ranges(), count)
+    return ActivationRanges(collector.ranges(), count)
 
 
 def _open(model: Any, threads: int) -> Session:
     return open_session(model.SerializeToString(), threads)
 
 
-def _collector(model: Any, tensors: Sequence[str], options: HostQuantization) -> Collector:
+def _collector(model: Any, tensors: Sequence[str], options: HostQuantization) -> RangeCollector:
     if options.method == "minmax":
         return MinMax(model, tensors)
     return Histograms(model, tensors, options)
@@ -146,8 +146,8 @@ def with_outputs(model: Any, tensors: Sequence[str]) -> Any:
     from onnx import ValueInfoProto
 
     model = copy.deepcopy(model)
-    known = {output.name for output in model.graph.output}
-    model.graph.output.extend(ValueInfoProto(name=name) for name in tensors if name not in known)
+    outputs = {output.name for output in model.graph.output}
+    model.graph.output.extend(ValueInfoProto(name=name) for name in tensors if name not in outputs)
     return model
 
 

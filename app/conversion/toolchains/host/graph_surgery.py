@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from app.conversion.toolchains.graph import opset_of, walk
+from app.conversion.toolchains.graph import PROTOBUF_BYTES_MAX, opset_of, walk
 from app.conversion.toolchains.graph.specs import DEFAULT_DOMAINS
 from app.kit.text.error_text import reason_of
 
@@ -27,11 +27,10 @@ OPSET_TARGET = 17
 OPSET_FLOAT16 = 19
 """QuantizeLinear and DequantizeLinear take float16 from here on."""
 IR_MIN, IR_OF_FLOAT16 = 8, 9
-PROTOBUF_BYTES_MAX = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedModel:
     """A graph, what was changed on the way to it, and what could not be done."""
 
     model: Model
@@ -42,30 +41,30 @@ class Prepared:
 def strip_weights_from_inputs(model: Model) -> list[str]:
     """Graphs of IR 3 list their initializers as inputs too; fusions need to know that these are constants."""
     names = {tensor.name for tensor in model.graph.initializer}
-    kept = [value for value in model.graph.input if value.name not in names]
-    stripped = len(model.graph.input) - len(kept)
+    inputs = [value for value in model.graph.input if value.name not in names]
+    stripped = len(model.graph.input) - len(inputs)
     if not stripped:
         return []
     del model.graph.input[:]
-    model.graph.input.extend(kept)
+    model.graph.input.extend(inputs)
     return [f"{stripped} weights listed as graph inputs are now constants"]
 
 
 def constants_to_weights(model: Model) -> list[str]:
     """Constant nodes of the main graph become initializers, which alone the quantizer takes for weights."""
     outputs = {value.name for value in model.graph.output}
-    kept: list[Any] = []
+    nodes: list[Any] = []
     weights: list[Any] = []
     for node in model.graph.node:
         tensor = None if outputs & set(node.output) else _constant(node)
         if tensor is None:
-            kept.append(node)
+            nodes.append(node)
         else:
             weights.append(tensor)
     if not weights:
         return []
     del model.graph.node[:]
-    model.graph.node.extend(kept)
+    model.graph.node.extend(nodes)
     model.graph.initializer.extend(weights)
     return [f"{len(weights)} Constant nodes are now weights"]
 
@@ -92,30 +91,30 @@ def _constant(node: Any) -> Any | None:
 
 
 def raise_ir_version(model: Model) -> list[str]:
-    """IR below 4 does not allow initializers that are no inputs. Idempotent."""
+    """IR below 4 requires every initializer to be an input too. Idempotent."""
     if model.ir_version >= IR_MIN:
         return []
     before, model.ir_version = model.ir_version, IR_MIN
     return [f"IR version {before} → {IR_MIN}"]
 
 
-def upgrade_opset(model: Model) -> Prepared:
+def upgrade_opset(model: Model) -> PreparedModel:
     """Raise an opset that the quantizer cannot work with. What the converter cannot do keeps its opset."""
     from onnx import checker, version_converter
 
     before, is_half = opset_of(model), has_float16(model)
     if before >= (OPSET_FLOAT16 if is_half else OPSET_MIN):
-        return Prepared(model)
+        return PreparedModel(model)
     target = OPSET_FLOAT16 if is_half else OPSET_TARGET
     try:
         converted = version_converter.convert_version(model, target)
         checker.check_model(converted)
     except (RuntimeError, ValueError, checker.ValidationError) as error:
-        told = f"opset {before} was kept: the version converter cannot do it ({reason_of(error)})"
-        return Prepared(model, warnings=[told])
+        note = f"opset {before} was kept: the version converter cannot do it ({reason_of(error)})"
+        return PreparedModel(model, warnings=[note])
     converted.ir_version = max(converted.ir_version, IR_OF_FLOAT16 if is_half else IR_MIN)
-    told = f"opset {before} → {target}"
-    return Prepared(converted, [told], [f"float16 is quantized from opset {target} on: {told}"] if is_half else [])
+    note = f"opset {before} → {target}"
+    return PreparedModel(converted, [note], [f"float16 is quantized from opset {target} on: {note}"] if is_half else [])
 
 
 def has_float16(model: Model) -> bool:
@@ -128,7 +127,7 @@ def has_float16(model: Model) -> bool:
     return TensorProto.FLOAT16 in chain(inputs, casts, weights)
 
 
-def simplify(model: Model) -> Prepared:
+def simplify(model: Model) -> PreparedModel:
     """Fold constants and batch normalization, drop what nothing reads. On failure the graph stays, with a warning."""
     import onnxslim
 
@@ -137,20 +136,20 @@ def simplify(model: Model) -> Prepared:
         with contextlib.redirect_stdout(io.StringIO()):
             slim = onnxslim.slim(copy.deepcopy(model))
     except Exception as error:  # noqa: BLE001 - a simplifier's bug must not cost the user the conversion
-        return Prepared(model, warnings=[f"the graph was not simplified: onnxslim raised {type(error).__name__}"])
+        return PreparedModel(model, warnings=[f"the graph was not simplified: onnxslim raised {type(error).__name__}"])
     if slim is None or not _has_same_interface(slim, model):
-        return Prepared(model, warnings=["the graph was not simplified: onnxslim changed its inputs or outputs"])
+        return PreparedModel(model, warnings=["the graph was not simplified: onnxslim changed its inputs or outputs"])
     restore_names(slim, model)
     after = operator_counts(slim)
     gone = {op: count - after.get(op, 0) for op, count in sorted(before.items()) if after.get(op, 0) < count}
     if not gone:
-        return Prepared(slim)
+        return PreparedModel(slim)
     what = ", ".join(f"{count} {op}" for op, count in gone.items())
-    return Prepared(slim, [f"simplified: {sum(before.values())} → {sum(after.values())} nodes, gone: {what}"])
+    return PreparedModel(slim, [f"simplified: {sum(before.values())} → {sum(after.values())} nodes, gone: {what}"])
 
 
 def name_nodes(model: Model) -> list[str]:
-    """Give every node a unique name: the quantizer and the report speak of nodes by name."""
+    """Give every node a unique name: the quantizer and the report name nodes."""
     taken = Counter(node.name for node in model.graph.node)
     seen: set[str] = set()
     renamed = 0
@@ -172,10 +171,10 @@ def restore_names(model: Model, original: Model) -> None:
     where it had none, or it is taken, the node is left without a name.
     """
     makers = {output: node for node in original.graph.node for output in node.output}
-    known = {node.name for node in original.graph.node}
-    taken = {node.name for node in model.graph.node} & known
+    names = {node.name for node in original.graph.node}
+    taken = {node.name for node in model.graph.node} & names
     for node in model.graph.node:
-        if node.name and node.name in known:
+        if node.name and node.name in names:
             continue
         before = _same_operator_upstream(node, makers)
         node.name = before.name if before is not None and before.name not in taken else ""
@@ -191,7 +190,7 @@ def _same_operator_upstream(node: Any, makers: dict[str, Any]) -> Any | None:
 
 def infer_shapes(model: Model) -> Model:
     """The model with the shapes of its inner tensors and outputs written down, as far as they can be known."""
-    from app.conversion.toolchains.graph.inference import FAILURES, inferred
+    from app.conversion.toolchains.graph.shapes import FAILURES, inferred
 
     if model.ByteSize() > PROTOBUF_BYTES_MAX:
         return model
@@ -200,22 +199,22 @@ def infer_shapes(model: Model) -> Model:
         if any(not axis.dim_value for axis in output.type.tensor_type.shape.dim):
             output.type.tensor_type.ClearField("shape")  # else a symbolic axis would outlive the fixed inputs
     try:
-        found = inferred(fresh)
+        with_shapes = inferred(fresh)
     except FAILURES:
         return model
-    for output, before in zip(found.graph.output, model.graph.output, strict=True):
+    for output, before in zip(with_shapes.graph.output, model.graph.output, strict=True):
         if not output.type.tensor_type.HasField("shape"):
             output.CopyFrom(before)
-    return found
+    return with_shapes
 
 
 def operator_counts(model: Model) -> dict[str, int]:
     return dict(Counter(node.op_type for node in model.graph.node))
 
 
-def _has_same_interface(one: Model, other: Model) -> bool:
+def _has_same_interface(first: Model, second: Model) -> bool:
     return all(
-        [value.name for value in getattr(one.graph, part)] == [value.name for value in getattr(other.graph, part)]
+        [value.name for value in getattr(first.graph, part)] == [value.name for value in getattr(second.graph, part)]
         for part in ("input", "output")
     )
 

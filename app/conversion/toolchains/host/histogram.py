@@ -93,9 +93,9 @@ class Histogram:
 
 def _divergence(magnitudes: npt.NDArray[np.float64], size: int) -> float:
     """KL divergence of the first `size` bins, outliers clipped into the last, from their 8-bit version."""
-    kept = magnitudes[:size].copy()
-    present = kept > 0
-    kept[-1] += magnitudes[size:].sum()
+    clipped = magnitudes[:size].copy()
+    present = clipped > 0
+    clipped[-1] += magnitudes[size:].sum()
     edges = np.arange(ENTROPY_LEVELS) * size // ENTROPY_LEVELS
     sums = np.add.reduceat(magnitudes[:size], edges)
     filled = np.add.reduceat(present.astype(np.float64), edges)
@@ -103,7 +103,7 @@ def _divergence(magnitudes: npt.NDArray[np.float64], size: int) -> float:
     coarse = np.repeat(level, np.diff([*edges, size])) * present
     if coarse.sum() == 0:
         return float("inf")
-    p, q = kept / kept.sum(), coarse / coarse.sum()
+    p, q = clipped / clipped.sum(), coarse / coarse.sum()
     support = p > 0
     q = np.where(q > 0, q, 1e-9)
     return float(np.sum(p[support] * np.log(p[support] / q[support])))

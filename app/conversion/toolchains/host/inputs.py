@@ -24,7 +24,7 @@ DRAWN_BYTES = 8
 NOISE_SEED = 20240
 
 
-class Sample(Protocol):
+class SampleArrays(Protocol):
     @property
     def name(self) -> str: ...
     @property
@@ -35,7 +35,7 @@ class Samples(Protocol):
     """What the passes need of a set of samples; SampleSet and CachedSamples are such."""
 
     def __len__(self) -> int: ...
-    def __iter__(self) -> Iterator[Sample]: ...
+    def __iter__(self) -> Iterator[SampleArrays]: ...
 
 
 class CachedSamples:
@@ -47,13 +47,13 @@ class CachedSamples:
     def __init__(self, source: Samples, budget_bytes: int = CACHE_BYTES) -> None:
         self._source = source
         self._left = budget_bytes
-        self._kept: list[Sample] = []
+        self._kept: list[SampleArrays] = []
         self._is_whole = False
 
     def __len__(self) -> int:
         return len(self._source)
 
-    def __iter__(self) -> Iterator[Sample]:
+    def __iter__(self) -> Iterator[SampleArrays]:
         if self._is_whole:
             yield from self._kept
             return
@@ -64,7 +64,7 @@ class CachedSamples:
             yield sample
         self._is_whole = len(self._kept) == seen
 
-    def _keep(self, index: int, sample: Sample) -> None:
+    def _keep(self, index: int, sample: SampleArrays) -> None:
         size = sum(array.nbytes for array in sample.arrays.values())
         if index != len(self._kept) or size > self._left:
             return
@@ -72,7 +72,7 @@ class CachedSamples:
         self._left -= size
 
 
-def first(samples: Samples, count: int) -> Iterator[Sample]:
+def first(samples: Samples, count: int) -> Iterator[SampleArrays]:
     """At most `count` samples; does not touch the next one."""
     if count <= 0:
         return
@@ -102,7 +102,7 @@ class Noise:
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[Sample]:
+    def __iter__(self) -> Iterator[SampleArrays]:
         for index in range(self._count):
             rng = np.random.default_rng([NOISE_SEED, index])
             arrays = {name: _random(rng, *spec) for name, spec in self._inputs.items()}

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from app.conversion.toolchains.host.calibration import element_types, with_outputs
-from app.conversion.toolchains.host.inputs import Sample
+from app.conversion.toolchains.host.inputs import SampleArrays
 from app.conversion.toolchains.host.quantizer import FUSED_ACTIVATIONS, WEIGHTED
 from app.conversion.toolchains.host.runtime import open_session, run
-from app.conversion.toolchains.metrics import TensorStatistics, compare, snr_db
+from app.conversion.toolchains.tensor_comparison import TensorStatistics, compare, snr_db
 
 Array = npt.NDArray[Any]
 
@@ -29,7 +29,7 @@ DEQUANTIZED = "_DequantizeLinear_Output"
 
 
 @dataclass(frozen=True)
-class Layer:
+class MatchedLayer:
     """A node of out.onnx, the tensor it is measured at in both graphs, and the activation merged into it, if any."""
 
     name: str
@@ -44,7 +44,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Matching:
-    layers: list[Layer] = field(default_factory=list)
+    layers: list[MatchedLayer] = field(default_factory=list)
     left_out: int = 0
 
 
@@ -52,16 +52,16 @@ def match_layers(float_model: Any, int8_model: Any, int8_nodes: Iterable[str]) -
     """The layers both graphs have, in graph order, as many as fit LAYER_BYTES_MAX."""
     finder = _Finder(float_model, int8_model, set(int8_nodes))
     layers = [layer for node in float_model.graph.node if (layer := finder.find(node)) is not None]
-    kept, room = set(), LAYER_BYTES_MAX
-    for layer in sorted(layers, key=lambda one: one.op_type not in WEIGHTED):
+    chosen, room = set(), LAYER_BYTES_MAX
+    for layer in sorted(layers, key=lambda candidate: candidate.op_type not in WEIGHTED):
         if layer.size_bytes <= room:
-            kept.add(layer.name)
+            chosen.add(layer.name)
             room -= layer.size_bytes
-    return Matching([layer for layer in layers if layer.name in kept], len(layers) - len(kept))
+    return Matching([layer for layer in layers if layer.name in chosen], len(layers) - len(chosen))
 
 
 def measure_layers(
-    float_model: Any, int8_model: Any, layers: list[Layer], samples: Iterable[Sample], threads: int
+    float_model: Any, int8_model: Any, layers: list[MatchedLayer], samples: Iterable[SampleArrays], threads: int
 ) -> list[dict[str, Any]]:
     """[{name, op_type, int8, snr_db: {mean, min, p5, n}, cosine: {…}, max_abs, weight_snr_db}] over the samples.
 
@@ -69,21 +69,21 @@ def measure_layers(
     """
     statistics = {layer.name: TensorStatistics(layer.name) for layer in layers}
     if layers:
-        wanted = [layer.float_tensor for layer in layers], [layer.int8_tensor for layer in layers]
-        reference = open_session(with_outputs(float_model, wanted[0]).SerializeToString(), threads)
-        quantized = open_session(with_outputs(int8_model, wanted[1]).SerializeToString(), threads)
+        tensors = [layer.float_tensor for layer in layers], [layer.int8_tensor for layer in layers]
+        reference = open_session(with_outputs(float_model, tensors[0]).SerializeToString(), threads)
+        quantized = open_session(with_outputs(int8_model, tensors[1]).SerializeToString(), threads)
         for sample in samples:
-            expected = run(reference, sample.arrays, list(dict.fromkeys(wanted[0])))
-            actual = run(quantized, sample.arrays, list(dict.fromkeys(wanted[1])))
+            expected = run(reference, sample.arrays, list(dict.fromkeys(tensors[0])))
+            actual = run(quantized, sample.arrays, list(dict.fromkeys(tensors[1])))
             for layer in layers:
-                one = compare(
+                comparison = compare(
                     expected[layer.float_tensor], actual[layer.int8_tensor], tensor=layer.name, sample=sample.name
                 )
-                statistics[layer.name].add(one)
+                statistics[layer.name].add(comparison)
     return [_row(layer, statistics[layer.name]) for layer in layers]
 
 
-def _row(layer: Layer, statistics: TensorStatistics) -> dict[str, Any]:
+def _row(layer: MatchedLayer, statistics: TensorStatistics) -> dict[str, Any]:
     weight = layer.weight_snr_db
     row: dict[str, Any] = {"name": layer.name, "op_type": layer.op_type, "int8": layer.is_int8}
     if layer.merged:
@@ -106,7 +106,7 @@ class _Finder:
         self._weights = WeightErrors(float_model, int8_model)
         self._merged: set[str] = set()
 
-    def find(self, node: Any) -> Layer | None:
+    def find(self, node: Any) -> MatchedLayer | None:
         """None for what computes no float tensor, or is part of a layer already found."""
         from onnx import TensorProto
 
@@ -125,7 +125,7 @@ class _Finder:
             return None
         is_int8 = node.name in self._int8_nodes
         size = self._sizes.get(tensor, 0)
-        return Layer(node.name, node.op_type, tensor, twin, is_int8, size, merged, self._weights.snr_db(node))
+        return MatchedLayer(node.name, node.op_type, tensor, twin, is_int8, size, merged, self._weights.snr_db(node))
 
     def _activation_of(self, tensor: str) -> Any | None:
         users = self._users.get(tensor, [])

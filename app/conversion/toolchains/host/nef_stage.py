@@ -36,7 +36,7 @@ runtime writes the constants of model.ort in no fixed order.)"""
 
 
 @dataclass(frozen=True)
-class Bie:
+class BieModel:
     """out.bie read: its graph's inputs and outputs as [{name, shape, dtype}] and its provenance."""
 
     model: Any
@@ -73,13 +73,15 @@ def run_nef_stage(request: StageRequest, progress: Progress) -> StageResult:
     return StageResult(request.output, report, summary, provenance.tool_versions())
 
 
-def _load(path: Path) -> Bie:
+def _load(path: Path) -> BieModel:
     import onnx
 
     if not path.is_file():
         raise StageFailed(f"{path.name} is missing: the stage before has not written it")
     model = onnx.load(str(path))
-    return Bie(model, _specs(provenance.inputs_of(model)), _specs(graph.graph_outputs(model)), provenance.read(model))
+    return BieModel(
+        model, _specs(provenance.inputs_of(model)), _specs(graph.graph_outputs(model)), provenance.read(model)
+    )
 
 
 def _specs(tensors: Any) -> list[dict[str, Any]]:
@@ -98,9 +100,9 @@ def _to_ort(request: StageRequest) -> bytes:
     return data
 
 
-def _manifest(bie: Bie, request: StageRequest, model: bytes) -> dict[str, Any]:
-    known = bie.provenance
-    preprocess = known.get(provenance.PREPROCESS)
+def _manifest(bie: BieModel, request: StageRequest, model: bytes) -> dict[str, Any]:
+    facts = bie.provenance
+    preprocess = facts.get(provenance.PREPROCESS)
     return {
         "format": NEF_FORMAT,
         "version": NEF_VERSION,
@@ -108,11 +110,11 @@ def _manifest(bie: Bie, request: StageRequest, model: bytes) -> dict[str, Any]:
         "inputs": bie.inputs,
         "outputs": bie.outputs,
         "preprocess": json.loads(preprocess) if preprocess else request.options.preprocess.model_dump(mode="json"),
-        "quantization": json.loads(known.get(provenance.QUANTIZATION, "{}")),
-        "calibration": json.loads(known.get(provenance.CALIBRATION, "{}")),
+        "quantization": json.loads(facts.get(provenance.QUANTIZATION, "{}")),
+        "calibration": json.loads(facts.get(provenance.CALIBRATION, "{}")),
         "ancestors": {
-            "model": known.get(provenance.SOURCE_SHA256, ""),
-            "out.onnx": known.get(provenance.ONNX_SHA256, ""),
+            "model": facts.get(provenance.SOURCE_SHA256, ""),
+            "out.onnx": facts.get(provenance.ONNX_SHA256, ""),
             "out.bie": provenance.sha256_of(request.input()),
         },
         "files": {MODEL: {"sha256": hashlib.sha256(model).hexdigest(), "size_bytes": len(model)}},
@@ -129,7 +131,7 @@ def _write(path: Path, manifest: dict[str, Any], model: bytes) -> None:
             archive.writestr(entry, data)
 
 
-def _verify(bie: Bie, request: StageRequest) -> Equivalence:
+def _verify(bie: BieModel, request: StageRequest) -> Equivalence:
     nef = HostModel(request.output, request.threads)
     session = open_session(request.input(), request.threads)
     samples = first(_samples(bie, request), AGREEMENT_SAMPLES)
@@ -146,15 +148,15 @@ def _verify(bie: Bie, request: StageRequest) -> Equivalence:
     return agreement
 
 
-def _references(bie: Bie, request: StageRequest) -> Samples | None:
-    found: Samples | None = reference_samples(request, provenance.inputs_of(bie.model))
-    return found
+def _references(bie: BieModel, request: StageRequest) -> Samples | None:
+    samples: Samples | None = reference_samples(request, provenance.inputs_of(bie.model))
+    return samples
 
 
-def _samples(bie: Bie, request: StageRequest) -> Samples:
-    found = _references(bie, request)
-    if found is not None:
-        return found
+def _samples(bie: BieModel, request: StageRequest) -> Samples:
+    references = _references(bie, request)
+    if references is not None:
+        return references
     ranges = _input_ranges(bie.model, request.options.preprocess)
     specs = {i["name"]: (tuple(i["shape"]), i["dtype"], *ranges[i["name"]]) for i in bie.inputs}
     return Noise(specs, AGREEMENT_SAMPLES)

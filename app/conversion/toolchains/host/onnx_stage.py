@@ -17,7 +17,7 @@ from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import Progress, StageRequest, StageResult
 from app.conversion.toolchains.host import graph_surgery, provenance
 from app.conversion.toolchains.host.equivalence import Equivalence, prove
-from app.conversion.toolchains.host.graph_surgery import Prepared
+from app.conversion.toolchains.host.graph_surgery import PreparedModel
 from app.conversion.toolchains.host.inputs import CachedSamples, Noise, Samples, first, reference_samples
 from app.conversion.toolchains.host.runtime import Session, open_session, run
 from app.conversion.toolchains.samples.spec import static_shape
@@ -30,8 +30,8 @@ NOISE_SAMPLES = 4
 
 
 @dataclass(frozen=True)
-class Outcome:
-    prepared: Prepared
+class OptimizedModel:
+    prepared: PreparedModel
     equivalence: Equivalence
 
 
@@ -60,26 +60,26 @@ def run_onnx_stage(request: StageRequest, progress: Progress) -> StageResult:
     return StageResult(request.output, report, _summary(report), provenance.tool_versions())
 
 
-def _fix(source: Path, request: StageRequest) -> tuple[Prepared, dict[str, Any]]:
+def _fix(source: Path, request: StageRequest) -> tuple[PreparedModel, dict[str, Any]]:
     model = graph.load(source)
     changes = graph_surgery.strip_weights_from_inputs(model)
     changes += graph.fix_shapes(model, request.options.input_shapes)
     facts = graph.facts(model)
     changes += graph_surgery.raise_ir_version(model)
     print(f"read {source.name}: opset {graph.opset_of(model)}, {len(model.graph.node)} nodes")
-    return Prepared(model, changes), facts
+    return PreparedModel(model, changes), facts
 
 
 def _samples(request: StageRequest, model: Any) -> Samples:
     inputs = graph.graph_inputs(model)
-    found = reference_samples(request, inputs)
-    if found is not None:
-        return CachedSamples(found)
+    references = reference_samples(request, inputs)
+    if references is not None:
+        return CachedSamples(references)
     print("no reference samples: equality is checked on random inputs")
     return Noise({i.name: (static_shape(i), i.dtype, 0.0, 1.0) for i in inputs}, NOISE_SAMPLES)
 
 
-def _candidates(source: Path, fixed: Prepared) -> Iterator[Prepared]:
+def _candidates(source: Path, fixed: PreparedModel) -> Iterator[PreparedModel]:
     """From the most to the least changed graph, each with its whole list of changes and warnings."""
     upgraded = _after(fixed, graph_surgery.upgrade_opset(copy.deepcopy(fixed.model)))
     simple = _after(upgraded, graph_surgery.simplify(upgraded.model))
@@ -90,10 +90,12 @@ def _candidates(source: Path, fixed: Prepared) -> Iterator[Prepared]:
         yield _finished(_warned(fixed, "the opset was kept: an upgrade would have changed the results"))
     original = graph.load(source)
     changes = graph_surgery.strip_weights_from_inputs(original) + graph_surgery.raise_ir_version(original)
-    yield _finished(Prepared(original, changes))
+    yield _finished(PreparedModel(original, changes))
 
 
-def _first_equal(source: Path, fixed: Prepared, samples: Samples, request: StageRequest, progress: Progress) -> Outcome:
+def _first_equal(
+    source: Path, fixed: PreparedModel, samples: Samples, request: StageRequest, progress: Progress
+) -> OptimizedModel:
     # Both at the basic level: beyond it a model that is quantized already would run in other arithmetic.
     original = _open_original(source, fixed.model, request.threads)
     failures: list[str] = []
@@ -107,7 +109,7 @@ def _first_equal(source: Path, fixed: Prepared, samples: Samples, request: Stage
             continue
         equivalence = _compare(original, session, samples)
         if equivalence.is_equal(EQUALITY_SNR_DB):
-            return Outcome(_explained(candidate, failures), equivalence)
+            return OptimizedModel(_explained(candidate, failures), equivalence)
         failures.append(f"lowest SNR {equivalence.statistics.worst_snr_db} dB")
         print(f"a candidate graph was dropped: {failures[-1]}")
     raise StageFailed(
@@ -117,7 +119,7 @@ def _first_equal(source: Path, fixed: Prepared, samples: Samples, request: Stage
     )
 
 
-def _explained(candidate: Prepared, failures: list[str]) -> Prepared:
+def _explained(candidate: PreparedModel, failures: list[str]) -> PreparedModel:
     """With the reason why its inputs are still open, where they are: the graph does not run with fixed ones."""
     if all(spec.is_static for spec in graph.graph_inputs(candidate.model)):
         return candidate
@@ -142,13 +144,13 @@ def _compare(original: Session, session: Session, samples: Samples) -> Equivalen
 
 
 def _write(model: Any, inputs: Sequence[graph.TensorSpec], request: StageRequest, source_sha256: str) -> None:
-    if model.ByteSize() > graph_surgery.PROTOBUF_BYTES_MAX:
+    if model.ByteSize() > graph.PROTOBUF_BYTES_MAX:
         raise StageFailed(
             "the model does not fit into one ONNX file of 2 GB",
             hint="Only models below 2 GB can be converted; reduce it or store its weights in float16.",
         )
     options = request.options
-    known = {
+    facts = {
         provenance.KIND: "onnx",
         provenance.TOOLCHAIN: options.toolchain.value,
         provenance.SOURCE_SHA256: source_sha256,
@@ -156,22 +158,22 @@ def _write(model: Any, inputs: Sequence[graph.TensorSpec], request: StageRequest
         provenance.VERSIONS: provenance.tool_versions(),
     }
     if graph.graph_inputs(model) != list(inputs):
-        known[provenance.INPUT_SHAPES] = {spec.name: list(spec.shape) for spec in inputs}
-    provenance.write(model, known)
+        facts[provenance.INPUT_SHAPES] = {spec.name: list(spec.shape) for spec in inputs}
+    provenance.write(model, facts)
     request.output.write_bytes(model.SerializeToString())
 
 
-def _after(before: Prepared, step: Prepared) -> Prepared:
-    return Prepared(step.model, before.changes + step.changes, before.warnings + step.warnings)
+def _after(before: PreparedModel, step: PreparedModel) -> PreparedModel:
+    return PreparedModel(step.model, before.changes + step.changes, before.warnings + step.warnings)
 
 
-def _warned(prepared: Prepared, warning: str) -> Prepared:
-    return Prepared(prepared.model, prepared.changes, [*prepared.warnings, warning])
+def _warned(prepared: PreparedModel, warning: str) -> PreparedModel:
+    return PreparedModel(prepared.model, prepared.changes, [*prepared.warnings, warning])
 
 
-def _finished(prepared: Prepared) -> Prepared:
+def _finished(prepared: PreparedModel) -> PreparedModel:
     changes = graph_surgery.constants_to_weights(prepared.model) + graph_surgery.name_nodes(prepared.model)
-    return Prepared(graph_surgery.infer_shapes(prepared.model), prepared.changes + changes, prepared.warnings)
+    return PreparedModel(graph_surgery.infer_shapes(prepared.model), prepared.changes + changes, prepared.warnings)
 
 
 def _summary(report: dict[str, Any]) -> dict[str, Any]:

@@ -49,8 +49,8 @@ def inputs_of(model: Any) -> list[graph.TensorSpec]:
 
 def write(model: Any, values: dict[str, Any]) -> None:
     """Set metadata_props; whatever is not text is written as JSON with sorted keys. Other keys stay."""
-    kept = [prop for prop in model.metadata_props if prop.key not in values]
-    pairs = [(prop.key, prop.value) for prop in kept]
+    others = [prop for prop in model.metadata_props if prop.key not in values]
+    pairs = [(prop.key, prop.value) for prop in others]
     pairs += [(key, v if isinstance(v, str) else json.dumps(v, sort_keys=True)) for key, v in sorted(values.items())]
     del model.metadata_props[:]
     for key, value in pairs:

@@ -12,9 +12,9 @@ from typing import Any
 
 from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.host.equivalence import require_finite_arrays
-from app.conversion.toolchains.host.inputs import Sample, Samples, first
+from app.conversion.toolchains.host.inputs import SampleArrays, Samples, first
 from app.conversion.toolchains.host.runtime import Session, numeric_outputs, run
-from app.conversion.toolchains.metrics import OutputStatistics
+from app.conversion.toolchains.tensor_comparison import OutputStatistics
 
 OUTPUT_SAMPLES = 200
 WORST_SAMPLES = 20
@@ -66,14 +66,14 @@ def saturating_outputs(model: Any) -> dict[str, str]:
     before it tell more.
     """
     makers = {output: node for node in model.graph.node for output in node.output}
-    found: dict[str, str] = {}
+    saturating: dict[str, str] = {}
     for output in model.graph.output:
         node = makers.get(output.name)
         while node is not None and node.op_type in MOVES and node.input:
             node = makers.get(node.input[0])
         if node is not None and node.op_type in SATURATING:
-            found[output.name] = node.op_type
-    return found
+            saturating[output.name] = node.op_type
+    return saturating
 
 
 def verdict(outputs: OutputStatistics, int8_nodes: int) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def verdict(outputs: OutputStatistics, int8_nodes: int) -> dict[str, Any]:
     }
 
 
-def latency_ms(session: Session, samples: Iterable[Sample]) -> float | None:
+def latency_ms(session: Session, samples: Iterable[SampleArrays]) -> float | None:
     """Median wall time of one inference in milliseconds; None without a sample. The first run is not counted."""
     sample = next(iter(samples), None)
     if sample is None:

@@ -35,11 +35,11 @@ TAIL_REASON = "post-processing after the last weighted layer stays in float"
 
 
 @dataclass(frozen=True)
-class Plan:
-    """nodes: names that become int8. tail: nodes left in float as post-processing. Both in graph order."""
-
+class QuantizationPlan:
     nodes: tuple[str, ...]
+    """Names of the nodes that become int8, in graph order."""
     tail: tuple[Any, ...]
+    """Nodes left in float as post-processing, in graph order."""
     tensors: tuple[str, ...]
     """Float activations around those nodes: what calibration must know."""
     problem: str = ""
@@ -52,29 +52,33 @@ class Plan:
         return {"nodes": len(self.tail), "operators": counts, "reason": TAIL_REASON if self.tail else ""}
 
 
-def plan(model: Any, options: HostQuantization) -> Plan:
+def plan(model: Any, options: HostQuantization) -> QuantizationPlan:
     """Decide what to quantize. Raises StageFailed for a name in exclude_nodes that the graph does not have."""
     check_excluded(model, options.exclude_nodes)
     tail = _tail(model)
     if ALREADY_QUANTIZED & set(operator_counts(model)):
-        return Plan((), tail, (), "the model is quantized already and was kept as it is")
+        return QuantizationPlan((), tail, (), "the model is quantized already and was kept as it is")
     if opset_of(model) < 10:
-        return Plan((), tail, (), f"opset {opset_of(model)} has no quantization operators; the model stays in float")
+        return QuantizationPlan(
+            (), tail, (), f"opset {opset_of(model)} has no quantization operators; the model stays in float"
+        )
     left_out = {node.name for node in tail} | set(options.exclude_nodes)
     quantizable = _quantizable_operators()
     chosen = [node for node in model.graph.node if node.op_type in quantizable and node.name not in left_out]
     if not any(node.op_type in WEIGHTED for node in chosen):
-        return Plan((), tail, (), f"no node to quantize: the graph has none of {', '.join(sorted(WEIGHTED))} to use")
-    return Plan(tuple(node.name for node in chosen), tail, _activations(model, chosen))
+        return QuantizationPlan(
+            (), tail, (), f"no node to quantize: the graph has none of {', '.join(sorted(WEIGHTED))} to use"
+        )
+    return QuantizationPlan(tuple(node.name for node in chosen), tail, _activations(model, chosen))
 
 
 def check_excluded(model: Any, names: Sequence[str]) -> None:
     """Raise StageFailed for names that no node of out.onnx has, with the nearest that exist."""
-    known = [node.name for node in model.graph.node]
-    unknown = [name for name in names if name not in set(known)]
+    node_names = [node.name for node in model.graph.node]
+    unknown = [name for name in names if name not in set(node_names)]
     if not unknown:
         return
-    near = difflib.get_close_matches(unknown[0], known, n=3)
+    near = difflib.get_close_matches(unknown[0], node_names, n=3)
     other = "Node names are those of the ONNX stage's out.onnx; simplifying may have merged or renamed nodes."
     raise StageFailed(
         f"exclude_nodes names no node of out.onnx: {', '.join(unknown[:10])}",
@@ -83,7 +87,9 @@ def check_excluded(model: Any, names: Sequence[str]) -> None:
     )
 
 
-def quantize(model: Any, ranges: dict[str, Range], chosen: Plan, options: HostQuantization) -> tuple[Any, list[str]]:
+def quantize(
+    model: Any, ranges: dict[str, Range], chosen: QuantizationPlan, options: HostQuantization
+) -> tuple[Any, list[str]]:
     """The int8 QDQ model (onnx.ModelProto) and warnings; `model` stays as it is.
 
     What cannot be quantized per channel is quantized per tensor, with a warning. Raises StageFailed if that fails too.
@@ -102,7 +108,7 @@ def quantize(model: Any, ranges: dict[str, Range], chosen: Plan, options: HostQu
 
 
 def _quantized(
-    model: Any, ranges: dict[str, Range], chosen: Plan, options: HostQuantization, *, per_channel: bool
+    model: Any, ranges: dict[str, Range], chosen: QuantizationPlan, options: HostQuantization, *, per_channel: bool
 ) -> Any:
     from onnxruntime.quantization import QuantType
     from onnxruntime.quantization.calibrate import CalibrationMethod, TensorsData
@@ -137,7 +143,7 @@ def _quantized(
             ) from error
 
 
-def _extra_options(model: Any, chosen: Plan) -> dict[str, Any]:
+def _extra_options(model: Any, chosen: QuantizationPlan) -> dict[str, Any]:
     """Asymmetric activations use all 256 levels behind a ReLU; symmetric weights are what integer kernels want.
 
     A constant of MatMul has its channels on the last axis of a matrix on the right; the quantizer always takes axis 1,

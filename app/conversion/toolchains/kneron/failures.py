@@ -10,7 +10,7 @@ import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from app.conversion.toolchains.kneron.known_failures import MEMORY_HINT, TABLE, Blame, Failure
+from app.conversion.toolchains.kneron.known_failures import MEMORY_HINT, TABLE, Blame, VendorFailure
 
 LINES_LIMIT = 12
 LINE_WIDTH = 500
@@ -35,7 +35,7 @@ CROSSES = set("✗✘×❌xX")
 
 def classify(lines: Iterable[str]) -> Diagnosis | None:
     """The most telling class of failure in a log; None when no known text is found."""
-    found: dict[str, re.Match[str]] = {}
+    matches: dict[str, re.Match[str]] = {}
     matching: dict[str, list[str]] = {}
     steps = FlowTable()
     for line in lines:
@@ -43,13 +43,13 @@ def classify(lines: Iterable[str]) -> Diagnosis | None:
         for failure in TABLE:
             match = failure.pattern.search(line)
             if match:
-                found.setdefault(failure.id, match)
+                matches.setdefault(failure.id, match)
                 matching.setdefault(failure.id, []).append(line.rstrip()[:LINE_WIDTH])
     for failure in TABLE:
-        if failure.id in found:
-            groups = {key: value or "?" for key, value in found[failure.id].groupdict().items()}
-            told = _told(failure, matching)
-            return Diagnosis(failure.id, failure.cause.format(**groups), failure.hint, failure.blame, told)
+        if failure.id in matches:
+            groups = {key: value or "?" for key, value in matches[failure.id].groupdict().items()}
+            evidence = _evidence(failure, matching)
+            return Diagnosis(failure.id, failure.cause.format(**groups), failure.hint, failure.blame, evidence)
     if steps.failed:
         names = ", ".join(steps.failed)
         return Diagnosis(
@@ -58,7 +58,7 @@ def classify(lines: Iterable[str]) -> Diagnosis | None:
     return None
 
 
-def _told(failure: Failure, matching: dict[str, list[str]]) -> tuple[str, ...]:
+def _evidence(failure: VendorFailure, matching: dict[str, list[str]]) -> tuple[str, ...]:
     """The lines of the winning class first, then those of the general classes, which name the step."""
     lines = list(dict.fromkeys(matching[failure.id]))
     for other in TABLE:
@@ -89,15 +89,19 @@ class FlowTable:
 
 def unsupported_operators(lines: Iterable[str]) -> list[dict[str, str]]:
     """Operators the evaluator names as unsupported: {operator, node}, without doubles."""
-    found: dict[tuple[str, str], None] = {}
+    operators: dict[tuple[str, str], None] = {}
     for line in lines:
         for match in UNSUPPORTED.finditer(line):
-            found[match["op"] or match["op2"] or "?", match["node"] or match["node2"] or ""] = None
-    return [{"operator": operator, "node": node} for operator, node in found]
+            operators[match["op"] or match["op2"] or "?", match["node"] or match["node2"] or ""] = None
+    return [{"operator": operator, "node": node} for operator, node in operators]
 
 
 def from_signal(returncode: int) -> Diagnosis:
-    """What a process that a signal ended most likely died of. returncode: negative, as Popen gives it."""
+    """What a process that a signal ended most likely died of.
+
+    Args:
+        returncode: Negative, as Popen gives it.
+    """
     try:
         name = signal.Signals(-returncode).name
     except ValueError:

@@ -61,7 +61,7 @@ def describe(data: Buffer) -> dict[str, Any]:
     with data[:-4] as body, data[-4:] as tail:
         problem, is_cut = "", False
         try:
-            found = _describe(body)
+            content = _describe(body)
         except (Malformed, struct.error) as error:
             problem = str(error)  # the exception itself would keep views of the mapped file alive
             is_cut = isinstance(error, BeyondEnd)
@@ -76,7 +76,7 @@ def describe(data: Buffer) -> dict[str, Any]:
                 f"this is not a Kneron NEF file ({problem})", hint="Choose a .nef file that the Kneron toolchain wrote."
             )
         stored = unpack(tail, "I", 0)
-        return {"size_bytes": len(data), "crc": f"{stored:#010x}", "crc_ok": stored == zlib.crc32(body), **found}
+        return {"size_bytes": len(data), "crc": f"{stored:#010x}", "crc_ok": stored == zlib.crc32(body), **content}
 
 
 def _describe(body: Buffer) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def _described(record: dict[str, Any], base: int, models: Buffer, *, is_520: boo
 
 
 def _kne(models: Buffer) -> list[dict[str, Any]] | None:
-    """Model ids of the KNE inside a 730 file; None when the payload is none (or encrypted)."""
+    """Model ids of the KNE inside a 730 file; None when the payload is something else, or encrypted."""
     try:
         root = Table.root(models)
         if root.number(0, "I") != MAGIC:
@@ -200,11 +200,11 @@ def _kne(models: Buffer) -> list[dict[str, Any]] | None:
         return None
 
 
-def _merge(named: list[dict[str, Any]], found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _merge(named: list[dict[str, Any]], models: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """One entry per model: names from model_info, sizes from fw_info, joined by id."""
     names = {entry["id"]: entry for entry in named}
     merged = []
-    for entry in found:
+    for entry in models:
         name = names.pop(entry["id"], {})
         version = name.get("version") or str(entry.get("version", ""))
         merged.append({**entry, "name": name.get("name", ""), "version": version})

@@ -53,16 +53,18 @@ def probably_missing(chip: Chip, model: onnx.ModelProto) -> list[dict[str, Any]]
 
     Each entry: {operator, count, nodes (names of the first 5), note}. Folded operators are left out.
     """
-    found: dict[tuple[str, str], list[str]] = {}
+    nodes_by_note: dict[tuple[str, str], list[str]] = {}
     for node in graph.nodes(model):
         note = _note(chip, node)
         if note:
-            found.setdefault((node.op_type, note), []).append(node.name or (node.output[0] if node.output else ""))
+            nodes_by_note.setdefault((node.op_type, note), []).append(
+                node.name or (node.output[0] if node.output else "")
+            )
     entries = [
         {"operator": operator, "count": len(names), "nodes": names[:5], "note": note}
-        for (operator, note), names in found.items()
+        for (operator, note), names in nodes_by_note.items()
     ]
-    return sorted(entries, key=lambda entry: (-len(found[entry["operator"], entry["note"]]), entry["operator"]))
+    return sorted(entries, key=lambda entry: (-len(nodes_by_note[entry["operator"], entry["note"]]), entry["operator"]))
 
 
 def _note(chip: Chip, node: onnx.NodeProto) -> str:
@@ -89,6 +91,6 @@ def _conv_note(chip: Chip, node: onnx.NodeProto) -> str:
 
 
 def source() -> str:
-    """Where the operator facts are from; named wherever they are shown."""
+    """Where the operator facts are from; named beside them."""
     text = files("app.conversion.toolchains.kneron").joinpath("operators.json").read_text("utf-8")
     return str(json.loads(text)["source"])

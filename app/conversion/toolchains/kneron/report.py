@@ -35,7 +35,7 @@ BACKEND = "node backend"
 
 
 def number(value: object) -> float | None:
-    """The first number in a value; None when there is none."""
+    """The first number in a value; None without one."""
     if isinstance(value, bool) or value is None:
         return None
     match = NUMBER.search(str(value))
@@ -45,7 +45,7 @@ def number(value: object) -> float | None:
 def read(path: Path) -> dict[str, Any]:
     """The report as {fps, itc_ms, operations, *_gb_s, ddr_*_mb, snr_db, cpu_nodes, bits, ..., other, complete}.
 
-    A file that is no JSON object gives {"complete": False}.
+    A file that is not a JSON object gives {"complete": False}.
     """
     try:
         data = json.loads(path.read_text("utf-8", "replace")) if path.stat().st_size <= SIZE_LIMIT else None
@@ -55,15 +55,15 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def parse(data: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"cpu_nodes": [], "bits": {}, "other": {}}
+    facts: dict[str, Any] = {"cpu_nodes": [], "bits": {}, "other": {}}
     for key, value in data.items():
-        _place(found, key.rsplit("/", 1)[-1] if "GB/s" not in key else _bandwidth_name(key), key, value)
+        _place(facts, key.rsplit("/", 1)[-1] if "GB/s" not in key else _bandwidth_name(key), key, value)
     # The vendor's "GOPs" carries plain operations, e.g. 4.13823e+09 for 4.1 GOP; small numbers are taken at their word.
-    operations = found.get("operations")
+    operations = facts.get("operations")
     if operations is not None and operations < 1e6:
-        found["operations"] = operations * 1e9
-    found["complete"] = any(re.search(r"(^|/)ip_eval/fps$", key) for key in data)
-    return found
+        facts["operations"] = operations * 1e9
+    facts["complete"] = any(re.search(r"(^|/)ip_eval/fps$", key) for key in data)
+    return facts
 
 
 def _bandwidth_name(key: str) -> str:
@@ -71,19 +71,19 @@ def _bandwidth_name(key: str) -> str:
     return key.removesuffix("/s").rsplit("/", 1)[-1] + "/s"
 
 
-def _place(found: dict[str, Any], name: str, key: str, value: Any) -> None:
+def _place(facts: dict[str, Any], name: str, key: str, value: Any) -> None:
     if name in ENDINGS:
-        found[ENDINGS[name]] = number(value)
+        facts[ENDINGS[name]] = number(value)
     elif name == "cpu_node":
-        found["cpu_nodes"] = cpu_nodes(value)
+        facts["cpu_nodes"] = cpu_nodes(value)
     elif name == "docker_version":
-        found["toolchain_version"] = str(value).strip()
+        facts["toolchain_version"] = str(value).strip()
     elif name in ("btm", "comments"):
-        found[name] = value
+        facts[name] = value
     elif name.endswith(" bitwidth") and name.split(maxsplit=1)[0] in BITS:
-        found["bits"][BITS[name.split(maxsplit=1)[0]]] = str(value).strip()
+        facts["bits"][BITS[name.split(maxsplit=1)[0]]] = str(value).strip()
     else:
-        found["other"][key] = value
+        facts["other"][key] = value
 
 
 def cpu_nodes(value: object) -> list[dict[str, str]]:
@@ -160,15 +160,15 @@ def _filled(table: list[list[str]]) -> list[dict[str, str]]:
     Some reports write the values of a shared backend node out at each of its nodes.
     """
     header, rows, above = table[0], [], dict[str, str]()
-    told = set[str]()
+    backends = set[str]()
     for cells in table[1 : NODE_LIMIT + 1]:
         row = {}
         for name, cell in zip(header, cells, strict=False):
             value = above.get(name, "") if cell == "↑" else cell
             row[name] = "" if value.lower() in EMPTY else value
         backend = row.get(BACKEND, "")
-        row[SHARED] = "yes" if "↑" in cells or backend in told else ""
-        told |= {backend} - {""}
+        row[SHARED] = "yes" if "↑" in cells or backend in backends else ""
+        backends |= {backend} - {""}
         above = row
         rows.append(row)
     return rows
@@ -179,18 +179,18 @@ def _node(row: dict[str, str]) -> dict[str, Any]:
     texts |= {"bits_in": "bw in", "bits_out": "bw out", "bits_weight": "bw weight"}
     texts |= {"in_format": "in_fmt", "out_format": "out_fmt"}
     numbers = {"mac_cycles": "MAC_cycle", "runtime_ms": "runtime(ms)", "snr_db": "SNR"}
-    found: dict[str, Any] = {key: row[column] for key, column in texts.items() if row.get(column)}
+    facts: dict[str, Any] = {key: row[column] for key, column in texts.items() if row.get(column)}
     if row[SHARED]:
         numbers = {"snr_db": "SNR"}  # cycles and time are those of the backend node, which are told once
     for key, column in numbers.items():
         value = number(row.get(column))
         if value is not None:
-            found[key] = value
-    return found
+            facts[key] = value
+    return facts
 
 
 def digest(nodes: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a reader wants of the table: nodes per type, those on the CPU, the slowest, those of the lowest SNR."""
+    """A digest of the table: nodes per type, those on the CPU, the slowest, those of the lowest SNR."""
     types = [node.get("type", "?") for node in nodes]
     timed = [node for node in nodes if "runtime_ms" in node]
     noisy = [node for node in nodes if "snr_db" in node]

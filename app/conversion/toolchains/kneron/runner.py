@@ -71,9 +71,9 @@ class Run:
 
     def call(self, name: str, function: Callable[..., Any], *values: Any, **named: Any) -> Any:
         """Call a vendor function with the arguments it knows; note the others."""
-        kept, dropped = accepted(function, named)
+        arguments, dropped = accepted(function, named)
         self.result["dropped"] += [{"call": name, "argument": argument} for argument in dropped]
-        return function(*values, **kept)
+        return function(*values, **arguments)
 
     def write(self, ok: bool) -> None:
         """Put the result in place in one step, so that a reader never sees half of it."""

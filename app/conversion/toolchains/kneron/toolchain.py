@@ -17,37 +17,40 @@ from app.conversion.model import Stage
 from app.conversion.options import Chip, ToolchainName
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress, StageRequest, StageResult
-from app.conversion.toolchains.kneron import arguments, operators, report, sidecar, staging, verdict
+from app.conversion.toolchains.kneron import arguments, operators, report, sidecar, staged_inputs, verdict
 from app.conversion.toolchains.kneron.installation import DEFAULT_PYTHON
-from app.conversion.toolchains.kneron.phases import PhaseClock
-from app.conversion.toolchains.kneron.vendor import Outcome, Vendor
+from app.conversion.toolchains.kneron.vendor import PhaseClock, Vendor, VendorOutcome
 from app.kit.sandbox.errors import StageFailed
 
 PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")
 
 
 @dataclass(frozen=True)
-class Room:
-    """The scratch folders of one stage; output_dir is what the vendor is told, keep holds what outlives it."""
+class ScratchFolders:
+    """The scratch folders of one stage."""
 
     scratch: Path
     output_dir: Path
+    """Where the vendor is told to write."""
     keep: Path
+    """What outlives the run."""
 
     @staticmethod
-    def of(request: StageRequest) -> Room:
+    def of(request: StageRequest) -> ScratchFolders:
         scratch = request.scratch().resolve() / f"kneron_{request.stage.step}"
         if not PLAIN_PATH.fullmatch(str(scratch)):
             raise StageFailed(
                 f"the Kneron toolchain cannot work in {scratch}: it refuses special characters in a path",
                 hint="Ask the operator for a work folder of letters, digits, dots, dashes and underscores only.",
             )
-        staging.fresh_folder(scratch)
-        return Room(scratch, staging.fresh_folder(scratch / "out"), staging.fresh_folder(scratch / "keep"))
+        staged_inputs.fresh_folder(scratch)
+        return ScratchFolders(
+            scratch, staged_inputs.fresh_folder(scratch / "out"), staged_inputs.fresh_folder(scratch / "keep")
+        )
 
 
 @dataclass(frozen=True)
-class Measured:
+class StageFacts:
     """What one stage found out: facts for the report, the few numbers of the summary, and doubts."""
 
     facts: dict[str, Any]
@@ -59,7 +62,10 @@ class KneronToolchain:
     name = ToolchainName.KNERON
 
     def __init__(self, python: Path = DEFAULT_PYTHON, **installation: Any) -> None:
-        """python: the vendor's interpreter. installation: the other fields of `Vendor`, for unusual installations."""
+        """Args:
+        python: The vendor's interpreter.
+        installation: The other fields of `Vendor`, for unusual installations.
+        """
         self.vendor = Vendor(python=Path(python), **installation)
 
     def run(self, request: StageRequest, progress: Progress) -> StageResult:
@@ -74,20 +80,20 @@ class KneronToolchain:
 
     def _onnx(self, request: StageRequest, progress: Progress) -> StageResult:
         progress(0.0, "preparing the model")
-        room, chip = Room.of(request), _chip(request)
-        staged = staging.stage_model(request, room.scratch / "model.onnx")
+        room, chip = ScratchFolders.of(request), _chip(request)
+        staged = staged_inputs.stage_model(request, room.scratch / "model.onnx")
         chosen = {
             "optimize": arguments.optimize(request.options, staged.shapes),
             "evaluate": arguments.evaluate(request.options.kneron),
         }
         outcome = self._run(request, room, progress, staged.path, chosen)
-        found = verdict.succeeded(outcome, request.output)
+        result = verdict.succeeded(outcome, request.output)
         model = graph.load(request.output)
-        estimate, warnings = verdict.evaluation(outcome, found)
+        estimate, warnings = verdict.evaluation(outcome, result)
         missing = operators.probably_missing(chip, model)
         facts = {
             "graph": graph.facts(model),
-            "optimizer": found.get("optimizer"),
+            "optimizer": result.get("optimizer"),
             "notes": staged.notes,
             "evaluation": estimate,
             "operators_probably_missing": missing,
@@ -95,18 +101,20 @@ class KneronToolchain:
         }
         warnings += arguments.name_warnings(list(staged.shapes))
         summary = {"fps_estimate": estimate.get("fps"), "operators_probably_missing": len(missing)}
-        return self._result(request, room, found, Measured(facts, summary, warnings), {})
+        return self._result(request, room, result, StageFacts(facts, summary, warnings), {})
 
     def _bie(self, request: StageRequest, progress: Progress) -> StageResult:
         progress(0.0, "preparing the reference data")
-        room, chip = Room.of(request), _chip(request)
+        room, chip = ScratchFolders.of(request), _chip(request)
         staged = Path(shutil.copyfile(request.input(), room.scratch / "model.onnx"))
-        samples = staging.stage_calibration(request, graph.load(staged), staging.fresh_folder(room.scratch / "samples"))
+        samples = staged_inputs.stage_calibration(
+            request, graph.load(staged), staged_inputs.fresh_folder(room.scratch / "samples")
+        )
         chosen = {"analysis": arguments.analysis(request.options.kneron, request.threads)}
         outcome = self._run(request, room, progress, staged, chosen, calibration=samples.paths)
-        found = verdict.succeeded(outcome, request.output)
+        result = verdict.succeeded(outcome, request.output)
         shutil.rmtree(room.scratch / "samples")
-        measured = verdict.whole_report(outcome, found)
+        measured = verdict.whole_report(outcome, result)
         bits = arguments.requested_bits(request.options.kneron)
         warnings = samples.warnings + report.bits_ignored(bits, measured.get("bits", {}))
         warnings += [] if measured else ["the toolchain left no report, so speed and bit widths are not known"]
@@ -114,7 +122,7 @@ class KneronToolchain:
             platform=chip.value,
             toolchain_version=self.vendor.version(),
             sha256=sidecar.sha256(request.output),
-            vendor_name=str(found.get("vendor_name", "")),
+            vendor_name=str(result.get("vendor_name", "")),
             model_id=request.options.kneron.model_id,
         )
         facts = {"samples": samples.count, "skipped": samples.skipped, "bits_requested": bits, "quantization": measured}
@@ -122,27 +130,33 @@ class KneronToolchain:
         summary["passed"] = None if summary["snr_db"] is None else summary["snr_db"] >= SNR_DB_MIN
         summary |= {"samples": samples.count, "cpu_nodes": len(measured.get("cpu_nodes", []))}
         extra = {sidecar.NAME: meta.write(room.keep / sidecar.NAME)}
-        return self._result(request, room, found, Measured(facts, summary, warnings), extra)
+        return self._result(request, room, result, StageFacts(facts, summary, warnings), extra)
 
     def _nef(self, request: StageRequest, progress: Progress) -> StageResult:
         progress(0.0, "checking the BIE file")
-        room, chip = Room.of(request), _chip(request)
+        room, chip = ScratchFolders.of(request), _chip(request)
         meta = sidecar.read(request.work_dir / f"out.{sidecar.NAME}")
         warnings = sidecar.check(meta, request.input(), chip.value, self.vendor.version())
         name = meta.safe_name() if meta else sidecar.fallback_name(chip.value)
         staged = Path(shutil.copyfile(request.input(), room.scratch / name))
         chosen = {"compile": arguments.compile(chip, request.options.kneron)}
         outcome = self._run(request, room, progress, staged, chosen)
-        found = verdict.succeeded(outcome, request.output)
+        result = verdict.succeeded(outcome, request.output)
         probed, doubts = verdict.nef_file(request.output, chip, request.options.kneron.model_id)
-        facts = {"nef": probed, "compilation": verdict.report_of(found)}
+        facts = {"nef": probed, "compilation": verdict.report_of(result)}
         summary = {"chip": probed.get("chip"), "crc_ok": probed.get("crc_ok")}
         summary["model_ids"] = [model["id"] for model in probed.get("models", [])]
-        return self._result(request, room, found, Measured(facts, summary, warnings + doubts), {})
+        return self._result(request, room, result, StageFacts(facts, summary, warnings + doubts), {})
 
     def _run(
-        self, request: StageRequest, room: Room, progress: Progress, source: Path, chosen: dict[str, Any], **more: Any
-    ) -> Outcome:
+        self,
+        request: StageRequest,
+        room: ScratchFolders,
+        progress: Progress,
+        source: Path,
+        chosen: dict[str, Any],
+        **more: Any,
+    ) -> VendorOutcome:
         """The vendor's process over one staged file."""
         options = request.options.kneron
         question = {
@@ -163,21 +177,26 @@ class KneronToolchain:
         return self.vendor.run(question, room.scratch, PhaseClock(request.stage, progress).watch)
 
     def _result(
-        self, request: StageRequest, room: Room, found: dict[str, Any], measured: Measured, extra: dict[str, Path]
+        self,
+        request: StageRequest,
+        room: ScratchFolders,
+        result: dict[str, Any],
+        measured: StageFacts,
+        extra: dict[str, Path],
     ) -> StageResult:
         """What every stage reports, around what this one measured."""
-        dropped = found.get("dropped", [])
+        dropped = result.get("dropped", [])
         unknown = arguments.dropped_warnings(request.options.kneron, dropped)
-        told = [*found.get("warnings", []), *measured.warnings, *unknown]
+        warnings = [*result.get("warnings", []), *measured.warnings, *unknown]
         chip, version, step = _chip(request).value, self.vendor.version(), request.stage.step
         head = {"toolchain": self.name.value, "stage": step, "platform": chip, "toolchain_version": version}
-        versions = {key: str(value) for key, value in found.get("versions", {}).items()}
-        files = {f"{step}.{name}": Path(path) for name, path in found.get("files", {}).items()}
+        versions = {key: str(value) for key, value in result.get("versions", {}).items()}
+        files = {f"{step}.{name}": Path(path) for name, path in result.get("files", {}).items()}
         shutil.rmtree(room.output_dir, ignore_errors=True)
         return StageResult(
             output=request.output,
-            report={**head, **measured.facts, "warnings": told, "dropped_arguments": dropped},
-            summary={"platform": chip, **measured.summary, "warnings": told},
+            report={**head, **measured.facts, "warnings": warnings, "dropped_arguments": dropped},
+            summary={"platform": chip, **measured.summary, "warnings": warnings},
             versions={"kneron_toolchain": version or "unknown", **versions},
             extra_files={**files, **extra},
         )

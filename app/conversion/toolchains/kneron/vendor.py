@@ -1,5 +1,7 @@
 """Starts the vendor's interpreter on runner.py and listens to it. Same process group, no shell, its own log file.
 
+The vendor has no callback, so progress is derived from phases, known log lines and time.
+
 The limits on memory and time are those of the sandbox this runs in; the group is ended by it.
 """
 
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import re
 import select
@@ -20,6 +23,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from app.conversion.errors import ToolchainMissing
+from app.conversion.model import Stage
+from app.conversion.toolchains.base import Progress
 from app.conversion.toolchains.kneron.installation import (
     DEFAULT_PYTHON,
     DEFAULT_SEARCH,
@@ -42,11 +47,11 @@ Watch = Callable[[str | None], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """result: what the runner wrote, None when it died before. returncode: negative after a signal."""
-
+class VendorOutcome:
     returncode: int
+    """Negative after a signal."""
     result: dict[str, Any] | None
+    """What the runner wrote, None when it died before."""
     log: Path
 
     def lines(self) -> Iterator[str]:
@@ -56,12 +61,13 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Vendor:
-    """Where the vendor's installation lies. search: folders where outputs are looked for when they went astray."""
+    """Where the vendor's installation lies."""
 
     python: Path = DEFAULT_PYTHON
     pythonpath: str = str(PYTHONPATH)
     version_file: Path = VERSION_FILE
     search: tuple[Path, ...] = DEFAULT_SEARCH
+    """Folders to search for outputs that are not where they should be."""
     lock: Path = LOCK
 
     def version(self) -> str:
@@ -80,11 +86,11 @@ class Vendor:
             )
 
     def environment(self) -> dict[str, str]:
-        kept = {key: value for key, value in os.environ.items() if not PRIVATE.search(key)}
-        kept["PATH"] = f"{self.python.parent}{os.pathsep}{kept.get('PATH', os.defpath)}"
-        return {**kept, "PYTHONPATH": self.pythonpath, "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
+        public = {key: value for key, value in os.environ.items() if not PRIVATE.search(key)}
+        public["PATH"] = f"{self.python.parent}{os.pathsep}{public.get('PATH', os.defpath)}"
+        return {**public, "PYTHONPATH": self.pythonpath, "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
 
-    def run(self, request: dict[str, Any], scratch: Path, watch: Watch) -> Outcome:
+    def run(self, request: dict[str, Any], scratch: Path, watch: Watch) -> VendorOutcome:
         """Run one request to its end. Raises ToolchainMissing when the interpreter cannot be started."""
         self.check()
         question, answer, log = scratch / "request.json", scratch / "result.json", scratch / "vendor.log"
@@ -93,7 +99,7 @@ class Vendor:
         command = [str(self.python), str(RUNNER), str(question)]
         with self.turn(watch), log.open("wb") as record:
             returncode = self._listen(command, scratch, Tee(record, watch))
-        return Outcome(returncode, _read_result(answer), log)
+        return VendorOutcome(returncode, _read_result(answer), log)
 
     def _listen(self, command: list[str], scratch: Path, tee: Tee) -> int:
         try:
@@ -200,3 +206,74 @@ def _read_result(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return data if isinstance(data, dict) else None
+
+
+Phase = tuple[re.Pattern[str], float, str]
+MARK = r"^\[modelmill\] phase "
+REPORT_EVERY_S = 2.0
+CREEP_S = {Stage.ONNX: 60.0, Stage.BIE: 900.0, Stage.NEF: 180.0}
+"""After this many seconds within a phase, 63 % of the way to the next is shown; stage times are not documented."""
+
+
+def _phase(pattern: str, fraction: float, message: str) -> Phase:
+    return re.compile(pattern, re.IGNORECASE), fraction, message
+
+
+WAITING = _phase(r"^waiting for another Kneron conversion", 0.0, "waiting for another conversion on this machine")
+START = _phase(MARK + "import", 0.10, "starting the toolchain")
+PHASES: dict[Stage, tuple[Phase, ...]] = {
+    Stage.ONNX: (
+        WAITING,
+        START,
+        _phase(MARK + "optimize", 0.2, "optimizing the graph"),
+        _phase(MARK + "evaluate", 0.6, "estimating the speed on the chip"),
+    ),
+    Stage.BIE: (
+        WAITING,
+        START,
+        _phase(MARK + "analysis", 0.2, "quantizing"),
+        _phase(r"\bknerex\b", 0.35, "quantizing: value ranges"),
+        _phase(r"\bdynasty\b", 0.6, "quantizing: fixed-point check"),
+        _phase(r"\bcompiler frontend\b", 0.8, "quantizing: compiling for the report"),
+        _phase(r"general/Success", 0.9, "quantizing: done"),
+    ),
+    Stage.NEF: (
+        WAITING,
+        START,
+        _phase(MARK + "compile", 0.2, "compiling"),
+        _phase(r"\bcompiler frontend\b", 0.5, "compiling: scheduling"),
+        _phase(r"\bgen_nef\b", 0.8, "compiling: writing the NEF"),
+    ),
+}
+
+
+class PhaseClock:
+    """Turns log lines and ticks into progress that never goes back.
+
+    Args:
+        clock: Seconds, for tests.
+    """
+
+    def __init__(self, stage: Stage, progress: Progress, clock: Callable[[], float] = time.monotonic) -> None:
+        self._phases, self._creep_s = PHASES[stage], CREEP_S[stage]
+        self._progress, self._clock = progress, clock
+        self._index = -1
+        self._began = self._reported_at = clock()
+
+    def watch(self, line: str | None) -> None:
+        now = self._clock()
+        if line is not None:
+            for index in range(self._index + 1, len(self._phases)):
+                if self._phases[index][0].search(line):
+                    self._index, self._began, self._reported_at = index, now, now
+                    self._progress(self._phases[index][1], self._phases[index][2])
+                    return
+        if self._index >= 0 and now - self._reported_at >= REPORT_EVERY_S:
+            self._reported_at = now
+            self._progress(self._fraction(now), self._phases[self._index][2])
+
+    def _fraction(self, now: float) -> float:
+        low = self._phases[self._index][1]
+        following = self._index + 1
+        high = self._phases[following][1] if following < len(self._phases) else 0.98
+        return low + (high - low) * (1 - math.exp(-(now - self._began) / self._creep_s)) * 0.98

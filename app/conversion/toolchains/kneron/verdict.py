@@ -9,7 +9,7 @@ from app.conversion.errors import ToolchainFailed, ToolchainMissing
 from app.conversion.options import Chip
 from app.conversion.toolchains.kneron import failures, nef, report
 from app.conversion.toolchains.kneron.failures import Diagnosis
-from app.conversion.toolchains.kneron.vendor import Outcome
+from app.conversion.toolchains.kneron.vendor import VendorOutcome
 from app.kit.sandbox.errors import StageFailed
 
 PARSED_CHIPS = (Chip.KL520, Chip.KL720)
@@ -17,7 +17,7 @@ PARSED_CHIPS = (Chip.KL520, Chip.KL720)
 TAIL_LINES = 8
 
 
-def succeeded(outcome: Outcome, output: Path) -> dict[str, Any]:
+def succeeded(outcome: VendorOutcome, output: Path) -> dict[str, Any]:
     """The runner's result of a stage that left its file. Raises ToolchainFailed or ToolchainMissing otherwise."""
     result = outcome.result or {}
     if not result.get("ok"):
@@ -33,7 +33,7 @@ NO_OUTPUT = (
 )
 
 
-def failure(outcome: Outcome) -> StageFailed:
+def failure(outcome: VendorOutcome) -> StageFailed:
     """The error of a run that did not end well."""
     result = outcome.result or {}
     if result.get("phase") == "import" and result.get("type") in ("ImportError", "ModuleNotFoundError"):
@@ -49,7 +49,7 @@ def failure(outcome: Outcome) -> StageFailed:
     return failed(diagnose(outcome), outcome)
 
 
-def failed(diagnosis: Diagnosis, outcome: Outcome) -> ToolchainFailed:
+def failed(diagnosis: Diagnosis, outcome: VendorOutcome) -> ToolchainFailed:
     lines = list(diagnosis.lines) or _tail(outcome)
     detail = {"id": diagnosis.id, "blame": diagnosis.blame, "lines": lines, "returncode": outcome.returncode}
     phase = (outcome.result or {}).get("phase")
@@ -58,13 +58,13 @@ def failed(diagnosis: Diagnosis, outcome: Outcome) -> ToolchainFailed:
     )
 
 
-def diagnose(outcome: Outcome) -> Diagnosis:
+def diagnose(outcome: VendorOutcome) -> Diagnosis:
     """The cause by the log; then by signal; then by the kind of exception."""
     result = outcome.result or {}
     message = f"{result.get('type', '')}: {result.get('message', '')}"
-    known = failures.classify([*outcome.lines(), message])
-    if known is not None:
-        return known
+    cause = failures.classify([*outcome.lines(), message])
+    if cause is not None:
+        return cause
     if outcome.returncode < 0 and "type" not in result:
         return failures.from_signal(outcome.returncode)
     if result.get("type") == "NoOutput":
@@ -78,7 +78,7 @@ def diagnose(outcome: Outcome) -> Diagnosis:
     return Diagnosis("no_result", text, "Read the log.", "toolchain", ())
 
 
-def _tail(outcome: Outcome) -> list[str]:
+def _tail(outcome: VendorOutcome) -> list[str]:
     lines: list[str] = []
     for line in outcome.lines():
         lines = [*lines[-TAIL_LINES + 1 :], line.rstrip()[: failures.LINE_WIDTH]]
@@ -90,19 +90,19 @@ def report_of(result: dict[str, Any]) -> dict[str, Any]:
     files = result.get("files", {})
     if "model_fx_report.json" not in files:
         return {}
-    found = report.read(Path(files["model_fx_report.json"]))
+    facts = report.read(Path(files["model_fx_report.json"]))
     if "model_fx_report.html" in files:
         nodes = report.read_nodes(Path(files["model_fx_report.html"]))
         if nodes:
-            found["nodes"] = report.digest(nodes)
-    return found
+            facts["nodes"] = report.digest(nodes)
+    return facts
 
 
-def whole_report(outcome: Outcome, result: dict[str, Any]) -> dict[str, Any]:
+def whole_report(outcome: VendorOutcome, result: dict[str, Any]) -> dict[str, Any]:
     """The report of a quantization. Raises ToolchainFailed when it is there but breaks off before the speed."""
-    found = report_of(result)
-    if not found or found["complete"]:
-        return found
+    facts = report_of(result)
+    if not facts or facts["complete"]:
+        return facts
     text = "the toolchain wrote a BIE file, but its report breaks off: the quantization did not finish"
     diagnosis = failures.classify(outcome.lines())
     if diagnosis is None:
@@ -110,46 +110,46 @@ def whole_report(outcome: Outcome, result: dict[str, Any]) -> dict[str, Any]:
     raise failed(diagnosis, outcome)
 
 
-def evaluation(outcome: Outcome, result: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def evaluation(outcome: VendorOutcome, result: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The IP evaluator's report and warnings. It never fails the stage: the optimized model is already there."""
-    found, warnings = report_of(result), []
+    facts, warnings = report_of(result), []
     if result.get("evaluation") == "died":
         warnings.append(f"the IP evaluator died: {failures.from_signal(min(outcome.returncode, -1)).message}")
-    if not found.get("complete"):
+    if not facts.get("complete"):
         warnings.append("the IP evaluator gave no speed estimate")
-    told = [*outcome.lines(), *str(result.get("evaluate_text", "")).splitlines()]
-    unsupported = failures.unsupported_operators(told)
+    lines = [*outcome.lines(), *str(result.get("evaluate_text", "")).splitlines()]
+    unsupported = failures.unsupported_operators(lines)
     warnings += [
         f"the IP evaluator calls operator {entry['operator']} unsupported"
         + (f" at {entry['node']}" if entry["node"] else "")
         for entry in unsupported
     ]
-    nodes = found.get("cpu_nodes", [])
+    nodes = facts.get("cpu_nodes", [])
     if nodes:
         names = ", ".join(sorted({entry["operator"] for entry in nodes}))
         warnings.append(
             f"{len(nodes)} nodes run on the chip's CPU ({names}); the real speed is lower than the estimate"
         )
-    return {**found, "unsupported": unsupported}, warnings
+    return {**facts, "unsupported": unsupported}, warnings
 
 
 def nef_file(path: Path, chip: Chip, model_id: int) -> tuple[dict[str, Any], list[str]]:
     """What the written NEF says of itself, and doubts. Raises ToolchainFailed for a file that no chip would load."""
     try:
-        found = nef.probe(path)
+        facts = nef.probe(path)
     except nef.NotNef as error:
         if chip in PARSED_CHIPS:
             raise _bad_nef("the toolchain wrote a file that is no NEF", error.message) from error
         return {}, [f"the NEF could not be read back: {error.message}"]
-    if not found["crc_ok"]:
-        raise _bad_nef("the checksum of the NEF file is wrong", f"stored checksum {found['crc']}")
+    if not facts["crc_ok"]:
+        raise _bad_nef("the checksum of the NEF file is wrong", f"stored checksum {facts['crc']}")
     warnings = []
-    if found["chip"] not in (None, chip.value):
-        warnings.append(f"the NEF file names chip {found['chip']}, but {chip.value} was asked for")
-    ids = [model["id"] for model in found["models"]]
+    if facts["chip"] not in (None, chip.value):
+        warnings.append(f"the NEF file names chip {facts['chip']}, but {chip.value} was asked for")
+    ids = [model["id"] for model in facts["models"]]
     if ids and model_id not in ids:
         warnings.append(f"the NEF file holds model ids {ids}, but {model_id} was asked for")
-    return found, warnings
+    return facts, warnings
 
 
 def _bad_nef(message: str, line: str) -> ToolchainFailed:

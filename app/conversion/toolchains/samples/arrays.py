@@ -49,7 +49,7 @@ READER_ERRORS = (
 
 
 @dataclass(frozen=True)
-class Header:
+class NpyHeader:
     """The header of an array in npy format, and where its numbers begin (offset in bytes)."""
 
     shape: tuple[int, ...]
@@ -64,12 +64,12 @@ class Header:
 
 
 @dataclass(frozen=True)
-class Stack:
+class ArrayStack:
     """One array that holds `count` samples for one input."""
 
     label: str
     opener: Opener
-    header: Header
+    header: NpyHeader
     spec: InputSpec
     count: int
 
@@ -105,12 +105,12 @@ class Stack:
             )
 
 
-def open_npy(path: Path, label: str, spec: InputSpec) -> Stack:
+def open_npy(path: Path, label: str, spec: InputSpec) -> ArrayStack:
     """Raises DamagedImage, WrongSampleType, WrongSampleShape."""
     return _stack(label, lambda: path.open("rb"), path.stat().st_size, spec)
 
 
-def open_npz(path: Path, label: str, inputs: Mapping[str, InputSpec]) -> dict[str, Stack]:
+def open_npz(path: Path, label: str, inputs: Mapping[str, InputSpec]) -> dict[str, ArrayStack]:
     """One stack per input, all of one count. Raises DamagedImage, WrongSampleType, WrongSampleShape."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -163,7 +163,7 @@ def _member(path: Path, name: str) -> Opener:
     return opener
 
 
-def _stack(label: str, opener: Opener, size_bytes: int, spec: InputSpec) -> Stack:
+def _stack(label: str, opener: Opener, size_bytes: int, spec: InputSpec) -> ArrayStack:
     try:
         with opener() as file, warnings.catch_warnings(action="ignore"):
             header = _read_header(file)
@@ -171,7 +171,7 @@ def _stack(label: str, opener: Opener, size_bytes: int, spec: InputSpec) -> Stac
     except READER_ERRORS as error:
         raise damaged(label, error) from error
     _check_type(label, header, spec)
-    stack = Stack(label, opener, header, spec, _count(label, header, spec))
+    stack = ArrayStack(label, opener, header, spec, _count(label, header, spec))
     if header.is_fortran and header.size_bytes > WHOLE_BYTES_MAX:
         raise WrongSampleShape(
             f"{label} is {header.size_bytes} bytes in Fortran order, which cannot be streamed",
@@ -180,7 +180,7 @@ def _stack(label: str, opener: Opener, size_bytes: int, spec: InputSpec) -> Stac
     return stack
 
 
-def _read_header(file: IO[bytes]) -> Header:
+def _read_header(file: IO[bytes]) -> NpyHeader:
     version = np.lib.format.read_magic(file)
     if version == (1, 0):
         shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
@@ -190,17 +190,17 @@ def _read_header(file: IO[bytes]) -> Header:
         raise ValueError(f"npy format version {version[0]}.{version[1]} is not known")
     if any(axis < 0 for axis in shape):
         raise ValueError(f"negative axis in the shape {shape}")
-    return Header(shape, is_fortran and len(shape) > 1, dtype, file.tell())
+    return NpyHeader(shape, is_fortran and len(shape) > 1, dtype, file.tell())
 
 
-def _refuse_cut_short(header: Header, size_bytes: int) -> None:
+def _refuse_cut_short(header: NpyHeader, size_bytes: int) -> None:
     """Python objects have no size of their own; their type is refused later."""
     expected = header.offset + header.size_bytes
     if size_bytes < expected and not header.dtype.hasobject:
         raise ValueError(f"the file ends early: {expected} bytes were expected, {size_bytes} are there")
 
 
-def _check_type(label: str, header: Header, spec: InputSpec) -> None:
+def _check_type(label: str, header: NpyHeader, spec: InputSpec) -> None:
     expected = np.dtype(spec.dtype)
     if header.dtype.newbyteorder("=") == expected:
         return
@@ -214,7 +214,7 @@ def _check_type(label: str, header: Header, spec: InputSpec) -> None:
     )
 
 
-def _count(label: str, header: Header, spec: InputSpec) -> int:
+def _count(label: str, header: NpyHeader, spec: InputSpec) -> int:
     """How many samples an array of this shape holds for the input. Raises WrongSampleShape.
 
     For the input shape [b, ...]: [b, ...] is one; without the batch axis one, if b is 1; [N, b, ...] and [N*b, ...] N.

@@ -9,13 +9,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from typing import Any
 
-from app.edge.video.runner.dag_requirements import DagRequirements
-from app.edge.video.runner.frame_context import FrameContext, FrameFailed, Outcome, Timing
+from app.edge.video.runner.frame_context import DagRequirements, FrameContext, FrameFailed, Outcome, Taken, Timing
 from app.edge.video.runner.frame_transport import KEPT_THERE, Sendable, Uplinks
-from app.edge.video.runner.generator import Taken
 from app.edge.video.runner.resize import Size, resized
-from app.edge.video.runner.routing import Route, Routes
-from app.edge.video.runner.stage_client import Answer, HostAway, HostNotReady, StageClient, StageFailed
+from app.edge.video.runner.stage_client import Answer, HostAway, HostNotReady, Route, Routes, StageClient, StageFailed
 from app.edge.video.stage_host.errors import NoDecoder
 from app.edge.video.stages.parameters import timeout_of
 from app.inference.errors import DamagedPicture

@@ -1,19 +1,184 @@
-"""Threads that work on frames, a few at once; what becomes of the frames is given on in their order."""
+"""Between the source and the results: a short queue of frames, the threads that work on a few of them at once, and the
+results in the order of the frames. Too many failures in a row end the job.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from app.edge.video.runner.executor import Executor
-from app.edge.video.runner.frame_context import FrameFailed, Outcome
-from app.edge.video.runner.frame_queue import Allowance, FrameQueue, InOrder
-from app.edge.video.runner.generator import Taken
+from app.edge.video.runner.frame_context import FrameFailed, Outcome, Taken
 from app.edge.video.runner.resize import fitted, size_of
 from app.video.model.plan import Encoder, Plan
+
+ROOM = 4
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class FrameQueue(Generic[Item]):
+    """leaky: a full queue drops its oldest; else who puts waits. dropped: how many."""
+
+    def __init__(self, *, leaky: bool, room: int = ROOM) -> None:
+        self.leaky, self.room = leaky, room
+        self.dropped = 0
+        self._items: deque[Item] = deque()
+        self._changed = threading.Condition()
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._items) >= self.room
+
+    def put(self, item: Item) -> None:
+        """Into a closed queue nothing is put."""
+        with self._changed:
+            if self.leaky and self.is_full:
+                self._items.popleft()
+                self.dropped += 1
+            self._changed.wait_for(lambda: not self.is_full or self._is_closed)
+            if not self._is_closed:
+                self._items.append(item)
+            self._changed.notify_all()
+
+    def take(self) -> Item | None:
+        """Waits for one; None: it is closed, and all that was in it has been taken."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._items or self._is_closed)
+            item = self._items.popleft() if self._items else None
+            self._changed.notify_all()
+            return item
+
+    def close(self) -> None:
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+
+class InOrder(Generic[Result]):
+    """Gives results on in the order of their tickets, one at a time, by the thread that settles the one next in turn.
+
+    ahead: so many tickets may be out before who wants another has to wait.
+    """
+
+    def __init__(self, give: Callable[[Result], None], *, ahead: int = 32) -> None:
+        self._give, self._ahead = give, ahead
+        self._settled: dict[int, Result] = {}
+        self._out = 0
+        self._next = 0
+        self._changed = threading.Condition()
+        self._giving = threading.Lock()
+
+    def ticket(self) -> int:
+        with self._changed:
+            self._changed.wait_for(lambda: self._out - self._next < self._ahead)
+            self._out += 1
+            return self._out - 1
+
+    def settle(self, ticket: int, result: Result) -> None:
+        with self._changed:
+            self._settled[ticket] = result
+        with self._giving:
+            while (found := self._due()) is not None:
+                try:
+                    self._give(found)
+                finally:
+                    with self._changed:
+                        self._next += 1
+                        self._changed.notify_all()
+
+    def _due(self) -> Result | None:
+        with self._changed:
+            return self._settled.pop(self._next, None)
+
+
+class Allowance:
+    """How many frames are worked on at once. Of a live job no more than help: where frames wait at the hosts of the
+    stages there is one fewer, where none does there is one more."""
+
+    LEAST, MOST = 1, 4
+    HIGH, LOW = 0.3, 0.1
+    """Share of waiting in a frame's time."""
+
+    def __init__(self, *, realtime: bool) -> None:
+        self._realtime = realtime
+        self.limit = 2 if realtime else self.MOST
+        self._busy = 0
+        self._heard = 0
+        self._changed = threading.Condition()
+
+    def enter(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._busy < self.limit)
+            self._busy += 1
+
+    def leave(self) -> None:
+        with self._changed:
+            self._busy -= 1
+            self._changed.notify_all()
+
+    def heard(self, waited_s: float, took_s: float) -> None:
+        """Of a frame: how long it waited at hosts, and took in all."""
+        if not self._realtime or took_s <= 0:
+            return
+        with self._changed:
+            self._heard += 1
+            if self._heard < self.limit * 2:
+                return
+            self._heard = 0
+            share = waited_s / took_s
+            if share > self.HIGH:
+                self.limit = max(self.LEAST, self.limit - 1)
+            elif share < self.LOW:
+                self.limit = min(self.MOST, self.limit + 1)
+            self._changed.notify_all()
+
+
+MOST_IN_A_ROW = 20
+MOST_S = 30.0
+NOTED_S = 60.0
+
+
+class FailureBudget:
+    """note: told of a stage's first, and of it again after a while. For one thread."""
+
+    def __init__(self, note: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._note, self._clock = note, clock
+        self._row = 0
+        self._since = 0.0
+        self._noted: dict[str, float] = {}
+        self.frames = 0
+        self.last = ""
+
+    def good(self) -> None:
+        self._row = 0
+
+    def failed(self, failure: FrameFailed) -> str:
+        """Why it cannot go on like this; empty: it can. What is no stage's fault ends nothing."""
+        self.frames += 1
+        self.last = str(failure)
+        now = self._clock()
+        if now - self._noted.get(failure.stage, -NOTED_S) >= NOTED_S:
+            self._noted[failure.stage] = now
+            self._note(f"Frames are dropped: {failure}")
+        if not failure.is_fault:
+            return ""
+        self._since = now if self._row == 0 else self._since
+        self._row += 1
+        if self._row < MOST_IN_A_ROW and now - self._since < MOST_S:
+            return ""
+        row, self._row = self._row, 0
+        return f"stage {failure.stage} has failed on {row} frames in a row: {failure.reason}"
+
 
 YOUNG_S = 1.0
 """A live frame whose hosts are not there just now is tried again until it is that old; another until it is done."""

@@ -10,29 +10,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from app.edge.video.runner.checkpoint import CheckpointFile
-from app.edge.video.runner.dag_requirements import needs_of
 from app.edge.video.runner.executor import Executor
-from app.edge.video.runner.failure_budget import FailureBudget
-from app.edge.video.runner.frame_context import FrameFailed
-from app.edge.video.runner.frame_queue import FrameQueue
+from app.edge.video.runner.frame_context import FrameFailed, Taken, needs_of
 from app.edge.video.runner.frame_transport import Uplinks
-from app.edge.video.runner.frame_workers import Done, FrameWorkers
-from app.edge.video.runner.generator import Generator, Taken
-from app.edge.video.runner.outage import Outage
+from app.edge.video.runner.frame_workers import Done, FailureBudget, FrameQueue, FrameWorkers
 from app.edge.video.runner.plan_metrics import Counted, PlanMetrics
 from app.edge.video.runner.preview import SNAPSHOT_S, Live, PreviewRenderer
 from app.edge.video.runner.profiling import Profiler
-from app.edge.video.runner.reference_sampler import ReferenceSampler
-from app.edge.video.runner.reporter import EVERY_S, AgentClient, PlanRequester, Reporter, plan_request
+from app.edge.video.runner.quality import ReferenceSampler
+from app.edge.video.runner.reporter import EVERY_S, AgentClient, CheckpointFile, PlanRequester, Reporter, plan_request
 from app.edge.video.runner.results import Results
-from app.edge.video.runner.routing import PROBE_S, Routes
-from app.edge.video.runner.source_reader import AFTER_DAMAGE, SourceReader
-from app.edge.video.runner.stage_client import StageClient
-from app.edge.video.runner.work import RunnerWork
-from app.edge.video.runner.work_watcher import EVERY_S as LOOK_S
-from app.edge.video.runner.work_watcher import WatchedWork
+from app.edge.video.runner.source_reader import AFTER_DAMAGE, Generator, Outage, SourceReader
+from app.edge.video.runner.stage_client import PROBE_S, Routes, StageClient
 from app.edge.video.stages.registry import kinds as known_kinds
+from app.edge.video.work import LOOK_S, RunnerWork, WatchedWork
 from app.inference.sources import open_reel
 from app.inference.sources.factory import is_stream
 from app.inference.sources.frames import VideoSource
@@ -96,7 +87,7 @@ class Runner:
         )
         self.faults = FailureBudget(self.reporter.note)
         self.asker = PlanRequester(self._ask)
-        self._watched = WatchedWork(path)
+        self._watched = WatchedWork(path, RunnerWork.read)
         steps = (
             ("look", self._look, LOOK_S),
             ("report", self.reporter.step, EVERY_S),

@@ -9,8 +9,8 @@ import sys
 from starlette.applications import Starlette
 
 from app.edge.video.runner.job import Runner
-from app.edge.video.runner.server import application
-from app.edge.video.runner.work import RunnerWork
+from app.edge.video.runner.preview import application
+from app.edge.video.work import RunnerWork, path_from_environment
 from app.edge.worker_server import log_as, serve
 from app.kit.errors import ModelmillError
 from app.kit.observability.logs import configure
@@ -21,7 +21,8 @@ logger = logging.getLogger(__name__)
 def main() -> int:
     configure(*log_as(os.environ))
     try:
-        work, path = RunnerWork.from_environment()
+        path = path_from_environment()
+        work = RunnerWork.read(path)
         runner = Runner(work, path)
     except ModelmillError as error:
         logger.error("%s %s", error.message, error.hint)

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.edge.video.runner.executor import Executor
-from app.edge.video.runner.frame_context import FrameContext, FrameFailed, Outcome
+from app.edge.video.runner.frame_context import FrameContext, FrameFailed, Outcome, Taken
 from app.edge.video.runner.frame_transport import Sendable
-from app.edge.video.runner.generator import Generator, Taken
-from app.edge.video.runner.reference_sampler import RESOLUTION, golden_plan
+from app.edge.video.runner.quality import RESOLUTION, as_quality, golden_plan, scored
 from app.edge.video.runner.resize import fitted, moved_boxes, ratio_of, resized, size_of
-from app.edge.video.runner.score import as_quality, scored
+from app.edge.video.runner.source_reader import Generator
 from app.edge.video.runner.stage_client import HostAway, HostNotReady, StageFailed
-from app.edge.video.runner.work import RunnerWork
+from app.edge.video.work import RunnerWork
 from app.inference.sources import open_reel
 from app.kit.errors import Unavailable
 from app.video.model.dag import Reference

@@ -1,7 +1,7 @@
-"""What the runner tells its agent, which passes it on to the web: results, demands for plans, snapshots.
+"""What the runner tells its agent, which passes it on to the web: results, requests for plans, snapshots.
 
-An agent that is away is told later. A report that may have been heard is sent once more as it was, under its number, so
-that nothing counts twice.
+An agent that is away is told later. A report that may have arrived is sent once more as it was, under its number, so
+that nothing counts twice; a small file keeps the numbers over restarts.
 """
 
 from __future__ import annotations
@@ -12,14 +12,62 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 
-from app.edge.video.runner.checkpoint import CheckpointFile
 from app.video.model.dag import Dag
 from app.video.model.report import JobReport, PlanRequest, PlanResult
+
+NAME = "runner.json"
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Checkpoint:
+    """seq: of the last report; n_loop: of the last frame in one; asked: number of demands for a plan. ending, reason:
+    of a job that is over."""
+
+    seq: int = 0
+    n_loop: int = 0
+    asked: int = 0
+    ending: str = ""
+    reason: str = ""
+
+
+class CheckpointFile:
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / NAME
+        self._lock = threading.Lock()
+        self.kept = self._read()
+
+    def write(self) -> None:
+        """What cannot be written is logged: the job goes on."""
+        fresh = self._path.with_name(f"{NAME}.new")
+        with self._lock:
+            try:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                fresh.write_text(json.dumps(asdict(self.kept)), encoding="utf-8")
+                fresh.replace(self._path)
+            except OSError as error:
+                logger.warning("%s cannot be written: %s", self._path, error)
+
+    def _read(self) -> Checkpoint:
+        try:
+            data = json.loads(self._path.read_bytes())
+            return Checkpoint(
+                int(data["seq"]), int(data["n_loop"]), int(data["asked"]), str(data["ending"]), str(data["reason"])
+            )
+        except FileNotFoundError:
+            return Checkpoint()
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            logger.warning("%s is damaged and begun anew: %s", self._path, error)
+            later = int(time.time())  # greater than all that was counted before
+            return Checkpoint(later, later, later)
+
 
 EVERY_S = 1.0
 AT_LEAST_EVERY_S = 5.0
@@ -27,7 +75,6 @@ TIMEOUT_S = 3.0
 MOST_RESULTS = 5000
 """Unsent ones beyond it are lost, oldest first."""
 IN_ONE = 500
-logger = logging.getLogger(__name__)
 
 
 class AgentClient:

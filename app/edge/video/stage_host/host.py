@@ -15,10 +15,9 @@ from app.edge.video.stage_host.http_server import StageServer
 from app.edge.video.stage_host.pictures import PictureCache
 from app.edge.video.stage_host.pool import Pool
 from app.edge.video.stage_host.served_stages import ServedStages
-from app.edge.video.stage_host.work import NoWork, ServicesWork, path_from_environment
+from app.edge.video.work import LOOK_S, ServicesWork, WatchedWork, path_from_environment
 from app.edge.worker_server import serve
 
-LOOK_S = 0.25
 KEEP_ALIVE_S = 75
 logger = logging.getLogger(__name__)
 
@@ -28,8 +27,7 @@ class Host:
 
     def __init__(self, path: Path) -> None:
         """Raises NoWork."""
-        self._path = path
-        self._seen = self._mark()
+        self._watched = WatchedWork(path, ServicesWork.read, is_read=True, unread="What is to be served stays as it is")
         self.work = ServicesWork.read(path)
         served = ServedStages(self.work)
         self.pool = Pool(max(1, self.work.content.processes))
@@ -65,14 +63,10 @@ class Host:
     async def _look(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
-            mark = self._mark()
-            if mark == self._seen:
-                continue
-            self._seen = mark
             try:
-                await self._take(ServicesWork.read(self._path))
-            except NoWork as error:
-                logger.warning("What is to be served stays as it is: %s", error.message)
+                work = self._watched.changed()
+                if work is not None:
+                    await self._take(work)
             except Exception:
                 logger.exception("What is to be served cannot be taken on")
 
@@ -83,13 +77,6 @@ class Host:
         self.figures.know(work.content.peers)
         await self.pool.serve(served.ids, set(served.stages))
         logger.info("Stages served", extra={"stages": ", ".join(served.stages) or "none"})
-
-    def _mark(self) -> tuple[int, int]:
-        try:
-            found = self._path.stat()
-        except OSError:
-            return 0, 0
-        return found.st_mtime_ns, found.st_ino
 
 
 if __name__ == "__main__":

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.edge.video.stage_host.work import ServicesWork
 from app.edge.video.stages.parameters import timeout_of
 from app.edge.video.stages.registry import stage_class
+from app.edge.video.work import ServicesWork
 from app.inference.prediction import ModelCard
 from app.kit.errors import BadRequest, ModelmillError
 from app.video.errors import StageNotFound

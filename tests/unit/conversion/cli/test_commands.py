@@ -11,11 +11,10 @@ import pytest
 from rich.console import Console
 
 from app.conversion.cli import local_run
-from app.conversion.cli.conversion import lack_of_quality
-from app.conversion.cli.flags import numbers, options_of
-from app.conversion.cli.progress import Lines, stage_text
+from app.conversion.cli.conversion import lack_of_quality, packed
+from app.conversion.cli.convert import numbers, options_of
+from app.conversion.cli.progress import ProgressLines, stage_text
 from app.conversion.cli.tables import facts_of_quality, plain, quality_table
-from app.conversion.cli.upload_files import packed
 from app.conversion.errors import InvalidModel, NoImages
 from app.kit.cli.command import Exit
 from app.kit.clock import age
@@ -199,7 +198,7 @@ def test_a_running_stage_says_what_it_does():
 
 
 def test_without_a_terminal_counting_up_is_not_worth_a_line(capsys):
-    lines = Lines(Console(width=200))
+    lines = ProgressLines(Console(width=200))
     for done in range(3):
         lines.show(record(state="RUNNING", progress=done, message=f"calibrating {done}/14"))
     assert capsys.readouterr().out.count("calibrating") == 1
@@ -259,19 +258,19 @@ def test_facts_are_printed_readably():
 # --- running --------------------------------------------------------------------------------------
 def test_an_output_of_one_score_per_class_gets_its_best_five():
     scores = np.arange(10, dtype=np.float32)[np.newaxis]
-    shown = local_run.to_json(local_run.Result("a.png", {"logits": scores}))
+    shown = local_run.to_json(local_run.InferenceResult("a.png", {"logits": scores}))
     assert [entry["class"] for entry in shown["outputs"][0]["top"]] == [9, 8, 7, 6, 5]
 
 
 def test_scores_that_are_probabilities_are_shown_as_they_are():
-    shown = local_run.to_json(local_run.Result("a.png", {"p": np.array([[0.7, 0.2, 0.1]], np.float32)}))
+    shown = local_run.to_json(local_run.InferenceResult("a.png", {"p": np.array([[0.7, 0.2, 0.1]], np.float32)}))
     assert shown["outputs"][0]["top"][0]["probability"] == pytest.approx(0.7)
 
 
 def test_other_outputs_get_their_shape_and_range(capsys):
     boxes = np.zeros((1, 5, 4), np.float32)
     assert (
-        list(local_run.lines([local_run.Result("a", {"boxes": boxes})]))[1]
+        list(local_run.lines([local_run.InferenceResult("a", {"boxes": boxes})]))[1]
         .strip()
         .startswith("boxes: float32 [1, 5, 4]")
     )

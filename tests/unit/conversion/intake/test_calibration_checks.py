@@ -12,21 +12,20 @@ import pytest
 from onnx import helper, numpy_helper
 from PIL import Image
 
-from app.conversion.intake.calibration_checks import SampleStats, Target, diagnose, verdict
+from app.conversion.intake.calibration_checks import CalibrationTarget, SampleStats, diagnose, verdict
+from app.conversion.intake.calibration_report import ArrayStats, Finding, PictureStats, UnreadableSample
 from app.conversion.intake.expected_range import expectation_of
-from app.conversion.intake.findings import Finding
-from app.conversion.intake.preview import look_at_images, look_at_model
-from app.conversion.intake.range_checks import Expectation
+from app.conversion.intake.preview import preview_images, preview_model
+from app.conversion.intake.range_checks import ExpectedRange
 from app.conversion.intake.sample_measurement import measure_picture, measure_pictures, thumbnail
-from app.conversion.intake.sample_stats import Numbers, Picture, Unreadable
 from app.conversion.options import Preprocess
 from tests.harness.models import small as small_models
 
 UNIT = Preprocess()
-WIDE = Target(channels=3, size=(320, 240))
+WIDE = CalibrationTarget(channels=3, size=(320, 240))
 
 
-def picture(name: str = "a.jpg", **fields: object) -> Picture:
+def picture(name: str = "a.jpg", **fields: object) -> PictureStats:
     """An unremarkable picture; every name makes another one."""
     seed = int.from_bytes(np.random.default_rng(zlib.crc32(name.encode())).bytes(8), "big")
     usual = {
@@ -40,14 +39,16 @@ def picture(name: str = "a.jpg", **fields: object) -> Picture:
         "is_gray": False,
         "format": "JPEG",
     }
-    return Picture(name=name, **(usual | fields))  # type: ignore[arg-type]
+    return PictureStats(name=name, **(usual | fields))  # type: ignore[arg-type]
 
 
-def several(count: int, **fields: object) -> list[Picture]:
+def several(count: int, **fields: object) -> list[PictureStats]:
     return [picture(f"{index}.jpg", **fields) for index in range(count)]
 
 
-def found(pictures: Sequence[Picture], preprocess: Preprocess = UNIT, target: Target = WIDE) -> dict[str, Finding]:
+def found(
+    pictures: Sequence[PictureStats], preprocess: Preprocess = UNIT, target: CalibrationTarget = WIDE
+) -> dict[str, Finding]:
     measured = SampleStats(len(pictures), pictures, kinds={"image": len(pictures)})
     return {finding.code: finding for finding in diagnose(measured, target, preprocess)}
 
@@ -95,13 +96,13 @@ def test_stretching_is_told_only_when_pictures_are_stretched() -> None:
 def test_gray_pictures_matter_only_to_a_model_in_colour() -> None:
     gray = several(100, is_gray=True)
     assert found(gray)["GRAY_FOR_COLOR"].severity == "warns"
-    assert found(gray, target=Target(channels=1, size=(320, 240))) == {}
+    assert found(gray, target=CalibrationTarget(channels=1, size=(320, 240))) == {}
 
 
 def test_raw_pixel_values_warn_unless_the_model_tells_otherwise() -> None:
     raw = Preprocess(scale=1)
     assert found(several(100), raw)["BYTES_RANGE"].severity == "warns"
-    knows = Target(3, (320, 240), Expectation(115.0, 65.0, why="batchnorm"))
+    knows = CalibrationTarget(3, (320, 240), ExpectedRange(115.0, 65.0, why="batchnorm"))
     assert found(several(100), raw, knows) == {}
 
 
@@ -110,7 +111,7 @@ def test_pixels_scaled_twice_warn() -> None:
 
 
 def test_a_scale_the_model_was_not_trained_on_warns() -> None:
-    target = Target(3, (320, 240), Expectation(0.45, 0.27, why="batchnorm"))
+    target = CalibrationTarget(3, (320, 240), ExpectedRange(0.45, 0.27, why="batchnorm"))
     assert "WRONG_SCALE" in found(several(100), Preprocess(scale=1), target)
     assert found(several(100), UNIT, target) == {}
 
@@ -122,26 +123,26 @@ def test_known_means_in_the_wrong_order_warn() -> None:
 
 
 def test_only_files_that_cannot_be_read_block_and_not_when_they_may_be_left_out() -> None:
-    measured = SampleStats(100, several(100), unreadable=[Unreadable("broken.jpg", "truncated")])
+    measured = SampleStats(100, several(100), unreadable=[UnreadableSample("broken.jpg", "truncated")])
     assert verdict(diagnose(measured, WIDE, UNIT)) == "blocks"
     assert verdict(diagnose(measured, WIDE, UNIT, allow_damaged=True)) == "good"
 
 
 def test_mixed_kinds_and_constant_arrays_warn() -> None:
-    array = Numbers("z.npy", "x", "z", low=1.0, high=1.0, mean=1.0, deviation=0.0)
+    array = ArrayStats("z.npy", "x", "z", low=1.0, high=1.0, mean=1.0, deviation=0.0)
     measured = SampleStats(101, several(100), [array], kinds={"image": 100, "npy": 1})
     assert {"MIXED_KINDS", "CONSTANT"} <= {finding.code for finding in diagnose(measured, WIDE, UNIT)}
 
 
 def test_arrays_of_raw_pixels_warn() -> None:
-    arrays = [Numbers(f"{i}.npy", "x", str(i), low=0.0, high=255.0, mean=115.0, deviation=60.0) for i in range(100)]
+    arrays = [ArrayStats(f"{i}.npy", "x", str(i), low=0.0, high=255.0, mean=115.0, deviation=60.0) for i in range(100)]
     codes = [finding.code for finding in diagnose(SampleStats(100, (), arrays, kinds={"npy": 100}), WIDE, UNIT)]
     assert codes == ["ARRAYS_IN_BYTES"]
 
 
 def test_every_finding_reads_well_with_its_numbers() -> None:
     odd = [picture("blank", deviation=0.5), picture("small", width=20, height=20), picture("copy", sha256="1.jpg")]
-    measured = SampleStats(22, [*several(19), *odd], unreadable=[Unreadable("x", "y")], ignored=["notes.txt"])
+    measured = SampleStats(22, [*several(19), *odd], unreadable=[UnreadableSample("x", "y")], ignored=["notes.txt"])
     for finding in diagnose(measured, WIDE, Preprocess(scale=1)):
         assert "%(" not in finding.message % finding.detail + finding.advice % finding.detail
 
@@ -158,19 +159,19 @@ def test_a_division_at_the_input_tells_that_raw_pixels_are_expected() -> None:
     model = with_first(helper.make_node("Div", ["x", "d"], ["first"]), numpy_helper.from_array(np.float32(255), "d"))
     told = expectation_of(model)
     assert told.deviation == pytest.approx(69, abs=1)
-    assert found(several(100), Preprocess(scale=1), Target(3, None, told)) == {}
-    assert "WRONG_SCALE" in found(several(100), UNIT, Target(3, None, told))
+    assert found(several(100), Preprocess(scale=1), CalibrationTarget(3, None, told)) == {}
+    assert "WRONG_SCALE" in found(several(100), UNIT, CalibrationTarget(3, None, told))
 
 
 def test_means_at_the_input_tell_the_channel_order() -> None:
     means = np.array([103.939, 116.779, 123.68], np.float32).reshape(1, 3, 1, 1)
     model = with_first(helper.make_node("Sub", ["x", "m"], ["first"]), numpy_helper.from_array(means, "m"))
-    target = Target(3, None, expectation_of(model))
+    target = CalibrationTarget(3, None, expectation_of(model))
     assert found(several(100), Preprocess(scale=1), target)["CHANNEL_ORDER"].detail["order"] == "BGR"
 
 
 def test_a_plain_model_tells_nothing() -> None:
-    assert expectation_of(small_models.conv()) == Expectation()
+    assert expectation_of(small_models.conv()) == ExpectedRange()
 
 
 def test_a_transparent_or_deep_picture_is_measured_in_eight_bits(tmp_path: Path) -> None:
@@ -200,7 +201,7 @@ def test_thumbnails_are_small_and_tiny_pictures_are_enlarged(tmp_path: Path) -> 
 def test_a_look_at_a_model_says_which_shapes_are_open(tmp_path: Path) -> None:
     onnx.save(small_models.conv((None, 3, "h", "w")), tmp_path / "m.onnx")
     request = {"model": str(tmp_path / "m.onnx"), "toolchains": ["host", "kneron"], "max_bytes": 10**9}
-    look = look_at_model(request, lambda *_: None)
+    look = preview_model(request, lambda *_: None)
     assert look["open_inputs"] == [{"name": "x", "shape": [None, 3, "h", "w"]}]
     assert look["problems"] == {}
     assert look["facts"]["operators"] == {"Conv": 1, "Relu": 1}
@@ -209,7 +210,7 @@ def test_a_look_at_a_model_says_which_shapes_are_open(tmp_path: Path) -> None:
 def test_a_look_at_a_model_too_new_names_the_problem_per_toolchain(tmp_path: Path) -> None:
     onnx.save(small_models.conv(opset=21, ir=10), tmp_path / "m.onnx")
     request = {"model": str(tmp_path / "m.onnx"), "toolchains": ["host", "kneron"], "max_bytes": 10**9}
-    problems = look_at_model(request, lambda *_: None)["problems"]
+    problems = preview_model(request, lambda *_: None)["problems"]
     assert {name: problem["code"] for name, problem in problems.items()} == {"kneron": "MODEL_TOO_NEW"}
 
 
@@ -229,4 +230,4 @@ def look_at(folder: Path, name: str) -> dict[str, object]:
         "limits": {"unpacked_bytes": 10**8, "max_images": 100},
         "inputs": [{"name": "x", "shape": [1, 3, 8, 8], "dtype": "float32"}],
     }
-    return look_at_images(request, lambda *_: None)
+    return preview_images(request, lambda *_: None)

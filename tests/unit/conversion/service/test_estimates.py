@@ -13,14 +13,14 @@ from app.bootstrap.container import Container
 from app.conversion.model import Stage, StageRecord, StageState, Status, submitted
 from app.conversion.options import Options
 from app.conversion.service import Estimates
-from app.conversion.service.estimates import Past, accuracy, finish
+from app.conversion.service.estimates import FinishedJob, accuracy, finish
 from app.kit.clock import now, to_text
 from app.settings import Settings
 from tests.harness.users import within
 
 
-def past(onnx: float, bie: float, nef: float) -> Past:
-    return Past("host", {Stage.ONNX: onnx, Stage.BIE: bie, Stage.NEF: nef})
+def past(onnx: float, bie: float, nef: float) -> FinishedJob:
+    return FinishedJob("host", {Stage.ONNX: onnx, Stage.BIE: bie, Stage.NEF: nef})
 
 
 ALIKE = [past(10, 100, 5)] * 4
@@ -76,8 +76,8 @@ def test_a_long_stage_is_far_over_its_time_after_five_times_of_it(elapsed_s: flo
 
 
 # --- how right the forecasts were ---------------------------------------------------------------------
-def forecast(expected_s: float | None, took_s: float) -> Past:
-    return Past("host", {}, took_s, expected_s)
+def forecast(expected_s: float | None, took_s: float) -> FinishedJob:
+    return FinishedJob("host", {}, took_s, expected_s)
 
 
 def test_three_of_four_forecasts_were_off_by_so_much_or_less() -> None:
@@ -145,3 +145,21 @@ def test_the_page_of_a_job_says_how_right_forecasts_were(parts: Container, setti
         page = web.get(f"/ui/jobs/{job.job_id}", headers={"Accept": "text/html"}).text
         assert "of the last 4 forecasts three of four were right within 25 %" in page
         assert web.get(f"/jobs/{job.job_id}").json()["forecast_s"] is None
+
+
+def test_the_system_page_says_how_right_the_forecasts_of_each_toolchain_were(
+    parts: Container, settings: Settings
+) -> None:
+    with within(settings) as web:
+        assert web.get("/system").json()["forecasts"] == {}
+        assert "Forecasts" not in web.get("/ui/system", headers={"Accept": "text/html"}).text
+    for _ in range(4):
+        finished(parts, forecast_s=90)
+    finished(parts)
+    with within(settings) as web:
+        page = web.get("/ui/system", headers={"Accept": "text/html"}).text
+        assert "Forecasts" in page
+        assert "of the last 4 forecasts three of four were right within 25 %" in page
+        assert web.get("/system").json()["forecasts"] == {"host": {"jobs": 4, "off_by": 0.25}}
+        page = web.get("/ui/system", headers={"Accept": "text/html", "Accept-Language": "zh-TW"}).text
+        assert "最近 4 次預估中，四分之三的誤差在 25 % 以內" in page

@@ -13,7 +13,7 @@ import pytest
 
 from app.conversion.errors import ImagesTooLarge, ModelTooLarge, NoImages, NotOnnx
 from app.conversion.intake.entries import is_npz
-from app.conversion.service.uploads import File, Uploads
+from app.conversion.service.uploads import FileStart, Uploads
 from app.kit.errors import BadRequest
 from app.kit.objects import ObjectMissing
 from app.kit.objects.filesystem import FilesystemStore
@@ -23,7 +23,7 @@ from app.settings import Settings
 from tests.harness.models import small
 
 MIB = 1 << 20
-Part = File | bytes
+Part = FileStart | bytes
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def uploads(tmp_path: Path, sandbox: Sandbox) -> Uploads:
 
 def parts_of(files: Iterable[tuple[str, Iterable[bytes]]]) -> Iterator[Part]:
     for name, chunks in files:
-        yield File(name)
+        yield FileStart(name)
         yield from chunks
 
 
@@ -84,13 +84,13 @@ def test_packing_holds_no_file_in_memory(uploads: Uploads) -> None:
 
 
 def test_one_zip_is_kept_as_it_is(uploads: Uploads) -> None:
-    stored = uploads.store_images(uploads.begin("somebody"), [File("Pictures.ZIP"), b"PK", b"anything"])
+    stored = uploads.store_images(uploads.begin("somebody"), [FileStart("Pictures.ZIP"), b"PK", b"anything"])
     assert b"".join(uploads.objects.read(stored.key)) == b"PKanything"
 
 
 def test_a_zip_among_other_files_is_refused_if_it_comes_first(uploads: Uploads) -> None:
     with pytest.raises(BadRequest, match="one zip or many single files"):
-        uploads.store_images(uploads.begin("somebody"), [File("a.zip"), b"PK", File("b.png"), b"x"])
+        uploads.store_images(uploads.begin("somebody"), [FileStart("a.zip"), b"PK", FileStart("b.png"), b"x"])
 
 
 def test_no_file_at_all_is_refused(uploads: Uploads) -> None:
@@ -133,7 +133,7 @@ def test_a_model_and_the_file_of_its_weights_become_one_model(roomy: Uploads, tm
     upload_id = roomy.begin("somebody")
     key = roomy.store_model(upload_id, [graph]).key
     assert roomy.places(upload_id) == ["model.onnx.data"]
-    roomy.store_weights(upload_id, [File("model.onnx.data"), weights[:50], weights[50:]])
+    roomy.store_weights(upload_id, [FileStart("model.onnx.data"), weights[:50], weights[50:]])
     merged = roomy.merge(upload_id)
     assert merged is not None and merged.key == key and weights_inside(roomy, key)
     assert [info.key.rpartition("/")[2] for info in roomy.objects.list(f"uploads/{upload_id}/")] == [
@@ -159,8 +159,8 @@ def test_weights_are_limited_as_models_are_and_leave_no_folder(uploads: Uploads,
     upload_id = uploads.begin("somebody")
     uploads.store_model(upload_id, [b"x"])
     with pytest.raises(ModelTooLarge):
-        uploads.store_weights(upload_id, [File("w.data"), bytes(2000)])
-    uploads.store_weights(upload_id, [File("w.data"), bytes(10)])
+        uploads.store_weights(upload_id, [FileStart("w.data"), bytes(2000)])
+    uploads.store_weights(upload_id, [FileStart("w.data"), bytes(10)])
     with pytest.raises(NotOnnx):
         uploads.merge(upload_id)
     assert not list((tmp_path / "work").iterdir())

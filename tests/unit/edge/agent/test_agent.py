@@ -17,11 +17,11 @@ from app.edge.agent import host_metrics, logs, options
 from app.edge.agent.agent import NodeAgent
 from app.edge.agent.allocation import environment_for_workers
 from app.edge.agent.backoff import Backoff, FailureCounter
-from app.edge.agent.process import Process, identity_of
-from app.edge.agent.server import application, listen
-from app.edge.agent.store import Store
+from app.edge.agent.process import WorkerProcess, identity_of
+from app.edge.agent.server import build_application, listen
+from app.edge.agent.store import AgentStore
 from app.edge.agent.web_client import WebClient
-from app.edge.agent.worker_status import words
+from app.edge.agent.worker_status import exit_text
 from app.kit.errors import BadInput, ModelmillError
 from app.nodes.model import Operation, Order, WorkKey
 from tests.harness.paths import REPOSITORY
@@ -162,7 +162,7 @@ def test_a_command_that_cannot_be_meant_is_refused(arguments: dict[str, Any], me
 
 # logs
 def test_a_log_has_its_services_name_and_stays_in_its_folder(tmp_path: Path) -> None:
-    assert logs.log_of(tmp_path, ORDER) == tmp_path / "edge-a_.._b-01234567.log"
+    assert logs.log_path(tmp_path, ORDER) == tmp_path / "edge-a_.._b-01234567.log"
 
 
 def test_a_long_log_is_kept_once_and_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,10 +194,10 @@ def test_the_last_lines_are_those_of_this_life(tmp_path: Path) -> None:
 
 
 def test_an_end_is_told_in_words() -> None:
-    assert words(3) == "ended with exit code 3"
-    assert words(-9) == "was ended by SIGKILL"
-    assert words(-99) == "was ended by signal 99"
-    assert "nobody saw" in words(None)
+    assert exit_text(3) == "ended with exit code 3"
+    assert exit_text(-9) == "was ended by SIGKILL"
+    assert exit_text(-99) == "was ended by signal 99"
+    assert "nobody saw" in exit_text(None)
 
 
 # what workers get
@@ -212,7 +212,7 @@ def test_workers_get_the_environment_without_our_secrets() -> None:
 
 # figures
 def test_figures_are_shares_and_sizes(tmp_path: Path) -> None:
-    report = host_metrics.figures(tmp_path)
+    report = host_metrics.host_report(tmp_path)
     assert 0 <= report.cpu <= 1 and 0 < report.memory < 1
     assert report.cores >= 1 and report.memory_bytes > 1 << 20 and report.free_disk_bytes > 0
 
@@ -242,9 +242,9 @@ def test_npus_of_kneron_are_named_by_the_vendors_package() -> None:
 # whose process it is
 def test_a_process_is_adopted_by_its_pid_and_its_start() -> None:
     async def adopt(pid: int, identity: str) -> bool:
-        found = Process.adopt(pid, identity)
+        found = WorkerProcess.adopt(pid, identity)
         if found is not None:
-            found.leave()
+            found.detach()
         return found is not None
 
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
@@ -276,7 +276,7 @@ def test_a_process_is_adopted_by_its_pid_and_its_start() -> None:
     ],
 )
 def test_who_may_ask_the_agent(client: str, headers: dict[str, str], token: str, status: int) -> None:
-    app = application([], token=lambda: token, health=lambda: {"status": "ok"})
+    app = build_application([], token=lambda: token, health=lambda: {"status": "ok"})
 
     async def answer() -> httpx.Response:
         transport = httpx.ASGITransport(app, client=(client, 1))
@@ -307,10 +307,10 @@ class GoodCarrier(BadCarrier):
 def test_what_cannot_be_offered_keeps_nothing_else_from_being_reported(tmp_path: Path) -> None:
     async def report() -> Any:
         given = options.AgentOptions("edge0", options.Side.EDGE, "http://127.0.0.1:1", tmp_path, address="10.0.0.7")
-        store, web = Store(tmp_path / "agent.db", "edge0"), WebClient(given.cloud, "edge0")
+        store, web = AgentStore(tmp_path / "agent.db", "edge0"), WebClient(given.cloud, "edge0")
         with listen("127.0.0.1", 0) as listening:
             agent = NodeAgent(given, [BadCarrier(), GoodCarrier()], store, web, listening)  # type: ignore[list-item]
-            said, port = agent._sign(False).report, listening.getsockname()[1]
+            said, port = agent._heartbeat(False).report, listening.getsockname()[1]
         await web.close()
         store.close()
         assert said.offers == {"good": {"address": f"10.0.0.7:{port}"}}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from app.edge.agent.outbox import Outbox
-from app.edge.agent.store import Store
+from app.edge.agent.store import AgentStore
 from app.edge.agent.web_client import WebClient
 from app.kit.cli.api_client import ApiError
 
@@ -31,21 +31,21 @@ async def until(is_so: Any) -> None:
             await asyncio.sleep(0.01)
 
 
-async def _tell_with_a_full_disk(store: Store, listener: Listener) -> None:
+async def _tell_with_a_full_disk(store: AgentStore, listener: Listener) -> None:
     outbox = Outbox(store, cast(WebClient, listener))
     outbox.push("/a", b"x", "text/plain")
     store._db.execute("PRAGMA query_only = ON")  # fails as a disk without room does
     running = asyncio.create_task(outbox.run())
     await until(lambda: listener.heard)
     store._db.execute("PRAGMA query_only = OFF")
-    outbox.hurry()
+    outbox.wake()
     await until(lambda: running.done() or store.oldest() is None)
     assert not running.done()
     running.cancel()
 
 
 def test_a_disk_without_room_ends_no_agent(tmp_path: Path) -> None:
-    store, listener = Store(tmp_path / "agent.db", "edge0"), Listener()
+    store, listener = AgentStore(tmp_path / "agent.db", "edge0"), Listener()
     asyncio.run(_tell_with_a_full_disk(store, listener))
     assert set(listener.heard) == {b"x"}
     store.close()
@@ -66,7 +66,7 @@ class Evicting(Listener):
         await super().post(path, body, content_type)
 
 
-async def _tell_after_an_eviction(store: Store, web: Evicting) -> None:
+async def _tell_after_an_eviction(store: AgentStore, web: Evicting) -> None:
     outbox = Outbox(store, cast(WebClient, web))
     running = asyncio.create_task(outbox.run())
     outbox.push("/a", b"first", "text/plain")
@@ -75,17 +75,17 @@ async def _tell_after_an_eviction(store: Store, web: Evicting) -> None:
         outbox.push("/a", b"%d" % number, "text/plain")
         await asyncio.sleep(0)
     for _ in range(20):
-        outbox.hurry()
+        outbox.wake()
         await asyncio.sleep(0.01)
     assert web.tries == 1, "failed log-ins are counted: it would lock its own machine out"
     web.is_back, web.is_refused = True, False
-    outbox.hurry()
+    outbox.wake()
     await until(lambda: store.oldest() is None)
     running.cancel()
 
 
 def test_an_evicted_node_keeps_its_reports_and_tries_no_more(tmp_path: Path) -> None:
-    store, web = Store(tmp_path / "agent.db", "edge0"), Evicting()
+    store, web = AgentStore(tmp_path / "agent.db", "edge0"), Evicting()
     asyncio.run(_tell_after_an_eviction(store, web))
     assert web.heard == [b"first", *(b"%d" % number for number in range(20))]
     store.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.edge.agent import store as storing
-from app.edge.agent.store import Kept, Store
+from app.edge.agent.store import AgentStore, WorkerRecord
 from app.nodes.model import Operation, Order, WorkerState, WorkKey
 
 KEY = WorkKey("programs", "u1", "edge")
@@ -19,73 +19,75 @@ ORDER = Order(5, "edge0", KEY, "default", "helmet", Operation.INSERT, 1, {"a": 1
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path / "edge0" / "agent.db", "edge0")
+def store(tmp_path: Path) -> Iterator[AgentStore]:
+    made = AgentStore(tmp_path / "edge0" / "agent.db", "edge0")
     yield made
     made.close()
 
 
-def bodies(store: Store) -> list[bytes]:
+def bodies(store: AgentStore) -> list[bytes]:
     found = list[bytes]()
-    while (parcel := store.oldest()) is not None:
-        found.append(parcel.body)
-        store.sent(parcel)
+    while (entry := store.oldest()) is not None:
+        found.append(entry.body)
+        store.remove_sent(entry)
     return found
 
 
-def test_an_order_comes_back_as_it_was_put(store: Store) -> None:
+def test_an_order_comes_back_as_it_was_put(store: AgentStore) -> None:
     assert store.put(ORDER)
     assert store.order(KEY) == ORDER
     assert store.orders() == [ORDER]
 
 
 @pytest.mark.parametrize("seq", [4, 5])
-def test_what_is_not_newer_is_no_news(store: Store, seq: int) -> None:
+def test_what_is_not_newer_is_no_news(store: AgentStore, seq: int) -> None:
     store.put(ORDER)
     assert not store.put(replace(ORDER, seq=seq, content={"a": 2}))
     assert store.order(KEY) == ORDER
 
 
-def test_a_newer_number_with_the_same_content_is_kept_and_changes_nothing(store: Store) -> None:
+def test_a_newer_number_with_the_same_content_is_kept_and_changes_nothing(store: AgentStore) -> None:
     store.put(ORDER)
     assert not store.put(replace(ORDER, seq=6))
     known = store.order(KEY)
     assert known is not None and known.seq == 6
 
 
-def test_an_order_of_this_machine_counts_when_it_says_something_else_and_keeps_the_webs_number(store: Store) -> None:
+def test_an_order_of_this_machine_counts_when_it_says_something_else_and_keeps_the_webs_number(
+    store: AgentStore,
+) -> None:
     store.put(ORDER)
     assert not store.put(replace(ORDER, seq=0))
     assert store.put(replace(ORDER, seq=0, content={"a": 2}))
     assert store.order(KEY) == replace(ORDER, content={"a": 2})
 
 
-def test_a_delete_of_what_is_not_there_leaves_nothing(store: Store) -> None:
+def test_a_delete_of_what_is_not_there_leaves_nothing(store: AgentStore) -> None:
     assert not store.put(replace(ORDER, operation=Operation.DELETE))
     assert store.orders() == []
 
 
-def test_an_order_that_came_after_its_delete_is_not_forgotten_with_it(store: Store) -> None:
+def test_an_order_that_came_after_its_delete_is_not_forgotten_with_it(store: AgentStore) -> None:
     delete = replace(ORDER, seq=6, operation=Operation.DELETE)
     store.put(ORDER)
-    store.keep(KEY, Kept(port=4000))
+    store.save_worker(KEY, WorkerRecord(port=4000))
     store.put(delete)
     store.put(replace(ORDER, seq=7))
     store.forget(delete)
-    assert store.kept(KEY).port == 4000 and len(store.orders()) == 1
+    assert store.worker(KEY).port == 4000 and len(store.orders()) == 1
     store.put(replace(delete, seq=8))
     store.forget(replace(delete, seq=8))
-    assert store.kept(KEY) == Kept() and store.orders() == []
+    assert store.worker(KEY) == WorkerRecord() and store.orders() == []
 
 
-def test_a_worker_is_kept_with_its_port(store: Store) -> None:
-    kept = Kept(port=4000, pid=7, identity="boot 1", state=WorkerState.BACKOFF, exit_code=-9, restarts=2)
-    store.keep(KEY, kept)
-    assert store.kept(KEY) == kept
+def test_a_worker_is_kept_with_its_port(store: AgentStore) -> None:
+    record = WorkerRecord(port=4000, pid=7, identity="boot 1", state=WorkerState.BACKOFF, exit_code=-9, restarts=2)
+    store.save_worker(KEY, record)
+    assert store.worker(KEY) == record
     assert store.ports() == {4000}
 
 
-def test_reports_lie_in_order_and_one_word_has_one_report(store: Store) -> None:
+def test_reports_lie_in_order_and_one_word_has_one_report(store: AgentStore) -> None:
     store.push("/a", b"1", "text/plain", "")
     store.push("/s", b"old", "text/plain", "status")
     store.push("/a", b"2", "text/plain", "")
@@ -94,7 +96,7 @@ def test_reports_lie_in_order_and_one_word_has_one_report(store: Store) -> None:
 
 
 def test_the_oldest_reports_go_when_there_are_too_many(
-    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    store: AgentStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(storing, "OUTBOX_MOST", 3)
     with caplog.at_level(logging.WARNING):
@@ -105,7 +107,7 @@ def test_the_oldest_reports_go_when_there_are_too_many(
 
 
 def test_the_oldest_reports_go_when_they_are_too_large_and_the_newest_stays(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: AgentStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(storing, "OUTBOX_BYTES", 10)
     for letter in (b"a", b"b", b"c"):
@@ -119,7 +121,7 @@ def test_the_oldest_reports_go_when_they_are_too_large_and_the_newest_stays(
 @pytest.mark.parametrize("damage", ["no database", "a broken page", "another version"])
 def test_a_file_that_cannot_be_read_is_moved_aside(tmp_path: Path, damage: str) -> None:
     file = tmp_path / "agent.db"
-    first = Store(file, "edge0")
+    first = AgentStore(file, "edge0")
     first.remember("token", "t")
     for number in range(200):
         first.put(replace(ORDER, key=WorkKey("programs", f"u{number}", "edge"), content={"text": "x" * 500}))
@@ -133,7 +135,7 @@ def test_a_file_that_cannot_be_read_is_moved_aside(tmp_path: Path, damage: str) 
         start = 0 if damage == "no database" else 8192
         data[start : start + 8192] = b"\xa5" * 8192
         file.write_bytes(data)
-    second = Store(file, "edge0")
+    second = AgentStore(file, "edge0")
     assert second.was_damaged
     assert second.orders() == [] and second.setting("token") == ""
     second.close()
@@ -141,15 +143,15 @@ def test_a_file_that_cannot_be_read_is_moved_aside(tmp_path: Path, damage: str) 
 
 
 def test_a_sound_file_is_not_taken_for_a_damaged_one(tmp_path: Path) -> None:
-    first = Store(tmp_path / "agent.db", "edge0")
+    first = AgentStore(tmp_path / "agent.db", "edge0")
     first.remember("token", "t")
     first.close()
-    second = Store(tmp_path / "agent.db", "edge0")
+    second = AgentStore(tmp_path / "agent.db", "edge0")
     assert not second.was_damaged and second.setting("token") == "t"
     second.close()
 
 
-def test_the_file_with_the_token_is_its_owners_alone(store: Store, tmp_path: Path) -> None:
+def test_the_file_with_the_token_is_its_owners_alone(store: AgentStore, tmp_path: Path) -> None:
     for file in (tmp_path / "edge0").iterdir():
         assert file.stat().st_mode & 0o077 == 0
     assert (tmp_path / "edge0").stat().st_mode & 0o077 == 0

@@ -16,10 +16,10 @@ import pytest
 from starlette.applications import Starlette
 
 from app.edge.agent.driver import Agent, Blob, Place, WorkRefused
-from app.edge.agent.store import Store
+from app.edge.agent.store import AgentStore
 from app.edge.joint.driver import JointDriver
 from app.edge.joint.driver_routes import KEPT_SAMPLES
-from app.edge.joint.work import NoWork, Work
+from app.edge.joint.work import Work, WorkMissing
 from app.inference.prediction import Format, ModelCard, Prediction
 from app.joint_inference.hard_examples import Verdict
 from app.joint_inference.model.content import BigModel, Content
@@ -111,6 +111,11 @@ def test_a_big_model_is_healthy_when_its_service_answers(tmp_path: Path) -> None
     assert program.health_url == "http://127.0.0.1:9300/helmet-detection-demo"
 
 
+def test_a_worker_on_an_address_of_ipv6_is_asked_there(tmp_path: Path) -> None:
+    program = JointDriver().program(order(script=BUILTIN), place(tmp_path, host="fd00::7"))
+    assert program.health_url == "http://[fd00::7]:9300/healthz"
+
+
 def test_a_worker_needs_its_model_and_the_twin() -> None:
     assert JointDriver().blobs(order()) == [Blob(SHA, 5), Blob(TWIN, 7)]
     assert JointDriver().worker_name(order()) == "edgeworker"
@@ -128,7 +133,7 @@ def test_an_order_that_cannot_be_read_is_refused(content: dict[str, Any]) -> Non
 @pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"content": 1}'])
 def test_a_worker_whose_work_cannot_be_read_says_so(tmp_path: Path, text: str) -> None:
     (tmp_path / "work.json").write_text(text)
-    with pytest.raises(NoWork):
+    with pytest.raises(WorkMissing):
         Work.read(tmp_path / "work.json")
 
 
@@ -197,7 +202,7 @@ def test_a_node_without_open_folders_runs_no_script(root: Path) -> None:
 class Recorder:
     """An agent with a real store, which notes what it is told."""
 
-    store: Store
+    store: AgentStore
     node: str = "edge0"
     said: list[tuple[WorkKey, bool, Mapping[str, Any]]] = field(default_factory=list)
     sent: list[tuple[str, bytes, str, str]] = field(default_factory=list)
@@ -220,7 +225,7 @@ class Recorder:
 
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[Recorder]:
-    store = Store(tmp_path / "agent" / "agent.db", "edge0")
+    store = AgentStore(tmp_path / "agent" / "agent.db", "edge0")
     yield Recorder(store)
     store.close()
 

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.edge.joint.budget import Budget
-from app.edge.joint.circuit_breaker import CircuitBreaker
-from app.edge.joint.cloud_answers import NoAnswer, prediction_of
 from app.edge.joint.outcome import Outcome
 from app.edge.joint.tally_counter import TallyCounter
+from app.edge.joint.upload_policy import CircuitBreaker, UploadBudget
+from app.edge.joint.uploads import InvalidAnswer, prediction_of
 from app.inference.prediction import Box, Decoder, Prediction
 from app.joint_inference.hard_examples import BadParameter, Verdict
 from app.joint_inference.model.resource import Role, specification_of
@@ -216,7 +215,7 @@ def opened_at(now: float) -> CircuitBreaker:
     scores=st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=400),
 )
 def test_never_has_more_than_the_budget_gone_up(ratio: float, scores: list[float | None]) -> None:
-    budget, spent = Budget(ratio), 0
+    budget, spent = UploadBudget(ratio), 0
     for number, score in enumerate(scores, 1):
         spent += budget.spend(score)
         assert spent <= ratio * number + 1e-6
@@ -224,28 +223,28 @@ def test_never_has_more_than_the_budget_gone_up(ratio: float, scores: list[float
 
 @given(scores=st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=300))
 def test_a_budget_of_all_lets_every_hard_sample_up(scores: list[float | None]) -> None:
-    budget = Budget(1.0)
+    budget = UploadBudget(1.0)
     assert [budget.spend(score) for score in scores] == [score is not None for score in scores]
 
 
 def test_over_budget_the_hardest_go_up_and_the_budget_is_used() -> None:
     draws = random.Random(3)
     scores = [draws.random() for _ in range(2000)]
-    budget = Budget(0.2)
+    budget = UploadBudget(0.2)
     sent = [score for score in scores if budget.spend(score)]
     assert len(sent) > 0.17 * len(scores)
     assert sum(score > 0.75 for score in sent) > 0.9 * len(sent), "the hardest fifth begins at 0.8"
 
 
 def test_what_was_not_sent_gives_its_token_back() -> None:
-    budget = Budget(0.5)
+    budget = UploadBudget(0.5)
     assert [budget.spend(1.0) for _ in range(2)] == [False, True]
     budget.give_back()
     assert budget.spend(1.0)
 
 
 def test_a_quiet_time_saves_for_a_burst_of_its_windows_share_at_most() -> None:
-    budget = Budget(0.1)
+    budget = UploadBudget(0.1)
     for _ in range(1000):
         budget.spend(None)
     assert sum(budget.spend(0.5) for _ in range(50)) <= 0.1 * 100 + 0.1 * 50
@@ -279,7 +278,7 @@ def test_a_prediction_is_taken_as_it_was_sent() -> None:
     ],
 )
 def test_garbage_is_told_in_words(status: int, body: bytes) -> None:
-    with pytest.raises(NoAnswer) as told:
+    with pytest.raises(InvalidAnswer) as told:
         prediction_of(status, body, SURE)
     assert "cloud" in str(told.value)
     assert len(str(told.value)) < 400
@@ -287,12 +286,12 @@ def test_garbage_is_told_in_words(status: int, body: bytes) -> None:
 
 @given(st.binary(max_size=200))
 def test_no_bytes_are_more_than_garbage(body: bytes) -> None:
-    with pytest.raises(NoAnswer):
+    with pytest.raises(InvalidAnswer):
         prediction_of(200, body, SURE)
 
 
 def test_the_message_of_a_refusal_is_told() -> None:
-    with pytest.raises(NoAnswer, match="401: The secret"):
+    with pytest.raises(InvalidAnswer, match="401: The secret"):
         prediction_of(401, b'{"error": {"message": "The secret is wanted."}}', SURE)
 
 
@@ -304,11 +303,11 @@ def outcome(source: Source, **more: Any) -> Outcome:
 def test_a_sample_is_counted_once_and_its_end_once() -> None:
     found = TallyCounter(None, now="2026-01-01T00:00:00.000Z")
     for number in range(10):
-        found.inferred(is_hard=number < 4, edge_ms=float(number), at=number, now="later")
-    found.ended(outcome(Source.CLOUD, cloud_ms=20.0, bytes_up=300), was_sent=True, now="later")
-    found.ended(outcome(Source.EDGE_FALLBACK, bytes_up=300), was_sent=True, now="later")
-    found.ended(outcome(Source.EDGE_FALLBACK), was_sent=False, now="later")
-    found.ended(outcome(Source.EDGE), was_sent=False, now="last")
+        found.count_inference(is_hard=number < 4, edge_ms=float(number), at=number, now="later")
+    found.count_end(outcome(Source.CLOUD, cloud_ms=20.0, bytes_up=300), was_sent=True, now="later")
+    found.count_end(outcome(Source.EDGE_FALLBACK, bytes_up=300), was_sent=True, now="later")
+    found.count_end(outcome(Source.EDGE_FALLBACK), was_sent=False, now="later")
+    found.count_end(outcome(Source.EDGE), was_sent=False, now="last")
     tally = found.snapshot(breaker=Breaker.OPEN, last_error="gone", at=9)
     assert (tally.inferences, tally.hard, tally.uploaded, tally.failed, tally.kept, tally.fallback) == (
         10,
@@ -332,16 +331,16 @@ def test_nothing_of_nothing_is_a_ratio_of_nought() -> None:
 def test_percentiles_are_of_the_last_512() -> None:
     found = TallyCounter(None, now="now")
     for number in range(1000):
-        found.inferred(is_hard=False, edge_ms=1000.0 if number < 488 else 1.0, at=0, now="now")
+        found.count_inference(is_hard=False, edge_ms=1000.0 if number < 488 else 1.0, at=0, now="now")
     assert found.snapshot(breaker=Breaker.CLOSED, last_error="", at=0).edge_ms_p95 == 1
 
 
 def test_a_tally_goes_on_after_a_restart(tmp_path: Path) -> None:
     first = TallyCounter(tmp_path / "tally.json", now="first")
-    first.inferred(is_hard=True, edge_ms=1, at=0, now="then")
-    first.keep()
+    first.count_inference(is_hard=True, edge_ms=1, at=0, now="then")
+    first.save()
     second = TallyCounter(tmp_path / "tally.json", now="second")
-    second.inferred(is_hard=False, edge_ms=1, at=0, now="last")
+    second.count_inference(is_hard=False, edge_ms=1, at=0, now="last")
     tally = second.snapshot(breaker=Breaker.CLOSED, last_error="", at=0)
     assert (tally.inferences, tally.hard, tally.start_time, tally.update_time) == (2, 1, "first", "last")
 
@@ -360,6 +359,6 @@ def test_counting_begins_anew_when_the_kept_tally_is_damaged(tmp_path: Path, tex
 def test_a_folder_that_cannot_be_written_to_does_not_end_the_counting(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     found = TallyCounter(tmp_path / "file" / "tally.json", now="now")
-    found.inferred(is_hard=True, edge_ms=1, at=0, now="now")
-    found.keep()
+    found.count_inference(is_hard=True, edge_ms=1, at=0, now="now")
+    found.save()
     assert found.snapshot(breaker=Breaker.CLOSED, last_error="", at=0).inferences == 1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.edge.joint.outcome import Outcome, Pending
-from app.edge.joint.samples import KEPT, LONGEST_SIDE, MAX_PICTURE_BYTES, Samples, small_picture
+from app.edge.joint.reporter import LONGEST_SIDE, MAX_PICTURE_BYTES, QUEUE_LENGTH, SampleQueue, small_picture
 from app.edge.worker_server import log_as
 from app.inference.picture_codec import decode
 from app.inference.prediction import Box, Picture, Prediction
@@ -20,14 +20,14 @@ from app.kit.process.periodic_thread import PeriodicThread
 EDGE = Prediction(boxes=(Box(1, 1, 1900, 1000, 0.7),), candidates=(Box(1, 1, 5, 5, 0.3),))
 
 
-def added(samples: Samples, id: str, picture: Picture) -> None:
+def added(samples: SampleQueue, id: str, picture: Picture) -> None:
     verdict = Verdict(True, 0.5, "dark")
     pending = Pending(id, picture, verdict, EDGE, edge_ms=1, at=0, origin="a.mp4 7")
     samples.add(pending, Outcome(id, Source.EDGE_FALLBACK, EDGE, verdict, EDGE, error="gone"), at="now")
 
 
 def test_a_sample_is_shown_small_and_its_boxes_stay_in_source_pixels() -> None:
-    samples = Samples(("face",))
+    samples = SampleQueue(("face",))
     added(samples, "1", np.random.default_rng(1).integers(0, 256, (1080, 1920, 3), np.uint8))
     shown = samples.take()
     assert shown is not None
@@ -49,16 +49,16 @@ def test_even_noise_is_shown_within_the_limit() -> None:
 
 
 def test_of_a_burst_the_first_are_kept_and_each_is_taken_once() -> None:
-    samples = Samples()
-    for number in range(KEPT + 10):
+    samples = SampleQueue()
+    for number in range(QUEUE_LENGTH + 10):
         added(samples, str(number), np.zeros((8, 8), np.uint8))
     taken = [shown[0].id for shown in iter(samples.take, None)]
-    assert taken == [str(number) for number in range(KEPT)]
+    assert taken == [str(number) for number in range(QUEUE_LENGTH)]
 
 
 def test_what_is_long_past_is_not_shown_when_newer_ones_wait() -> None:
     now = [0.0]
-    samples = Samples(clock=lambda: now[0])
+    samples = SampleQueue(clock=lambda: now[0])
     for second in range(8):
         now[0] = float(second)
         added(samples, str(second), np.zeros((8, 8), np.uint8))
@@ -70,7 +70,7 @@ def test_what_is_long_past_is_not_shown_when_newer_ones_wait() -> None:
 
 
 def test_one_that_could_not_be_reported_is_the_next_again() -> None:
-    samples = Samples()
+    samples = SampleQueue()
     for number in range(2):
         added(samples, str(number), np.zeros((8, 8), np.uint8))
     first = samples.take()

@@ -18,9 +18,7 @@ from starlette.applications import Starlette
 from app.edge.agent.allocation import _digest
 from app.edge.agent.driver import Blob, Place, ProcessSpec, Reply, WorkRefused
 from app.edge.video.drivers import JobDriver, StageHostDriver
-from app.edge.video.runner.work import RunnerWork
-from app.edge.video.runner.work_watcher import WatchedWork
-from app.edge.video.stage_host.work import ServicesWork
+from app.edge.video.work import RunnerWork, ServicesWork, WatchedWork
 from app.inference.prediction import Format, ModelCard
 from app.kit.cli.command import Unreachable
 from app.kit.errors import BadInput, ModelmillError
@@ -154,7 +152,7 @@ def test_a_plan_that_comes_while_its_runner_begins_is_not_missed(jobs: JobDriver
     file = tmp_path / "own" / "work.json"
     assert RunnerWork.read(file).content.plan is None
     jobs.program(job_order(plan=PLAN), place(tmp_path))
-    watched = WatchedWork(file)
+    watched = WatchedWork(file, RunnerWork.read)
     found = watched.changed()
     assert found is not None
     assert found.content.plan is not None

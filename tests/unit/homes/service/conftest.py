@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 from argon2 import PasswordHasher
 
-from app.homes.sftp import passwords
+from app.homes.sftp import credentials
 from tests.standins.sftpgo import SftpgoStandin
 
 
 @pytest.fixture(autouse=True)
 def _quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passwords, "_HASHER", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+    monkeypatch.setattr(credentials, "_HASHER", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
 
 
 @pytest.fixture(scope="module")

@@ -378,7 +378,7 @@ def test_a_set_in_which_nothing_can_be_read_fails_with_its_reason(desk: Calibrat
 
 
 def test_a_model_that_is_gone_fails_with_its_name(desk: Calibrations, digits_set: Path, parts: Container) -> None:
-    parts.models.keeping.remove(USER, "big")  # as by a version that let those go that are used
+    parts.models.storage.remove(USER, "big")  # as by a version that let those go that are used
     assert "no model 'big'" in failed(desk, digits_set)["message"]
 
 

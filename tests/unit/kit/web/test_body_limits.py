@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from app.kit.web.body_limits import Body, BodyLimits, BodyTooSlow, Slots, TooManyUploads, UploadLimits
+from tests.harness import virtual_time
 
 LIMITS = UploadLimits(per_user=2, at_once=3, idle_s=0.05, least_bytes_per_s=1000)
 
@@ -55,21 +56,21 @@ def test_a_body_that_comes_is_passed_on_and_gives_its_slot_back() -> None:
     slots = Slots()
     for _ in range(4):
         parts = [(0.0, b"a" * 100), (0.0, b"b" * 100), (0.0, b"c")]
-        assert len(asyncio.run(read(body_of(Sender(*parts), slots)))) == 201
+        assert len(virtual_time.run(read(body_of(Sender(*parts), slots)))) == 201
     slots.take("user alice", most=1, most_in_all=1)
 
 
 def test_a_sender_that_stops_is_cut_off() -> None:
     body = body_of(Sender((0.0, b"abc"), ends=False), Slots())
     with pytest.raises(BodyTooSlow, match=r"Nothing of the body came for 0\.05 s"):
-        asyncio.run(read(body))
+        virtual_time.run(read(body))
     assert body.is_refused
 
 
 def test_a_sender_that_trickles_is_cut_off_once_it_was_waited_for_as_long_as_it_may_pause() -> None:
     trickle = Sender(*[(0.02, b"x")] * 50)
     with pytest.raises(BodyTooSlow, match="bytes a second, less than 1000"):
-        asyncio.run(read(body_of(trickle, Slots())))
+        virtual_time.run(read(body_of(trickle, Slots())))
     assert len(trickle.parts) > 30
 
 
@@ -78,7 +79,7 @@ def test_the_time_in_which_the_server_does_not_read_is_not_the_senders() -> None
         while (await body.receive()).get("more_body"):
             await asyncio.sleep(0.03)
 
-    asyncio.run(read_slowly(body_of(Sender(*[(0.0, b"x")] * 5), Slots())))
+    virtual_time.run(read_slowly(body_of(Sender(*[(0.0, b"x")] * 5), Slots())))
 
 
 def test_one_user_has_so_many_and_another_has_theirs() -> None:
@@ -93,7 +94,7 @@ def test_one_user_has_so_many_and_another_has_theirs() -> None:
         stalled[0].release()
         assert await read(body_of(Sender((0.0, b"a"), (0.0, b"b")), slots)) == b"ab"
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_all_together_have_so_many() -> None:
@@ -112,14 +113,14 @@ def test_where_nobody_signs_in_the_limit_is_an_addresss() -> None:
         with pytest.raises(TooManyUploads):
             await body_of(Sender((0.0, b"abc"), ends=False), slots, user="").receive()
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_small_body_that_comes_at_once_needs_no_slot() -> None:
     slots = Slots()
     for _ in range(2):
         slots.take("user alice", most=2, most_in_all=2)
-    assert asyncio.run(read(body_of(Sender((0.0, b"{}")), slots))) == b"{}"
+    assert virtual_time.run(read(body_of(Sender((0.0, b"{}")), slots))) == b"{}"
 
 
 @pytest.mark.parametrize(("parts", "closes"), [(1, False), (3, True)])
@@ -139,5 +140,5 @@ def test_the_connection_of_a_body_that_was_cut_off_is_closed(parts: int, closes:
         sent.append(message)
 
     request = request_of(limits=UploadLimits(per_user=0, at_once=9, idle_s=9, least_bytes_per_s=0))
-    asyncio.run(BodyLimits(application)(request.scope, Sender(*[(0.0, b"x")] * parts).receive, send))
+    virtual_time.run(BodyLimits(application)(request.scope, Sender(*[(0.0, b"x")] * parts).receive, send))
     assert ((b"connection", b"close") in sent[0]["headers"]) is closes

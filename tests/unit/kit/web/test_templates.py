@@ -19,7 +19,7 @@ from app.kit.web.common_pages import see_other
 from app.kit.web.languages import LOCALES, NAMES, catalogue, locale_of, preferred, translations
 from app.kit.web.static import FOLDER as STATIC
 from app.kit.web.static import static_url
-from app.kit.web.templates import FOLDER, environment
+from app.kit.web.templates import FOLDER, environment, icon
 
 TEMPLATES = sorted(FOLDER.rglob("*.html"))
 NOW = datetime(2026, 11, 20, 20, 0, tzinfo=UTC)
@@ -203,3 +203,12 @@ def test_numbers_are_grouped_and_tabular() -> None:
 @pytest.mark.parametrize("path", ["https://evil.example/", "//evil.example", "/\\evil.example", "", "ui/jobs"])
 def test_no_redirect_leads_to_another_host(path: str) -> None:
     assert see_other(path).headers["location"] == "/ui/jobs"
+
+
+def test_an_icon_is_a_symbol_that_there_is_and_says_nothing_itself() -> None:
+    symbols = set(re.findall(r'<symbol id="([a-z]+)"', (STATIC / "icons.svg").read_text()))
+    texts = {path: path.read_text() for path in TEMPLATES}
+    names = {name for text in texts.values() for name in re.findall(r'icon\("([a-z]+)"\)', text)}
+    assert names and names <= symbols
+    assert 'aria-hidden="true"' in icon("warn") and "#warn" in icon("warn")
+    assert not [path.name for path, text in texts.items() if "<use" in text and '<svg class="icon" ' in text]

@@ -24,7 +24,7 @@ from tests.harness.http_server import served
 NOBODY = "http://127.0.0.1:1"
 ID = "mvp2-alice-script-20261101-120000-0a1b"
 JOB = "0b0c0d0e-0000-4000-8000-000000000000"
-COMMANDS = ["submit", "list", "show", "logs", "cancel", "cluster"]
+COMMANDS = ["submit", "list", "show", "logs", "cancel", "release", "cluster"]
 CONVERTING = "workload: script\ncode_path: /c\nconvert: {images: pictures}\n"
 
 
@@ -135,7 +135,9 @@ def test_a_folder_is_no_file(monkeypatch, tmp_path):
     assert typed(monkeypatch, "submit", tmp_path, "--url", NOBODY) == Exit.BAD_INPUT
 
 
-@pytest.mark.parametrize("command", [["list"], ["show", ID], ["logs", ID], ["cancel", ID], ["cluster"]])
+@pytest.mark.parametrize(
+    "command", [["list"], *([command, ID] for command in ("show", "logs", "cancel", "release")), ["cluster"]]
+)
 def test_when_nothing_answers_one_sentence_says_how_to_start_it(monkeypatch, capsys, command):
     assert typed(monkeypatch, *command, "--url", NOBODY) == Exit.UNREACHABLE
     assert "modelmill up" in capsys.readouterr().err
@@ -401,6 +403,14 @@ def test_cancelling_says_whether_it_takes_a_while(monkeypatch, capsys, server, s
     }
     assert typed(monkeypatch, "cancel", ID, "--url", server.url) == Exit.OK
     assert said in capsys.readouterr().out
+
+
+def test_letting_go_says_what_may_still_run_and_needs_not_see_the_task_by_its_whole_id(monkeypatch, capsys, server):
+    """An administrator may let go of another's task, and not look at it."""
+    released = task("CANCELED", error_summary="root let it go: it may still run.")
+    server.answers = {f"POST /api/v2/tasks/{ID}/release": [(200, released)]}
+    assert typed(monkeypatch, "release", ID, "--url", server.url) == Exit.OK
+    assert "may still run" in capsys.readouterr().out
 
 
 # --- what is new of a log -------------------------------------------------------------------------

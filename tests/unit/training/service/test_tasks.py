@@ -14,8 +14,8 @@ from app.homes.service import Homes
 from app.kit.clock import to_text
 from app.kit.sql import Database
 from app.training import store
-from app.training.errors import LogMissing, TaskFinished, TaskNotFound
-from app.training.model import Attempt, Event, State, Task, Waiting, WaitingCode, submission_id
+from app.training.errors import LogMissing, TaskFinished, TaskNotFound, TaskNotReleasable
+from app.training.model import RELEASE_AFTER, Attempt, Event, State, Task, Waiting, WaitingCode, submission_id
 from app.training.service import Tasks, TaskView, TrainingOptions, submission
 from app.training.store import TaskIdTaken
 
@@ -159,6 +159,55 @@ def test_what_has_ended_otherwise_cannot_be_cancelled(tasks: Tasks, task: Task, 
     run(task, Event.FAIL)
     with pytest.raises(TaskFinished, match="FAILED"):
         tasks.cancel("alice", task.task_id, now=NOW)
+
+
+# --- letting go of what does not stop -------------------------------------------------------------
+def test_what_ray_does_not_say_to_have_ended_is_let_go_after_a_time_and_says_that_it_may_still_run(
+    tasks: Tasks, task: Task, run: Callable[..., Task], kicks: list[int]
+) -> None:
+    run(task)
+    tasks.cancel("alice", task.task_id, now=NOW)
+    before = tasks.get("alice", task.task_id)
+    assert (before.task.releasable_from, before.may_still_run) == (NOW + RELEASE_AFTER, False)
+    released = tasks.release("alice", task.task_id, now=NOW + RELEASE_AFTER)
+    assert (released.state, released.ended_at) == (State.CANCELED, to_text(NOW + RELEASE_AFTER))
+    assert "may still run" in released.error_summary
+    after = tasks.get("alice", task.task_id)
+    assert (after.task.releasable_from, after.may_still_run) == (None, True)
+    assert tasks.count_unended("alice") == 0
+    (event,) = [it for it in tasks.events("alice", task.task_id) if it.detail.get("to") == "CANCELED"]
+    assert event.detail == {"from": "CANCELING", "to": "CANCELED", "by": "alice", "released": True}
+    assert tasks.release("alice", task.task_id, now=NOW + 2 * RELEASE_AFTER) == released
+    assert len(kicks) == 3  # of the submission, the cancellation and the first release
+
+
+def test_nothing_is_let_go_before_ray_had_its_time(tasks: Tasks, task: Task, run: Callable[..., Task]) -> None:
+    run(task)
+    with pytest.raises(TaskNotReleasable, match="not being cancelled"):
+        tasks.release("alice", task.task_id, now=NOW + RELEASE_AFTER)
+    tasks.cancel("alice", task.task_id, now=NOW)
+    with pytest.raises(TaskNotReleasable) as refused:
+        tasks.release("alice", task.task_id, now=NOW + RELEASE_AFTER - timedelta(seconds=90))
+    assert refused.value.detail == {"retry_after_s": 90}
+    assert tasks.get("alice", task.task_id).task.state is State.CANCELING
+
+
+def test_what_has_ended_by_itself_is_not_let_go(tasks: Tasks, task: Task, run: Callable[..., Task]) -> None:
+    run(task, Event.SUCCEED, ended=True)
+    with pytest.raises(TaskFinished, match="SUCCEEDED"):
+        tasks.release("alice", task.task_id, now=NOW)
+
+
+def test_an_administrator_lets_go_of_anybodys_and_others_of_their_own_alone(
+    tasks: Tasks, task: Task, run: Callable[..., Task]
+) -> None:
+    run(task)
+    tasks.cancel("alice", task.task_id, now=NOW)
+    with pytest.raises(TaskNotFound):
+        tasks.release("bob", task.task_id, now=NOW + RELEASE_AFTER)
+    released = tasks.release("root", task.task_id, now=NOW + RELEASE_AFTER, is_admin=True)
+    assert released.state is State.CANCELED
+    assert "root" in released.error_summary
 
 
 @pytest.mark.parametrize("name", ["none", "\0", "ä", "x" * 5000, ""])

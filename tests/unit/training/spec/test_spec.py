@@ -12,7 +12,7 @@ from app.kit.errors import TooLarge
 from app.training.errors import BadSpec, UnreadableSpec
 from app.training.model import Workload
 from app.training.spec import MAX_SPEC_BYTES, ConvertSpec, TaskSpec, read_spec, write_spec
-from app.training.spec.verl_keys import OURS
+from app.training.spec.overrides import OURS
 
 SCRIPT = "workload: script\ncode_path: /private/common/code/digits\n"
 SFT = "workload: sft\nmodel_id: Qwen/Qwen2.5-0.5B\ntrain_file: /private/common/d\nn_gpus_per_node: 1\n"

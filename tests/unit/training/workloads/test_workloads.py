@@ -12,10 +12,10 @@ from app.training.gateway import Submission
 from app.training.model import Demand, Rollout, Workload
 from app.training.service import TrainingOptions
 from app.training.spec import TaskSpec
-from app.training.spec.verl_keys import OURS
+from app.training.spec.overrides import OURS
 from app.training.workloads import demand_of, submission_of
-from app.training.workloads.hydra import argument, written
 from app.training.workloads.programs import PROGRAMS
+from app.training.workloads.submissions import argument, written
 from tests.harness.training.hydra import parsed
 from tests.harness.training.texts import NASTY
 

@@ -12,7 +12,7 @@ from app.kit.errors import BadInput
 from app.video.model.constraint import Constraint, read_constraint
 from app.video.model.dag import read_dag
 from app.video.model.job import (
-    MOVES,
+    TRANSITIONS,
     JobContent,
     JobState,
     Mode,
@@ -88,6 +88,6 @@ def test_an_order_to_serve_comes_back_as_it_went() -> None:
 
 
 def test_a_job_that_is_done_goes_nowhere() -> None:
-    assert set(MOVES) == set(JobState)
-    assert not MOVES[JobState.DONE]
-    assert JobState.UNSCHED in MOVES[JobState.EXEC] and JobState.EXEC in MOVES[JobState.UNSCHED]
+    assert set(TRANSITIONS) == set(JobState)
+    assert not TRANSITIONS[JobState.DONE]
+    assert JobState.UNSCHED in TRANSITIONS[JobState.EXEC] and JobState.EXEC in TRANSITIONS[JobState.UNSCHED]

@@ -14,6 +14,7 @@ from app.conversion.errors import DamagedImage, DynamicShape, UnsupportedInput, 
 from app.conversion.options import Preprocess
 from app.conversion.toolchains.graph import TensorSpec
 from app.conversion.toolchains.samples import SampleSet, layout_of, pictures, preprocess_image
+from app.inference.picture_codec import EXIF_ORIENTATION
 from app.kit.errors import BadInput
 from tests.harness.pictures import RAW, RGB8, pixels, png, spec
 
@@ -134,7 +135,7 @@ def test_a_picture_of_a_phone_is_upright_and_a_cut_one_damaged(tmp_path: Path, e
     values = np.full((64, 64, 3), 20, np.uint8)
     values[:32] = 220
     exif = Image.Exif()
-    exif[pictures.EXIF_ORIENTATION] = 6
+    exif[EXIF_ORIENTATION] = 6
     path = tmp_path / f"a.{ending}"
     Image.fromarray(values).save(path, exif=exif.tobytes(), quality=95)
     found = preprocess_image(path, spec(1, 3, 64, 64), RAW)[0, 0]

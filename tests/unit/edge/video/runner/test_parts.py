@@ -9,20 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.edge.video.runner.checkpoint import CheckpointFile
-from app.edge.video.runner.dag_requirements import DagRequirements, needs_of
-from app.edge.video.runner.failure_budget import MOST_IN_A_ROW, MOST_S, FailureBudget
-from app.edge.video.runner.frame_context import FrameFailed, Outcome, Timing
-from app.edge.video.runner.frame_queue import Allowance, FrameQueue, InOrder
+from app.edge.video.runner.frame_context import DagRequirements, FrameFailed, Outcome, Timing, needs_of
 from app.edge.video.runner.frame_transport import Sendable
+from app.edge.video.runner.frame_workers import MOST_IN_A_ROW, MOST_S, Allowance, FailureBudget, FrameQueue, InOrder
 from app.edge.video.runner.plan_metrics import Counted, PlanMetrics
-from app.edge.video.runner.reporter import PlanRequester
+from app.edge.video.runner.quality import f1, mae, pairs, scored
+from app.edge.video.runner.reporter import CheckpointFile, PlanRequester
 from app.edge.video.runner.resize import fitted
-from app.edge.video.runner.routing import Routes
-from app.edge.video.runner.score import f1, mae, pairs, scored
-from app.edge.video.runner.work import NoWork, RunnerWork
-from app.edge.video.runner.work_watcher import WatchedWork
+from app.edge.video.runner.stage_client import Routes
 from app.edge.video.stages.registry import kinds
+from app.edge.video.work import NoWork, RunnerWork, WatchedWork
 from app.video.model.dag import Reference, read_dag
 from app.video.model.job import StageHost
 from app.video.model.kinds import Metric
@@ -119,7 +115,7 @@ def test_work_survives_its_file_and_a_damaged_one_is_refused(tmp_path: Path) -> 
 def test_work_that_cannot_be_read_leaves_the_last_in_force(tmp_path: Path) -> None:
     path = tmp_path / "work.json"
     path.write_text("{}")
-    watched = WatchedWork(path)
+    watched = WatchedWork(path, RunnerWork.read)
     assert watched.changed() is None
     path.write_text("no JSON at all")
     assert watched.changed() is None

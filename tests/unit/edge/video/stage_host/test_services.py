@@ -16,7 +16,7 @@ from app.edge.video.stage_host.circuit_breaker import CircuitBreaker
 from app.edge.video.stage_host.errors import StagePaused
 from app.edge.video.stage_host.http_server import Guard, with_pictures
 from app.edge.video.stage_host.served_stages import ServedStages
-from app.edge.video.stage_host.work import VARIABLE, NoWork, ServicesWork, path_from_environment
+from app.edge.video.work import VARIABLE, NoWork, ServicesWork, path_from_environment
 from app.edge.worker_server import check_bearer
 from app.inference.picture_codec import encode
 from app.inference.prediction import Format, ModelCard

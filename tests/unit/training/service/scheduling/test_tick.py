@@ -1,4 +1,4 @@
-"""The scheduler's tick against a scripted Ray: every arrow of the state machine, every fault between two steps."""
+"""The scheduler's tick against a scripted Ray: every transition of the state machine, every fault between two steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.kit.clock import to_text
 from app.kit.sql import Database
 from app.training import store
 from app.training.gateway import PlacementGroup, RayStatus, Submission
-from app.training.model import Demand, Event, FailureKind, State, Task, WaitingCode
+from app.training.model import RELEASE_AFTER, Demand, Event, FailureKind, State, Task, WaitingCode
 from app.training.model.failures import QUICK_FAILURES
 from app.training.model.waiting_reason import in_words
 from app.training.service.scheduling.ray_sync import ARRIVAL_S
@@ -433,6 +433,21 @@ def test_a_lost_one_that_may_begin_anew_does(bench: Bench, ray: ScriptedRay) -> 
     assert bench.submitted() == ["one--a01", "one--a02"]
 
 
+def test_one_that_ray_lost_before_it_was_known_to_have_it_is_submitted_again_under_its_name(
+    bench: Bench, ray: ScriptedRay
+) -> None:
+    """It cannot be told from one that is still on its way, beside which another name would be a second job."""
+    bench.add("one")
+    ray.keeps_answer = True
+    bench.tick()
+    ray.keeps_answer = False
+    ray.forget("one--a01")
+    bench.tick()
+    ray.submit(Submission("one--a01", "train"))  # the first one, late
+    assert (bench.state("one"), bench.submitted()) == (State.SUBMITTED, ["one--a01", "one--a01"])
+    assert list(ray.jobs) == ["one--a01"]
+
+
 def test_one_that_somebody_stopped_in_ray_has_failed(bench: Bench, ray: ScriptedRay) -> None:
     ray.stop(bench.running("one"))
     bench.tick()
@@ -576,6 +591,101 @@ def test_a_job_that_ray_was_slow_to_take_is_stopped_though_its_task_was_canceled
     assert ray.jobs["one--a01"].job.status is RayStatus.STOPPED
     bench.tick()
     assert bench.state("one") is State.CANCELED
+
+
+# --- what was let go while Ray was silent -----------------------------------------------------------
+def released(bench: Bench, ray: ScriptedRay, name: str = "one") -> str:
+    """A task that runs, and that was cancelled and let go while nothing answers. Returns the id of its submission."""
+    submission_id = bench.running(name, 4)
+    ray.away = {"*"}
+    bench.cancel(name)
+    bench.tick(RELEASE_AFTER.total_seconds())
+    assert bench.state(name) is State.CANCELING
+    bench.release(name)
+    bench.tick(5)
+    assert bench.state(name) is State.CANCELED
+    return submission_id
+
+
+def test_what_was_let_go_is_stopped_when_ray_answers_again_and_then_says_so(bench: Bench, ray: ScriptedRay) -> None:
+    submission_id = released(bench, ray)
+    ray.write(submission_id, b"still at it\n")
+    ray.away = set()
+    bench.tick(5)
+    assert ray.jobs[submission_id].job.status is RayStatus.STOPPED
+    assert "may still run" in bench.task("one").error_summary
+    bench.tick(1)
+    task, (attempt,) = bench.task("one"), bench.attempts("one")
+    assert (task.state, attempt.ray_status, attempt.failure_kind) == (State.CANCELED, "STOPPED", FailureKind.CANCELED)
+    assert attempt.ended_at == to_text(bench.now)
+    assert "may still run" not in task.error_summary and to_text(bench.now) in task.error_summary
+    assert bench.events("one", "RELEASED_ENDED") == [{"attempt_no": 1, "ray_status": "STOPPED"}]
+    assert bench.log(submission_id) == b"still at it\n"
+    calls = len(ray.calls)
+    bench.tick(5)
+    assert [call for call in ray.calls[calls:] if call[1] == submission_id] == []
+
+
+def test_what_was_let_go_keeps_its_gpus_until_it_has_ended(bench: Bench, ray: ScriptedRay) -> None:
+    submission_id = released(bench, ray)
+    ray.claim(submission_id, ("node0", 4))
+    bench.add("next", 8)
+    ray.away = {"stop"}
+    bench.tick(5)
+    assert bench.submitted() == [submission_id]
+    ray.away = set()
+    bench.tick(5)
+    view = bench.shown.view
+    assert view is not None
+    assert [(holder.task_id, holder.state) for holder in view.holders] == [("one", "CANCELED")]
+    assert bench.submitted() == [submission_id]
+    bench.tick(1)
+    assert bench.submitted() == [submission_id, "next--a01"]
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize("is_released", [False, True])
+def test_a_job_that_a_silent_ray_takes_only_when_it_answers_again_is_stopped_too(
+    bench: Bench, ray: ScriptedRay, is_released: bool, is_restarted: bool
+) -> None:
+    """It was on its way all the time; what Ray says of it in its first moments is not the last word."""
+    bench.add("one")
+    ray.away = {"submit"}
+    bench.tick()
+    ray.away = {"*"}
+    bench.cancel("one")
+    bench.tick(RELEASE_AFTER.total_seconds())
+    if is_released:
+        bench.release("one")
+    if is_restarted:
+        bench.restart()
+    ray.away = set()
+    bench.tick(5)
+    ray.submit(Submission("one--a01", "train"))
+    ray.run("one--a01")
+    bench.tick(5)
+    assert ray.jobs["one--a01"].job.status is RayStatus.STOPPED
+    bench.tick(1)
+    assert (bench.state("one"), bench.attempts("one")[0].ray_status) == (State.CANCELED, "STOPPED")
+
+
+def test_what_was_let_go_and_ended_meanwhile_or_was_forgotten_is_told(bench: Bench, ray: ScriptedRay) -> None:
+    done, lost = released(bench, ray, "done"), ""
+    ray.away = set()
+    ray.end(done)
+    bench.tick(5)
+    task, (attempt,) = bench.task("done"), bench.attempts("done")
+    assert (task.state, attempt.ray_status, attempt.failure_kind) == (State.CANCELED, "SUCCEEDED", None)
+    assert "SUCCEEDED" in task.error_summary
+    assert bench.succeeded == []
+    lost = released(bench, ray, "lost")
+    ray.away = set()
+    ray.forget(lost)
+    bench.tick(5)
+    task, (attempt,) = bench.task("lost"), bench.attempts("lost")
+    assert (task.state, attempt.ray_status, attempt.failure_kind) == (State.CANCELED, "", FailureKind.CANCELED)
+    assert attempt.ended_at == to_text(bench.now)
+    assert "may still run" not in task.error_summary
 
 
 def test_a_cancel_in_the_moment_of_the_admission_leaves_no_attempt(

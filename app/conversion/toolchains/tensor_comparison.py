@@ -1,0 +1,239 @@
+"""How far one tensor is from another, and the same over many samples without keeping the samples.
+
+SNR (dB) = 10 log10(sum x² / sum (x-y)²) with x the reference; onnxruntime's quantization debugger computes the
+same number. Two tensors that are equal, or nearer than SNR_CAP_DB, report SNR_CAP_DB: a mean over samples stays
+a number. A reference of zero energy is *silent*: it has no SNR unless the other is zero too.
+
+This module owns the formulas and their guards. It must not know sessions, models or files.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from app.conversion.errors import NotFinite
+
+Array = npt.NDArray[Any]
+
+SNR_CAP_DB = 120.0
+"""Below float32's own resolution (about 140 dB) and above any difference that rounding alone makes."""
+TINY_ENERGY = 1e-25
+"""Under this float32 sums of squares underflow; they are done again in float64."""
+
+
+@dataclass(frozen=True)
+class TensorComparison:
+    """One tensor of one sample. snr_db and cosine are None where they have no meaning (silent, other shape)."""
+
+    snr_db: float | None
+    cosine: float | None
+    max_abs: float
+    exact: bool = False
+    silent: bool = False
+    same_shape: bool = True
+
+
+def compare(reference: Array, actual: Array, *, tensor: str = "", sample: str = "") -> TensorComparison:
+    """Compare two arrays of any shape and numeric type, flattened.
+
+    Raises NotFinite, naming tensor and sample, if either holds a NaN or an infinity.
+    """
+    if reference.shape != actual.shape:
+        return TensorComparison(None, None, 0.0, same_shape=False)
+    if reference.size == 0:
+        return TensorComparison(SNR_CAP_DB, 1.0, 0.0, exact=True)
+    x, y = _flat(reference), _flat(actual)
+    energy, other, product, noise = _sums(x, y)
+    if not all(map(math.isfinite, (energy, other, noise))) or min(energy, other) < TINY_ENERGY:
+        require_finite(reference, tensor, sample)
+        require_finite(actual, tensor, sample)
+        x, y = x.astype(np.float64), y.astype(np.float64)
+        energy, other, product, noise = _sums(x, y)
+    exact = bool(np.array_equal(x, y))
+    max_abs = 0.0 if exact else float(np.max(np.abs(x - y)))
+    return TensorComparison(
+        _snr_db(energy, noise), _cosine(energy, other, product), max_abs, exact, silent=energy == 0.0
+    )
+
+
+def require_finite(array: Array, tensor: str, sample: str) -> None:
+    """Raise NotFinite, naming tensor and sample, unless every value is a finite number."""
+    if array.dtype.kind not in "fc" or bool(np.isfinite(array).all()):
+        return
+    kind = "NaN" if bool(np.isnan(array).any()) else "infinity"
+    raise NotFinite(
+        f"tensor {tensor!r} holds {kind} for sample {sample!r}",
+        hint="Run the float model on this sample: a division by zero, a log of zero, an overflow or a broken weight "
+        "makes such values, and so does preprocessing that does not fit the model.",
+        detail={"tensor": tensor, "sample": sample, "kind": kind},
+    )
+
+
+def is_finite(array: Array) -> bool:
+    """Whether every value is finite; one dot product instead of a boolean array for the common case."""
+    if array.dtype.kind != "f":
+        return True
+    flat = array.reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        energy = float(np.dot(flat, flat))
+    return math.isfinite(energy) or bool(np.isfinite(flat).all())
+
+
+class Tally:
+    """One number per sample → {mean, min, p5, n}. Holds the numbers, not the tensors they came from."""
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+
+    def add(self, value: float | None) -> None:
+        if value is not None:
+            self.values.append(value)
+
+    @property
+    def mean(self) -> float | None:
+        return float(np.mean(self.values)) if self.values else None
+
+    def summary(self, digits: int) -> dict[str, float | int | None]:
+        """mean, min and 5th percentile over the samples, and how many there were; None without samples."""
+        if not self.values:
+            return {"mean": None, "min": None, "p5": None, "n": 0}
+        return {
+            "mean": round(float(np.mean(self.values)), digits),
+            "min": round(min(self.values), digits),
+            "p5": round(float(np.percentile(self.values, 5)), digits),
+            "n": len(self.values),
+        }
+
+
+@dataclass
+class TensorStatistics:
+    """What is known of one tensor after any number of samples."""
+
+    name: str
+    snr_db: Tally = field(default_factory=Tally)
+    cosine: Tally = field(default_factory=Tally)
+    max_abs: float = 0.0
+    samples: int = 0
+    exact: int = 0
+    silent: int = 0
+    other_shape: int = 0
+
+    def add(self, comparison: TensorComparison) -> None:
+        self.samples += 1
+        self.snr_db.add(comparison.snr_db)
+        self.cosine.add(comparison.cosine)
+        self.max_abs = max(self.max_abs, comparison.max_abs)
+        self.exact += comparison.exact
+        self.silent += comparison.silent
+        self.other_shape += not comparison.same_shape
+
+    @property
+    def is_exact(self) -> bool:
+        return self.samples > 0 and self.exact == self.samples
+
+    def to_dict(self) -> dict[str, Any]:
+        """{name, snr_db: {mean, min, p5, n}, cosine: {…}, max_abs} and, only where they apply, exact, silent_samples
+        and other_shape_samples (an output whose size depends on the data cannot be compared value by value)."""
+        data: dict[str, Any] = {
+            "name": self.name,
+            "snr_db": self.snr_db.summary(2),
+            "cosine": self.cosine.summary(6),
+            "max_abs": significant(self.max_abs),
+        }
+        if self.is_exact:
+            data["exact"] = True
+        if self.silent:
+            data["silent_samples"] = self.silent
+        if self.other_shape:
+            data["other_shape_samples"] = self.other_shape
+        return data
+
+
+class OutputStatistics:
+    """TensorStatistics by tensor name, and the SNR of each sample at its worst tensor."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[str, TensorStatistics] = {}
+        self.by_sample: list[tuple[str, float]] = []
+
+    def add(self, sample: str, reference: Mapping[str, Array], actual: Mapping[str, Array]) -> None:
+        """Compare every tensor of `reference` with its namesake. Raises NotFinite."""
+        worst: float | None = None
+        for name, array in reference.items():
+            comparison = compare(array, actual[name], tensor=name, sample=sample)
+            self.tensors.setdefault(name, TensorStatistics(name)).add(comparison)
+            if comparison.snr_db is not None:
+                worst = comparison.snr_db if worst is None else min(worst, comparison.snr_db)
+        if worst is not None:
+            self.by_sample.append((sample, worst))
+
+    def to_list(self) -> list[dict[str, Any]]:
+        return [tensor.to_dict() for tensor in self.tensors.values()]
+
+    def worst_samples(self, count: int) -> list[dict[str, Any]]:
+        """The `count` samples of lowest SNR, worst first: [{name, snr_db}]."""
+        ordered = sorted(self.by_sample, key=lambda pair: pair[1])
+        return [{"name": name, "snr_db": round(snr, 2)} for name, snr in ordered[:count]]
+
+    @property
+    def worst_mean_snr_db(self) -> float | None:
+        """The lowest of the tensors' mean SNR; None when no tensor has one."""
+        means = [mean for tensor in self.tensors.values() if (mean := tensor.snr_db.mean) is not None]
+        return min(means, default=None)
+
+    @property
+    def worst_snr_db(self) -> float | None:
+        """The lowest SNR of any tensor of any sample."""
+        return min((value for tensor in self.tensors.values() for value in tensor.snr_db.values), default=None)
+
+    @property
+    def is_exact(self) -> bool:
+        return all(tensor.is_exact for tensor in self.tensors.values())
+
+    @property
+    def has_other_shapes(self) -> bool:
+        return any(tensor.other_shape for tensor in self.tensors.values())
+
+
+def snr_db(reference: Array, actual: Array) -> float | None:
+    """SNR of one pair of arrays in dB, at most SNR_CAP_DB; None when the reference is silent and the other is not."""
+    return compare(reference, actual).snr_db
+
+
+def significant(value: float, digits: int = 6) -> float:
+    """Round to significant digits, so that reports stay readable."""
+    return float(f"{value:.{digits}g}")
+
+
+def _flat(array: Array) -> Array:
+    flat = array.reshape(-1)
+    return flat if flat.dtype == np.float32 else flat.astype(np.float64)
+
+
+def _sums(x: Array, y: Array) -> tuple[float, float, float, float]:
+    """sum x², sum y², sum xy, sum (x-y)²"""
+    with np.errstate(over="ignore", invalid="ignore"):
+        difference = x - y
+        return float(np.dot(x, x)), float(np.dot(y, y)), float(np.dot(x, y)), float(np.dot(difference, difference))
+
+
+def _snr_db(energy: float, noise: float) -> float | None:
+    if noise == 0.0:
+        return SNR_CAP_DB
+    if energy == 0.0:
+        return None
+    return min(SNR_CAP_DB, 10.0 * math.log10(energy / noise))
+
+
+def _cosine(energy: float, other: float, product: float) -> float | None:
+    if energy == 0.0 and other == 0.0:
+        return 1.0
+    if energy == 0.0 or other == 0.0:
+        return None
+    return max(-1.0, min(1.0, product / math.sqrt(energy) / math.sqrt(other)))

@@ -1,0 +1,126 @@
+"""Streams a multipart upload into the object store in constant memory: the loop parses, a thread stores."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from typing import Any, cast
+
+from multipart import MultipartSegment
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from app.conversion.errors import NoImages
+from app.conversion.schemas import StoredFile, UploadAnswer
+from app.conversion.service.uploads import FileStart, Uploads
+from app.kit.errors import BadRequest
+from app.kit.objects import Stored
+from app.kit.web.multipart import multipart_parts, plain_name
+from app.kit.web.thread_stream import Abandoned, ThreadStream, receive_in_thread
+
+
+async def receive_upload(request: Request, uploads: Uploads, owner: str) -> UploadAnswer:
+    """Store the parts `model`, `weights` and `images` of a multipart body. Nothing is kept unless all of it arrived."""
+    parts = multipart_parts(
+        request, hint="For example: curl -F model=@model.onnx -F images=@images.zip http://…/uploads"
+    )
+    upload_id = await run_in_threadpool(uploads.begin, owner)
+    try:
+        receiver = _Receiver(uploads, upload_id)
+        await receiver.receive(parts)
+        receiver.merged(await run_in_threadpool(uploads.merge, upload_id))
+        return receiver.answer()
+    except BaseException:
+        await asyncio.shield(run_in_threadpool(uploads.discard, upload_id))
+        raise
+
+
+SEVERAL = ("weights", "images")
+"""Fields that may come with many files, in a row."""
+
+
+class _Receiver:
+    def __init__(self, uploads: Uploads, upload_id: str) -> None:
+        self.uploads = uploads
+        self.upload_id = upload_id
+        self.names: dict[str, str] = {}
+        self.field = ""
+        self.handover: ThreadStream[Any] | None = None
+        self.storing: asyncio.Task[Stored] | None = None
+        self.stored: dict[str, Stored] = {}
+
+    async def receive(self, parts: AsyncIterator[MultipartSegment | bytes]) -> None:
+        try:
+            async for part in parts:
+                if isinstance(part, MultipartSegment):
+                    await self._begin(part)
+                elif self.handover is not None:
+                    await self.handover.put(part, len(part))
+                if self.storing is not None and self.storing.done():
+                    self.storing.result()  # it failed: say so now and not after the last byte
+            await self._finish()
+        except BaseException as error:
+            await self._abandon(error)
+            raise
+        if not self.stored:
+            raise NoImages("The upload holds no file.", hint="Send `model`, `images` or both.")
+        if "weights" in self.stored and "model" not in self.stored:
+            raise BadRequest("These are weights without their model.", hint="Send the .onnx file too, as `model`.")
+
+    async def _begin(self, part: MultipartSegment) -> None:
+        field, name = part.name, plain_name(part.filename)
+        if field == self.field and field in SEVERAL:
+            await cast("ThreadStream[Any]", self.handover).put(FileStart(name), 1)
+            return
+        await self._finish()
+        if field not in ("model", *SEVERAL):
+            raise BadRequest(f"There is no field {field!r} here.", hint="Send `model`, `weights` and `images`.")
+        if field in self.names or not part.filename:
+            raise BadRequest(
+                f"The field {field!r} must be a file and come once.",
+                hint="Send all images in a row; the files beside a model are `weights`.",
+            )
+        self.field, self.names[field] = field, name
+        self.handover = ThreadStream()
+        if field in SEVERAL:
+            await self.handover.put(FileStart(name), 1)
+        self.storing = asyncio.create_task(receive_in_thread(self._store, field, self.handover))
+
+    def _store(self, field: str, handover: ThreadStream[Any]) -> Stored:
+        uploads = self.uploads
+        stores = {"model": uploads.store_model, "weights": uploads.store_weights, "images": uploads.store_images}
+        store = cast("Callable[[str, Iterator[Any]], Stored]", stores[field])
+        try:
+            return store(self.upload_id, iter(handover))
+        finally:
+            handover.close()
+
+    async def _finish(self) -> None:
+        if self.handover is None or self.storing is None:
+            return
+        await self.handover.end()
+        self.stored[self.field] = await self.storing
+        self.handover = self.storing = None
+        self.field = ""
+
+    async def _abandon(self, error: BaseException) -> None:
+        if self.handover is not None and self.storing is not None:
+            await self.handover.end(Abandoned(str(error)))
+            with suppress(Exception):  # the first error is the one to tell
+                await self.storing
+
+    def merged(self, model: Stored | None) -> None:
+        """The model has become this one file; the weights are part of it."""
+        if model is not None:
+            self.stored["model"] = model
+            self.stored.pop("weights", None)
+
+    def answer(self) -> UploadAnswer:
+        files = [
+            StoredFile(field=field, name=self.names[field], **vars(stored)) for field, stored in self.stored.items()
+        ]
+        keys = {field: stored.key for field, stored in self.stored.items()}
+        return UploadAnswer(
+            upload_id=self.upload_id, model_key=keys.get("model"), quant_key=keys.get("images"), files=files
+        )

@@ -1,0 +1,219 @@
+"""How good the plan in force is, without labels: now and then a frame is also processed with the biggest models at its
+full size, and the answers of the plan are compared with those.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from app.edge.video.runner.executor import Executor
+from app.edge.video.runner.frame_context import DagRequirements, FrameFailed, Outcome, Taken, Values
+from app.edge.video.runner.resize import Ratio, fitted, moved_boxes, ratio_of, size_of
+from app.video.model.dag import Reference
+from app.video.model.job import StageHost
+from app.video.model.kinds import Metric, Type
+from app.video.model.plan import Encoder, Plan, Role, StagePlace
+
+OVERLAP = 0.5
+WORST_DEGREES = 30.0
+Boxes = Sequence[Sequence[float]]
+
+
+def overlap(one: Sequence[float], other: Sequence[float]) -> float:
+    """Of two boxes: what they share of what they cover together."""
+    width = min(one[2], other[2]) - max(one[0], other[0])
+    height = min(one[3], other[3]) - max(one[1], other[1])
+    if width <= 0 or height <= 0:
+        return 0.0
+    shared = width * height
+    return shared / (_area(one) + _area(other) - shared)
+
+
+def pairs(found: Boxes, golden: Boxes) -> list[tuple[int, int]]:
+    """Which belong to each other: the best overlapping first, each once."""
+    ranked = sorted(
+        ((overlap(one, other), i, j) for i, one in enumerate(found) for j, other in enumerate(golden)), reverse=True
+    )
+    taken: list[tuple[int, int]] = []
+    left, right = set(range(len(found))), set(range(len(golden)))
+    for share, i, j in ranked:
+        if share < OVERLAP:
+            break
+        if i in left and j in right:
+            taken.append((i, j))
+            left.discard(i)
+            right.discard(j)
+    return taken
+
+
+def f1(found: Boxes, golden: Boxes) -> float:
+    """1.0 where neither has any."""
+    if not found and not golden:
+        return 1.0
+    return 2 * len(pairs(found, golden)) / (len(found) + len(golden))
+
+
+def mae(found: Sequence[Any], golden: Sequence[Any], matched: Sequence[tuple[int, int]]) -> float | None:
+    """Of poses that belong to each other, degrees; None where none do."""
+    errors = [np.abs(np.subtract(found[i], golden[j])).mean() for i, j in matched if i < len(found) and j < len(golden)]
+    return float(np.mean(errors)) if errors else None
+
+
+def scored(
+    needs: DagRequirements, stage: str, found: Values, golden: Values, to_golden: Ratio
+) -> tuple[Metric, float] | None:
+    """to_golden: from pixels of what was found to those of the golden. None: this stage is not compared, or there is
+    nothing in it that could be."""
+    kind = needs.kinds[stage]
+    if kind.metric is Metric.NONE or not kind.compared:
+        return None
+    here = Reference(stage, kind.compared)
+    if here not in found or here not in golden:
+        return None
+    if kind.metric is Metric.IOU:
+        return Metric.IOU, f1(moved_boxes(found[here], to_golden), golden[here])
+    boxes = _boxes_of(needs, stage)
+    if boxes is None or boxes not in found or boxes not in golden:
+        return None
+    error = mae(found[here], golden[here], pairs(moved_boxes(found[boxes], to_golden), golden[boxes]))
+    return None if error is None else (Metric.MAE, error)
+
+
+def as_quality(metric: Metric, value: float) -> float:
+    """0..1, 1 is as good as golden."""
+    return value if metric is Metric.IOU else max(0.0, 1 - value / WORST_DEGREES)
+
+
+def _boxes_of(needs: DagRequirements, stage: str) -> Reference | None:
+    """What the stage's poses belong to."""
+    kind = needs.kinds[stage]
+    inputs = needs.dag.inputs.get(stage, {})
+    named = [inputs[name] for name, type_ in kind.inputs.items() if type_ is Type.BOXES and name in inputs]
+    own = [Reference(stage, name) for name, type_ in kind.outputs.items() if type_ is Type.BOXES]
+    return next(iter([*named, *own]), None)
+
+
+def _area(box: Sequence[float]) -> float:
+    return max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1])
+
+
+EVERY_FRAMES = 50
+EVERY_S = 5.0
+RESOLUTION = "1080p"
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    frame: Taken
+    outcome: Outcome
+
+
+class ReferenceSampler:
+    """The first frame, and each EVERY_FRAMES-th after it. compared: told of each comparison: metric, stage,
+    value, seq of the plan. is_busy: do so many frames wait that this had better not?"""
+
+    def __init__(
+        self,
+        executor: Executor,
+        compared: Callable[[Metric, str, float, int], None],
+        is_busy: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._executor, self._compared, self._is_busy, self._clock = executor, compared, is_busy, clock
+        self._seen = 0
+        self._at = -EVERY_S
+        self._next: Candidate | None = None
+        self._changed = threading.Condition()
+        self._is_over = False
+        self._thread = threading.Thread(target=self._run, name="golden", daemon=True)
+        kinds = executor.needs.kinds
+        self._stages = closure(executor, frozenset(s for s in kinds if kinds[s].metric is not Metric.NONE))
+
+    def start(self) -> None:
+        if self._stages:
+            self._thread.start()
+
+    def offer(self, frame: Taken, outcome: Outcome) -> bool:
+        """A frame that has been processed. True: it is looked at once more."""
+        with self._changed:
+            self._seen += 1
+            now = self._clock()
+            is_due = self._seen % EVERY_FRAMES == 1
+            if not self._stages or not is_due or now - self._at < EVERY_S or self._next or self._is_busy():
+                return False
+            self._at = now
+            self._next = Candidate(frame, outcome)
+            self._changed.notify_all()
+            return True
+
+    def close(self) -> None:
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_over or self._next is not None)
+                if self._is_over:
+                    return
+                candidate = self._next
+            assert candidate is not None
+            try:
+                self.compare(candidate)
+            except FrameFailed as error:
+                logger.info("No golden frame: %s", error)
+            except Exception:
+                logger.exception("A golden frame has failed")
+            with self._changed:
+                self._next = None
+
+    def compare(self, candidate: Candidate) -> None:
+        """Raises FrameFailed."""
+        plan = golden_plan(self._executor, candidate.outcome.plan)
+        size = fitted(size_of(candidate.frame.picture), RESOLUTION)
+        name = f"golden-{candidate.frame.n_loop}"
+        golden = self._executor.run(candidate.frame, plan, size, name=name, only=self._stages)
+        ratio = ratio_of(candidate.outcome.size, size)
+        for stage in self._stages:
+            found = scored(self._executor.needs, stage, candidate.outcome.values, golden.values, ratio)
+            if found is not None:
+                self._compared(found[0], stage, found[1], candidate.outcome.plan.seq)
+
+
+def golden_plan(executor: Executor, plan: Plan) -> Plan:
+    """On a cloud host that is there, else on the node's own."""
+    host = golden_host(executor)
+    if host is None:
+        raise FrameFailed("golden", "there is no host", is_fault=False)
+    place = StagePlace(0, Role.CLOUD, host.ip, host.node)
+    conf = replace(plan.video_conf, encoder=Encoder.JPEG, resolution=RESOLUTION)
+    return Plan(plan.seq, conf, dict.fromkeys(executor.needs.dag.stages, place), plan.policy)
+
+
+def golden_host(executor: Executor) -> StageHost | None:
+    routes = executor.routes
+    away = routes.away
+    clouds = [host for host in routes.hosts if host.role == Role.CLOUD and host.node not in away]
+    return next(iter(clouds), routes.own)
+
+
+def closure(executor: Executor, stages: frozenset[str]) -> frozenset[str]:
+    """These, and all that they wait for."""
+    before: Mapping[str, frozenset[str]] = executor.needs.dag.before
+    found: set[str] = set()
+    left = list(stages)
+    while left:
+        stage = left.pop()
+        if stage not in found:
+            found.add(stage)
+            left += before[stage]
+    return frozenset(found)

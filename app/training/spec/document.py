@@ -1,0 +1,186 @@
+"""A spec as text, YAML or JSON: read, refused in the words of who writes one, and written as tidy YAML.
+
+Whatever is sent, only errors of the house come out; a misspelt field comes first among the problems.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from app.kit.errors import BadInput, TooLarge
+from app.kit.web.http import checked
+from app.training.errors import BadSpec, UnreadableSpec
+from app.training.spec.fields import ConvertSpec, TaskSpec
+from app.training.spec.plain_yaml import FLOAT, MAX_DEPTH, read_yaml
+
+Problem = dict[str, Any]
+"""at, problem"""
+_FIELDS: dict[str, Iterable[str]] = {"": TaskSpec.model_fields, "convert": ConvertSpec.model_fields}
+_OTHER_NAMES = {
+    "gpus": "n_gpus_per_node",
+    "num_gpus": "n_gpus_per_node",
+    "n_gpus": "n_gpus_per_node",
+    "nodes": "nnodes",
+    "epochs": "total_epochs",
+    "steps": "total_training_steps",
+    "model": "model_id or model_path",
+    "image": "images",
+    "pictures": "images",
+}
+"""What others call it, where that does not look alike."""
+_UNKNOWN, _NO_TEXT = "Extra inputs are not permitted", "Input should be a valid string"
+
+
+def in_words(problems: Sequence[Problem], data: Mapping[str, Any]) -> list[Problem]:
+    """problems: as pydantic says them. data: what was sent."""
+    sentences = [{**problem, "problem": _sentence(problem, data)} for problem in problems]
+    is_unknown = [problem["problem"] == _UNKNOWN for problem in problems]
+    first = [problem for problem, unknown in zip(sentences, is_unknown, strict=True) if unknown]
+    return first + [problem for problem, unknown in zip(sentences, is_unknown, strict=True) if not unknown]
+
+
+def _sentence(problem: Problem, data: Mapping[str, Any]) -> str:
+    at, sentence = str(problem["at"]), str(problem["problem"])
+    if sentence == _UNKNOWN:
+        return _unknown(at)
+    return _no_text(at, data) if sentence == _NO_TEXT else sentence
+
+
+def _unknown(at: str) -> str:
+    above, _, name = at.rpartition(".")
+    fields = [*_FIELDS.get(above, ())]
+    other = _OTHER_NAMES.get(name.lower(), "")
+    meant = other if other.split(" ")[0] in fields else next(iter(difflib.get_close_matches(name, fields, n=1)), "")
+    return f"there is no such field: did you mean {meant}?" if meant else "there is no such field"
+
+
+def _no_text(at: str, data: Mapping[str, Any]) -> str:
+    value: Any = data
+    for part in at.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if isinstance(value, bool | int | float):
+        return f'it must be a text: write it in quotes, like "{str(value).lower()}"'
+    return "it must be a text; leave the field out if there is none" if value is None else "it must be a text"
+
+
+MAX_SPEC_BYTES = 64 * 1024
+HINT = "What a task may say is described at /openapi.json; the page New task writes one for you."
+_TEXT_HINT = "Send a YAML or JSON text in UTF-8."
+_INT64 = range(-(1 << 63), 1 << 63)
+
+
+def read_spec(body: bytes, *, content_type: str = "") -> tuple[TaskSpec, str]:
+    """The spec, and its text exactly as it was sent. JSON if the type says so, or if it begins with a brace.
+
+    Raises TooLarge, UnreadableSpec, BadSpec (detail: problems, a list of {at, problem}).
+    """
+    if len(body) > MAX_SPEC_BYTES:
+        raise TooLarge(f"The spec of a task may have {MAX_SPEC_BYTES} bytes.", hint="Data belongs into files.")
+    text = _decoded(body)
+    bare = text.removeprefix("\ufeff")
+    data = _read_json(bare) if _is_json(bare, content_type.lower()) else read_yaml(bare)
+    if not isinstance(data, dict):
+        kind = "empty" if data is None else "no list of fields"
+        raise UnreadableSpec(f"The spec is {kind}.", hint="Write fields and values, like workload: ppo")
+    problems: list[Problem] = [{"at": at, "problem": problem} for at, problem in _strange(data, "")]
+    if problems:
+        raise _bad(problems)
+    try:
+        return checked(lambda: TaskSpec.model_validate(data)), text
+    except BadInput as error:
+        raise _bad(in_words(error.detail["problems"], data)) from None
+
+
+def _bad(problems: list[Problem]) -> BadSpec:
+    first = problems[0]
+    return BadSpec(f"{first['at']}: {first['problem']}", hint=HINT, detail={"problems": problems})
+
+
+def _decoded(body: bytes) -> str:
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        message = f"The spec is not UTF-8: byte {error.start} does not belong."
+        raise UnreadableSpec(message, hint=_TEXT_HINT) from None
+
+
+def _is_json(text: str, content_type: str) -> bool:
+    return "json" in content_type or text.lstrip().startswith("{")
+
+
+def _read_json(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        message = f"The spec is not JSON: line {error.lineno}, column {error.colno}: {error.msg}."
+        raise UnreadableSpec(message, hint=_TEXT_HINT) from None
+    except RecursionError:
+        raise UnreadableSpec(f"The spec is nested more than {MAX_DEPTH} deep.") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise UnreadableSpec(f"The spec is not JSON: {error}.", hint=_TEXT_HINT) from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in fields:
+            raise UnreadableSpec(f"The key {key[:100]!r} is there twice.")
+        fields[key] = value
+    return fields
+
+
+def _strange(value: Any, at: str, depth: int = 1) -> Iterator[tuple[str, str]]:
+    """What no field takes, by the place where it stands: it could not be stored, or not be sent on."""
+    if isinstance(value, dict | list):
+        if depth > MAX_DEPTH:
+            raise UnreadableSpec(f"The spec is nested more than {MAX_DEPTH} deep.")
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, below in pairs:
+            place = f"{at}.{key}" if at else str(key)
+            problem = _problem(key)
+            if problem:
+                yield at or "spec", f"a key of it {problem}"
+            else:
+                yield from _strange(below, place, depth + 1)
+    else:
+        problem = _problem(value)
+        if problem:
+            yield at, f"it {problem}"
+
+
+def _problem(value: Any) -> str | None:
+    if isinstance(value, str) and any(c == "\0" or "\ud800" <= c <= "\udfff" for c in value):
+        return "has a NUL or half a character"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "must be a finite number"
+    if isinstance(value, int) and value not in _INT64:
+        return "is a number of more than 64 bits"
+    return None
+
+
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML carries no types
+    """Puts into quotes what would be read as something else; repeats what an anchor would name."""
+
+    def ignore_aliases(self, _: Any) -> bool:
+        return True
+
+
+def _text(dumper: Any, text: str) -> Any:
+    style = None if text.isprintable() else '"'  # in other quotes PyYAML loses line breaks such as U+0085
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+.0123456789"))
+
+
+def write_spec(spec: TaskSpec) -> str:
+    """Fields in the order of their declaration; those at their default are left out."""
+    fields = spec.model_dump(mode="json", exclude_defaults=True)
+    return str(yaml.dump(fields, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))

@@ -1,0 +1,60 @@
+"""The documentation builds as a site: no dead link, no page that nothing leads to, no interface without its module."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.harness.paths import REPOSITORY
+
+DOCS = REPOSITORY / "docs"
+CONFIGURATION = REPOSITORY / "ops" / "mkdocs.yml"
+
+
+def pages_of(navigation: object) -> set[str]:
+    if isinstance(navigation, str):
+        return {navigation}
+    if isinstance(navigation, dict):
+        return pages_of(list(navigation.values()))
+    assert isinstance(navigation, list)
+    return set().union(*map(pages_of, navigation))
+
+
+def test_the_navigation_has_every_page_and_the_index_every_decision() -> None:
+    pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
+    decisions = {page for page in pages if page.startswith("decisions/0")}
+    assert decisions
+    assert pages_of(yaml.safe_load(CONFIGURATION.read_text())["nav"]) == pages - decisions
+    index = (DOCS / "decisions" / "index.md").read_text()
+    assert [page for page in decisions if f"({Path(page).name})" not in index] == []
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "-f",
+        str(CONFIGURATION),
+        "-d",
+        str(tmp_path / "site"),
+    ]
+    built = subprocess.run(
+        command,
+        check=False,
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+    )
+    assert built.returncode == 0, built.stderr
+    reference = (tmp_path / "site" / "reference" / "extensions" / "index.html").read_text()
+    assert "app.conversion.toolchains.base.Toolchain" in reference

@@ -1,0 +1,134 @@
+"""Which frames a generator takes, with a clock that a test turns."""
+
+from __future__ import annotations
+
+from collections.abc import Generator as Shots
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.edge.video.runner.frame_context import Taken
+from app.edge.video.runner.source_reader import Generator
+from app.inference.errors import DamagedPicture, SourceUnusable
+from app.inference.prediction import Picture
+from app.inference.sources.frames import Shot
+from app.video.model.plan import VideoConf
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Reel:
+    """25 frames a second. untouched: frames whose pixels nobody has read."""
+
+    def __init__(self, frames: int, *, damaged: frozenset[int] = frozenset(), cut: bool = False) -> None:
+        self.frames, self.damaged, self.cut = frames, damaged, cut
+        self.untouched = set(range(frames))
+
+    def shots(self) -> Shots[Shot, None, None]:
+        for number in range(self.frames):
+            yield Shot(f"#{number}", lambda number=number: self.read(number), at=number / 25)  # type: ignore[misc]
+        if self.cut:
+            yield Shot("its end", None, reason="cut", is_cut=True)
+
+    def read(self, number: int) -> Picture:
+        if number in self.damaged:
+            raise DamagedPicture("broken")
+        self.untouched.discard(number)
+        return np.full((4, 6), number, np.uint8)
+
+
+def take(reel: Reel, conf: VideoConf, **more: bool) -> tuple[list[Taken], Generator, Clock]:
+    clock = Clock()
+    generator = Generator(lambda: conf, clock=clock, sleep=clock.sleep, **more)
+    return list(generator.one_pass(reel)), generator, clock
+
+
+def numbers(taken: list[Taken]) -> list[int]:
+    return [int(frame.picture[0, 0, 0]) for frame in taken]
+
+
+def test_live_frames_come_at_their_own_time() -> None:
+    taken, _, clock = take(Reel(51), VideoConf(fps=25))
+    assert clock.now == pytest.approx(102.0)
+    assert [frame.captured - 100 for frame in taken] == pytest.approx([frame.at for frame in taken])
+
+
+def test_without_real_time_nobody_waits_and_the_same_frames_are_taken() -> None:
+    slow, _, _ = take(Reel(50), VideoConf(fps=10))
+    fast, _, clock = take(Reel(50), VideoConf(fps=10), realtime=False)
+    assert clock.now == 100.0
+    assert numbers(slow) == numbers(fast)
+    assert len(fast) == 20
+
+
+def test_of_frames_left_out_no_pixel_is_touched() -> None:
+    reel = Reel(20)
+    taken, generator, _ = take(reel, VideoConf(fps=25, nskip=2, ntracking=1))
+    assert [(n, frame.tracked) for n, frame in zip(numbers(taken), taken, strict=True)] == [
+        (n, n % 4 == 1) for n in range(20) if n % 4 < 2
+    ]
+    assert reel.untouched == {n for n in range(20) if n % 4 >= 2}
+    assert generator.skipped == 10
+
+
+def test_a_damaged_frame_is_replaced_by_the_next_one() -> None:
+    taken, generator, _ = take(Reel(10, damaged=frozenset({0, 6})), VideoConf(fps=25, nskip=4))
+    assert numbers(taken) == [1, 7]
+    assert generator.damaged == 2
+    assert "#6: broken" in generator.why_damaged
+
+
+def test_a_source_that_is_cut_off_says_so_after_its_frames() -> None:
+    generator = Generator(lambda: VideoConf(fps=25), realtime=False)
+    seen = []
+    with pytest.raises(SourceUnusable, match="cut off"):
+        for frame in generator.one_pass(Reel(3, cut=True)):
+            seen.append(frame)
+    assert numbers(seen) == [0, 1, 2]
+    assert generator.damaged == 0, "no frame is damaged: there are none"
+
+
+def test_a_pass_without_one_frame_is_none() -> None:
+    with pytest.raises(SourceUnusable, match="broken"):
+        take(Reel(2, damaged=frozenset({0, 1})), VideoConf())
+
+
+def test_loops_go_on_over_passes() -> None:
+    generator = Generator(lambda: VideoConf(fps=25), realtime=False, n_loop=7)
+    first = list(generator.one_pass(Reel(3)))
+    second = list(generator.one_pass(Reel(3)))
+    assert [frame.n_loop for frame in (*first, *second)] == [8, 9, 10, 11, 12, 13]
+
+
+def test_a_clip_has_the_frames_of_its_cycle_and_the_rest_at_the_end() -> None:
+    taken, _, _ = take(Reel(10), VideoConf(fps=25, ntracking=2, nskip=1), clips=True, realtime=False)
+    firsts = [frame for frame in taken if frame.clip]
+    assert [len(frame.clip) for frame in firsts] == [3, 3, 2]
+    assert [numbers([frame])[0] for frame in firsts] == [0, 4, 8]
+    assert sum(frame.tracked for frame in taken) == 5
+
+
+def test_a_new_plan_counts_from_the_next_frame_on() -> None:
+    conf = [VideoConf(fps=25)]
+    generator = Generator(lambda: conf[0], realtime=False)
+    seen = []
+    for frame in generator.one_pass(Reel(50)):
+        seen.append(numbers([frame])[0])
+        if seen[-1] == 9:
+            conf[0] = replace(conf[0], fps=5)
+    assert seen[:10] == list(range(10))
+    assert seen[10:] == [10, *range(15, 50, 5)]
+
+
+def test_grey_pictures_become_coloured_ones() -> None:
+    assert take(Reel(1), VideoConf())[0][0].picture.shape == (4, 6, 3)
