@@ -49,7 +49,7 @@ class Expired(BadRequest):
 
 
 @dataclass
-class Watch:
+class WatchStream:
     """One client's view. shown: uids of the services that it knows. seen: the newest version that it was told of."""
 
     services: Services
@@ -91,7 +91,7 @@ class Watch:
 
 
 @dataclass(frozen=True)
-class Wish:
+class WatchRequest:
     """How the client wants to be told. include: what a table's row carries."""
 
     seconds: float
@@ -111,8 +111,10 @@ class Wish:
 async def watch(request: Request) -> Response:
     """Raises BadRequest, Expired."""
     query = request.query_params
-    view = Watch(joint_of(request).services, user_of(request), request.path_params.get("namespace"), selector_of(query))
-    wish = Wish(
+    view = WatchStream(
+        joint_of(request).services, user_of(request), request.path_params.get("namespace"), selector_of(query)
+    )
+    wish = WatchRequest(
         seconds=number_of(query, "timeoutSeconds", default=LONGEST_S, most=LONGEST_S) or LONGEST_S,
         is_table=wants_table(request.headers.get("accept", "")),
         include=query.get("includeObject") or "Metadata",
@@ -133,7 +135,7 @@ async def watch(request: Request) -> Response:
 
 
 async def _lines(
-    request: Request, hub: ChangeHub, view: Watch, wish: Wish, first: list[tuple[str, Service]]
+    request: Request, hub: ChangeHub, view: WatchStream, wish: WatchRequest, first: list[tuple[str, Service]]
 ) -> AsyncIterator[bytes]:
     for kind, service in first:
         yield wish.line(kind, service)

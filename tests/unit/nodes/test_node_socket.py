@@ -23,10 +23,10 @@ from app.kit.sql import Database
 from app.nodes.api import ROUTES
 from app.nodes.model import Side
 from app.nodes.service import Nodes
-from app.nodes.wire import SignOfLife, report_frame, written
+from app.nodes.wire import Heartbeat, dump_frame, report_frame
 from tests.harness.ports import free_port
 
-HELLO = written(report_frame(SignOfLife("1", "", known={})))
+HELLO = dump_frame(report_frame(Heartbeat("1", "", order_seqs={})))
 
 
 @dataclass(frozen=True)
