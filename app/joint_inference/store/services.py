@@ -183,15 +183,15 @@ def _state(status: Mapping[str, Any]) -> str:
 def _note_condition(conn: Connection, uid: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     """What has become true since: the current condition, or a warning."""
     shown = {(c["type"], c["lastTransitionTime"]) for c in before.get("conditions", ())}
-    for found in after.get("conditions", ()):
-        if found["status"] == "True" and (found["type"], found["lastTransitionTime"]) not in shown:
+    for condition in after.get("conditions", ()):
+        if condition["status"] == "True" and (condition["type"], condition["lastTransitionTime"]) not in shown:
             add_event(
                 conn,
                 uid,
-                found["lastTransitionTime"],
-                type=found["type"],
-                reason=found["reason"],
-                message=found["message"],
+                condition["lastTransitionTime"],
+                type=condition["type"],
+                reason=condition["reason"],
+                message=condition["message"],
             )
 
 
