@@ -14,7 +14,7 @@ def apply_door(entry_id: int | None = None) -> None:
     """Tell the SFTP door what changed with the users, and at each pulse which tokens have ended."""
     container.homes.outbox.apply_due(now(), entry_id=entry_id)
     if entry_id is None:
-        container.homes.door.end_bound(now())
+        container.homes.sftp.end_bound(now())
 
 
 @actor(Message.CLEAR_HOMES, periodic=cron("41 * * * *"))

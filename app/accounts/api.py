@@ -20,7 +20,7 @@ NO_STORE = {"Cache-Control": "no-store"}
 
 
 def me_of(request: Request) -> schemas.MeAnswer:
-    """What accounts know of who asks; homes answer GET /api/v2/me with this and where the data is."""
+    """What accounts know of the caller; homes answer GET /api/v2/me with this and where the data is."""
     user, token = accounts_of(request).users.get(user_of(request)), token_of(request)
     return schemas.MeAnswer(
         user_id=user.name,
@@ -36,9 +36,9 @@ def list_my_tokens(request: Request) -> Response:
 
 async def issue_my_token(request: Request) -> Response:
     """It may do no more, and lives no longer, than the token that asks for it."""
-    asked = await json_body(request, schemas.NewToken)
-    mine = await run_in_threadpool(token_of, request)
-    return await _issue(request, user_of(request), asked, within=mine)
+    body = await json_body(request, schemas.NewToken)
+    maker = await run_in_threadpool(token_of, request)
+    return await _issue(request, user_of(request), body, within=maker)
 
 
 def revoke_my_token(request: Request) -> Response:
@@ -46,22 +46,24 @@ def revoke_my_token(request: Request) -> Response:
 
 
 def list_users(request: Request) -> Response:
-    asked = query(request, schemas.UserQuery)
-    found = accounts_of(request).users.page(text=asked.q, after=asked.after, limit=asked.limit)
-    shown = [schemas.user_answer(user, last_used_at) for user, last_used_at in found]
-    return _json(schemas.UsersAnswer(users=shown, next_after=shown[-1].name if len(shown) == asked.limit else None))
+    params = query(request, schemas.UserQuery)
+    users = accounts_of(request).users.page(text=params.q, after=params.after, limit=params.limit)
+    answers = [schemas.user_answer(user, last_used_at) for user, last_used_at in users]
+    return _json(
+        schemas.UsersAnswer(users=answers, next_after=answers[-1].name if len(answers) == params.limit else None)
+    )
 
 
 async def create_user(request: Request) -> Response:
-    asked = await json_body(request, schemas.NewUser)
+    body = await json_body(request, schemas.NewUser)
     user, password = await run_in_threadpool(
         accounts_of(request).users.create,
-        asked.name,
-        asked.role,
+        body.name,
+        body.role,
         by=user_of(request),
-        quota_bytes=asked.quota_bytes,
-        quota_files=asked.quota_files,
-        is_reuse=asked.reuse,
+        quota_bytes=body.quota_bytes,
+        quota_files=body.quota_files,
+        is_reuse=body.reuse,
     )
     answer = schemas.CreatedUser(**schemas.user_answer(user, None).model_dump(), sftp_password=password)
     return _json(answer, 201, {"Location": f"/api/v2/users/{user.name}", **NO_STORE})
@@ -72,8 +74,8 @@ def get_user(request: Request) -> Response:
 
 
 async def change_user(request: Request) -> Response:
-    asked = await json_body(request, schemas.UserChange)
-    fields = {name: getattr(asked, name) for name in asked.model_fields_set}
+    body = await json_body(request, schemas.UserChange)
+    fields = {name: getattr(body, name) for name in body.model_fields_set}
     await run_in_threadpool(
         accounts_of(request).users.change, request.path_params["name"], by=user_of(request), **fields
     )
@@ -81,8 +83,8 @@ async def change_user(request: Request) -> Response:
 
 
 def delete_user(request: Request) -> Response:
-    asked = query(request, schemas.Deletion)
-    accounts_of(request).users.delete(request.path_params["name"], by=user_of(request), is_cancelling=asked.cancel)
+    params = query(request, schemas.Deletion)
+    accounts_of(request).users.delete(request.path_params["name"], by=user_of(request), is_cancelling=params.cancel)
     return Response(status_code=204)
 
 
@@ -91,8 +93,8 @@ def list_tokens(request: Request) -> Response:
 
 
 async def issue_token(request: Request) -> Response:
-    asked = await json_body(request, schemas.NewToken)
-    return await _issue(request, request.path_params["name"], asked)
+    body = await json_body(request, schemas.NewToken)
+    return await _issue(request, request.path_params["name"], body)
 
 
 def revoke_token(request: Request) -> Response:
@@ -100,19 +102,19 @@ def revoke_token(request: Request) -> Response:
 
 
 def get_audit(request: Request) -> Response:
-    asked = query(request, schemas.AuditQuery)
-    found = accounts_of(request).ledger.entries(**asked.model_dump())
-    return _json(schemas.AuditAnswer(entries=[schemas.entry_answer(entry) for entry in found]))
+    params = query(request, schemas.AuditQuery)
+    entries = accounts_of(request).audit_log.entries(**params.model_dump())
+    return _json(schemas.AuditAnswer(entries=[schemas.entry_answer(entry) for entry in entries]))
 
 
-async def _issue(request: Request, name: str, asked: schemas.NewToken, within: Token | None = None) -> Response:
+async def _issue(request: Request, name: str, body: schemas.NewToken, within: Token | None = None) -> Response:
     token, text = await run_in_threadpool(
         accounts_of(request).tokens.issue,
         name,
         by=caller_of(request).user,
-        label=asked.label,
-        scopes=asked.scopes,
-        ttl_s=asked.ttl_s,
+        label=body.label,
+        scopes=body.scopes,
+        ttl_s=body.ttl_s,
         within=within,
         made_by=caller_of(request).token_id,
     )
@@ -121,7 +123,7 @@ async def _issue(request: Request, name: str, asked: schemas.NewToken, within: T
 
 def _tokens(request: Request, name: str) -> Response:
     tokens = accounts_of(request).tokens
-    made = tokens.valid_made(name)
+    made = tokens.valid_made(name, only_own=not caller_of(request).is_admin)
     answers = [
         schemas.TokenAnswer(**schemas.token_fields(token, made.get(token.token_id, 0))) for token in tokens.of(name)
     ]
@@ -132,7 +134,11 @@ def _revoke(request: Request, name: str) -> Response:
     """Says what the token had made, if any of that was valid."""
     with_made = query(request, schemas.RevocationQuery).with_made
     revocation = accounts_of(request).tokens.revoke(
-        name, request.path_params["token_id"], by=user_of(request), with_made=with_made
+        name,
+        request.path_params["token_id"],
+        by=user_of(request),
+        with_made=with_made,
+        only_own=not caller_of(request).is_admin,
     )
     if revocation.also_revoked or revocation.still_valid:
         return _json(schemas.revocation_answer(revocation))

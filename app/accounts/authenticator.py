@@ -25,9 +25,10 @@ SCHEME = "bearer "
 
 
 class AccountAuthenticator:
-    """local_user: who asks from this machine; None where accounts are demanded of everybody.
+    """Tells who makes a request.
 
-    node_of: name of the node whose token this is; None for any other text.
+    local_user: the user of requests from this machine; None where everybody needs an account.
+    node_of: the name of the node whose token this is; None for any other text.
     """
 
     def __init__(
@@ -45,9 +46,9 @@ class AccountAuthenticator:
 
     def caller(self, request: Request) -> Caller:
         """Raises TokenRefused, TooManyLogins, DatabaseUnavailable."""
-        given = request.headers.getlist("authorization")
-        if given:
-            return self._by_token(request, given)
+        authorization = request.headers.getlist("authorization")
+        if authorization:
+            return self._by_token(request, authorization)
         session = request.cookies.get(session_cookie(request))
         local = self.local if is_local(request) else None
         if session:
@@ -90,9 +91,9 @@ class AccountAuthenticator:
         if session:
             self.accounts.tokens.sign_out(session)
 
-    def _by_token(self, request: Request, given: list[str]) -> Caller:
-        """A right token is let in, however often others have failed."""
-        text = _bearer(given)
+    def _by_token(self, request: Request, authorization: list[str]) -> Caller:
+        """A valid token is accepted, however often others have failed."""
+        text = _bearer(authorization)
         node = self.node_of(text)
         if node is not None:
             return Caller("", node=node)
@@ -109,11 +110,11 @@ def is_local(request: Request) -> bool:
     return is_loopback(server[0]) and not any(name in request.headers for name in FORWARDED)
 
 
-def _bearer(given: list[str]) -> str:
+def _bearer(authorization: list[str]) -> str:
     """The token of the one Authorization header; empty for any other kind and for several."""
-    if len(given) != 1 or not given[0].lower().startswith(SCHEME):
+    if len(authorization) != 1 or not authorization[0].lower().startswith(SCHEME):
         return ""
-    return given[0][len(SCHEME) :]
+    return authorization[0][len(SCHEME) :]
 
 
 def _id_of(text: str) -> str | None:

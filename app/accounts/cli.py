@@ -26,7 +26,7 @@ BY = "command line"
 SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
 TIME = re.compile(r"(\d+)\s*([smhdwy])", re.IGNORECASE)
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}
-ALL_AT_ONCE = 1000
+PAGE_USERS = 1000
 
 Open = Callable[[Path | None], "Accounts"]
 """Opens the accounts that are kept in this data folder (None: the settings'), brought to this program's version."""
@@ -62,10 +62,10 @@ def commands(open_accounts: Open, reset_sftp: ResetSftp) -> typer.Typer:  # one 
         _, password = open_accounts(data_dir).users.create(
             name, role, by=BY, quota_bytes=quota_bytes, quota_files=quota_files, is_reuse=reuse
         )
-        _said(
+        _report(
             f"Created the {'administrator' if admin else 'user'} {name}. `modelmill users token {name}` makes a token."
         )
-        _said_once(password, name)
+        _print_once(password, name)
 
     @app.command("list")
     def list_users(
@@ -84,19 +84,19 @@ def commands(open_accounts: Open, reset_sftp: ResetSftp) -> typer.Typer:  # one 
     def enable(name: Name, data_dir: DataDir = None) -> None:
         """Let a disabled user in again."""
         open_accounts(data_dir).users.change(name, by=BY, is_enabled=True)
-        _said(f"{name} is enabled.")
+        _report(f"{name} is enabled.")
 
     @app.command()
     def disable(name: Name, data_dir: DataDir = None) -> None:
         """Refuse a user's tokens and end their sessions; nothing of theirs is lost."""
         open_accounts(data_dir).users.change(name, by=BY, is_enabled=False)
-        _said(f"{name} is disabled: signed out, and no token of theirs is accepted.")
+        _report(f"{name} is disabled: signed out, and no token of theirs is accepted.")
 
     @app.command()
     def delete(name: Name, data_dir: DataDir = None) -> None:
         """Delete a user and their tokens. Jobs under way go on; the page of the user cancels them first."""
         open_accounts(data_dir).users.delete(name, by=BY)
-        _said(f"{name} is deleted. Jobs of theirs that are under way go on to their end.")
+        _report(f"{name} is deleted. Jobs of theirs that are under way go on to their end.")
 
     _add_token_commands(app, open_accounts)
     app.command("sftp-reset")(_sftp_command(reset_sftp))
@@ -117,10 +117,11 @@ def _add_token_commands(app: typer.Typer, open_accounts: Open) -> None:
         ttl_s = seconds_of(ttl) if ttl else None
         accounts = open_accounts(data_dir)
         accounts.key.check()
-        made, text = accounts.tokens.issue(name, by=BY, label=label, scopes=_scopes(scope), ttl_s=ttl_s)
-        ends = f"until {made.expires_at}" if made.expires_at else "until it is revoked"
-        _said(
-            f"Token {made.token_id} of {name}, for {' and '.join(sorted(made.scopes))}, {ends}. It is shown this once:"
+        issued, text = accounts.tokens.issue(name, by=BY, label=label, scopes=_scopes(scope), ttl_s=ttl_s)
+        ends = f"until {issued.expires_at}" if issued.expires_at else "until it is revoked"
+        _report(
+            f"Token {issued.token_id} of {name}, for {' and '.join(sorted(issued.scopes))}, {ends}. "
+            "It is shown this once:"
         )
         print(text)
 
@@ -133,17 +134,17 @@ def _add_token_commands(app: typer.Typer, open_accounts: Open) -> None:
     ) -> None:
         """Revoke a token and end the sessions that were begun with it."""
         revocation = open_accounts(data_dir).tokens.revoke(name, token_id, by=BY, with_made=with_made)
-        _said(f"Token {token_id} of {name} is revoked.")
+        _report(f"Token {token_id} of {name} is revoked.")
         if revocation.also_revoked:
-            _said(f"{_made_tokens(revocation.also_revoked, 'revoked with it')}.")
+            _report(f"{_made_tokens(revocation.also_revoked, 'revoked with it')}.")
         if revocation.still_valid:
-            _said(f"{_made_tokens(revocation.still_valid, 'still valid')}; --with-made would have revoked them, too.")
+            _report(f"{_made_tokens(revocation.still_valid, 'still valid')}; --with-made would have revoked them, too.")
 
 
 def _sftp_command(reset_sftp: ResetSftp) -> Callable[..., None]:
     def reset_sftp_password(name: Name, data_dir: DataDir = None) -> None:
         """Print a new one-time SFTP password, this once. The one before ends, and the sessions begun with it."""
-        _said_once(reset_sftp(data_dir, name), name)
+        _print_once(reset_sftp(data_dir, name), name)
 
     return reset_sftp_password
 
@@ -157,24 +158,24 @@ def _add_groups(app: typer.Typer, open_accounts: Open) -> None:
     ) -> None:
         """Put a user into these groups and no others, for `modelmill nodes allow NODE @GROUP`."""
         user = open_accounts(data_dir).users.change(name, by=BY, groups=group or [])
-        _said(f"{name} is in {', '.join(user.groups) or 'no group'}.")
+        _report(f"{name} is in {', '.join(user.groups) or 'no group'}.")
 
 
 def size_of(text: str) -> int:
     """10GB, 1.5 GiB or 500 → bytes; without the i, units of 1000. Raises BadInput."""
-    found = SIZE.fullmatch(text.strip())
-    if found is None:
+    match = SIZE.fullmatch(text.strip())
+    if match is None:
         raise BadInput(f"{text!r} is no size.", hint="Write it like 10GB, 500MB or 2TiB.")
-    base = 1024 if found[3] else 1000
-    return int(float(found[1]) * base ** " KMGT".index(found[2].upper() or " "))
+    base = 1024 if match[3] else 1000
+    return int(float(match[1]) * base ** " KMGT".index(match[2].upper() or " "))
 
 
 def seconds_of(text: str) -> int:
     """12h, 90d → seconds. Raises BadInput."""
-    found = TIME.fullmatch(text.strip())
-    if found is None:
+    match = TIME.fullmatch(text.strip())
+    if match is None:
         raise BadInput(f"{text!r} is no time.", hint="Write it like 30m, 12h, 90d or 1y.")
-    return int(found[1]) * SECONDS[found[2].lower()]
+    return int(match[1]) * SECONDS[match[2].lower()]
 
 
 def _scopes(most: str | None) -> list[Scope] | None:
@@ -187,10 +188,10 @@ def _scopes(most: str | None) -> list[Scope] | None:
 
 
 def _all(accounts: Accounts) -> list[tuple[User, str | None]]:
-    found: list[tuple[User, str | None]] = []
-    while page := accounts.users.page(after=found[-1][0].name if found else "", limit=ALL_AT_ONCE):
-        found += page
-    return found
+    users: list[tuple[User, str | None]] = []
+    while page := accounts.users.page(after=users[-1][0].name if users else "", limit=PAGE_USERS):
+        users += page
+    return users
 
 
 def _made_tokens(token_ids: Sequence[str], state: str) -> str:
@@ -198,12 +199,12 @@ def _made_tokens(token_ids: Sequence[str], state: str) -> str:
     return f"{tokens} {state}: {', '.join(token_ids)}"
 
 
-def _said_once(password: str | None, name: str) -> None:
+def _print_once(password: str | None, name: str) -> None:
     if password is None:  # this installation has no SFTP
         return
-    _said(f"The one-time SFTP password of {name}, to be changed at the first log-in. It is shown this once:")
+    _report(f"The one-time SFTP password of {name}, to be changed at the first log-in. It is shown this once:")
     print(password)
 
 
-def _said(text: str) -> None:
+def _report(text: str) -> None:
     print(f"modelmill: {text}", file=sys.stderr)

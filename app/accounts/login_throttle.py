@@ -1,7 +1,7 @@
-"""Slows down whoever tries one token after another: so many failures a minute from an address, so many for a token.
+"""Limits failed log-ins: so many a minute from an address, and so many for a token.
 
 The counts lie in Redis, where all web processes see them. While Redis is away each process counts for itself: nobody
-is kept out by that, and nobody may guess without end.
+is kept out by that, and nobody may guess without end. SFTP has a throttle of its own, which delays: see there why.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class LoginThrottle:
         counted: list[tuple[RateLimitItem, tuple[str, ...]]] = [(BY_ADDRESS, (kind, "address", network(address)))]
         if token_id is not None:
             counted.append((BY_TOKEN, (kind, "token", token_id)))
-        is_full = [names for names in counted if not self._ask(lambda limiter, n=names: limiter.hit(n[0], *n[1]))]  # type: ignore[misc]
-        if is_full:
-            raise self._refusal(*is_full[0])
+        exceeded = [names for names in counted if not self._ask(lambda limiter, n=names: limiter.hit(n[0], *n[1]))]  # type: ignore[misc]
+        if exceeded:
+            raise self._refusal(*exceeded[0])
 
     def _refusal(self, item: RateLimitItem, names: tuple[str, ...]) -> TooManyLogins:
         stats = self._ask(lambda limiter: limiter.get_window_stats(item, *names))
@@ -69,9 +69,9 @@ class LoginThrottle:
 def network(address: str) -> str:
     """What one party has: an IPv4 address, or the 64 bits of an IPv6 network."""
     try:
-        found = ipaddress.ip_address(address)
+        ip = ipaddress.ip_address(address)
     except ValueError:
         return "unknown"
-    if isinstance(found, ipaddress.IPv4Address):
-        return str(found)
-    return str(found.ipv4_mapped or ipaddress.ip_network((found, 64), strict=False))
+    if isinstance(ip, ipaddress.IPv4Address):
+        return str(ip)
+    return str(ip.ipv4_mapped or ipaddress.ip_network((ip, 64), strict=False))

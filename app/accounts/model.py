@@ -37,16 +37,16 @@ ALL_SCOPES = frozenset(Scope)
 
 @dataclass(frozen=True)
 class User:
-    """quota_bytes, quota_files: of the data home; None for the installation's default, 0 for none. groups: sorted;
-    whoever says who may use a thing can name them, see app.kit.access."""
-
     name: str
     role: Role
     is_enabled: bool
     created_at: str
     quota_bytes: int | None = None
+    """Of the data home; None for the installation's default, 0 for no limit."""
     quota_files: int | None = None
+    """How many files and folders the data home may have; None and 0 as above."""
     groups: tuple[str, ...] = ()
+    """Sorted. Lists of who may use a thing can name them, see app.kit.access."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +79,12 @@ class Revocation:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One line of the audit. subject: what it was done to, as `kind:name`."""
-
+class AuditEntry:
     at: str
     actor: str
     action: str
     subject: str
+    """What it was done to, as `kind:name`."""
     detail: dict[str, Any] = field(default_factory=dict)
     entry_id: int = 0
 
@@ -100,6 +99,6 @@ def is_name(text: str) -> bool:
 
 
 def scopes_up_to(most: str) -> list[Scope]:
-    """This scope and the lesser ones. Raises ValueError for what is none."""
+    """This scope and the lesser ones. Raises ValueError for any other text."""
     order = [Scope.READ, Scope.WRITE, Scope.ADMIN]
     return order[: order.index(Scope(most)) + 1]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from app.accounts.model import MAX_LABEL, Entry, Revocation, Role, Scope, Token, User, scopes_up_to
+from app.accounts.model import MAX_LABEL, AuditEntry, Revocation, Role, Scope, Token, User, scopes_up_to
 
 DAY_S = 86400
 MAX_BYTES = 1 << 60
@@ -74,7 +74,7 @@ class Deletion(Strict):
 
 class RevocationQuery(Strict):
     with_made: bool = False
-    """Also revoke the tokens that it made, and those that those made; an administrator's may be other users'."""
+    """Also revoke the tokens that it made, and those that those made; other users' only with the scope admin."""
 
 
 class MeAnswer(BaseModel):
@@ -229,5 +229,5 @@ def revocation_answer(revocation: Revocation) -> RevocationAnswer:
     )
 
 
-def entry_answer(entry: Entry) -> EntryAnswer:
+def entry_answer(entry: AuditEntry) -> EntryAnswer:
     return EntryAnswer(**vars(entry))

@@ -1,4 +1,4 @@
-"""Remembers users, tokens, sessions and the audit, in SQL. Knows no rules: they are the service's."""
+"""Stores users, tokens, sessions and the audit in SQL. Knows no rules: they are the service's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql, sqlite
 
-from app.accounts.model import Entry, Role, Scope, Token, User
+from app.accounts.model import AuditEntry, Role, Scope, Token, User
 from app.kit.sql import metadata
 
 TIME = sa.String(32)
@@ -136,10 +136,10 @@ def list_users(conn: Connection, *, text: str = "", after: str = "", limit: int)
         .where(api_tokens.c.user_name == users.c.name)
         .scalar_subquery()
     )
-    wanted = sa.select(users, last_used.label("last_used_at")).where(users.c.name > after).order_by(users.c.name)
+    statement = sa.select(users, last_used.label("last_used_at")).where(users.c.name > after).order_by(users.c.name)
     if text:
-        wanted = wanted.where(users.c.name.contains(text.lower(), autoescape=True))
-    return [(_user(row), row.last_used_at) for row in conn.execute(wanted.limit(limit))]
+        statement = statement.where(users.c.name.contains(text.lower(), autoescape=True))
+    return [(_user(row), row.last_used_at) for row in conn.execute(statement.limit(limit))]
 
 
 def change_user(conn: Connection, name: str, **fields: Any) -> bool:
@@ -161,8 +161,8 @@ def count_admins(conn: Connection) -> int:
 
 def count_admin_tokens(conn: Connection, at: str) -> int:
     """With which somebody could sign in as administrator at this time."""
-    wanted = sa.select(sa.func.count()).select_from(api_tokens.join(users)).where(_IS_ADMIN, token_holds(at))
-    return int(conn.execute(wanted).scalar_one())
+    statement = sa.select(sa.func.count()).select_from(api_tokens.join(users)).where(_IS_ADMIN, token_holds(at))
+    return int(conn.execute(statement).scalar_one())
 
 
 # --- tokens -----------------------------------------------------------------------------------------
@@ -194,8 +194,8 @@ def find_token(conn: Connection, token_id: str) -> tuple[Token, User, str] | Non
 
 
 def list_tokens(conn: Connection, user_name: str) -> list[Token]:
-    wanted = sa.select(*_TOKEN_COLUMNS).where(api_tokens.c.user_name == user_name).order_by(api_tokens.c.created_at)
-    return [_token(row) for row in conn.execute(wanted)]
+    statement = sa.select(*_TOKEN_COLUMNS).where(api_tokens.c.user_name == user_name).order_by(api_tokens.c.created_at)
+    return [_token(row) for row in conn.execute(statement)]
 
 
 def lock_token(conn: Connection, token_id: str, at: str) -> bool:
@@ -255,8 +255,8 @@ def delete_sessions_of(conn: Connection, user_name: str) -> None:
 
 def was_deleted(conn: Connection, name: str) -> bool:
     """Was there a user of this name, who was deleted?"""
-    wanted = sa.select(audit.c.entry_id).where(audit.c.subject == f"user:{name}", audit.c.action == "user.deleted")
-    return conn.execute(wanted.limit(1)).first() is not None
+    statement = sa.select(audit.c.entry_id).where(audit.c.subject == f"user:{name}", audit.c.action == "user.deleted")
+    return conn.execute(statement.limit(1)).first() is not None
 
 
 def delete_sessions_before(conn: Connection, at: str) -> int:
@@ -264,7 +264,7 @@ def delete_sessions_before(conn: Connection, at: str) -> int:
 
 
 # --- audit ------------------------------------------------------------------------------------------
-def note(conn: Connection, entry: Entry) -> None:
+def note(conn: Connection, entry: AuditEntry) -> None:
     conn.execute(
         sa.insert(audit).values(
             at=entry.at,
@@ -278,18 +278,18 @@ def note(conn: Connection, entry: Entry) -> None:
 
 def entries(
     conn: Connection, *, limit: int, before: int | None = None, subject: str | None = None, actor: str | None = None
-) -> list[Entry]:
+) -> list[AuditEntry]:
     """Newest first. before: the number of an entry."""
-    wanted = sa.select(audit).order_by(audit.c.entry_id.desc()).limit(limit)
+    statement = sa.select(audit).order_by(audit.c.entry_id.desc()).limit(limit)
     if before is not None:
-        wanted = wanted.where(audit.c.entry_id < before)
+        statement = statement.where(audit.c.entry_id < before)
     if subject is not None:
-        wanted = wanted.where(audit.c.subject == subject)
+        statement = statement.where(audit.c.subject == subject)
     if actor is not None:
-        wanted = wanted.where(audit.c.actor == actor)
+        statement = statement.where(audit.c.actor == actor)
     return [
-        Entry(row.at, row.actor, row.action, row.subject, json.loads(row.detail), row.entry_id)
-        for row in conn.execute(wanted)
+        AuditEntry(row.at, row.actor, row.action, row.subject, json.loads(row.detail), row.entry_id)
+        for row in conn.execute(statement)
     ]
 
 
@@ -322,16 +322,16 @@ def _token(row: Any) -> Token:
     )
 
 
-def fact(connection: Connection, name: str) -> str | None:
+def fact(conn: Connection, name: str) -> str | None:
     """What the installation knows under this name."""
-    found: str | None = connection.scalar(sa.select(installation.c.value).where(installation.c.name == name))
-    return found
+    value: str | None = conn.scalar(sa.select(installation.c.value).where(installation.c.name == name))
+    return value
 
 
-def remember_fact(connection: Connection, name: str, value: str) -> None:
-    connection.execute(sa.delete(installation).where(installation.c.name == name))
-    connection.execute(sa.insert(installation).values(name=name, value=value))
+def remember_fact(conn: Connection, name: str, value: str) -> None:
+    conn.execute(sa.delete(installation).where(installation.c.name == name))
+    conn.execute(sa.insert(installation).values(name=name, value=value))
 
 
-def has_tokens(connection: Connection) -> bool:
-    return connection.scalar(sa.select(api_tokens.c.token_id).limit(1)) is not None
+def has_tokens(conn: Connection) -> bool:
+    return conn.scalar(sa.select(api_tokens.c.token_id).limit(1)) is not None

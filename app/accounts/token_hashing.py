@@ -1,4 +1,4 @@
-"""Makes the secrets that users carry, and the keyed hashes that are kept of them.
+"""Makes the secrets that users carry, and the keyed hashes that are stored of them.
 
 A token is `mm_<id>_<secret>`: the id finds the row, the secret is compared in constant time. The secrets are random
 and long, so a fast keyed hash is enough; without the key, which is not in the database, a stolen table is worthless.
@@ -30,8 +30,8 @@ class SecretHasher:
     def hash(self, secret: str) -> str:
         return hmac.new(self._key, secret.encode(), hashlib.sha256).hexdigest()
 
-    def agrees(self, secret: str, known_hash: str) -> bool:
-        return hmac.compare_digest(self.hash(secret), known_hash)
+    def agrees(self, secret: str, secret_hash: str) -> bool:
+        return hmac.compare_digest(self.hash(secret), secret_hash)
 
 
 def new_token() -> tuple[str, str]:
@@ -48,6 +48,6 @@ def token_text(token_id: str, secret: str) -> str:
 
 
 def parts_of(text: str) -> tuple[str, str] | None:
-    """Id and secret of a token's text; None for what is none."""
-    found = TOKEN.fullmatch(text)
-    return (found[1], found[2]) if found else None
+    """Id and secret of a token's text; None for any other text."""
+    match = TOKEN.fullmatch(text)
+    return (match[1], match[2]) if match else None

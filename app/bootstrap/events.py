@@ -12,6 +12,7 @@ from app.homes.service.outbox import Kick, listener
 from app.kit.clock import now
 from app.kit.queue.messages import Message
 from app.kit.queue.waker import Waker
+from app.kit.sql import Database
 from app.nodes.service import NodeListeners
 from app.settings import Settings
 
@@ -28,6 +29,8 @@ class Capabilities(Protocol):
     """The container, as those who are told are reached by it."""
 
     @property
+    def database(self) -> Database: ...
+    @property
     def conversion(self) -> Conversion: ...
     @property
     def training(self) -> Training: ...
@@ -42,7 +45,7 @@ def account_listeners(settings: Settings, kick: Kick | None = None) -> tuple[OnC
 
     kick: see homes.service.outbox.listener.
     """
-    return (listener(kick, has_door=settings.sftp != "off"),)
+    return (listener(kick, has_sftp=settings.sftp != "off"),)
 
 
 def active_work(of: Capabilities) -> tuple[ActiveWork, ...]:
@@ -91,11 +94,16 @@ def node_listeners(of: Capabilities) -> NodeListeners:
 
 def users_of_model(of: Capabilities, model: Model) -> list[str]:
     """A model is to be removed: what needs it, each as its reader finds it."""
+    from app.joint_inference.calibration.service import calibrations_using
+
     services = of.joint.services.using(model.owner, model.name)
     jobs = of.video.jobs.using(model.card.sha256)
     stages = of.video.catalogue.using(model.owner, model.card.sha256)
+    with of.database.read() as conn:
+        calibrations = calibrations_using(conn, model.owner, model.name, now=now())
     return [
         *(f"service {name}" for name in services),
+        *(f"calibration of {name}" for name in calibrations),
         *(f"video job {uid}" for uid in jobs),
         *(f"stage {name}" for name in stages),
     ]

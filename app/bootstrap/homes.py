@@ -7,14 +7,14 @@ from urllib.parse import urlsplit
 
 from app.homes.model import HomesOptions, Retention
 from app.homes.service import Homes
-from app.homes.sftp.backend import Door
+from app.homes.sftp.backend import SftpBackend
 from app.kit.sql import Database
 from app.settings import Settings
 
 
 def open_homes(settings: Settings, database: Database) -> Homes:
     """Nothing connects before it is used."""
-    return Homes(homes_options(settings), database, _door(settings, database))
+    return Homes(homes_options(settings), database, _backend(settings, database))
 
 
 def homes_options(settings: Settings) -> HomesOptions:
@@ -27,7 +27,7 @@ def homes_options(settings: Settings) -> HomesOptions:
     )
 
 
-def _door(settings: Settings, database: Database) -> Door | None:
+def _backend(settings: Settings, database: Database) -> SftpBackend | None:
     host = settings.sftp_known_host or urlsplit(settings.web_url).hostname or settings.sftp_address
     if settings.sftp == "embedded":
         from app.homes.sftp.builtin import BuiltinBackend

@@ -19,6 +19,7 @@ from app.kit.queue.waker import Waker
 from app.kit.sandbox.runner import Sandbox
 from app.kit.sql import Database
 from app.model_registry.service import Models
+from app.model_registry.store import get_model
 from app.nodes.service import Nodes
 from app.settings import Settings
 
@@ -56,7 +57,7 @@ def open_joint(
             return False
         return True
 
-    services = Services(database, nodes, kick, announce)
+    services = Services(database, nodes, kick, announce, get_model)
     reports = Reports(services, nodes, objects, client, send)
     controller = Controller(services, reports, nodes, models, has_dataset)
     return Joint(services, reports, controller)

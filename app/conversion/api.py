@@ -18,7 +18,7 @@ from app.conversion.model import JobRecord, Stage
 from app.conversion.schemas import SystemAnswer
 from app.conversion.service import Conversion
 from app.conversion.service.submissions import Submission
-from app.conversion.service.system import look
+from app.conversion.service.system import read_system
 from app.conversion.store import Filter
 from app.conversion.upload_receiver import receive_upload
 from app.kit.clock import now, to_text
@@ -28,11 +28,12 @@ from app.kit.web.auth import user_of
 from app.kit.web.http import json_body, query, stream_bytes
 from app.kit.web.openapi import Operation
 from app.kit.web.public_address import reached_link
-from app.kit.web.sse import EventFrames, frame, frames_of
+from app.kit.web.sse import EventFrames, frame, frames_of, hub_of
+from app.settings import settings_of
 
 SEND_TIMEOUT_S = 10
 SHUTDOWN_GRACE_S = 2.0
-"""So long a stream may take to end by itself when the web ends; less than the web's own grace."""
+"""How long a stream may take to end when the web ends; less than the web's own grace."""
 OTHER_MEDIA_TYPE = "application/octet-stream"
 MEDIA_TYPES = {".json": "application/json", ".log": "text/plain; charset=utf-8", ".zip": "application/zip"}
 
@@ -84,7 +85,7 @@ def list_jobs(request: Request) -> Response:
     )
     conversion = conversion_of(request)
     records, cursor = conversion.jobs.page(job_filter, user_of(request), limit=params.limit, cursor=params.cursor)
-    return JSONResponse({"jobs": [conversion.shown(record) for record in records], "next_cursor": cursor})
+    return JSONResponse({"jobs": [conversion.job_json(record) for record in records], "next_cursor": cursor})
 
 
 def get_job(request: Request) -> Response:
@@ -109,10 +110,13 @@ async def job_events(request: Request) -> Response:
     await run_in_threadpool(conversion.jobs.get, job_id, user)
     if request.method == "HEAD":
         return Response(media_type="text/event-stream")
-    hub = request.app.state.hub
+    hub = hub_of(request)
     frames = job_frames(hub, conversion, job_id, user)
     return EventSourceResponse(
-        frames, send_timeout=SEND_TIMEOUT_S, shutdown_event=hub, shutdown_grace_period=SHUTDOWN_GRACE_S
+        frames,
+        send_timeout=SEND_TIMEOUT_S,
+        shutdown_event=hub,  # type: ignore[arg-type]
+        shutdown_grace_period=SHUTDOWN_GRACE_S,
     )
 
 
@@ -130,8 +134,8 @@ def job_log(request: Request) -> Response:
 
 def list_artifacts(request: Request) -> Response:
     record = conversion_of(request).jobs.get(request.path_params["job_id"], user_of(request))
-    shown = [{"name": name, **vars(artifact)} for name, artifact in sorted(record.artifacts.items())]
-    return JSONResponse({"artifacts": shown})
+    artifacts = [{"name": name, **vars(artifact)} for name, artifact in sorted(record.artifacts.items())]
+    return JSONResponse({"artifacts": artifacts})
 
 
 def get_artifact(request: Request) -> Response:
@@ -157,14 +161,14 @@ def link_artifact(request: Request) -> Response:
     name = request.path_params["name"]
     jobs = conversion_of(request).jobs
     artifact = jobs.artifact(request.path_params["job_id"], name, user_of(request))
-    ttl_s = request.app.state.settings.presign_ttl_s
+    ttl_s = settings_of(request).presign_ttl_s
     url = reached_link(request, jobs.link(artifact, name, expires_s=ttl_s))
     return JSONResponse({"url": url, "expires_at": to_text(now() + timedelta(seconds=ttl_s))})
 
 
 def get_system(request: Request) -> Response:
     """Workers, queues, health and versions; what is away is said with status 200."""
-    system = look(conversion_of(request), request.app.state.settings, user_of(request), now())
+    system = read_system(conversion_of(request), settings_of(request), user_of(request), now())
     return JSONResponse(SystemAnswer.model_validate(system).model_dump(mode="json"))
 
 
@@ -178,7 +182,7 @@ def _stage(step: str) -> Stage:
 def _job_response(
     conversion: Conversion, record: JobRecord, status: int = 200, headers: dict[str, str] | None = None
 ) -> Response:
-    return JSONResponse(conversion.shown(record), status_code=status, headers=headers)
+    return JSONResponse(conversion.job_json(record), status_code=status, headers=headers)
 
 
 _MULTIPART = {
@@ -346,5 +350,5 @@ def _frames(conversion: Conversion, job_id: str, user: str) -> EventFrames:
         record = conversion.jobs.get(job_id, user)
     except NotFound as error:
         return EventFrames(b"", frame("gone", json.dumps({"error": error.to_dict()})))
-    text = json.dumps(conversion.shown(record))
+    text = json.dumps(conversion.job_json(record))
     return EventFrames(frame("status", text), frame("done", text) if record.is_terminal else b"")

@@ -17,9 +17,9 @@ from app.kit.cli.command import Unreachable
 FINISHED = ("COMPLETED", "FAILED")
 POLL_S = 3.0
 SILENCE_S = 45.0
-"""The stream pings every 15 s; after this long without a sign it is taken for dead."""
+"""The stream pings every 15 s; after this long without one it counts as broken."""
 PATIENCE_S = 60.0
-"""How long the service may be away while somebody waits for a job."""
+"""How long a wait for a job outlasts a service that does not answer."""
 Record = dict[str, Any]
 
 

@@ -61,7 +61,7 @@ def owned(owner: str, job_id: str) -> str:
 
 
 def artifact_name(key: str) -> str | None:
-    """What the job calls the file of this key; None for what is none of its artifacts."""
+    """The artifact name of the file with this key; None for other keys."""
     _, _, folder, name = key.split("/") if key.count("/") == 3 else ("", "", "", "")
     if folder == "output":
         return f"out.{name.removeprefix('result.')}" if name.startswith("result.") else name

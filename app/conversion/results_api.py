@@ -19,11 +19,11 @@ from app.kit.web.openapi import Operation
 def list_results(request: Request) -> Response:
     params = query(request, schemas.ResultsQuery)
     jobs, cursor = conversion_of(request).results.page(user_of(request), limit=params.limit, after=params.cursor)
-    return _json(schemas.ResultsAnswer(results=[_shown(job) for job in jobs], next_cursor=cursor))
+    return _json(schemas.ResultsAnswer(results=[_result_answer(job) for job in jobs], next_cursor=cursor))
 
 
 def get_result(request: Request) -> Response:
-    return _json(_shown(conversion_of(request).results.get(request.path_params["job_id"], user_of(request))))
+    return _json(_result_answer(conversion_of(request).results.get(request.path_params["job_id"], user_of(request))))
 
 
 def get_result_file(request: Request) -> Response:
@@ -39,7 +39,7 @@ def get_result_file(request: Request) -> Response:
     )
 
 
-def _shown(job: StoredJob) -> schemas.ResultAnswer:
+def _result_answer(job: StoredJob) -> schemas.ResultAnswer:
     return schemas.ResultAnswer(
         job_id=job.job_id,
         name=job.name,

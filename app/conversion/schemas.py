@@ -249,7 +249,7 @@ class SystemAnswer(OfView):
     toolchains: tuple[str, ...]
     versions: dict[str, str]
     forecasts: dict[str, ForecastsAnswer]
-    """How right the expected end of jobs was, by toolchain; without those of which too few jobs tell."""
+    """How right the expected end of jobs was, by toolchain; without toolchains that have too few jobs."""
 
     @field_validator("versions", mode="before")
     @classmethod

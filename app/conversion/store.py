@@ -1,4 +1,4 @@
-"""Remembers jobs. The one writer of job records: nobody else assigns a status.
+"""Remembers jobs. The one writer of job records: nothing else assigns a status.
 
 `apply` compares where the job stands with where the change's table entry says it must, and sets, in one step; a
 refused change returns None, which is how a doubled, late or forged message ends.
@@ -66,7 +66,10 @@ class ProgressReport:
 
 
 class JobStore:
-    """record_ttl_s: how long the record of a finished job is kept."""
+    """Args:
+    record_ttl_s: How long the record of a finished job is kept.
+    live_log_bytes: How much of a running stage's log is kept, at most.
+    """
 
     def __init__(self, client: redis.Redis, *, record_ttl_s: int, live_log_bytes: int) -> None:
         self.client: Any = client
@@ -77,7 +80,13 @@ class JobStore:
     def create(
         self, record: JobRecord, *, score: float, room: JobLimit | None = None, letter: OutgoingMessage | None = None
     ) -> Answer:
-        """room: how many jobs there may be; without it as many as one likes. letter: sent in the same step."""
+        """Create the record of a job.
+
+        Args:
+            score: Where it stands among the others: microseconds of the epoch.
+            room: How many jobs there may be; None for no limit.
+            letter: A message to send in the same step.
+        """
         return self.records.create(record.job_id, model.to_fields(record), score=score, room=room, letter=letter)
 
     def full(self, room: JobLimit) -> Answer | None:
@@ -88,7 +97,7 @@ class JobStore:
         fields = self.records.read(job_id)
         return model.from_fields(fields) if fields else None
 
-    def known(self, job_ids: Sequence[str]) -> set[str]:
+    def existing(self, job_ids: Sequence[str]) -> set[str]:
         """Those of these that there are records of."""
         with self.client.pipeline(transaction=False) as pipe:
             for job_id in job_ids:
@@ -96,7 +105,7 @@ class JobStore:
             return {job_id for job_id, is_there in zip(job_ids, pipe.execute(), strict=True) if is_there}
 
     def began_at(self) -> str:
-        """Since when Redis has remembered jobs: another time after each reset. Set by whoever asks first."""
+        """Since when Redis has remembered jobs: another time after each reset. Set by the first reader."""
         with self.client.pipeline(transaction=True) as pipe:
             pipe.set(BEGAN_AT, to_text(now()), nx=True)
             pipe.get(BEGAN_AT)
@@ -109,7 +118,11 @@ class JobStore:
         return record
 
     def apply(self, job_id: str, change: Change, letter: OutgoingMessage | None = None) -> bool:
-        """Change the job if it stands where the change says; False if it does not. letter: sent in the same step."""
+        """Change the job if it stands where the change says; False if it does not.
+
+        Args:
+            letter: A message to send in the same step.
+        """
         return self.records.change(
             job_id,
             _guards(change),
@@ -152,8 +165,11 @@ class JobStore:
     ) -> tuple[list[JobRecord], str | None]:
         """Newest first. The cursor names a place in time, so pages survive new jobs.
 
-        max_read: look at about so many records at most; when they did not fill the page, the cursor says where to
-        search on.
+        Args:
+            limit: How many records to find.
+            cursor: The cursor of the page before.
+            max_read: How many records to look at, about; when they did not fill the page, the cursor says where to
+                go on.
         """
         score = f"({float(cursor)!r}" if cursor else "+inf"
         records: list[JobRecord] = []
@@ -196,7 +212,7 @@ class JobStore:
     def log_tail(self, job_id: str, step: str, offset: int) -> bytes:
         return self.records.tail(job_id, f"log:{step}", offset)
 
-    def suspect(self, what: str, *, after_s: float) -> bool:
+    def note_lost(self, what: str, *, after_s: float) -> bool:
         """Note that something seems lost: a claim whose worker shows no life, a job that is on no queue.
 
         True when that was noted at least after_s ago already, by the clock of Redis.
@@ -206,7 +222,7 @@ class JobStore:
             return False
         return bool(self.client.ttl(key) <= SUSPECT_TTL_S - after_s)
 
-    def acquit(self, what: str) -> None:
+    def clear_lost(self, what: str) -> None:
         self.client.delete(f"suspect:{what}")
 
     def announce(self, worker: str, text: str, ttl_s: float) -> None:
@@ -214,7 +230,7 @@ class JobStore:
         announce(self.client, worker, text, ttl_s)
 
     def retire(self, worker: str) -> None:
-        """The worker has ended and says so."""
+        """A worker reports its end."""
         retire(self.client, worker)
 
     def workers(self) -> dict[str, dict[str, object]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from starlette.requests import Request
 
@@ -17,16 +18,18 @@ from app.homes.service import Homes, SftpFacts
 from app.homes.sftp.backend import SftpUnavailable
 from app.kit.web.auth import user_of
 from app.kit.web.public_address import reached_host
+from app.kit.web.state import FromContainer
 
 
 @dataclass(frozen=True)
 class Home:
-    """The home of who asks. host: the name of the door, where only the request tells it."""
+    """The home of the user who asks."""
 
     homes: Homes
     user: str
     quota: Quota
     host: str | None = None
+    """Name of the SFTP server, where only the request tells it."""
 
     @property
     def files(self) -> HomeFiles:
@@ -56,24 +59,27 @@ class Home:
 
     def ssh_keys(self) -> list[str]:
         """Raises SftpOff, and SftpUnavailable rather than to say that there are none."""
-        keys = self.homes.door.facts(self.user).keys
+        keys = self.homes.sftp.facts(self.user).keys
         if keys is None:
             raise SftpUnavailable("The SFTP server does not say which keys it knows.", hint="Try again later.")
         return keys
 
-    def door(self) -> SftpFacts:
+    def sftp(self) -> SftpFacts:
         """Raises SftpOff."""
-        facts = self.homes.door.facts(self.user)
-        return replace(facts, info=replace(facts.info, host=self.host)) if self.host else facts
+        facts = self.homes.sftp.facts(self.user)
+        return replace(facts, endpoint=replace(facts.endpoint, host=self.host)) if self.host else facts
 
     def usage(self) -> HomeUsage:
         return self.files.usage(self.user, quota=self.quota)
 
 
-def homes_of(request: Request) -> Homes:
-    found = request.app.state.homes
-    assert isinstance(found, Homes)
-    return found
+class _Settings(Protocol):
+    @property
+    def sftp_known_host(self) -> str | None: ...
+
+
+homes_of = FromContainer[Homes]("homes")
+_settings_of = FromContainer[_Settings]("settings")
 
 
 def home_of(request: Request) -> Home:
@@ -91,5 +97,5 @@ def described_home_of(request: Request) -> Home:
     """To say where it is, which must work while the disk does not."""
     user = user_of(request)
     homes, found = homes_of(request), accounts_of(request).users.get(user)
-    host = None if request.app.state.settings.sftp_known_host else reached_host(request)
+    host = None if _settings_of(request).sftp_known_host else reached_host(request)
     return Home(homes, user, homes.options.quota(found.quota_bytes, found.quota_files), host)

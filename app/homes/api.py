@@ -44,11 +44,11 @@ def get_me(request: Request) -> Response:
 
 def data_of(home: Home) -> schemas.DataAnswer:
     """Where the user's data is and how much of it: told as far as it can be told now."""
-    options, door, usage = home.options, home.homes.door, None
+    options, usage = home.options, None
     with suppress(ModelmillError):
         usage = home.usage()
-    facts = home.door() if door.is_open else None
-    sftp = schemas.SftpAnswer(**vars(facts.info), password_token_id=facts.password_token) if facts else None
+    facts = home.sftp() if home.homes.sftp.is_on else None
+    sftp = schemas.SftpAnswer(**vars(facts.endpoint), password_token_id=facts.password_token) if facts else None
     return schemas.DataAnswer(
         home=home.logical(""),
         folders={name: home.logical(name) for name in HOME_FOLDERS},
@@ -67,23 +67,23 @@ def data_of(home: Home) -> schemas.DataAnswer:
 
 
 def list_files(request: Request) -> Response:
-    asked, home = query(request, schemas.FolderQuery), home_of(request)
-    spot = home.spot(asked.path.removesuffix("/") or asked.path)  # a folder may be written with a slash
-    page = home.shelf(spot).browse(spot.inner, sort=asked.sort, cursor=asked.cursor, limit=asked.limit)
-    entries = [_entry(home, spot.below(entry.name), entry) for entry in page.entries]
-    path = home.path_of(spot)
+    params, home = query(request, schemas.FolderQuery), home_of(request)
+    location = home.spot(params.path.removesuffix("/") or params.path)  # a folder may be written with a slash
+    page = home.shelf(location).browse(location.inner, sort=params.sort, cursor=params.cursor, limit=params.limit)
+    entries = [_entry(home, location.below(entry.name), entry) for entry in page.entries]
+    path = home.path_of(location)
     return _json(schemas.FolderAnswer(path=path, entries=entries, total=page.total, next_cursor=page.next_cursor))
 
 
 def get_file(request: Request) -> Response:
-    asked, home = query(request, schemas.FileQuery), home_of(request)
-    return download(request, home, home.spot(asked.path))
+    params, home = query(request, schemas.FileQuery), home_of(request)
+    return download(request, home, home.spot(params.path))
 
 
 async def put_file(request: Request) -> Response:
     """The body is the file, as it is; it streams to its place and appears there when it is whole."""
-    asked, home = query(request, schemas.FileQuery), await run_in_threadpool(home_of, request)
-    path, may_replace = home.own(asked.path), request.headers.get("if-none-match", "").strip() != "*"
+    params, home = query(request, schemas.FileQuery), await run_in_threadpool(home_of, request)
+    path, may_replace = home.own(params.path), request.headers.get("if-none-match", "").strip() != "*"
     is_new = not await run_in_threadpool(_is_there, home, path)
     write = partial(
         home.files.write,
@@ -101,28 +101,28 @@ async def put_file(request: Request) -> Response:
 
 
 async def make_folder(request: Request) -> Response:
-    asked, home = await json_body(request, schemas.NewFolder), await run_in_threadpool(home_of, request)
-    path = home.own(asked.path)
+    body, home = await json_body(request, schemas.NewFolder), await run_in_threadpool(home_of, request)
+    path = home.own(body.path)
     await run_in_threadpool(home.files.make_folder, home.user, path, quota=home.quota)
     return _json(schemas.PlaceAnswer(path=home.logical(path.removeprefix("/"))), 201)
 
 
 async def move_file(request: Request) -> Response:
-    asked, home = await json_body(request, schemas.Move), await run_in_threadpool(home_of, request)
-    source, target = home.own(asked.source, field="source"), home.own(asked.target, field="target")
+    body, home = await json_body(request, schemas.Move), await run_in_threadpool(home_of, request)
+    source, target = home.own(body.source, field="source"), home.own(body.target, field="target")
     await run_in_threadpool(home.files.move, home.user, source, target)
     return _json(schemas.PlaceAnswer(path=home.logical(target.removeprefix("/"))))
 
 
 def remove_file(request: Request) -> Response:
-    asked, home = query(request, schemas.FileQuery), home_of(request)
-    trashed = home.files.remove(home.user, home.own(asked.path), now=now())
+    params, home = query(request, schemas.FileQuery), home_of(request)
+    trashed = home.files.remove(home.user, home.own(params.path), now=now())
     return _json(schemas.RemovedAnswer(trashed_to=home.logical(trashed) if trashed else None))
 
 
 def reset_sftp_password(request: Request) -> Response:
     caller = caller_of(request)
-    password = homes_of(request).door.reset_password(caller.user, by=caller.user, token_id=caller.token_id)
+    password = homes_of(request).sftp.reset_password(caller.user, by=caller.user, token_id=caller.token_id)
     return _json(schemas.OneTimePassword(password=password), 201, NO_STORE)
 
 
@@ -130,14 +130,14 @@ def reset_sftp_password_of(request: Request) -> Response:
     """By an administrator."""
     user = accounts_of(request).users.get(request.path_params["name"]).name
     caller = caller_of(request)
-    password = homes_of(request).door.reset_password(user, by=caller.user, token_id=caller.token_id)
+    password = homes_of(request).sftp.reset_password(user, by=caller.user, token_id=caller.token_id)
     return _json(schemas.OneTimePassword(password=password), 201, NO_STORE)
 
 
 async def set_sftp_password(request: Request) -> Response:
-    asked, caller = await json_body(request, schemas.NewPassword), caller_of(request)
+    body, caller = await json_body(request, schemas.NewPassword), caller_of(request)
     await run_in_threadpool(
-        homes_of(request).door.set_password, caller.user, asked.password, by=caller.user, token_id=caller.token_id
+        homes_of(request).sftp.set_password, caller.user, body.password, by=caller.user, token_id=caller.token_id
     )
     return Response(status_code=204)
 
@@ -147,20 +147,20 @@ def get_ssh_keys(request: Request) -> Response:
 
 
 async def set_ssh_keys(request: Request) -> Response:
-    asked, caller = await json_body(request, schemas.Keys), caller_of(request)
+    body, caller = await json_body(request, schemas.Keys), caller_of(request)
     await run_in_threadpool(
-        homes_of(request).door.set_keys, caller.user, asked.keys, by=caller.user, token_id=caller.token_id
+        homes_of(request).sftp.set_keys, caller.user, body.keys, by=caller.user, token_id=caller.token_id
     )
     return await run_in_threadpool(_keys, request)
 
 
 def _keys(request: Request) -> Response:
     home = described_home_of(request)
-    return _json(schemas.KeysAnswer(keys=home.ssh_keys(), tokens=home.homes.door.facts(home.user).key_tokens))
+    return _json(schemas.KeysAnswer(keys=home.ssh_keys(), tokens=home.homes.sftp.facts(home.user).key_tokens))
 
 
-def _entry(home: Home, spot: HomePath, entry: Entry) -> schemas.EntryAnswer:
-    return schemas.entry_answer(entry, home.path_of(spot), to_text(entry.modified_at))
+def _entry(home: Home, location: HomePath, entry: Entry) -> schemas.EntryAnswer:
+    return schemas.entry_answer(entry, home.path_of(location), to_text(entry.modified_at))
 
 
 def _is_there(home: Home, path: str) -> bool:
@@ -172,8 +172,8 @@ def _is_there(home: Home, path: str) -> bool:
 
 
 def _length(request: Request) -> int:
-    given = request.headers.get("content-length", "")
-    return int(given) if given.isascii() and given.isdigit() else 0
+    length = request.headers.get("content-length", "")
+    return int(length) if length.isascii() and length.isdigit() else 0
 
 
 def _json(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:

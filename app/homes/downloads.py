@@ -14,17 +14,17 @@ from app.kit.web.http import stream_bytes
 MEDIA_TYPE = "application/octet-stream"
 
 
-def download(request: Request, home: Home, spot: HomePath) -> Response:
+def download(request: Request, home: Home, location: HomePath) -> Response:
     """Raises FileMissing, NotAFile, RangeNotSatisfiable."""
-    shelf = home.shelf(spot)
-    found = shelf.info(spot.inner)
-    if found.kind is not Kind.FILE:
-        raise NotAFile(f"{spot.inner or 'The home'} is no file.", hint="Name a file, not a folder or a device.")
+    tree = home.shelf(location)
+    entry = tree.info(location.inner)
+    if entry.kind is not Kind.FILE:
+        raise NotAFile(f"{location.inner or 'The home'} is no file.", hint="Name a file, not a folder or a device.")
     return stream_bytes(
         request,
-        lambda start, end: shelf.read(spot.inner, start=start, end=end),
-        size=found.size_bytes,
-        etag=found.etag,
-        name=found.name,
+        lambda start, end: tree.read(location.inner, start=start, end=end),
+        size=entry.size_bytes,
+        etag=entry.etag,
+        name=entry.name,
         media_type=MEDIA_TYPE,
     )

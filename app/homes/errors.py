@@ -87,7 +87,7 @@ def refused(field: str, reason: str, *, hint: str = "") -> PathRefused:
 
 
 def sentences(error: ModelmillError) -> str:
-    """What went wrong and what to do, for who gave the path in no field."""
+    """What went wrong and what to do, where the path was not given in a field."""
     message = error.detail["problems"][0]["problem"] if isinstance(error, PathRefused) else error.message
     return f"{message.removesuffix('.')}. {error.hint}".strip()
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 
-from app.homes import names as naming
+from app.homes import names as file_names
 from app.homes.errors import FileMissing, HomeMissing, disk_errors, refused
 from app.homes.model import (
     COMMON,
@@ -50,11 +50,11 @@ class HomeFiles:
     """
 
     def __init__(
-        self, options: HomesOptions, *, opener: Opener | None = None, ledger: UsageTracker | None = None
+        self, options: HomesOptions, *, opener: Opener | None = None, tracker: UsageTracker | None = None
     ) -> None:
         self.options = options
         self._opener = opener
-        self._ledger = ledger or UsageTracker(options.usage_ttl_s)
+        self._tracker = tracker or UsageTracker(options.usage_ttl_s)
 
     def prepare(self) -> None:
         """Make the shared folders, if they are not there. What is there stays as the operator made it."""
@@ -65,7 +65,7 @@ class HomeFiles:
                     _ensure_folder(root, folder)
 
     def create(self, user: str) -> None:
-        """Make the user's home, or what is missing of it. Twice does no harm."""
+        """Make the user's home, or what is missing of it. May be repeated."""
         inner = home_of(user)
         self.prepare()
         with disk_errors(inner):
@@ -145,7 +145,7 @@ class HomeFiles:
 
         target: the whole new path, not a folder to put it into. Raises NameTaken, FileMissing.
         """
-        leaving = naming.from_text(source, field="source")
+        leaving = file_names.from_text(source, field="source")
         check_may_leave(leaving, field="source")
         place = _new_place(target, field="target")
         if place[: len(leaving)] == leaving:
@@ -155,14 +155,14 @@ class HomeFiles:
                 home.lstat("/".join(leaving))
             with disk_errors(target, field="target"):
                 home.rename("/".join(leaving), "/".join(place))
-        self._ledger.forget(user)
+        self._tracker.forget(user)
 
     def remove(self, user: str, path: str, *, now: datetime) -> str | None:
         """Put a file, link or folder into the trash; what is in the trash or in tmp/ goes for good.
 
         Returns the path that it has now, from where it can be moved back; None if it is gone. Raises FileMissing.
         """
-        place = naming.from_text(path)
+        place = file_names.from_text(path)
         check_may_leave(place)
         trashed = None
         with self.opened(user) as home, disk_errors(path):
@@ -173,12 +173,12 @@ class HomeFiles:
                 _ensure_folder(home, TRASHED_FILES)
                 trashed = f"{TRASHED_FILES}/{stamped(place[-1], now)}"
                 home.rename("/".join(place), trashed)
-        self._ledger.forget(user)
-        return trashed and naming.path_to_text(trashed.split("/"))
+        self._tracker.forget(user)
+        return trashed and file_names.path_to_text(trashed.split("/"))
 
     def usage(self, user: str, *, quota: Quota | None = None) -> HomeUsage:
         with self.opened(user) as home:
-            return self._ledger.usage(user, quota or self.options.quota(), lambda: _measure(home))
+            return self._tracker.usage(user, quota or self.options.quota(), lambda: _measure(home))
 
     def sweep(self, user: str, *, now: datetime) -> list[str]:
         """Clear removed files that were long enough in the trash, and uploads that a crash cut off. Their paths."""
@@ -187,22 +187,22 @@ class HomeFiles:
             for path in [*self._stale_files(home, now), *_stale_drafts(home, now)]:
                 with suppress(FileNotFoundError):
                     home.remove_tree(path)
-                    gone.append(naming.path_to_text(path.split("/")))
+                    gone.append(file_names.path_to_text(path.split("/")))
         if gone:
-            self._ledger.forget(user)
+            self._tracker.forget(user)
         return gone
 
     def allowance(
         self, user: str, home: RootedDirectory, folder: str, *, credit: int = 0, quota: Quota | None = None
     ) -> Allowance:
         """What may still be written into the opened home. folder: the one at its top; credit: bytes to be replaced."""
-        return self._ledger.allowance(
+        return self._tracker.allowance(
             user, folder, quota or self.options.quota(), lambda: _measure(home), credit=credit
         )
 
     @contextmanager
     def opened(self, user: str) -> Iterator[RootedDirectory]:
-        """The home for operations beneath it, which raise OSError. Raises HomeMissing, PathRefused."""
+        """The home, for operations in it, which raise OSError. Raises HomeMissing, PathRefused."""
         inner = home_of(user)
         try:
             with disk_errors(inner, field="user"):
@@ -248,9 +248,9 @@ def _fill(draft: Draft, chunks: Iterable[bytes], allowance: Allowance, path: str
 
 
 def _new_place(path: str, *, field: str = "path") -> list[str]:
-    place = naming.from_text(path, field=field)
+    place = file_names.from_text(path, field=field)
     check_may_enter(place, field=field)
-    naming.check_new_name(place[-1], field=field)
+    file_names.check_new_name(place[-1], field=field)
     return place
 
 
@@ -258,19 +258,19 @@ def _replaced(home: RootedDirectory, target: str, *, replace: bool) -> os.stat_r
     """What an upload is to replace, if anything. Says what is in the way before the upload is read."""
     with home.parent(target) as (folder_fd, name):
         try:
-            found = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
+            status = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
         except FileNotFoundError:
             return None
     if not replace:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
-    if kind_of(found.st_mode) is Kind.FOLDER:
+    if kind_of(status.st_mode) is Kind.FOLDER:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
-    return found
+    return status
 
 
-def _ensure_folder(beneath: RootedDirectory, folder: str) -> None:
+def _ensure_folder(directory: RootedDirectory, folder: str) -> None:
     with suppress(FileExistsError):
-        beneath.make_folder(folder)
+        directory.make_folder(folder)
 
 
 def _measure(home: RootedDirectory) -> Measurement:

@@ -13,9 +13,8 @@ from app.homes.model import COMMON, HomesOptions, home_of
 
 @dataclass(frozen=True)
 class HomePath:
-    """inner: the path below the home, or below the common folder."""
-
     inner: str
+    """The path below the home, or below the common folder."""
     is_common: bool = False
 
     def logical(self, options: HomesOptions, user: str) -> str:

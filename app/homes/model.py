@@ -73,18 +73,19 @@ class Retention:
 
 @dataclass(frozen=True)
 class Quota:
-    """How much a home may hold; 0: as much as there is. files: files and folders, but those that every home has."""
+    """How much a home may hold; 0: as much as there is room for."""
 
     size_bytes: int = 0
     files: int = 0
+    """Files and folders, without the folders that every home has."""
 
 
 @dataclass(frozen=True)
 class HomesOptions:
-    """root: where the shared storage is mounted here. logical_root: what tasks and users call it."""
-
     root: Path
+    """Where the shared storage is mounted here."""
     logical_root: str = "/private"
+    """What tasks and users call it."""
     quota_bytes: int = 0
     """Of a home whose user has none of their own; 0: as much as there is."""
     retention: Retention = field(default_factory=Retention)
@@ -110,12 +111,14 @@ class HomesOptions:
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing in a folder. name and path (from the home): texts as names makes them; size_bytes: 0 for a folder."""
+    """One thing in a folder. Its name and path are texts as app.homes.names makes them."""
 
     name: str
     path: str
+    """From the home."""
     kind: Kind
     size_bytes: int
+    """0 for a folder."""
     modified_at: datetime
     etag: str
     """Changes when the content does."""
@@ -158,10 +161,10 @@ def stamped(name: str, removed_at: datetime) -> str:
     """What a removed file is called in trash/files: when it was removed and, as far as there is room, its name."""
     stamp = removed_at.astimezone(UTC).strftime(_STAMP) + "-"
     whole = name.encode("utf-8", "surrogateescape")
-    kept = whole[-(255 - len(stamp)) :]
-    if kept != whole:
-        kept = kept.lstrip(_CONTINUATION)  # the end matters most, but not half a character
-    return stamp + kept.decode("utf-8", "surrogateescape")
+    ending = whole[-(255 - len(stamp)) :]
+    if ending != whole:
+        ending = ending.lstrip(_CONTINUATION)  # the end matters most, but not half a character
+    return stamp + ending.decode("utf-8", "surrogateescape")
 
 
 def removed_at(name: str) -> datetime | None:

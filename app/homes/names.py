@@ -43,7 +43,7 @@ def path_to_text(names: list[str]) -> str:
 
 
 def from_text(text: str, *, field: str = "path") -> list[str]:
-    """The names that a path inside a home runs through; [] for the home itself. One leading slash is fine.
+    """The names that a path inside a home runs through; [] for the home itself. One leading slash is allowed.
 
     Raises PathRefused for what no listing ever showed: `..`, `//`, raw tricks, a text that is too long.
     """
@@ -64,9 +64,9 @@ def check_new_name(name: str, *, field: str = "path") -> str:
 
 def _segment(text: str, field: str) -> str:
     plain = _ESCAPE.sub("", text)
-    found = next((c for c in plain if is_tricky(c)), None)
-    if found is not None:
-        raise refused(field, f"it has the character {describe(found)}", hint="Write it as the listing shows it.")
+    match = next((c for c in plain if is_tricky(c)), None)
+    if match is not None:
+        raise refused(field, f"it has the character {describe(match)}", hint="Write it as the listing shows it.")
     # Piece by piece, as an escaped byte may belong to a character whose other bytes are escaped too.
     raw = b"".join(
         bytes.fromhex(piece) if is_byte else os.fsencode(piece)
@@ -77,7 +77,7 @@ def _segment(text: str, field: str) -> str:
 
 
 def check_segment(raw: bytes, field: str) -> None:
-    """Raises PathRefused for what is no name at all: nothing, . or .., with a slash or NUL, too long."""
+    """Raises PathRefused for what cannot be a name: empty, . or .., with a slash or NUL, too long."""
     if not raw:
         raise refused(field, "it has an empty part: // or a slash at the end")
     if raw in (b".", b".."):

@@ -24,10 +24,10 @@ from app.homes.rooted_directory import RootedDirectory, kind_of
 
 @dataclass(frozen=True)
 class FieldRule:
-    """kinds: what the field may name. own: the folder of the home that it may lie in, "" for all of it, or None."""
-
     kinds: frozenset[Kind]
+    """What the field may name."""
     own: str | None
+    """The folder of the home in which it may lie, "" for the whole home; None: only in the common folder."""
 
 
 FIELDS: Mapping[str, FieldRule] = MappingProxyType(
@@ -43,20 +43,21 @@ FIELDS: Mapping[str, FieldRule] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Place:
-    """base: the allowed folder, from the root of the storage; below: the path from there, never empty."""
-
+class AllowedPath:
     base: str
+    """The allowed folder, from the root of the storage."""
     below: str
+    """The path from there, never empty."""
 
 
 @dataclass(frozen=True)
 class CheckedPath:
-    """A path that was fine when it was checked. text: as it was given, which is what a task is told."""
+    """A path that was allowed when it was checked."""
 
     field: str
     text: str
-    place: Place
+    """As it was given, which is what a task is told."""
+    place: AllowedPath
     kind: Kind
     size_bytes: int
     _rules: PathRules = dataclasses.field(repr=False, compare=False)
@@ -86,11 +87,11 @@ class PathRules:
         rule = self.fields[field]
         place = allowed(self.options, rule, user, field, text)
         with _refusals(field), disk_errors(text, field=field), self._base(place) as base:
-            found = base.stat(place.below)
-        kind = _expect(rule, field, text, found)
-        return CheckedPath(field, text, place, kind, 0 if kind is Kind.FOLDER else found.st_size, self)
+            status = base.stat(place.below)
+        kind = _expect(rule, field, text, status)
+        return CheckedPath(field, text, place, kind, 0 if kind is Kind.FOLDER else status.st_size, self)
 
-    def open(self, field: str, text: str, place: Place) -> int:
+    def open(self, field: str, text: str, place: AllowedPath) -> int:
         rule = self.fields[field]
         with _refusals(field), disk_errors(text, field=field), self._base(place) as base:
             _expect(rule, field, text, base.stat(place.below))  # opening a device may do something to it
@@ -102,11 +103,11 @@ class PathRules:
                 raise
             return fd
 
-    def _base(self, place: Place) -> RootedDirectory:
+    def _base(self, place: AllowedPath) -> RootedDirectory:
         return RootedDirectory.at(self.options.root, place.base, self._opener)
 
 
-def allowed(options: HomesOptions, rule: FieldRule, user: str, field: str, text: str) -> Place:
+def allowed(options: HomesOptions, rule: FieldRule, user: str, field: str, text: str) -> AllowedPath:
     """Where the text leads, if this field may name it for this user. Raises PathRefused. Looks at no disk."""
     _check_text(field, text)
     prefix, home = options.prefix + "/", home_of(user)
@@ -123,7 +124,7 @@ def allowed(options: HomesOptions, rule: FieldRule, user: str, field: str, text:
             below = inner.removeprefix(start)
             if base == COMMON and below.split("/")[0] in PRIVATE_COMMON:
                 raise refused(field, f"{prefix}{COMMON}/{below.split('/')[0]}/ is the service's own")
-            return Place(base, below)
+            return AllowedPath(base, below)
     where = " or ".join(places)
     raise refused(field, f"it must lie under {where}", hint="The page Data shows the paths of your own home.")
 
@@ -142,10 +143,10 @@ def _check_text(field: str, text: str) -> None:
         raise refused(field, "it is empty")
     if len(text.encode("utf-8", "surrogatepass")) > MAX_PATH_BYTES:
         raise refused(field, f"it is longer than {MAX_PATH_BYTES} bytes")
-    found = next((c for c in text if is_tricky(c)), None)
-    if found is not None:
+    tricky = next((c for c in text if is_tricky(c)), None)
+    if tricky is not None:
         hint = "Rename the file: such characters cannot be seen, or pass for / or . to whoever reads the task."
-        raise refused(field, f"it has the character {describe(found)}", hint=hint)
+        raise refused(field, f"it has the character {describe(tricky)}", hint=hint)
     if text != text.strip():
         raise refused(field, "it begins or ends with a space")
     if not text.startswith("/"):
@@ -153,7 +154,7 @@ def _check_text(field: str, text: str) -> None:
 
 
 def _segments(rule: FieldRule, field: str, text: str) -> list[str]:
-    """The names after the first slash. One slash at the end is fine where a folder may be named."""
+    """The names after the first slash. One slash at the end is allowed where a folder may be named."""
     inner = text[1:]
     if Kind.FOLDER in rule.kinds:
         inner = inner.removesuffix("/")
@@ -163,9 +164,9 @@ def _segments(rule: FieldRule, field: str, text: str) -> list[str]:
     return segments
 
 
-def _expect(rule: FieldRule, field: str, text: str, found: os.stat_result) -> Kind:
-    kind = kind_of(found.st_mode)
+def _expect(rule: FieldRule, field: str, text: str, status: os.stat_result) -> Kind:
+    kind = kind_of(status.st_mode)
     if kind not in rule.kinds:
-        wanted = " or a ".join(sorted(rule.kinds))
-        raise refused(field, f"{text} is no {wanted}" + (f" but a {kind}" if kind is not Kind.OTHER else ""))
+        expected = " or a ".join(sorted(rule.kinds))
+        raise refused(field, f"{text} is no {expected}" + (f" but a {kind}" if kind is not Kind.OTHER else ""))
     return kind

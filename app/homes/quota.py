@@ -17,18 +17,18 @@ from dataclasses import dataclass, field
 from app.homes.errors import QuotaExceeded, TooManyFiles
 from app.homes.model import HOME_FOLDERS, Quota
 
-PATIENCE = 10
-"""At most one part in so many of the time is spent on measuring one home."""
+MEASURE_SHARE = 10
+"""At most one part in this many of the time is spent on measuring one home."""
 HIDDEN = ""
 """Where files are counted that have no name any more: with what lies beside the folders."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """folders: bytes per folder at the top of the home, "" for what lies beside them. files: all files and folders."""
-
     folders: dict[str, int]
+    """Bytes per folder at the top of the home, "" for what lies beside them."""
     files: int
+    """All files and folders."""
 
 
 Measure = Callable[[], Measurement]
@@ -36,21 +36,23 @@ Measure = Callable[[], Measurement]
 
 @dataclass(frozen=True)
 class Addition:
-    """What is to be put into a home. size_bytes: None if it does not matter; credit: of what it takes the place of."""
+    """What is to be put into a home."""
 
     size_bytes: int | None = None
+    """None if it does not matter."""
     files: int = 0
     credit: int = 0
+    """Bytes of what it replaces."""
 
 
 @dataclass(frozen=True)
 class HomeUsage:
-    """folders: bytes of each folder at the top of the home. files: but those folders that every home has."""
-
     total_bytes: int
     files: int
+    """Files and folders, without the folders that every home has."""
     quota: Quota
     folders: dict[str, int]
+    """Bytes of each folder at the top of the home."""
 
 
 class CountedFile:
@@ -112,18 +114,16 @@ class CountedFiles:
 
 
 @dataclass
-class _Known:
-    """until: by when it is to be measured again. is_forgotten: something went since, so it is too much.
-
-    measuring: held meanwhile, so that it is done once.
-    """
-
+class _KnownUsage:
     folders: dict[str, int] = field(default_factory=dict)
     files: int = 0
     is_measured: bool = False
     is_forgotten: bool = False
+    """Something was removed since, so that this is too much."""
     until: float = 0.0
+    """When it is to be measured again, by the tracker's clock."""
     measuring: threading.Lock = field(default_factory=threading.Lock)
+    """Held meanwhile, so that it is done once."""
 
     @property
     def total(self) -> int:
@@ -131,7 +131,7 @@ class _Known:
 
 
 class UsageTracker:
-    """What is known of every home's usage in this process. Safe to share between threads.
+    """The usage of every home as this process knows it. Safe to share between threads.
 
     files: those that are open for writing here.
     """
@@ -140,19 +140,19 @@ class UsageTracker:
         self._ttl_s = ttl_s
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: dict[str, _Known] = {}
+        self._usages: dict[str, _KnownUsage] = {}
         self.files = CountedFiles()
 
     def usage(self, user: str, quota: Quota, measure: Measure) -> HomeUsage:
-        known = self._measured(user, measure, is_due=True, is_forgotten_due=True)
+        usage = self._measured(user, measure, is_due=True, is_forgotten_due=True)
         with self._lock:
-            return HomeUsage(known.total, known.files, quota, dict(known.folders))
+            return HomeUsage(usage.total, usage.files, quota, dict(usage.folders))
 
     def forget(self, user: str) -> None:
         """Something went or moved that was not measured. What is known is too much at most: see fit."""
         with self._lock:
-            if user in self._known:
-                self._known[user].is_forgotten = True
+            if user in self._usages:
+                self._usages[user].is_forgotten = True
 
     def allowance(self, user: str, folder: str, quota: Quota, measure: Measure, *, credit: int = 0) -> Allowance:
         """For one upload. credit: the size of the file that it replaces."""
@@ -175,60 +175,62 @@ class UsageTracker:
         for that. Nothing is refused by what is out of date. is_look: count nothing in.
         """
         if not self._fits(self._measured(user, measure, is_due=is_begin), folder, quota, addition, is_look):
-            known = self._measured(user, measure, is_due=True, is_forgotten_due=True)
-            if not self._fits(known, folder, quota, addition, is_look):
-                raise _exceeded(known, quota, addition)
+            usage = self._measured(user, measure, is_due=True, is_forgotten_due=True)
+            if not self._fits(usage, folder, quota, addition, is_look):
+                raise _exceeded(usage, quota, addition)
 
     def add(self, user: str, folder: str, size_bytes: int, *, files: int = 0) -> None:
         """Count in what was written, or with a negative number what went; nothing if the home was never measured."""
         with self._lock:
-            known = self._known.get(user)
-            if known is not None:
-                known.folders[folder] = max(0, known.folders.get(folder, 0) + size_bytes)
-                known.files = max(0, known.files + files)
+            usage = self._usages.get(user)
+            if usage is not None:
+                usage.folders[folder] = max(0, usage.folders.get(folder, 0) + size_bytes)
+                usage.files = max(0, usage.files + files)
 
-    def _fits(self, known: _Known, folder: str, quota: Quota, addition: Addition, is_look: bool) -> bool:
+    def _fits(self, usage: _KnownUsage, folder: str, quota: Quota, addition: Addition, is_look: bool) -> bool:
         with self._lock:
             if (
                 addition.size_bytes is not None
-                and 0 < quota.size_bytes < known.total + addition.size_bytes - addition.credit
+                and 0 < quota.size_bytes < usage.total + addition.size_bytes - addition.credit
             ):
                 return False
-            if addition.files and 0 < quota.files < known.files + addition.files:
+            if addition.files and 0 < quota.files < usage.files + addition.files:
                 return False
             if not is_look:
-                known.folders[folder] = known.folders.get(folder, 0) + (addition.size_bytes or 0)
-                known.files += addition.files
+                usage.folders[folder] = usage.folders.get(folder, 0) + (addition.size_bytes or 0)
+                usage.files += addition.files
             return True
 
-    def _measured(self, user: str, measure: Measure, *, is_due: bool = False, is_forgotten_due: bool = False) -> _Known:
+    def _measured(
+        self, user: str, measure: Measure, *, is_due: bool = False, is_forgotten_due: bool = False
+    ) -> _KnownUsage:
         """Once at least; is_due: again, if the time has come; is_forgotten_due: if something went meanwhile."""
         with self._lock:
-            known = self._known.setdefault(user, _Known())
-        with known.measuring:
+            usage = self._usages.setdefault(user, _KnownUsage())
+        with usage.measuring:
             begin = self._clock()
-            is_out = (is_due and begin >= known.until) or (is_forgotten_due and known.is_forgotten)
-            if not known.is_measured or is_out:
-                found = measure()
-                folders = dict(found.folders)
+            is_out = (is_due and begin >= usage.until) or (is_forgotten_due and usage.is_forgotten)
+            if not usage.is_measured or is_out:
+                measurement = measure()
+                folders = dict(measurement.folders)
                 hidden = self.files.hidden_bytes(user)
                 if hidden:
                     folders[HIDDEN] = folders.get(HIDDEN, 0) + hidden
                 took_s = self._clock() - begin
                 with self._lock:
-                    known.folders, known.files = folders, max(0, found.files - len(HOME_FOLDERS))
-                    known.is_measured, known.is_forgotten = True, False
-                    known.until = begin + took_s + max(self._ttl_s, PATIENCE * took_s)
-        return known
+                    usage.folders, usage.files = folders, max(0, measurement.files - len(HOME_FOLDERS))
+                    usage.is_measured, usage.is_forgotten = True, False
+                    usage.until = begin + took_s + max(self._ttl_s, MEASURE_SHARE * took_s)
+        return usage
 
 
 class Allowance:
     """What one upload may still write. Counts its bytes in as they come, so that two uploads see each other."""
 
     def __init__(
-        self, ledger: UsageTracker, user: str, folder: str, quota: Quota, credit: int, measure: Measure
+        self, tracker: UsageTracker, user: str, folder: str, quota: Quota, credit: int, measure: Measure
     ) -> None:
-        self._ledger = ledger
+        self._tracker = tracker
         self._user = user
         self._folder = folder
         self._quota = quota
@@ -244,14 +246,14 @@ class Allowance:
     def refresh(self) -> None:
         """Measure the home again, if that was long ago."""
         if self._quota.size_bytes:
-            self._ledger.usage(self._user, self._quota, self._measure)
+            self._tracker.usage(self._user, self._quota, self._measure)
 
     def take(self, size_bytes: int) -> None:
         """Raises QuotaExceeded."""
         if self._quota.size_bytes:
             self._fit(Addition(size_bytes, credit=self._credit))
         else:
-            self._ledger.add(self._user, self._folder, size_bytes)
+            self._tracker.add(self._user, self._folder, size_bytes)
         self._taken += size_bytes
 
     def take_file(self) -> None:
@@ -259,7 +261,7 @@ class Allowance:
         if self._quota.files:
             self._fit(Addition(files=1), is_begin=True)
         else:
-            self._ledger.add(self._user, self._folder, 0, files=1)
+            self._tracker.add(self._user, self._folder, 0, files=1)
         self._files += 1
 
     @contextmanager
@@ -274,31 +276,31 @@ class Allowance:
 
     def free(self, size_bytes: int) -> None:
         """So much of what was there is gone."""
-        self._ledger.add(self._user, self._folder, -size_bytes)
+        self._tracker.add(self._user, self._folder, -size_bytes)
 
     def settle(self) -> None:
         """The file is there, and what it replaced is not."""
-        self._ledger.add(self._user, self._folder, -self._credit)
+        self._tracker.add(self._user, self._folder, -self._credit)
 
     def give_back(self) -> None:
-        self._ledger.add(self._user, self._folder, -self._taken, files=-self._files)
+        self._tracker.add(self._user, self._folder, -self._taken, files=-self._files)
         self._taken = self._files = 0
 
     def _fit(self, addition: Addition, *, is_begin: bool = False, is_look: bool = False) -> None:
-        self._ledger.fit(
+        self._tracker.fit(
             self._user, self._folder, self._quota, self._measure, addition, is_begin=is_begin, is_look=is_look
         )
 
 
-def _exceeded(known: _Known, quota: Quota, addition: Addition) -> QuotaExceeded | TooManyFiles:
+def _exceeded(usage: _KnownUsage, quota: Quota, addition: Addition) -> QuotaExceeded | TooManyFiles:
     if addition.size_bytes is not None:
         return QuotaExceeded(
             f"The data home may hold {quota.size_bytes} bytes; with this it would hold more.",
             hint="Remove what is not needed, from the trash too: what lies there counts until it is gone.",
-            detail={"quota_bytes": quota.size_bytes, "used_bytes": known.total},
+            detail={"quota_bytes": quota.size_bytes, "used_bytes": usage.total},
         )
     return TooManyFiles(
         f"The data home may hold {quota.files} files and folders; with this it would hold more.",
         hint="Remove what is not needed, from the trash too, or pack many small files into one archive.",
-        detail={"quota_files": quota.files, "used_files": known.files},
+        detail={"quota_files": quota.files, "used_files": usage.files},
     )

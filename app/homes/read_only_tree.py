@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from app.homes import names as naming
+from app.homes import names as file_names
 from app.homes.errors import FileMissing, disk_errors, refused
 from app.homes.model import Entry, Kind, Page
 from app.homes.rooted_directory import Name, RootedDirectory, kind_of, names_in
@@ -38,28 +38,29 @@ class Sort(StrEnum):
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where something stands in the listing. value: its size or time, where it is sorted by that."""
+class ListingPosition:
+    """Where an entry stands in the listing."""
 
     name: str
     is_folder: bool
     value: int = 0
+    """Its size or time, where the listing is sorted by that."""
 
-    def __lt__(self, other: Place) -> bool:
+    def __lt__(self, other: ListingPosition) -> bool:
         return self._key < other._key
 
     @property
     def _key(self) -> tuple[int, str, str]:
         return self.value, self.name.casefold(), self.name
 
-    def is_before(self, other: Place, sort: Sort) -> bool:
+    def is_before(self, other: ListingPosition, sort: Sort) -> bool:
         if self.is_folder is not other.is_folder:
             return self.is_folder
         return other < self if sort.is_back else self < other
 
 
 class ReadOnlyTree:
-    """opened: the folder, for operations beneath it. hidden: names at its top that do not exist for who reads here."""
+    """opened: opens the folder. hidden: names at its top that do not exist for its readers."""
 
     def __init__(
         self, opened: Callable[[], AbstractContextManager[RootedDirectory]], hidden: frozenset[str] = frozenset()
@@ -71,25 +72,25 @@ class ReadOnlyTree:
         self, path: str = "", *, sort: Sort = Sort.NAME, cursor: str | None = None, limit: int = PAGE_ENTRIES
     ) -> Page:
         """A part of a folder. cursor: next_cursor of the page before. Raises FileMissing, NotAFolder."""
-        place = self._place(path)
-        hidden = frozenset() if place else self._hidden
-        with self._opened() as base, disk_errors(shown(path)), base.folder("/".join(place)) as folder_fd:
-            return page_of(folder_fd, place, cursor=cursor, limit=limit, sort=sort, hidden=hidden)
+        segments = self._segments(path)
+        hidden = frozenset() if segments else self._hidden
+        with self._opened() as base, disk_errors(shown(path)), base.folder("/".join(segments)) as folder_fd:
+            return page_of(folder_fd, segments, cursor=cursor, limit=limit, sort=sort, hidden=hidden)
 
     def info(self, path: str) -> Entry:
         """Of what is there; for a link, of what it leads to inside the folder. Raises FileMissing."""
-        place = self._place(path)
+        segments = self._segments(path)
         with self._opened() as base, disk_errors(shown(path)):
-            return entry(place, base.stat("/".join(place)))
+            return entry(segments, base.stat("/".join(segments)))
 
     def read(
         self, path: str, *, start: int = 0, end: int | None = None, chunk_bytes: int = CHUNK_BYTES
     ) -> Iterator[bytes]:
         """The bytes start <= i < end; what lies beyond the file is left out. Raises at once: FileMissing, NotAFile."""
-        place = self._place(path)
+        segments = self._segments(path)
         check_range(start, end)
         with self._opened() as base, disk_errors(shown(path)):
-            fd = base.open_file("/".join(place))
+            fd = base.open_file("/".join(segments))
         position, stop = clamp_range(os.fstat(fd).st_size, start, end)
         left_bytes = stop - position
 
@@ -102,11 +103,11 @@ class ReadOnlyTree:
 
         return ByteStream(read_some, lambda: os.close(fd), left_bytes, chunk_bytes)
 
-    def _place(self, path: str) -> list[str]:
-        place = naming.from_text(path)
-        if place and place[0] in self._hidden:
+    def _segments(self, path: str) -> list[str]:
+        segments = file_names.from_text(path)
+        if segments and segments[0] in self._hidden:
             raise FileMissing(f"There is no {path} here.")
-        return place
+        return segments
 
 
 def shown(path: str) -> str:
@@ -126,26 +127,29 @@ def page_of(
 
     By name, only what is on the page is looked at beyond its name; by anything else all of it is.
     """
-    found = [
-        place for name in names_in(folder_fd) if name.name not in hidden if (place := _place(name, folder_fd, sort))
+    positions = [
+        position
+        for name in names_in(folder_fd)
+        if name.name not in hidden
+        if (position := _position(name, folder_fd, sort))
     ]
-    found.sort(reverse=sort.is_back)
-    found.sort(key=lambda place: not place.is_folder)
+    positions.sort(reverse=sort.is_back)
+    positions.sort(key=lambda position: not position.is_folder)
     after = from_cursor(cursor) if cursor else None
-    rest = [place for place in found if after.is_before(place, sort)] if after else found
+    rest = [position for position in positions if after.is_before(position, sort)] if after else positions
     part, entries = rest[:limit], []
-    for place in part:
+    for position in part:
         with suppress(FileNotFoundError):  # removed since
-            status = os.stat(place.name, dir_fd=folder_fd, follow_symlinks=False)
-            entries.append(entry([*path, place.name], status))
-    return Page(entries, len(found), to_cursor(part[-1], sort) if len(rest) > limit else None)
+            status = os.stat(position.name, dir_fd=folder_fd, follow_symlinks=False)
+            entries.append(entry([*path, position.name], status))
+    return Page(entries, len(positions), to_cursor(part[-1], sort) if len(rest) > limit else None)
 
 
-def entry(place: list[str], status: os.stat_result) -> Entry:
+def entry(segments: list[str], status: os.stat_result) -> Entry:
     kind = kind_of(status.st_mode)
     return Entry(
-        name=naming.to_text(place[-1]) if place else "",
-        path=naming.path_to_text(place),
+        name=file_names.to_text(segments[-1]) if segments else "",
+        path=file_names.path_to_text(segments),
         kind=kind,
         size_bytes=0 if kind is Kind.FOLDER else status.st_size,
         modified_at=datetime.fromtimestamp(status.st_mtime, UTC),
@@ -153,28 +157,29 @@ def entry(place: list[str], status: os.stat_result) -> Entry:
     )
 
 
-def to_cursor(place: Place, sort: Sort) -> str:
+def to_cursor(position: ListingPosition, sort: Sort) -> str:
     """Where a page ends, by what it is sorted by: so that pages survive what comes and goes."""
     by_name = sort in (Sort.NAME, Sort.NAME_BACK)
-    return f"{'d' if place.is_folder else 'f'}{'' if by_name else f'={place.value}'}:{naming.to_text(place.name)}"
+    value = "" if by_name else f"={position.value}"
+    return f"{'d' if position.is_folder else 'f'}{value}:{file_names.to_text(position.name)}"
 
 
-def from_cursor(cursor: str) -> Place:
-    found = _CURSOR.fullmatch(cursor)
-    names = naming.from_text(found[3], field="cursor") if found else []
-    if found is None or len(names) != 1:
+def from_cursor(cursor: str) -> ListingPosition:
+    match = _CURSOR.fullmatch(cursor)
+    names = file_names.from_text(match[3], field="cursor") if match else []
+    if match is None or len(names) != 1:
         raise refused("cursor", "it is not one that was given out", hint="Begin without one.")
-    return Place(names[0], found[1] == "d", int(found[2] or 0))
+    return ListingPosition(names[0], match[1] == "d", int(match[2] or 0))
 
 
-def _place(name: Name, folder_fd: int, sort: Sort) -> Place | None:
+def _position(name: Name, folder_fd: int, sort: Sort) -> ListingPosition | None:
     """None for what was removed since."""
     is_folder = name.kind is Kind.FOLDER
     if sort in (Sort.NAME, Sort.NAME_BACK) or (is_folder and sort in (Sort.SIZE, Sort.SIZE_BACK)):
-        return Place(name.name, is_folder)
+        return ListingPosition(name.name, is_folder)
     try:
         status = os.stat(name.name, dir_fd=folder_fd, follow_symlinks=False)
     except FileNotFoundError:
         return None
     is_by_size = sort in (Sort.SIZE, Sort.SIZE_BACK)
-    return Place(name.name, is_folder, status.st_size if is_by_size else status.st_mtime_ns)
+    return ListingPosition(name.name, is_folder, status.st_size if is_by_size else status.st_mtime_ns)

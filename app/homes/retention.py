@@ -1,8 +1,8 @@
-"""The folders of jobs: who has one, since when its job has ended, and the janitor that moves and deletes them by that.
+"""The folders of jobs: who has one, since when its job has ended, and the sweeper that moves and deletes them by that.
 
-The janitor touches jobs/ and trash/jobs/ of homes and nothing else, and there only folders that were told of. It works
-by descriptors from the home on, through no link. The disk comes first and then the record: after a crash in between
-the next pass finds the folder where it is and catches up. There is one pass at a time.
+The sweeper touches jobs/ and trash/jobs/ of homes and nothing else, and there only folders that jobs have reported. It
+works by descriptors from the home on, through no link. The disk comes first and then the record: after a crash in
+between the next pass finds the folder where it is and catches up. There is one pass at a time.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from app.kit.sql import Database
 BATCH = 50
 """Folders per transaction: nobody else who writes waits long for it."""
 OTHER_NAMES = 100
-TURN, TURN_S = ".janitor", 900.0
-"""Longer than a batch takes."""
+LEASE, LEASE_S = ".janitor", 900.0
+"""Name of the lease of a pass, and how long it holds: longer than a batch takes."""
 SYSTEM = "system"
 TRASHED, PURGED = "JOB_TRASHED", "JOB_PURGED"
 logger = logging.getLogger(__name__)
@@ -42,31 +42,31 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class FolderTimes:
-    """When the folder of a job goes where. The times are None while the job runs.
-
-    path: where it is, as tasks name it. is_trashed: it is in the trash already. problem: why it is not.
-    """
+    """When the folder of a job goes where. The times are None while the job runs."""
 
     name: str
     path: str
+    """Where it is, as tasks name it."""
     is_trashed: bool
     ended_at: datetime | None
     trash_at: datetime | None
     purge_at: datetime | None
     problem: str | None
+    """What keeps it from being moved or deleted."""
 
 
 @dataclass(frozen=True)
-class Swept:
-    """What a pass of the janitor did. problems: folders that it could not move or delete."""
+class SweepResult:
+    """What one pass of the sweeper did, in folders."""
 
     trashed: int
     purged: int
     problems: int
+    """Folders that it could not move or delete."""
 
 
 class Folders:
-    """What jobs tell of their folders, jobs/<name> in their user's home. Raises PathRefused for what is no name."""
+    """What jobs report of their folders, jobs/<name> in their user's home. Raises PathRefused for a bad name."""
 
     def __init__(self, database: Database, options: HomesOptions) -> None:
         self.database = database
@@ -77,10 +77,10 @@ class Folders:
         check_user(user)
         check_folder_name(name)
         with self.database.write() as conn:
-            known = store.lock_folders(conn, user, [name]).get(name)
-            if known is not None and known.trashed_at is not None and known.purged_at is None:
+            row = store.lock_folders(conn, user, [name]).get(name)
+            if row is not None and row.trashed_at is not None and row.purged_at is None:
                 raise NameTaken(f"The trash has the folder of a job {name}.", hint="Choose another name for the job.")
-            if known is None or known.ended_at is not None:
+            if row is None or row.ended_at is not None:
                 store.folder_begun(conn, user, name, now)
 
     def ended(self, user: str, name: str, ended_at: datetime) -> None:
@@ -94,8 +94,8 @@ class Folders:
         """Of the folders that are there, or of those of them; before anything happens to them."""
         check_user(user)
         with self.database.read() as conn:
-            found = store.folders_of(conn, user, names)
-        return [self._times(folder) for folder in found]
+            folders = store.folders_of(conn, user, names)
+        return [self._times(folder) for folder in folders]
 
     def _times(self, folder: JobFolder) -> FolderTimes:
         ended_at, retention = folder.ended_at, self.options.retention
@@ -117,28 +117,28 @@ class RetentionSweeper:
         self.database = database
         self.options = options
 
-    def sweep(self, now: datetime) -> Swept:
+    def sweep(self, now: datetime) -> SweepResult:
         """Stage 1: into the trash; stage 2: out of it. What is due for both goes through both.
 
         Nothing where another pass is under way: one of two would find gone what the other has not yet recorded.
         """
         holder = uuid.uuid4().hex
-        if not self._take_turn(holder):
-            return Swept(0, 0, 0)
+        if not self._acquire_lease(holder):
+            return SweepResult(0, 0, 0)
         try:
             return self._sweep(now, holder)
         finally:
             with self.database.write() as conn:
-                store.release_lease(conn, TURN, holder)
+                store.release_lease(conn, LEASE, holder)
 
-    def _take_turn(self, holder: str) -> bool:
+    def _acquire_lease(self, holder: str) -> bool:
         moment = clock.now()
         with self.database.write() as conn:
             return store.acquire_lease(
-                conn, TURN, holder, at=clock.to_text(moment), until=clock.to_text(moment + timedelta(seconds=TURN_S))
+                conn, LEASE, holder, at=clock.to_text(moment), until=clock.to_text(moment + timedelta(seconds=LEASE_S))
             )
 
-    def _sweep(self, now: datetime, holder: str) -> Swept:
+    def _sweep(self, now: datetime, holder: str) -> SweepResult:
         retention = self.options.retention
         with self.database.read() as conn:
             to_trash = store.folders_ended_before(conn, now - retention.trash_after, is_trashed=False)
@@ -147,8 +147,8 @@ class RetentionSweeper:
         with self.database.read() as conn:
             to_purge = store.folders_ended_before(conn, last, is_trashed=True)
         purged = [self._purge(home, batch, now) for home, batch in self._batches(to_purge, holder)]
-        done, gone = sum(trashed), sum(purged)
-        return Swept(done, gone, len(to_trash) + len(to_purge) - done - gone)
+        problems = len(to_trash) + len(to_purge) - sum(trashed) - sum(purged)
+        return SweepResult(sum(trashed), sum(purged), problems)
 
     def _batches(self, folders: list[JobFolder], holder: str) -> Iterator[tuple[RootedDirectory, list[JobFolder]]]:
         """By home, which is open meanwhile. A home that cannot be opened is for the next pass."""
@@ -162,30 +162,30 @@ class RetentionSweeper:
             with home:
                 rest = iter(batches)
                 while batch := list(islice(rest, BATCH)):
-                    self._take_turn(holder)
+                    self._acquire_lease(holder)
                     yield home, batch
 
     def _trash(self, home: RootedDirectory, batch: list[JobFolder], now: datetime) -> int:
         sizes = [_size(home, f"{JOBS}/{folder.name}") for folder in batch]  # not while others wait for SQL
-        done, troubles = 0, []
+        done, errors = 0, []
         with self.database.write() as conn:
-            still = _still(conn, batch)
+            unchanged = _unchanged(conn, batch)
             for folder, size_bytes in zip(batch, sizes, strict=True):
-                if folder not in still:
+                if folder not in unchanged:
                     continue
                 try:
                     trash_name = _to_trash(home, folder.name)
                 except OSError as error:
-                    troubles.append((folder, error))
+                    errors.append((folder, error))
                     continue
                 self._record_trashed(conn, folder, trash_name, size_bytes, now)
                 done += 1
-        for folder, trouble in troubles:
-            self._record_problem([folder], trouble)
+        for folder, problem in errors:
+            self._record_problem([folder], problem)
         return done
 
     def _purge(self, home: RootedDirectory, batch: list[JobFolder], now: datetime) -> int:
-        gone: list[tuple[JobFolder, bool]] = []
+        purged: list[tuple[JobFolder, bool]] = []
         for folder in batch:
             with self._problems(folder):
                 was_there = True
@@ -193,13 +193,13 @@ class RetentionSweeper:
                     home.remove_tree(f"{TRASHED_JOBS}/{folder.trash_name}")
                 except FileNotFoundError:  # its user took it out, or another pass did this
                     was_there = False
-                gone.append((folder, was_there))
+                purged.append((folder, was_there))
         with self.database.write() as conn:
-            still = _still(conn, batch)
-            for folder, was_there in gone:
-                if folder in still and store.change_folder(conn, folder, purged_at=now, problem=None) and was_there:
+            unchanged = _unchanged(conn, batch)
+            for folder, was_there in purged:
+                if folder in unchanged and store.change_folder(conn, folder, purged_at=now, problem=None) and was_there:
                     self._note(conn, PURGED, folder, f"{TRASHED_JOBS}/{folder.trash_name}", folder.size_bytes)
-        return len(gone)
+        return len(purged)
 
     def _record_trashed(
         self, conn: Connection, folder: JobFolder, trash_name: str | None, size_bytes: int | None, now: datetime
@@ -224,15 +224,15 @@ class RetentionSweeper:
             self._record_problem([folder], error)
 
     def _record_problem(self, folders: list[JobFolder], error: OSError) -> None:
-        """Said once, and shown to the user until it is gone."""
-        said = _in_words(error)
-        fresh = [folder for folder in folders if folder.problem != said]
+        """Logged once, and shown to the user until it is gone."""
+        problem = _error_text(error)
+        fresh = [folder for folder in folders if folder.problem != problem]
         if not fresh:
             return
-        logger.warning("%d folders of jobs of %s stay: %s", len(fresh), fresh[0].user, said)
+        logger.warning("%d folders of jobs of %s stay: %s", len(fresh), fresh[0].user, problem)
         with self.database.write() as conn:
             for folder in fresh:
-                store.change_folder(conn, folder, problem=said)
+                store.change_folder(conn, folder, problem=problem)
 
 
 def check_folder_name(name: str) -> str:
@@ -242,7 +242,7 @@ def check_folder_name(name: str) -> str:
     return check_new_name(name, field="job")
 
 
-def _still(conn: Connection, batch: list[JobFolder]) -> set[JobFolder]:
+def _unchanged(conn: Connection, batch: list[JobFolder]) -> set[JobFolder]:
     """Those that are as they were when they were read: a job may have begun again."""
     fresh = store.lock_folders(conn, batch[0].user, [folder.name for folder in batch])
     return {folder for folder in batch if folder.name in fresh and _moments(fresh[folder.name]) == _moments(folder)}
@@ -284,13 +284,13 @@ def _is_there(home: RootedDirectory, path: str) -> bool:
 
 def _size(home: RootedDirectory, path: str) -> int | None:
     try:
-        found = home.lstat(path)
-        return home.usage(path).size_bytes if stat.S_ISDIR(found.st_mode) else found.st_size
+        status = home.lstat(path)
+        return home.usage(path).size_bytes if stat.S_ISDIR(status.st_mode) else status.st_size
     except OSError:
         return None
 
 
-def _in_words(error: OSError) -> str:
+def _error_text(error: OSError) -> str:
     if error.errno == errno.EXDEV:
         return "jobs/ and trash/ lie on different file systems; the operator should mount the home as one"
     if error.errno == errno.ELOOP:

@@ -1,10 +1,10 @@
 """File operations under one folder that cannot leave it: what every reader and writer of data homes stands on.
 
-Paths are relative to that folder, one leading slash is fine, and `..` is refused. Errors are OSError, LeadsOut among
+Paths are relative to that folder, one leading slash is allowed, and `..` is refused. Errors are OSError, LeadsOut among
 them, so that an SFTP server can pass them on; `errors.disk_errors` makes errors of the house of them. Links are
-followed where that stays inside (see openers), but what makes, removes or renames goes through none and touches the
-last name itself: a bad link can be deleted, and no detour leads to the folders that must stay. No operation makes
-links, hard or symbolic.
+followed where that stays inside (see app.homes.path_openers), but what makes, removes or renames goes through none and
+touches the last name itself: a bad link can be deleted, and no detour leads to the folders that must stay. No operation
+makes links, hard or symbolic.
 """
 
 from __future__ import annotations
@@ -41,10 +41,9 @@ class Name:
 
 @dataclass(frozen=True)
 class Usage:
-    """files: and folders."""
-
     size_bytes: int
     files: int
+    """Files and folders."""
 
 
 class Draft:
@@ -157,11 +156,11 @@ class RootedDirectory:
         """With exactly this mode, whatever the umask. FileExistsError if something is there."""
         with self.parent(path) as (fd, name):
             os.mkdir(name, 0o700, dir_fd=fd)
-            made = os.open(name, tree_walk.FOLDER, dir_fd=fd)
+            new_fd = os.open(name, tree_walk.FOLDER, dir_fd=fd)
             try:
-                os.fchmod(made, mode)
+                os.fchmod(new_fd, mode)
             finally:
-                os.close(made)
+                os.close(new_fd)
 
     def rename(self, source: str, target: str, *, replace: bool = False) -> None:
         """Both under this root. FileExistsError unless replace."""
@@ -192,9 +191,9 @@ class RootedDirectory:
                 files += bool(visit.left)
                 for entry in visit.entries:
                     with suppress(FileNotFoundError):
-                        found = entry.stat(follow_symlinks=False)
+                        status = entry.stat(follow_symlinks=False)
                         files += 1
-                        size_bytes += _counted(found, seen)
+                        size_bytes += _counted(status, seen)
         return Usage(size_bytes, files)
 
     @contextmanager
@@ -240,13 +239,13 @@ def _segments(path: str) -> list[str]:
     return names
 
 
-def _counted(found: os.stat_result, seen: set[tuple[int, int]]) -> int:
-    if found.st_nlink > 1:
-        identity = (found.st_dev, found.st_ino)
+def _counted(status: os.stat_result, seen: set[tuple[int, int]]) -> int:
+    if status.st_nlink > 1:
+        identity = (status.st_dev, status.st_ino)
         if identity in seen:
             return 0
         seen.add(identity)
-    return found.st_size
+    return status.st_size
 
 
 def _rename(name: str, folder_fd: int, new_name: str, new_folder_fd: int, *, replace: bool) -> None:

@@ -1,6 +1,7 @@
-"""Remembers in SQL what homes must not forget: door accounts, changes the door has to hear of, folders of jobs.
+"""Stores in SQL what homes must not forget: SFTP accounts, changes the SFTP backend has to be told, folders of jobs,
+and leases.
 
-Knows no rules: they are the service's, the doors' and the janitor's. All runs in the caller's transactions.
+Knows no rules: they are the service's, the backends' and the sweeper's. All runs in the caller's transactions.
 """
 
 from __future__ import annotations
@@ -85,25 +86,25 @@ leases = sa.Table(
 
 @dataclass(frozen=True)
 class SftpAccount:
-    """What the embedded door knows of who may come in.
-
-    home: from the root of the storage. password_hash: None of one whose password holds no more. quota_files: None
-    for the installation's.
-    """
+    """An account of the built-in SFTP server."""
 
     user: str
     home: str
+    """From the root of the storage."""
     password_hash: str | None
+    """None when the password is no longer accepted."""
     is_one_time: bool
+    """The password allows nothing but to choose another."""
     keys: tuple[str, ...]
     is_enabled: bool
     quota_bytes: int
     quota_files: int | None = None
+    """None for the installation's."""
 
 
 @dataclass(frozen=True)
 class Pending:
-    """A change of an account that the door has not heard of yet. password_hash: of a new user's one-time password."""
+    """A change of an account that the SFTP backend has not been told yet."""
 
     entry_id: int
     user: str
@@ -115,11 +116,12 @@ class Pending:
     next_try_at: str
     last_error: str | None
     password_hash: str | None
+    """Of a new user's one-time password."""
 
 
 @dataclass(frozen=True)
 class JobFolder:
-    """problem: what keeps the janitor from moving or deleting it."""
+    """The folder of a job, and what has become of it."""
 
     user: str
     name: str
@@ -130,9 +132,10 @@ class JobFolder:
     purged_at: datetime | None
     size_bytes: int | None
     problem: str | None
+    """What keeps the sweeper from moving or deleting it."""
 
 
-# --- accounts of the embedded door ------------------------------------------------------------------
+# --- accounts of the built-in SFTP server -----------------------------------------------------------
 def put_account(conn: Connection, account: SftpAccount) -> None:
     _upsert(
         conn,
@@ -187,7 +190,7 @@ def facts(conn: Connection) -> dict[str, str]:
     return {row.name: row.value for row in conn.execute(sa.select(door_facts))}
 
 
-# --- what the door has to hear of -------------------------------------------------------------------
+# --- what the SFTP backend has to be told -----------------------------------------------------------
 def add_pending(
     conn: Connection,
     user: str,
@@ -215,27 +218,27 @@ def add_pending(
 
 def pending(conn: Connection, *, user: str | None = None, limit: int = 1000) -> list[Pending]:
     """Oldest first."""
-    wanted = sa.select(door_outbox).where(door_outbox.c.done_at.is_(None)).order_by(door_outbox.c.entry_id)
+    statement = sa.select(door_outbox).where(door_outbox.c.done_at.is_(None)).order_by(door_outbox.c.entry_id)
     if user is not None:
-        wanted = wanted.where(door_outbox.c.user_name == user)
+        statement = statement.where(door_outbox.c.user_name == user)
     columns = Pending.__dataclass_fields__
     return [
         Pending(**{name: getattr(row, "user_name" if name == "user" else name) for name in columns})
-        for row in conn.execute(wanted.limit(limit))
+        for row in conn.execute(statement.limit(limit))
     ]
 
 
 def users_due(conn: Connection, at: str) -> list[str]:
-    """Whose oldest change may be told now: a later one of the same user waits for it."""
+    """Users whose oldest change is due: a later one of the same user waits for it."""
     oldest = (
         sa.select(sa.func.min(door_outbox.c.entry_id))
         .where(door_outbox.c.done_at.is_(None))
         .group_by(door_outbox.c.user_name)
     )
-    wanted = sa.select(door_outbox.c.user_name).where(
+    statement = sa.select(door_outbox.c.user_name).where(
         door_outbox.c.entry_id.in_(oldest), door_outbox.c.next_try_at <= at
     )
-    return [row.user_name for row in conn.execute(wanted.order_by(door_outbox.c.entry_id))]
+    return [row.user_name for row in conn.execute(statement.order_by(door_outbox.c.entry_id))]
 
 
 def has_entry(conn: Connection, entry_id: int) -> bool:
@@ -243,7 +246,7 @@ def has_entry(conn: Connection, entry_id: int) -> bool:
 
 
 def pending_done(conn: Connection, entry: Pending, at: str) -> None:
-    """And forget the ones done before it: of each user the last is enough."""
+    """And delete those done before it: of each user the last is enough."""
     theirs = door_outbox.c.user_name == entry.user
     conn.execute(sa.delete(door_outbox).where(theirs, door_outbox.c.done_at.is_not(None)))
     conn.execute(
@@ -282,7 +285,7 @@ def folder_begun(conn: Connection, user: str, name: str, at: datetime) -> None:
 
 
 def folder_ended(conn: Connection, user: str, name: str, at: datetime) -> None:
-    """The first end counts: told twice it does not begin to wait anew."""
+    """The first end counts: reported again, the time does not begin anew."""
     insert = _insert(conn)(job_folders).values(user_name=user, name=name, begun_at=to_text(at), ended_at=to_text(at))
     conn.execute(
         insert.on_conflict_do_update(
@@ -302,25 +305,25 @@ def change_folder(conn: Connection, folder: JobFolder, **fields: Any) -> bool:
 def lock_folders(conn: Connection, user: str, names: Sequence[str]) -> dict[str, JobFolder]:
     """By name. Nobody else changes them until the transaction ends."""
     theirs = (job_folders.c.user_name == user, job_folders.c.name.in_(names))
-    wanted = sa.select(job_folders).where(*theirs).order_by(job_folders.c.name).with_for_update()
-    return {row.name: _folder(row) for row in conn.execute(wanted)}
+    statement = sa.select(job_folders).where(*theirs).order_by(job_folders.c.name).with_for_update()
+    return {row.name: _folder(row) for row in conn.execute(statement)}
 
 
 def folders_of(conn: Connection, user: str, names: Sequence[str] | None = None) -> list[JobFolder]:
     """Those that are not purged, by their begin."""
-    wanted = sa.select(job_folders).where(job_folders.c.user_name == user, job_folders.c.purged_at.is_(None))
+    statement = sa.select(job_folders).where(job_folders.c.user_name == user, job_folders.c.purged_at.is_(None))
     if names is not None:
-        wanted = wanted.where(job_folders.c.name.in_(names))
-    return [_folder(row) for row in conn.execute(wanted.order_by(job_folders.c.begun_at))]
+        statement = statement.where(job_folders.c.name.in_(names))
+    return [_folder(row) for row in conn.execute(statement.order_by(job_folders.c.begun_at))]
 
 
 def folders_ended_before(conn: Connection, moment: datetime, *, is_trashed: bool) -> list[JobFolder]:
     """Not purged; by user, so that a home is opened once."""
     place = job_folders.c.trashed_at.is_not(None) if is_trashed else job_folders.c.trashed_at.is_(None)
-    wanted = sa.select(job_folders).where(
+    statement = sa.select(job_folders).where(
         job_folders.c.ended_at <= to_text(moment), job_folders.c.purged_at.is_(None), place
     )
-    return [_folder(row) for row in conn.execute(wanted.order_by(job_folders.c.user_name, job_folders.c.ended_at))]
+    return [_folder(row) for row in conn.execute(statement.order_by(job_folders.c.user_name, job_folders.c.ended_at))]
 
 
 # --- leases -----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Which token set a password or key of the SFTP door: with the token it ends. In SQL, in the caller's transactions.
+"""Which token set a password or key for SFTP: with the token it ends. In SQL, in the caller's transactions.
 
 What has no binding holds until it is replaced or removed.
 """

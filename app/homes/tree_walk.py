@@ -1,7 +1,7 @@
 """Going through a tree of folders by descriptors: never through a link, never out of it, however deep it is.
 
 One descriptor is open at a time and nothing recurses, so a tree of ten thousand levels neither runs out of
-descriptors nor of stack: whoever may make folders may make such a tree.
+descriptors nor of stack: anybody who may make folders can make such a tree.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 @dataclass(frozen=True)
 class Visit:
-    """A folder that was entered, with what it holds beside folders; or one that was come back to.
-
-    fd: of the folder, until the next visit. left: which of its folders was just done with, when come back from there.
-    """
+    """A folder that was entered, with what it holds beside folders; or one that the walk has come back to."""
 
     fd: int
+    """Of the folder, until the next visit."""
     entries: list[os.DirEntry[str]] = field(default_factory=list)
     left: str = ""
+    """The folder in it from which the walk has come back."""
 
 
 @dataclass
@@ -115,8 +114,8 @@ def _unless_filled(name: str, folder_fd: int) -> None:
 
 
 def _look(fd: int, name: str) -> tuple[_Level, list[os.DirEntry[str]]]:
-    found = os.fstat(fd)
-    level = _Level(name, (found.st_dev, found.st_ino), [])
+    status = os.fstat(fd)
+    level = _Level(name, (status.st_dev, status.st_ino), [])
     others = []
     with os.scandir(fd) as entries:
         for entry in entries:
@@ -153,8 +152,8 @@ def _make_readable(name: str, folder_fd: int) -> None:
 def _leave(fd: int, identity: tuple[int, int]) -> int:
     """One up, and nowhere else: the folder may have been moved under another one, which is not ours to look at."""
     above = os.open("..", FOLDER, dir_fd=fd)
-    found = os.fstat(above)
-    if (found.st_dev, found.st_ino) != identity:
+    status = os.fstat(above)
+    if (status.st_dev, status.st_ino) != identity:
         os.close(above)
         raise OSError(errno.EAGAIN, "a folder was moved while it was gone through")
     os.close(fd)

@@ -13,7 +13,7 @@ PAGE = 200
 Record = dict[str, Any]
 
 
-class Client(ApiClient):
+class JointClient(ApiClient):
     def apply(self, resource: Any) -> tuple[Record, bool]:
         """Create, or replace what has this namespace and name. True: it is new. The same again does no harm."""
         with self._answer("POST", SERVICES, params={"apply": "true"}, json=resource) as answer:

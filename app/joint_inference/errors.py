@@ -1,4 +1,4 @@
-"""What can be wrong with a service."""
+"""Errors of services and calibrations."""
 
 from __future__ import annotations
 
@@ -31,9 +31,23 @@ class InvalidResource(BadInput):
     code = "INVALID_RESOURCE"
 
 
+class ModelsDiffer(InvalidResource):
+    """Its two models are for different tasks."""
+
+
 class SampleNotFound(NotFound):
     code = "SAMPLE_NOT_FOUND"
 
 
 class CalibrationNotFound(NotFound):
     code = "CALIBRATION_NOT_FOUND"
+
+
+class BadSamples(BadInput):
+    code = "BAD_SAMPLES"
+
+
+class NotReady(Conflict):
+    """It has not ended yet, or it failed."""
+
+    code = "CALIBRATION_NOT_READY"

@@ -32,7 +32,7 @@ def is_namespace(text: str) -> bool:
     return _DNS_LABEL.fullmatch(text) is not None
 
 
-def kept(metadata: Mapping[str, Any], namespace: str | None) -> dict[str, Any]:
+def normalized(metadata: Mapping[str, Any], namespace: str | None) -> dict[str, Any]:
     """What of it is stored, or says which version was seen. namespace: that of the path, if there is one."""
     given = metadata.get("namespace")
     where = (namespace or DEFAULT_NAMESPACE) if given in (None, "") else given

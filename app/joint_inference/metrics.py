@@ -23,7 +23,7 @@ STATES = (ConditionType.PENDING, ConditionType.RUNNING, ConditionType.FAILED)
 
 
 @dataclass(frozen=True)
-class Seen:
+class JointSnapshot:
     """services: state → how many."""
 
     nodes: list[Node]
@@ -55,9 +55,9 @@ class JointCollector(Collector):
                 value=seen.pending_orders,
             )
 
-    def _look(self, conn: Connection) -> Seen:
+    def _look(self, conn: Connection) -> JointSnapshot:
         nodes, pending = self._nodes.census(conn)
-        return Seen(nodes, pending, store.census(conn))
+        return JointSnapshot(nodes, pending, store.census(conn))
 
 
 def _of_nodes(nodes: Iterable[Node], now: datetime) -> Metric:

@@ -34,7 +34,7 @@ def _is_time(value: Any) -> bool:
 
 _SPEC, _STATUS = (Draft202012Validator(schema, format_checker=_FORMATS) for schema in (SPEC_SCHEMA, STATUS_SCHEMA))
 _KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
-_WANTED = {"object": "an object", "array": "a list", "string": "a text", "integer": "a whole number"}
+_TYPE_NAMES = {"object": "an object", "array": "a list", "string": "a text", "integer": "a whole number"}
 _WORKER_NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9._]{0,251}[A-Za-z0-9])?")
 _NAMED = (("model", "name"), ("nodeName",), ("hardExampleAlgorithm", "name"))
 """What names something of this installation, and so must not be empty."""
@@ -77,7 +77,7 @@ def validated_status(status: Any) -> dict[str, Any]:
     if _is_too_deep(status):
         refuse([Problem("$.status", f"is nested more than {MAX_DEPTH} deep")])
     fit, _ = _pruned(status, STATUS_SCHEMA, ("status",))
-    refuse([*_by_schema(_STATUS, fit, "status"), *_strange(fit, ("status",))])
+    refuse([*_by_schema(_STATUS, fit, "status"), *_unstorable(fit, ("status",))])
     assert isinstance(fit, dict)
     return fit
 
@@ -90,13 +90,13 @@ def _examined(resource: Any, namespace: str | None) -> tuple[dict[str, Any], lis
     resource, unknown = from_sedna(resource) if is_sedna(resource) else (resource, [])
     head = list(_head(resource))
     given = resource.get("metadata")
-    about = metadata.kept(given if isinstance(given, dict) else {}, namespace)
+    about = metadata.normalized(given if isinstance(given, dict) else {}, namespace)
     spec, pruned = _pruned(resource.get("spec"), SPEC_SCHEMA, ("spec",))
     refuse(
         [
             *head,
             *(metadata.problems_of(about, namespace) if isinstance(given, dict) else ()),
-            *_strange(about, ("metadata",)),
+            *_unstorable(about, ("metadata",)),
             *(_spec(resource, spec)),
         ]
     )
@@ -121,7 +121,7 @@ def _spec(resource: Mapping[str, Any], spec: Any) -> Iterator[Problem]:
     if "spec" not in resource:
         yield Problem("$.spec", "is missing")
         return
-    found = [*_by_schema(_SPEC, spec, "spec"), *_strange(spec, ("spec",))]
+    found = [*_by_schema(_SPEC, spec, "spec"), *_unstorable(spec, ("spec",))]
     yield from found
     if not found:
         yield from _rules(spec)
@@ -131,13 +131,13 @@ def _by_schema(validator: Any, value: Any, root: str) -> list[Problem]:
     """In the order of the paths, each place once."""
     found: dict[str, Problem] = {}
     for error in validator.iter_errors(value):
-        for path, message in _said(error):
+        for path, message in _schema_messages(error):
             place = path_of((root, *path))
             found.setdefault(place, Problem(place, message))
     return list(found.values())
 
 
-def _said(error: ValidationError) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _schema_messages(error: ValidationError) -> Iterator[tuple[tuple[str | int, ...], str]]:
     path = tuple(error.absolute_path)
     if error.validator == "required":
         yield from (((*path, name), "is missing") for name in error.validator_value if name not in error.instance)
@@ -145,7 +145,7 @@ def _said(error: ValidationError) -> Iterator[tuple[tuple[str | int, ...], str]]
     if error.validator == "format":
         yield path, "must be a time as 2020-11-03T08:39:22Z"
         return
-    wanted = _WANTED[error.validator_value]
+    wanted = _TYPE_NAMES[error.validator_value]
     hint = "; put it in quotes" if wanted == "a text" and isinstance(error.instance, int | float) else ""
     yield path, f"must be {wanted}, not {_kind(error.instance)}{hint}"
 
@@ -196,14 +196,14 @@ def _pruned(value: Any, schema: Mapping[str, Any], path: Path) -> tuple[Any, lis
     return value, []
 
 
-def _strange(value: Any, path: Path) -> Iterator[Problem]:
+def _unstorable(value: Any, path: Path) -> Iterator[Problem]:
     """Texts that no database and no environment takes, or that are far too long."""
     if isinstance(value, dict):
         for key, item in value.items():
-            yield from _strange(item, (*path, key))
+            yield from _unstorable(item, (*path, key))
     elif isinstance(value, list):
         for at, item in enumerate(value):
-            yield from _strange(item, (*path, at))
+            yield from _unstorable(item, (*path, at))
     elif isinstance(value, str):
         if "\0" in value or value != value.encode("utf-8", "replace").decode():
             yield Problem(path_of(path), "has a character that no text may have")

@@ -10,7 +10,7 @@ from typing import Any
 
 from app.inference.prediction import Decoder, PredictorOptions
 from app.joint_inference.hard_examples import BadParameter, HardExampleAlgorithm, make, needs_prediction
-from app.joint_inference.hard_examples.parameters import Given, number_of, refused
+from app.joint_inference.hard_examples.parameters import ParameterReader, number_of, refused
 from app.joint_inference.model.resource import Role, Specification
 
 COLORS = ("RGB", "BGR", "GRAY", "auto")
@@ -78,12 +78,12 @@ def worker_options(role: Role, parameters: Mapping[str, str]) -> EdgeOptions | C
 
 
 def cloud_options(parameters: Mapping[str, str]) -> CloudOptions:
-    given = Given(parameters)
+    given = ParameterReader(parameters)
     return CloudOptions(_predictor(given), _labels(given))
 
 
 def edge_options(parameters: Mapping[str, str]) -> EdgeOptions:
-    given = Given(parameters)
+    given = ParameterReader(parameters)
     return EdgeOptions(
         predictor=_predictor(given),
         labels=_labels(given),
@@ -115,7 +115,7 @@ def algorithm_of(specification: Specification) -> HardExampleAlgorithm:
     return algorithm
 
 
-def _predictor(given: Given) -> PredictorOptions:
+def _predictor(given: ParameterReader) -> PredictorOptions:
     return PredictorOptions(
         score_threshold=given.share("score_threshold", 0.6),
         candidate_threshold=given.share("cand_threshold", 0.2),
@@ -127,7 +127,7 @@ def _predictor(given: Given) -> PredictorOptions:
     )
 
 
-def _size(given: Given) -> tuple[int, int]:
+def _size(given: ParameterReader) -> tuple[int, int]:
     """Width and height, as 320x240; zeros when the model's decoder is to say."""
     text = given.text("input_size")
     words = text.lower().split("x")
@@ -138,7 +138,7 @@ def _size(given: Given) -> tuple[int, int]:
     return int(words[0]), int(words[1])
 
 
-def _preprocess(given: Given) -> dict[str, Any]:
+def _preprocess(given: ParameterReader) -> dict[str, Any]:
     """Only what was given: the rest is the model's own."""
     found: dict[str, Any] = {}
     if given.text("color"):
@@ -156,7 +156,7 @@ def _preprocess(given: Given) -> dict[str, Any]:
     return found
 
 
-def _numbers(given: Given, key: str) -> tuple[float, ...]:
+def _numbers(given: ParameterReader, key: str) -> tuple[float, ...]:
     """One number, or one per channel: `127` or `123.7, 116.3, 103.5`, with or without brackets."""
     words = given.text(key).strip("[]() ").replace(",", " ").split()
     if not 1 <= len(words) <= MAX_CHANNELS:
@@ -164,7 +164,7 @@ def _numbers(given: Given, key: str) -> tuple[float, ...]:
     return tuple(number_of(key, word) for word in words)
 
 
-def _labels(given: Given) -> tuple[str, ...]:
+def _labels(given: ParameterReader) -> tuple[str, ...]:
     """Between commas, or a JSON list."""
     text = given.text("labels")
     if not text.startswith("["):

@@ -18,54 +18,54 @@ from app.kit.web.auth import user_of
 from app.kit.web.http import json_body, query, stream_bytes
 from app.kit.web.multipart import plain_name
 from app.kit.web.openapi import Operation
-from app.model_registry import responses, schemas
+from app.model_registry import schemas
 from app.model_registry.access import models_of
-from app.model_registry.responses import FILE, MODELS, NAMED
+from app.model_registry.schemas import FILE, MODELS, NAMED
 from app.model_registry.uploads import receive_model
 
 MEDIA_TYPE = "application/octet-stream"
 
 
 def list_models(request: Request) -> Response:
-    asked = query(request, schemas.ModelsQuery)
-    found, cursor = models_of(request).page(user_of(request), text=asked.q, cursor=asked.cursor, limit=asked.limit)
-    return _json(schemas.ModelsAnswer(models=[responses.shown(model) for model in found], next_cursor=cursor))
+    params = query(request, schemas.ModelsQuery)
+    models, cursor = models_of(request).page(user_of(request), text=params.q, cursor=params.cursor, limit=params.limit)
+    return _json(schemas.ModelsAnswer(models=[schemas.model_answer(model) for model in models], next_cursor=cursor))
 
 
 async def add_model(request: Request) -> Response:
-    """Of a job when it is JSON; brought when it is multipart."""
+    """Of a job when it is JSON; uploaded when it is multipart."""
     models, user = models_of(request), user_of(request)
     if request.headers.get("content-type", "").startswith("multipart/"):
-        made = await receive_model(request, models, user)
+        model = await receive_model(request, models, user)
     else:
-        asked = await json_body(request, schemas.NewModel)
-        made = await run_in_threadpool(
+        body = await json_body(request, schemas.NewModel)
+        model = await run_in_threadpool(
             models.add_from_job,
             user,
-            asked.name,
-            asked.job_id,
-            asked.artifact,
+            body.name,
+            body.job_id,
+            body.artifact,
             now=now(),
-            decoder=asked.decoder,
-            labels=asked.labels,
+            decoder=body.decoder,
+            labels=body.labels,
         )
-    return _json(responses.shown(made), 201, {"Location": responses.at(NAMED, made.name)})
+    return _json(schemas.model_answer(model), 201, {"Location": schemas.address(NAMED, model.name)})
 
 
 def get_model(request: Request) -> Response:
-    asked = query(request, schemas.NamedQuery)
-    return _json(responses.shown(models_of(request).get(user_of(request), asked.name)))
+    params = query(request, schemas.NamedQuery)
+    return _json(schemas.model_answer(models_of(request).get(user_of(request), params.name)))
 
 
 def remove_model(request: Request) -> Response:
-    asked = query(request, schemas.NamedQuery)
-    models_of(request).remove(user_of(request), asked.name)
+    params = query(request, schemas.NamedQuery)
+    models_of(request).remove(user_of(request), params.name)
     return Response(status_code=204)
 
 
 def get_model_file(request: Request) -> Response:
-    asked, models = query(request, schemas.NamedQuery), models_of(request)
-    card = models.get(user_of(request), asked.name).card
+    params, models = query(request, schemas.NamedQuery), models_of(request)
+    card = models.get(user_of(request), params.name).card
     key = blob_key(card.sha256)
     return stream_bytes(
         request,
@@ -92,7 +92,7 @@ def _inlined(model: type[BaseModel]) -> dict[str, Any]:
     schema = model.model_json_schema()
     parts: dict[str, Any] = {f"#/$defs/{name}": part for name, part in schema.pop("$defs", {}).items()}
     properties = {
-        name: {**parts.get(found.pop("$ref", ""), {}), **found} for name, found in schema["properties"].items()
+        name: {**parts.get(field.pop("$ref", ""), {}), **field} for name, field in schema["properties"].items()
     }
     return {**schema, "properties": properties}
 

@@ -39,11 +39,11 @@ def list_models(
 ) -> None:
     """My models, newest first."""
     with _client(context, url) as client:
-        found = list(client.models(limit=limit, text=search))
+        models = list(client.models(limit=limit, text=search))
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
-    elif found:
-        _print_table(found)
+        typer.echo(json.dumps(models, indent=2))
+    elif models:
+        _print_table(models)
     else:
         typer.echo("There are no models." if not search else f"No model has {search} in its name.")
 
@@ -65,13 +65,13 @@ def add(
         raise BadRequest("a model is of a job or a file", hint="Give --job ID or --file MODEL.onnx.")
     if artifact not in ARTIFACTS:
         raise BadRequest(f"a job makes no {artifact}", hint=f"--artifact is one of {', '.join(ARTIFACTS)}.")
-    listed = _lines(labels) if labels else []
+    names = _lines(labels) if labels else []
     with _client(context, url) as client:
         if file:
-            made = client.bring(name, _there(file), decoder=decoder, labels=listed)
+            model = client.bring(name, _existing(file), decoder=decoder, labels=names)
         else:
-            made = client.add_from_job(name, job, artifact=artifact, decoder=decoder, labels=listed)
-    typer.echo(json.dumps(made, indent=2) if as_json else f"{made['name']} is a model now: {kind_of(made)}.")
+            model = client.add_from_job(name, job, artifact=artifact, decoder=decoder, labels=names)
+    typer.echo(json.dumps(model, indent=2) if as_json else f"{model['name']} is a model now: {kind_of(model)}.")
 
 
 @commands.command()
@@ -117,7 +117,7 @@ def _client(context: typer.Context, url: str | None) -> Client:
     return Client(url_of(context, url), token=token())
 
 
-def _there(file: Path) -> Path:
+def _existing(file: Path) -> Path:
     if file.is_file():
         return file
     raise NotFound(f"there is no file {file}", hint="Name an ONNX model.")
@@ -125,12 +125,12 @@ def _there(file: Path) -> Path:
 
 def _lines(file: Path) -> list[str]:
     try:
-        return _there(file).read_text().strip().splitlines()
+        return _existing(file).read_text().strip().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise BadRequest(f"{file} cannot be read as text", hint="Write one label in each line, as UTF-8.") from error
 
 
-def _print_table(found: list[Json]) -> None:
+def _print_table(models: list[Json]) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -139,7 +139,7 @@ def _print_table(found: list[Json]) -> None:
 
     table = Table("name", "is", "from", "bytes", "decoder", "age", box=None, header_style="bold")
     table.columns[0].no_wrap = True  # to be copied, and to be found by grep
-    for model in found:
+    for model in models:
         table.add_row(
             escape(model["name"]),
             kind_of(model),

@@ -17,15 +17,15 @@ Record = dict[str, Any]
 class Client(ApiClient):
     def models(self, *, limit: int = 50, text: str = "") -> Iterator[Record]:
         """Newest first, page by page, at most `limit`."""
-        wanted: dict[str, Any] = {"q": text} if text else {}
+        params: dict[str, Any] = {"q": text} if text else {}
         left = limit
         while left > 0:
-            page = self._json("GET", MODELS, params={**wanted, "limit": min(left, PAGE)})
+            page = self._json("GET", MODELS, params={**params, "limit": min(left, PAGE)})
             yield from page["models"]
             left -= len(page["models"])
             if not page["next_cursor"]:
                 return
-            wanted["cursor"] = page["next_cursor"]
+            params["cursor"] = page["next_cursor"]
 
     def model(self, name: str) -> Record:
         return self._json("GET", NAMED, params={"name": name})

@@ -1,4 +1,4 @@
-"""Takes in an ONNX that its user brings: by the limits of every upload, looked at in a sandbox before it is kept."""
+"""Takes in an ONNX that its user uploads: by the limits of every upload, looked at in a sandbox before it is kept."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ CHECK = "app.model_registry.intake:check_brought"
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """stored: among the uploads, until it is kept or discarded. facts: see graph.facts."""
-
     upload_id: str
     stored: Stored
+    """Among the uploads, until it is added or discarded."""
     facts: dict[str, Any]
+    """See graph.facts."""
 
 
 class ModelImports:
@@ -35,7 +35,7 @@ class ModelImports:
         self.sandbox = conversion.looks.sandbox
 
     def receive(self, user: str, chunks: Iterable[bytes]) -> ImportedModel:
-        """Raises ModelTooLarge, and BadInput for what is no ONNX that can be run; nothing is kept then."""
+        """Raises ModelTooLarge, and BadInput for anything but an ONNX that can be run; nothing is stored then."""
         upload_id = self.uploads.begin(user)
         try:
             stored = self.uploads.store_model(upload_id, chunks)
@@ -45,8 +45,8 @@ class ModelImports:
             self.uploads.discard(upload_id)
             raise
 
-    def discard(self, brought: ImportedModel) -> None:
-        self.uploads.discard(brought.upload_id)
+    def discard(self, imported: ImportedModel) -> None:
+        self.uploads.discard(imported.upload_id)
 
     def _facts(self, stored: Stored) -> dict[str, Any]:
         settings = self.uploads.settings

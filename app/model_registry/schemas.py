@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from pydantic import BaseModel, Field, field_validator
 
 from app.accounts.schemas import Strict
 from app.conversion.options import Preprocess
 from app.inference.prediction import Decoder, Format
-from app.model_registry.model import MAX_LABEL, MAX_LABELS, MAX_NAME, labels_of
+from app.model_registry.model import MAX_LABEL, MAX_LABELS, MAX_NAME, Model, labels_of
 
+MODELS = "/api/v2/models"
+NAMED = f"{MODELS}/named"
+FILE = f"{MODELS}/file"
+PAGE = "/ui/models/named"
 TEXT = r"^[^\x00-\x1f\x7f]*$"
 MAX_CURSOR = 300
 MAX_LABELS_TEXT = MAX_LABELS * (MAX_LABEL + 2)
@@ -44,8 +49,8 @@ class NewModel(Strict):
     """Names of the classes, by index."""
 
 
-class BroughtModel(Strict):
-    """The text fields of a multipart body, beside its file `model`: an ONNX that its user brings."""
+class ModelUpload(Strict):
+    """The text fields of a multipart body, beside its file `model`: an ONNX that its user uploads."""
 
     name: Name
     decoder: Decoder = Decoder.AUTO
@@ -56,8 +61,8 @@ class BroughtModel(Strict):
 
     @field_validator("preprocess", mode="before")
     @classmethod
-    def _read(cls, given: Any) -> Any:
-        return json.loads(given) if isinstance(given, str) and given.strip() else None
+    def _read(cls, text: Any) -> Any:
+        return json.loads(text) if isinstance(text, str) and text.strip() else None
 
     @property
     def listed_labels(self) -> list[str]:
@@ -82,10 +87,10 @@ class ModelAnswer(BaseModel):
     name: str
     format: Format
     toolchain: str
-    """Which made it, host or kneron; empty for one that its user brought."""
+    """Which made it, host or kneron; empty for one that its user uploaded."""
     created_at: str
     job_id: str | None
-    """Of the conversion that it is from; null when its user brought it."""
+    """Of the conversion that it is from; null when its user uploaded it."""
     size_bytes: int
     sha256: str
     twin_size_bytes: int
@@ -102,3 +107,33 @@ class ModelAnswer(BaseModel):
 class ModelsAnswer(BaseModel):
     models: list[ModelAnswer]
     next_cursor: str | None
+
+
+def address(path: str, name: str) -> str:
+    return f"{path}?{urlencode({'name': name})}"
+
+
+def model_answer(model: Model) -> ModelAnswer:
+    card = model.card
+    return ModelAnswer(
+        name=card.name,
+        format=card.format,
+        toolchain=card.toolchain,
+        created_at=model.created_at,
+        job_id=model.job_id or None,
+        size_bytes=card.size_bytes,
+        sha256=card.sha256,
+        twin_size_bytes=card.twin_size_bytes,
+        twin_sha256=card.twin_sha256,
+        decoder=card.decoder,
+        labels=list(card.labels),
+        preprocess=dict(card.preprocess),
+        inputs=model.facts.get("inputs") or [],
+        outputs=model.facts.get("outputs") or [],
+        links=ModelLinks(
+            model=address(NAMED, card.name),
+            page=address(PAGE, card.name),
+            file=address(FILE, card.name),
+            job=f"/jobs/{model.job_id}" if model.job_id else None,
+        ),
+    )

@@ -25,7 +25,7 @@ __all__ = ["Model", "Models"]
 JOBS_AT_ONCE = 50
 NAMED_USERS = 5
 UsersOf = Callable[[Model], Sequence[str]]
-"""What needs a model, each as its reader finds it: `service default/faces`."""
+"""What uses a model, each as a user knows it: `service default/faces`."""
 
 
 class Models:
@@ -38,20 +38,23 @@ class Models:
         self.database = database
         self.objects = objects
         self.conversion = conversion
-        self.keeping = ModelStorage(database, objects)
-        self.bringing = ModelImports(objects, conversion)
+        self.storage = ModelStorage(database, objects)
+        self.imports = ModelImports(objects, conversion)
 
     def find(self, user: str, name: str, *, now: datetime) -> Model | None:
-        """By name. One that is not registered is looked for among the user's completed jobs, as `name-or-id`, or
-        `name-or-id/out.nef` (or out.bie, out.onnx; without one: out.nef), and registered under this name when found,
-        so that it stays when its job expires. Of several jobs of that very name it is the newest."""
-        found = self.keeping.look(user, name)
-        if found is not None or not is_name(name):
-            return found
-        for job, made in pins(name):
+        """The model of this name, if there is one.
+
+        One that is not registered is looked for among the user's completed jobs, as `name-or-id`, or
+        `name-or-id/out.nef` (or out.bie, out.onnx; without one: out.nef), and is then registered under this name, so
+        that it stays when its job expires. Of several jobs of that very name it is the newest.
+        """
+        model = self.storage.look(user, name)
+        if model is not None or not is_name(name):
+            return model
+        for job, file_format in pins(name):
             record = self._job(user, job)
-            if record is not None and file_of(made) in record.artifacts:
-                return self._pinned(user, name, record, made, now)
+            if record is not None and file_of(file_format) in record.artifacts:
+                return self._pinned(user, name, record, file_format, now)
         return None
 
     def add_from_job(
@@ -67,14 +70,14 @@ class Models:
     ) -> Model:
         """Raises JobNotFound, ArtifactNotReady, ModelExists, BadInput."""
         name, labels = checked_name(name), checked_labels(labels)
-        self.keeping.refuse_taken(user, name)
+        self.storage.refuse_taken(user, name)
         record = self.conversion.jobs.get(job_id, user)
         return self._add(user, name, record, artifact, now, decoder, labels)
 
     def check_new(self, user: str, name: str, labels: Sequence[str] = ()) -> None:
         """What can be said before a file is sent. Raises ModelExists, BadInput."""
         checked_labels(labels)
-        self.keeping.refuse_taken(user, checked_name(name))
+        self.storage.refuse_taken(user, checked_name(name))
 
     def add_upload(
         self,
@@ -87,67 +90,67 @@ class Models:
         labels: Sequence[str] = (),
         preprocess: Preprocess | None = None,
     ) -> Model:
-        """An ONNX that its user brings. Raises ModelTooLarge, ModelExists, BadInput."""
+        """Keep an ONNX that its user uploads. Raises ModelTooLarge, ModelExists, BadInput."""
         self.check_new(user, name, labels)
-        brought = self.receive(user, chunks)
-        return self.add_received(user, name, brought, now=now, decoder=decoder, labels=labels, preprocess=preprocess)
+        imported = self.receive(user, chunks)
+        return self.add_received(user, name, imported, now=now, decoder=decoder, labels=labels, preprocess=preprocess)
 
     def receive(self, user: str, chunks: Iterable[bytes]) -> ImportedModel:
-        """The first half of add_upload, for whoever hears the name after the file. Same errors."""
-        return self.bringing.receive(user, chunks)
+        """The first half of add_upload, where the name comes after the file. Raises the same."""
+        return self.imports.receive(user, chunks)
 
-    def discard(self, brought: ImportedModel) -> None:
-        """There is no second half."""
-        self.bringing.discard(brought)
+    def discard(self, imported: ImportedModel) -> None:
+        """Instead of the second half."""
+        self.imports.discard(imported)
 
     def add_received(
         self,
         user: str,
         name: str,
-        brought: ImportedModel,
+        imported: ImportedModel,
         *,
         now: datetime,
         decoder: Decoder = Decoder.AUTO,
         labels: Sequence[str] = (),
         preprocess: Preprocess | None = None,
     ) -> Model:
-        """The second half; what was received is then gone from the uploads, whatever comes of it."""
+        """The second half. What was received is removed from the uploads in every case."""
         try:
             card = ModelCard(
                 name=checked_name(name),
                 format=Format.ONNX,
-                sha256=brought.stored.sha256,
-                size_bytes=brought.stored.size_bytes,
+                sha256=imported.stored.sha256,
+                size_bytes=imported.stored.size_bytes,
                 decoder=decoder,
                 labels=checked_labels(labels),
                 preprocess=preprocess.model_dump(mode="json") if preprocess else {},
             )
-            facts = {key: brought.facts.get(key) for key in FACTS}
-            return self.keeping.add(Model(user, card, to_text(now), facts=facts), [brought.stored])
+            facts = {key: imported.facts.get(key) for key in FACTS}
+            return self.storage.add(Model(user, card, to_text(now), facts=facts), [imported.stored])
         finally:
-            self.discard(brought)
+            self.discard(imported)
 
     def page(
         self, user: str, *, text: str = "", cursor: str | None = None, limit: int = 50
     ) -> tuple[list[Model], str | None]:
         """Newest first. text: in the name."""
-        return self.keeping.page(user, text, cursor, limit)
+        return self.storage.page(user, text, cursor, limit)
 
     def get(self, user: str, name: str) -> Model:
         """Raises ModelNotFound."""
-        return self.keeping.get(user, name)
+        return self.storage.get(user, name)
 
     def remove(self, user: str, name: str) -> None:
         """Its files go when no other model has them. Raises ModelNotFound, ModelInUse."""
-        used = self.users_of(self.get(user, name))
-        if used:
-            further = f" and {len(used) - NAMED_USERS} more" if len(used) > NAMED_USERS else ""
+        users = self.users_of(self.get(user, name))
+        if users:
+            further = f" and {len(users) - NAMED_USERS} more" if len(users) > NAMED_USERS else ""
             raise ModelInUse(
-                f"The model {name!r} is used by {', '.join(used[:NAMED_USERS])}{further}.",
+                f"The model {name!r} is used by {', '.join(users[:NAMED_USERS])}{further}.",
                 hint="End them, or have them use another model, and remove it then.",
-                detail={"used_by": list(used)},
+                detail={"used_by": list(users)},
             )
-        self.keeping.remove(user, name)
+        self.storage.remove(user, name)
 
     def _job(self, user: str, job: str) -> JobRecord | None:
         """The job of this id, whatever became of it, else the newest completed one of exactly this name."""
@@ -155,20 +158,20 @@ class Models:
         if is_uuid4(job):
             with suppress(JobNotFound):
                 return jobs.get(job, user)
-        wanted = Filter(status=Status.COMPLETED.value, text=job)
+        completed = Filter(status=Status.COMPLETED.value, text=job)
         while True:
-            found, cursor = jobs.page(wanted, user, limit=JOBS_AT_ONCE, cursor=cursor)
-            for record in found:
+            records, cursor = jobs.page(completed, user, limit=JOBS_AT_ONCE, cursor=cursor)
+            for record in records:
                 if record.name == job:
                     return record
             if cursor is None:
                 return None
 
-    def _pinned(self, user: str, name: str, record: JobRecord, made: Format, now: datetime) -> Model | None:
+    def _pinned(self, user: str, name: str, record: JobRecord, file_format: Format, now: datetime) -> Model | None:
         try:
-            return self._add(user, name, record, made, now, Decoder.AUTO, ())
+            return self._add(user, name, record, file_format, now, Decoder.AUTO, ())
         except ModelExists:  # somebody else looked for it at the same time
-            return self.keeping.look(user, name)
+            return self.storage.look(user, name)
         except ArtifactNotReady:
             return None
 
@@ -177,22 +180,24 @@ class Models:
         user: str,
         name: str,
         record: JobRecord,
-        made: Format,
+        file_format: Format,
         now: datetime,
         decoder: Decoder,
         labels: tuple[str, ...],
     ) -> Model:
         if record.status is not Status.COMPLETED:
             raise not_completed(record)
-        if file_of(made) not in record.artifacts:
-            raise ArtifactNotReady(f"Job {record.job_id} has no {file_of(made)}.", hint="Choose another of its files.")
-        own = record.artifacts[file_of(made)]
-        twin = None if made is Format.ONNX else record.artifacts.get(file_of(Format.ONNX))
+        if file_of(file_format) not in record.artifacts:
+            raise ArtifactNotReady(
+                f"Job {record.job_id} has no {file_of(file_format)}.", hint="Choose another of its files."
+            )
+        artifact = record.artifacts[file_of(file_format)]
+        twin = None if file_format is Format.ONNX else record.artifacts.get(file_of(Format.ONNX))
         card = ModelCard(
             name=name,
-            format=made,
-            sha256=own.sha256,
-            size_bytes=own.size_bytes,
+            format=file_format,
+            sha256=artifact.sha256,
+            size_bytes=artifact.size_bytes,
             toolchain=record.options.toolchain.value,
             twin_sha256=twin.sha256 if twin else "",
             twin_size_bytes=twin.size_bytes if twin else 0,
@@ -200,10 +205,10 @@ class Models:
             decoder=decoder,
             labels=labels,
         )
-        seen = record.intake.get("model", {})
-        facts = {key: seen.get(key) for key in FACTS}
+        intake = record.intake.get("model", {})
+        facts = {key: intake.get(key) for key in FACTS}
         model = Model(user, card, to_text(now), record.job_id, facts)
-        return self.keeping.add(model, [own, *([twin] if twin else [])])
+        return self.storage.add(model, [artifact, *([twin] if twin else [])])
 
 
 def not_completed(record: JobRecord) -> ArtifactNotReady:

@@ -1,4 +1,4 @@
-"""Keeps models and their files together: no row without its files, no file that no row names.
+"""Stores models and their files together: no row without its files, no file that no row names.
 
 Files are the same for everybody who has them. They are copied before the row is written, for that may take its time;
 the row is written only while they are there, and they are deleted only while no row names them, one at a time.
@@ -41,10 +41,10 @@ class ModelStorage:
 
     def get(self, owner: str, name: str) -> Model:
         """Raises ModelNotFound."""
-        found = self.look(owner, name)
-        if found is None:
+        model = self.look(owner, name)
+        if model is None:
             raise no_such_model(name)
-        return found
+        return model
 
     def look(self, owner: str, name: str) -> Model | None:
         if not is_name(name):
@@ -60,9 +60,9 @@ class ModelStorage:
     def page(self, owner: str, text: str, cursor: str | None, limit: int) -> tuple[list[Model], str | None]:
         at, _, name = (cursor or "").partition(" ")
         with self.database.read() as conn:
-            found = store.page(conn, owner, text=text, after=(at, name) if cursor else None, limit=limit + 1)
-        last = found[limit - 1] if len(found) > limit else None
-        return found[:limit], f"{last.created_at} {last.name}" if last else None
+            models = store.page(conn, owner, text=text, after=(at, name) if cursor else None, limit=limit + 1)
+        last = models[limit - 1] if len(models) > limit else None
+        return models[:limit], f"{last.created_at} {last.name}" if last else None
 
     def add(self, model: Model, sources: Sequence[Source]) -> Model:
         """sources: of the model's file and of its twin. Raises ModelExists, ArtifactNotReady, FilesBusy."""
@@ -87,10 +87,10 @@ class ModelStorage:
             raise no_such_model(name)
         with self.database.write() as conn:
             store.lock_files(conn)
-            found = store.remove_model(conn, owner, name)
-            if found is None:
+            model = store.remove_model(conn, owner, name)
+            if model is None:
                 raise no_such_model(name)
-            self._delete(files_of(found.card) - store.named_files(conn, files_of(found.card)))
+            self._delete(files_of(model.card) - store.named_files(conn, files_of(model.card)))
 
     def _written(self, model: Model) -> bool:
         """False: somebody removed the last other model with these files meanwhile."""

@@ -1,4 +1,4 @@
-"""The rows of models. Each function is a step of a transaction that its caller opened."""
+"""The table of models and its rows. Each function is a step of a transaction that its caller opened."""
 
 from __future__ import annotations
 
@@ -11,10 +11,25 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from app.inference.prediction import ModelCard
+from app.kit.sql import metadata
 from app.model_registry.model import Model
-from app.model_registry.tables import models
 
 FILES_LOCK = 0x626C6F6273  # any number of our own: PostgreSQL's advisory locks have no names
+
+models = sa.Table(
+    "models",
+    metadata,
+    sa.Column("owner", sa.String(32), primary_key=True),
+    sa.Column("name", sa.String(200), primary_key=True),
+    sa.Column("created_at", sa.String(32), nullable=False, index=True),
+    sa.Column("card", sa.Text, nullable=False),
+    sa.Column("sha256", sa.String(64), nullable=False, index=True),
+    sa.Column("twin_sha256", sa.String(64), nullable=False, index=True),
+    sa.Column("job_id", sa.String(36), nullable=False),
+    sa.Column("facts", sa.Text, nullable=False),
+)
+"""card: app.inference.prediction.ModelCard as JSON. job_id: of the conversion it is from; empty when its
+user brought it. facts: what is shown of it: inputs, outputs."""
 
 
 class NameTaken(Exception):
@@ -55,14 +70,14 @@ def page(
     conn: Connection, owner: str, *, text: str = "", after: tuple[str, str] | None = None, limit: int
 ) -> list[Model]:
     """Newest first, of the same moment by name. text: in the name, whatever its case. after: created_at and name."""
-    wanted = sa.select(models).where(models.c.owner == owner)
+    statement = sa.select(models).where(models.c.owner == owner)
     if text:
-        wanted = wanted.where(models.c.name.icontains(text, autoescape=True))
+        statement = statement.where(models.c.name.icontains(text, autoescape=True))
     if after is not None:
         at, name = after
         is_older, is_same = models.c.created_at < at, models.c.created_at == at
-        wanted = wanted.where(is_older | (is_same & (models.c.name > name)))
-    ordered = wanted.order_by(models.c.created_at.desc(), models.c.name).limit(limit)
+        statement = statement.where(is_older | (is_same & (models.c.name > name)))
+    ordered = statement.order_by(models.c.created_at.desc(), models.c.name).limit(limit)
     return [_model(row) for row in conn.execute(ordered)]
 
 
@@ -76,8 +91,8 @@ def remove_model(conn: Connection, owner: str, name: str) -> Model | None:
 def named_files(conn: Connection, digests: Collection[str]) -> set[str]:
     """Those of these that a model names, anybody's, as its file or as its twin."""
     columns = (models.c.sha256, models.c.twin_sha256)
-    wanted = sa.union(*(sa.select(column).where(column.in_(digests)) for column in columns))
-    return set(conn.execute(wanted).scalars())
+    statement = sa.union(*(sa.select(column).where(column.in_(digests)) for column in columns))
+    return set(conn.execute(statement).scalars())
 
 
 def _model(row: Any) -> Model:

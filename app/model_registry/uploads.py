@@ -1,4 +1,4 @@
-"""Streams a model that its user brings into the object store: text fields, and the file `model` in constant memory."""
+"""Streams a model that its user uploads into the object store: text fields, and the file `model` in constant memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.kit.web.multipart import Part, multipart_parts
 from app.kit.web.thread_stream import hand_over
 from app.model_registry.imports import ImportedModel
 from app.model_registry.model import Model
-from app.model_registry.schemas import MAX_LABELS_TEXT, BroughtModel
+from app.model_registry.schemas import MAX_LABELS_TEXT, ModelUpload
 from app.model_registry.service import Models
 
 FILE = "model"
@@ -28,23 +28,23 @@ async def receive_model(request: Request, models: Models, user: str) -> Model:
     receiver = _Receiver(multipart_parts(request, hint=HINT), models, user)
     try:
         await receiver.run()
-        asked = checked(lambda: BroughtModel.model_validate(receiver.fields))
+        body = checked(lambda: ModelUpload.model_validate(receiver.fields))
     except BaseException:
-        if receiver.brought is not None:
-            await asyncio.shield(run_in_threadpool(models.discard, receiver.brought))
+        if receiver.imported is not None:
+            await asyncio.shield(run_in_threadpool(models.discard, receiver.imported))
         raise
-    brought = receiver.brought
-    if brought is None:
+    imported = receiver.imported
+    if imported is None:
         raise BadRequest("There is no file `model`.", hint=HINT)
     return await run_in_threadpool(
         models.add_received,
         user,
-        asked.name,
-        brought,
+        body.name,
+        imported,
         now=now(),
-        decoder=asked.decoder,
-        labels=asked.listed_labels,
-        preprocess=asked.preprocess,
+        decoder=body.decoder,
+        labels=body.listed_labels,
+        preprocess=body.preprocess,
     )
 
 
@@ -54,7 +54,7 @@ class _Receiver:
         self.models = models
         self.user = user
         self.fields: dict[str, str] = {}
-        self.brought: ImportedModel | None = None
+        self.imported: ImportedModel | None = None
         self.ahead: MultipartSegment | None = None
         """The part that begins after the one being read."""
 
@@ -69,11 +69,11 @@ class _Receiver:
                 await self._take_text(part)
 
     async def _take_file(self, part: MultipartSegment) -> None:
-        if self.brought is not None or not part.filename:
+        if self.imported is not None or not part.filename:
             raise BadRequest("The field `model` must be a file and come once.", hint=HINT)
         if "name" in self.fields:
             await run_in_threadpool(self.models.check_new, self.user, self.fields["name"])
-        self.brought = await hand_over(self._content(), lambda chunks: self.models.receive(self.user, chunks))
+        self.imported = await hand_over(self._content(), lambda chunks: self.models.receive(self.user, chunks))
 
     async def _take_text(self, part: MultipartSegment) -> None:
         if part.name in self.fields or part.filename:
@@ -86,7 +86,7 @@ class _Receiver:
         self.fields[part.name] = text.decode("utf-8", "replace")
 
     async def _content(self) -> AsyncIterator[bytes]:
-        """Of the part that has begun, up to the next."""
+        """The content of the part that has begun, up to the next part."""
         async for part in self.parts:
             if isinstance(part, MultipartSegment):
                 self.ahead = part

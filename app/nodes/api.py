@@ -22,27 +22,29 @@ from app.kit.web.openapi import NODES, Operation
 from app.kit.web.public_address import reached_url
 from app.kit.web.request_body import whole_body
 from app.kit.web.shutdown import is_ending
+from app.kit.web.sse import hub_of
+from app.kit.web.state import objects_of
 from app.nodes import schemas
 from app.nodes.access import links_of, nodes_of, require_admin, this_node
 from app.nodes.commands import command_of
 from app.nodes.grants import read_grants
 from app.nodes.model import Order
-from app.nodes.node_socket import socket, take_in
-from app.nodes.wire import MAX_UP_BYTES, Acknowledgement, SignOfLife, order_frame, read
+from app.nodes.node_socket import handle_message, socket
+from app.nodes.wire import MAX_UP_BYTES, Acknowledgement, Heartbeat, order_frame, read
 
 SLICE_S = 1.0
-"""So soon a poll that waits sees that the server ends."""
+"""How soon a waiting poll notices that the server ends."""
 NO_STORE = {"Cache-Control": "no-store"}
 
 
 class LinkSuperseded(Conflict):
-    """Another connection of the same node has taken the place of this one."""
+    """Another connection of the same node has superseded this one."""
 
     code = "LINK_SUPERSEDED"
 
 
 class NoSuchBlob(NotFound):
-    """There is none, or it is none of this node's business."""
+    """It does not exist, or no order of this node names it."""
 
     code = "BLOB_NOT_FOUND"
 
@@ -50,18 +52,18 @@ class NoSuchBlob(NotFound):
 # --- for users --------------------------------------------------------------------------------------
 async def register_node(request: Request) -> Response:
     require_admin(request)
-    asked = await json_body(request, schemas.NewNode)
+    body = await json_body(request, schemas.NewNode)
     node, token = await run_in_threadpool(
-        nodes_of(request).register, asked.name, asked.side, now=now(), replace=asked.replace
+        nodes_of(request).register, body.name, body.side, now=now(), replace=body.replace
     )
     command = command_of(node, token, reached_url(request))
-    made = schemas.RegisteredAnswer(name=node.name, side=node.side, token=token, command=command)
-    return _json(made, 201, {"Location": f"/neptune/nodes/{node.name}", **NO_STORE})
+    answer = schemas.RegisteredAnswer(name=node.name, side=node.side, token=token, command=command)
+    return _json(answer, 201, {"Location": f"/neptune/nodes/{node.name}", **NO_STORE})
 
 
 def list_nodes(request: Request) -> Response:
-    at, is_whole, found = now(), caller_of(request).is_admin, nodes_of(request).seen_by(user_of(request))
-    return _json(schemas.NodesAnswer(nodes=[schemas.node_answer(node, at, is_whole=is_whole) for node in found]))
+    at, is_whole, nodes = now(), caller_of(request).is_admin, nodes_of(request).seen_by(user_of(request))
+    return _json(schemas.NodesAnswer(nodes=[schemas.node_answer(node, at, is_whole=is_whole) for node in nodes]))
 
 
 def get_node(request: Request) -> Response:
@@ -76,8 +78,8 @@ def get_access(request: Request) -> Response:
 
 async def put_access(request: Request) -> Response:
     require_admin(request)
-    asked, name = await json_body(request, schemas.Access), request.path_params["name"]
-    grants = read_grants(asked.model_dump())
+    body, name = await json_body(request, schemas.Access), request.path_params["name"]
+    grants = read_grants(body.model_dump())
     await run_in_threadpool(nodes_of(request).permit, name, grants, by=user_of(request))
     return _json(schemas.Access(**grants.to_json()))
 
@@ -90,14 +92,14 @@ def remove_node(request: Request) -> Response:
 
 # --- for the nodes ----------------------------------------------------------------------------------
 async def poll_messages(request: Request) -> Response:
-    """As the socket, for networks that let none through."""
-    name, asked = this_node(request), query(request, schemas.MessagesQuery)
+    """Long polling, for networks that block WebSockets."""
+    name, body = this_node(request), query(request, schemas.MessagesQuery)
     clock = asyncio.get_running_loop().time
-    until = clock() + asked.wait
-    links, hub = links_of(request), request.app.state.hub
-    with hub.watch(f"node:{name}") as flag, links.take(name) as superseded:
+    until = clock() + body.wait
+    links, hub = links_of(request), hub_of(request)
+    with hub.watch(f"node:{name}") as flag, links.connect(name) as superseded:
         while True:
-            due = links.polled(name).due(await run_in_threadpool(nodes_of(request).pending, name), clock())
+            due = links.sent_to(name).due(await run_in_threadpool(nodes_of(request).pending, name), clock())
             if due or clock() >= until or is_ending():
                 return _messages(due)
             await changed(flag, min(SLICE_S, until - clock()))
@@ -106,16 +108,16 @@ async def poll_messages(request: Request) -> Response:
 
 
 async def acknowledge_messages(request: Request) -> Response:
-    name, said = this_node(request), Acknowledgement.from_json(await _sent(request))
-    await run_in_threadpool(take_in, nodes_of(request), name, said)
+    name, message = this_node(request), Acknowledgement.from_json(await _sent(request))
+    await run_in_threadpool(handle_message, nodes_of(request), name, message)
     return Response(status_code=204)
 
 
 async def report_node(request: Request) -> Response:
-    name, said = this_node(request), SignOfLife.from_json(await _sent(request))
-    await run_in_threadpool(take_in, nodes_of(request), name, said)
-    if said.known is not None:
-        links_of(request).polled(name).forget()
+    name, message = this_node(request), Heartbeat.from_json(await _sent(request))
+    await run_in_threadpool(handle_message, nodes_of(request), name, message)
+    if message.order_seqs is not None:
+        links_of(request).sent_to(name).forget()
     return Response(status_code=204)
 
 
@@ -123,7 +125,7 @@ def get_blob(request: Request) -> Response:
     name, sha256 = this_node(request), str(request.path_params["sha256"])
     if SHA256.fullmatch(sha256) is None or not nodes_of(request).may_read(name, sha256):
         raise NoSuchBlob(f"No message to the node {name!r} names such a file.")
-    objects: ObjectStore = request.app.state.objects
+    objects: ObjectStore = objects_of(request)
     key = blob_key(sha256)
     try:
         size = objects.info(key).size_bytes

@@ -17,7 +17,7 @@ from app.kit.clock import age
 from app.kit.errors import BadInput
 
 if TYPE_CHECKING:
-    from app.nodes.client import Client
+    from app.nodes.client import NodesClient
 
 SIDES = ("edge", "cloud", "host")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the node.")]
@@ -32,12 +32,12 @@ commands = typer.Typer(
 def list_nodes(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
     """All nodes, by name, and how many workers run on each."""
     with _client(context, url) as client:
-        found = client.nodes()
+        nodes = client.nodes()
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
-    elif found:
-        for node in found:
-            typer.echo(_line(node, datetime.now(UTC)))
+        typer.echo(json.dumps(nodes, indent=2))
+    elif nodes:
+        for node in nodes:
+            typer.echo(_node_line(node, datetime.now(UTC)))
     else:
         typer.echo("There are no nodes. `modelmill nodes add NAME` adds one.")
 
@@ -57,13 +57,13 @@ def add(
     if side not in SIDES:
         raise BadInput(f"{side!r} is no side.", hint=f"It is one of {', '.join(SIDES)}.")
     with _client(context, url) as client:
-        made = client.register(name, side, replace=replace)
+        registered = client.register(name, side, replace=replace)
     if as_json:
-        typer.echo(json.dumps(made, indent=2))
+        typer.echo(json.dumps(registered, indent=2))
         return
-    _said(f"Node {made['name']} is added. Its token is shown this once; on its machine run:")
-    _said(f"  {made['command']}")
-    print(made["token"])
+    _print_note(f"Node {registered['name']} is added. Its token is shown this once; on its machine run:")
+    _print_note(f"  {registered['command']}")
+    print(registered["token"])
 
 
 @commands.command()
@@ -86,7 +86,7 @@ def allow(
         access = client.access(name)
         if who or everybody or administrators:
             access = client.put_access(name, _changed(access, None if everybody else who or [], video, source))
-    for line in _lines(name, access):
+    for line in _access_lines(name, access):
         print(line)
 
 
@@ -98,7 +98,7 @@ def _changed(access: dict[str, Any], names: list[str] | None, video: str | None,
     return {**access, kind: others if names is None else {**others, camera: names}}
 
 
-def _lines(name: str, access: dict[str, Any]) -> list[str]:
+def _access_lines(name: str, access: dict[str, Any]) -> list[str]:
     cameras = [
         f"{name} {kind[:-1]} {camera}: {words_of(allowed)}"
         for kind in ("videos", "sources")
@@ -112,16 +112,16 @@ def remove(context: typer.Context, name: Name, url: Url = None) -> None:
     """Remove a node that has no work; its token ends."""
     with _client(context, url) as client:
         client.remove(name)
-    _said(f"Node {name} is removed, and its token has ended.")
+    _print_note(f"Node {name} is removed, and its token has ended.")
 
 
-def _client(context: typer.Context, url: str | None) -> Client:
-    from app.nodes.client import Client
+def _client(context: typer.Context, url: str | None) -> NodesClient:
+    from app.nodes.client import NodesClient
 
-    return Client(url_of(context, url), token=token())
+    return NodesClient(url_of(context, url), token=token())
 
 
-def _line(node: dict[str, Any], now: datetime) -> str:
+def _node_line(node: dict[str, Any], now: datetime) -> str:
     if node["is_online"]:
         state = "online"
     else:
@@ -131,5 +131,5 @@ def _line(node: dict[str, Any], now: datetime) -> str:
     return f"{node['name']:32}  {node['side']:5}  {state:20}  {running}"
 
 
-def _said(text: str) -> None:
+def _print_note(text: str) -> None:
     print(f"modelmill: {text}", file=sys.stderr)

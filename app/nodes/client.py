@@ -11,13 +11,15 @@ NODES = "/neptune/nodes"
 Record = dict[str, Any]
 
 
-class Client(ApiClient):
+class NodesClient(ApiClient):
+    """The API of nodes."""
+
     def nodes(self) -> list[Record]:
-        found: list[Record] = self._json("GET", NODES)["nodes"]
-        return found
+        nodes: list[Record] = self._json("GET", NODES)["nodes"]
+        return nodes
 
     def register(self, name: str, side: str, *, replace: bool = False) -> Record:
-        """With its token, which is told this once."""
+        """The registered node with its token, which is shown only now."""
         return self._json("POST", NODES, json={"name": name, "side": side, "replace": replace})
 
     def access(self, name: str) -> Record:

@@ -1,4 +1,4 @@
-"""What an administrator types on the machine that is to be a node. Pure."""
+"""The command that starts a node's agent on its machine. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ TOKEN_VARIABLE = "MODELMILL_NODE_TOKEN"  # noqa: S105  # its name
 
 
 def command_of(node: Node, token: str, web_url: str) -> str:
-    """The token goes by the environment: arguments are seen by everybody on that machine."""
+    """With the token in the environment: everybody on that machine can read arguments."""
     return f"{TOKEN_VARIABLE}={token} {plain_command(node.name, node.side.value, web_url)}"
 
 

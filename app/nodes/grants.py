@@ -1,7 +1,7 @@
 """Who may use a node, and its cameras: what of it a user sees. Pure.
 
-A camera is a video, by its id, or a source, by the path or pattern that the node offers. It follows its node unless it
-is narrowed: then a user needs both.
+A camera is a video, by its id, or a source, by the path or pattern that the node offers. One with a rule of its own is
+for those who may use the node and are admitted by that rule.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ MOST_CAMERAS = 500
 
 @dataclass(frozen=True)
 class Grants:
-    """A camera that is not named is for whoever may use the node."""
+    """Who may use a node and its cameras. A camera without a rule is for everybody who may use the node."""
 
     node: AccessRule = EVERYBODY
     videos: Mapping[str, AccessRule] = field(default_factory=dict)
     sources: Mapping[str, AccessRule] = field(default_factory=dict)
 
     def hidden(self, member: Member) -> dict[str, list[str]]:
-        """Cameras that this user may not use, of those that are narrowed."""
+        """The restricted cameras that this user may not use, by kind."""
         return {
             kind: [name for name, allowed in sorted(getattr(self, kind).items()) if not allowed.admits(member)]
             for kind in CAMERAS
         }
 
     def to_json(self) -> dict[str, Any]:
-        shown = {kind: {name: one.to_json() for name, one in sorted(getattr(self, kind).items())} for kind in CAMERAS}
+        shown = {kind: {name: rule.to_json() for name, rule in sorted(getattr(self, kind).items())} for kind in CAMERAS}
         return {"allowed": self.node.to_json(), **shown}
 
 
@@ -48,8 +48,8 @@ def read_grants(data: Mapping[str, Any]) -> Grants:
     return Grants(read_allowed(data.get("allowed")), **cameras)
 
 
-def seen_by(member: Member, node: Node, grants: Grants) -> Node | None:
-    """The node as this user may see it: without cameras that are not for them. None: they see none of it."""
+def visible_node(member: Member, node: Node, grants: Grants) -> Node | None:
+    """The node as this user may see it, without cameras that are not for them. None: they may not use the node."""
     if not grants.node.admits(member):
         return None
     hidden = grants.hidden(member)
@@ -60,12 +60,12 @@ def seen_by(member: Member, node: Node, grants: Grants) -> Node | None:
 
 
 def _without(offered: Any, hidden: Mapping[str, list[str]]) -> Any:
-    """What a node says is not believed to have the right form."""
+    """The form of a node's offers is not trusted."""
     if not isinstance(offered, Mapping):
         return offered
     return {
-        name: {key: what for key, what in found.items() if str(key) not in hidden[name]}
-        if name in hidden and isinstance(found, Mapping)
-        else found
-        for name, found in offered.items()
+        name: {key: entry for key, entry in entries.items() if str(key) not in hidden[name]}
+        if name in hidden and isinstance(entries, Mapping)
+        else entries
+        for name, entries in offered.items()
     }

@@ -1,4 +1,4 @@
-"""What a node is, what it reports, and what it is told. Pure; shared by the web and the agent."""
+"""Nodes, their reports and their orders. Pure; shared by the web and the agent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 HEARTBEAT_S = 10.0
 OFFLINE_AFTER_S = 30.0
 REPEAT_S = 5.0
-"""What a node has not acknowledged is sent again after this time."""
+"""An unacknowledged order is sent again after this time."""
 NAME = r"^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$"
 """Kubernetes' names of nodes: RFC 1123."""
 MAX_LOG_LINES = 20
@@ -26,7 +26,7 @@ class Side(StrEnum):
 
 class WorkerState(StrEnum):
     STARTING = "STARTING"
-    """Its files are fetched, or its process runs and has not said that it serves."""
+    """Its files are downloaded, or its process runs and is not healthy yet."""
     RUNNING = "RUNNING"
     BACKOFF = "BACKOFF"
     """It ended and is started again after a pause."""
@@ -43,11 +43,14 @@ class Operation(StrEnum):
 
 @dataclass(frozen=True)
 class WorkKey:
-    """What one message is about. part: which of the workers of a resource, as edge or cloud."""
+    """Identifies one worker of a resource."""
 
     kind: str
+    """Of the resource, e.g. jointinferenceservices."""
     uid: str
+    """Of the resource."""
     part: str
+    """Which of its workers, e.g. edge or cloud."""
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.uid}/{self.part}"
@@ -55,12 +58,10 @@ class WorkKey:
 
 @dataclass(frozen=True)
 class Order:
-    """A message down. Of a key only the newest counts. seq rises with every change, over all nodes.
-
-    content: what the kind's Carrier on the node understands. is_acknowledged: the node has stored it.
-    """
+    """A message to a node. Only the newest of each key counts."""
 
     seq: int
+    """Rises with every change, over all nodes."""
     node: str
     key: WorkKey
     namespace: str
@@ -68,43 +69,49 @@ class Order:
     operation: Operation
     generation: int
     content: Mapping[str, Any]
+    """What the kind's driver on the node understands."""
     is_acknowledged: bool = False
+    """The node has stored it."""
 
 
 @dataclass(frozen=True)
 class WorkerReport:
-    """One worker as its agent sees it.
-
-    name: of the worker, as its resource calls it. address: host:port where it serves; empty when it does not.
-    generation: of the order that state is about; former_generation: of the one whose process goes on because this one
-    could not be brought up, 0: there is none.
-    exit_code: of its last end; negative: the signal; None: it has not ended, or nobody could see it. reason: CamelCase,
-    of a FAILED one. detail: what the worker says of itself, as {"runtime": …}.
-    """
+    """One worker as its agent sees it."""
 
     key: WorkKey
     namespace: str
+    """Of its resource."""
     owner_name: str
+    """The name of its resource."""
     name: str
+    """What its resource calls the worker."""
     generation: int
+    """Of the order that `state` is about."""
     state: WorkerState
     pid: int = 0
+    """0: no process."""
     address: str = ""
+    """host:port where it serves; empty when it does not."""
     restarts: int = 0
     exit_code: int | None = None
+    """Of its last end; negative: the signal; None: it has not ended, or the code was not visible."""
     reason: str = ""
+    """Why it FAILED, CamelCase."""
     message: str = ""
     log: tuple[str, ...] = ()
+    """Its last lines, where it has failed."""
     started_at: str = ""
     detail: Mapping[str, Any] = field(default_factory=dict)
+    """What the worker reports of itself, e.g. {"runtime": …}."""
     former_generation: int = 0
+    """Of the order whose process continues because this one could not be started; 0: none."""
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "log": list(self.log)}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> WorkerReport:
-        """Raises KeyError, TypeError, ValueError for what is none."""
+        """Raises KeyError, TypeError, ValueError for data of another form."""
         return WorkerReport(
             **{
                 **data,
@@ -117,17 +124,22 @@ class WorkerReport:
 
 @dataclass(frozen=True)
 class NodeReport:
-    """A sign of life. cpu, memory: share in use, 0..1; accelerators: names of what could run a NEF. offers:
-    what else this node has, by kind of work: see Carrier.offers."""
+    """The state of a node."""
 
     cpu: float = 0.0
+    """Share in use, 0..1."""
     memory: float = 0.0
+    """Share in use, 0..1."""
     load: float = 0.0
+    """Of the last minute."""
     memory_bytes: int = 0
+    """In all."""
     cores: int = 0
     free_disk_bytes: int = 0
     accelerators: tuple[str, ...] = ()
+    """Names of the devices that could run a NEF."""
     offers: Mapping[str, Any] = field(default_factory=dict)
+    """What else this node has, by kind of work, see `WorkloadDriver.offers`."""
     workers: tuple[WorkerReport, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -136,7 +148,7 @@ class NodeReport:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> NodeReport:
-        """Raises KeyError, TypeError, ValueError for what is none."""
+        """Raises KeyError, TypeError, ValueError for data of another form."""
         return NodeReport(
             **{
                 **data,
@@ -148,14 +160,17 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class Node:
-    """address: where other machines reach the workers of this one, as the agent said. last_seen_at: None until then."""
+    """A registered machine."""
 
     name: str
     side: Side
     created_at: str
     address: str = ""
+    """Where other machines reach its workers, as its agent reports it."""
     version: str = ""
+    """Of its agent."""
     last_seen_at: str | None = None
+    """None: it has never connected."""
     report: NodeReport = NodeReport()
 
     def is_online(self, now: datetime) -> bool:

@@ -1,7 +1,7 @@
 """The socket of a node: its orders go down until each is acknowledged, its reports come up.
 
-It ends when its node is silent, removed, has a new token or another connection, or talks nonsense; the code says which,
-and the node dials again, or does not.
+It ends when its node is silent, is removed, has a new token or another connection, or sends invalid frames; the code
+tells which, and whether the node should connect again.
 """
 
 from __future__ import annotations
@@ -20,12 +20,22 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.redis.change_hub import ChangeHub, changed
 from app.kit.web.shutdown import is_ending
+from app.kit.web.sse import hub_of
 from app.nodes.access import links_of, nodes_of
 from app.nodes.errors import NodeNotFound
-from app.nodes.links import Sent
+from app.nodes.links import SentOrders
 from app.nodes.model import OFFLINE_AFTER_S
 from app.nodes.service import Nodes
-from app.nodes.wire import MAX_UP_BYTES, Acknowledgement, BadFrame, SignOfLife, heard, order_frame, read, written
+from app.nodes.wire import (
+    MAX_UP_BYTES,
+    Acknowledgement,
+    BadFrame,
+    Heartbeat,
+    dump_frame,
+    order_frame,
+    parse_message,
+    read,
+)
 
 SCHEME = "bearer "
 MAX_REASON_BYTES = 123
@@ -34,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Closing:
-    """Why the web ends a connection: a code of RFC 6455, or 4000 and the HTTP status that says the same."""
+    """Why the web closes a connection: a code of RFC 6455, or 4000 plus the corresponding HTTP status."""
 
     code: int
     reason: str
@@ -49,7 +59,7 @@ TROUBLED = Closing(1013, "the web cannot reach its database or Redis; try again 
 
 
 async def socket(websocket: WebSocket) -> None:
-    """Whoever has no right to it is refused before the connection is one: 403, as for any socket that is not taken."""
+    """Serve the socket of a node. Clients without its token are refused by 403, before the socket is accepted."""
     name, token = str(websocket.path_params["node"]), bearer_of(websocket)
     try:
         is_its = await run_in_threadpool(nodes_of(websocket).authenticate, token) == name
@@ -61,48 +71,48 @@ async def socket(websocket: WebSocket) -> None:
         return
     await websocket.accept()
     logger.info("Node %s is connected.", name)
-    closing = await Talk(websocket, name, token).run()
+    closing = await NodeConnection(websocket, name, token).run()
     logger.info("The connection of node %s has ended%s.", name, f": {closing.reason}" if closing else "")
     if closing is not None:
         await _close(websocket, closing)
 
 
 def bearer_of(request: HTTPConnection) -> str:
-    given = request.headers.getlist("authorization")
-    if len(given) != 1 or not given[0].lower().startswith(SCHEME):
+    headers = request.headers.getlist("authorization")
+    if len(headers) != 1 or not headers[0].lower().startswith(SCHEME):
         return ""
-    return given[0][len(SCHEME) :]
+    return headers[0][len(SCHEME) :]
 
 
-class Talk:
-    """One connection, from the node's first report to its end."""
+class NodeConnection:
+    """One socket, from the node's first heartbeat to its end."""
 
     def __init__(self, websocket: WebSocket, name: str, token: str) -> None:
         self.websocket = websocket
         self.name = name
         self.token = token
         self.nodes: Nodes = nodes_of(websocket)
-        self.sent = Sent()
+        self.sent = SentOrders()
         self.is_synchronised = False
 
     async def run(self) -> Closing | None:
-        """Why it ended; None: the node has gone."""
-        hub: ChangeHub = self.websocket.app.state.hub
-        with hub.watch(f"node:{self.name}") as flag, links_of(self.websocket).take(self.name) as superseded:
-            deeds = [
-                asyncio.create_task(self._listen(flag)),
-                asyncio.create_task(self._speak(flag)),
+        """Run until it ends. Returns why; None: the node has disconnected."""
+        hub: ChangeHub = hub_of(self.websocket)
+        with hub.watch(f"node:{self.name}") as flag, links_of(self.websocket).connect(self.name) as superseded:
+            tasks = [
+                asyncio.create_task(self._receive(flag)),
+                asyncio.create_task(self._send(flag)),
                 asyncio.create_task(_when(superseded)),
             ]
             try:
-                ended, _ = await asyncio.wait(deeds, return_when=asyncio.FIRST_COMPLETED)
+                ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                for deed in deeds:
-                    deed.cancel()
-                await asyncio.gather(*deeds, return_exceptions=True)
-        return next(deed for deed in deeds if deed in ended).result()
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+        return next(task for task in tasks if task in ended).result()
 
-    async def _listen(self, flag: asyncio.Event) -> Closing | None:
+    async def _receive(self, flag: asyncio.Event) -> Closing | None:
         while True:
             try:
                 async with asyncio.timeout(OFFLINE_AFTER_S):
@@ -111,16 +121,16 @@ class Talk:
                 return SILENT
             if message["type"] == "websocket.disconnect":
                 return None
-            closing = await self._hear(message.get("text") or message.get("bytes") or "", flag)
+            closing = await self._handle_frame(message.get("text") or message.get("bytes") or "", flag)
             if closing is not None:
                 return closing
 
-    async def _hear(self, frame: str | bytes, flag: asyncio.Event) -> Closing | None:
+    async def _handle_frame(self, frame: str | bytes, flag: asyncio.Event) -> Closing | None:
         if len(frame) > MAX_UP_BYTES:
             return TOO_LARGE
         try:
-            said = heard(read(frame))
-            await run_in_threadpool(take_in, self.nodes, self.name, said)
+            message = parse_message(read(frame))
+            await run_in_threadpool(handle_message, self.nodes, self.name, message)
         except BadFrame as error:
             return Closing(1007, error.message)
         except NodeNotFound:
@@ -128,14 +138,14 @@ class Talk:
         except (ModelmillError, redis.RedisError) as error:
             logger.warning("What node %s said was not taken in: %s", self.name, error)
             return TROUBLED
-        if isinstance(said, SignOfLife) and said.known is not None:
+        if isinstance(message, Heartbeat) and message.order_seqs is not None:
             self.is_synchronised = True
             self.sent.forget()
             flag.set()
         return None
 
-    async def _speak(self, flag: asyncio.Event) -> Closing | None:
-        """Nothing before it is known what the node has: a delete could overtake what it undoes."""
+    async def _send(self, flag: asyncio.Event) -> Closing | None:
+        """Send orders, once it is known what the node has: a deletion could otherwise overtake what it deletes."""
         clock = asyncio.get_running_loop().time
         while not is_ending():
             await changed(flag, self.sent.wait_s(clock()))
@@ -147,20 +157,20 @@ class Talk:
                 return TROUBLED
             try:
                 for order in self.sent.due(pending, clock()):
-                    await self.websocket.send_text(written(order_frame(order)))
+                    await self.websocket.send_text(dump_frame(order_frame(order)))
             except WebSocketDisconnect:
                 return None
         return ENDING
 
 
-def take_in(nodes: Nodes, name: str, said: Acknowledgement | SignOfLife) -> None:
-    """Whichever way it came. Raises NodeNotFound."""
-    if isinstance(said, Acknowledgement):
-        nodes.acknowledge(name, said.seqs)
+def handle_message(nodes: Nodes, name: str, message: Acknowledgement | Heartbeat) -> None:
+    """Process a message that came by the socket or by HTTP. Raises NodeNotFound."""
+    if isinstance(message, Acknowledgement):
+        nodes.acknowledge(name, message.seqs)
         return
-    nodes.report(name, said.report, address=said.address, version=said.version, now=now())
-    if said.known is not None:
-        nodes.synchronise(name, said.known)
+    nodes.report(name, message.report, address=message.address, version=message.version, now=now())
+    if message.order_seqs is not None:
+        nodes.synchronise(name, message.order_seqs)
 
 
 async def _when(superseded: asyncio.Event) -> Closing:

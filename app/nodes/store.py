@@ -16,7 +16,7 @@ from app.nodes.model import Node, NodeReport, Operation, Order, Side, WorkKey
 from app.nodes.tables import nodes, order_numbers, orders
 
 _IN_TURN = (orders.c.kind, orders.c.uid, orders.c.node, orders.c.part)
-"""Whoever locks several orders locks them in this turn: two would otherwise wait for each other."""
+"""The order in which several rows are locked, lest two transactions wait for each other."""
 
 
 # --- nodes ------------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ def get_node(conn: Connection, name: str) -> Node | None:
     return _node(row) if row else None
 
 
-def granted(conn: Connection) -> list[tuple[Node, Grants]]:
+def nodes_with_grants(conn: Connection) -> list[tuple[Node, Grants]]:
     """All nodes, by name, with who may use them."""
     return [(_node(row), _grants(row)) for row in conn.execute(sa.select(nodes).order_by(nodes.c.name))]
 
@@ -64,15 +64,15 @@ def put_grants(conn: Connection, name: str, grants: Grants) -> None:
 
 def lock_node(conn: Connection, name: str, *, is_removing: bool = False) -> Node | None:
     """As get_node; until the transaction ends nobody else changes it. is_removing: nor orders anything of it."""
-    wanted = sa.select(nodes).where(nodes.c.name == name).with_for_update(key_share=not is_removing)
-    row = conn.execute(wanted).first()
+    query = sa.select(nodes).where(nodes.c.name == name).with_for_update(key_share=not is_removing)
+    row = conn.execute(query).first()
     return _node(row) if row else None
 
 
 def hold_node(conn: Connection, name: str) -> bool:
-    """Is it there? Until the transaction ends it stays; it may be changed meanwhile."""
-    wanted = sa.select(nodes.c.name).where(nodes.c.name == name).with_for_update(read=True, key_share=True)
-    return conn.execute(wanted).first() is not None
+    """Whether the node exists. Until the transaction ends it is not deleted; it may be changed."""
+    query = sa.select(nodes.c.name).where(nodes.c.name == name).with_for_update(read=True, key_share=True)
+    return conn.execute(query).first() is not None
 
 
 def all_nodes(conn: Connection) -> list[Node]:
@@ -85,13 +85,13 @@ def delete_node(conn: Connection, name: str) -> None:
 
 
 def token_hash_of(conn: Connection, name: str) -> str | None:
-    found: str | None = conn.execute(sa.select(nodes.c.token_hash).where(nodes.c.name == name)).scalar()
-    return found
+    token_hash: str | None = conn.execute(sa.select(nodes.c.token_hash).where(nodes.c.name == name)).scalar()
+    return token_hash
 
 
 # --- orders -----------------------------------------------------------------------------------------
 def next_seq(conn: Connection) -> int:
-    """A number that no order ever had. Its row has then done what it is for."""
+    """A number that no order ever had. Its row only reserves it."""
     added = conn.execute(sa.insert(order_numbers)).inserted_primary_key
     assert added is not None
     conn.execute(sa.delete(order_numbers).where(order_numbers.c.seq == added[0]))
@@ -99,7 +99,7 @@ def next_seq(conn: Connection) -> int:
 
 
 def put_order(conn: Connection, order: Order) -> None:
-    """In place of the one of its key."""
+    """Replace the order of its key."""
     keys = {"node": order.node, "kind": order.key.kind, "uid": order.key.uid, "part": order.key.part}
     values = {
         "seq": order.seq,
@@ -123,8 +123,8 @@ def lock_order(conn: Connection, node: str, key: WorkKey) -> Order | None:
 
 def orders_of(conn: Connection, kind: str, uid: str, *, is_locked: bool = False) -> list[Order]:
     """By node and part. is_locked: nobody else changes them until the transaction ends."""
-    wanted = sa.select(orders).where(orders.c.kind == kind, orders.c.uid == uid).order_by(*_IN_TURN)
-    return [_order(row) for row in conn.execute(wanted.with_for_update() if is_locked else wanted)]
+    query = sa.select(orders).where(orders.c.kind == kind, orders.c.uid == uid).order_by(*_IN_TURN)
+    return [_order(row) for row in conn.execute(query.with_for_update() if is_locked else query)]
 
 
 def orders_of_kind(conn: Connection, kind: str) -> list[Order]:
@@ -134,16 +134,16 @@ def orders_of_kind(conn: Connection, kind: str) -> list[Order]:
 
 def lock_orders_on(conn: Connection, node: str, seqs: Collection[int] | None = None) -> list[Order]:
     """Of this node; seqs: only these."""
-    wanted = sa.select(orders).where(orders.c.node == node).order_by(*_IN_TURN)
+    query = sa.select(orders).where(orders.c.node == node).order_by(*_IN_TURN)
     if seqs is not None:
-        wanted = wanted.where(orders.c.seq.in_(seqs))
-    return [_order(row) for row in conn.execute(wanted.with_for_update())]
+        query = query.where(orders.c.seq.in_(seqs))
+    return [_order(row) for row in conn.execute(query.with_for_update())]
 
 
 def pending_on(conn: Connection, node: str) -> list[Order]:
     """By seq."""
-    wanted = sa.select(orders).where(orders.c.node == node, orders.c.is_acknowledged.is_(False))
-    return [_order(row) for row in conn.execute(wanted.order_by(orders.c.seq))]
+    query = sa.select(orders).where(orders.c.node == node, orders.c.is_acknowledged.is_(False))
+    return [_order(row) for row in conn.execute(query.order_by(orders.c.seq))]
 
 
 def count_pending(conn: Connection) -> int:
@@ -151,12 +151,12 @@ def count_pending(conn: Connection) -> int:
 
 
 def keys_on(conn: Connection, node: str) -> set[WorkKey]:
-    wanted = sa.select(orders.c.kind, orders.c.uid, orders.c.part).where(orders.c.node == node)
-    return {WorkKey(*row) for row in conn.execute(wanted)}
+    query = sa.select(orders.c.kind, orders.c.uid, orders.c.part).where(orders.c.node == node)
+    return {WorkKey(*row) for row in conn.execute(query)}
 
 
 def has_work(conn: Connection, node: str) -> bool:
-    """Has it anything to run? What it is to end does not count."""
+    """Whether it has anything to run; deletions do not count."""
     is_work = orders.c.operation != Operation.DELETE.value
     return conn.execute(sa.select(orders.c.seq).where(orders.c.node == node, is_work).limit(1)).first() is not None
 
@@ -207,7 +207,7 @@ def _order(row: Any) -> Order:
 
 
 def as_text(data: Mapping[str, Any]) -> str:
-    """What the columns hold: the same for what is the same."""
+    """Canonical JSON: equal data give equal texts."""
     return json.dumps(data, allow_nan=False, sort_keys=True)
 
 

@@ -1,4 +1,4 @@
-"""How a node looks on a page. Pure."""
+"""Nodes as their pages show them. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STATES = tuple(WorkerState)
 
 @dataclass(frozen=True)
 class VideoView:
-    """A video that a node says it has."""
+    """A video that a node offers."""
 
     video_id: str
     type: str
@@ -31,24 +31,25 @@ class VideoView:
 
 @dataclass(frozen=True)
 class NodeView:
-    """cpu, memory: per cent. states: in the order of their names' list, without those that no worker is in.
-
-    workers: only where they may be seen.
-    """
+    """One node."""
 
     node: Node
     is_online: bool
     cpu: int
+    """Per cent in use."""
     memory: int
+    """Per cent in use."""
     memory_bytes: int
     free_disk_bytes: int
     states: tuple[tuple[WorkerState, int], ...]
+    """How many workers are in which state, without empty ones."""
     workers: tuple[WorkerReport, ...]
+    """Only for those who may see them."""
     videos: tuple[VideoView, ...] = ()
 
 
 def view_of(node: Node, now: datetime, *, is_whole: bool) -> NodeView:
-    """A node may say anything of itself: what no machine can be is brought to what one can."""
+    """A view whose figures are clamped to plausible ones: a node may report anything."""
     report, count = node.report, Counter(worker.state for worker in node.report.workers)
     return NodeView(
         node=node,
@@ -65,41 +66,46 @@ def view_of(node: Node, now: datetime, *, is_whole: bool) -> NodeView:
 
 @dataclass(frozen=True)
 class AccessField:
-    """A line of the form that says who may use a node: of all of it, or of a camera. kind: empty, videos or sources."""
+    """A field of the form that sets who may use a node, or one of its cameras."""
 
     name: str
+    """Of the form's field."""
     kind: str
+    """videos or sources; empty: the node."""
     camera: str
     text: str
 
 
 def access_fields(node: Node, grants: Grants, sent: Mapping[str, str]) -> list[AccessField]:
-    """For the node, for each camera that it offers, and for those that were narrowed and are gone.
+    """Fields for the node, for each camera that it offers, and for restricted cameras that are gone.
 
-    sent: what the form was sent with goes first.
+    Args:
+        node: with its offers.
+        grants: the present rules.
+        sent: the form's values, which are shown in place of the present ones.
     """
     cameras = [
         (kind, name, allowed)
         for kind, narrowed in (("videos", grants.videos), ("sources", grants.sources))
         for name, allowed in {**dict.fromkeys(_offered(node.report, kind), AccessRule()), **narrowed}.items()
     ]
-    found = [("allowed", "", "", grants.node), *((f"{kind}.{name}", kind, name, one) for kind, name, one in cameras)]
-    return [AccessField(field, kind, name, sent.get(field, one.text)) for field, kind, name, one in found]
+    rows = [("allowed", "", "", grants.node), *((f"{kind}.{name}", kind, name, rule) for kind, name, rule in cameras)]
+    return [AccessField(field, kind, name, sent.get(field, rule.text)) for field, kind, name, rule in rows]
 
 
 def _offered(report: NodeReport, what: str) -> list[str]:
-    found = [kind.get(what) for kind in report.offers.values() if isinstance(kind, Mapping)]
-    return [str(name)[:MOST_TEXT] for names in found if isinstance(names, Mapping) for name in names]
+    kinds = [kind.get(what) for kind in report.offers.values() if isinstance(kind, Mapping)]
+    return [str(name)[:MOST_TEXT] for names in kinds if isinstance(names, Mapping) for name in names]
 
 
 def _videos(report: NodeReport) -> tuple[VideoView, ...]:
     """Of any kind of work that offers some."""
-    found = [kind.get("videos") for kind in report.offers.values() if isinstance(kind, Mapping)]
+    kinds = [kind.get("videos") for kind in report.offers.values() if isinstance(kind, Mapping)]
     return tuple(
         VideoView(str(video_id), _text(video, "type"), _text(video, "name"), _text(video, "problem"))
-        for videos in found
+        for videos in kinds
         if isinstance(videos, Mapping)
-        for video_id, video in sorted(videos.items(), key=lambda one: by_number(str(one[0])))
+        for video_id, video in sorted(videos.items(), key=lambda item: by_number(str(item[0])))
         if isinstance(video, Mapping)
     )
 

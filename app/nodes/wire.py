@@ -1,8 +1,8 @@
-"""What the web and a node's agent say to each other: frames, as JSON text, and what stands in them. Pure.
+"""The protocol of the web and the nodes' agents: frames, as JSON text, and their contents. Pure.
 
-A frame is {"header": {…, "operation"}, "content": base64 of a JSON object}. Down come orders; up go acknowledgements
-and signs of life. What arrives is checked here, so that nothing behind it meets a wrong type. Keys that are unknown
-here are passed over: web and agent need not be of one version.
+A frame is {"header": {…, "operation"}, "content": base64 of a JSON object}. Orders come down; acknowledgements and
+heartbeats go up. Everything that arrives is validated here. Unknown keys are ignored: web and agent need not be of the
+same version.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REPORTS = TypeAdapter(NodeReport)
 
 
 class BadFrame(BadRequest):
-    """What arrived is no frame. The message says what is wrong with it."""
+    """What arrived is not a frame; the message says why."""
 
     code = "BAD_FRAME"
 
@@ -57,33 +57,33 @@ class Acknowledgement:
 
 
 @dataclass(frozen=True)
-class SignOfLife:
-    """version: the agent's. address: where other machines reach the workers of this one.
-
-    known: what the node has stored, str(WorkKey) → seq; only in the first of a connection, else None.
-    """
+class Heartbeat:
+    """What a node sends periodically, and whenever something has changed."""
 
     version: str
+    """Of the agent."""
     address: str
+    """Where other machines reach the workers of this one."""
     report: NodeReport = field(default_factory=NodeReport)
-    known: Mapping[str, int] | None = None
+    order_seqs: Mapping[str, int] | None = None
+    """The numbers of the stored orders by str(WorkKey); only in the first heartbeat of a connection."""
 
     def to_json(self) -> dict[str, Any]:
-        said = {"version": self.version, "address": self.address, "report": self.report.to_json()}
-        return said if self.known is None else {**said, "known": dict(self.known)}
+        data = {"version": self.version, "address": self.address, "report": self.report.to_json()}
+        return data if self.order_seqs is None else {**data, "known": dict(self.order_seqs)}
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> SignOfLife:
+    def from_json(data: Mapping[str, Any]) -> Heartbeat:
         """Raises BadFrame."""
         version, address = (data.get(name, "") for name in ("version", "address"))
         for name, text, form in (("version", version, _VERSION), ("address", address, _ADDRESS)):
             if not isinstance(text, str) or form.fullmatch(text) is None:
                 raise BadFrame(f"{name} is to be a short text without blanks.")
-        return SignOfLife(version, address, _report(data.get("report")), _known(data.get("known")))
+        return Heartbeat(version, address, _report(data.get("report")), _order_seqs(data.get("known")))
 
 
 def order_frame(order: Order) -> dict[str, Any]:
-    """What a node is sent; as an object, for the long poll answers with a list of them."""
+    """The frame of an order, as an object: a long poll is answered with a list of them."""
     header = {
         "namespace": order.namespace,
         "resourceKind": order.key.kind,
@@ -97,12 +97,13 @@ def order_frame(order: Order) -> dict[str, Any]:
     return _frame(header, order.content)
 
 
-def order_of(frame: Mapping[str, Any], node: str) -> Order:
-    """The order in a frame that came down to this node. Raises BadFrame.
+def parse_order(frame: Mapping[str, Any], node: str) -> Order:
+    """The order in a frame to this node. A deletion of work that the web does not know has only a key.
 
-    Of what the web does not know it knows no names either: it tells to end it by its key.
+    Raises:
+        BadFrame: it is not an order.
     """
-    header, content = _opened(frame)
+    header, content = _unpack(frame)
     wrong = [name for name in ("resourceKind", "uid", "part") if not _is_text(header.get(name)) or not header[name]]
     wrong += [name for name in ("namespace", "resourceName") if not _is_text(header.get(name))]
     numbers = [header.get(name) for name in ("seq", "generation")]
@@ -124,34 +125,35 @@ def acknowledge_frame(seqs: Collection[int]) -> dict[str, Any]:
     return _frame({"operation": ACKNOWLEDGE}, Acknowledgement(tuple(seqs)).to_json())
 
 
-def report_frame(sign: SignOfLife) -> dict[str, Any]:
-    return _frame({"operation": REPORT}, sign.to_json())
+def report_frame(heartbeat: Heartbeat) -> dict[str, Any]:
+    return _frame({"operation": REPORT}, heartbeat.to_json())
 
 
-def heard(frame: Mapping[str, Any]) -> Acknowledgement | SignOfLife:
-    """What a node says in a frame that came up. Raises BadFrame."""
-    header, content = _opened(frame)
+def parse_message(frame: Mapping[str, Any]) -> Acknowledgement | Heartbeat:
+    """The message in a frame of a node. Raises BadFrame."""
+    header, content = _unpack(frame)
     operation = header.get("operation")
     if operation == ACKNOWLEDGE:
         return Acknowledgement.from_json(content)
     if operation == REPORT:
-        return SignOfLife.from_json(content)
+        return Heartbeat.from_json(content)
     raise BadFrame(f"The operation of a node's frame is {ACKNOWLEDGE} or {REPORT}.")
 
 
-def written(data: Mapping[str, Any]) -> str:
+def dump_frame(data: Mapping[str, Any]) -> str:
     """A frame as text."""
     return json.dumps(data, allow_nan=False, separators=(",", ":"))
 
 
 def read(text: str | bytes) -> dict[str, Any]:
-    """Any JSON object of these conversations: a frame, or a body of the long poll.
+    """Any JSON object of this protocol: a frame, or a body of the long poll.
 
-    Raises BadFrame, also for numbers that are infinite and texts that are none of Unicode's: they could be kept, and
-    then not be shown.
+    Raises:
+        BadFrame: it is not a JSON object, or holds infinite numbers or invalid Unicode, which could be stored but not
+            be shown.
     """
     try:
-        data = json.loads(text, parse_constant=_number, parse_float=_number)
+        data = json.loads(text, parse_constant=_finite_number, parse_float=_finite_number)
         json.dumps(data, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise BadFrame("This is no JSON.") from None
@@ -161,10 +163,10 @@ def read(text: str | bytes) -> dict[str, Any]:
 
 
 def _frame(header: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
-    return {"header": dict(header), "content": base64.b64encode(written(content).encode()).decode()}
+    return {"header": dict(header), "content": base64.b64encode(dump_frame(content).encode()).decode()}
 
 
-def _opened(frame: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Any]]:
+def _unpack(frame: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Any]]:
     header, content = frame.get("header"), frame.get("content")
     if not isinstance(header, dict) or not isinstance(content, str):
         raise BadFrame("A frame has a header, an object, and a content, a text.")
@@ -182,7 +184,7 @@ def _report(data: object) -> NodeReport:
         raise BadFrame(f"{'.'.join(['report', *map(str, first['loc'])])}: {first['msg']}") from None
 
 
-def _known(data: object) -> dict[str, int] | None:
+def _order_seqs(data: object) -> dict[str, int] | None:
     if data is None:
         return None
     if not isinstance(data, dict) or len(data) > MAX_SEQS:
@@ -201,7 +203,7 @@ def _is_seq(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_SEQ
 
 
-def _number(text: str) -> float:
+def _finite_number(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"{text} is no number")

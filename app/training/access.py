@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
-
+from app.kit.web.state import FromContainer
 from app.training.service import Training
 
-
-def training_of(request: Request) -> Training:
-    found = request.app.state.training
-    assert isinstance(found, Training)
-    return found
+training_of = FromContainer[Training]("training")

@@ -37,17 +37,17 @@ async def create_task(request: Request) -> Response:
 
 
 def list_tasks(request: Request) -> Response:
-    asked = query(request, schemas.TaskQuery)
-    wanted = Filter(
-        states=None if asked.state is None else (asked.state,),
-        workload=asked.workload,
-        since=to_text(asked.since) if asked.since else None,
-        until=to_text(asked.until) if asked.until else None,
-        text=asked.q,
+    parameters = query(request, schemas.TaskQuery)
+    filters = Filter(
+        states=None if parameters.state is None else (parameters.state,),
+        workload=parameters.workload,
+        since=to_text(parameters.since) if parameters.since else None,
+        until=to_text(parameters.until) if parameters.until else None,
+        text=parameters.q,
     )
     tasks = training_of(request).tasks
-    found, cursor = tasks.page(user_of(request), wanted, cursor=asked.cursor, limit=asked.limit)
-    return _json(schemas.TasksAnswer(tasks=[responses.summary(view) for view in found], next_cursor=cursor))
+    views, cursor = tasks.page(user_of(request), filters, cursor=parameters.cursor, limit=parameters.limit)
+    return _json(schemas.TasksAnswer(tasks=[responses.summary(view) for view in views], next_cursor=cursor))
 
 
 def get_task(request: Request) -> Response:
@@ -67,9 +67,9 @@ def release_task(request: Request) -> Response:
 
 
 def task_logs(request: Request) -> Response:
-    asked = query(request, schemas.LogQuery)
+    parameters = query(request, schemas.LogQuery)
     tasks = training_of(request).tasks
-    log = tasks.log(user_of(request), _task_id(request), attempt_no=asked.attempt, tail=asked.tail)
+    log = tasks.log(user_of(request), _task_id(request), attempt_no=parameters.attempt, tail=parameters.tail)
     headers = {
         "X-Log-Attempt": str(log.attempt.attempt_no),
         "X-Log-Lines": str(log.lines),
@@ -81,9 +81,9 @@ def task_logs(request: Request) -> Response:
 
 
 def task_events(request: Request) -> Response:
-    asked = query(request, schemas.EventQuery)
-    found = training_of(request).tasks.events(user_of(request), _task_id(request), after=asked.after)
-    return _json(schemas.EventsAnswer(events=[responses.event(event) for event in found]))
+    parameters = query(request, schemas.EventQuery)
+    events = training_of(request).tasks.events(user_of(request), _task_id(request), after=parameters.after)
+    return _json(schemas.EventsAnswer(events=[responses.event(event) for event in events]))
 
 
 def task_spec(request: Request) -> Response:
@@ -93,18 +93,18 @@ def task_spec(request: Request) -> Response:
 
 
 async def convert_result(request: Request) -> Response:
-    asked, user = await json_body(request, schemas.NewConversion), user_of(request)
-    made = await run_in_threadpool(
+    body, user = await json_body(request, schemas.NewConversion), user_of(request)
+    conversion = await run_in_threadpool(
         training_of(request).results.convert,
         user,
         _task_id(request),
-        artifact=asked.artifact,
-        images=asked.images,
-        name=asked.name,
-        options=asked.options,
+        artifact=body.artifact,
+        images=body.images,
+        name=body.name,
+        options=body.options,
         now=now(),
     )
-    return _json(responses.conversion(made), 201, {"Location": f"/jobs/{made.job_id}"})
+    return _json(responses.conversion(conversion), 201, {"Location": f"/jobs/{conversion.job_id}"})
 
 
 def get_cluster(request: Request) -> Response:
@@ -116,8 +116,8 @@ def get_cluster(request: Request) -> Response:
 
 
 def _task_id(request: Request) -> str:
-    found: str = request.path_params["task_id"]
-    return found
+    task_id: str = request.path_params["task_id"]
+    return task_id
 
 
 def _json(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -14,7 +14,7 @@ PAGE = 200
 Record = dict[str, Any]
 
 
-class Client(ApiClient):
+class TrainingClient(ApiClient):
     def submit(self, spec: bytes, *, idempotency_key: str) -> Record:
         """Safe to send again with the same key: that gives the same task."""
         headers = {"Content-Type": "application/yaml", "Idempotency-Key": idempotency_key}
@@ -25,15 +25,15 @@ class Client(ApiClient):
 
     def tasks(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
         """Newest first, page by page, at most `limit`. filters: workload, state, since, until, q."""
-        wanted: dict[str, Any] = {key: value for key, value in filters.items() if value}
-        left = limit
-        while left > 0:
-            page = self._json("GET", TASKS, params={**wanted, "limit": min(left, PAGE)})
+        parameters: dict[str, Any] = {key: value for key, value in filters.items() if value}
+        remaining = limit
+        while remaining > 0:
+            page = self._json("GET", TASKS, params={**parameters, "limit": min(remaining, PAGE)})
             yield from page["tasks"]
-            left -= len(page["tasks"])
+            remaining -= len(page["tasks"])
             if not page["next_cursor"]:
                 return
-            wanted["cursor"] = page["next_cursor"]
+            parameters["cursor"] = page["next_cursor"]
 
     def cancel(self, task_id: str) -> Record:
         return self._json("POST", f"{TASKS}/{task_id}/cancel")
@@ -56,9 +56,11 @@ class Client(ApiClient):
 
     def download(self, job_id: str, folder: Path) -> list[Path]:
         """The files of a conversion job that are results, reports or logs, into the folder."""
-        found = self._json("GET", f"/jobs/{job_id}/artifacts")["artifacts"]
-        wanted = [(Path(artifact["name"]).name, artifact) for artifact in found if "/input/" not in artifact["key"]]
+        artifacts = self._json("GET", f"/jobs/{job_id}/artifacts")["artifacts"]
+        outputs = [
+            (Path(artifact["name"]).name, artifact) for artifact in artifacts if "/input/" not in artifact["key"]
+        ]
         return [
             self._save(f"/jobs/{job_id}/artifacts/{name}", folder / name, artifact["sha256"])
-            for name, artifact in wanted
+            for name, artifact in outputs
         ]

@@ -52,28 +52,28 @@ def whole(view: TaskView) -> schemas.TaskAnswer:
             schemas.ArtifactAnswer(path=path, file=f"{folder.path}/{path}" if folder else path)
             for path in view.artifacts
         ],
-        conversions=[conversion(made) for made in view.conversions],
+        conversions=[conversion(item) for item in view.conversions],
         checkpoints=_folder(view.checkpoints),
         links=_links(task.task_id),
     )
 
 
-def conversion(made: Conversion) -> schemas.ConversionAnswer:
-    job, page = (f"/jobs/{made.job_id}", f"/ui/jobs/{made.job_id}") if made.job_id else (None, None)
+def conversion(conversion: Conversion) -> schemas.ConversionAnswer:
+    job, page = (f"/jobs/{conversion.job_id}", f"/ui/jobs/{conversion.job_id}") if conversion.job_id else (None, None)
     return schemas.ConversionAnswer(
-        attempt_no=made.attempt_no,
-        artifact=made.artifact,
-        created_at=made.created_at,
-        job_id=made.job_id,
-        problem=made.problem,
-        next_try_at=made.next_try_at,
+        attempt_no=conversion.attempt_no,
+        artifact=conversion.artifact,
+        created_at=conversion.created_at,
+        job_id=conversion.job_id,
+        problem=conversion.problem,
+        next_try_at=conversion.next_try_at,
         job=job,
         page=page,
     )
 
 
-def event(found: TaskEvent) -> schemas.EventAnswer:
-    return schemas.EventAnswer(event_id=found.event_id, ts=found.at, event_type=found.kind, payload=found.detail)
+def event(event: TaskEvent) -> schemas.EventAnswer:
+    return schemas.EventAnswer(event_id=event.event_id, ts=event.at, event_type=event.kind, payload=event.detail)
 
 
 def cluster(view: ClusterView | None, user: str, *, is_on: bool, is_admin: bool = False) -> schemas.ClusterAnswer:

@@ -16,6 +16,7 @@ from app.kit.errors import BadRequest
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_body, query
 from app.kit.web.request_body import whole_body
+from app.kit.web.sse import hub_of
 from app.nodes.wire import read
 from app.video import responses, schemas
 from app.video.access import json_answer, measurements_of, require_admin, uid_of, video_of
@@ -127,12 +128,12 @@ async def video_live(request: Request) -> Response:
 
 async def video_job_changes(request: Request) -> Response:
     """The state at once, then at every change; ends with `done`, or with `gone` when the job was deleted."""
-    job, hub = await run_in_threadpool(_job, request), request.app.state.hub
+    job, hub = await run_in_threadpool(_job, request), hub_of(request)
     return _events(request, job_frames(hub, video_of(request), user_of(request), job.uid))
 
 
 async def video_changes(request: Request) -> Response:
-    return _events(request, list_frames(request.app.state.hub, video_of(request), user_of(request)))
+    return _events(request, list_frames(hub_of(request), video_of(request), user_of(request)))
 
 
 # --- nodes, stages, policies ----------------------------------------------------------------------------------
@@ -235,6 +236,6 @@ def _events(request: Request, frames: Any) -> Response:
     return EventSourceResponse(
         frames,
         send_timeout=SEND_TIMEOUT_S,
-        shutdown_event=request.app.state.hub,
+        shutdown_event=hub_of(request),  # type: ignore[arg-type]
         shutdown_grace_period=SHUTDOWN_GRACE_S,
     )

@@ -57,7 +57,7 @@ def _populate(accounts: Accounts) -> list[str]:
         token_id, secret = new_token()
         name = f"user-{number:05}"
         token = Token(token_id, name, "bench", frozenset({Scope.READ, Scope.WRITE}), moment)
-        rows.append((User(name, Role.USER, True, moment), token, accounts.tokens.keeper.hash(secret)))
+        rows.append((User(name, Role.USER, True, moment), token, accounts.tokens.hasher.hash(secret)))
         texts.append(token_text(token_id, secret))
     with accounts.database.write() as conn:
         for user, token, known_hash in rows:

@@ -25,7 +25,7 @@ from app.edge.joint.outcome import Outcome
 from app.edge.joint.work import VARIABLE, Work
 from app.inference.predictor import Predictor, open_predictor
 from app.joint_inference.hard_examples import make
-from app.joint_inference.model.content import BigModel, Content
+from app.joint_inference.model.content import BigModel, OrderContent
 from app.joint_inference.model.resource import API_VERSION, KIND, Role
 from app.joint_inference.model.tally import Source
 from app.joint_inference.worker_options import EdgeOptions
@@ -197,7 +197,7 @@ def big_model(side: Side) -> Iterator[tuple[str, int]]:
     """The server of the cloud worker, as an agent starts it. Its host and port."""
     with tempfile.TemporaryDirectory() as name:
         folder, port = Path(name), free_port()
-        content = Content(Role.CLOUD, _resource(side), side.card, secret=SECRET)
+        content = OrderContent(Role.CLOUD, _resource(side), side.card, secret=SECRET)
         work = Work(content, side.model, None, "127.0.0.1", port, folder, "http://127.0.0.1:9", "bench")
         work.write(folder / "work.json")
         with (folder / "log").open("wb") as log:

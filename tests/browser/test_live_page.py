@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.harness.api import Api, pngs, small_model
 from tests.harness.browser.complaints import Watch
+from tests.harness.browser.traffic import Traffic
 from tests.harness.deployment import Deployment
 
 EVENTS = re.compile(r"/jobs/[0-9a-f-]{36}/events")
@@ -44,9 +45,9 @@ def badge(page: Page, text: str) -> None:
 def test_polling_finishes_the_page_when_the_event_stream_was_killed_in_mid_job(
     page: Page, watch: Watch, waiting_job: str, own_deployment: Deployment
 ) -> None:
-    with page.expect_response(EVENTS, timeout=60_000) as stream:
-        page.goto(f"/ui/jobs/{waiting_job}")
-    assert stream.value.ok
+    traffic = Traffic(page)
+    page.goto(f"/ui/jobs/{waiting_job}")
+    assert traffic.response(EVENTS, timeout_s=60).ok
     badge(page, "Waiting for NEF")
     watch.expect(STREAM_LOST)
     page.route(EVENTS, lambda route: route.abort())

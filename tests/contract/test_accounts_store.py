@@ -37,7 +37,7 @@ def test_a_user_is_created_once_changed_and_deleted(accounts: Accounts) -> None:
     assert (changed.role, changed.quota_bytes) == (Role.ADMIN, None)
     accounts.users.delete("alice", by="root-admin")
     assert [user.name for user, _ in accounts.users.page()] == ["root-admin"]
-    actions = [entry.action for entry in accounts.ledger.entries(subject="user:alice")]
+    actions = [entry.action for entry in accounts.audit_log.entries(subject="user:alice")]
     assert actions == ["user.deleted", "user.quota_bytes", "user.role", "user.created"]
 
 
@@ -49,7 +49,7 @@ def test_groups_are_a_users_and_lists_of_who_may_use_a_thing_know_them(accounts:
     assert accounts.users.member("alice") == Member("alice", ("lab", "night"))
     assert accounts.users.member("root-admin").is_admin
     assert accounts.users.member("nobody") == Member("nobody")
-    (entry, *_) = accounts.ledger.entries(subject="user:alice")
+    (entry, *_) = accounts.audit_log.entries(subject="user:alice")
     assert (entry.action, entry.detail) == ("user.groups", {"was": [], "is": ["lab", "night"]})
     for wrong in ("Lab", "@lab", "a b", ""):
         with pytest.raises(BadGroupName):
@@ -78,7 +78,7 @@ def test_the_last_administrator_stays(accounts: Accounts, take_away: str) -> Non
     with pytest.raises(LastAdmin):
         _taking_away(accounts, take_away, "root-admin")
     assert accounts.users.get("root-admin").role is Role.ADMIN and accounts.users.get("root-admin").is_enabled
-    assert [entry.action for entry in accounts.ledger.entries()] == ["user.created"]
+    assert [entry.action for entry in accounts.audit_log.entries()] == ["user.created"]
 
 
 def test_two_administrators_who_disable_each_other_at_once_leave_one(accounts: Accounts, url: str) -> None:
@@ -251,24 +251,27 @@ def test_what_a_token_made_can_be_revoked_with_it_through_one_that_is_revoked_al
     assert valid_of(accounts, "root-admin") == set()
     with pytest.raises(TokenRefused):
         accounts.tokens.session(session)
-    noted = accounts.ledger.entries(subject="user:root-admin", limit=4)
+    noted = accounts.audit_log.entries(subject="user:root-admin", limit=4)
     assert [entry.action for entry in noted][:3] == ["token.revoked"] * 3
     assert {entry.detail.get("made_by") for entry in noted[:3]} == {None, second.token_id}
 
 
 def test_an_administrators_token_knows_those_it_made_for_others(accounts: Accounts) -> None:
-    """Who was an administrator and is none any more revokes what is their own."""
+    """Who manages no users, or asks with a token that may not, hears of their own and revokes them alone."""
     accounts.users.create("alice", Role.USER, by="test")
     accounts.users.create("boss", Role.ADMIN, by="test")
     office, _ = accounts.tokens.issue("boss", by="test")
     handed, _ = accounts.tokens.issue("alice", by="boss", made_by=office.token_id)
     assert accounts.tokens.valid_made("boss") == {office.token_id: 1}
-    accounts.users.change("boss", by="test", role=Role.USER)
-    assert accounts.tokens.valid_made("boss") == {}
-    accounts.users.change("boss", by="test", role=Role.ADMIN)
+    assert accounts.tokens.valid_made("boss", only_own=True) == {}
+    other, _ = accounts.tokens.issue("boss", by="test")
+    kept, _ = accounts.tokens.issue("alice", by="boss", made_by=other.token_id)
+    own, _ = accounts.tokens.issue("boss", by="test", within=other)
+    revocation = accounts.tokens.revoke("boss", other.token_id, by="boss", with_made=True, only_own=True)
+    assert (revocation.also_revoked, revocation.still_valid) == ((own.token_id,), ())
     revocation = accounts.tokens.revoke("boss", office.token_id, by="boss", with_made=True)
     assert revocation.also_revoked == (handed.token_id,)
-    assert valid_of(accounts, "alice") == set()
+    assert valid_of(accounts, "alice") == {kept.token_id}
 
 
 def test_a_token_that_was_revoked_meanwhile_makes_none(accounts: Accounts) -> None:

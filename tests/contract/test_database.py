@@ -108,7 +108,7 @@ def test_many_who_write_at_once_lose_nothing(accounts: Accounts, url: str) -> No
 
     assert together(write, WRITERS) == []
     assert len(accounts.users.page(limit=1000)) == WRITERS * EACH + 1
-    assert len(accounts.ledger.entries(limit=1000)) == WRITERS * EACH + 1
+    assert len(accounts.audit_log.entries(limit=1000)) == WRITERS * EACH + 1
 
 
 def test_of_many_who_create_the_same_user_at_once_one_does(accounts: Accounts, url: str) -> None:

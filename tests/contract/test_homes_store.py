@@ -45,7 +45,7 @@ def test_a_user_s_account_at_the_door_follows_the_user(homes: Homes, accounts: A
         account = store.get_account(conn, "alice")
     assert account is not None
     assert (account.home, account.quota_bytes, account.is_enabled) == ("users/alice", 5, True)
-    homes.door.set_password("alice", "my own password", by="alice")
+    homes.sftp.set_password("alice", "my own password", by="alice")
     accounts.users.delete("alice", by="test")
     homes.outbox.apply_due(now())
     with database.read() as conn:

@@ -32,7 +32,7 @@ def objects(tmp_path: Path) -> FilesystemStore:
 
 
 @pytest.fixture
-def keeping(database: Database, objects: FilesystemStore) -> ModelStorage:
+def storage(database: Database, objects: FilesystemStore) -> ModelStorage:
     return ModelStorage(database, objects)
 
 
@@ -60,75 +60,75 @@ def files(objects: ObjectStore) -> set[str]:
     return {info.key.removeprefix("blobs/") for info in objects.list("blobs/")}
 
 
-def test_a_model_comes_back_as_it_was(keeping: ModelStorage, objects: ObjectStore) -> None:
+def test_a_model_comes_back_as_it_was(storage: ModelStorage, objects: ObjectStore) -> None:
     own, twin = stored(objects, "nef"), stored(objects, "onnx")
-    kept = keeping.add(model("臉 / out.nef", own, twin), [own, twin])
-    found = keeping.get("alice", "臉 / out.nef")
+    kept = storage.add(model("臉 / out.nef", own, twin), [own, twin])
+    found = storage.get("alice", "臉 / out.nef")
     assert found == kept and json.dumps(found.card.to_json()) == json.dumps(kept.card.to_json())
-    assert keeping.look("bob", "臉 / out.nef") is None
+    assert storage.look("bob", "臉 / out.nef") is None
     assert files(objects) == {own.sha256, twin.sha256}
 
 
-def test_pages_are_newest_first_and_lose_and_repeat_nothing(keeping: ModelStorage, objects: ObjectStore) -> None:
+def test_pages_are_newest_first_and_lose_and_repeat_nothing(storage: ModelStorage, objects: ObjectStore) -> None:
     own = stored(objects, "one")
     for number in range(7):
-        keeping.add(model(f"m{number}", own, at=number // 3), [own])
-    keeping.add(model("m9", own, owner="bob"), [own])
+        storage.add(model(f"m{number}", own, at=number // 3), [own])
+    storage.add(model("m9", own, owner="bob"), [own])
     seen, cursor = list[str](), None
     while True:
-        found, cursor = keeping.page("alice", "", cursor, 2)
+        found, cursor = storage.page("alice", "", cursor, 2)
         seen += [one.name for one in found]
         if cursor is None:
             break
     assert seen == ["m6", "m3", "m4", "m5", "m0", "m1", "m2"]
 
 
-def test_a_text_is_looked_for_in_names_as_it_stands(keeping: ModelStorage, objects: ObjectStore) -> None:
+def test_a_text_is_looked_for_in_names_as_it_stands(storage: ModelStorage, objects: ObjectStore) -> None:
     own = stored(objects, "one")
     for name in ("Faces_1", "faces%2", "cars"):
-        keeping.add(model(name, own), [own])
-    found = {text: [one.name for one in keeping.page("alice", text, None, 9)[0]] for text in ("FACE", "_", "%", "x")}
+        storage.add(model(name, own), [own])
+    found = {text: [one.name for one in storage.page("alice", text, None, 9)[0]] for text in ("FACE", "_", "%", "x")}
     assert found == {"FACE": ["Faces_1", "faces%2"], "_": ["Faces_1"], "%": ["faces%2"], "x": []}
 
 
-def test_of_many_who_want_a_name_at_once_one_gets_it(keeping: ModelStorage, objects: ObjectStore) -> None:
+def test_of_many_who_want_a_name_at_once_one_gets_it(storage: ModelStorage, objects: ObjectStore) -> None:
     each = [stored(objects, f"content {number}") for number in range(8)]
-    problems = together(lambda at: keeping.add(model("m", each[at]), [each[at]]), 8)
+    problems = together(lambda at: storage.add(model("m", each[at]), [each[at]]), 8)
     assert [type(problem) for problem in problems] == [ModelExists] * 7
-    assert files(objects) == {keeping.get("alice", "m").card.sha256}
+    assert files(objects) == {storage.get("alice", "m").card.sha256}
 
 
-def test_a_twin_is_as_good_a_reason_to_keep_a_file(keeping: ModelStorage, objects: ObjectStore) -> None:
+def test_a_twin_is_as_good_a_reason_to_keep_a_file(storage: ModelStorage, objects: ObjectStore) -> None:
     own, shared = stored(objects, "nef"), stored(objects, "onnx")
-    keeping.add(model("nef", own, shared), [own, shared])
-    keeping.add(model("onnx", shared), [shared])
-    keeping.remove("alice", "onnx")
+    storage.add(model("nef", own, shared), [own, shared])
+    storage.add(model("onnx", shared), [shared])
+    storage.remove("alice", "onnx")
     assert files(objects) == {own.sha256, shared.sha256}
-    keeping.remove("alice", "nef")
+    storage.remove("alice", "nef")
     assert not files(objects)
     with pytest.raises(ModelNotFound):
-        keeping.remove("alice", "nef")
+        storage.remove("alice", "nef")
 
 
-def test_a_model_whose_twin_is_itself_is_kept_and_removed(keeping: ModelStorage, objects: ObjectStore) -> None:
+def test_a_model_whose_twin_is_itself_is_kept_and_removed(storage: ModelStorage, objects: ObjectStore) -> None:
     own = stored(objects, "same")
-    keeping.add(model("m", own, own), [own, own])
-    keeping.remove("alice", "m")
+    storage.add(model("m", own, own), [own, own])
+    storage.remove("alice", "m")
     assert not files(objects)
 
 
-def test_while_many_come_and_go_every_row_has_its_files(keeping: ModelStorage, objects: ObjectStore) -> None:
+def test_while_many_come_and_go_every_row_has_its_files(storage: ModelStorage, objects: ObjectStore) -> None:
     """All of them share two files, and now and then the last one that has them goes."""
     own, twin = stored(objects, "nef"), stored(objects, "onnx")
 
     def come_and_go(at: int) -> None:
         one = model(f"m{at}", own, twin)
         for _ in range(random.Random(at).randint(6, 10)):
-            keeping.add(one, [own, twin])
-            with keeping.database.read() as conn:
+            storage.add(one, [own, twin])
+            with storage.database.read() as conn:
                 assert store.get_model(conn, "alice", one.name)
             assert files_of(one.card) <= files(objects)
-            keeping.remove("alice", one.name)
+            storage.remove("alice", one.name)
 
     broken = list[BaseException]()
 
@@ -159,19 +159,19 @@ class Snatching(FilesystemStore):
 def test_a_file_that_goes_between_copy_and_row_is_copied_again(database: Database, tmp_path: Path) -> None:
     objects = Snatching(tmp_path / "objects")
     own, objects.times = stored(objects, "nef"), 2
-    keeping = ModelStorage(database, objects)
-    keeping.add(model("m", own), [own])
-    assert files(objects) == {own.sha256} and keeping.get("alice", "m")
+    storage = ModelStorage(database, objects)
+    storage.add(model("m", own), [own])
+    assert files(objects) == {own.sha256} and storage.get("alice", "m")
     assert objects.times == 0
 
 
 def test_a_file_that_goes_again_and_again_is_given_up(database: Database, tmp_path: Path) -> None:
     objects = Snatching(tmp_path / "objects")
     own, objects.times = stored(objects, "nef"), 1000
-    keeping = ModelStorage(database, objects)
+    storage = ModelStorage(database, objects)
     with pytest.raises(FilesBusy):
-        keeping.add(model("m", own), [own])
-    assert keeping.look("alice", "m") is None and not files(objects)
+        storage.add(model("m", own), [own])
+    assert storage.look("alice", "m") is None and not files(objects)
 
 
 class Meanwhile(FilesystemStore):
@@ -186,11 +186,11 @@ class Meanwhile(FilesystemStore):
         return found
 
 
-def test_the_last_other_model_goes_while_a_row_is_written(keeping: ModelStorage, tmp_path: Path) -> None:
+def test_the_last_other_model_goes_while_a_row_is_written(storage: ModelStorage, tmp_path: Path) -> None:
     objects = Meanwhile(tmp_path / "objects")
     own = stored(objects, "nef")
-    keeping.add(model("other", own), [own])
-    removing = threading.Thread(target=keeping.remove, args=("alice", "other"))
+    storage.add(model("other", own), [own])
+    removing = threading.Thread(target=storage.remove, args=("alice", "other"))
 
     def second() -> None:
         objects.begin = None
@@ -198,24 +198,24 @@ def test_the_last_other_model_goes_while_a_row_is_written(keeping: ModelStorage,
         removing.join(0.5)  # it has to wait for us, so that it is not waited for here
 
     objects.begin = lambda: setattr(objects, "begin", second)
-    ModelStorage(keeping.database, objects).add(model("m", own), [own])
+    ModelStorage(storage.database, objects).add(model("m", own), [own])
     removing.join()
-    assert keeping.look("alice", "other") is None and keeping.look("alice", "m") is not None
+    assert storage.look("alice", "other") is None and storage.look("alice", "m") is not None
     assert files(objects) == {own.sha256}
 
 
-def test_what_no_database_could_hold_is_no_name(keeping: ModelStorage) -> None:
+def test_what_no_database_could_hold_is_no_name(storage: ModelStorage) -> None:
     for name in ("a\0b", "\ud800", "", "x" * 300):
-        assert keeping.look("alice", name) is None
+        assert storage.look("alice", name) is None
         with pytest.raises(ModelNotFound):
-            keeping.remove("alice", name)
+            storage.remove("alice", name)
 
 
-def test_files_are_not_given_back_to_nobody(keeping: ModelStorage, objects: ObjectStore) -> None:
+def test_files_are_not_given_back_to_nobody(storage: ModelStorage, objects: ObjectStore) -> None:
     """A model that is refused leaves the files of others as they are."""
     own, other = stored(objects, "nef"), stored(objects, "other")
-    keeping.add(model("m", own), [own])
+    storage.add(model("m", own), [own])
     with pytest.raises(ModelExists):
-        keeping.add(replace(model("m", other, own)), [other, own])
+        storage.add(replace(model("m", other, own)), [other, own])
     assert files(objects) == {own.sha256}
     assert objects.info(blob_key(own.sha256)).size_bytes == 3

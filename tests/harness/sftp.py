@@ -1,4 +1,4 @@
-"""The embedded SFTP door as its own process, users with homes, and OpenSSH's client against it.
+"""The built-in SFTP server as its own process, users with homes, and OpenSSH's client against it.
 
 For tests and measurements, as the rest of the harness.
 """
@@ -32,7 +32,7 @@ ASKPASS = "#!/bin/sh\nprintf '%s\\n' \"$SFTP_PASSWORD\"\n"
 
 
 class SftpServer:
-    """before: what starts the door's process. database_url: of all but this process, SQLite if empty. change: further
+    """before: what starts the server's process. database_url: of all but this process, SQLite if empty. change: further
     settings of it."""
 
     def __init__(self, folder: Path, before: Sequence[str] = (), database_url: str = "", **change: str) -> None:
@@ -60,7 +60,7 @@ class SftpServer:
         self.process = self.start()
 
     def start(self) -> subprocess.Popen[bytes]:
-        with (self.folder / "door.log").open("ab") as log:
+        with (self.folder / "sftp.log").open("ab") as log:
             process = subprocess.Popen(
                 [*self.before, sys.executable, "-m", "app.cli.main", "sftp"],
                 cwd=REPOSITORY,
@@ -68,7 +68,7 @@ class SftpServer:
                 stdout=log,
                 stderr=log,
             )
-        until(lambda: b"SFTP on" in (self.folder / "door.log").read_bytes(), "the door is open")
+        until(lambda: b"SFTP on" in (self.folder / "sftp.log").read_bytes(), "the server listens")
         return process
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class SftpServer:
         self.accounts.users.create(name, Role.USER, by="test", quota_bytes=quota_bytes)
         self.homes.outbox.apply(name)
         if has_key:
-            self.homes.door.set_keys(name, [self.key.with_suffix(".pub").read_text()], by="test")
+            self.homes.sftp.set_keys(name, [self.key.with_suffix(".pub").read_text()], by="test")
         return self.settings.homes / "users" / name
 
     def command(self, user: str, *options: str) -> list[str]:

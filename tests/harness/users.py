@@ -105,7 +105,7 @@ def changed(text: str) -> str:
 
 
 def make_users(deployment: Deployment, *names: str) -> None:
-    """As an administrator makes them, so that the SFTP door hears of them too."""
+    """As an administrator makes them, so that SFTP is told of them too."""
     with person(deployment, "root-admin", Role.ADMIN).api() as api:
         for name in names:
             assert api.http.post("/api/v2/users", json={"name": name}).status_code == 201

@@ -420,12 +420,12 @@ def test_the_first_sign_of_a_connection_says_what_is_known(web: ScriptedWeb, nod
     key = web.order("helmet", SLEEPS)
     node.start()
     web.until(key, state=RUNNING)
-    assert web.signs[0].known is None or web.signs[0].known == {}
+    assert web.signs[0].order_seqs is None or web.signs[0].order_seqs == {}
     node.end()
     web.signs.clear()
     node.start()
-    until(lambda: [sign for sign in web.signs if sign.known is not None])
-    assert [sign.known for sign in web.signs if sign.known is not None] == [{str(key): 1}]
+    until(lambda: [sign for sign in web.signs if sign.order_seqs is not None])
+    assert [sign.order_seqs for sign in web.signs if sign.order_seqs is not None] == [{str(key): 1}]
 
 
 def test_what_is_known_is_run_while_the_web_is_away(web: ScriptedWeb, node: Node) -> None:

@@ -24,7 +24,7 @@ def test_a_new_user_has_a_home_a_moment_later(tmp_path: Path) -> None:
         parts.accounts.users.create("alice", Role.USER, by="test")
         home = tmp_path / "data" / "homes" / "users" / "alice"
         until((home / "datasets").is_dir, "the home is there")
-        until(lambda: parts.homes.door.facts("alice").state.is_done, "the door has heard of it")
+        until(lambda: parts.homes.sftp.facts("alice").state.is_done, "the backend was told")
         parts.close()
 
 

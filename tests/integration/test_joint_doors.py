@@ -14,11 +14,13 @@ import pytest
 import yaml
 
 from app.bootstrap.container import Container
+from app.inference.prediction import Decoder
 from app.joint_inference import store
 from app.joint_inference.service.controller import HEARTBEAT_S
 from app.kit.clock import from_text, now, to_text
 from app.model_registry.errors import ModelInUse
 from app.settings import Settings
+from tests.harness.api import small_model
 from tests.harness.joint.nodes import Scene, helmet
 from tests.harness.kubernetes import SAMPLE, path
 from tests.harness.users import OURS, Within, within
@@ -161,6 +163,42 @@ def test_no_door_takes_a_service_that_lacks_a_field_or_has_one_of_another_type(
     assert stored(web) == []
     with parts.database.read() as conn:
         assert store.not_running(conn, "9999", 10) == [], "nobody has anything to look at"
+
+
+# --- pairs of models
+def pair(web: Within, **decoders: Decoder) -> None:
+    """The two models of the sample, each read as its decoder says."""
+    parts = parts_of(web)
+    for name, decoder in decoders.items():
+        user, chunks = parts.settings.local_user, [small_model()]
+        parts.models.add_upload(user, f"{name}-model", chunks, now=now(), decoder=decoder)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_models_for_different_tasks_are_refused_with_the_reason(web: Within, door: str) -> None:
+    pair(web, small=Decoder.YOLOX, big=Decoder.CLASSIFIER)
+    answer = send(web, door, yaml.safe_dump(helmet(NAME)))
+    assert answer.status_code == 422
+    assert "finds boxes" in answer.text and "classes apart" in answer.text
+    if door == "kubernetes":
+        (cause,) = answer.json()["details"]["causes"]
+        assert cause["field"] == "spec.cloudWorker.model.name"
+    assert stored(web) == []
+
+
+def test_of_a_dry_run_and_of_a_change_models_for_different_tasks_are_refused_too(web: Within) -> None:
+    pair(web, small=Decoder.YOLOX)
+    assert send(web, "api", yaml.safe_dump(helmet(NAME))).status_code == 201, "of the other model nothing is known yet"
+    pair(web, big=Decoder.CLASSIFIER)
+    text, kind = yaml.safe_dump(helmet("twin")), {"Content-Type": "application/yaml"}
+    assert web.post(f"{CLUSTER}?dryRun=All", content=text, headers=kind).status_code == 422
+    merge = {"Content-Type": "application/merge-patch+json"}
+    labels = web.request("PATCH", path(NAME), json={"metadata": {"labels": {"a": "b"}}}, headers=merge)
+    assert labels.status_code == 200, "what was taken before is changed in all that makes no pair"
+    parameters = {"spec": {"edgeWorker": {"hardExampleAlgorithm": {"name": "CloudOnly"}}}}
+    for query in ("", "?dryRun=All"):
+        answer = web.request("PATCH", f"{path(NAME)}{query}", json=parameters, headers=merge)
+        assert answer.status_code == 422 and "finds boxes" in answer.text
 
 
 # --- conditions over time ---------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ import pytest
 import yaml
 
 from app.bootstrap.container import Container
+from app.inference.prediction import Decoder
 from app.joint_inference.errors import ServiceNotFound
 from app.joint_inference.k8s_operator.handlers import registry_of, settings_of
 from app.joint_inference.k8s_operator.mirror import Mirror, is_news, merge_patch, without_theirs
@@ -29,6 +30,7 @@ from app.joint_inference.model.resource import KIND, PLURAL, SINGULAR
 from app.joint_inference.service.task_info import read_status
 from app.kit.cli.command import Exit
 from app.settings import Settings
+from tests.harness.api import small_model
 from tests.harness.joint.nodes import USER, Scene, helmet
 from tests.harness.kubernetes import SAMPLE
 from tests.harness.users import Within, within
@@ -236,6 +238,21 @@ async def test_a_change_that_is_no_service_leaves_the_one_before_as_it_was(clust
         assert "goes on as it was" in status_in(cluster)["conditions"][-1]["message"]
         assert status_in(cluster)["active"] == 2
         assert generation(scene) == 1
+
+
+async def test_models_for_different_tasks_are_refused_until_one_is_another(cluster: Cluster, scene: Scene) -> None:
+    models = scene.parts.models
+    models.remove(USER, "big-model")
+    models.add_upload(USER, "big-model", [small_model()], now=scene.now, decoder=Decoder.CLASSIFIER)
+    models.remove(USER, "small-model")
+    models.add_upload(USER, "small-model", [small_model()], now=scene.now, decoder=Decoder.YOLOX)
+    async with operator(cluster, scene):
+        await put(cluster, helmet())
+        await until(lambda: current(status_in(cluster)) == ("Failed", "ModelsDiffer"))
+        assert here(scene) == []
+        models.remove(USER, "big-model")
+        models.add_upload(USER, "big-model", [small_model()], now=scene.now, decoder=Decoder.YOLOX)
+        await until(lambda: here(scene) == ["helmet"])
 
 
 async def test_what_was_created_while_no_operator_ran_is_found_when_one_starts(cluster: Cluster, scene: Scene) -> None:

@@ -28,7 +28,7 @@ from app.edge.worker_server import parts_in
 from app.inference.prediction import Format, ModelCard, PredictorOptions
 from app.inference.predictor import open_predictor
 from app.joint_inference.hard_examples import make
-from app.joint_inference.model.content import BigModel, Content
+from app.joint_inference.model.content import BigModel, OrderContent
 from app.joint_inference.model.resource import PLURAL, Role
 from app.joint_inference.model.tally import Sample, Source
 from app.nodes.model import Operation, Order, WorkKey
@@ -124,7 +124,7 @@ class Site:
         secret: str = SECRET,
     ) -> subprocess.Popen[bytes]:
         model = card(self.models[role])
-        content = Content(
+        content = OrderContent(
             role,
             resource(edge, cloud, script),
             model,

@@ -210,7 +210,7 @@ def test_who_may_use_it_is_said_by_administrators_alone_and_noted(house: House) 
         assert who.get(f"{K8S_NODE}/{EDGE}/access").status_code == 403
         assert who.post(f"/ui/nodes/{EDGE}/access", data={"allowed": "mallory"}).status_code == 403
     house.restrict({"allowed": ["alice"]}, EDGE)
-    (entry,) = house.parts.accounts.ledger.entries(subject=f"node:{EDGE}")
+    (entry,) = house.parts.accounts.audit_log.entries(subject=f"node:{EDGE}")
     assert (entry.actor, entry.action, entry.detail["allowed"]) == ("boss", "node.access", ["alice"])
     assert house.boss.request("PUT", f"{K8S_NODE}/{EDGE}/access", json={"allowed": ["No Name"]}).status_code == 422
     assert house.boss.get(f"{K8S_NODE}/{EDGE}/access").json()["allowed"] == ["alice"]
@@ -317,7 +317,7 @@ def test_a_stage_for_others_is_like_one_that_there_is_not(house: House) -> None:
     place = f"{VIDEO}/stages/{STAGE}/access"
     assert house.mallory.request("PUT", place, json=asked).status_code == 403
     assert house.boss.request("PUT", place, json=asked).json() == asked
-    (entry,) = house.parts.accounts.ledger.entries(subject=f"stage:{STAGE}")
+    (entry,) = house.parts.accounts.audit_log.entries(subject=f"stage:{STAGE}")
     assert (entry.actor, entry.action, entry.detail) == ("boss", "stage.access", asked)
     for method, path, options in NAMING:
         seen = []

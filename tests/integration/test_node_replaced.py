@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.bootstrap.container import Container
-from app.joint_inference.model.content import Content
+from app.joint_inference.model.content import OrderContent
 from app.joint_inference.model.resource import PLURAL, Role
 from app.nodes.model import Operation, Order, Side
 from app.video.model.job import JOBS, SERVICES, JobContent, ServicesContent
@@ -13,10 +13,10 @@ from tests.harness.joint import nodes as joint
 from tests.harness.video import nodes as video
 
 
-def contents(parts: Container, uid: str) -> dict[Role, Content]:
+def contents(parts: Container, uid: str) -> dict[Role, OrderContent]:
     with parts.database.read() as connection:
         orders = parts.nodes.orders_of(connection, PLURAL, uid)
-    return {Role(order.key.part): Content.from_json(order.content) for order in orders}
+    return {Role(order.key.part): OrderContent.from_json(order.content) for order in orders}
 
 
 def test_both_workers_of_a_service_get_another_secret(parts: Container) -> None:

@@ -31,7 +31,7 @@ from app.main import create_app
 from app.nodes.errors import NodeNotFound
 from app.nodes.model import NodeReport, Operation, Order, Side, WorkerReport, WorkerState, WorkKey
 from app.nodes.service import Nodes
-from app.nodes.wire import MAX_UP_BYTES, SignOfLife, acknowledge_frame, order_of, report_frame, written
+from app.nodes.wire import MAX_UP_BYTES, Heartbeat, acknowledge_frame, dump_frame, parse_order, report_frame
 from app.settings import Settings
 from tests.harness.api import until
 from tests.harness.deployment import Deployment
@@ -120,15 +120,15 @@ class Machine:
 
     @staticmethod
     def sign(known: Mapping[str, int] | None = None, *workers: WorkerReport) -> str:
-        return written(report_frame(SignOfLife("1.0", "10.0.0.7", NodeReport(cpu=0.25, workers=workers), known)))
+        return dump_frame(report_frame(Heartbeat("1.0", "10.0.0.7", NodeReport(cpu=0.25, workers=workers), known)))
 
     def orders(self, wait: float = 0) -> list[Order]:
         answer = self.http.get("/messages", params={"wait": wait})
         assert answer.status_code == 200, answer.text
-        return [order_of(frame, self.name) for frame in answer.json()["messages"]]
+        return [parse_order(frame, self.name) for frame in answer.json()["messages"]]
 
     def received(self, socket: ClientConnection) -> Order:
-        return order_of(json.loads(socket.recv(timeout=ANSWER_S)), self.name)
+        return parse_order(json.loads(socket.recv(timeout=ANSWER_S)), self.name)
 
     def acknowledge(self, *seqs: int) -> None:
         answer = self.http.post("/acknowledge", json={"seqs": list(seqs)})
@@ -295,7 +295,7 @@ def test_an_order_goes_down_as_a_frame_and_is_done_with_once_acknowledged(regist
             "generation": 1,
         }
         assert json.loads(base64.b64decode(frame["content"])) == {"a": "名"}
-        socket.send(written(acknowledge_frame([seq])))
+        socket.send(dump_frame(acknowledge_frame([seq])))
         until(lambda: not nodes.pending("sock0"))
         tell(nodes, machine, generation=2, content={"b": 1})
         second = machine.received(socket)
@@ -310,7 +310,7 @@ def test_what_is_not_acknowledged_is_said_again_and_what_is_acknowledged_never(
     heard, other = tell(nodes, machine), tell(nodes, machine, key=WorkKey(KEY.kind, "u2", "edge"))
     with machine.connected() as socket:
         assert [machine.received(socket).seq for _ in range(2)] == [heard, other]
-        socket.send(written(acknowledge_frame([heard])))
+        socket.send(dump_frame(acknowledge_frame([heard])))
         until(lambda: [order.seq for order in nodes.pending("sock1")] == [other])
         monkeypatch.setattr(REPEAT_S, 0.5)  # no sooner: before it was heard, both might be said again
         nodes.nudge("sock1")
@@ -322,13 +322,13 @@ def test_what_was_ended_while_the_node_was_away_is_said_when_it_is_back(register
     with machine.connected() as socket:
         seq = tell(nodes, machine)
         machine.received(socket)
-        socket.send(written(acknowledge_frame([seq])))
+        socket.send(dump_frame(acknowledge_frame([seq])))
         until(lambda: not nodes.pending("sock2"))
     end(nodes, machine)
     with machine.connected({str(KEY): seq}) as socket:
         deletion = machine.received(socket)
         assert (deletion.operation, deletion.key) == (Operation.DELETE, KEY)
-        socket.send(written(acknowledge_frame([deletion.seq])))
+        socket.send(dump_frame(acknowledge_frame([deletion.seq])))
         until(lambda: not nodes.pending("sock2"))
 
 
@@ -401,7 +401,7 @@ def test_a_second_connection_takes_the_place_of_the_first(register: Register, no
         '{"header": {}, "content": "e30="}',
         '{"header": {"operation": "report"}, "content": "???"}',
         '{"header": {"operation": "report"}, "content": "e30="}',
-        written(report_frame(SignOfLife("1.0", "10.0.0.7"))).replace('"content":"', '"content":"AAAA'),
+        dump_frame(report_frame(Heartbeat("1.0", "10.0.0.7"))).replace('"content":"', '"content":"AAAA'),
         b"\xff\xfe",
         '{"header": {"operation": "delete"}, "content": "e30="}',
         '{"a": NaN}',
@@ -468,7 +468,7 @@ def test_a_second_poll_ends_the_first_which_is_told_so(register: Register, web: 
         bearer = {"Authorization": f"Bearer {machine.token}"}
         async with httpx.AsyncClient(base_url=str(machine.http.base_url), headers=bearer, trust_env=False) as http:
             first = asyncio.create_task(http.get("messages", params={"wait": 50}, timeout=60))
-            while "poll3" not in web.state.node_links._taken:
+            while "poll3" not in web.state.node_links._connections:
                 await asyncio.sleep(0.02)
             second = await http.get("messages", params={"wait": 0})
             return await first, second

@@ -1,4 +1,4 @@
-"""The embedded SFTP door with an account of PostgreSQL that may do what deployment.md grants it, and nothing else."""
+"""The built-in SFTP server with an account of PostgreSQL that may do what deployment.md grants it, and nothing else."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="module")
 def own_url(postgres: PostgresServer) -> str:
-    """Of the door's account, made as the document says, on a database that is brought up."""
+    """Of the server's account, made as the document says, on a database that is brought up."""
     url = postgres.new_database()
     database = Database(url)
     upgrade(database, MIGRATIONS)
@@ -47,27 +47,27 @@ def own_url(postgres: PostgresServer) -> str:
 
 
 @pytest.fixture(scope="module")
-def door(postgres: PostgresServer, own_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SftpServer]:
+def server(postgres: PostgresServer, own_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SftpServer]:
     everybodys = postgres.url(own_url.rpartition("/")[2])
     deployment = SftpServer(tmp_path_factory.mktemp("sftp"), database_url=everybodys, sftp_database_url=own_url)
     yield deployment
     deployment.close()
 
 
-def test_users_come_in_by_key(door: SftpServer, tmp_path: Path) -> None:
-    home = door.user("anna")
+def test_users_come_in_by_key(server: SftpServer, tmp_path: Path) -> None:
+    home = server.user("anna")
     (tmp_path / "file").write_text("x")
-    door.batch("anna", f"put {tmp_path / 'file'} datasets/file")
+    server.batch("anna", f"put {tmp_path / 'file'} datasets/file")
     assert (home / "datasets" / "file").read_text() == "x"
 
 
-def test_a_one_time_password_is_changed(door: SftpServer, own_url: str) -> None:
-    door.user("berta", has_key=False)
-    one_time = door.homes.door.reset_password("berta", by="admin")
+def test_a_one_time_password_is_changed(server: SftpServer, own_url: str) -> None:
+    server.user("berta", has_key=False)
+    one_time = server.homes.sftp.reset_password("berta", by="admin")
     database = Database(own_url)
-    assert SftpAuthenticator(database).change("berta", one_time, "my own password 1").why == ""
+    assert SftpAuthenticator(database).change("berta", one_time, "my own password 1").problem == ""
     database.close()
-    assert door.with_password("berta", "my own password 1", "ls").returncode == 0
+    assert server.with_password("berta", "my own password 1", "ls").returncode == 0
 
 
 def test_it_reads_no_tokens_and_makes_no_users(own_url: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pexpect
 import pytest
 
-from app.homes.sftp.builtin.connections import LOOK_S
+from app.homes.sftp.builtin.connections import WATCH_EVERY_S
 from tests.harness.sftp import SftpServer, has_client
 
 pytestmark = [pytest.mark.sftp, pytest.mark.skipif(not has_client(), reason="OpenSSH's client is not installed")]
@@ -15,22 +15,22 @@ PROMPT = "sftp>"
 
 
 @pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SftpServer]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SftpServer]:
     server = SftpServer(tmp_path_factory.mktemp("sftp"))
     yield server
     server.close()
 
 
-def by_password(door: SftpServer, name: str, password: str) -> pexpect.spawn:
-    client = door.terminal(name, "-o", "PubkeyAuthentication=no")
+def by_password(server: SftpServer, name: str, password: str) -> pexpect.spawn:
+    client = server.terminal(name, "-o", "PubkeyAuthentication=no")
     client.expect("(?i)password:")
     client.sendline(password)
     client.expect(PROMPT)
     return client
 
 
-def by_key(door: SftpServer, name: str) -> pexpect.spawn:
-    client = door.terminal(name, "-i", str(door.key))
+def by_key(server: SftpServer, name: str) -> pexpect.spawn:
+    client = server.terminal(name, "-i", str(server.key))
     client.expect(PROMPT)
     return client
 
@@ -46,48 +46,48 @@ def is_in(client: pexpect.spawn) -> None:
     client.expect(PROMPT)
 
 
-def test_a_password_that_is_reset_ends_the_sessions_it_began_and_no_others(door: SftpServer) -> None:
-    door.user("alice")
-    door.homes.door.set_password("alice", "first password", by="alice")
-    stolen, own = by_password(door, "alice", "first password"), by_key(door, "alice")
-    door.homes.door.reset_password("alice", by="alice")
+def test_a_password_that_is_reset_ends_the_sessions_it_began_and_no_others(server: SftpServer) -> None:
+    server.user("alice")
+    server.homes.sftp.set_password("alice", "first password", by="alice")
+    stolen, own = by_password(server, "alice", "first password"), by_key(server, "alice")
+    server.homes.sftp.reset_password("alice", by="alice")
     is_out(stolen)
     is_in(own)
     own.close(force=True)
 
 
-def test_a_key_that_is_removed_ends_the_sessions_it_began_and_no_others(door: SftpServer) -> None:
-    door.user("bob")
-    door.homes.door.set_password("bob", "first password", by="bob")
-    stolen, own = by_key(door, "bob"), by_password(door, "bob", "first password")
-    door.homes.door.set_keys("bob", [], by="bob")
+def test_a_key_that_is_removed_ends_the_sessions_it_began_and_no_others(server: SftpServer) -> None:
+    server.user("bob")
+    server.homes.sftp.set_password("bob", "first password", by="bob")
+    stolen, own = by_key(server, "bob"), by_password(server, "bob", "first password")
+    server.homes.sftp.set_keys("bob", [], by="bob")
     is_out(stolen)
     is_in(own)
     own.close(force=True)
 
 
-def test_who_changes_a_one_time_password_stays_in(door: SftpServer) -> None:
-    door.user("carol", has_key=False)
-    one_time = door.homes.door.reset_password("carol", by="carol")
-    client = door.terminal("carol", "-o", "PubkeyAuthentication=no")
+def test_who_changes_a_one_time_password_stays_in(server: SftpServer) -> None:
+    server.user("carol", has_key=False)
+    one_time = server.homes.sftp.reset_password("carol", by="carol")
+    client = server.terminal("carol", "-o", "PubkeyAuthentication=no")
     for answer in (one_time, one_time, "a password of mine", "a password of mine"):
         client.expect("(?i)password:")
         client.sendline(answer)
     client.expect(PROMPT)
-    client.expect(pexpect.TIMEOUT, timeout=3 * LOOK_S)
+    client.expect(pexpect.TIMEOUT, timeout=3 * WATCH_EVERY_S)
     is_in(client)
     client.close(force=True)
 
 
-def test_what_a_token_planted_and_its_sessions_end_with_the_token(door: SftpServer) -> None:
-    door.user("dora", has_key=False)
-    token, _ = door.accounts.tokens.issue("dora", by="dora")
-    planted = door.key.with_suffix(".pub").read_text()
-    door.homes.door.set_password("dora", "of nobody's token", by="dora")
-    door.homes.door.set_keys("dora", [planted], by="dora", token_id=token.token_id)
-    stolen, own = by_key(door, "dora"), by_password(door, "dora", "of nobody's token")
-    door.accounts.tokens.revoke("dora", token.token_id, by="dora")
+def test_what_a_token_planted_and_its_sessions_end_with_the_token(server: SftpServer) -> None:
+    server.user("dora", has_key=False)
+    token, _ = server.accounts.tokens.issue("dora", by="dora")
+    planted = server.key.with_suffix(".pub").read_text()
+    server.homes.sftp.set_password("dora", "of nobody's token", by="dora")
+    server.homes.sftp.set_keys("dora", [planted], by="dora", token_id=token.token_id)
+    stolen, own = by_key(server, "dora"), by_password(server, "dora", "of nobody's token")
+    server.accounts.tokens.revoke("dora", token.token_id, by="dora")
     is_out(stolen)
     is_in(own)
     own.close(force=True)
-    assert "denied" in door.batch("dora", "ls", fails=True).lower()
+    assert "denied" in server.batch("dora", "ls", fails=True).lower()

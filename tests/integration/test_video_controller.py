@@ -9,7 +9,7 @@ import pytest
 
 from app.bootstrap.container import Container, assemble
 from app.nodes.model import NodeReport, Operation, Side, WorkerReport, WorkerState, WorkKey
-from app.nodes.wire import SignOfLife
+from app.nodes.wire import Heartbeat
 from app.video import store
 from app.video.metrics import VideoCollector
 from app.video.model.job import JOBS, PART, SERVICES, SERVICES_PART, JobContent, JobState, ServicesContent
@@ -53,8 +53,8 @@ def test_a_node_with_the_longest_name_serves_stages(scene: Scene) -> None:
     (order,) = nodes.pending(name)
     assert order.key == key
     worker = WorkerReport(key, "video", name, f"services-{name}", 1, WorkerState.RUNNING, address="10.0.0.9:5500")
-    said = SignOfLife("1", "10.0.0.9", NodeReport(workers=(worker,)), {str(key): order.seq})
-    heard = SignOfLife.from_json(said.to_json())
+    said = Heartbeat("1", "10.0.0.9", NodeReport(workers=(worker,)), {str(key): order.seq})
+    heard = Heartbeat.from_json(said.to_json())
     nodes.report(name, heard.report, address=heard.address, version="1", now=scene.now)
     assert name in [host.node for host in scene.parts.video.resources.hosts("alice", "edge0", scene.now)]
     nodes.report(name, NodeReport(), address="10.0.0.9", version="1", now=scene.now)

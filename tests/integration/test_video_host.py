@@ -21,7 +21,7 @@ import httpx
 import psutil
 import pytest
 
-from app.edge.video.runner.frame_transport import Stream
+from app.edge.video.runner.frame_transport import H264Encoder
 from app.inference.picture_codec import decode, encode
 from app.inference.prediction import Format, Picture
 from app.inference.sources.factory import open_source
@@ -515,7 +515,7 @@ def test_a_stage_beside_it_may_ask_before_the_picture_has_come(one_process: Vide
 
 
 def test_h264_needs_fewer_bytes_and_begins_again_after_a_loss(one_process: VideoHost, shared_data: Path) -> None:
-    host, stream = one_process, Stream()
+    host, stream = one_process, H264Encoder()
     frames = clip("classroom-270p")[:20]
     packets = [stream.packet(frame) for frame in frames]
     assert sum(len(packet.data) for packet in packets) < 0.6 * sum(len(jpeg(frame)[0].data) for frame in frames)

@@ -398,7 +398,7 @@ def test_a_result_that_cannot_be_shown_ends_nothing(made: Deployment, clip: Path
 def test_an_agent_that_is_away_is_told_all_later_and_nothing_twice(made: Deployment, clip: Path) -> None:
     made.agent.away = True
     made.start(made.content(plan_of(GRAPH, EDGE)), clip)
-    until(lambda: made.runner and made.runner.measuring.processed_in_all == 50)
+    until(lambda: made.runner and made.runner.metrics.processed_in_all == 50)
     made.agent.away = False
     finished(made)
     assert [row["n_loop"] for row in made.agent.results] == list(range(1, 51))
@@ -458,7 +458,7 @@ def test_two_viewers_see_the_same_frames_and_a_leaver_frees_its_place(made: Depl
     given = {"realtime": True, "restart_policy": RestartPolicy.EOS}
     runner = made.start(made.content(plan_of(GRAPH, EDGE, fps=10), **given), clip)
     url = f"{made.serve()}/user/video/{UID}"
-    until(lambda: runner.painter.has_scene)
+    until(lambda: runner.renderer.has_scene)
     seen: tuple[list[bytes], list[bytes]] = [], []
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(lambda each: viewed(url, lambda: len(set(seen[0]) & set(seen[1])) >= 5, each), seen))
@@ -471,15 +471,15 @@ def test_a_slow_viewer_misses_pictures_and_slows_nobody(made: Deployment, clip: 
     given = {"realtime": True, "restart_policy": RestartPolicy.EOS}
     runner = made.start(made.content(plan_of(GRAPH, EDGE), **given), clip)
     url = f"{made.serve()}/user/video/{UID}"
-    until(lambda: runner.painter.has_scene)
+    until(lambda: runner.renderer.has_scene)
     with httpx.stream("GET", url, headers={"authorization": f"Bearer {SECRET}"}, timeout=20) as slow:
         pieces = slow.iter_raw()
         next(pieces)
         until(lambda: runner.live.viewers == 1)
-        before = runner.measuring.processed_in_all
+        before = runner.metrics.processed_in_all
         seen: list[bytes] = []
         viewed(url, lambda: len(seen) == 30, seen)
-        assert runner.measuring.processed_in_all > before + 20
+        assert runner.metrics.processed_in_all > before + 20
     until(lambda: runner.live.viewers == 0)
 
 

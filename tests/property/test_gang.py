@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.training.model import Claim, Demand, Held, Node
 from app.training.model.gang import Decision, Queued
 from tests.harness.timed_search import searched
-from tests.harness.training.line import LATER, NOW, ask, node, queued, unclaimed
+from tests.harness.training.gang import LATER, NOW, ask, node, queued, unclaimed
 
 pytestmark = pytest.mark.slow
 SECONDS = 0.8

@@ -22,7 +22,7 @@ PAGE = "/ui/account"
 
 def account(request: Request, problem: str = "") -> Response:
     accounts, caller = accounts_of(request), caller_of(request)
-    user, mine = accounts.users.get(caller.user), token_of(request)
+    user, token = accounts.users.get(caller.user), token_of(request)
     return render(
         request,
         "accounts/account.html",
@@ -30,9 +30,9 @@ def account(request: Request, problem: str = "") -> Response:
         area="account",
         user=user,
         tokens=accounts.tokens.of(user.name),
-        valid_made=accounts.tokens.valid_made(user.name),
+        valid_made=accounts.tokens.valid_made(user.name, only_own=not caller.is_admin),
         left=left_in(request),
-        scopes=mine.scopes if mine else scopes_of(user.role),
+        scopes=token.scopes if token else scopes_of(user.role),
         mine=caller.token_id,
         problem=problem,
         note=request.query_params.get("note", ""),
@@ -41,17 +41,17 @@ def account(request: Request, problem: str = "") -> Response:
 
 async def issue(request: Request) -> Response:
     """The answer to the form is the one page that ever shows the token."""
-    asked, user = await form(request, TokenForm), user_of(request)
-    mine = await run_in_threadpool(token_of, request)
+    fields, user = await form(request, TokenForm), user_of(request)
+    maker = await run_in_threadpool(token_of, request)
     try:
         token, text = await run_in_threadpool(
             accounts_of(request).tokens.issue,
             user,
             by=user,
-            label=asked.label,
-            scopes=asked.scopes,
-            ttl_s=asked.ttl_s,
-            within=mine,
+            label=fields.label,
+            scopes=fields.scopes,
+            ttl_s=fields.ttl_s,
+            within=maker,
         )
     except BadToken as error:
         return await run_in_threadpool(account, request, f"{error.message} {error.hint}")
@@ -80,6 +80,7 @@ async def revoked(request: Request, name: str, page: str) -> Response:
         request.path_params["token_id"],
         by=user_of(request),
         with_made=with_made,
+        only_own=not caller_of(request).is_admin,
     )
     left = f"&left={len(revocation.still_valid)}" if revocation.still_valid else ""
     return see_other(f"{page}?note=revoked{left}")

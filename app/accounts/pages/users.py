@@ -32,18 +32,18 @@ def users(request: Request, error: ModelmillError | None = None, name: str = "")
     """error: why the user of this name was not created."""
     accounts = accounts_of(request)
     text, after = request.query_params.get("q", "").strip()[:64], request.query_params.get("after", "")[:64]
-    found = accounts.users.page(text=text, after=after, limit=PAGE_USERS)
-    more = urlencode({"q": text, "after": found[-1][0].name}) if len(found) == PAGE_USERS else ""
+    page = accounts.users.page(text=text, after=after, limit=PAGE_USERS)
+    more = urlencode({"q": text, "after": page[-1][0].name}) if len(page) == PAGE_USERS else ""
     return render(
         request,
         "accounts/users.html",
         error.status if error else 200,
         area="users",
-        users=found,
+        users=page,
         text=text,
         after=after,
         more=more,
-        entries=accounts.ledger.entries(limit=TAIL),
+        entries=accounts.audit_log.entries(limit=TAIL),
         error=error,
         name=name,
         roles=list(Role),
@@ -53,10 +53,10 @@ def users(request: Request, error: ModelmillError | None = None, name: str = "")
 
 async def create(request: Request) -> Response:
     """The answer to the form is the one page that ever shows the SFTP password."""
-    asked = await form(request, UserForm)
-    name = asked.name.strip()
+    fields = await form(request, UserForm)
+    name = fields.name.strip()
     try:
-        _, password = await run_in_threadpool(accounts_of(request).users.create, name, asked.role, by=user_of(request))
+        _, password = await run_in_threadpool(accounts_of(request).users.create, name, fields.role, by=user_of(request))
     except (BadUserName, UserExists, NameWasUsed) as error:
         return await run_in_threadpool(users, request, error, name)
     back = f"{PAGE}/{name}?note=created"
@@ -64,58 +64,58 @@ async def create(request: Request) -> Response:
 
 
 def sftp_password_page(request: Request, name: str, password: str, back: str) -> Response:
-    """Of another user, told this once."""
+    """Of another user, shown this once."""
     return render(request, "accounts/sftp_password.html", area="users", name=name, password=password, back=back)
 
 
-def user(request: Request, error: ModelmillError | None = None) -> Response:
+def user_page(request: Request, error: ModelmillError | None = None) -> Response:
     accounts, name = accounts_of(request), request.path_params["name"]
-    found = accounts.users.get(name)
+    user = accounts.users.get(name)
     return render(
         request,
         "accounts/user.html",
         error.status if error else 200,
         area="users",
-        user=found,
+        user=user,
         tokens=accounts.tokens.of(name),
         valid_made=accounts.tokens.valid_made(name),
         left=left_in(request),
-        scopes=scopes_of(found.role),
+        scopes=scopes_of(user.role),
         error=error,
-        entries=accounts.ledger.entries(limit=TAIL, subject=f"user:{name}"),
+        entries=accounts.audit_log.entries(limit=TAIL, subject=f"user:{name}"),
         is_me=name == user_of(request),
         note=request.query_params.get("note", ""),
     )
 
 
 async def change(request: Request) -> Response:
-    asked, name = await form(request, ChangeForm), request.path_params["name"]
-    fields: dict[str, Any] = {"role": asked.role} if asked.role else {}
-    enabled = {"is_enabled": asked.enabled == "yes"} if asked.enabled else {}
-    groups = {"groups": names_in(asked.groups)} if asked.groups is not None else {}
-    fields = {**fields, **enabled, **groups}
+    sent, name = await form(request, ChangeForm), request.path_params["name"]
+    role: dict[str, Any] = {"role": sent.role} if sent.role else {}
+    enabled = {"is_enabled": sent.enabled == "yes"} if sent.enabled else {}
+    groups = {"groups": names_in(sent.groups)} if sent.groups is not None else {}
+    changes = {**role, **enabled, **groups}
     try:
-        await run_in_threadpool(accounts_of(request).users.change, name, by=user_of(request), **fields)
+        await run_in_threadpool(accounts_of(request).users.change, name, by=user_of(request), **changes)
     except (LastAdmin, BadGroupName) as error:
-        return await run_in_threadpool(user, request, error)
+        return await run_in_threadpool(user_page, request, error)
     return see_other(f"{PAGE}/{name}?note=changed")
 
 
 async def issue(request: Request) -> Response:
     """The answer to the form is the one page that ever shows the token."""
-    asked, name = await form(request, TokenForm), request.path_params["name"]
+    fields, name = await form(request, TokenForm), request.path_params["name"]
     try:
         token, text = await run_in_threadpool(
             accounts_of(request).tokens.issue,
             name,
             by=user_of(request),
-            label=asked.label,
-            scopes=asked.scopes,
-            ttl_s=asked.ttl_s,
+            label=fields.label,
+            scopes=fields.scopes,
+            ttl_s=fields.ttl_s,
             made_by=caller_of(request).token_id,
         )
     except BadToken as error:
-        return await run_in_threadpool(user, request, error)
+        return await run_in_threadpool(user_page, request, error)
     return render(
         request,
         "accounts/token.html",
@@ -136,13 +136,13 @@ async def revoke(request: Request) -> Response:
 def confirm_deletion(request: Request, error: ModelmillError | None = None) -> Response:
     """Says what will happen before it does."""
     accounts, name = accounts_of(request), request.path_params["name"]
-    found = accounts.users.get(name)
+    user = accounts.users.get(name)
     return render(
         request,
         "accounts/user_delete.html",
         error.status if error else 200,
         area="users",
-        user=found,
+        user=user,
         error=error,
         under_way=sum(accounts.users.busy(name).values()),
         tokens=accounts.tokens.of(name),
@@ -161,7 +161,7 @@ def delete(request: Request) -> Response:
 ROUTES = [
     Route(PAGE, users),
     Route(PAGE, create, methods=["POST"]),
-    Route(PAGE + "/{name}", user),
+    Route(PAGE + "/{name}", user_page),
     Route(PAGE + "/{name}/change", change, methods=["POST"]),
     Route(PAGE + "/{name}/tokens", issue, methods=["POST"]),
     Route(PAGE + "/{name}/tokens/{token_id}/revoke", revoke, methods=["POST"]),

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.accounts.service.audit_log import AuditLog
-from app.accounts.service.key_check import KeyCheck
-from app.accounts.service.tokens import Tokens
+from app.accounts.service.tokens import KeyCheck, Tokens
 from app.accounts.service.users import ActiveWork, OnChange, Users
 from app.accounts.token_hashing import SecretHasher
 from app.kit.sql import Database
@@ -25,17 +24,17 @@ class Accounts:
     def __init__(
         self,
         database: Database,
-        keeper: SecretHasher,
+        hasher: SecretHasher,
         *,
         on_change: Sequence[OnChange] = (),
         works: Sequence[ActiveWork] = (),
         session_s: int = SESSION_S,
     ) -> None:
         self.database = database
-        self.ledger = AuditLog(database)
+        self.audit_log = AuditLog(database)
         self.users = Users(database, on_change, works)
-        self.key = KeyCheck(database, keeper)
-        self.tokens = Tokens(database, keeper, session_s=session_s)
+        self.key = KeyCheck(database, hasher)
+        self.tokens = Tokens(database, hasher, session_s=session_s)
 
 
 __all__ = ["Accounts", "ActiveWork", "OnChange"]

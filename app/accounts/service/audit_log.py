@@ -7,14 +7,14 @@ from typing import Any
 from sqlalchemy import Connection
 
 from app.accounts import store
-from app.accounts.model import Entry
+from app.accounts.model import AuditEntry
 from app.kit.clock import now, to_text
 from app.kit.sql import Database
 
 
 def note(conn: Connection, by: str, action: str, subject: str, detail: dict[str, Any] | None = None) -> None:
     """In the transaction of what was done, so that both happen or neither."""
-    store.note(conn, Entry(to_text(now()), by, action, subject, detail or {}))
+    store.note(conn, AuditEntry(to_text(now()), by, action, subject, detail or {}))
 
 
 class AuditLog:
@@ -23,7 +23,7 @@ class AuditLog:
 
     def entries(
         self, *, limit: int = 100, before: int | None = None, subject: str | None = None, actor: str | None = None
-    ) -> list[Entry]:
+    ) -> list[AuditEntry]:
         """Newest first. before: the number of an entry."""
         with self.database.read() as conn:
             return store.entries(conn, limit=limit, before=before, subject=subject, actor=actor)

@@ -1,15 +1,16 @@
-"""Hands out tokens and sessions, takes them back, and says whose one is."""
+"""Issues and revokes tokens and sessions, tells whose one is, and checks that this process has the web's secret key."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
 from app.accounts import store
-from app.accounts.errors import BadToken, TokenNotFound, TokenRefused, UserNotFound
-from app.accounts.model import MAX_LABEL, Revocation, Role, Scope, Token, User, scopes_of
+from app.accounts.errors import BadToken, TokenNotFound, TokenRefused, UserNotFound, WrongSecretKey
+from app.accounts.model import MAX_LABEL, Revocation, Scope, Token, User, scopes_of
 from app.accounts.service.audit_log import note
 from app.accounts.token_hashing import SecretHasher, new_session, new_token, parts_of, token_text
 from app.kit.clock import from_text, now, to_text
@@ -18,12 +19,14 @@ from app.kit.sql.errors import DatabaseUnavailable
 
 LAST_USE_EVERY_S = 60
 MAX_TTL_S = 100 * 366 * 86400
+FACT = "secret key fingerprint"
+logger = logging.getLogger(__name__)
 
 
 class Tokens:
-    def __init__(self, database: Database, keeper: SecretHasher, *, session_s: int) -> None:
+    def __init__(self, database: Database, hasher: SecretHasher, *, session_s: int) -> None:
         self.database = database
-        self.keeper = keeper
+        self.hasher = hasher
         self.session_s = session_s
 
     def issue(
@@ -64,8 +67,8 @@ class Tokens:
             if made_by and not store.lock_token(conn, made_by, to_text(moment)):
                 raise TokenRefused
             most = scopes_of(user.role) if within is None else scopes_of(user.role) & within.scopes
-            wanted = most if scopes is None else frozenset(scopes) | {Scope.READ}
-            if wanted - most:
+            granted = most if scopes is None else frozenset(scopes) | {Scope.READ}
+            if granted - most:
                 raise BadToken(
                     f"This token of {name} may have these scopes: {words(most)}.",
                     hint="Only administrators' tokens may have the scope admin; a token makes none that may do more.",
@@ -73,28 +76,35 @@ class Tokens:
             if within is not None and within.expires_at is not None:
                 ends = min(ends or within.expires_at, within.expires_at)
             token_id, secret = new_token()
-            token = Token(token_id, name, label.strip(), wanted, to_text(moment), ends, made_by=made_by or None)
-            store.add_token(conn, token, self.keeper.hash(secret))
-            note(conn, by, "token.issued", f"user:{name}", {"token_id": token_id, "scopes": words(wanted)})
+            token = Token(token_id, name, label.strip(), granted, to_text(moment), ends, made_by=made_by or None)
+            store.add_token(conn, token, self.hasher.hash(secret))
+            note(conn, by, "token.issued", f"user:{name}", {"token_id": token_id, "scopes": words(granted)})
         return token, token_text(token_id, secret)
 
     def of(self, name: str) -> list[Token]:
         with self.database.read() as conn:
             return store.list_tokens(conn, name)
 
-    def valid_made(self, name: str) -> dict[str, int]:
-        """For each token of the user that made some: how many of those, and of what those made, are valid."""
+    def valid_made(self, name: str, *, only_own: bool = False) -> dict[str, int]:
+        """For each token of the user that made some: how many of those, and of what those made, are valid.
+
+        Args:
+            only_own: Leave out tokens of other users, which an administrator's may have made.
+        """
         at = to_text(now())
         with self.database.read() as conn:
             tokens = store.list_tokens(conn, name)
-            made = _revocable_made(conn, name, [token.token_id for token in tokens], at)
+            made = _valid_made(conn, name, [token.token_id for token in tokens], at, only_own=only_own)
         return {token_id: len(tokens) for token_id, tokens in made.items()}
 
-    def revoke(self, name: str, token_id: str, *, by: str, with_made: bool = False) -> Revocation:
+    def revoke(
+        self, name: str, token_id: str, *, by: str, with_made: bool = False, only_own: bool = False
+    ) -> Revocation:
         """Revoke a token of the user and end the sessions it began.
 
         Args:
-            with_made: Also revoke what it made, and what those made. An administrator's may be other users'.
+            with_made: Also revoke what it made, and what those made.
+            only_own: Neither revoke nor tell of other users' tokens, which an administrator's may have made.
 
         Raises:
             TokenNotFound: If the user has no such token that is not revoked.
@@ -104,37 +114,37 @@ class Tokens:
         with self.database.write() as conn:
             if not store.revoke_token(conn, name, token_id, at):
                 raise TokenNotFound(f"{name} has no valid token {token_id}.", hint="The list of tokens has their ids.")
-            made = _revocable_made(conn, name, [token_id], at).get(token_id, [])
+            made = _valid_made(conn, name, [token_id], at, only_own=only_own).get(token_id, [])
             while with_made and made:  # again, as one of them may have made another just before
                 for token in made:
                     store.revoke_token(conn, token.user_name, token.token_id, at)
                     detail = {"token_id": token.token_id, "made_by": token.made_by}
                     note(conn, by, "token.revoked", f"user:{token.user_name}", detail)
                     also_revoked.append(token.token_id)
-                made = _revocable_made(conn, name, [token_id], at).get(token_id, [])
+                made = _valid_made(conn, name, [token_id], at, only_own=only_own).get(token_id, [])
             note(conn, by, "token.revoked", f"user:{name}", {"token_id": token_id})
         return Revocation(token_id, tuple(also_revoked), tuple(token.token_id for token in made))
 
     def check(self, text: str) -> tuple[User, Token]:
-        """Whose token this is. Raises TokenRefused, whatever the cause."""
+        """The user and the token of this text. Raises TokenRefused, whatever the cause."""
         parts = parts_of(text)
         if parts is None:
             raise TokenRefused
         token_id, secret = parts
         moment = now()
         with self.database.read() as conn:
-            found = store.find_token(conn, token_id)
-        if found is None:
-            self.keeper.hash(secret)  # takes as long as for one that exists
+            row = store.find_token(conn, token_id)
+        if row is None:
+            self.hasher.hash(secret)  # takes as long as for one that exists
             raise TokenRefused
-        token, user, known_hash = found
-        if not self.keeper.agrees(secret, known_hash) or not token.holds(moment) or not user.is_enabled:
+        token, user, secret_hash = row
+        if not self.hasher.agrees(secret, secret_hash) or not token.holds(moment) or not user.is_enabled:
             raise TokenRefused
         self._note_use(token, moment)
         return user, token
 
     def sign_in(self, text: str) -> str:
-        """Begins a session by a token: its id, for the cookie. Raises TokenRefused."""
+        """Begin a session by the text of a token. Returns its id, for the cookie. Raises TokenRefused."""
         user, token = self.check(text)
         session, moment = new_session(), now()
         ends = to_text(moment + timedelta(seconds=self.session_s))
@@ -142,7 +152,7 @@ class Tokens:
             store.delete_sessions_before(conn, to_text(moment))
             store.add_session(
                 conn,
-                self.keeper.hash(session),
+                self.hasher.hash(session),
                 token.token_id,
                 created_at=to_text(moment),
                 expires_at=min(ends, token.expires_at or ends),
@@ -151,13 +161,13 @@ class Tokens:
         return session
 
     def session(self, session: str) -> tuple[User, Token]:
-        """Whose session this is. Raises TokenRefused when it has ended, or its token or user no longer holds."""
+        """The user and the token of a session. Raises TokenRefused when one of them or it is not valid."""
         moment = now()
         with self.database.read() as conn:
-            found = store.find_session(conn, self.keeper.hash(session))
-        if found is None:
+            row = store.find_session(conn, self.hasher.hash(session))
+        if row is None:
             raise TokenRefused
-        token, user, expires_at = found
+        token, user, expires_at = row
         if expires_at <= to_text(moment) or not token.holds(moment) or not user.is_enabled:
             raise TokenRefused
         self._note_use(token, moment)
@@ -165,10 +175,10 @@ class Tokens:
 
     def sign_out(self, session: str) -> None:
         with self.database.write() as conn:
-            store.delete_session(conn, self.keeper.hash(session))
+            store.delete_session(conn, self.hasher.hash(session))
 
     def _note_use(self, token: Token, moment: datetime) -> None:
-        """Not at every use: a write per request would be its dearest part. Nobody is kept out because it fails."""
+        """At most once a minute: a write per request would cost too much. Nobody is refused because it fails."""
         last = from_text(token.last_used_at) if token.last_used_at else None
         if last is not None and (moment - last).total_seconds() <= LAST_USE_EVERY_S:
             return
@@ -179,11 +189,43 @@ class Tokens:
             return
 
 
-def _revocable_made(conn: Connection, name: str, token_ids: Collection[str], at: str) -> dict[str, list[Token]]:
-    """As store.valid_made_by; but for administrators only what is the user's own."""
-    owner = store.get_user(conn, name)
+class KeyCheck:
+    """Has this process the secret key of the web, by which tokens are hashed and secrets encrypted?
+
+    The database has its fingerprint.
+    """
+
+    def __init__(self, database: Database, hasher: SecretHasher) -> None:
+        self._database = database
+        self._hasher = hasher
+
+    def remember(self, conn: Connection) -> None:
+        """As the key of the web, which starts with it."""
+        fingerprint = store.fact(conn, FACT)
+        if fingerprint == self._hasher.fingerprint:
+            return
+        store.remember_fact(conn, FACT, self._hasher.fingerprint)
+        if fingerprint is not None and store.has_tokens(conn):
+            logger.warning(
+                "The secret key is another than at the last start: no token or session made before is accepted."
+            )
+
+    def check(self) -> None:
+        """Raises WrongSecretKey: a token that is hashed with this key would never be accepted, nor a secret be read."""
+        with self._database.read() as conn:
+            fingerprint = store.fact(conn, FACT)
+        if fingerprint not in (None, self._hasher.fingerprint):
+            raise WrongSecretKey(
+                "The web works with another secret key: it would never accept what is made with this one.",
+                hint="Set MODELMILL_SECRET_KEY to the web's, or give the --data-dir of `modelmill up`.",
+            )
+
+
+def _valid_made(
+    conn: Connection, name: str, token_ids: Collection[str], at: str, *, only_own: bool
+) -> dict[str, list[Token]]:
     made = store.valid_made_by(conn, token_ids, at)
-    if owner is not None and owner.role is Role.ADMIN:
+    if not only_own:
         return made
     own = {maker: [token for token in tokens if token.user_name == name] for maker, tokens in made.items()}
     return {maker: tokens for maker, tokens in own.items() if tokens}

@@ -20,17 +20,19 @@ from app.kit.sql import Database
 OnChange = Callable[[Connection, str, User], str | None]
 """on_change(transaction, event, user): created, enabled, disabled, changed or deleted. May only write to SQL.
 
-Returns the secret that whoever makes the change is told this once, if there is one.
+Returns the secret that is shown this once to the caller who makes the change, if there is one.
 """
 SYSTEM = "system"
 
 
 @dataclass(frozen=True)
 class ActiveWork:
-    """What of a user's may be under way, as another capability knows it. name: in the plural, "jobs"."""
+    """What a user may have under way in another capability."""
 
     name: str
+    """In the plural: "jobs"."""
     count: Callable[[str], int]
+    """How much of it the user of this name has."""
     cancel: Callable[[str], None]
 
 
@@ -52,10 +54,16 @@ class Users:
         quota_files: int | None = None,
         is_reuse: bool = False,
     ) -> tuple[User, str | None]:
-        """The user and their one-time SFTP password, which is told this once; None where there is no SFTP.
+        """Create a user.
 
-        is_reuse: the name of a deleted user may be taken, with whatever is left of theirs.
-        Raises BadUserName, UserExists, NameWasUsed.
+        Args:
+            is_reuse: The name of a deleted user may be taken, with whatever is left of theirs.
+
+        Returns:
+            The user and their one-time SFTP password, which is shown this once; None where there is no SFTP.
+
+        Raises:
+            BadUserName, UserExists, NameWasUsed: If there can be no user of this name.
         """
         if not is_name(name):
             raise BadUserName(
@@ -78,8 +86,8 @@ class Users:
     def ensure(self, name: str, role: Role) -> None:
         """The local user of an installation without accounts."""
         with self.database.read() as conn:
-            is_known = store.get_user(conn, name) is not None
-        if not is_known:
+            exists = store.get_user(conn, name) is not None
+        if not exists:
             self.create(name, role, by=SYSTEM, is_reuse=True)
 
     def page(self, *, text: str = "", after: str = "", limit: int = 100) -> list[tuple[User, str | None]]:
@@ -90,7 +98,7 @@ class Users:
     def get(self, name: str) -> User:
         """Raises UserNotFound."""
         with self.database.read() as conn:
-            return _found(store.get_user(conn, name), name)
+            return _required(store.get_user(conn, name), name)
 
     def member(self, name: str) -> Member:
         """As lists of who may use a thing see this user. One who was deleted is in no group."""
@@ -118,7 +126,7 @@ class Users:
             if not fresh:
                 return user
             store.change_user(conn, name, **fresh)
-            changed = _found(store.get_user(conn, name), name)
+            changed = _required(store.get_user(conn, name), name)
             for field, value in fresh.items():
                 self._note_change(conn, by, user, field, value)
             if fresh.get("is_enabled") is False:
@@ -140,9 +148,9 @@ class Users:
         self.get(name)
         under_way = self.busy(name)
         if under_way and not is_cancelling:
-            said = ", ".join(f"{count} {kind}" for kind, count in under_way.items())
+            counts = ", ".join(f"{count} {kind}" for kind, count in under_way.items())
             raise UserIsBusy(
-                f"{name} has {said} under way.",
+                f"{name} has {counts} under way.",
                 hint="Wait until they have ended, or delete with ?cancel=true.",
                 detail=dict(under_way),
             )
@@ -160,7 +168,7 @@ class Users:
         """A transaction that changes a user, undone when it would leave nobody who can manage users."""
         with self.database.write() as conn:
             store.lock_admins(conn)
-            user = _found(store.lock_user(conn, name), name)
+            user = _required(store.lock_user(conn, name), name)
             yield conn, user
             if user.role is Role.ADMIN and user.is_enabled and store.count_admins(conn) == 0:
                 raise LastAdmin(
@@ -176,8 +184,8 @@ class Users:
             note(conn, by, f"user.{field}", f"user:{user.name}", {"was": was, "is": value})
 
     def _tell(self, conn: Connection, event: str, user: User) -> str | None:
-        said = [listener(conn, event, user) for listener in self.on_change]
-        return next(filter(None, said), None)
+        secrets = [listener(conn, event, user) for listener in self.on_change]
+        return next(filter(None, secrets), None)
 
 
 def _checked_groups(groups: Collection[str]) -> tuple[str, ...]:
@@ -195,7 +203,7 @@ def _event(fresh: dict[str, Any]) -> str:
     return "changed"
 
 
-def _found(user: User | None, name: str) -> User:
+def _required(user: User | None, name: str) -> User:
     if user is None:
         raise UserNotFound(f"There is no user {name}.", hint="Look for the name in the list of users.")
     return user

@@ -27,17 +27,18 @@ FLAGS = {
     "MODEL_EXTERNAL_WEIGHTS": "On the command line: lay them beside the model, and they go with it.",
     "IMAGES_DAMAGED": "On the command line: --allow-damaged.",
 }
-"""Code of a refusal → the flag that answers it; the service's own hints speak of the API."""
+"""Code of a refusal → the flag that answers it; the service's own hints name fields of the API."""
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class ConversionOrder:
-    """What to convert and how. options: JSON of Options."""
+    """What to convert and how."""
 
     model: Path
     images: Sequence[Path]
     options: Record = field(default_factory=dict)
+    """JSON of Options."""
     name: str = ""
     tags: tuple[str, ...] = ()
     timeout_s: float | None = None
@@ -149,7 +150,11 @@ def show_quality(console: Console, report: Record) -> None:
 
 
 def lack_of_quality(record: Record, report: Record, min_snr_db: float) -> str:
-    """Why this conversion is not as good as min_snr_db; empty when it is. report: bie.json."""
+    """Why this conversion is not as good as min_snr_db; empty when it is.
+
+    Args:
+        report: The content of bie.json.
+    """
     if (report.get("verdict") or {}).get("nothing_quantized"):
         return "nothing was quantized, so there is no quality to speak of"
     snr_db = record["stages"]["bie"]["summary"].get("snr_db")
@@ -197,7 +202,7 @@ def require_file(path: Path, what: str) -> None:
 def bundled(model: Path) -> Iterator[Path]:
     """The model as it is; or a temporary zip with the files its weights lie in, as far as they are beside it.
 
-    What is missing, and what is no model at all, the service says.
+    The service tells what is missing, or that it is not a model.
     """
     beside = [(place, path) for place in _places(model) if (path := model.parent / place).is_file()]
     if not beside:

@@ -125,8 +125,8 @@ def _convert(client: Any, order: Any, folder: Path, min_snr: float | None, as_js
     files = conversion.fetch(client, record, folder)
     report = json.loads(files["bie.json"].read_text(encoding="utf-8")) if "bie.json" in files else {}
     if as_json:
-        shown = {"job": record, "files": {name: str(path) for name, path in files.items()}, "bie": report}
-        typer.echo(json.dumps(shown, indent=2))
+        outcome = {"job": record, "files": {name: str(path) for name, path in files.items()}, "bie": report}
+        typer.echo(json.dumps(outcome, indent=2))
     else:
         conversion.show_quality(console, report)
         console.print(f"{conversion.RESULT} lies in {files[conversion.RESULT]}", markup=False, soft_wrap=True)
@@ -149,8 +149,12 @@ def _failed(client: Any, record: dict[str, Any], console: Any, as_json: bool) ->
 def options_of(file: Path | None, flags: Mapping[str, Any], shapes: Sequence[str]) -> dict[str, Any]:
     """The options as JSON: the file's, overlaid with the flags that were given.
 
-    flags: dotted path → value or None, e.g. {"preprocess.color": "BGR"}. shapes: "input=1,3,224,224".
-    Raises BadRequest.
+    Args:
+        flags: By dotted path, e.g. {"preprocess.color": "BGR"}; None for a flag that was not given.
+        shapes: Each "input=1,3,224,224".
+
+    Raises:
+        BadRequest: The options cannot be.
     """
     chosen = _from_file(file) if file else {}
     for path, value in flags.items():

@@ -27,10 +27,10 @@ SUM_TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class InferenceResult:
-    """sample: its name. outputs: output name → array."""
-
     sample: str
+    """The sample's name."""
     outputs: dict[str, Array]
+    """Output name → array."""
 
 
 @dataclass(frozen=True)

@@ -51,17 +51,22 @@ _OTHERS = (
 
 @dataclass(frozen=True)
 class Unpacked:
-    """files: names in the folder, in the archive's order. ignored: entries of the archive that are no samples."""
-
     files: list[str]
+    """Names in the folder, in the archive's order."""
     ignored: list[str]
+    """Entries of the archive that are not samples."""
 
 
 def extract(upload: Path, into: Path, *, max_files: int, max_bytes: int) -> Unpacked:
-    """Unpack the samples of an upload into a folder, which is made if it is missing.
+    """Unpack the samples of an upload into a folder, which is made if it is missing. Nothing is left in it on failure.
 
-    max_files, max_bytes: of what is unpacked. Nothing is left in the folder on failure. Raises BadArchive (no zip,
-    damaged, encrypted, hostile names, links), ZipBomb, ImagesTooLarge, NoImages.
+    Args:
+        max_files: How many files may be unpacked.
+        max_bytes: How many bytes they may have in all.
+
+    Raises:
+        BadArchive: No zip, damaged, encrypted, with hostile names or links.
+        ZipBomb, ImagesTooLarge, NoImages: There is too much in it, or nothing.
     """
     with upload.open("rb") as file:
         head = file.read(64)
@@ -177,7 +182,7 @@ def _refuse_nested_bomb(path: Path, name: str, max_bytes: int) -> None:
 
 @contextmanager
 def _all_or_nothing(into: Path) -> Iterator[list[Path]]:
-    """Collects what is written into the folder; on an error it goes again, and the folder if it was made here."""
+    """Collects what is written into the folder; on an error it is removed, and so is the folder if it was made here."""
     is_new = not into.exists()
     into.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []

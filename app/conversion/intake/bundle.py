@@ -24,8 +24,18 @@ Progress = Callable[[float, str], None]
 
 
 def places(request: dict[str, Any], _: Progress) -> dict[str, Any]:
-    """request: {"model": path}. Returns {"places": paths of its weights, relative to the model}; none of a file that is
-    no model, of which the check of the submission speaks. Raises ExternalWeights for a place outside."""
+    """Tell where the weights of a model lie.
+
+    Args:
+        request: {"model": path}.
+
+    Returns:
+        {"places": paths relative to the model}; empty for a file that is not a model, which the check of the submission
+        refuses.
+
+    Raises:
+        ExternalWeights: A place is outside of the model's folder.
+    """
     path = Path(request["model"])
     try:
         model = graph.parse(path)
@@ -37,16 +47,21 @@ def places(request: dict[str, Any], _: Progress) -> dict[str, Any]:
 def merge(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """Make one file of a model and its weights.
 
-    request: {"model": path of an ONNX file or of a zip with one, "weights": path of a zip of the files beside it, or
-    "", "unpack_to": an empty folder, "into": path of the one file, "max_bytes"}. Returns {"is_merged"}: false for a zip
-    without a model, which is left as it is. Raises BadModelArchive, ModelTooLarge, and what graph.parse and
-    external.take_in raise.
+    Args:
+        request: {"model": path of an ONNX file or of a zip with one, "weights": path of a zip of the files beside it,
+            or "", "unpack_to": an empty folder, "into": path of the one file, "max_bytes"}.
+
+    Returns:
+        {"is_merged"}: false for a zip without a model, which is left as it is.
+
+    Raises:
+        BadModelArchive, ModelTooLarge: And what graph.parse and external.take_in raise.
     """
-    path, most, folder = Path(request["model"]), request["max_bytes"], Path(request["unpack_to"])
+    path, max_bytes, folder = Path(request["model"]), request["max_bytes"], Path(request["unpack_to"])
     progress(0.0, "unpacking")
     files: dict[str, Path] = {}
     for number, packed in enumerate(filter(None, (request["weights"], path if zipfile.is_zipfile(path) else ""))):
-        files |= _unpacked(Path(packed), folder / str(number), most)
+        files |= _unpacked(Path(packed), folder / str(number), max_bytes)
     name = path.name
     if zipfile.is_zipfile(path):
         models = [name for name in files if name.lower().endswith(object_keys.MODEL_ENDING)]
@@ -57,10 +72,10 @@ def merge(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     progress(0.4, "taking in the weights")
     model = graph.parse(path)
     beside = _beside(name, external.places(name, model), files)
-    external.take_in(name, model, beside, max_bytes=most - path.stat().st_size)
+    external.take_in(name, model, beside, max_bytes=max_bytes - path.stat().st_size)
     progress(0.8, "writing the model")
-    if model.ByteSize() > min(most, graph.PROTOBUF_BYTES_MAX):
-        raise _too_large(most)
+    if model.ByteSize() > min(max_bytes, graph.PROTOBUF_BYTES_MAX):
+        raise _too_large(max_bytes)
     Path(request["into"]).write_bytes(model.SerializeToString())
     return {"is_merged": True}
 
@@ -83,25 +98,25 @@ def _beside(name: str, places: list[str], files: Mapping[str, Path]) -> dict[str
     return {place: path for place, path in paths.items() if path is not None}
 
 
-def _unpacked(archive: Path, into: Path, most: int) -> dict[str, Path]:
+def _unpacked(archive: Path, into: Path, max_bytes: int) -> dict[str, Path]:
     """Name → where its bytes are. Nothing else of the archive's names is used."""
     try:
-        return _written(archive, into, most)
+        return _written(archive, into, max_bytes)
     except (BadArchive, ZipBomb) as error:  # its code would speak of reference pictures
         raise BadModelArchive(error.message, hint=error.hint, detail=error.detail) from error
 
 
-def _written(archive: Path, into: Path, most: int) -> dict[str, Path]:
+def _written(archive: Path, into: Path, max_bytes: int) -> dict[str, Path]:
     into.mkdir(parents=True)
     with _opened(archive) as opened:
         directory = opened.infolist()
         if len(directory) > FILES_MAX:
             raise BadArchive(f"the zip has {len(directory)} entries", hint=f"At most {FILES_MAX} are taken.")
         files = entries.plain_files(directory)
-        left = most
-        if sum(entry.info.file_size for entry in files) > most:
-            raise _too_large(most)
-        entries.refuse_bomb([entry.info for entry in files], archive.stat().st_size, "the zip", most)
+        left = max_bytes
+        if sum(entry.info.file_size for entry in files) > max_bytes:
+            raise _too_large(max_bytes)
+        entries.refuse_bomb([entry.info for entry in files], archive.stat().st_size, "the zip", max_bytes)
         unpacked = {}
         for number, entry in enumerate(files):
             path = into / str(number)
@@ -118,7 +133,8 @@ def _opened(archive: Path) -> zipfile.ZipFile:
         raise BadArchive("the zip is damaged or ends early", hint="Pack and send it again.") from error
 
 
-def _too_large(most: int) -> ModelTooLarge:
+def _too_large(max_bytes: int) -> ModelTooLarge:
     return ModelTooLarge(
-        f"the model and its weights are larger than the {most:,} bytes that are allowed", hint="Send a smaller model."
+        f"the model and its weights are larger than the {max_bytes:,} bytes that are allowed",
+        hint="Send a smaller model.",
     )

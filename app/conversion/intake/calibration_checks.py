@@ -1,4 +1,4 @@
-"""The calibration doctor: judges reference samples by their measures, before a job is queued.
+"""Judges reference samples by their measures, before a job is queued.
 
 Pure. A finding carries its texts as gettext keys with their numbers beside, so that a page says it in any language.
 Only what cannot work blocks; all else is advice, with its source named.
@@ -24,9 +24,10 @@ from app.conversion.intake.calibration_report import (
 )
 from app.conversion.intake.range_checks import ExpectedRange
 from app.conversion.options import Preprocess
+from app.conversion.toolchains.base import FEW_SAMPLES, GOOD_SAMPLES
 
-FEW, GOOD, PLENTY = 20, 100, 1000
-"""Vendor's manual: at least 100; field practice: below 20 the ranges are a guess, above 1000 nothing is gained."""
+PLENTY = 1000
+"""Field practice: with more samples nothing is gained."""
 NEAR_BITS = 2
 """dHashes of 64 bits that differ in no more bits than this belong to the same scene."""
 FLAT_DEVIATION = 3.0
@@ -38,15 +39,20 @@ COMPARED_AT_MOST = 2000
 
 @dataclass(frozen=True)
 class CalibrationTarget:
-    """What the samples are for. size: width and height of an image input; None when it is none or not known yet."""
+    """What the samples are for."""
 
     channels: int | None = None
     size: tuple[int, int] | None = None
+    """Width and height of the image input; None for other inputs, and while it is not known."""
     expectation: ExpectedRange = field(default_factory=ExpectedRange)
 
 
 def target_of(shapes: Sequence[Sequence[int | str | None]], expectation: ExpectedRange) -> CalibrationTarget:
-    """shapes: of all inputs. Only a lone input of four axes can be one of pictures."""
+    """Tell what the samples are for. Only a lone input of four axes can be one of pictures.
+
+    Args:
+        shapes: The shapes of all inputs.
+    """
     shape = shapes[0] if len(shapes) == 1 else ()
     if len(shape) != 4:
         return CalibrationTarget(expectation=expectation)
@@ -80,14 +86,14 @@ def verdict(findings: Sequence[Finding]) -> Literal["blocks", "warns", "good"]:
 
 def _count(measured: SampleStats) -> Iterator[Finding]:
     count = measured.count
-    if 0 < count < GOOD:
+    if 0 < count < GOOD_SAMPLES:
         yield Finding(
             "FEW_SAMPLES",
-            WARNS if count < FEW else INFORMS,
+            WARNS if count < FEW_SAMPLES else INFORMS,
             "Few samples (%(count)s): the ranges of the activations will be guesses.",
             "Send about %(good)s typical pictures, as the camera will see them.",
             MANUAL,
-            detail={"count": count, "good": GOOD},
+            detail={"count": count, "good": GOOD_SAMPLES},
         )
     if count > PLENTY:
         yield Finding(

@@ -1,4 +1,4 @@
-"""The data of the calibration checks: what was measured of the reference samples, and what is said of them.
+"""The data of the calibration checks: what was measured of the reference samples, and the findings.
 
 Plain values, so that who judges needs no library. Texts of findings are gettext keys; their numbers lie beside them.
 """
@@ -12,29 +12,32 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class PictureStats:
-    """mean, deviation: of the gray levels, 0..255. dhash: 64 bits of left-to-right gradients. format: Pillow's name."""
-
     name: str
     size_bytes: int
     sha256: str
     dhash: int
+    """Difference hash: 64 bits of left-to-right gradients."""
     width: int
     height: int
     mean: float
+    """Mean of the gray levels, 0..255."""
     deviation: float
+    """Standard deviation of the gray levels, 0..255."""
     is_gray: bool
     format: str
+    """Pillow's name of the file format."""
     channel_means: tuple[float, ...] = ()
     """Red, green, blue, 0..255; empty for a picture without colour."""
 
 
 @dataclass(frozen=True)
 class ArrayStats:
-    """One array of one sample. sha256: of its bytes."""
+    """One array of one sample."""
 
     name: str
     input: str
     sha256: str
+    """Of the array's bytes."""
     low: float
     high: float
     mean: float
@@ -49,9 +52,8 @@ class UnreadableSample:
 
 @dataclass(frozen=True)
 class SampleStats:
-    """count: of all samples; those looked at are a part of it when there are very many."""
-
     count: int
+    """Of all samples; when there are very many, only some of them were measured."""
     pictures: Sequence[PictureStats] = ()
     arrays: Sequence[ArrayStats] = ()
     unreadable: Sequence[UnreadableSample] = ()
@@ -71,12 +73,13 @@ MODEL = "the model's first layers"
 
 @dataclass(frozen=True)
 class Finding:
-    """message, advice: keys with %(name)s for the entries of detail. samples: names of those concerned."""
-
     code: str
     severity: Severity
     message: str
+    """A gettext key with %(name)s for the entries of detail."""
     advice: str
+    """What to do about it; a key like message."""
     source: str
     samples: tuple[str, ...] = ()
+    """Names of the samples concerned."""
     detail: dict[str, Any] = field(default_factory=dict)

@@ -50,10 +50,10 @@ class ArchiveEntry:
 
 @dataclass(frozen=True)
 class ChosenEntries:
-    """samples: in the zip's order. ignored: names of other files, junk of operating systems left out."""
-
     samples: list[ArchiveEntry]
+    """The entries to unpack, in the zip's order."""
     ignored: list[str]
+    """Names of the other files, without those that operating systems add."""
 
 
 def is_npz(directory: Sequence[zipfile.ZipInfo]) -> bool:

@@ -25,11 +25,11 @@ NORMALIZING = frozenset({"Sub", "Add", "Mul", "Div"})
 STEPS_MAX = 8
 CHANNELS_MIN = 4
 AGREEMENT_MIN = 0.3
-"""Share of the channels' answers that the sum of their weights must explain, else the filters are no blurs at all."""
+"""Share of the channels' answers that the sum of their weights must explain, else the filters do not blur."""
 
 
 def expectation_of(model: onnx.ModelProto) -> ExpectedRange:
-    """For a model of one input; nothing is told otherwise."""
+    """For a model of one input; empty for others."""
     inputs = graph.graph_inputs(model)
     if len(inputs) != 1:
         return ExpectedRange()

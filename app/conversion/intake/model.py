@@ -21,14 +21,15 @@ from app.kit.text.error_text import reason_of
 
 @dataclass(frozen=True)
 class ModelLimits:
-    """What a toolchain reads. opset: first and last version of the default operator set."""
+    """What a toolchain reads."""
 
     label: str
     opset: range
+    """Versions of the default operator set that it reads."""
     ir_max: int
     dtypes: frozenset[str]
     domains: frozenset[str] = frozenset()
-    """Operator domains taken without a look, beside those of ONNX itself."""
+    """Operator domains accepted unseen, beside those of ONNX itself."""
 
 
 _NUMBERS = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -49,14 +50,14 @@ READS = {
 
 @dataclass(frozen=True)
 class CheckedModel:
-    """facts: see graph.facts, with size_bytes, of the model with fixed shapes. expectation: of the values it takes, as
-    its first layers tell. warnings: {code, message, detail}."""
-
     facts: dict[str, Any]
+    """graph.facts of the model with fixed shapes, and size_bytes."""
     inputs: list[TensorSpec]
     expectation: ExpectedRange = field(default_factory=ExpectedRange)
+    """The values that it takes, as its first layers tell."""
     changes: list[str] = field(default_factory=list)
     warnings: list[dict[str, Any]] = field(default_factory=list)
+    """Each {code, message, detail}."""
 
 
 def check_model(path: Path, options: Options, *, max_bytes: int) -> CheckedModel:
@@ -179,7 +180,14 @@ NAMED_AT_MOST = 5
 
 
 def refuse_unknown_operators(model: onnx.ModelProto, *, allowed: Collection[str]) -> None:
-    """allowed: domains whose operators are taken without a look. Raises UnsupportedOperator, InvalidModel."""
+    """Check that every operator exists in the version that the model declares.
+
+    Args:
+        allowed: Domains whose operators are accepted unseen.
+
+    Raises:
+        UnsupportedOperator, InvalidModel: An operator, or its operator set, is not known.
+    """
     versions = {_domain(entry.domain): int(entry.version) for entry in model.opset_import}
     local = {(_domain(function.domain), function.name) for function in model.functions}
     unknown: dict[tuple[str, str], list[str]] = {}

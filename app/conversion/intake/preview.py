@@ -1,6 +1,6 @@
-"""The sandbox entry points for a look at one upload, before anything is submitted: facts and measures, no verdicts.
+"""The sandbox entry points that preview one upload, before anything is submitted: facts and measures, no verdicts.
 
-What is found depends on the file alone, so one look serves every choice of options afterwards.
+The result depends on the file alone, so one preview serves every choice of options afterwards.
 """
 
 from __future__ import annotations
@@ -33,12 +33,18 @@ NAMED_AT_MOST = 100
 Progress = Callable[[float, str], None]
 
 
-def look_at_model(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """request: {"model": path, "toolchains": names, "max_bytes"}.
+def preview_model(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """Tell what a model is and what each toolchain says of it.
 
-    Returns graph.facts with "size_bytes"; "open_inputs": inputs whose shape must be asked for; "expects": see
-    ranges.Expectation; "missing": chip → operators it probably lacks; "problems": toolchain → error as a dict.
-    Raises what graph.load raises: a file that no toolchain can use.
+    Args:
+        request: {"model": path, "toolchains": names, "max_bytes"}.
+
+    Returns:
+        graph.facts with "size_bytes"; "open_inputs": inputs whose shape must be asked for; "expects": see
+        ExpectedRange; "missing": chip → operators it probably lacks; "problems": toolchain → error as a dict.
+
+    Raises:
+        BadInput: What graph.load raises for a file that no toolchain can use.
     """
     path, offered = Path(request["model"]), [ToolchainName(name) for name in request["toolchains"]]
     progress(0.0, "reading the model")
@@ -81,13 +87,19 @@ def _problem(path: Path, toolchain: ToolchainName, max_bytes: int) -> dict[str, 
     return None
 
 
-def look_at_images(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """request: {"images": path, "unpack_to", "thumbs": folder, "limits": {"unpacked_bytes", "max_images"}, and when the
-    model is known "inputs": [{name, shape, dtype}] with fixed shapes}.
+def preview_images(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """Measure reference samples and make small pictures of some.
 
-    Returns {"count", "size_bytes", "kinds", "formats", "ignored", "unreadable", "looked_at", "pictures", "arrays",
-    "thumbnails": [{"file", "name"}], "problem": an error as a dict or None}. Arrays are measured only with inputs.
-    Raises what archive.extract raises.
+    Args:
+        request: {"images": path, "unpack_to", "thumbs": folder, "limits": {"unpacked_bytes", "max_images"}, and when
+            the model is known "inputs": [{name, shape, dtype}] with fixed shapes}.
+
+    Returns:
+        {"count", "size_bytes", "kinds", "formats", "ignored", "unreadable", "looked_at", "pictures", "arrays",
+        "thumbnails": [{"file", "name"}], "problem": an error as a dict or None}. Arrays are measured only with inputs.
+
+    Raises:
+        BadInput: What archive.extract raises.
     """
     images, limits = Path(request["images"]), request["limits"]
     folder = Path(request["unpack_to"])

@@ -33,15 +33,14 @@ IMAGENET = (0.485, 0.456, 0.406)
 
 @dataclass(frozen=True)
 class ExpectedRange:
-    """What the first layers tell about the input: mean and deviation of its values, None where nothing is told.
-
-    order: RGB or BGR where a constant of the model gives it away. why: batchnorm, constants or "".
-    """
+    """Mean and deviation of the input's values, as the first layers tell; None where they tell nothing."""
 
     mean: float | None = None
     deviation: float | None = None
     order: str = ""
+    """RGB or BGR, where a constant of the model gives it away; else empty."""
     why: str = ""
+    """What tells it: "batchnorm", "constants" or ""."""
 
 
 def judge_pictures(
@@ -49,9 +48,9 @@ def judge_pictures(
 ) -> Iterator[Finding]:
     low, high = _span(preprocess)
     mean, deviation = _prepared(preprocess, pictures)
-    told = list(_against_model(mean, deviation, low, high, expectation))
-    if told:
-        yield from told
+    findings = list(_against_model(mean, deviation, low, high, expectation))
+    if findings:
+        yield from findings
     elif expectation.deviation is not None:
         yield from _against_presets(preprocess, pictures, expectation)
     else:
@@ -64,9 +63,9 @@ def judge_arrays(arrays: Sequence[ArrayStats], expectation: ExpectedRange) -> It
     low, high = min(a.low for a in arrays), max(a.high for a in arrays)
     mean = sum(a.mean for a in arrays) / len(arrays)
     deviation = sum(a.deviation for a in arrays) / len(arrays)
-    told = list(_against_model(mean, deviation, low, high, expectation))
-    if told or expectation.deviation is not None:
-        yield from told
+    findings = list(_against_model(mean, deviation, low, high, expectation))
+    if findings or expectation.deviation is not None:
+        yield from findings
     elif high > USUAL_HIGH and low >= 0 and high <= 255:
         yield Finding(
             "ARRAYS_IN_BYTES",
@@ -92,15 +91,15 @@ def judge_channel_order(preprocess: Preprocess, channels: int | None, expectatio
             detail={"order": expectation.order, "color": color},
         )
         return
-    told = order_of(preprocess.mean)
-    if told and told != color:
+    order = order_of(preprocess.mean)
+    if order and order != color:
         yield Finding(
             "MEAN_ORDER",
             WARNS,
             "These means are known in the order %(order)s, but pictures are given as %(color)s.",
             "Choose %(order)s as channel order, or turn the means around.",
             FIELD,
-            detail={"order": told, "color": color},
+            detail={"order": order, "color": color},
         )
 
 

@@ -1,6 +1,6 @@
 """What can be measured of a reference picture or array: a few numbers each, so that all later judging is pure.
 
-Runs in a sandbox child. Owns decoding for a look, never for the model: that is `toolchains.samples`.
+Runs in a sandbox child. Owns decoding for previews, never for the model: that is `toolchains.samples`.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ def measure_pictures(
 def measure_samples(
     folder: Path, unpacked: Unpacked, inputs: Sequence[InputSpec] | None, most: int, progress: Progress = lambda _: None
 ) -> tuple[SampleStats, ModelmillError | None]:
-    """What an unpacked upload holds, and why its arrays do not fit the inputs.
+    """Measure what an unpacked upload holds, and tell why its arrays do not fit the inputs.
 
-    inputs: with fixed shapes; without them arrays are counted by their files, and not measured. most: so many pictures,
-    and as many arrays, are measured; the pictures are evenly spread over all there are.
+    Args:
+        inputs: With fixed shapes; without them arrays are counted by their files, and not measured.
+        most: How many pictures, and how many arrays, are measured at most; the pictures are spread evenly over all.
     """
     files = sorted(folder / name for name in unpacked.files)
     kinds = Counter(KINDS[path.suffix.lower()] for path in files)
@@ -64,7 +65,7 @@ def measure_samples(
 
 
 def _measure_arrays(
-    folder: Path, kinds: Counter[str], inputs: Sequence[InputSpec] | None, most: int
+    folder: Path, kinds: Counter[str], inputs: Sequence[InputSpec] | None, limit: int
 ) -> tuple[int, list[ArrayStats], ModelmillError | None]:
     """How many samples the arrays hold, the measures of the first, and why they do not fit the model."""
     files = kinds["npy"] + kinds["npz"]
@@ -74,7 +75,7 @@ def _measure_arrays(
         samples = SampleSet(folder, inputs, Preprocess(), skip_damaged=True)
         measured = [
             measure_array(sample.name, name, array)
-            for sample, _ in zip(_arrays_only(samples), range(most), strict=False)
+            for sample, _ in zip(_arrays_only(samples), range(limit), strict=False)
             for name, array in sample.arrays.items()
             if array.size and array.dtype.kind in "fiu"
         ]
@@ -129,7 +130,11 @@ def dhash(picture: Image.Image) -> int:
 
 
 def measure_array(name: str, input_name: str, values: npt.NDArray[Any]) -> ArrayStats:
-    """values: finite numbers, at least one."""
+    """Measure one array of one sample.
+
+    Args:
+        values: Finite numbers, at least one.
+    """
     real = values.astype(np.float64)
     return ArrayStats(
         name=name,

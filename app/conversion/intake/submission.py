@@ -14,13 +14,12 @@ from app.conversion.intake.calibration_report import INFORMS, SampleStats
 from app.conversion.intake.model import CheckedModel, check_model
 from app.conversion.intake.sample_measurement import measure_samples
 from app.conversion.options import Options
+from app.conversion.toolchains.base import FEW_SAMPLES, GOOD_SAMPLES
 from app.conversion.toolchains.samples import SampleSet
 
-FEW_SAMPLES = 20
-GOOD_SAMPLES = 100
 NAMED_AT_MOST = 10
 MEASURED_AT_MOST = 200
-"""So many samples tell what kind they are; the page of a new conversion takes the time for more."""
+"""How many samples are measured at a submission; the page of a new conversion takes the time for more."""
 TOLD_HERE = frozenset({"FEW_SAMPLES", "UNREADABLE", "FILES_IGNORED"})
 
 Progress = Callable[[float, str], None]
@@ -29,10 +28,16 @@ Progress = Callable[[float, str], None]
 def check_submission(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """Check model and reference samples against each other and the options.
 
-    request: {"model": path, "images": path of a zip, .npy, .npz or picture, "unpack_to": folder, "options": JSON of
-    Options, "limits": {"model_bytes", "images_bytes", "unpacked_bytes", "max_images"}}.
-    Returns {"model": facts, "samples": {"samples", "skipped", "kinds", "ignored"}, "warnings": [{"code", "message",
-    "detail"}], "changes": [sentence], "sha256": {file name: hex digest of both inputs}}. Raises the intake errors.
+    Args:
+        request: {"model": path, "images": path of a zip, .npy, .npz or picture, "unpack_to": folder, "options": JSON of
+            Options, "limits": {"model_bytes", "images_bytes", "unpacked_bytes", "max_images"}}.
+
+    Returns:
+        {"model": facts, "samples": {"samples", "skipped", "kinds", "ignored"}, "warnings": [{"code", "message",
+        "detail"}], "changes": [sentence], "sha256": {file name: hex digest of both inputs}}.
+
+    Raises:
+        BadInput: One of the intake errors.
     """
     options = Options.model_validate(request["options"])
     model, images, limits = Path(request["model"]), Path(request["images"]), request["limits"]
@@ -46,13 +51,13 @@ def check_submission(request: dict[str, Any], progress: Progress) -> dict[str, A
     samples = SampleSet(folder, checked.inputs, options.preprocess, skip_damaged=options.allow_damaged_images)
     _refuse_many(len(samples), limits["max_images"])
     facts = samples.check(lambda fraction: progress(0.5 + fraction * 0.45, "reading the reference samples"))
-    told = _diagnosis(measure_samples(folder, unpacked, checked.inputs, MEASURED_AT_MOST)[0], checked, options)
+    findings = _diagnosis(measure_samples(folder, unpacked, checked.inputs, MEASURED_AT_MOST)[0], checked, options)
     digests = {path.name: _sha256(path) for path in (model, images)}
     progress(1.0, "checked")
     return {
         "model": checked.facts,
         "samples": {**facts, "ignored": unpacked.ignored[:100]},
-        "warnings": checked.warnings + _sample_warnings(facts, unpacked) + told,
+        "warnings": checked.warnings + _sample_warnings(facts, unpacked) + findings,
         "changes": checked.changes,
         "sha256": digests,
     }
@@ -93,7 +98,7 @@ def _sample_warnings(facts: dict[str, Any], unpacked: Unpacked) -> list[dict[str
 
 
 def _diagnosis(measured: SampleStats, checked: CheckedModel, options: Options) -> list[dict[str, Any]]:
-    """What the calibration doctor warns of, but for what is told here already."""
+    """The warnings of the calibration checks, without those that are told here already."""
     target = calibration_checks.target_of([spec.shape for spec in checked.inputs], checked.expectation)
     findings = calibration_checks.diagnose(
         measured, target, options.preprocess, allow_damaged=options.allow_damaged_images

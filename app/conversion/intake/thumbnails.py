@@ -31,8 +31,15 @@ Progress = Callable[[float, str], None]
 
 
 def make_thumbnails(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """request: {"images": path, "unpack_to", "into": folders, "names": sample names, "limits": {"max_images",
-    "unpacked_bytes"}}. Writes <place in names>.webp; returns {"made": [places]}: those that have a picture."""
+    """Write <place in names>.webp for each sample that can be shown.
+
+    Args:
+        request: {"images": path, "unpack_to", "into": folders, "names": sample names, "limits": {"max_images",
+            "unpacked_bytes"}}.
+
+    Returns:
+        {"made": the places of those that have a picture}.
+    """
     folder, into, limits = Path(request["unpack_to"]), Path(request["into"]), request["limits"]
     into.mkdir(parents=True, exist_ok=True)
     extract(Path(request["images"]), folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
@@ -47,7 +54,14 @@ def make_thumbnails(request: dict[str, Any], progress: Progress) -> dict[str, An
 
 
 def make_picture(request: dict[str, Any], _: Progress) -> dict[str, Any]:
-    """request: {"picture": path, "into": path of the JPEG}. Raises BadInput for what is no picture."""
+    """Write a small JPEG of a picture.
+
+    Args:
+        request: {"picture": path, "into": path of the JPEG}.
+
+    Raises:
+        BadInput: The file is not a picture.
+    """
     try:
         thumbnail(Path(request["picture"]), Path(request["into"]), FILE_SIDE)
     except DECODER_ERRORS as error:
@@ -56,7 +70,7 @@ def make_picture(request: dict[str, Any], _: Progress) -> dict[str, Any]:
 
 
 def _picture(folder: Path, name: str) -> Image.Image | None:
-    """None for a sample that cannot be shown: no such file, damaged, or numbers that are no picture."""
+    """None for a sample that cannot be shown: no such file, damaged, or numbers that are not a picture."""
     stacked = _IN_STACK.fullmatch(name)
     path, index = (folder / stacked["file"], int(stacked["index"])) if stacked else (folder / name, 0)
     if not path.is_file() and (folder / name).is_file():
@@ -66,7 +80,7 @@ def _picture(folder: Path, name: str) -> Image.Image | None:
     if KINDS.get(path.suffix.lower()) == "image":
         return _decoded(path)
     try:
-        return next((shown for array in _arrays(path) if (shown := _drawn(array, index)) is not None), None)
+        return next((drawn for array in _arrays(path) if (drawn := _drawn(array, index)) is not None), None)
     except ARRAY_ERRORS:
         return None
 
@@ -94,7 +108,7 @@ def _arrays(path: Path) -> Iterator[npt.NDArray[Any]]:
 def _drawn(array: npt.NDArray[Any], index: int) -> Image.Image | None:
     """Rank 2, or 3 with 1 or 3 channels first or last, once axes in front have picked the sample; stretched to 0..255.
 
-    None for what is no picture.
+    None where the numbers are not a picture.
     """
     while array.ndim > 3:
         array = array[index] if index < len(array) else array[0]

@@ -24,7 +24,11 @@ JOBS_FINISHED = Counter(
 
 
 def count_end(step: str, status: str, code: str) -> None:
-    """A job has ended in this stage. code: why it failed; it is not looked at when the job completed."""
+    """Count a job that has ended in this stage.
+
+    Args:
+        code: Why it failed; unused when the job completed.
+    """
     JOBS_FINISHED.labels(status).inc()
     if status == FAILED:
         STAGE_FAILURES.labels(step, code).inc()

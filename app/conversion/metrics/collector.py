@@ -1,4 +1,4 @@
-"""What a scrape finds out at its moment: queues, workers, jobs, and the sums that all processes have poured.
+"""What a scrape measures when it comes: queues, workers, jobs, and the sums that all processes have added to.
 
 Four round trips, however many jobs there are: lengths and heads of the queues, the index of the workers, one hash.
 """
@@ -30,17 +30,24 @@ STATES = ("busy", "idle")
 
 @dataclass(frozen=True)
 class QueueReading:
-    """waiting, oldest_s: by queue. workers: how many by (queue, state). poured: as Redis keeps it."""
-
     waiting: dict[str, int]
+    """Messages that wait, by queue."""
     oldest_s: dict[str, float]
+    """Age of the first of them in seconds, by queue."""
     workers: Counter[tuple[str, str]]
+    """Number of workers by (queue, state)."""
     active_jobs: int
-    poured: dict[Any, Any]
+    totals: dict[Any, Any]
+    """The sums of all processes, as Redis keeps them."""
 
 
 class ConversionCollector(Collector):
-    """records, queues: clients with short time-outs. list_key: name of a queue's list. viewers: of this process."""
+    """Args:
+    records: A client of the records' database, with short time-outs.
+    queues: A client of the queues' database, with short time-outs.
+    list_key: Names the list of a queue.
+    viewers: Counts the open event streams of this process.
+    """
 
     def __init__(
         self, records: redis.Redis, queues: redis.Redis, *, list_key: Callable[[str], str], viewers: Callable[[], int]
@@ -67,7 +74,7 @@ class ConversionCollector(Collector):
             pipe.zcard("jobs:active")
             pipe.zrange(workers.INDEX, 0, -1)
             pipe.hgetall(HASH)
-            active_jobs, worker_keys, poured = pipe.execute()
+            active_jobs, worker_keys, totals = pipe.execute()
         with self._queues.pipeline(transaction=False) as pipe:
             for queue in QUEUES:
                 pipe.llen(self._list_key(queue))
@@ -78,7 +85,7 @@ class ConversionCollector(Collector):
         texts, since = self._details(worker_keys, dict(zip(QUEUES, heads, strict=True)))
         now = time.time()
         oldest_s = {queue: max(0.0, now - since[queue]) if since.get(queue) else 0.0 for queue in QUEUES}
-        return QueueReading(dict(zip(QUEUES, waiting, strict=True)), oldest_s, _states(texts), active_jobs, poured)
+        return QueueReading(dict(zip(QUEUES, waiting, strict=True)), oldest_s, _states(texts), active_jobs, totals)
 
     def _details(
         self, worker_keys: list[bytes], heads: dict[str, bytes | None]
@@ -103,7 +110,7 @@ class ConversionCollector(Collector):
 
 
 def families(reading: QueueReading) -> Iterable[Metric]:
-    """Each metric with its samples; a worker that is busy is taken for a job that runs."""
+    """Each metric with its samples; each busy worker counts as a running job."""
     by_queue = {(queue,): float(count) for queue, count in reading.waiting.items()}
     yield _gauge("modelmill_queue_length", "Messages that wait, by queue.", by_queue, "queue")
     yield _gauge(
@@ -125,7 +132,7 @@ def families(reading: QueueReading) -> Iterable[Metric]:
         jobs[stage.value, "running"] = reading.workers[stage.step, "busy"]
     yield _gauge("modelmill_jobs", "Jobs that have not ended, by status.", jobs, "status", "state")
     yield _gauge("modelmill_jobs_active", "All jobs that have not ended.", {(): reading.active_jobs})
-    yield from SharedMetrics(reading.poured).collect()
+    yield from SharedMetrics(reading.totals).collect()
 
 
 def _states(texts: Iterable[bytes | None]) -> Counter[tuple[str, str]]:

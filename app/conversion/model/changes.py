@@ -42,15 +42,18 @@ class Change:
 
 
 def claimed(stage: Stage, *, worker: str, token: str = "") -> Change:
-    """token: tells this attempt to claim from every other, also from one of an earlier worker of the same name.
+    """A worker takes the stage up.
 
-    It knows no time, for it is made out before there is a job to claim; when it began the worker tells (live_fields).
+    There is no time in it, for it is prepared before there is a job to claim; the worker tells it later (live_fields).
+
+    Args:
+        token: Tells this attempt to claim from every other, also from one of an earlier worker of the same name.
     """
     return _change(stage, Event.CLAIM, "", {"worker": worker}, {"claim": f"{worker}#{stage.step}#{token}"})
 
 
 def given_back(stage: Stage, *, claim: str) -> Change:
-    """The work that was claimed has not begun, and somebody else may do it."""
+    """The claimed work has not begun, and another worker may do it."""
     return replace(_change(stage, Event.GIVE_BACK, "", {"worker": ""}, {}), claim=claim)
 
 
@@ -64,8 +67,13 @@ def succeeded(
     summary: dict[str, Any],
     versions: dict[str, str],
 ) -> Change:
-    """times: started_at and finished_at by the worker's own clock; now: when it was heard of. output: the keys of all
-    stages so far."""
+    """A stage has made its output.
+
+    Args:
+        now: When the scheduler heard of it.
+        times: started_at and finished_at by the worker's own clock.
+        output: The keys of all stages so far.
+    """
     own = {
         "progress": "100",
         "message": "",
@@ -87,7 +95,11 @@ def failed(
     artifacts: dict[str, Artifact] | None = None,
     times: dict[str, str] | None = None,
 ) -> Change:
-    """times: as in succeeded, as far as the worker could tell them."""
+    """A stage has ended without its output.
+
+    Args:
+        times: As in succeeded, as far as the worker could tell them.
+    """
     own = {"finished_at": now, **(times or {})}
     return _change(stage, Event.FAIL, now, own, {"error": json.dumps(asdict(error))}, artifacts)
 
@@ -109,7 +121,13 @@ def _change(
     whole: dict[str, str],
     artifacts: dict[str, Artifact] | None = None,
 ) -> Change:
-    """now: '' when it is not known yet. own: fields of this stage; whole: fields of the job."""
+    """Make the fields of a change.
+
+    Args:
+        now: Empty when it is not known yet.
+        own: Fields of this stage.
+        whole: Fields of the job.
+    """
     here, states, status, state = _transition(stage, event)
     is_next = status is not here and status not in TERMINAL
     fields = {"claim": "", **whole, "status": status.value} | ({"updated_at": now} if now else {})
@@ -132,7 +150,11 @@ def _transition(stage: Stage, event: Event) -> tuple[Status, tuple[StageState, .
 
 
 def live_fields(stage: Stage, progress: int, message: str, *, started_at: str, now: str) -> dict[str, str]:
-    """What a running stage reports between its claim and its end. progress: 0..100 of this stage."""
+    """What a running stage reports between its claim and its end.
+
+    Args:
+        progress: 0..100 of this stage.
+    """
     whole = (stage.place * 100 + progress) // len(Stage)
     return {
         f"{stage.step}.started_at": started_at,

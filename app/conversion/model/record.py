@@ -93,17 +93,22 @@ TERMINAL = frozenset(Status) - {status for status, _, _ in TRANSITIONS}
 
 @dataclass(frozen=True)
 class StageRecord:
-    """One stage of one job. Times are ISO 8601 in UTC; progress is 0..100; worker names the slot that ran it."""
+    """One stage of one job. Times are ISO 8601 in UTC."""
 
     state: StageState = StageState.WAITING
     progress: int = 0
+    """0..100."""
     message: str = ""
+    """What it is doing now."""
     queued_at: str | None = None
     started_at: str | None = None
     finished_at: str | None = None
     worker: str | None = None
+    """Name of the slot that ran it."""
     summary: dict[str, Any] = field(default_factory=dict)
+    """The few numbers of its report that the record keeps."""
     versions: dict[str, str] = field(default_factory=dict)
+    """Tool → version."""
 
 
 NOT_YET = StageRecord()
@@ -112,13 +117,15 @@ NOT_YET = StageRecord()
 
 @dataclass(frozen=True)
 class JobError:
-    """step: the stage that failed. code: machine-readable cause. hint: what to try. detail: JSON-able facts."""
-
     step: str
+    """The stage that failed: onnx, bie or nef."""
     reason: str
     code: str = "STAGE_FAILED"
+    """Machine-readable cause."""
     hint: str = ""
+    """What to try."""
     detail: dict[str, Any] = field(default_factory=dict)
+    """Facts for programs, JSON-able."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +219,7 @@ def submitted(
 
 def to_json(record: JobRecord) -> dict[str, Any]:
     """The record as the API shows it."""
-    shown = {**asdict(record), "options": record.options.model_dump(mode="json"), "progress": record.progress}
-    shown["verdict"] = record.verdict
-    del shown["claim"]
-    return {**shown, "tags": list(record.tags)}
+    data = {**asdict(record), "options": record.options.model_dump(mode="json"), "progress": record.progress}
+    data["verdict"] = record.verdict
+    del data["claim"]
+    return {**data, "tags": list(record.tags)}

@@ -26,10 +26,9 @@ PathText = Annotated[str, Field(max_length=4096)]
 
 
 class FolderQuery(BaseModel):
-    """folder: the one that is looked into for pictures."""
-
     model: PathText
     folder: PathText = DATASETS
+    """The folder that is shown, to choose pictures from."""
 
 
 class HomeSelection(BaseModel):

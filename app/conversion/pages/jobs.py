@@ -26,6 +26,7 @@ from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import FilterForm, form, query
 from app.kit.web.templates import render
+from app.settings import settings_of
 
 PAGE_JOBS = 50
 MAX_READ = 2000
@@ -82,13 +83,13 @@ def jobs(request: Request) -> Response:
         **_rows(conversion, records),
         **reset_view(request),
         statuses=list(Status),
-        toolchains=request.app.state.settings.toolchains,
+        toolchains=settings_of(request).toolchains,
         chips=list(Chip),
     )
 
 
 def live(request: Request) -> Response:
-    """The cells of those rows that were not finished, and which of them are to be asked for again. After a reset the
+    """The cells of those rows that were not finished, and which of them to ask for again. After a reset the
     page is loaded anew."""
     conversion = conversion_of(request)
     began = conversion.jobs.store.began_at()

@@ -28,7 +28,7 @@ from app.kit.web.auth import user_of
 from app.kit.web.http import retry_after
 from app.kit.web.multipart_form import Sent, SentFile, sent_form
 from app.kit.web.templates import render
-from app.settings import Settings
+from app.settings import settings_of
 
 SAMPLE = data_folder("ops/samples/digits")
 SAMPLE_MODEL, SAMPLE_IMAGES = SAMPLE / "digits.onnx", SAMPLE / "reference.zip"
@@ -39,14 +39,8 @@ FILLED_IN_MAX = 300
 Errors = dict[str, FormProblem]
 
 
-def looks_of(request: Request) -> Previews:
+def previews_of(request: Request) -> Previews:
     return conversion_of(request).looks
-
-
-def settings_of(request: Request) -> Settings:
-    settings = request.app.state.settings
-    assert isinstance(settings, Settings)
-    return settings
 
 
 async def new_job(request: Request) -> Response:
@@ -82,7 +76,7 @@ def _first_values(request: Request, earlier: str) -> tuple[Values, Errors]:
 
 def _with_shapes(request: Request, values: Values, options: Options) -> Values:
     try:
-        open_inputs = looks_of(request).model(values["model_key"], user_of(request)).open_inputs
+        open_inputs = previews_of(request).model(values["model_key"], user_of(request)).open_inputs
     except KeyNotFound:
         return values
     return {**values, **new_form.shape_values(options.input_shapes, open_inputs)}
@@ -100,18 +94,22 @@ def _unserved(request: Request) -> list[ToolchainName]:
 
 
 async def _page(request: Request, values: Values, errors: Errors, *, status: int = 422) -> Response:
-    """status: of a page with errors."""
+    """Render the form.
+
+    Args:
+        status: The answer's status when there are errors.
+    """
     toolchains = settings_of(request).toolchains
     user = user_of(request)
     unserved = await run_in_threadpool(_unserved, request)
-    shown = await run_in_threadpool(new_view.page_view, looks_of(request), values, errors, user, toolchains, unserved)
+    view = await run_in_threadpool(new_view.page_view, previews_of(request), values, errors, user, toolchains, unserved)
     return render(
-        request, "conversion/new.html", status if errors else 200, area="new", has_sample=SAMPLE_MODEL.exists(), **shown
+        request, "conversion/new.html", status if errors else 200, area="new", has_sample=SAMPLE_MODEL.exists(), **view
     )
 
 
 async def _full(request: Request, values: Values, error: TooManyJobs) -> Response:
-    """The form as it was sent, with the word that there is no room for another job now."""
+    """The form as it was sent, with the message that no more jobs are accepted now."""
     response = await _page(request, values, {"form": problem_of(error)}, status=error.status)
     response.headers.update(retry_after(error))
     return response
@@ -120,8 +118,8 @@ async def _full(request: Request, values: Values, error: TooManyJobs) -> Respons
 async def create(request: Request) -> Response:
     """Submit. What is wrong comes back beside its field, and what was uploaded is kept."""
     settings = settings_of(request)
-    most = settings.max_model_bytes + settings.max_images_bytes + FORM_BYTES
-    async with sent_form(request, settings.work, max_bytes=most) as sent:
+    max_bytes = settings.max_model_bytes + settings.max_images_bytes + FORM_BYTES
+    async with sent_form(request, settings.work, max_bytes=max_bytes) as sent:
         values = await _values(request, sent)
         errors = await run_in_threadpool(_store, conversion_of(request), user_of(request), sent, values)
     try:
@@ -155,10 +153,10 @@ def _store(conversion: Conversion, user: str, sent: Sent, values: Values) -> Err
 def _submit(request: Request, values: Values, errors: Errors) -> str:
     """The new job's id; or "" with the reasons added to errors."""
     user = user_of(request)
-    open_inputs = _checked_inputs(looks_of(request), user, values, errors)
+    open_inputs = _checked_inputs(previews_of(request), user, values, errors)
     options, wrong = new_form.options_of(values, open_inputs)
     errors |= wrong
-    job = None if errors or options is None else _asked(values, options, errors)
+    job = None if errors or options is None else _new_job(values, options, errors)
     if job is None:
         return ""
     submission = Submission(
@@ -178,7 +176,7 @@ def _submit(request: Request, values: Values, errors: Errors) -> str:
         return ""
 
 
-def _checked_inputs(looks: Previews, user: str, values: Values, errors: Errors) -> Sequence[dict[str, Any]]:
+def _checked_inputs(previews: Previews, user: str, values: Values, errors: Errors) -> Sequence[dict[str, Any]]:
     """Both inputs are there; returns those of the model's inputs whose shape is asked for."""
     missing = (("model_key", "model", "Choose a model."), ("quant_key", "images", "Choose reference pictures."))
     for field, place, text in missing:
@@ -186,14 +184,14 @@ def _checked_inputs(looks: Previews, user: str, values: Values, errors: Errors) 
             errors[place] = FormProblem(text)
             continue
         try:
-            looks.size_bytes(values[field], user)
+            previews.size_bytes(values[field], user)
         except KeyNotFound as error:
             errors[place] = problem_of(error)
             values[field] = ""
-    return looks.model(values["model_key"], user).open_inputs if values["model_key"] else ()
+    return previews.model(values["model_key"], user).open_inputs if values["model_key"] else ()
 
 
-def _asked(values: Values, options: Options, errors: Errors) -> schemas.NewJob | None:
+def _new_job(values: Values, options: Options, errors: Errors) -> schemas.NewJob | None:
     try:
         return schemas.NewJob(
             model_key=values["model_key"],
@@ -212,15 +210,15 @@ def _asked(values: Values, options: Options, errors: Errors) -> schemas.NewJob |
 async def model_part(request: Request) -> Response:
     values = await _sent_values(request)
     user = user_of(request)
-    shown = await run_in_threadpool(new_view.model_view, looks_of(request), values, {}, user)
-    return render(request, "conversion/_model.html", **shown)
+    view = await run_in_threadpool(new_view.model_view, previews_of(request), values, {}, user)
+    return render(request, "conversion/_model.html", **view)
 
 
 async def images_part(request: Request) -> Response:
     values = await _sent_values(request)
     user = user_of(request)
-    shown = await run_in_threadpool(new_view.images_view, looks_of(request), values, {}, user)
-    return render(request, "conversion/_images.html", **shown)
+    view = await run_in_threadpool(new_view.images_view, previews_of(request), values, {}, user)
+    return render(request, "conversion/_images.html", **view)
 
 
 async def options_part(request: Request) -> Response:
@@ -228,8 +226,8 @@ async def options_part(request: Request) -> Response:
     _, errors = new_form.options_of(values)
     errors.pop("platform", None)  # it is asked for at submission, not while one is choosing
     unserved = await run_in_threadpool(_unserved, request)
-    shown = new_view.options_view(values, errors, settings_of(request).toolchains, unserved)
-    return render(request, "conversion/_options.html", **shown)
+    view = new_view.options_view(values, errors, settings_of(request).toolchains, unserved)
+    return render(request, "conversion/_options.html", **view)
 
 
 async def _sent_values(request: Request) -> Values:
@@ -238,13 +236,13 @@ async def _sent_values(request: Request) -> Values:
 
 
 def thumbnail(request: Request) -> Response:
-    """A small JPEG of a reference picture; of another user's input as of none: 404."""
+    """A small JPEG of a reference picture; 404 for another user's input."""
     kind, source_id = request.path_params["kind"], request.path_params["source_id"]
     make = {"upload": object_keys.upload, "job": object_keys.input_}.get(kind)
     try:
         if make is None or not object_keys.is_uuid4(source_id):
             raise NotFound("There is no such picture.")
-        data = looks_of(request).thumbnail(
+        data = previews_of(request).thumbnail(
             make(source_id, object_keys.IMAGES), request.path_params["file"], user_of(request)
         )
     except (KeyNotFound, ObjectMissing) as error:
@@ -306,7 +304,11 @@ def stored(uploads: Uploads, user: str, part: str, files: Sequence[SentFile]) ->
 
 
 def _model(uploads: Uploads, upload_id: str, files: Sequence[SentFile]) -> tuple[str, str]:
-    """files: the model, and those that its weights lie in; or a zip of them."""
+    """Store a model and name it.
+
+    Args:
+        files: The model and the files that its weights lie in; or a zip of them.
+    """
     model = next((file for file in files if file.name.lower().endswith(object_keys.MODEL_ENDING)), files[0])
     key = uploads.store_model(upload_id, model.chunks()).key
     beside = [file for file in files if file is not model]

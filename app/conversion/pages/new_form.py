@@ -64,7 +64,7 @@ def values_of(options: Options) -> Values:
 
 
 def merged(base: Mapping[str, str], sent: Mapping[str, Sequence[str]]) -> Values:
-    """The fields as sent over those of the page; what is no field of ours is left out."""
+    """The fields as sent over those of the page; unknown names are left out."""
     fields = {name: texts[-1][:TEXT_MAX] for name, texts in sent.items() if texts and _is_field(name)}
     return {**base, **fields}
 
@@ -245,15 +245,14 @@ def _problems(error: ValidationError) -> dict[str, FormProblem]:
 
 @dataclass(frozen=True)
 class FormProblem:
-    """text, hint: what is wrong and what to do, as keys with %(name)s for the entries of detail.
-
-    said, said_hint: the same in English only, with names and numbers; where there is more to say than a key can.
-    """
-
     text: str
+    """What is wrong and what to do, as keys with %(name)s for the entries of detail."""
     said: str = ""
+    """The same in English only, with names and numbers; where there is more to say than a key can."""
     hint: str = ""
+    """What is wrong and what to do, as keys with %(name)s for the entries of detail."""
     said_hint: str = ""
+    """The same in English only, with names and numbers; where there is more to say than a key can."""
     detail: dict[str, Any] = field(default_factory=dict)
 
 
@@ -339,7 +338,7 @@ PARTS = {"MODEL_DYNAMIC_SHAPE": "shape", "IMAGES": "images", "MODEL": "model"}
 
 
 def place_of(error: ModelmillError) -> str:
-    """The part of the form an error of a submission belongs beside; "form" when it is none's."""
+    """The part of the form beside which an error of a submission is shown; "form" when it belongs to none."""
     for start, place in PARTS.items():
         if error.code.startswith(start):
             return place

@@ -8,11 +8,11 @@ from typing import Any, Literal, get_args, get_origin
 
 from app.conversion import object_keys, presets
 from app.conversion.intake import calibration_checks
-from app.conversion.intake.calibration_checks import GOOD
 from app.conversion.options import Chip, Preprocess, ToolchainName
 from app.conversion.pages import new_form
 from app.conversion.pages.new_form import GROUPS, FormProblem, Values, problem_of, target_of
 from app.conversion.service.previews import ImagesPreview, ModelPreview, Previews
+from app.conversion.toolchains.base import GOOD_SAMPLES
 from app.conversion.toolchains.kneron.operators import source
 from app.kit.errors import ModelmillError
 
@@ -24,10 +24,11 @@ Errors = Mapping[str, FormProblem]
 
 @dataclass(frozen=True)
 class ChosenInput:
-    """An input that is there: from an upload or from an earlier job. name: as its owner called it, perhaps ""."""
+    """An input that is there: from an upload or from an earlier job."""
 
     key: str
     name: str
+    """The file's name where it is known, else empty."""
     size_bytes: int
     job_id: str
     link: str
@@ -36,28 +37,30 @@ class ChosenInput:
 
 @dataclass(frozen=True)
 class Formula:
-    """How a pixel becomes a number, for people. low, high: of what comes out."""
+    """How a pixel becomes a number, for people."""
 
     color: str
     expression: str
     low: str
+    """What a pixel of 0 or 255 becomes at least."""
     high: str
+    """What a pixel of 0 or 255 becomes at most."""
 
 
-def model_view(looks: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
-    chosen, look, problem = _model(looks, values, user)
+def model_view(previews: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
+    chosen, preview, problem = _model(previews, values, user)
     toolchain, chip = new_form.target_of(values)
-    model_problem = look.problem(toolchain) if look else None
-    facts = look.facts if look else None
+    model_problem = preview.problem(toolchain) if preview else None
+    facts = preview.facts if preview else None
     operators = list(facts["operators"].items()) if facts else []
     return {
-        "values": _with_batch(values, look),
+        "values": _with_batch(values, preview),
         "errors": errors,
         "model": chosen,
         "facts": facts,
         "model_problem": errors.get("model") or problem or (problem_of(model_problem) if model_problem else None),
-        "open_inputs": look.open_inputs if look else (),
-        "missing": look.missing_on(chip) if look else [],
+        "open_inputs": preview.open_inputs if preview else (),
+        "missing": preview.missing_on(chip) if preview else [],
         "missing_source": source(),
         "operators": operators[:OPERATORS_SHOWN],
         "more_operators": operators[OPERATORS_SHOWN:],
@@ -65,24 +68,24 @@ def model_view(looks: Previews, values: Values, errors: Errors, user: str) -> di
     }
 
 
-def images_view(looks: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
-    _, model, _ = _model(looks, values, user)
+def images_view(previews: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
+    _, model, _ = _model(previews, values, user)
     open_inputs = model.open_inputs if model else ()
-    chosen, problem = _chosen(looks, values["quant_key"], values["quant_name"], user)
-    look: ImagesPreview | None = None
+    chosen, problem = _chosen(previews, values["quant_key"], values["quant_name"], user)
+    preview: ImagesPreview | None = None
     if chosen:
-        look = looks.images(chosen.key, user, model, new_form.shapes_of(values, open_inputs))
-    options, _ = new_form.options_of(_for_doctor(values), open_inputs)
-    findings = looks.findings(look, model, options) if look and options and look.measured.count else []
-    failure = problem_of(look.failure) if look and look.failure else None
+        preview = previews.images(chosen.key, user, model, new_form.shapes_of(values, open_inputs))
+    options, _ = new_form.options_of(_for_checks(values), open_inputs)
+    findings = previews.findings(preview, model, options) if preview and options and preview.measured.count else []
+    failure = problem_of(preview.failure) if preview and preview.failure else None
     return {
         "values": values,
         "errors": errors,
         "images": chosen,
-        "look": look,
+        "look": preview,
         "findings": findings,
         "verdict": "blocks" if failure else calibration_checks.verdict(findings),
-        "good": GOOD,
+        "good": GOOD_SAMPLES,
         "names_shown": NAMES_SHOWN,
         "images_problem": errors.get("images") or problem or failure,
     }
@@ -91,7 +94,11 @@ def images_view(looks: Previews, values: Values, errors: Errors, user: str) -> d
 def options_view(
     values: Values, errors: Errors, toolchains: tuple[ToolchainName, ...], unserved: Collection[ToolchainName] = ()
 ) -> dict[str, Any]:
-    """unserved: those of the toolchains that no worker has now."""
+    """The options of the form, as far as they apply to the chosen toolchain and chip.
+
+    Args:
+        unserved: Those of the toolchains that no worker has now.
+    """
     toolchain, chip = new_form.target_of(values)
     preprocess = new_form.preprocess_of(values)
     fields = advanced_fields(values)
@@ -115,14 +122,14 @@ def options_view(
 
 
 def page_view(
-    looks: Previews,
+    previews: Previews,
     values: Values,
     errors: Errors,
     user: str,
     toolchains: tuple[ToolchainName, ...],
     unserved: Collection[ToolchainName] = (),
 ) -> dict[str, Any]:
-    parts = (model_view(looks, values, errors, user), images_view(looks, values, errors, user))
+    parts = (model_view(previews, values, errors, user), images_view(previews, values, errors, user))
     return {**parts[1], **parts[0], **options_view(values, errors, toolchains, unserved), "values": parts[0]["values"]}
 
 
@@ -153,17 +160,17 @@ def compact(value: float) -> str:
 
 
 def _model(
-    looks: Previews, values: Values, user: str
+    previews: Previews, values: Values, user: str
 ) -> tuple[ChosenInput | None, ModelPreview | None, FormProblem | None]:
-    chosen, problem = _chosen(looks, values["model_key"], values["model_name"], user)
-    return chosen, looks.model(chosen.key, user) if chosen else None, problem
+    chosen, problem = _chosen(previews, values["model_key"], values["model_name"], user)
+    return chosen, previews.model(chosen.key, user) if chosen else None, problem
 
 
-def _chosen(looks: Previews, key: str, name: str, user: str) -> tuple[ChosenInput | None, FormProblem | None]:
+def _chosen(previews: Previews, key: str, name: str, user: str) -> tuple[ChosenInput | None, FormProblem | None]:
     if not key:
         return None, None
     try:
-        size = looks.size_bytes(key, user)
+        size = previews.size_bytes(key, user)
     except ModelmillError as error:
         return None, problem_of(error)
     kind, source_id = object_keys.source_of(key) or ("", "")
@@ -171,15 +178,15 @@ def _chosen(looks: Previews, key: str, name: str, user: str) -> tuple[ChosenInpu
     return ChosenInput(key, name, size, job_id, f"/ui/inputs/{kind}/{source_id}/thumbs/"), None
 
 
-def _for_doctor(values: Values) -> Values:
-    """The doctor judges pictures, for which only the preprocessing counts; a missing chip must not silence it."""
+def _for_checks(values: Values) -> Values:
+    """The checks judge pictures, for which only the preprocessing counts; a missing chip must not silence them."""
     return {**values, "toolchain": ToolchainName.HOST.value, "platform": ""}
 
 
-def _with_batch(values: Values, look: ModelPreview | None) -> Values:
+def _with_batch(values: Values, preview: ModelPreview | None) -> Values:
     """Axis 0 is nearly always the batch: 1 is offered for it. Other sizes are not guessed."""
     fields = dict(values)
-    for index, entry in enumerate(look.open_inputs if look else ()):
+    for index, entry in enumerate(preview.open_inputs if preview else ()):
         is_open = bool(entry["shape"]) and not isinstance(entry["shape"][0], int)
         if is_open and new_form.is_rank_known(entry["shape"]):
             fields.setdefault(f"shape.{index}.0", GUESSED_BATCH)
@@ -202,7 +209,7 @@ Kind = Literal["number", "text", "lines", "check", "choice"]
 
 @dataclass(frozen=True)
 class OptionField:
-    """One control. is_idle: it has no effect with what is chosen now."""
+    """One control of the form."""
 
     name: str
     label: str
@@ -210,6 +217,7 @@ class OptionField:
     kind: Kind
     choices: tuple[str, ...] = ()
     is_idle: bool = False
+    """Does it have no effect with what is chosen now?"""
 
 
 _Applies = Callable[[Mapping[str, str]], bool]

@@ -27,7 +27,7 @@ NO_PICTURE = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" width="96" height="96">'
     '<path d="M4 5h16v14H4zM4 16l5-5 4 4 3-3 4 4" fill="none" stroke="#8a948e" stroke-width="1"/></svg>'
 )
-"""Stands in for a sample that is no picture."""
+"""Stands in for a sample that is not a picture."""
 
 
 class LayersQuery(Strict):
@@ -45,13 +45,13 @@ def fragment(request: Request) -> Response:
     job = conversion.jobs.get(request.path_params["job_id"], user)
     context = service.quality_context(conversion, job, user, order=chosen.order, precision=chosen.precision)
     template = "conversion/_quality.html" if "hx-request" in request.headers else "conversion/quality.html"
-    shown = context["layers"] if chosen.rows == "all" else context["layers"][:ROWS_SHOWN]
+    layers = context["layers"] if chosen.rows == "all" else context["layers"][:ROWS_SHOWN]
     response = render(
         request,
         template,
         area="jobs",
         **context,
-        rows=shown,
+        rows=layers,
         graphs=graph_files(job),
         charts=charts,
         layer_columns=layer_columns,
@@ -83,7 +83,12 @@ def picture(request: Request) -> Response:
 
 
 def layer_columns(layers: Sequence[LayerQuality], snr: str, weights: str) -> list[charts.Column]:
-    """snr, weights: the reader's words for the two series."""
+    """The two series of the layers' chart.
+
+    Args:
+        snr: What the reader's language calls the first series.
+        weights: What it calls the second.
+    """
     return [
         charts.Column(
             label=str(layer.position),

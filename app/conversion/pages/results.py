@@ -27,10 +27,11 @@ from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import query, retry_after
 from app.kit.web.templates import render
+from app.settings import settings_of
 
 PAGE_RESULTS = 30
 NEWS_FOR = timedelta(days=1)
-"""So long the list of jobs tells of a reset; the way to what is stored stays as long as that does."""
+"""How long the list of jobs tells of a reset; the link to the stored results stays as long as they do."""
 
 
 class PageQuery(BaseModel):
@@ -38,14 +39,14 @@ class PageQuery(BaseModel):
 
 
 def results(request: Request) -> Response:
-    params, ttl_s = query(request, PageQuery), request.app.state.settings.record_ttl_s
+    params, ttl_s = query(request, PageQuery), settings_of(request).record_ttl_s
     jobs, older = conversion_of(request).results.page(user_of(request), limit=PAGE_RESULTS, after=params.cursor)
-    shown = [(job, *view_models.stored(job.files)) for job in jobs]
+    rows = [(job, *view_models.stored(job.files)) for job in jobs]
     return render(
         request,
         "conversion/results.html",
         area="jobs",
-        found=shown,
+        found=rows,
         older=older,
         is_first=params.cursor is None,
         kept_s=ttl_s,
@@ -53,8 +54,10 @@ def results(request: Request) -> Response:
 
 
 def reset_view(request: Request) -> dict[str, Any]:
-    """What the list of jobs says of the last reset. forgotten: how many jobs it ended whose files are stored; while the
-    store is away nothing is said of them."""
+    """What the list of jobs shows of the last reset.
+
+    `forgotten` is how many jobs it ended whose files are stored; 0 while the object store is away.
+    """
     conversion, began = conversion_of(request), conversion_of(request).jobs.store.began_at()
     forgotten = 0
     with suppress(ModelmillError):
@@ -66,7 +69,8 @@ def reset_view(request: Request) -> dict[str, Any]:
 def gone_page(request: Request, refused: TooManyJobs | None = None) -> Response:
     """404, but a helpful one: the inputs usually outlive the record, then one click submits them again.
 
-    refused: why that click could not be obeyed yet.
+    Args:
+        refused: Why that click could not be obeyed yet.
     """
     job_id = request.path_params["job_id"]
     outputs, others = view_models.stored(_stored(request, job_id))

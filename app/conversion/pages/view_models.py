@@ -29,10 +29,9 @@ class Parameter:
 
 @dataclass(frozen=True)
 class FileView:
-    """kind: output, report, log, input, other."""
-
     name: str
     kind: str
+    """output, report, log, input or other."""
     size_bytes: int
     sha256: str
 
@@ -44,12 +43,12 @@ def parameters(options: Options) -> list[Parameter]:
     own, other = "quantization.", "kneron."
     if options.toolchain is ToolchainName.KNERON:
         own, other = other, own
-    shown = [
+    rows = [
         Parameter(name.removeprefix(own), _text(value), usual.get(name) == value)
         for name, value in chosen.items()
         if not name.startswith(other) and value is not None and name != "toolchain"
     ]
-    return sorted(shown, key=lambda parameter: parameter.is_default)
+    return sorted(rows, key=lambda parameter: parameter.is_default)
 
 
 def _leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

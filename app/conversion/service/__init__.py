@@ -42,8 +42,8 @@ class Conversion:
     looks: Previews
     results: Results
 
-    def shown(self, record: JobRecord) -> dict[str, Any]:
-        """A job as the API tells of it: the record, and what is only known in comparison with others."""
+    def job_json(self, record: JobRecord) -> dict[str, Any]:
+        """A job as the API shows it: the record, and what follows from comparison with others."""
         return {
             **model.to_json(record),
             "queue_position": self.jobs.queue_position(record),

@@ -41,10 +41,11 @@ class StageDurations:
 
 @dataclass(frozen=True)
 class IntakeFact:
-    """A fact found at intake. kind: "number", "bytes", "text" or "sha256": how to show it."""
+    """A fact found at intake."""
 
     name: str
     kind: str
+    """How to show it: number, bytes, text or sha256."""
     a: Any
     b: Any
 
@@ -81,8 +82,6 @@ class LayerPair:
 
 @dataclass(frozen=True)
 class JobComparison:
-    """layers: those both have and measured, the largest change first; none of different models."""
-
     a: JobRecord
     b: JobRecord
     quality_a: Quality
@@ -91,6 +90,7 @@ class JobComparison:
     times: tuple[StageDurations, ...]
     outputs: tuple[OutputPair, ...]
     layers: tuple[LayerPair, ...]
+    """Layers that both have and measured, the largest change first; empty for different models."""
     facts: tuple[IntakeFact, ...]
 
     @property
@@ -103,7 +103,12 @@ class JobComparison:
 
 
 def compare(conversion: Conversion, a: JobRecord, b: JobRecord) -> JobComparison:
-    """a, b: already checked to be the user's; they need not have ended."""
+    """Compare two jobs, which need not have ended.
+
+    Args:
+        a: The first job, already checked to be the user's.
+        b: The second, likewise.
+    """
     first, second = quality_of(conversion, a), quality_of(conversion, b)
     return JobComparison(
         a,

@@ -1,6 +1,6 @@
 """The scheduler's decisions: what follows a done message, and what to do about work that was lost.
 
-It waits for nobody and computes nothing. Every verb here may be called twice with the same effect as once.
+It does not wait and computes nothing. Every verb here may be called twice with the same effect as once.
 """
 
 from __future__ import annotations
@@ -118,14 +118,14 @@ class Dispatch:
 
     def _sweep_running(self, record: JobRecord, *, is_alive: bool) -> None:
         if is_alive:
-            self.store.acquit(record.claim)
-        elif self.store.suspect(record.claim, after_s=SUSPECT_S):  # the claim's, not the job's: stages follow quickly
+            self.store.clear_lost(record.claim)
+        elif self.store.note_lost(record.claim, after_s=SUSPECT_S):  # the claim's, not the job's: stages follow quickly
             self._fail_lost(record)
 
     def _sweep_queued(self, stage: Stage, job_ids: list[str]) -> None:
         held = self.broker.held(stage.step, job_ids)
         for job_id in job_ids:
-            if job_id not in held and self.store.suspect(f"queued:{stage.step}:{job_id}", after_s=UNDELIVERED_S):
+            if job_id not in held and self.store.note_lost(f"queued:{stage.step}:{job_id}", after_s=UNDELIVERED_S):
                 logger.warning("Job %s was never queued for %s: queued again.", job_id, stage)
                 self.enqueue(stage, job_id)
 

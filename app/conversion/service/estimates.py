@@ -1,4 +1,4 @@
-"""Says what a job that is not finished has before it: who is ahead, whether anybody works, when it will be done.
+"""Estimates what an unfinished job has before it: jobs ahead, workers of its stage, and when it will be done.
 
 The expected finish comes from the newest finished jobs of the same toolchain, as a range with the number of jobs it
 rests on. It is advice to a reader; nothing in the pipeline depends on it. What was expected of a job when it was
@@ -33,53 +33,53 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class FinishedJob:
-    """How long each stage of one finished job ran, in seconds, without its time in queues.
-
-    took_s: from its submission to its end. forecast_s: what was expected of that, None where nothing was.
-    """
+    """How long each stage of one finished job ran, in seconds, without its time in queues."""
 
     toolchain: str
     ran_s: dict[Stage, float]
     took_s: float = 0.0
+    """From its submission to its end."""
     forecast_s: float | None = None
+    """What was expected at its submission; None where it could not be told."""
 
 
 @dataclass(frozen=True)
 class FinishEstimate:
-    """Seconds until the job is done: half of the jobs would be done after p50_s, nine of ten after p90_s.
-
-    usual_s: what the stage it is in took at most in nine of ten jobs. is_overdue: it takes longer than that already;
-    is_far_over: so much longer that it may never end.
-    """
+    """Seconds until the job is done: half of the jobs would be done after p50_s, nine of ten after p90_s."""
 
     p50_s: float
     p90_s: float
     jobs: int
     usual_s: float
+    """What its present stage took at most in nine of ten jobs."""
     is_overdue: bool
+    """Has its stage taken longer than that already?"""
     is_far_over: bool
+    """Has it taken so much longer that it may never end?"""
 
 
 @dataclass(frozen=True)
 class ForecastAccuracy:
-    """Three of four forecasts of so many jobs were off by this share of the time that the job took, or less."""
+    """How right the forecasts of finished jobs were."""
 
     jobs: int
+    """How many jobs had a forecast."""
     off_by: float
+    """Three of four forecasts were wrong by this share of the time that the job took, or less."""
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """ahead: jobs before this one in its queue, None when it does not wait. workers: how many serve its stage."""
-
     ahead: int | None
+    """Jobs before this one in its queue, None when it does not wait."""
     workers: int
+    """How many living workers serve its stage."""
     finish: FinishEstimate | None
     accuracy: ForecastAccuracy | None = None
 
     @property
     def is_stuck(self) -> bool:
-        """It waits, and nobody works on its queue."""
+        """Does it wait in a queue that no worker serves?"""
         return self.ahead is not None and self.workers == 0
 
 
@@ -123,7 +123,7 @@ class Estimates:
         return outlook is not None and outlook.finish is not None and outlook.finish.is_far_over
 
     def accuracies(self) -> dict[str, ForecastAccuracy]:
-        """How right the forecasts of late were, by toolchain; without those of which too few jobs tell."""
+        """How right recent forecasts were, by toolchain; without toolchains that have too few jobs."""
         toolchains = dict.fromkeys(past.toolchain for past in self._history.value())
         by_toolchain = {toolchain: accuracy(self._pasts(toolchain)) for toolchain in sorted(toolchains)}
         return {toolchain: measured for toolchain, measured in by_toolchain.items() if measured is not None}
@@ -207,7 +207,7 @@ def accuracy(pasts: Sequence[FinishedJob]) -> ForecastAccuracy | None:
 def pace(pasts: Sequence[FinishedJob], workers: Mapping[Stage, int]) -> float | None:
     """Seconds from the end of one job to that of the next while every worker is busy: what the narrowest stage takes.
 
-    None when too few jobs have finished to tell, or when nobody works on some stage.
+    None when too few jobs have finished to tell, or when a stage has no worker.
     """
     if len(pasts) < MIN_JOBS or not all(workers.values()):
         return None

@@ -1,4 +1,4 @@
-"""Deletes what is no longer kept: finished jobs with all their files, and uploads that no job took."""
+"""Deletes what has expired: finished jobs with all their files, and uploads that no job took."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from app.kit.objects import ObjectMissing, ObjectStore
 
 
 class Expiry:
-    """job_ttl_s: counted from the last file that was stored for a job. upload_ttl_s: from the upload."""
+    """Args:
+    job_ttl_s: How long the files of a job are kept, counted from the last that was stored.
+    upload_ttl_s: How long an upload is kept that no job has taken.
+    """
 
     def __init__(self, store: JobStore, objects: ObjectStore, *, job_ttl_s: int, upload_ttl_s: int) -> None:
         self.store = store
@@ -22,7 +25,7 @@ class Expiry:
         self.upload_ttl = timedelta(seconds=upload_ttl_s)
 
     def sweep(self, now: datetime) -> None:
-        """Twice does no harm. A job that still runs keeps its files, however old they are."""
+        """Delete what has expired; safe to repeat. A job that still runs keeps its files, however old they are."""
         for job_id in self._expired("jobs/", now - self.job_ttl):
             record = self.store.get(job_id)
             if record is None or record.is_terminal:

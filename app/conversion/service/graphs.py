@@ -21,10 +21,10 @@ BUFFER_BYTES = 1 << 18
 
 @dataclass(frozen=True)
 class GraphFile:
-    """name: of the artifact. shown_as: a file name whose ending tells the viewer the format."""
-
     name: str
+    """The artifact's name."""
     shown_as: str
+    """A file name whose ending tells the viewer the format."""
     artifact: Artifact
 
 

@@ -37,10 +37,10 @@ class TooManySamples(BadInput):
 
 @dataclass(frozen=True)
 class InputPath:
-    """shelf: of the home, or of the common folder; inner: the path on it."""
-
     shelf: ReadOnlyTree
+    """The files of the home, or of the common folder."""
     inner: str
+    """The path in there."""
 
     @property
     def name(self) -> str:
@@ -58,10 +58,14 @@ class Taken:
 
 
 def take(uploads: Uploads, owner: str, model: InputPath, images: InputPath | None) -> Taken:
-    """model: an ONNX file, with the files that its weights lie in beside it, or a zip of them. images: a zip, one
-    sample, or a folder of samples; None: they are chosen later.
+    """Copy the inputs of a conversion out of a data home; on an error nothing is kept.
 
-    Raises FileMissing, NotAFile, ModelTooLarge, ImagesTooLarge, TooManySamples, NoImages; nothing is kept then.
+    Args:
+        model: An ONNX file, with the files that its weights lie in beside it, or a zip of them.
+        images: A zip, one sample, or a folder of samples; None when they are chosen later.
+
+    Raises:
+        FileMissing, NotAFile, ModelTooLarge, ImagesTooLarge, TooManySamples, NoImages: An input cannot be used.
     """
     upload_id = uploads.begin(owner)
     try:
@@ -116,22 +120,22 @@ def is_archive(entry: Entry) -> bool:
 
 def _store_images(uploads: Uploads, upload_id: str, images: InputPath) -> Stored:
     if images.shelf.info(images.inner).kind is not Kind.FOLDER:
-        return uploads.store_images(upload_id, _one(images))
+        return uploads.store_images(upload_id, _single(images))
     return uploads.store_images(upload_id, _packed(images, uploads.settings.max_images))
 
 
-def _one(images: InputPath) -> FileParts:
+def _single(images: InputPath) -> FileParts:
     yield FileStart(images.name)
     yield from images.shelf.read(images.inner)
 
 
-def _packed(folder: InputPath, most: int) -> FileParts:
+def _packed(folder: InputPath, max_samples: int) -> FileParts:
     count = 0
     for entry in _samples(folder.shelf, folder.inner, MAX_LEVELS):
         count += 1
-        if count > most:
+        if count > max_samples:
             raise TooManySamples(
-                f"The folder {folder.name} has more than the {most} samples that are accepted here.",
+                f"The folder {folder.name} has more than the {max_samples} samples that are accepted here.",
                 hint="A hundred typical images are enough to calibrate: put some of them into a folder of their own.",
             )
         yield FileStart(entry.name)

@@ -15,7 +15,7 @@ from app.kit.sandbox.runner import Limits, Sandbox
 from app.settings import Settings
 
 ABORTS = (StageCrashed, StageOutOfMemory, StageTimedOut)
-"""How a check ends that did not come to a result: the file may be good all the same."""
+"""How a check ends without a result: the file may be good nevertheless."""
 
 
 class IntakeSandbox:

@@ -22,11 +22,11 @@ LOG_COMES_WITHIN_S = 20
 
 @dataclass(frozen=True)
 class LogPortion:
-    """text: the bytes from the offset asked for. is_complete: the stage has ended and nothing follows these."""
-
     text: bytes
+    """The bytes from the requested offset on."""
     next_offset: int
     is_complete: bool
+    """Has the stage ended, with nothing more to follow?"""
 
 
 class Jobs:
@@ -121,7 +121,11 @@ class Jobs:
         return LogPortion(text, offset + len(text), is_complete=False)
 
     def log_tail(self, record: JobRecord, stage: Stage, max_bytes: int) -> bytes:
-        """The end of a stage's log, from a whole line on. record: as `get` gave it."""
+        """The end of a stage's log, from a whole line on.
+
+        Args:
+            record: A record that `get` gave.
+        """
         stored = record.artifacts.get(f"{stage.step}.log")
         text = b""
         if stored is None:

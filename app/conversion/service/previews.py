@@ -1,4 +1,4 @@
-"""A look at an upload, before it is submitted: what the model is, what the samples are worth.
+"""Previews of an upload, before it is submitted: what the model is, what the samples are worth.
 
 The files are only ever opened in a sandbox child. What was found is kept beside the input, so each file is looked at
 once, and judged anew (which is pure) whenever the options change.
@@ -28,11 +28,11 @@ from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.sandbox.runner import Sandbox
 from app.settings import Settings
 
-LOOK_AT_MODEL = "app.conversion.intake.preview:look_at_model"
-LOOK_AT_IMAGES = "app.conversion.intake.preview:look_at_images"
+PREVIEW_MODEL = "app.conversion.intake.preview:preview_model"
+PREVIEW_IMAGES = "app.conversion.intake.preview:preview_images"
 FORM = 1
-"""Number of the form in which looks are kept; raise it when it changes."""
-LOOK_TIME_S = 50.0
+"""Version of the stored previews; raise it when their content changes."""
+PREVIEW_TIME_S = 50.0
 """Somebody is waiting for the page. What takes longer is left to the check at submission."""
 THUMB = re.compile(r"\d{1,2}\.jpg")
 Shapes = Mapping[str, tuple[int, ...]]
@@ -40,14 +40,16 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class ModelPreview:
-    """facts: see graph.facts. problem: why it cannot be used with the chosen toolchain, or at all."""
-
     facts: dict[str, Any] | None = None
+    """See graph.facts."""
     open_inputs: tuple[dict[str, Any], ...] = ()
     expectation: ExpectedRange = field(default_factory=ExpectedRange)
     missing: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Operators that a chip probably lacks, by chip."""
     problems: dict[str, ModelmillError] = field(default_factory=dict)
+    """Why it cannot be used, by toolchain."""
     failure: ModelmillError | None = None
+    """Why it cannot be used at all."""
 
     def problem(self, toolchain: ToolchainName) -> ModelmillError | None:
         return self.failure or self.problems.get(toolchain.value)
@@ -58,18 +60,19 @@ class ModelPreview:
 
 @dataclass(frozen=True)
 class ImagesPreview:
-    """problem: why the samples cannot be used with this model, or at all; then there may be nothing else."""
-
     measured: SampleStats = field(default_factory=lambda: SampleStats(0))
     size_bytes: int = 0
     formats: dict[str, int] = field(default_factory=dict)
     looked_at: int = 0
     thumbnails: tuple[dict[str, str], ...] = ()
     failure: ModelmillError | None = None
+    """Why the samples cannot be used with this model, or at all; then the rest may be empty."""
 
 
 class Previews:
-    """remembered: what was once submitted as a job (Submissions.remembered)."""
+    """Args:
+    remembered: Finds what was once submitted as a job (Submissions.remembered).
+    """
 
     def __init__(
         self,
@@ -99,7 +102,7 @@ class Previews:
     def model(self, key: str, owner: str) -> ModelPreview:
         """Raises KeyNotFound."""
         self.size_bytes(key, owner)
-        facts = self._kept(_beside(key, "look-model.json"), lambda: self._look_at_model(key))
+        facts = self._cached(_beside(key, "look-model.json"), lambda: self._preview_model(key))
         if "error" in facts:
             return ModelPreview(failure=ModelmillError.from_dict(facts["error"]))
         return ModelPreview(
@@ -113,20 +116,25 @@ class Previews:
     def images(
         self, key: str, owner: str, model: ModelPreview | None = None, shapes: Shapes | None = None
     ) -> ImagesPreview:
-        """model, shapes: what the samples are for; arrays can only be measured against inputs of known shape."""
+        """Measure the reference samples, or tell what was measured before.
+
+        Args:
+            model: What the samples are for.
+            shapes: Fixed shapes of its inputs: arrays can only be measured against inputs of known shape.
+        """
         self.size_bytes(key, owner)
         inputs = _fixed_inputs(model, shapes or {})
         digest = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:12] if inputs else "any"
-        facts = self._kept(_beside(key, f"look-{digest}.json"), lambda: self._look_at_images(key, inputs))
+        facts = self._cached(_beside(key, f"look-{digest}.json"), lambda: self._preview_images(key, inputs))
         if "error" in facts:
             return ImagesPreview(failure=ModelmillError.from_dict(facts["error"]))
-        return _images_look(facts)
+        return _images_preview(facts)
 
-    def findings(self, look: ImagesPreview, model: ModelPreview | None, options: Options) -> list[Finding]:
-        """What the calibration doctor says of these samples for this model with these options. Pure."""
+    def findings(self, preview: ImagesPreview, model: ModelPreview | None, options: Options) -> list[Finding]:
+        """What the calibration checks find in these samples for this model with these options. Pure."""
         target = _target(model, options.input_shapes)
         allow = options.allow_damaged_images
-        return calibration_checks.diagnose(look.measured, target, options.preprocess, allow_damaged=allow)
+        return calibration_checks.diagnose(preview.measured, target, options.preprocess, allow_damaged=allow)
 
     def thumbnail(self, key: str, file: str, owner: str) -> bytes:
         """Raises KeyNotFound, ObjectMissing."""
@@ -138,8 +146,8 @@ class Previews:
     def _owner(self, kind: str, source_id: str, owner: str) -> str:
         return self.uploads.owner(source_id) if kind == "upload" else self.remembered(source_id, owner).owner
 
-    def _kept(self, at: str, look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The look that was kept, or a new one. That a file is bad is worth keeping too; that we failed is not."""
+    def _cached(self, at: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The stored preview, or a new one. That a file is bad is stored too; that we failed is not."""
         try:
             stored: dict[str, Any] = json.loads(b"".join(self.objects.read(at)))
             if stored.get("form") == FORM:
@@ -147,7 +155,7 @@ class Previews:
         except ObjectMissing:
             pass
         try:
-            facts = look()
+            facts = make()
         except ABORTS as error:
             return {"error": _not_looked(error).to_dict()}
         except (BadInput, TooLarge) as error:
@@ -155,7 +163,7 @@ class Previews:
         self.objects.put(at, [json.dumps({"form": FORM, **facts}).encode()], content_type="application/json")
         return facts
 
-    def _look_at_model(self, key: str) -> dict[str, Any]:
+    def _preview_model(self, key: str) -> dict[str, Any]:
         with self.intake.folder("look-") as folder:
             self.objects.get_file(key, folder / object_keys.MODEL)
             request = {
@@ -163,9 +171,9 @@ class Previews:
                 "toolchains": [name.value for name in self.settings.toolchains],
                 "max_bytes": self.settings.max_model_bytes,
             }
-            return self.intake.run(LOOK_AT_MODEL, request, folder, time_s=LOOK_TIME_S)
+            return self.intake.run(PREVIEW_MODEL, request, folder, time_s=PREVIEW_TIME_S)
 
-    def _look_at_images(self, key: str, inputs: list[dict[str, Any]] | None) -> dict[str, Any]:
+    def _preview_images(self, key: str, inputs: list[dict[str, Any]] | None) -> dict[str, Any]:
         with self.intake.folder("look-") as folder:
             self.objects.get_file(key, folder / object_keys.IMAGES)
             limits = {"unpacked_bytes": self.settings.max_unpacked_bytes, "max_images": self.settings.max_images}
@@ -176,7 +184,7 @@ class Previews:
                 "limits": limits,
                 "inputs": inputs,
             }
-            facts = self.intake.run(LOOK_AT_IMAGES, request, folder, time_s=LOOK_TIME_S)
+            facts = self.intake.run(PREVIEW_IMAGES, request, folder, time_s=PREVIEW_TIME_S)
             for thumb in facts["thumbnails"]:
                 at = _beside(key, f"thumbs/{thumb['file']}")
                 self.objects.put_file(at, folder / "thumbs" / thumb["file"], content_type="image/jpeg")
@@ -217,7 +225,7 @@ def _target(model: ModelPreview | None, shapes: Shapes) -> CalibrationTarget:
     return calibration_checks.target_of([_shape(entry, shapes) for entry in model.facts["inputs"]], model.expectation)
 
 
-def _images_look(facts: dict[str, Any]) -> ImagesPreview:
+def _images_preview(facts: dict[str, Any]) -> ImagesPreview:
     measured = SampleStats(
         count=facts["count"],
         pictures=[PictureStats(**entry) for entry in facts["pictures"]],

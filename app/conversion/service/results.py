@@ -23,9 +23,8 @@ CLOCKS_APART = timedelta(minutes=5)
 
 @dataclass(frozen=True)
 class StoredArtifact:
-    """name: as among the artifacts of the job."""
-
     name: str
+    """The artifact's name."""
     key: str
     size_bytes: int
     etag: str
@@ -61,16 +60,16 @@ class Results:
             (info.modified_at, info.key.rpartition("/")[2]) for info in self.objects.list(object_keys.owned(owner, ""))
         ]
         before = [job_id for at, job_id in sorted(listed, reverse=True) if at < since + CLOCKS_APART]
-        remembered = self.store.known(before)
+        remembered = self.store.existing(before)
         return [job_id for job_id in before if job_id not in remembered]
 
     def page(self, owner: str, *, limit: int, after: str | None = None) -> tuple[list[StoredJob], str | None]:
         """Newest first, from behind the job `after` on; and the last one's id if more follow."""
         ids = self.forgotten(owner)
         start = ids.index(after) + 1 if after in ids else 0
-        shown = ids[start : start + limit]
-        jobs = [job for job in (self._stored(job_id, owner) for job_id in shown) if job is not None]
-        return jobs, shown[-1] if start + limit < len(ids) else None
+        page_ids = ids[start : start + limit]
+        jobs = [job for job in (self._stored(job_id, owner) for job_id in page_ids) if job is not None]
+        return jobs, page_ids[-1] if start + limit < len(ids) else None
 
     def get(self, job_id: str, owner: str) -> StoredJob:
         """Raises ResultNotFound, also for another user's."""
@@ -92,7 +91,7 @@ class Results:
 
     def _stored(self, job_id: str, owner: str) -> StoredJob | None:
         try:
-            request = self.submissions.asked(job_id, owner)
+            request = self.submissions.stored_request(job_id, owner)
         except ObjectMissing:
             return None
         files = (

@@ -39,8 +39,6 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Submission:
-    """origin: see JobRecord. job_id: given by whoever may have to submit again after a crash, and wants one job."""
-
     model_key: str
     quant_key: str
     owner: str
@@ -48,7 +46,9 @@ class Submission:
     tags: tuple[str, ...] = ()
     options: Options = field(default_factory=Options)
     origin: str = ""
+    """See JobRecord."""
     job_id: str = ""
+    """Set by a caller that may submit again after a crash and must not make a second job; else empty."""
 
 
 class Submissions:
@@ -107,7 +107,7 @@ class Submissions:
 
     def remembered(self, job_id: str, owner: str) -> Submission:
         """What was once submitted as this job, also after its record is gone. Raises ObjectMissing if nothing is."""
-        request = self.asked(job_id, owner)
+        request = self.stored_request(job_id, owner)
         return Submission(
             model_key=object_keys.input_(job_id, object_keys.MODEL),
             quant_key=object_keys.input_(job_id, object_keys.IMAGES),
@@ -118,7 +118,7 @@ class Submissions:
             origin=request.get("origin", ""),
         )
 
-    def asked(self, job_id: str, owner: str) -> dict[str, Any]:
+    def stored_request(self, job_id: str, owner: str) -> dict[str, Any]:
         """The same as it is stored, and created_at. Raises ObjectMissing."""
         request: dict[str, Any] = json.loads(b"".join(self.objects.read(object_keys.request(job_id))))
         if request["owner"] != owner:
@@ -220,8 +220,12 @@ class Admission:
         self.estimates = estimates
 
     def check(self, owner: str, toolchain: ToolchainName) -> None:
-        """Raises TooManyJobs when there is no room now: there may be none any more a moment later. ToolchainUnserved
-        when the job would go to a worker that cannot do it."""
+        """Look whether a job would be admitted now; a moment later it may be different.
+
+        Raises:
+            TooManyJobs: As many jobs are under way as may be.
+            ToolchainUnserved: The job would go to a worker that cannot do it.
+        """
         stage = self.estimates.unserved(toolchain.value)
         if stage is not None:
             raise ToolchainUnserved(

@@ -1,5 +1,5 @@
-"""Is everything there that a conversion needs? Workers, queues, Redis, the object store, versions; whatever is away is
-said, never raised."""
+"""Is everything there that a conversion needs? Workers, queues, Redis, the object store, versions; what is away is
+shown, never raised."""
 
 from __future__ import annotations
 
@@ -28,16 +28,15 @@ QUEUES = (*(stage.step for stage in Stage), DONE)
 
 @dataclass(frozen=True)
 class WorkerView:
-    """job_id: what it works on, empty when idle or when the job is another user's. since: when it took the job up, or
-    came to life."""
-
     name: str
     queue: str
     host: str
     pid: int
     is_busy: bool
     since: datetime
+    """When it took the job up, or came to life."""
     job_id: str = ""
+    """What it works on, empty when idle or when the job is another user's."""
     job_name: str = ""
     progress: int | None = None
     toolchains: tuple[str, ...] = ()
@@ -45,11 +44,11 @@ class WorkerView:
 
 @dataclass(frozen=True)
 class QueueView:
-    """waiting: jobs that no worker has taken up. oldest_s: how long the first of them waits already."""
-
     queue: str
     waiting: int
+    """Jobs that no worker has taken up."""
     oldest_s: float | None
+    """How long the first of them has waited, in seconds."""
     workers: tuple[WorkerView, ...]
 
     @property
@@ -64,12 +63,14 @@ class QueueView:
 
 @dataclass(frozen=True)
 class DependencyHealth:
-    """One thing we lean on. latency_ms: of one small question; problem: why it does not answer."""
+    """A server that conversions depend on."""
 
     name: str
     detail: str
     latency_ms: float | None = None
+    """Of one small request, in milliseconds."""
     problem: str = ""
+    """Why it does not answer; empty when it does."""
 
     @property
     def is_up(self) -> bool:
@@ -78,9 +79,8 @@ class DependencyHealth:
 
 @dataclass(frozen=True)
 class SystemView:
-    """queues: one per stage, in their order, then the scheduler's; empty while Redis is away."""
-
     queues: tuple[QueueView, ...]
+    """One per stage, in their order, then the scheduler's; empty while Redis is away."""
     redis: DependencyHealth
     store: DependencyHealth
     toolchains: tuple[str, ...]
@@ -107,7 +107,7 @@ class SystemView:
         return self.redis.is_up and self.store.is_up and bool(self.queues) and all(q.workers for q in self.queues)
 
 
-def look(conversion: Conversion, settings: Settings, user: str, now: datetime) -> SystemView:
+def read_system(conversion: Conversion, settings: Settings, user: str, now: datetime) -> SystemView:
     """Everything as it is now. Jobs of other users are counted, not named."""
     health = _redis_health(conversion)
     try:
@@ -154,7 +154,7 @@ def _queues(conversion: Conversion, user: str, now: datetime) -> tuple[QueueView
 
 def _worker(conversion: Conversion, name: str, sign_of_life: dict[str, Any], user: str) -> WorkerView:
     record = conversion.jobs.store.get(sign_of_life["job_id"]) if sign_of_life.get("job_id") else None
-    mine = record if record is not None and record.owner == user else None
+    job = record if record is not None and record.owner == user else None
     return WorkerView(
         name=name,
         queue=sign_of_life["queue"],
@@ -162,9 +162,9 @@ def _worker(conversion: Conversion, name: str, sign_of_life: dict[str, Any], use
         pid=sign_of_life["pid"],
         is_busy=bool(sign_of_life.get("job_id")),
         since=_since(record, sign_of_life),
-        job_id=mine.job_id if mine else "",
-        job_name=mine.name if mine else "",
-        progress=mine.stages[sign_of_life["queue"]].progress if mine and sign_of_life["queue"] in mine.stages else None,
+        job_id=job.job_id if job else "",
+        job_name=job.name if job else "",
+        progress=job.stages[sign_of_life["queue"]].progress if job and sign_of_life["queue"] in job.stages else None,
         toolchains=tuple(sign_of_life.get("toolchains", ())),
     )
 

@@ -32,21 +32,25 @@ _at_work: WeakValueDictionary[str, _Lock] = WeakValueDictionary()
 
 
 def thumbnail(conversion: Conversion, record: JobRecord, quality: Quality, index: int) -> bytes | None:
-    """WebP of quality.worst_samples[index]; None when that sample has no picture. record: checked to be the user's."""
-    stored = _kept(conversion, record, index)
+    """WebP of quality.worst_samples[index]; None when that sample has no picture.
+
+    Args:
+        record: Already checked to be the user's.
+    """
+    stored = _stored(conversion, record, index)
     if stored is not None or not 0 <= index < len(quality.worst_samples) or _is_made(conversion, record):
         return stored
     with _at_work.setdefault(record.job_id, _Lock()).lock:
         if not _is_made(conversion, record):
             _make(conversion, record, [sample.name for sample in quality.worst_samples])
-    return _kept(conversion, record, index)
+    return _stored(conversion, record, index)
 
 
 def _key(record: JobRecord, name: str) -> str:
     return object_keys.extra_file(record.job_id, f"thumbs/{name}")
 
 
-def _kept(conversion: Conversion, record: JobRecord, index: int) -> bytes | None:
+def _stored(conversion: Conversion, record: JobRecord, index: int) -> bytes | None:
     with contextlib.suppress(ObjectMissing):
         return b"".join(conversion.jobs.objects.read(_key(record, f"{index}.webp")))
     return None

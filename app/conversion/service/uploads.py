@@ -1,6 +1,6 @@
 """Brings a user's files into the object store: through this service, or straight to the store by presigned links.
 
-A model that comes in several files becomes one here, in a sandbox, before anybody reads it.
+A model that comes in several files becomes one here, in a sandbox, before it is read.
 """
 
 from __future__ import annotations
@@ -133,7 +133,11 @@ class Uploads:
             ) from error
 
     def presign(self, owner: str, names: Iterable[str]) -> dict[str, Any]:
-        """Links to PUT the named inputs to. names: of keys.MODEL, keys.IMAGES."""
+        """Make links to PUT the named inputs to.
+
+        Args:
+            names: Some of object_keys.MODEL and object_keys.IMAGES.
+        """
         upload_id = self.begin(owner)
         ttl_s = self.settings.presign_ttl_s
         links = {
@@ -173,7 +177,7 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def _members(first: FileStart, parts: Iterator[FileStart | bytes]) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Name and bytes of each file; the bytes of one are to be taken before the next is asked for."""
+    """Name and bytes of each file; read the bytes of one before asking for the next."""
     part: FileStart | bytes | None = first
     taken: set[str] = set()
 

@@ -11,9 +11,13 @@ from app.conversion.toolchains.base import Progress, StageRequest, Toolchain
 
 
 def run_stage(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """request: {stage, work_dir, images, options, threads, limits, kneron_python}.
+    """Run one stage in the sandbox.
 
-    Returns the fields of StageResult, paths as text.
+    Args:
+        request: {stage, work_dir, images, options, threads, limits, kneron_python}.
+
+    Returns:
+        The fields of StageResult, paths as text.
     """
     options = Options.model_validate(request["options"])
     stage_request = StageRequest(Stage(request["stage"]), Path(request["work_dir"]), options, request["threads"])

@@ -1,7 +1,7 @@
-"""What a running stage tells while it runs: its signs of life and its progress, twice a second, and its log.
+"""What a stage reports while it runs: its signs of life and its progress, twice a second, and its log.
 
-One thread per worker process tells Redis that the worker lives, and hears whether to go on. It sleeps while there is no
-stage: between stages it gives a sign of life now and then.
+One thread per worker process tells Redis that the worker lives, and learns whether to go on. It sleeps while there is
+no stage: between stages it gives a sign of life now and then.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RunningStage:
     started_at: str
     log: StageLog | None = None
     progress: tuple[int, str] = (0, "")
-    told: tuple[int, str] | None = None
+    reported: tuple[int, str] | None = None
     lost: bool = False
 
     def report(self, fraction: float, message: str) -> None:
@@ -42,7 +42,11 @@ class RunningStage:
 
 
 class Heartbeat:
-    """worker: the slot's name. text: what a sign of life says, as JSON, for a job id or none."""
+    """Args:
+    worker: The slot's name.
+    text: Makes a sign of life, as JSON, for a job id or None.
+    ttl_s: How long a sign of life stands.
+    """
 
     def __init__(self, store: JobStore, *, worker: str, text: Callable[[str | None], str], ttl_s: float) -> None:
         self.store = store
@@ -58,7 +62,7 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """Fall silent, and say so, so that nobody waits for the last sign of life to expire."""
+        """End, and retire the worker at once instead of letting its last sign of life expire."""
         self._stop.set()
         self._thread.join(STOP_S)
 
@@ -100,7 +104,7 @@ class Heartbeat:
         if portion:
             self.store.log_append(record.job_id, record.stage.step, portion)
         progress = stage.progress
-        is_news = bool(portion) or progress != stage.told
+        is_news = bool(portion) or progress != stage.reported
         beat = ProgressReport(
             worker=self.worker,
             worker_text=self.text(record.job_id),
@@ -112,13 +116,15 @@ class Heartbeat:
             is_news=is_news,
         )
         stage.lost = stage.lost or not self.store.beat(record, beat)
-        stage.told = progress
+        stage.reported = progress
 
 
 class StageLog:
-    """Written by the stage's thread, drained by its heartbeat. What exceeds limit_bytes is dropped and counted.
+    """Written by the stage's thread, drained by its heartbeat. What exceeds the limit is dropped and counted.
 
-    live_bytes: how much is handed on; what comes after it only goes to the file, and is not held in memory for nobody.
+    Args:
+        limit_bytes: The size of the file at most.
+        live_bytes: How much is shown live; what comes after it goes to the file only, and is not held in memory.
     """
 
     def __init__(self, path: Path, limit_bytes: int, live_bytes: int) -> None:
@@ -155,7 +161,7 @@ class StageLog:
             self._pending += live
 
     def drain(self) -> bytes:
-        """What was written since the last call, as far as it is to be shown live."""
+        """What was written since the last call, as far as it is shown live."""
         with self._lock:
             portion, self._pending = bytes(self._pending), bytearray()
         return portion

@@ -1,7 +1,7 @@
-"""Claims jobs for one worker of one stage, and has the worker's slot know of it.
+"""Claims jobs for one worker of one stage, and notes them in the worker's slot.
 
-The claim is made out before there is a job to claim, so that the fetch of a message can make it in the same step
-(waiting_consumer). Where the message came another way, the claim is made here. Each is good for one job.
+The claim is prepared before there is a job to claim, so that the fetch of a message can make it in the same step
+(blocking_consumer). Where the message came another way, the claim is made here. Each is good for one job.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class JobClaimer:
     def take(self, job_id: str, work_dir: Path) -> JobRecord | None:
         """The job, if it is this worker's now. The slot knows before any work begins, should this process die."""
         self._note(job_id, str(work_dir))
-        brought = self._broker.claimed(self.stage.step, job_id)
-        if brought:
-            return model.from_fields(brought)
+        fields = self._broker.claimed(self.stage.step, job_id)
+        if fields:
+            return model.from_fields(fields)
         with span("claim"):
             return until_answered(lambda: self._store.claim(job_id, self._claim), f"claim job {job_id}")
 

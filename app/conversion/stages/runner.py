@@ -39,7 +39,7 @@ SendDone = Callable[..., None]
 
 @dataclass(frozen=True)
 class Worker:
-    """Who runs stages here: how it comes by jobs, its signs of life."""
+    """Who runs stages here: its claims of jobs and its signs of life."""
 
     claimant: JobClaimer
     heartbeat: Heartbeat
@@ -65,7 +65,7 @@ class StageRunner:
         self.send_done = send_done
 
     def run(self, job_id: str, worker: Worker) -> None:
-        """Do the worker's stage if nobody else has claimed it. A doubled or late message ends here without effect."""
+        """Do the worker's stage unless another worker has claimed it. A doubled or late message has no effect."""
         stage = worker.claimant.stage
         record = worker.claimant.take(job_id, self.settings.work / job_id)
         if record is None:
@@ -152,7 +152,7 @@ def limits_of(settings: Settings, space: Workspace) -> Limits:
 
 
 def again(call: Callable[[], T]) -> T:
-    """Repeat a transfer for half a minute while the store is away. When it is full, that is no matter of seconds."""
+    """Repeat a transfer for half a minute while the store is away. A full store is not waited for."""
     deadline = None
     for pause_s in UPLOAD_AGAIN_S:
         try:

@@ -22,6 +22,9 @@ OUTPUTS = {Stage.ONNX: "out.onnx", Stage.BIE: "out.bie", Stage.NEF: "out.nef"}
 SNR_DB_MIN = 20.0
 """Kneron's manual calls an output of 20 dB and more acceptable."""
 
+FEW_SAMPLES, GOOD_SAMPLES = 20, 100
+"""Kneron's manual asks for at least 100 reference samples; field practice: below 20 the ranges are a guess."""
+
 Progress = Callable[[float, str], None]
 """progress(fraction 0..1 of this stage, what is being done now)"""
 
@@ -64,14 +67,15 @@ class StageRequest:
 
 @dataclass(frozen=True)
 class StageResult:
-    """report: everything measured, JSON-able (stored as an artifact). summary: the few numbers the record keeps.
-    versions: tool → version. extra_files: further files worth keeping, by artifact name."""
-
     output: Path
     report: dict[str, Any]
+    """Everything measured, JSON-able (stored as an artifact)."""
     summary: dict[str, Any] = field(default_factory=dict)
+    """The few numbers the record keeps."""
     versions: dict[str, str] = field(default_factory=dict)
+    """Tool → version."""
     extra_files: dict[str, Path] = field(default_factory=dict)
+    """Further files worth keeping, by artifact name."""
 
 
 class Toolchain(Protocol):

@@ -162,14 +162,14 @@ class NodeAgent:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     # reports
-    def _heartbeat(self, with_orders: bool) -> wire.SignOfLife:
+    def _heartbeat(self, with_orders: bool) -> wire.Heartbeat:
         seqs = {str(order.key): order.seq for order in self._current_orders()} if with_orders else None
-        return wire.SignOfLife(agent_version(), self.options.address, self._report(), seqs)
+        return wire.Heartbeat(agent_version(), self.options.address, self._report(), seqs)
 
     def _report(self) -> NodeReport:
         offers = {driver.kind: offer for driver in self._drivers if (offer := self._offers(driver))}
         report = replace(host_report(self.options.data), offers=offers, workers=self._supervisor.reports())
-        if len(wire.written(report.to_json())) > _MOST_REPORT_BYTES:  # very many have failed at once
+        if len(wire.dump_frame(report.to_json())) > _MOST_REPORT_BYTES:  # very many have failed at once
             report = replace(report, workers=tuple(replace(worker, log=()) for worker in report.workers))
         return report
 

@@ -54,7 +54,7 @@ class WebLink:
         web: WebClient,
         *,
         join: Callable[[], Awaitable[None]],
-        heartbeat: Callable[[bool], wire.SignOfLife],
+        heartbeat: Callable[[bool], wire.Heartbeat],
         store_order: Callable[[Order], Awaitable[None]],
         on_connected: Callable[[], None],
         node: str,
@@ -127,13 +127,15 @@ class WebLink:
         async with self._socket() as socket:
             started = time.monotonic()
             try:
-                await socket.send(wire.written(wire.report_frame(self._heartbeat(True))))
+                await socket.send(wire.dump_frame(wire.report_frame(self._heartbeat(True))))
                 self._mark_connected()
-                async with self._heartbeats(lambda heartbeat: socket.send(wire.written(wire.report_frame(heartbeat)))):
+                async with self._heartbeats(
+                    lambda heartbeat: socket.send(wire.dump_frame(wire.report_frame(heartbeat)))
+                ):
                     async for text in socket:
                         seq = await self._receive(_frame(text))
                         if seq is not None:
-                            await socket.send(wire.written(wire.acknowledge_frame([seq])))
+                            await socket.send(wire.dump_frame(wire.acknowledge_frame([seq])))
             finally:
                 self._brief_sockets = self._brief_sockets + 1 if time.monotonic() - started < BRIEF_S else 0
 
@@ -176,7 +178,7 @@ class WebLink:
     async def _receive(self, frame: object) -> int | None:
         """Store an order. Returns the number to acknowledge; None: it could not be stored."""
         try:
-            order = wire.order_of(frame if isinstance(frame, Mapping) else {}, self._node)
+            order = wire.parse_order(frame if isinstance(frame, Mapping) else {}, self._node)
             await self._store_order(order)
         except (BadRequest, sqlite3.Error) as error:
             logger.warning("An order of the web could not be stored: %s", error)
@@ -184,7 +186,7 @@ class WebLink:
         return order.seq
 
     @asynccontextmanager
-    async def _heartbeats(self, send: Callable[[wire.SignOfLife], Awaitable[None]]) -> AsyncIterator[None]:
+    async def _heartbeats(self, send: Callable[[wire.Heartbeat], Awaitable[None]]) -> AsyncIterator[None]:
         """Meanwhile heartbeats are sent: periodically, and at once when something has changed."""
         task = asyncio.create_task(self._send_heartbeats(send))
         try:
@@ -193,7 +195,7 @@ class WebLink:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _send_heartbeats(self, send: Callable[[wire.SignOfLife], Awaitable[None]]) -> None:
+    async def _send_heartbeats(self, send: Callable[[wire.Heartbeat], Awaitable[None]]) -> None:
         while True:
             try:
                 async with asyncio.timeout(HEARTBEAT_S):

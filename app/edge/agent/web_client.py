@@ -90,8 +90,8 @@ class WebClient:
             if error.code != NO_BLOB:
                 raise self._not_modelmill() from error
 
-    async def report(self, heartbeat: wire.SignOfLife) -> None:
-        await self.post(f"{self._link}/report", wire.written(heartbeat.to_json()).encode(), JSON)
+    async def report(self, heartbeat: wire.Heartbeat) -> None:
+        await self.post(f"{self._link}/report", wire.dump_frame(heartbeat.to_json()).encode(), JSON)
 
     async def messages(self) -> list[Any]:
         """The frames this node has not acknowledged; waits up to WAIT_S for some."""
@@ -103,7 +103,7 @@ class WebClient:
         return messages
 
     async def acknowledge(self, seqs: Collection[int]) -> None:
-        body = wire.written(wire.Acknowledgement(tuple(seqs)).to_json())
+        body = wire.dump_frame(wire.Acknowledgement(tuple(seqs)).to_json())
         await self.post(f"{self._link}/acknowledge", body.encode(), JSON)
 
     async def post(self, path: str, body: bytes, content_type: str) -> None:

@@ -16,7 +16,7 @@ from app.edge.agent.driver import Agent, Blob, Place, ProcessSpec, WorkRefused
 from app.edge.joint.driver_routes import routes
 from app.edge.joint.work import VARIABLE, Work
 from app.inference.sources.allow_list import SourceNotOffered, named, resolved
-from app.joint_inference.model.content import Content
+from app.joint_inference.model.content import OrderContent
 from app.joint_inference.model.resource import PLURAL, Role
 from app.kit.network.addresses import reachable_url
 from app.nodes.model import Order
@@ -90,7 +90,7 @@ class JointDriver:
             depends_on=_depends_on(content),
         )
 
-    def _source(self, content: Content) -> str:
+    def _source(self, content: OrderContent) -> str:
         """What the bundled worker may open as its stream; empty: nothing. Raises WorkRefused."""
         source = content.worker.parameters.get("source", "").strip()
         if not source or content.role is not Role.EDGE or not content.worker.is_builtin:
@@ -100,7 +100,7 @@ class JointDriver:
         except SourceNotOffered as error:
             raise WorkRefused(error.message, reason=SOURCE_NOT_OFFERED, hint=error.hint) from None
 
-    def _offered(self, content: Content) -> tuple[list[str], list[str]]:
+    def _offered(self, content: OrderContent) -> tuple[list[str], list[str]]:
         """The sources offered to the user of this service, and those withheld from them."""
         offered: list[str] = []
         withheld: list[str] = []
@@ -118,7 +118,7 @@ class JointDriver:
         return {"sources": {name: {} for name in names}} if names else {}
 
 
-def content_of(order: Order) -> Content:
+def content_of(order: Order) -> OrderContent:
     """The content of an order. Raises WorkRefused for one that cannot be run."""
     if not order.content.get("model"):
         raise WorkRefused(
@@ -127,14 +127,14 @@ def content_of(order: Order) -> Content:
             hint="The web sends that with its order.",
         )
     try:
-        content = Content.from_json(order.content)
+        content = OrderContent.from_json(order.content)
         _ = content.specification
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise WorkRefused(f"The order cannot be read: {type(error).__name__}: {error}.", reason="BadOrder") from None
     return content
 
 
-def _depends_on(content: Content) -> dict[str, Any]:
+def _depends_on(content: OrderContent) -> dict[str, Any]:
     """All but the other worker: a change of the edge's thresholds does not restart the big model."""
     own = {name: value for name, value in content.resource["spec"].items() if name == f"{content.role}Worker"}
     return {**content.to_json(), "resource": own}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.joint_inference.model.content import Content
+from app.joint_inference.model.content import OrderContent
 from app.kit.errors import BadInput
 
 VARIABLE = "MODELMILL_WORK"
@@ -24,7 +24,7 @@ class WorkMissing(BadInput):
 class Work:
     """The work of one worker process."""
 
-    content: Content
+    content: OrderContent
     """Of the order."""
     model: Path
     """The model's file."""
@@ -83,7 +83,7 @@ class Work:
         try:
             data = json.loads(path.read_bytes())
             return Work(
-                Content.from_json(data["content"]),
+                OrderContent.from_json(data["content"]),
                 Path(data["model"]),
                 Path(data["twin"]) if data["twin"] else None,
                 str(data["host"]),

@@ -38,21 +38,23 @@ class Crumb:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One thing, with where its pages are. name: what it is or was called; removed_at: by its user, into the trash.
-
-    is_ours: may it be moved and removed? is_final: would its removal be for good?
-    """
+class FileRow:
+    """An entry of a folder, with the addresses of its pages."""
 
     entry: Entry
     name: str
+    """What it is called, or was before it was removed."""
     removed_at: datetime | None
+    """When its user put it into the trash."""
     path: str
     url: str
     download_url: str
     is_ours: bool
+    """May it be moved and removed?"""
     is_final: bool
+    """Would its removal be for good?"""
     convert_url: str
+    """Empty for anything but a model."""
 
     @property
     def is_folder(self) -> bool:
@@ -80,81 +82,85 @@ def _inner(request: Request) -> str:
     return str(request.path_params.get("path", "")).removesuffix("/")
 
 
-def _show(request: Request, spot: HomePath) -> Response:
+def _show(request: Request, location: HomePath) -> Response:
     home = home_of(request)
-    found = home.shelf(spot).info(spot.inner)
-    if found.kind is Kind.FOLDER:
-        return folder_page(request, home, spot)
-    if found.kind is not Kind.FILE:
-        return RedirectResponse(url_of(_parent(spot)), status_code=303)
-    row = row_of(home, spot, found)
+    entry = home.shelf(location).info(location.inner)
+    if entry.kind is Kind.FOLDER:
+        return folder_page(request, home, location)
+    if entry.kind is not Kind.FILE:
+        return RedirectResponse(url_of(_parent(location)), status_code=303)
+    row = row_of(home, location, entry)
     return render(
         request,
         "homes/file.html",
         area="data",
         row=row,
-        crumbs=crumbs_of(spot),
-        spot=spot,
-        **_preview(home, spot, found),
+        crumbs=crumbs_of(location),
+        location=location,
+        **_preview(home, location, entry),
     )
 
 
 def folder_page(
-    request: Request, home: Home, spot: HomePath, error: ModelmillError | None = None, stored: Sequence[str] = ()
+    request: Request, home: Home, location: HomePath, error: ModelmillError | None = None, stored: Sequence[str] = ()
 ) -> Response:
     """error: why something that was to be done here was not; stored: what was uploaded all the same."""
-    asked = query(request, FolderView) if request.method == "GET" else FolderView()
-    page = home.shelf(spot).browse(spot.inner, sort=asked.sort, cursor=asked.cursor or None)
-    rows = [row_of(home, spot.below(entry.name), entry) for entry in page.entries]
+    params = query(request, FolderView) if request.method == "GET" else FolderView()
+    page = home.shelf(location).browse(location.inner, sort=params.sort, cursor=params.cursor or None)
+    rows = [row_of(home, location.below(entry.name), entry) for entry in page.entries]
     return render(
         request,
         "homes/folder.html",
         error.status if error else 200,
         area="data",
-        spot=spot,
+        location=location,
         rows=rows,
         total=page.total,
-        crumbs=crumbs_of(spot),
-        path=home.path_of(spot),
-        may_write=may_write(spot),
-        asked=asked,
-        headings=_headings(spot, asked.sort),
+        crumbs=crumbs_of(location),
+        path=home.path_of(location),
+        may_write=may_write(location),
+        params=params,
+        headings=_headings(location, params.sort),
         error=error,
         stored=stored,
-        next_url=url_of(spot, sort=_said(asked.sort), cursor=page.next_cursor) if page.next_cursor else "",
-        first_url=url_of(spot, sort=_said(asked.sort)),
-        in_trash=not spot.is_common and _top(spot.inner) == TRASH,
+        next_url=url_of(location, sort=_sort_param(params.sort), cursor=page.next_cursor) if page.next_cursor else "",
+        first_url=url_of(location, sort=_sort_param(params.sort)),
+        in_trash=not location.is_common and _top(location.inner) == TRASH,
         purge_days=home.options.retention.purge_after.days,
-        can_undo=_top(asked.was) in KEPT,
+        can_undo=_top(params.was) in KEPT,
     )
 
 
-def row_of(home: Home, spot: HomePath, entry: Entry) -> Row:
-    path, is_removed = home.path_of(spot), not spot.is_common and spot.inner == f"{TRASHED_FILES}/{entry.name}"
+def row_of(home: Home, location: HomePath, entry: Entry) -> FileRow:
+    path, is_removed = (
+        home.path_of(location),
+        not location.is_common and location.inner == f"{TRASHED_FILES}/{entry.name}",
+    )
     is_model = entry.kind is Kind.FILE and entry.name.lower().endswith(MODELS)
-    return Row(
+    return FileRow(
         entry,
-        name_before(spot.inner) if is_removed else entry.name,
+        name_before(location.inner) if is_removed else entry.name,
         removed_at(entry.name) if is_removed else None,
         path,
-        url_of(spot),
+        url_of(location),
         with_query(f"{urls.DATA}/download", path=path),
-        is_ours=not spot.is_common and spot.inner not in HOME_FOLDERS,
-        is_final=_top(spot.inner) in (TRASH, TMP),
+        is_ours=not location.is_common and location.inner not in HOME_FOLDERS,
+        is_final=_top(location.inner) in (TRASH, TMP),
         convert_url=with_query(CONVERT, model=path) if is_model else "",
     )
 
 
-def crumbs_of(spot: HomePath) -> list[Crumb]:
+def crumbs_of(location: HomePath) -> list[Crumb]:
     """From the top down, without the home itself and the common folder itself; the last one is where we are."""
-    names = spot.inner.split("/") if spot.inner else []
+    names = location.inner.split("/") if location.inner else []
     return [
-        Crumb(name, url_of(HomePath("/".join(names[: place + 1]), spot.is_common))) for place, name in enumerate(names)
+        Crumb(name, url_of(HomePath("/".join(names[: place + 1]), location.is_common)))
+        for place, name in enumerate(names)
     ]
 
 
-def may_write(spot: HomePath) -> bool:
-    return not spot.is_common and _top(spot.inner) in KEPT
+def may_write(location: HomePath) -> bool:
+    return not location.is_common and _top(location.inner) in KEPT
 
 
 def name_before(inner: str) -> str:
@@ -164,39 +170,39 @@ def name_before(inner: str) -> str:
     return name.partition("-")[2] if is_stamped else name
 
 
-def _parent(spot: HomePath) -> HomePath:
-    return HomePath(spot.inner.rpartition("/")[0], spot.is_common)
+def _parent(location: HomePath) -> HomePath:
+    return HomePath(location.inner.rpartition("/")[0], location.is_common)
 
 
 def _top(inner: str) -> str:
     return inner.removeprefix("/").partition("/")[0]
 
 
-def _said(sort: Sort) -> str | None:
+def _sort_param(sort: Sort) -> str | None:
     return None if sort is Sort.NAME else sort.value
 
 
-def _headings(spot: HomePath, sort: Sort) -> dict[str, tuple[str, str]]:
+def _headings(location: HomePath, sort: Sort) -> dict[str, tuple[str, str]]:
     """Column → the link that sorts by it, the other way round when it does already; and how it is sorted now."""
-    found = {}
+    headings = {}
     for column, first in (("name", Sort.NAME), ("size", Sort.SIZE_BACK), ("modified", Sort.MODIFIED_BACK)):
         is_here = sort.removeprefix("-") == column
         other = Sort(column) if sort.is_back else Sort(f"-{column}")
         state = ("descending" if sort.is_back else "ascending") if is_here else ""
-        found[column] = (url_of(spot, sort=(other if is_here else first).value), state)
-    return found
+        headings[column] = (url_of(location, sort=(other if is_here else first).value), state)
+    return headings
 
 
-def _preview(home: Home, spot: HomePath, found: Entry) -> dict[str, Any]:
-    if found.name.lower().endswith(PICTURES):
-        return {"picture_url": with_query(PICTURE, path=home.path_of(spot)), "text": None, "is_cut": False}
-    data = b"".join(home.shelf(spot).read(spot.inner, end=PREVIEW_BYTES))
-    is_cut = found.size_bytes > len(data)
+def _preview(home: Home, location: HomePath, entry: Entry) -> dict[str, Any]:
+    if entry.name.lower().endswith(PICTURES):
+        return {"picture_url": with_query(PICTURE, path=home.path_of(location)), "text": None, "is_cut": False}
+    data = b"".join(home.shelf(location).read(location.inner, end=PREVIEW_BYTES))
+    is_cut = entry.size_bytes > len(data)
     return {"picture_url": "", "text": _as_text(data, is_cut=is_cut), "is_cut": is_cut}
 
 
 def _as_text(data: bytes, *, is_cut: bool) -> str | None:
-    """None for what is none. A character that the end cuts through is left out."""
+    """None for what is not text. A character that the end cuts through is left out."""
     if b"\0" in data:
         return None
     for spared in range(4 if is_cut else 1):

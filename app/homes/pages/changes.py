@@ -67,24 +67,26 @@ async def _receive(home: Home, folder: str, parts: AsyncIterator[Part], stored: 
 
 
 async def make_folder(request: Request) -> Response:
-    asked, home = await form(request, schemas.NameForm), await run_in_threadpool(home_of, request)
-    parent = home.own(asked.path)
+    fields, home = await form(request, schemas.NameForm), await run_in_threadpool(home_of, request)
+    parent = home.own(fields.path)
     try:
-        await run_in_threadpool(home.files.make_folder, home.user, f"{parent}/{asked.name.strip()}", quota=home.quota)
+        await run_in_threadpool(home.files.make_folder, home.user, f"{parent}/{fields.name.strip()}", quota=home.quota)
     except ModelmillError as error:
         return await run_in_threadpool(folder_page, request, home, HomePath(parent), error)
     return see_other(url_of(HomePath(parent), note="made"))
 
 
-def move_page(request: Request, error: ModelmillError | None = None, asked: schemas.MoveForm | None = None) -> Response:
-    """Choose where to: folders are gone through by links, and the name may be another one."""
+def move_page(request: Request, error: ModelmillError | None = None, sent: schemas.MoveForm | None = None) -> Response:
+    """Choose where to: links lead from folder to folder, and the name may be another one.
+
+    error, sent: why the form was refused, and what it said.
+    """
     home = home_of(request)
-    given = query(request, schemas.MoveQuery) if request.method == "GET" else None
-    source = home.own(given.path if given else asked.source if asked else "")
-    folder = _target(home, source, given.to if given else asked.folder if asked else "")
-    shown = home.files.home(home.user)
-    found = shown.info(source)
-    page = shown.browse(folder) if folder else None
+    params = query(request, schemas.MoveQuery) if request.method == "GET" else None
+    source = home.own(params.path if params else sent.source if sent else "")
+    folder = _target(home, source, params.to if params else sent.folder if sent else "")
+    tree = home.files.home(home.user)
+    page = tree.browse(folder) if folder else None
     below = [entry for entry in page.entries if entry.kind is Kind.FOLDER] if page else []
     return render(
         request,
@@ -92,11 +94,11 @@ def move_page(request: Request, error: ModelmillError | None = None, asked: sche
         error.status if error else 200,
         area="data",
         error=error,
-        row=row_of(home, HomePath(source), found),
+        row=row_of(home, HomePath(source), tree.info(source)),
         source=source,
         folder=folder,
         crumbs=crumbs_of(HomePath(folder)),
-        name=asked.name if asked else name_before(source),
+        name=sent.name if sent else name_before(source),
         here=f"{DATA}/move",
         folders=[(entry.name, _choose(source, entry.path)) for entry in below],
         tops=_tops(source),
@@ -127,12 +129,12 @@ def _tops(source: str) -> list[tuple[str, str]]:
 
 
 async def move(request: Request) -> Response:
-    asked, home = await form(request, schemas.MoveForm), await run_in_threadpool(home_of, request)
-    source, folder = home.own(asked.source, field="source"), home.own(asked.folder, field="target")
+    fields, home = await form(request, schemas.MoveForm), await run_in_threadpool(home_of, request)
+    source, folder = home.own(fields.source, field="source"), home.own(fields.folder, field="target")
     try:
-        await run_in_threadpool(home.files.move, home.user, source, f"{folder}/{asked.name.strip()}")
+        await run_in_threadpool(home.files.move, home.user, source, f"{folder}/{fields.name.strip()}")
     except ModelmillError as error:
-        return await run_in_threadpool(move_page, request, error, asked)
+        return await run_in_threadpool(move_page, request, error, fields)
     return see_other(url_of(HomePath(folder), note="moved"))
 
 
@@ -146,17 +148,17 @@ def confirm_delete(request: Request) -> Response:
 
 
 async def delete(request: Request) -> Response:
-    asked, home = await form(request, schemas.PathForm), await run_in_threadpool(home_of, request)
-    inner = home.own(asked.path)
+    fields, home = await form(request, schemas.PathForm), await run_in_threadpool(home_of, request)
+    inner = home.own(fields.path)
     trashed = await run_in_threadpool(home.files.remove, home.user, inner, now=now())
-    said: dict[str, Any] = {"note": "trashed", "at": trashed, "was": inner} if trashed else {"note": "gone"}
-    return see_other(url_of(HomePath(inner.rpartition("/")[0]), **said))
+    note: dict[str, Any] = {"note": "trashed", "at": trashed, "was": inner} if trashed else {"note": "gone"}
+    return see_other(url_of(HomePath(inner.rpartition("/")[0]), **note))
 
 
 async def restore(request: Request) -> Response:
     """Undo a removal: back to where it was."""
-    asked, home = await form(request, schemas.RestoreForm), await run_in_threadpool(home_of, request)
-    source, target = home.own(asked.source, field="source"), home.own(asked.target, field="target")
+    fields, home = await form(request, schemas.RestoreForm), await run_in_threadpool(home_of, request)
+    source, target = home.own(fields.source, field="source"), home.own(fields.target, field="target")
     folder, _, name = target.rpartition("/")
     try:
         await run_in_threadpool(home.files.move, home.user, source, target)

@@ -30,23 +30,22 @@ JOBS_SHOWN = 100
 
 @dataclass(frozen=True)
 class Folder:
-    """size_bytes: None while it cannot be told."""
-
     name: str
     path: str
     url: str
     size_bytes: int | None
+    """None while it cannot be measured."""
 
 
 @dataclass(frozen=True)
-class Key:
-    """text: the whole key, as it is kept. token: with which it ends; None: it holds until it is removed."""
-
+class PublicKey:
     text: str
+    """The whole key, as it is stored."""
     kind: str
     comment: str
     fingerprint: str
     token: Token | None
+    """With which it ends; None: it holds until it is removed."""
 
 
 def overview(request: Request, error: ModelmillError | None = None, part: str = "") -> Response:
@@ -60,19 +59,19 @@ def overview(request: Request, error: ModelmillError | None = None, part: str = 
         error=error,
         part=part,
         note=request.query_params.get("note", ""),
-        **_door(request, home),
+        **_sftp(request, home),
         **_folders(home),
         **_retention(home),
     )
 
 
-def _door(request: Request, home: Home) -> dict[str, Any]:
-    if not home.homes.door.is_open:
-        return {"door": None, "keys": [], "password_token": None, "command": ""}
-    facts = home.door()
+def _sftp(request: Request, home: Home) -> dict[str, Any]:
+    if not home.homes.sftp.is_on:
+        return {"sftp": None, "keys": [], "password_token": None, "command": ""}
+    facts = home.sftp()
     tokens = {token.token_id: token for token in accounts_of(request).tokens.of(home.user)}
     return {
-        "door": facts,
+        "sftp": facts,
         "keys": [_key(text, tokens.get(facts.key_tokens.get(text, ""))) for text in facts.keys or ()],
         "password_token": tokens.get(facts.password_token or ""),
         "command": _command(facts),
@@ -80,7 +79,7 @@ def _door(request: Request, home: Home) -> dict[str, Any]:
 
 
 def _command(facts: SftpFacts) -> str:
-    return f"sftp -P {facts.info.port} {facts.info.username}@{facts.info.host}"
+    return f"sftp -P {facts.endpoint.port} {facts.endpoint.username}@{facts.endpoint.host}"
 
 
 def _folders(home: Home) -> dict[str, Any]:
@@ -100,11 +99,11 @@ def _folders(home: Home) -> dict[str, Any]:
 def _retention(home: Home) -> dict[str, Any]:
     retention = home.options.retention
     times = home.homes.folders.times(home.user)
-    times.sort(key=lambda one: (one.ended_at is None, one.purge_at or one.trash_at or one.ended_at))
+    times.sort(key=lambda times: (times.ended_at is None, times.purge_at or times.trash_at or times.ended_at))
     return {
         "trash_days": _days(retention.trash_after),
         "purge_days": _days(retention.purge_after),
-        "jobs": [(one, url_of(home.spot(one.path))) for one in times[:JOBS_SHOWN]],
+        "jobs": [(folder, url_of(home.spot(folder.path))) for folder in times[:JOBS_SHOWN]],
         "more_jobs": _rest(times),
     }
 
@@ -118,13 +117,13 @@ def _days(span: timedelta) -> int | float:
     return int(days) if days == int(days) else round(days, 2)
 
 
-def _key(text: str, token: Token | None) -> Key:
+def _key(text: str, token: Token | None) -> PublicKey:
     kind, encoded, *comment = [*text.split(None, 2), "", ""][:3]
     try:
         digest = hashlib.sha256(base64.b64decode(encoded, validate=True)).digest()
     except binascii.Error:
-        return Key(text, kind, " ".join(comment), "", token)
-    return Key(text, kind, " ".join(comment), f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}", token)
+        return PublicKey(text, kind, " ".join(comment), "", token)
+    return PublicKey(text, kind, " ".join(comment), f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}", token)
 
 
 ROUTES = [Route(DATA, overview)]

@@ -34,56 +34,60 @@ class PasswordsDiffer(BadInput):
 
 def confirm_reset(request: Request) -> Response:
     """Says what will happen before it does."""
-    return render(request, "homes/password_reset.html", area="data", door=described_home_of(request).door())
+    return render(request, "homes/password_reset.html", area="data")
 
 
 def reset(request: Request) -> Response:
     """The answer to the form is the one page that ever shows the password."""
-    caller, door = caller_of(request), homes_of(request).door
+    caller = caller_of(request)
     user = caller.user
     try:
-        password = door.reset_password(user, by=user, token_id=caller.token_id)
+        password = homes_of(request).sftp.reset_password(user, by=user, token_id=caller.token_id)
     except ModelmillError as error:
         return overview(request, error, "password")
     return render(
-        request, "homes/password.html", area="data", password=password, info=described_home_of(request).door().info
+        request,
+        "homes/password.html",
+        area="data",
+        password=password,
+        endpoint=described_home_of(request).sftp().endpoint,
     )
 
 
 async def set_own(request: Request) -> Response:
-    asked, caller = await form(request, schemas.PasswordForm), caller_of(request)
+    fields, caller = await form(request, schemas.PasswordForm), caller_of(request)
 
-    def change(door: SftpAccounts) -> None:
-        if asked.password != asked.again:
+    def change(accounts: SftpAccounts) -> None:
+        if fields.password != fields.again:
             raise PasswordsDiffer("The two passwords differ.", hint="Type the same one twice.")
-        door.set_password(caller.user, asked.password, by=caller.user, token_id=caller.token_id)
+        accounts.set_password(caller.user, fields.password, by=caller.user, token_id=caller.token_id)
 
     return await run_in_threadpool(_changed, request, change, "password")
 
 
 async def add_key(request: Request) -> Response:
-    """One that is there already is kept: it ends with who asks now."""
-    asked, caller = await form(request, schemas.KeyForm), caller_of(request)
-    fresh = [line for line in asked.key.strip().splitlines() if line.strip()] or [""]
+    """One that is there already stays, and ends with the token that asks now."""
+    fields, caller = await form(request, schemas.KeyForm), caller_of(request)
+    fresh = [line for line in fields.key.strip().splitlines() if line.strip()] or [""]
 
-    def change(door: SftpAccounts) -> None:
-        door.add_keys(caller.user, fresh, by=caller.user, token_id=caller.token_id)
+    def change(accounts: SftpAccounts) -> None:
+        accounts.add_keys(caller.user, fresh, by=caller.user, token_id=caller.token_id)
 
     return await run_in_threadpool(_changed, request, change, "keys")
 
 
 async def remove_key(request: Request) -> Response:
-    asked, user = await form(request, schemas.KeyForm), user_of(request)
+    fields, user = await form(request, schemas.KeyForm), user_of(request)
 
-    def change(door: SftpAccounts) -> None:
-        door.remove_key(user, asked.key, by=user)
+    def change(accounts: SftpAccounts) -> None:
+        accounts.remove_key(user, fields.key, by=user)
 
     return await run_in_threadpool(_changed, request, change, "keys")
 
 
 def _changed(request: Request, change: Callable[[SftpAccounts], None], part: str) -> Response:
     try:
-        change(homes_of(request).door)
+        change(homes_of(request).sftp)
     except ModelmillError as error:
         return overview(request, error, part)
     return see_other(f"{DATA}?note={part}#sftp")
@@ -100,9 +104,9 @@ def reset_of_user(request: Request) -> Response:
     caller = caller_of(request)
     name = accounts_of(request).users.get(request.path_params["name"]).name
     try:
-        password = homes_of(request).door.reset_password(name, by=caller.user, token_id=caller.token_id)
+        password = homes_of(request).sftp.reset_password(name, by=caller.user, token_id=caller.token_id)
     except ModelmillError as error:
-        return user_pages.user(request, error)
+        return user_pages.user_page(request, error)
     return user_pages.sftp_password_page(request, name, password, f"{user_pages.PAGE}/{name}")
 
 

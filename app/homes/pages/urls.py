@@ -11,12 +11,12 @@ FILES = f"{DATA}/files"
 COMMON = f"{DATA}/common"
 
 
-def url_of(spot: HomePath, **query: str | None) -> str:
+def url_of(location: HomePath, **query: str | None) -> str:
     """The page of a folder or file. query: what is None or empty is left out."""
-    base = COMMON if spot.is_common else FILES
-    return with_query(f"{base}/{quote(spot.inner)}" if spot.inner else base, **query)
+    base = COMMON if location.is_common else FILES
+    return with_query(f"{base}/{quote(location.inner)}" if location.inner else base, **query)
 
 
 def with_query(page: str, /, **query: str | None) -> str:
-    said = urlencode({name: value for name, value in query.items() if value})
-    return f"{page}?{said}" if said else page
+    encoded = urlencode({name: value for name, value in query.items() if value})
+    return f"{page}?{encoded}" if encoded else page

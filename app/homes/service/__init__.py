@@ -14,7 +14,7 @@ from app.homes.retention import Folders, FolderTimes, RetentionSweeper
 from app.homes.rooted_directory import RootedDirectory
 from app.homes.service.outbox import Outbox, SftpState, listener
 from app.homes.service.sftp_accounts import SftpAccounts, SftpFacts
-from app.homes.sftp.backend import Door
+from app.homes.sftp.backend import SftpBackend
 from app.kit.errors import BadInput, ModelmillError
 from app.kit.sql import Database
 
@@ -22,20 +22,20 @@ logger = logging.getLogger(__name__)
 
 
 class Homes:
-    """door None: this installation has none."""
+    """backend None: this installation has no SFTP."""
 
-    def __init__(self, options: HomesOptions, database: Database, door: Door | None) -> None:
+    def __init__(self, options: HomesOptions, database: Database, backend: SftpBackend | None) -> None:
         self.options = options
         self.files = HomeFiles(options)
         self.rules = PathRules(options)
-        self.outbox = Outbox(database, door, self.files)
-        self.door = SftpAccounts(self.outbox)
+        self.outbox = Outbox(database, backend, self.files)
+        self.sftp = SftpAccounts(self.outbox)
         self.folders = Folders(database, options)
-        self._janitor = RetentionSweeper(database, options)
+        self._sweeper = RetentionSweeper(database, options)
 
     def clear(self, now: datetime) -> None:
-        """Move and delete what is due: folders of ended jobs, removed files, uploads that broke off. Twice is fine."""
-        self._janitor.sweep(now)
+        """Move and delete what is due: folders of ended jobs, removed files, uploads that broke off. Repeatable."""
+        self._sweeper.sweep(now)
         for user in self._users():
             try:
                 with suppress(HomeMissing):
@@ -49,8 +49,8 @@ class Homes:
         root = self.options.root
         if not root.is_dir():
             return []
-        with disk_errors(str(root)), RootedDirectory.at(root) as beneath, suppress(FileNotFoundError):
-            return [name.name for name in beneath.names(USERS) if name.kind is Kind.FOLDER]
+        with disk_errors(str(root)), RootedDirectory.at(root) as directory, suppress(FileNotFoundError):
+            return [name.name for name in directory.names(USERS) if name.kind is Kind.FOLDER]
         return []
 
 

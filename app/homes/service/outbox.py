@@ -1,7 +1,7 @@
-"""Tells the door what changed with the users: in order for each of them, again and again until it has heard.
+"""Tells the SFTP backend what changed with the users: in order for each of them, and again until it succeeds.
 
-The change is written down in the transaction that makes it, so neither is without the other, and a door that is away
-keeps nobody from making users. Applied twice, each change does no harm.
+The change is recorded in the transaction that makes it, so neither is without the other, and a backend that is away
+keeps nobody from making users. Each change may be applied twice.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from app.accounts.service import OnChange
 from app.homes import store, token_bindings
 from app.homes.files import HomeFiles
 from app.homes.model import Quota, home_of
-from app.homes.sftp.backend import Door, SftpAccountMissing, SftpUnavailable
+from app.homes.sftp.backend import SftpAccountMissing, SftpBackend, SftpUnavailable
 from app.homes.sftp.credentials import hash_password, new_one_time_password
 from app.homes.store import Pending
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
 from app.kit.sql import Database
 
-TURN_S = 60.0
-"""Longer than whatever is done in a turn: whoever died in one holds up nobody for long."""
+LEASE_S = 60.0
+"""Longer than anything that is done under a lease: a process that died with one holds up nobody for long."""
 WAIT_S = 10.0
 POLL_S = 0.05
 APPEARS_S = 2.0
@@ -41,10 +41,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SftpState:
-    """waiting: how many changes the door has not heard of. last_error: why, if it was tried."""
+    """How far the backend has been told the changes of a user."""
 
     waiting: int
+    """How many changes it has not been told."""
     last_error: str | None = None
+    """Why, if it was tried."""
     next_try_at: str | None = None
 
     @property
@@ -52,16 +54,17 @@ class SftpState:
         return self.waiting == 0
 
 
-def listener(kick: Kick | None = None, *, has_door: bool = True) -> OnChange:
-    """What Accounts calls at each change; of a new user it returns the one-time password that the door will know.
+def listener(kick: Kick | None = None, *, has_sftp: bool = True) -> OnChange:
+    """What Accounts calls at each change; for a new user it returns the one-time password of their SFTP account.
 
-    kick: gets the number of the entry just before the transaction commits.
+    Args:
+        kick: Called with the number of the entry just before the transaction commits.
     """
 
     def note(conn: Connection, event: str, user: User) -> str | None:
         if event in ("created", "deleted"):  # a name that is used again has nothing of the one before
             token_bindings.forget_others(conn, user.name)
-        password = new_one_time_password() if has_door and event == "created" else None
+        password = new_one_time_password() if has_sftp and event == "created" else None
         password_hash = hash_password(password) if password else None
         entry_id = store.add_pending(
             conn,
@@ -80,11 +83,11 @@ def listener(kick: Kick | None = None, *, has_door: bool = True) -> OnChange:
 
 
 class Outbox:
-    """door None: this installation has none, and only the home itself is made."""
+    """backend None: this installation has no SFTP, and only the home itself is made."""
 
-    def __init__(self, database: Database, door: Door | None, files: HomeFiles) -> None:
+    def __init__(self, database: Database, backend: SftpBackend | None, files: HomeFiles) -> None:
         self.database = database
-        self.door = door
+        self.backend = backend
         self.files = files
 
     def state(self, user: str) -> SftpState:
@@ -100,10 +103,10 @@ class Outbox:
             return store.pending(conn, limit=limit)
 
     def apply(self, user: str) -> None:
-        """Tell the door now all that is due of this user. Raises what stands in the way, SftpUnavailable mostly."""
+        """Apply all changes of this user now. Raises what prevents it, mostly SftpUnavailable."""
         if self.state(user).is_done:
             return
-        with self.turn(user):
+        with self.lease(user):
             self._apply_all(user)
 
     def apply_due(self, moment: datetime, *, entry_id: int | None = None) -> None:
@@ -115,19 +118,19 @@ class Outbox:
             users = store.users_due(conn, to_text(moment))
         for user in users:
             try:
-                with self.turn(user, wait_s=0):
+                with self.lease(user, wait_s=0):
                     self._apply_all(user)
             except SftpUnavailable as error:
-                logger.warning("The SFTP door was not told of %s: %s", user, error.message)
-                return  # nor would it hear of the others
+                logger.warning("SFTP was not told of %s: %s", user, error.message)
+                return  # nor can the others be told
             except ModelmillError as error:
-                logger.warning("The SFTP door was not told of %s: %s", user, error.message)
+                logger.warning("SFTP was not told of %s: %s", user, error.message)
 
     @contextmanager
-    def turn(self, user: str, *, wait_s: float = WAIT_S) -> Iterator[None]:
-        """Nobody else touches the user's account at the door meanwhile. Raises SftpUnavailable when others do."""
+    def lease(self, user: str, *, wait_s: float = WAIT_S) -> Iterator[None]:
+        """Nobody else changes the user's SFTP account meanwhile. Raises SftpUnavailable when somebody does."""
         holder, deadline = uuid.uuid4().hex, time.monotonic() + wait_s
-        while not self._take_turn(user, holder):
+        while not self._acquire_lease(user, holder):
             if time.monotonic() >= deadline:
                 raise SftpUnavailable(f"The SFTP account of {user} is being changed.", hint="Try again in a moment.")
             time.sleep(POLL_S)
@@ -137,9 +140,9 @@ class Outbox:
             with self.database.write() as conn:
                 store.release_lease(conn, user, holder)
 
-    def _take_turn(self, user: str, holder: str) -> bool:
+    def _acquire_lease(self, user: str, holder: str) -> bool:
         moment = now()
-        until = moment + timedelta(seconds=TURN_S)
+        until = moment + timedelta(seconds=LEASE_S)
         with self.database.write() as conn:
             return store.acquire_lease(conn, user, holder, at=to_text(moment), until=to_text(until))
 
@@ -148,38 +151,38 @@ class Outbox:
             entries = store.pending(conn, user=user)
         for entry in entries:
             try:
-                self._tell(entry)
+                self._apply(entry)
             except ModelmillError as error:
                 self._failed(entry, error)
                 raise
             with self.database.write() as conn:
                 store.pending_done(conn, entry, to_text(now()))
 
-    def _tell(self, entry: Pending) -> None:
+    def _apply(self, entry: Pending) -> None:
         user = entry.user
         if entry.event in ("created", "enabled"):
             self.files.create(user)
-        if self.door is None:
+        if self.backend is None:
             return
         try:
             if entry.event == "created":
-                self._create(self.door, entry)
+                self._create(self.backend, entry)
             elif entry.event == "enabled":
-                self.door.enable(user)
+                self.backend.enable(user)
             elif entry.event == "disabled":
-                self.door.disable(user)
+                self.backend.disable(user)
             elif entry.event == "deleted":
-                self.door.delete(user)
+                self.backend.delete(user)
             else:
-                self.door.set_quota(user, self._quota(entry))
-        except SftpAccountMissing:  # somebody deleted it over there
+                self.backend.set_quota(user, self._quota(entry))
+        except SftpAccountMissing:  # somebody deleted it in SFTPGo
             if entry.event == "enabled":
-                self._create(self.door, entry)
+                self._create(self.backend, entry)
 
-    def _create(self, door: Door, entry: Pending) -> None:
+    def _create(self, backend: SftpBackend, entry: Pending) -> None:
         """With the password that was handed out, or one that nobody knows and that is to be reset."""
         password_hash = entry.password_hash or hash_password(new_one_time_password())
-        door.create(entry.user, home_of(entry.user), password_hash, quota=self._quota(entry))
+        backend.create(entry.user, home_of(entry.user), password_hash, quota=self._quota(entry))
 
     def _failed(self, entry: Pending, error: ModelmillError) -> None:
         pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(entry.tries, 10))

@@ -12,7 +12,7 @@ from app.accounts.service.audit_log import note
 from app.accounts.service.users import SYSTEM
 from app.homes import token_bindings
 from app.homes.service.outbox import Outbox, SftpState
-from app.homes.sftp.backend import Door, DoorInfo, SftpAccountMissing, SftpOff, SftpUnavailable
+from app.homes.sftp.backend import SftpAccountMissing, SftpBackend, SftpEndpoint, SftpOff, SftpUnavailable
 from app.homes.sftp.credentials import check_keys, check_password, new_one_time_password
 from app.homes.token_bindings import PASSWORD, credential_of
 from app.kit.clock import now, to_text
@@ -23,129 +23,132 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SftpFacts:
-    """What the page Data shows of the door. state: what it has heard of the user so far.
+    """What the page Data shows of a user's SFTP account."""
 
-    keys and needs_new_password are None while they cannot be asked for. key_tokens, password_token: ids of the tokens
-    with which a key (by its text) or the password ends; what is not there holds until it is removed or replaced.
-    """
-
-    info: DoorInfo
+    endpoint: SftpEndpoint
     state: SftpState
+    """Which changes of the user the backend has not been told yet."""
     keys: list[str] | None
+    """None while the backend cannot be asked; needs_new_password likewise."""
     needs_new_password: bool | None
     key_tokens: dict[str, str]
+    """Key → id of the token with which it ends; one that is not here holds until it is removed."""
     password_token: str | None
+    """Id of the token with which the password ends; None: it holds until it is replaced."""
 
 
 class SftpAccounts:
-    """by: who does it, for the audit. All but facts raise SftpOff, SftpUnavailable, SftpAccountMissing.
+    """What may be done with SFTP accounts. All but facts raise SftpOff, SftpUnavailable, SftpAccountMissing.
 
-    token_id: of the token that asks, or that began the session that asks. What users set for themselves ends with it;
-    set again by another token it ends with that one. What an administrator hands to somebody else stands by itself.
+    by: who does it, for the audit. token_id: of the token that asks, or that began the session that asks. What users
+    set for themselves ends with it; set again by another token it ends with that one. What an administrator hands to
+    somebody else stands by itself.
     """
 
     def __init__(self, outbox: Outbox) -> None:
         self.outbox = outbox
 
     @property
-    def is_open(self) -> bool:
-        """Has this installation a door?"""
-        return self.outbox.door is not None
+    def is_on(self) -> bool:
+        """Has this installation SFTP?"""
+        return self.outbox.backend is not None
 
     def facts(self, user: str) -> SftpFacts:
         """Never fails because SFTPGo is away. Raises SftpOff."""
-        door = self._door()
+        backend = self._backend()
         keys = needs_new_password = None
         with suppress(SftpUnavailable, SftpAccountMissing):
-            keys, needs_new_password = door.keys(user), door.needs_new_password(user)
+            keys, needs_new_password = backend.keys(user), backend.needs_new_password(user)
         with self.outbox.database.read() as conn:
             tokens, ended = token_bindings.bindings_of(conn, user), token_bindings.ended_of(conn, user, to_text(now()))
-        held = None if keys is None else [key for key in keys if credential_of(key) not in ended]
-        key_tokens = {key: tokens[credential_of(key)] for key in held or () if credential_of(key) in tokens}
+        valid_keys = None if keys is None else [key for key in keys if credential_of(key) not in ended]
+        key_tokens = {key: tokens[credential_of(key)] for key in valid_keys or () if credential_of(key) in tokens}
         password_token = tokens.get(PASSWORD)
         if PASSWORD in ended:
             needs_new_password, password_token = True, None
-        return SftpFacts(door.info(user), self.outbox.state(user), held, needs_new_password, key_tokens, password_token)
+        return SftpFacts(
+            backend.info(user), self.outbox.state(user), valid_keys, needs_new_password, key_tokens, password_token
+        )
 
     def reset_password(self, user: str, *, by: str, token_id: str = "") -> str:
-        """A one-time password, told this once."""
+        """A one-time password, which is shown this once."""
         password = new_one_time_password()
-        with self._at_door(user) as door, self._bound(user, [PASSWORD], by, token_id):
-            door.set_password(user, password, is_one_time=True)
+        with self._open_backend(user) as backend, self._bound(user, [PASSWORD], by, token_id):
+            backend.set_password(user, password, is_one_time=True)
         self._note(by, "door.password_reset", user)
         return password
 
     def set_password(self, user: str, password: str, *, by: str, token_id: str = "") -> None:
         """Raises BadSftpPassword."""
         check_password(password)
-        with self._at_door(user) as door, self._bound(user, [PASSWORD], by, token_id):
-            door.set_password(user, password)
+        with self._open_backend(user) as backend, self._bound(user, [PASSWORD], by, token_id):
+            backend.set_password(user, password)
         self._note(by, "door.password_set", user)
 
     def set_keys(self, user: str, keys: Sequence[str], *, by: str, token_id: str = "") -> list[str]:
-        """All of them; as they are kept. Raises BadPublicKey."""
+        """Replace all keys. Returns them as they are stored. Raises BadPublicKey."""
         checked = check_keys(keys)
-        with self._at_door(user) as door:
-            self._replace_keys(door, user, checked, checked, by, token_id)
+        with self._open_backend(user) as backend:
+            self._replace_keys(backend, user, checked, checked, by, token_id)
         return checked
 
     def add_keys(self, user: str, keys: Sequence[str], *, by: str, token_id: str = "") -> None:
-        """Beside those that are there. One of those that is given again ends with this token. Raises BadPublicKey."""
+        """Beside the present ones. One of those that is given again ends with this token. Raises BadPublicKey."""
         fresh = check_keys(keys)
-        given = set(map(credential_of, fresh))
-        with self._at_door(user) as door:
-            others = [key for key in door.keys(user) if credential_of(key) not in given]
-            self._replace_keys(door, user, check_keys([*others, *fresh]), fresh, by, token_id)
+        replaced = set(map(credential_of, fresh))
+        with self._open_backend(user) as backend:
+            others = [key for key in backend.keys(user) if credential_of(key) not in replaced]
+            self._replace_keys(backend, user, check_keys([*others, *fresh]), fresh, by, token_id)
 
     def remove_key(self, user: str, key: str, *, by: str) -> None:
-        """One that is not there is fine."""
-        with self._at_door(user) as door:
-            self._replace_keys(door, user, [one for one in door.keys(user) if one != key], [], by)
+        """Does nothing if it is not there."""
+        with self._open_backend(user) as backend:
+            self._replace_keys(backend, user, [other for other in backend.keys(user) if other != key], [], by)
 
     def end_bound(self, moment: datetime) -> None:
-        """Take away what was set with tokens that have ended. For the pulse: the embedded door does not wait for it."""
-        if not self.is_open:
+        """Take away what was set with tokens that have ended. For the pulse; the built-in server does not need it."""
+        if not self.is_on:
             return
         with self.outbox.database.read() as conn:
             users = token_bindings.users_ended(conn, to_text(moment))
         for user in users:
             try:
-                with self._at_door(user) as door:
-                    self._end_bound(door, user, to_text(moment))
+                with self._open_backend(user) as backend:
+                    self._end_bound(backend, user, to_text(moment))
             except SftpUnavailable as error:
-                logger.warning("The SFTP door still has what a token of %s set: %s", user, error.message)
-                return  # nor would it hear of the others
+                logger.warning("SFTP still has what a token of %s set: %s", user, error.message)
+                return  # nor can the others be told
             except ModelmillError as error:
-                logger.warning("The SFTP door still has what a token of %s set: %s", user, error.message)
+                logger.warning("SFTP still has what a token of %s set: %s", user, error.message)
 
-    def _end_bound(self, door: Door, user: str, at: str) -> None:
+    def _end_bound(self, backend: SftpBackend, user: str, at: str) -> None:
         with self.outbox.database.read() as conn:
             ended = token_bindings.ended_of(conn, user, at)
-            kept = token_bindings.bindings_of(conn, user).keys() - ended
+            remaining = token_bindings.bindings_of(conn, user).keys() - ended
         with suppress(SftpAccountMissing):
-            keys = door.keys(user)
-            held = [key for key in keys if credential_of(key) not in ended]
-            if held != keys:
-                door.set_keys(user, held)
+            keys = backend.keys(user)
+            valid_keys = [key for key in keys if credential_of(key) not in ended]
+            if valid_keys != keys:
+                backend.set_keys(user, valid_keys)
             if PASSWORD in ended:
-                door.set_password(user, new_one_time_password(), is_one_time=True)  # that nobody knows
+                backend.set_password(user, new_one_time_password(), is_one_time=True)  # nobody knows it
         with self.outbox.database.write() as conn:
-            token_bindings.forget_others(conn, user, kept)
+            token_bindings.forget_others(conn, user, remaining)
             note(conn, SYSTEM, "door.credentials_ended", f"user:{user}", {"count": len(ended)})
 
     def _replace_keys(
-        self, door: Door, user: str, keys: list[str], fresh: list[str], by: str, token_id: str = ""
+        self, backend: SftpBackend, user: str, keys: list[str], fresh: list[str], by: str, token_id: str = ""
     ) -> None:
-        """fresh: those of them that this token sets."""
+        """fresh: those of the keys that this token sets."""
         with self._bound(user, list(map(credential_of, fresh)), by, token_id):
-            door.set_keys(user, keys)
+            backend.set_keys(user, keys)
         with self.outbox.database.write() as conn:
             token_bindings.forget_others(conn, user, [PASSWORD, *map(credential_of, keys)])
             note(conn, by, "door.keys_set", f"user:{user}", {"count": len(keys)})
 
     @contextmanager
     def _bound(self, user: str, credentials: Sequence[str], by: str, token_id: str) -> Iterator[None]:
-        """What is set meanwhile ends with the token. Bound before the door has it: it never has it unbound."""
+        """What is set meanwhile ends with the token. Bound before the backend has it: it never has it unbound."""
         token = token_id if by == user else None
         with self.outbox.database.write() as conn:
             before = token_bindings.bindings_of(conn, user)
@@ -157,18 +160,18 @@ class SftpAccounts:
                 token_bindings.bind(conn, user, {credential: before.get(credential) for credential in credentials})
             raise
 
-    def _door(self) -> Door:
-        if self.outbox.door is None:
+    def _backend(self) -> SftpBackend:
+        if self.outbox.backend is None:
             raise SftpOff("This installation has no SFTP.", hint="Files go in and out over the page Data.")
-        return self.outbox.door
+        return self.outbox.backend
 
     @contextmanager
-    def _at_door(self, user: str) -> Iterator[Door]:
-        """When it has heard all of the user, and nobody else changes the account."""
-        door = self._door()
+    def _open_backend(self, user: str) -> Iterator[SftpBackend]:
+        """Once it has been told all changes of the user, and while nobody else changes the account."""
+        backend = self._backend()
         self.outbox.apply(user)
-        with self.outbox.turn(user):
-            yield door
+        with self.outbox.lease(user):
+            yield backend
 
     def _note(self, by: str, action: str, user: str) -> None:
         with self.outbox.database.write() as conn:

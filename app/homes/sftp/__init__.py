@@ -1,1 +1,1 @@
-"""The SFTP door of the data homes: how users get files in and out of them besides the web."""
+"""SFTP of the data homes: how users get files in and out of them besides the web."""

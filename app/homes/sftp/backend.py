@@ -1,4 +1,4 @@
-"""What every SFTP door can do. Plain data goes in and comes out; a door knows no users beyond its own accounts."""
+"""What every SFTP backend can do. Plain data goes in and comes out; it knows no users beyond its own accounts."""
 
 from __future__ import annotations
 
@@ -23,33 +23,37 @@ class SftpAccountMissing(NotFound):
 
 
 class SftpOff(NotFound):
-    """This installation has no SFTP door."""
+    """This installation has no SFTP."""
 
     code = "DOOR_OFF"
 
 
 @dataclass(frozen=True)
-class DoorInfo:
-    """Where the door is. fingerprint: of its host key, as OpenSSH writes it; "" while it is not known."""
+class SftpEndpoint:
+    """Where a user reaches the SFTP server."""
 
     host: str
     port: int
     username: str
     fingerprint: str
+    """Of its host key, as OpenSSH writes it; "" while it is not known."""
 
 
-class Door(Protocol):
-    """Every verb may be repeated. All but create and delete raise SftpAccountMissing; all raise SftpUnavailable."""
+class SftpBackend(Protocol):
+    """The SFTP accounts. Every method may be repeated; all raise SftpUnavailable, and all but create and delete raise
+    SftpAccountMissing."""
 
     def create(self, user: str, home: str, password_hash: str, *, quota: Quota = NO_QUOTA) -> None:
-        """Make an account, or give the one that is there this home and password; enabled.
+        """Make an enabled account, or give the present one this home and password.
 
-        home: from the root of the storage, users/alice. password_hash: of a one-time password.
+        Args:
+            home: From the root of the storage, users/alice.
+            password_hash: Of a one-time password.
         """
         ...
 
     def set_password(self, user: str, password: str, *, is_one_time: bool = False) -> None:
-        """is_one_time: it lets nobody do anything but choose another."""
+        """is_one_time: it allows nothing but to choose another."""
         ...
 
     def set_keys(self, user: str, keys: Sequence[str]) -> None:
@@ -65,19 +69,19 @@ class Door(Protocol):
         ...
 
     def disable(self, user: str) -> None:
-        """Nobody comes in, and who is in goes."""
+        """Nobody can log in, and open sessions end."""
         ...
 
     def enable(self, user: str) -> None: ...
 
     def delete(self, user: str) -> None:
-        """The account, not the home. One that is not there is fine."""
+        """The account, not the home. Does nothing if there is none."""
         ...
 
-    def info(self, user: str) -> DoorInfo: ...
+    def info(self, user: str) -> SftpEndpoint: ...
 
 
 def no_account(user: str) -> SftpAccountMissing:
     return SftpAccountMissing(
-        f"The SFTP door has no account {user} yet.", hint="It is made within a minute of the user; look again then."
+        f"SFTP has no account {user} yet.", hint="It is made within a minute of the user; look again then."
     )

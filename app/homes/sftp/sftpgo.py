@@ -1,4 +1,4 @@
-"""An SFTPGo server as the door, driven over its REST API for administrators (2.7, openapi.yaml).
+"""An SFTPGo server as the SFTP backend, driven over its REST API for administrators (2.7, openapi.yaml).
 
 PUT of a user replaces all of it, so what is there is read first and given back changed; the password stays when it is
 left out. A password that is changed or a key that is removed ends all sessions of its user: SFTPGo cannot tell which of
@@ -19,7 +19,7 @@ from urllib.parse import quote
 import httpx
 
 from app.homes.model import JOBS, KEPT, TMP, TRASH, Quota
-from app.homes.sftp.backend import NO_QUOTA, DoorInfo, SftpUnavailable, no_account
+from app.homes.sftp.backend import NO_QUOTA, SftpEndpoint, SftpUnavailable, no_account
 from app.homes.sftp.credentials import hash_password
 
 READ_RIGHTS = ("list", "download")
@@ -40,24 +40,25 @@ NO_SHARES = ("shares-disabled",)
 MAX_SESSIONS = 8
 TIMEOUT_S = 5.0
 RENEW_S = 30.0
-"""So long before its end a token is asked for anew."""
+"""A token is renewed this long before it ends."""
 
 
 @dataclass(frozen=True)
 class SftpgoOptions:
-    """homes_root: where SFTPGo sees the shared storage. api_key: instead of admin and password."""
-
     url: str
     admin: str
     password: str
     homes_root: str
+    """Where SFTPGo sees the shared storage."""
     host: str
+    """What users are told, as port."""
     port: int
     api_key: str = ""
+    """Instead of admin and password."""
 
 
 class SftpgoBackend:
-    """Safe to share between threads. Of two changes of one user at once one would be lost: take turns (see outbox)."""
+    """Safe to share between threads. Of two changes of one user at once one would be lost: see Outbox.lease."""
 
     def __init__(self, options: SftpgoOptions) -> None:
         self.options = options
@@ -87,19 +88,19 @@ class SftpgoBackend:
                 "web_client": list(NO_SHARES),
             },
         }
-        if self._request("POST", "/users", json=body, fine=(409,)).status_code == httpx.codes.CONFLICT:
-            there = self._user(user)
-            self._put(user, there | body | {"public_keys": there.get("public_keys") or []})
+        if self._request("POST", "/users", json=body, accepted=(409,)).status_code == httpx.codes.CONFLICT:
+            account = self._user(user)
+            self._put(user, account | body | {"public_keys": account.get("public_keys") or []})
 
     def set_password(self, user: str, password: str, *, is_one_time: bool = False) -> None:
-        there = self._user(user)
-        filters = (there.get("filters") or {}) | {"require_password_change": is_one_time}
-        self._put(user, there | {"password": hash_password(password), "filters": filters}, disconnect=True)
+        account = self._user(user)
+        filters = (account.get("filters") or {}) | {"require_password_change": is_one_time}
+        self._put(user, account | {"password": hash_password(password), "filters": filters}, disconnect=True)
 
     def set_keys(self, user: str, keys: Sequence[str]) -> None:
-        there = self._user(user)
-        is_removing = not set(there.get("public_keys") or []) <= set(keys)
-        self._put(user, there | {"public_keys": list(keys)}, disconnect=is_removing)
+        account = self._user(user)
+        is_removing = not set(account.get("public_keys") or []) <= set(keys)
+        self._put(user, account | {"public_keys": list(keys)}, disconnect=is_removing)
 
     def set_quota(self, user: str, quota: Quota) -> None:
         self._put(user, self._user(user) | {"quota_size": quota.size_bytes, "quota_files": quota.files})
@@ -117,39 +118,39 @@ class SftpgoBackend:
         self._put(user, self._user(user) | {"status": 1})
 
     def delete(self, user: str) -> None:
-        self._request("DELETE", _path(user), fine=(404,))
+        self._request("DELETE", _path(user), accepted=(404,))
 
-    def info(self, user: str) -> DoorInfo:
+    def info(self, user: str) -> SftpEndpoint:
         try:
             ssh = self._request("GET", "/status").json().get("ssh") or {}
         except SftpUnavailable:
             ssh = {}
         prints = [key.get("fingerprint", "") for key in ssh.get("host_keys") or []]
-        return DoorInfo(self.options.host, self.options.port, user, prints[0] if prints else "")
+        return SftpEndpoint(self.options.host, self.options.port, user, prints[0] if prints else "")
 
     def _user(self, user: str) -> dict[str, Any]:
-        answer = self._request("GET", _path(user), fine=(404,))
+        answer = self._request("GET", _path(user), accepted=(404,))
         if answer.status_code == httpx.codes.NOT_FOUND:
             raise no_account(user)
-        found: dict[str, Any] = answer.json()
-        found.pop("password", None)
-        if _is_former(found.get("permissions") or {}):
-            found["permissions"] = PERMISSIONS
-        return found
+        account: dict[str, Any] = answer.json()
+        account.pop("password", None)
+        if _is_former(account.get("permissions") or {}):
+            account["permissions"] = PERMISSIONS
+        return account
 
     def _put(self, user: str, body: dict[str, Any], *, disconnect: bool = False) -> None:
         params = {"disconnect": 1} if disconnect else None
-        if self._request("PUT", _path(user), json=body, params=params, fine=(404,)).status_code == 404:
+        if self._request("PUT", _path(user), json=body, params=params, accepted=(404,)).status_code == 404:
             raise no_account(user)
 
-    def _request(self, method: str, path: str, *, fine: tuple[int, ...] = (), **options: Any) -> httpx.Response:
-        """With a valid token; once more with a fresh one when SFTPGo has forgotten it (it was restarted)."""
+    def _request(self, method: str, path: str, *, accepted: tuple[int, ...] = (), **options: Any) -> httpx.Response:
+        """With a valid token; once more with a new one when SFTPGo has forgotten it (it was restarted)."""
         for is_last in (False, True):
             answer = self._send(method, path, headers=self._credentials(), **options)
             if answer.status_code != httpx.codes.UNAUTHORIZED or is_last or self.options.api_key:
                 break
             self._token_until = 0.0
-        if answer.is_success or answer.status_code in fine:
+        if answer.is_success or answer.status_code in accepted:
             return answer
         raise _unexpected(answer)
 

@@ -21,7 +21,7 @@ class Pace:
     """
 
     def __init__(
-        self, fps: float, clock: Callable[[], float], sleep: Callable[[float], None], *, live: bool = False
+        self, fps: float, clock: Callable[[], float], sleep: Callable[[float], object], *, live: bool = False
     ) -> None:
         self._fps, self._clock, self._sleep, self._live = fps, clock, sleep, live
         self._start: float | None = None

@@ -10,10 +10,10 @@ from typing import Any
 from app.inference.errors import InferenceFailed
 from app.inference.prediction import ModelCard
 from app.inference.predictor import Predictor, open_predictor
-from app.joint_inference.calibration.errors import BadSamples
 from app.joint_inference.calibration.predictions import SamplePredictions
-from app.joint_inference.calibration.samples import MAX_SAMPLES, WANTED, Sample, count_of, read_samples
+from app.joint_inference.calibration.samples import MAX_SAMPLES, WANTED, CalibrationSample, count_of, read_samples
 from app.joint_inference.calibration.sweep import sweep
+from app.joint_inference.errors import BadSamples
 from app.joint_inference.hard_examples import known, make
 from app.joint_inference.model.resource import Role
 from app.joint_inference.worker_options import worker_options
@@ -45,7 +45,7 @@ def run(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     return {"samples": len(answers), "skipped": skipped}
 
 
-def _answered(sample: Sample, edge: Predictor, cloud: Predictor) -> SamplePredictions | None:
+def _answered(sample: CalibrationSample, edge: Predictor, cloud: Predictor) -> SamplePredictions | None:
     if sample.picture is None:
         return None
     try:

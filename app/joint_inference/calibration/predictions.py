@@ -10,14 +10,14 @@ from app.inference.prediction import Box, Prediction
 
 
 @dataclass(frozen=True)
-class Truth:
+class GroundTruth:
     """label: class of the whole picture; boxes: what is on it, their scores mean nothing. One of both, or none."""
 
     label: int | None = None
     boxes: tuple[Box, ...] | None = None
 
 
-UNKNOWN = Truth()
+UNKNOWN = GroundTruth()
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class SamplePredictions:
     name: str
     edge: Prediction
     cloud: Prediction
-    truth: Truth = UNKNOWN
+    truth: GroundTruth = UNKNOWN
 
     def to_json(self) -> dict[str, Any]:
         truth = self.truth
@@ -43,7 +43,7 @@ class SamplePredictions:
     def from_json(data: Mapping[str, Any]) -> SamplePredictions:
         """Raises KeyError, TypeError, ValueError for what is none."""
         boxes = data["boxes"]
-        truth = Truth(data["label"], None if boxes is None else tuple(Box.from_json(box) for box in boxes))
+        truth = GroundTruth(data["label"], None if boxes is None else tuple(Box.from_json(box) for box in boxes))
         return SamplePredictions(str(data["name"]), _read(data["edge"]), _read(data["cloud"]), truth)
 
 

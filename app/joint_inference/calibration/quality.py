@@ -33,7 +33,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Measured:
+class QualityMeasures:
     """edge, cloud: of the same samples, in their order."""
 
     kind: Kind
@@ -41,12 +41,12 @@ class Measured:
     cloud: Sums
 
 
-def measure(answers: Sequence[SamplePredictions]) -> Measured:
+def measure(answers: Sequence[SamplePredictions]) -> QualityMeasures:
     """By the truth where every sample has one of the kind that the models answer. Raises ValueError without samples."""
     kind = _kind(answers)
     edge = np.array([_worth(kind, answer, answer.edge) for answer in answers], dtype=np.float64)
     cloud = np.array([_worth(kind, answer, answer.cloud) for answer in answers], dtype=np.float64)
-    return Measured(kind, edge, cloud)
+    return QualityMeasures(kind, edge, cloud)
 
 
 def ratio(sums: Sums) -> float:

@@ -22,8 +22,8 @@ from app.conversion.intake.entries import READ_ERRORS
 from app.inference.errors import DamagedPicture
 from app.inference.picture_codec import decode
 from app.inference.prediction import Box, Picture
-from app.joint_inference.calibration.errors import BadSamples
-from app.joint_inference.calibration.predictions import UNKNOWN, Truth
+from app.joint_inference.calibration.predictions import UNKNOWN, GroundTruth
+from app.joint_inference.errors import BadSamples
 
 MAX_SAMPLES = 2000
 MAX_BYTES = 2 << 30
@@ -36,26 +36,26 @@ WANTED = "Send a zip of JPEG or PNG pictures, or an .npz with the array x and, w
 
 
 @dataclass(frozen=True)
-class Sample:
+class CalibrationSample:
     """picture: None for one that could not be read."""
 
     name: str
     picture: Picture | None
-    truth: Truth = UNKNOWN
+    truth: GroundTruth = UNKNOWN
 
 
 @dataclass
-class Labels:
+class SampleLabels:
     """By the name of the file, with its folders or without. classes: names of the classes in the order they came."""
 
-    truths: dict[str, Truth] = field(default_factory=dict)
+    truths: dict[str, GroundTruth] = field(default_factory=dict)
     classes: list[str] = field(default_factory=list)
 
-    def of(self, name: str) -> Truth:
-        return self.truths.get(name) or self.truths.get(PurePosixPath(name).name) or Truth()
+    def of(self, name: str) -> GroundTruth:
+        return self.truths.get(name) or self.truths.get(PurePosixPath(name).name) or GroundTruth()
 
 
-def read_samples(path: Path, labels: Sequence[str]) -> Iterator[Sample]:
+def read_samples(path: Path, labels: Sequence[str]) -> Iterator[CalibrationSample]:
     """labels: names of the models' classes. Raises BadSamples, ImagesTooLarge, BadArchive, ZipBomb; some before the
     first sample, some at it."""
     directory = _directory(path)
@@ -83,14 +83,14 @@ def count_of(path: Path) -> int:
     return sum(PurePosixPath(info.filename).suffix.lower() in ENDINGS for info in directory)
 
 
-def _pictures(archive: zipfile.ZipFile, size: int, labels: Sequence[str]) -> Iterator[Sample]:
+def _pictures(archive: zipfile.ZipFile, size: int, labels: Sequence[str]) -> Iterator[CalibrationSample]:
     chosen = entries.choose(archive.infolist(), size, max_files=MAX_SAMPLES, max_bytes=MAX_BYTES)
     wanted = [entry for entry in chosen.samples if PurePosixPath(entry.name).suffix.lower() in ENDINGS]
     if not wanted:
         raise BadSamples("There is no JPEG or PNG in the zip.", hint=WANTED)
     known = _labels(archive, labels)
     for entry in wanted:
-        yield Sample(entry.name, _opened(archive, entry.info), known.of(entry.name))
+        yield CalibrationSample(entry.name, _opened(archive, entry.info), known.of(entry.name))
 
 
 def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Picture | None:
@@ -104,11 +104,11 @@ def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Picture | None:
         return None
 
 
-def _labels(archive: zipfile.ZipFile, names: Sequence[str]) -> Labels:
+def _labels(archive: zipfile.ZipFile, names: Sequence[str]) -> SampleLabels:
     """Raises BadSamples for a labels.csv that is none; without one nothing is known."""
     found = next((i for i in archive.infolist() if PurePosixPath(i.filename).name.lower() == LABELS), None)
     if found is None:
-        return Labels()
+        return SampleLabels()
     if found.file_size > MAX_LABELS_BYTES:
         raise BadSamples(f"{LABELS} has more than {MAX_LABELS_BYTES >> 20} MiB.")
     try:
@@ -118,7 +118,7 @@ def _labels(archive: zipfile.ZipFile, names: Sequence[str]) -> Labels:
     return read_labels(text, names)
 
 
-def read_labels(text: str, names: Sequence[str]) -> Labels:
+def read_labels(text: str, names: Sequence[str]) -> SampleLabels:
     """Lines of name,class, or name,class,x1,y1,x2,y2 for each box. class: a number, or one of these names.
 
     A first line that begins with "name" is a heading. A picture whose line has a name alone shows nothing.
@@ -126,17 +126,17 @@ def read_labels(text: str, names: Sequence[str]) -> Labels:
     rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if any(row)]
     if rows and rows[0][0].lower() in ("name", "file", "filename"):
         rows = rows[1:]
-    known = Labels()
+    known = SampleLabels()
     for number, row in enumerate(rows, 1):
-        known.truths[row[0]] = _with(known.truths.get(row[0], Truth()), row, number, names)
+        known.truths[row[0]] = _with(known.truths.get(row[0], GroundTruth()), row, number, names)
     return known
 
 
-def _with(before: Truth, row: Sequence[str], number: int, names: Sequence[str]) -> Truth:
+def _with(before: GroundTruth, row: Sequence[str], number: int, names: Sequence[str]) -> GroundTruth:
     if len(row) == 1 or not any(row[1:]):
-        return Truth(before.label, before.boxes or ())
+        return GroundTruth(before.label, before.boxes or ())
     if len(row) == 2:
-        return Truth(_class(row[1], number, names), before.boxes)
+        return GroundTruth(_class(row[1], number, names), before.boxes)
     if len(row) != 6:
         raise BadSamples(f"{LABELS}, row {number}: it has {len(row)} columns, where 2 or 6 are meant.")
     label = _class(row[1], number, names)
@@ -144,7 +144,7 @@ def _with(before: Truth, row: Sequence[str], number: int, names: Sequence[str]) 
         x1, y1, x2, y2 = (float(cell) for cell in row[2:])
     except ValueError:
         raise BadSamples(f"{LABELS}, row {number}: the corners of a box are numbers.") from None
-    return Truth(before.label, (*(before.boxes or ()), Box(x1, y1, x2, y2, 1.0, label)))
+    return GroundTruth(before.label, (*(before.boxes or ()), Box(x1, y1, x2, y2, 1.0, label)))
 
 
 def _class(text: str, number: int, names: Sequence[str]) -> int:
@@ -156,7 +156,7 @@ def _class(text: str, number: int, names: Sequence[str]) -> int:
     raise BadSamples(f"{LABELS}, row {number}: the models know no class {text[:40]!r}.", hint=f"They know {known}.")
 
 
-def _arrays(path: Path) -> Iterator[Sample]:
+def _arrays(path: Path) -> Iterator[CalibrationSample]:
     try:
         with np.load(path, allow_pickle=False) as loaded:
             arrays: Mapping[str, Any] = {name: loaded[name] for name in loaded.files if name in ("x", "y")}
@@ -170,8 +170,8 @@ def _arrays(path: Path) -> Iterator[Sample]:
     if y is not None and (y.shape != (len(x),) or not np.issubdtype(y.dtype, np.integer)):
         raise BadSamples("y is not one whole number for each sample of x.", hint=WANTED)
     for place, values in enumerate(x):
-        truth = Truth() if y is None else Truth(int(y[place]))
-        yield Sample(f"x[{place}]", _picture(values), truth)
+        truth = GroundTruth() if y is None else GroundTruth(int(y[place]))
+        yield CalibrationSample(f"x[{place}]", _picture(values), truth)
 
 
 def _picture(values: npt.NDArray[Any]) -> Picture | None:

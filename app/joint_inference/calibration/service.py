@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from sqlalchemy import Connection
+
 from app.inference.prediction import ModelCard
 from app.joint_inference.calibration import store
-from app.joint_inference.calibration.errors import BadSamples, NotReady
 from app.joint_inference.calibration.model import TIME_S, Calibration, CalibrationRequest, State
 from app.joint_inference.calibration.sweep import Setting, Sweep
-from app.joint_inference.errors import CalibrationNotFound
+from app.joint_inference.errors import BadSamples, CalibrationNotFound, NotReady
 from app.joint_inference.model.resource import Role, Service, Specification
 from app.joint_inference.service import Services
 from app.kit.clock import to_text
@@ -210,6 +211,13 @@ class Calibrations:
                 store.change(conn, calibration_id, progress=min(99, int(share * 100)))
 
         return tell
+
+
+def calibrations_using(conn: Connection, user: str, model: str, *, now: datetime) -> list[str]:
+    """namespace/name of the services with a calibration that waits or runs and was asked for with this model."""
+    under_way = [one for one in store.of_owner(conn, user) if not one.has_ended and not one.is_lost(now)]
+    asked = [one.asked for one in under_way if model in (one.asked.edge_model, one.asked.cloud_model)]
+    return sorted({f"{request.namespace}/{request.name}" for request in asked})
 
 
 def _failed(error: ModelmillError) -> dict[str, Any]:

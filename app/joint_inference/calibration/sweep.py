@@ -12,7 +12,7 @@ import numpy as np
 
 from app.inference.prediction import Prediction
 from app.joint_inference.calibration.predictions import SamplePredictions
-from app.joint_inference.calibration.quality import Kind, Measured, measure, ratio
+from app.joint_inference.calibration.quality import Kind, QualityMeasures, measure, ratio
 from app.joint_inference.hard_examples.base import BadParameter, HardExampleAlgorithm
 
 Make = Callable[[str, Mapping[str, str]], HardExampleAlgorithm]
@@ -115,7 +115,7 @@ def best_within(settings: Iterable[Setting], budget: float) -> Setting | None:
     return max(fitting, key=lambda one: (one.quality, -one.upload, -len(one.parameters)), default=None)
 
 
-def _tried(name: str, said: Sequence[Prediction], measured: Measured, make: Make) -> list[Setting]:
+def _tried(name: str, said: Sequence[Prediction], measured: QualityMeasures, make: Make) -> list[Setting]:
     found = []
     for parameters in _grid(name):
         try:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +16,7 @@ from app.kit.cli.service_options import AsJson, Url, token, url_of
 from app.kit.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
-    from app.joint_inference.client import Client
+    from app.joint_inference.client import JointClient
 
 POLL_S = 1.0
 PATIENCE_S = 60.0
@@ -38,7 +40,6 @@ def apply(
     url: Url = None,
 ) -> None:
     """Create services, or change those that are there. A file may hold several documents."""
-    from app.joint_inference.cli.documents import read_resources
     from app.joint_inference.cli.tables import full_name
 
     resources, records = read_resources(file), []
@@ -117,10 +118,10 @@ def delete(
     typer.echo(f"{namespace}/{name} {'deleted' if wait else 'is being deleted'}")
 
 
-def client_of(context: typer.Context, url: str | None) -> Client:
-    from app.joint_inference.client import Client
+def client_of(context: typer.Context, url: str | None) -> JointClient:
+    from app.joint_inference.client import JointClient
 
-    return Client(url_of(context, url), token=token())
+    return JointClient(url_of(context, url), token=token())
 
 
 def parted(full_name: str) -> tuple[str, str]:
@@ -137,7 +138,7 @@ def _shown(record: dict[str, Any], *, as_json: bool) -> str:
     return json.dumps(record, indent=2) if as_json else "\n".join(service_lines(record))
 
 
-def _watch(client: Client, namespace: str, name: str, *, as_json: bool) -> None:
+def _watch(client: JointClient, namespace: str, name: str, *, as_json: bool) -> None:
     """Until it is gone, or Ctrl-C."""
     seen, heard_at = "", time.monotonic()
     try:
@@ -166,7 +167,7 @@ def _printed(text: str, seen: str, *, gap: str) -> str:
     return text
 
 
-def _is_gone(client: Client, namespace: str, name: str, timeout_s: float) -> bool:
+def _is_gone(client: JointClient, namespace: str, name: str, timeout_s: float) -> bool:
     """Within this time. One of the same name that was made anew meanwhile is another."""
     deadline, uid = time.monotonic() + timeout_s, ""
     while (record := _found(client, namespace, name)) is not None:
@@ -180,7 +181,7 @@ def _is_gone(client: Client, namespace: str, name: str, timeout_s: float) -> boo
     return True
 
 
-def _found(client: Client, namespace: str, name: str) -> dict[str, Any] | None:
+def _found(client: JointClient, namespace: str, name: str) -> dict[str, Any] | None:
     from app.kit.cli.api_client import ApiError
 
     try:
@@ -189,3 +190,24 @@ def _found(client: Client, namespace: str, name: str) -> dict[str, Any] | None:
         if error.status != NotFound.status:
             raise
         return None
+
+
+STDIN = "-"
+
+
+def read_resources(file: str) -> list[Any]:
+    """All that the file holds. Raises NotFound, BadRequest, and as parse_documents."""
+    from app.joint_inference.documents import parse_documents
+
+    return parse_documents(_bytes(file))
+
+
+def _bytes(file: str) -> bytes:
+    if file == STDIN:
+        return sys.stdin.buffer.read()
+    try:
+        return Path(file).read_bytes()
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {file}", hint="Name the YAML of the service, or - for stdin.") from None
+    except OSError as error:
+        raise BadRequest(f"{file} cannot be read: {error.strerror}") from error

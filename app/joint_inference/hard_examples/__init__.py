@@ -10,14 +10,14 @@ from app.joint_inference.hard_examples.base import (
     UnknownAlgorithm,
     Verdict,
 )
-from app.joint_inference.hard_examples.registry import GROUP, Known, known, make, needs_prediction
+from app.joint_inference.hard_examples.registry import GROUP, AlgorithmEntry, known, make, needs_prediction
 
 __all__ = [
     "GROUP",
     "Algorithm",
+    "AlgorithmEntry",
     "BadParameter",
     "HardExampleAlgorithm",
-    "Known",
     "Parameter",
     "UnknownAlgorithm",
     "Verdict",

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from app.inference.prediction import Prediction
 from app.joint_inference.hard_examples.base import Parameter, Verdict
-from app.joint_inference.hard_examples.parameters import Given
+from app.joint_inference.hard_examples.parameters import ParameterReader
 
 ROUNDING = 1e-9
 """1 - 0.7 is a little more than 3/10 in floating point, which must not decide."""
@@ -30,7 +30,7 @@ class Ibt:
     )
 
     def __init__(self, parameters: Mapping[str, str]) -> None:
-        given = Given(parameters)
+        given = ParameterReader(parameters)
         self.threshold_img = given.share("threshold_img", 0.5)
         self.threshold_box = given.share("threshold_box", 0.5)
         self.empty_is_hard = given.flag("empty_is_hard", True)
@@ -63,7 +63,7 @@ class Threshold:
     )
 
     def __init__(self, parameters: Mapping[str, str]) -> None:
-        given = Given(parameters)
+        given = ParameterReader(parameters)
         self.threshold = given.share("threshold", 0.5)
         self.empty_is_hard = given.flag("empty_is_hard", True)
 

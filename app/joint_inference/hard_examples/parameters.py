@@ -12,7 +12,7 @@ YES, NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 Choice = TypeVar("Choice", bound=str)
 
 
-class Given:
+class ParameterReader:
     """What was given, by key. A missing or empty one is its default; all else that is wrong raises BadParameter."""
 
     def __init__(self, parameters: Mapping[str, str]) -> None:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from app.inference.prediction import Prediction
 from app.joint_inference.hard_examples.base import Parameter, Verdict
-from app.joint_inference.hard_examples.parameters import Given
+from app.joint_inference.hard_examples.parameters import ParameterReader
 
 MAX_SEED = 2**63 - 1
 
@@ -25,7 +25,7 @@ class Random:
     )
 
     def __init__(self, parameters: Mapping[str, str]) -> None:
-        given = Given(parameters)
+        given = ParameterReader(parameters)
         self.ratio = given.share("random_ratio", 0.3)
         seed = given.whole("seed", -1, least=0, most=MAX_SEED)
         self._draws = random.Random(seed if seed >= 0 else None)  # noqa: S311  # a sample is no secret

@@ -9,7 +9,7 @@ from typing import ClassVar
 from app.inference.prediction import Prediction
 from app.joint_inference.hard_examples.base import Parameter, Verdict
 from app.joint_inference.hard_examples.boxes import OUTSIDE, ROUNDING, are_shares, empty
-from app.joint_inference.hard_examples.parameters import Given
+from app.joint_inference.hard_examples.parameters import ParameterReader
 
 SMALLEST = 1e-12
 
@@ -28,7 +28,7 @@ class CrossEntropy:
     )
 
     def __init__(self, parameters: Mapping[str, str]) -> None:
-        given = Given(parameters)
+        given = ParameterReader(parameters)
         self.threshold = given.share("threshold_cross_entropy", 0.5)
         self.empty_is_hard = given.flag("empty_is_hard", False)
 

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Known:
+class AlgorithmEntry:
     """One algorithm for forms and messages. origin: empty for a bundled one, else `module:name (package)`.
 
     problem: why it cannot be used; then algorithm is None. needs_prediction: only one that does not can decide before
@@ -46,7 +46,7 @@ class Known:
 
 
 @cache
-def known() -> Mapping[str, Known]:
+def known() -> Mapping[str, AlgorithmEntry]:
     """By name, bundled ones first. Entry points are read once per process."""
     found = {name: _described(name, algorithm) for name, algorithm in BUNDLED.items()}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
@@ -84,22 +84,22 @@ def _hint() -> str:
     return f"There are {', '.join(name for name, entry in known().items() if entry.algorithm is not None)}."
 
 
-def _loaded(point: EntryPoint) -> Known:
+def _loaded(point: EntryPoint) -> AlgorithmEntry:
     origin = f"{point.value} ({point.dist.name})" if point.dist else point.value
     try:
         algorithm = point.load()
     except Exception as error:  # noqa: BLE001  # it is somebody else's code
         logger.warning("Hard-example algorithm %s cannot be loaded: %s", origin, _said(error))
-        return Known(point.name, None, origin=origin, problem=_said(error))
+        return AlgorithmEntry(point.name, None, origin=origin, problem=_said(error))
     if not callable(algorithm):
-        return Known(point.name, None, origin=origin, problem="it is not callable")
+        return AlgorithmEntry(point.name, None, origin=origin, problem="it is not callable")
     return _described(point.name, algorithm, origin)
 
 
-def _described(name: str, algorithm: Algorithm, origin: str = "") -> Known:
+def _described(name: str, algorithm: Algorithm, origin: str = "") -> AlgorithmEntry:
     parameters = getattr(algorithm, "parameters", ())
     shown = parameters if isinstance(parameters, list | tuple) else ()
-    return Known(
+    return AlgorithmEntry(
         name,
         algorithm,
         description=str(getattr(algorithm, "description", "")),

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from app.joint_inference.errors import InvalidResource, ServiceNotFound
+from app.joint_inference.errors import InvalidResource, ModelsDiffer, ServiceNotFound
 from app.joint_inference.model.resource import Service
-from app.joint_inference.model.status import Condition, ConditionType, conditions_after
+from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after
 from app.joint_inference.service.services import Services
 from app.kit.clock import to_text
 
@@ -33,6 +33,9 @@ class Refusal:
 
     generation: int
     message: str
+    reason: str = INVALID
+    may_pass: bool = False
+    """The same resource may be taken later: it is tried again at each look."""
 
 
 class Mirror:
@@ -54,6 +57,9 @@ class Mirror:
                 return False
             try:
                 self._services.apply(self._user, without_theirs(resource), now=now)
+            except ModelsDiffer as error:
+                message = error.message
+                self._refused[uid] = Refusal(_generation(resource), message, Reason.MODELS_DIFFER, may_pass=True)
             except InvalidResource as error:
                 self._refused[uid] = Refusal(_generation(resource), error.message)
             else:
@@ -74,9 +80,9 @@ class Mirror:
         wants it is made anew."""
         before: Json = resource.get("status") or {}
         refusal = self._refused_now(resource)
-        if refusal is None:
+        if refusal is None or refusal.may_pass:
             with self._lock:
-                if self._find(resource) is None:
+                if refusal is not None or self._find(resource) is None:
                     self.take(resource, now=now)
                 refusal = self._refused_now(resource)
         service = self._find(resource)
@@ -128,7 +134,7 @@ def merge_patch(before: Json, wanted: Json) -> dict[str, Any]:
 def _refused(service: Json, before: Json, refusal: Refusal, now: str) -> dict[str, Any]:
     """The status of the one that goes on as it was, if there is any, with this as its current condition."""
     goes_on = " The service goes on as it was before." if service else ""
-    said = Condition(ConditionType.FAILED, INVALID, f"{refusal.message}{goes_on}")
+    said = Condition(ConditionType.FAILED, refusal.reason, f"{refusal.message}{goes_on}")
     conditions = conditions_after(before.get("conditions") or (), said, None, now)
     return {"active": 0, "failed": 0, **service, "conditions": conditions}
 

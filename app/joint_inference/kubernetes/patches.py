@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import jsonpatch
+from jsonpointer import JsonPointerException
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.joint_inference.access import joint_of
 from app.joint_inference.errors import ServiceNotFound
-from app.joint_inference.kubernetes.consistency import changed_to, check_place, check_uid, check_version, metadata_of
-from app.joint_inference.kubernetes.json_patch import checked_managed, patched
+from app.joint_inference.kubernetes.consistency import check_place, check_uid, check_version, metadata_of
 from app.joint_inference.kubernetes.read_endpoints import shown
 from app.joint_inference.kubernetes.representations import speaks_status, warned
 from app.joint_inference.kubernetes.requests import (
@@ -24,17 +26,17 @@ from app.joint_inference.kubernetes.requests import (
     content_type,
     warnings_for,
     warnings_for_fields,
-    writing_of,
+    write_options,
 )
-from app.joint_inference.kubernetes.write_endpoints import created
+from app.joint_inference.kubernetes.write_endpoints import created, tried_change
 from app.joint_inference.model import field_ownership
 from app.joint_inference.model.field_ownership import Manager
 from app.joint_inference.model.resource import Service
-from app.joint_inference.service.merge_patch import merged
-from app.joint_inference.service.services import Wanted
+from app.joint_inference.service.changes import merged
+from app.joint_inference.service.services import ResourceEdit
 from app.joint_inference.validation import known_fields
 from app.kit.clock import now, to_text
-from app.kit.errors import BadRequest
+from app.kit.errors import BadInput, BadRequest
 from app.kit.web.auth import user_of
 
 
@@ -57,7 +59,7 @@ def _merged(request: Request, patch: Any) -> Response:
         found = merged(before.to_resource(), patch)
         return found if metadata_of(patch).get("resourceVersion") else _of_any_version(found), None
 
-    return _changed(request, wanted, Manager(writing_of(request).manager))
+    return _changed(request, wanted, Manager(write_options(request).manager))
 
 
 def _patched(request: Request, operations: Any) -> Response:
@@ -68,13 +70,13 @@ def _patched(request: Request, operations: Any) -> Response:
         is_other = managed != whole["metadata"].get("managedFields")
         return found, checked_managed(managed) if is_other else None
 
-    return _changed(request, wanted, Manager(writing_of(request).manager))
+    return _changed(request, wanted, Manager(write_options(request).manager))
 
 
 def _applied(request: Request, resource: Any) -> Response:
     """Created, or changed in the fields that it names, and in those that its manager named before and does not now."""
     check_kind(resource)
-    writing, place = writing_of(request), request.path_params
+    writing, place = write_options(request), request.path_params
     check_place(resource, place["namespace"], place["name"])
     manager, at = Manager(writing.manager, field_ownership.APPLY), to_text(now())
     try:
@@ -92,9 +94,9 @@ def _applied(request: Request, resource: Any) -> Response:
     return _changed(request, wanted, manager, warnings_for_fields(resource, writing))
 
 
-def _changed(request: Request, wanted: Wanted, by: Manager, warnings: list[str] | None = None) -> Response:
+def _changed(request: Request, wanted: ResourceEdit, by: Manager, warnings: list[str] | None = None) -> Response:
     """warnings: instead of those about what it becomes, of which a part may not be the caller's."""
-    writing, place = writing_of(request), request.path_params
+    writing, place = write_options(request), request.path_params
     services, user = joint_of(request).services, user_of(request)
     before = services.get(user, place["namespace"], place["name"])
     resource, _ = wanted(before)
@@ -103,7 +105,7 @@ def _changed(request: Request, wanted: Wanted, by: Manager, warnings: list[str] 
     check_uid(before, resource)
     said = warnings_for(resource, writing) if warnings is None else warnings
     if writing.is_dry:
-        return warned(JSONResponse(changed_to(before, resource)), said)
+        return warned(JSONResponse(tried_change(services, user, before, resource)), said)
     service = services.change(user, before.namespace, before.name, wanted, now=now(), by=by)
     return warned(shown(request, service), said)
 
@@ -113,3 +115,46 @@ def _of_any_version(resource: Any) -> Any:
 
 
 PATCHES = {MERGE: _merged, JSON_PATCH: _patched, APPLY: _applied}
+
+
+MAX_OPERATIONS = 1000
+MAX_BYTES = 1 << 20
+GROWS = "copy"
+SHARE = {"manager": str, "operation": str, "time": str, "fieldsV1": dict}
+
+
+def patched(resource: Any, operations: Any) -> Any:
+    """The resource as it is then; it is not changed itself. Raises BadRequest for what is no patch, BadInput for one
+    that does not fit what there is."""
+    if not isinstance(operations, list) or not all(isinstance(one, dict) for one in operations):
+        raise BadRequest("A JSON patch is a list of operations.")
+    if len(operations) > MAX_OPERATIONS:
+        raise BadRequest(f"A patch may have {MAX_OPERATIONS} operations.")
+    found = resource
+    try:
+        for one in operations:
+            found = jsonpatch.apply_patch(found, [one])
+            if one.get("op") == GROWS and len(json.dumps(found)) > MAX_BYTES:
+                raise BadInput(f"The patch makes more than {MAX_BYTES} bytes of it.")
+    except jsonpatch.InvalidJsonPatch as error:
+        raise BadRequest(f"This is no JSON patch: {error}.") from None
+    except (jsonpatch.JsonPatchException, JsonPointerException) as error:
+        raise BadInput(f"The patch does not fit the service: {error}.", hint="Read it again.") from None
+    except (TypeError, ValueError, KeyError, AttributeError, IndexError) as error:
+        raise BadRequest(f"This is no JSON patch: {type(error).__name__}: {error}.") from None
+    return found
+
+
+def checked_managed(managed: Any) -> list[Any]:
+    """metadata.managedFields as a tool has rewritten them: kubectl does when it goes over to server-side apply. Raises
+    BadInput."""
+    for one in managed or ():
+        if not isinstance(one, dict) or not all(isinstance(one.get(key), kind) for key, kind in SHARE.items()):
+            raise BadInput("metadata.managedFields are to be a list of managers with their fields.")
+        if not _is_tree(one["fieldsV1"]):
+            raise BadInput("fieldsV1 of metadata.managedFields are to be objects in objects.")
+    return list(managed or ())
+
+
+def _is_tree(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_tree, value.values()))

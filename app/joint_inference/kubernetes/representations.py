@@ -56,7 +56,7 @@ def failure(error: ModelmillError, name: str = "") -> Response:
 def status_of(error: ModelmillError, name: str = "") -> dict[str, Any]:
     """A Status. name: of the service that was asked for."""
     name = str(error.detail.get("name") or name)
-    reason, said = _said(error, name)
+    reason, said = _reason_and_message(error, name)
     details: dict[str, Any] = {"group": GROUP, "kind": PLURAL}
     if name:
         details["name"] = name
@@ -83,7 +83,7 @@ def status_of(error: ModelmillError, name: str = "") -> dict[str, Any]:
     }
 
 
-def _said(error: ModelmillError, name: str) -> tuple[str, str]:
+def _reason_and_message(error: ModelmillError, name: str) -> tuple[str, str]:
     """Reason and message. kubectl shows the message and nothing else."""
     sentence = f"{error.message} {error.hint}".strip()
     if isinstance(error, ServiceNotFound):

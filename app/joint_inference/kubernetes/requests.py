@@ -29,7 +29,7 @@ class UnknownPatch(BadRequest):
 
 
 @dataclass(frozen=True)
-class Writing:
+class WriteOptions:
     """is_dry: nothing is to be kept. fields: what to do about unknown ones: Strict, Warn, Ignore. manager: who sets the
     fields. is_forced: an apply takes them from others."""
 
@@ -39,7 +39,7 @@ class Writing:
     is_forced: bool
 
 
-def writing_of(request: Request) -> Writing:
+def write_options(request: Request) -> WriteOptions:
     """Raises BadRequest."""
     query = request.query_params
     fields = query.get("fieldValidation") or "Warn"
@@ -52,7 +52,7 @@ def writing_of(request: Request) -> Writing:
     manager = query.get("fieldManager") or agent or OURS
     if len(manager) > MAX_MANAGER or not manager.isprintable():
         raise BadRequest(f"A fieldManager has at most {MAX_MANAGER} printable characters.")
-    return Writing(dry == "All", fields, manager, query.get("force", "").lower() in ("true", "1"))
+    return WriteOptions(dry == "All", fields, manager, query.get("force", "").lower() in ("true", "1"))
 
 
 async def body_of(request: Request) -> Any:
@@ -81,7 +81,7 @@ def check_kind(resource: Any) -> None:
         raise BadRequest(f"{KIND} in version {VERSION!r} of {GROUP} is wanted here, not {said}.")
 
 
-def warnings_for(resource: Any, writing: Writing) -> list[str]:
+def warnings_for(resource: Any, writing: WriteOptions) -> list[str]:
     """What to warn of: fields that are not known, and parameters that nothing reads. Raises BadRequest when unknown
     fields are not to be there, InvalidResource."""
     ignored = ignored_parameters(validated(resource)["spec"])
@@ -93,7 +93,7 @@ def warnings_for(resource: Any, writing: Writing) -> list[str]:
     return [*(f'unknown field "{path}"' for path in unknown), *ignored]
 
 
-def warnings_for_fields(resource: Any, writing: Writing) -> list[str]:
+def warnings_for_fields(resource: Any, writing: WriteOptions) -> list[str]:
     """As warnings_for, of a resource that names no more than some fields. Raises BadRequest."""
     unknown = unknown_in(resource)
     if unknown and writing.fields == "Strict":

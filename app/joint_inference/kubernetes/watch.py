@@ -27,7 +27,8 @@ from app.joint_inference.service import Services
 from app.kit.clock import now
 from app.kit.errors import BadRequest
 from app.kit.redis.change_hub import ChangeHub, changed
-from app.kit.web.auth import caller_of, user_of
+from app.kit.web.auth import authenticator_of, caller_of, user_of
+from app.kit.web.sse import hub_of
 
 NUDGED = "joint"
 LOOK_AGAIN_S = 1.0
@@ -48,7 +49,7 @@ class Expired(BadRequest):
 
 
 @dataclass
-class Watch:
+class WatchStream:
     """One client's view. shown: uids of the services that it knows. seen: the newest version that it was told of."""
 
     services: Services
@@ -90,7 +91,7 @@ class Watch:
 
 
 @dataclass(frozen=True)
-class Wish:
+class WatchRequest:
     """How the client wants to be told. include: what a table's row carries."""
 
     seconds: float
@@ -110,8 +111,10 @@ class Wish:
 async def watch(request: Request) -> Response:
     """Raises BadRequest, Expired."""
     query = request.query_params
-    view = Watch(joint_of(request).services, user_of(request), request.path_params.get("namespace"), selector_of(query))
-    wish = Wish(
+    view = WatchStream(
+        joint_of(request).services, user_of(request), request.path_params.get("namespace"), selector_of(query)
+    )
+    wish = WatchRequest(
         seconds=number_of(query, "timeoutSeconds", default=LONGEST_S, most=LONGEST_S) or LONGEST_S,
         is_table=wants_table(request.headers.get("accept", "")),
         include=query.get("includeObject") or "Metadata",
@@ -120,7 +123,7 @@ async def watch(request: Request) -> Response:
     )
     after = number_of(query, "resourceVersion", default=0, most=1 << 62)
     first = await run_in_threadpool(view.begin, 0 if wish.initial_end else after)
-    hub: ChangeHub = request.app.state.hub
+    hub: ChangeHub = hub_of(request)
     return EventSourceResponse(
         _lines(request, hub, view, wish, first),
         media_type="application/json",
@@ -132,7 +135,7 @@ async def watch(request: Request) -> Response:
 
 
 async def _lines(
-    request: Request, hub: ChangeHub, view: Watch, wish: Wish, first: list[tuple[str, Service]]
+    request: Request, hub: ChangeHub, view: WatchStream, wish: WatchRequest, first: list[tuple[str, Service]]
 ) -> AsyncIterator[bytes]:
     for kind, service in first:
         yield wish.line(kind, service)
@@ -158,7 +161,7 @@ async def _may_go_on(request: Request) -> bool:
     """A token that was revoked meanwhile ends what it began."""
     if not caller_of(request).token_id:
         return True
-    return bool(await run_in_threadpool(request.app.state.doorkeeper.still_holds, request))
+    return bool(await run_in_threadpool(authenticator_of(request).still_holds, request))
 
 
 def _bookmark(version: int, annotations: dict[str, str]) -> bytes:

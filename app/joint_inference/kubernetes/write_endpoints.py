@@ -27,11 +27,12 @@ from app.joint_inference.kubernetes.requests import (
     check_kind,
     content_type,
     warnings_for,
-    writing_of,
+    write_options,
 )
 from app.joint_inference.model.field_ownership import UPDATE, Manager
+from app.joint_inference.model.resource import Service
 from app.joint_inference.service import Services
-from app.joint_inference.service.merge_patch import merged
+from app.joint_inference.service.changes import merged
 from app.joint_inference.validation import validated, validated_status
 from app.kit.clock import now
 from app.kit.errors import BadRequest, ModelmillError
@@ -48,7 +49,7 @@ async def create_service(request: Request) -> Response:
 
 
 def created(request: Request, resource: Any, operation: str = UPDATE) -> Response:
-    writing, user = writing_of(request), user_of(request)
+    writing, user = write_options(request), user_of(request)
     check_kind(resource)
     namespace = request.path_params.get("namespace")
     check_place(resource, namespace, "")
@@ -67,8 +68,17 @@ def _tried(services: Services, user: str, resource: Any, namespace: str | None) 
     try:
         services.get(user, place["namespace"], place["name"])
     except ServiceNotFound:
+        services.check_models(user, fit["spec"])
         return fit
     raise ServiceExists(f"There is a service {place['name']!r} already.")
+
+
+def tried_change(services: Services, user: str, before: Service, resource: Any) -> dict[str, Any]:
+    """What it would be. Raises ServiceChanged, InvalidResource."""
+    after = changed_to(before, resource)
+    if after["spec"] != before.spec:
+        services.check_models(user, after["spec"])
+    return after
 
 
 @speaks_status
@@ -79,14 +89,14 @@ async def replace_service(request: Request) -> Response:
 
 def _replaced(request: Request, resource: Any) -> Response:
     check_kind(resource)
-    writing, place = writing_of(request), request.path_params
+    writing, place = write_options(request), request.path_params
     check_place(resource, place["namespace"], place["name"])
     warnings = warnings_for(resource, writing)
     services, user = joint_of(request).services, user_of(request)
     before = services.get(user, place["namespace"], place["name"])
     check_uid(before, resource)
     if writing.is_dry:
-        return warned(JSONResponse(changed_to(before, resource)), warnings)
+        return warned(JSONResponse(tried_change(services, user, before, resource)), warnings)
     service = services.replace(user, before.namespace, before.name, resource, now=now(), by=Manager(writing.manager))
     return warned(shown(request, service), warnings)
 
@@ -105,7 +115,7 @@ def _deleted(request: Request, options: dict[str, Any]) -> Response:
     if isinstance(preconditions, dict):
         check_uid(before, {"metadata": preconditions})
         check_version(before, {"metadata": preconditions})
-    is_dry = writing_of(request).is_dry or options.get("dryRun") == ["All"]
+    is_dry = write_options(request).is_dry or options.get("dryRun") == ["All"]
     if not is_dry:
         before = services.delete(user, before.namespace, before.name, now=now())
     return shown(request, before)
@@ -133,6 +143,6 @@ def _status_put(request: Request, body: dict[str, Any]) -> Response:
     check_uid(before, body)
     check_version(before, body)
     status = validated_status(body.get("status") or {})
-    if not writing_of(request).is_dry:
+    if not write_options(request).is_dry:
         before = services.put_status(user, before.namespace, before.name, status, now=now())
     return shown(request, before)

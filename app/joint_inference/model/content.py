@@ -19,7 +19,7 @@ class BigModel:
 
 
 @dataclass(frozen=True)
-class Content:
+class OrderContent:
     """big_model: of an edge worker; secret: what a cloud worker demands. resource: the whole, as the body of the
     requirement's insert has it. withheld: cameras of the node that are not for the service's user: {"videos": ids,
     "sources": patterns}."""
@@ -50,10 +50,10 @@ class Content:
         }
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Content:
+    def from_json(data: Mapping[str, Any]) -> OrderContent:
         """Raises KeyError, TypeError, ValueError for what is none."""
         big = data.get("bigModel")
-        return Content(
+        return OrderContent(
             Role(data["role"]),
             data["resource"],
             ModelCard.from_json(data["model"]),
@@ -70,4 +70,4 @@ def resource_for_node(service: Service) -> dict[str, Any]:
     return {"apiVersion": whole["apiVersion"], "kind": whole["kind"], "metadata": metadata, "spec": whole["spec"]}
 
 
-__all__ = ["BigModel", "Content", "resource_for_node"]
+__all__ = ["BigModel", "OrderContent", "resource_for_node"]

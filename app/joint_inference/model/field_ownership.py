@@ -32,7 +32,7 @@ class Manager:
 
 
 @dataclass(frozen=True)
-class Share:
+class OwnedFields:
     """What one manager owns. at: when that last changed."""
 
     manager: Manager
@@ -48,9 +48,9 @@ def updated(
     changed = {path for path, value in new.items() if path not in old or old[path] != value}
     shares = _shares(managed, old, at)
     left = frozenset(new.keys() - changed)
-    kept = [Share(one.manager, one.paths & left, one.at) for one in shares if one.manager != by]
+    kept = [OwnedFields(one.manager, one.paths & left, one.at) for one in shares if one.manager != by]
     mine = next((one.paths for one in shares if one.manager == by), frozenset())
-    return _written([*kept, Share(by, frozenset((mine & left) | changed), at)], shares)
+    return _written([*kept, OwnedFields(by, frozenset((mine & left) | changed), at)], shares)
 
 
 def applied(
@@ -75,8 +75,8 @@ def applied(
     mine = next((one.paths for one in shares if one.manager == by), frozenset())
     owned = frozenset().union(*(one.paths for one in others))
     result = {path: value for path, value in old.items() if path not in mine - new.keys() - owned} | new
-    kept = [Share(one.manager, one.paths - taken, one.at) for one in others]
-    return _nested(live, result), _written([*kept, Share(by, frozenset(new), at)], shares)
+    kept = [OwnedFields(one.manager, one.paths - taken, one.at) for one in others]
+    return _nested(live, result), _written([*kept, OwnedFields(by, frozenset(new), at)], shares)
 
 
 def fields_of(resource: Mapping[str, Any]) -> Fields:
@@ -110,17 +110,17 @@ def _nested(live: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
     return found
 
 
-def _shares(managed: Sequence[Any], fields: Fields, at: str) -> list[Share]:
+def _shares(managed: Sequence[Any], fields: Fields, at: str) -> list[OwnedFields]:
     """Of a service that is older than its owners: all is that of who was there before."""
     if not managed and fields:
-        return [Share(Manager(BEFORE), frozenset(fields), at)]
+        return [OwnedFields(Manager(BEFORE), frozenset(fields), at)]
     return [
-        Share(Manager(one["manager"], one["operation"]), frozenset(_paths(one["fieldsV1"], ())), one["time"])
+        OwnedFields(Manager(one["manager"], one["operation"]), frozenset(_paths(one["fieldsV1"], ())), one["time"])
         for one in managed
     ]
 
 
-def _written(shares: Sequence[Share], before: Sequence[Share]) -> list[Any]:
+def _written(shares: Sequence[OwnedFields], before: Sequence[OwnedFields]) -> list[Any]:
     """Who owns nothing is not named; whose share is as it was keeps its time."""
     times = {(one.manager, one.paths): one.at for one in before}
     return [

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from app.inference.prediction import ModelCard
-from app.joint_inference.model.content import BigModel, Content, resource_for_node
+from app.joint_inference.model.content import BigModel, OrderContent, resource_for_node
 from app.joint_inference.model.resource import PLURAL, Role, Service
-from app.joint_inference.model.state import Seen, condition_of
+from app.joint_inference.model.state import ObservedWorker, condition_of
 from app.joint_inference.model.status import Condition, ConditionType, Reason
 from app.nodes.model import Node, Order, WorkKey
 
 
 @dataclass(frozen=True)
-class World:
+class ObservedState:
     """What was found for a service. None: there is no such model, no such node that its user may use, no such order.
 
     problem: what is wrong with it whatever the nodes say. edge_order: what the edge node was told before. withheld: see
@@ -38,7 +38,7 @@ class World:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ServicePlan:
     """orders: what each worker is to be; a role that is missing is left as it is, unless it is of an older generation.
 
     active, failed: the requirement's counts of workers. ended: workers whose node there is not, or no longer for the
@@ -46,7 +46,7 @@ class Plan:
     """
 
     condition: Condition
-    orders: dict[Role, Content]
+    orders: dict[Role, OrderContent]
     active: int
     failed: int
     ended: frozenset[Role] = frozenset()
@@ -56,28 +56,28 @@ def key_of(service: Service, role: Role) -> WorkKey:
     return WorkKey(PLURAL, service.uid, role.value)
 
 
-def plan(service: Service, world: World) -> Plan:
-    seen = {role: _seen(service, role, world) for role in Role}
+def plan(service: Service, world: ObservedState) -> ServicePlan:
+    seen = {role: _observed(service, role, world) for role in Role}
     active = sum(worker.is_active for worker in seen.values())
     failed = sum(worker.counts_as_failed for worker in seen.values())
     problem = world.problem or _missing(service, world)
     if problem is not None:
         nodes = {Role.EDGE: world.edge_node, Role.CLOUD: world.cloud_node}
-        return Plan(problem, {}, active, failed, frozenset(role for role in Role if nodes[role] is None))
-    return Plan(condition_of(service, seen), _orders(service, world, seen[Role.CLOUD]), active, failed)
+        return ServicePlan(problem, {}, active, failed, frozenset(role for role in Role if nodes[role] is None))
+    return ServicePlan(condition_of(service, seen), _orders(service, world, seen[Role.CLOUD]), active, failed)
 
 
-def _seen(service: Service, role: Role, world: World) -> Seen:
+def _observed(service: Service, role: Role, world: ObservedState) -> ObservedWorker:
     wanted = service.specification.worker(role)
     node = world.edge_node if role is Role.EDGE else world.cloud_node
     report = node.worker(key_of(service, role)) if node else None
     if report is not None and report.generation != service.generation:
         report = None  # it is about what was wanted before
     model = world.edge_model if role is Role.EDGE else world.cloud_model
-    return Seen(role, wanted.name, wanted.node, node is not None and node.is_online(world.now), report, model)
+    return ObservedWorker(role, wanted.name, wanted.node, node is not None and node.is_online(world.now), report, model)
 
 
-def _missing(service: Service, world: World) -> Condition | None:
+def _missing(service: Service, world: ObservedState) -> Condition | None:
     """All of it in one condition, a line each: who mends it need not find out one by one."""
     cloud, edge = service.specification.cloud, service.specification.edge
     no_model = (
@@ -98,19 +98,19 @@ def _missing(service: Service, world: World) -> Condition | None:
     return Condition(ConditionType.FAILED, missing[0][0], "\n".join(said for _, said in missing)) if missing else None
 
 
-def _orders(service: Service, world: World, cloud: Seen) -> dict[Role, Content]:
+def _orders(service: Service, world: ObservedState, cloud: ObservedWorker) -> dict[Role, OrderContent]:
     assert world.cloud_model is not None
     assert world.edge_model is not None
     resource = resource_for_node(service)
-    orders = {Role.CLOUD: Content(Role.CLOUD, resource, world.cloud_model, secret=service.secret)}
+    orders = {Role.CLOUD: OrderContent(Role.CLOUD, resource, world.cloud_model, secret=service.secret)}
     url = _big_model(service, world, cloud)
     if url:
         big = BigModel(url, service.secret)
-        orders[Role.EDGE] = Content(Role.EDGE, resource, world.edge_model, big_model=big, withheld=world.withheld)
+        orders[Role.EDGE] = OrderContent(Role.EDGE, resource, world.edge_model, big_model=big, withheld=world.withheld)
     return orders
 
 
-def _big_model(service: Service, world: World, cloud: Seen) -> str:
+def _big_model(service: Service, world: ObservedState, cloud: ObservedWorker) -> str:
     """Where the cloud worker serves; while it is away, where it did when this generation's edge worker was told."""
     if cloud.is_serving and cloud.report is not None and cloud.report.address:
         return f"http://{cloud.report.address}"

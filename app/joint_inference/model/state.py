@@ -18,7 +18,7 @@ KEEPS = "Hard samples get the edge's own answer."
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedWorker:
     """A worker of this generation as its node last reported it, and whether that node is still heard. model: that is
     wanted."""
 
@@ -68,7 +68,7 @@ class Seen:
         return self.report is not None and self.report.state is WorkerState.BACKOFF
 
 
-def condition_of(service: Service, seen: dict[Role, Seen]) -> Condition:
+def condition_of(service: Service, seen: dict[Role, ObservedWorker]) -> Condition:
     edge, cloud = seen[Role.EDGE], seen[Role.CLOUD]
     stalled = next((worker for worker in (cloud, edge) if worker.is_stalled and worker.is_online), None)
     if stalled is not None:
@@ -92,7 +92,7 @@ def condition_of(service: Service, seen: dict[Role, Seen]) -> Condition:
     raise AssertionError("the edge serves")
 
 
-def _serving(service: Service, edge: Seen, cloud: Seen) -> Condition:
+def _serving(service: Service, edge: ObservedWorker, cloud: ObservedWorker) -> Condition:
     """The edge worker ran when it was last heard. Whether the cloud answers is for its tally to say: that a node is not
     connected to the web says nothing of the way between the two workers."""
     if not edge.is_online:
@@ -104,7 +104,7 @@ def _serving(service: Service, edge: Seen, cloud: Seen) -> Condition:
     return _asking(service, edge, cloud)
 
 
-def _asking(service: Service, edge: Seen, cloud: Seen) -> Condition:
+def _asking(service: Service, edge: ObservedWorker, cloud: ObservedWorker) -> Condition:
     """Frames come, or are sent to it: how is the way to the big model?"""
     if cloud.is_online and (cloud.has_failed or cloud.is_restarting):
         return Condition(RUNNING, Reason.DEGRADED, f"{_why_failed(cloud)}\n{KEEPS}")
@@ -120,14 +120,14 @@ def _asking(service: Service, edge: Seen, cloud: Seen) -> Condition:
     return Condition(RUNNING, Reason.SERVING, f"{edge.name!r} asks {cloud.name!r} for the hard samples.")
 
 
-def _without_frames(edge: Seen, end: StreamEnd) -> Condition:
+def _without_frames(edge: ObservedWorker, end: StreamEnd) -> Condition:
     answers = f"{edge.name!r} on {edge.node!r} still answers what it is sent."
     if end.is_failure:
         return Condition(FAILED, end.reason, f"{end.message}\nIt is tried again every few seconds. {answers}")
     return Condition(RUNNING, end.reason, f"{end.message} {answers}")
 
 
-def _why_stalled(service: Service, worker: Seen) -> str:
+def _why_stalled(service: Service, worker: ObservedWorker) -> str:
     report = worker.report
     assert report is not None
     runs = _model(report.detail.get("model"), report.detail.get("sha256"))
@@ -143,7 +143,7 @@ def _model(name: Any, sha256: Any) -> str:
     return f"model {str(name)!r} (sha256 {str(sha256)[:12]}…)" if name and sha256 else ""
 
 
-def _why_failed(worker: Seen) -> str:
+def _why_failed(worker: ObservedWorker) -> str:
     report = worker.report
     assert report is not None
     what = f"The {worker.role} worker {worker.name!r} on {worker.node!r}"

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from app.joint_inference import store
 from app.joint_inference.hard_examples.base import BadParameter, UnknownAlgorithm
-from app.joint_inference.model.reconciliation import Plan, World, key_of, plan
+from app.joint_inference.model.reconciliation import ObservedState, ServicePlan, key_of, plan
 from app.joint_inference.model.resource import PLURAL, Role, Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after, current_of
 from app.joint_inference.service.model_pairs import mismatch
@@ -122,7 +122,7 @@ class Controller:
             self.services.announce()
             self.reports.forget(service.uid)
 
-    def _world(self, service: Service, orders: list[Order], now: datetime) -> World:
+    def _world(self, service: Service, orders: list[Order], now: datetime) -> ObservedState:
         wanted = service.specification
         edge_model = self.models.find(service.owner, wanted.edge.model, now=now)
         cloud_model = self.models.find(service.owner, wanted.cloud.model, now=now)
@@ -132,7 +132,7 @@ class Controller:
         edge_node, cloud_node = (
             self.nodes.find_for(service.owner, worker.node) for worker in (wanted.edge, wanted.cloud)
         )
-        return World(
+        return ObservedState(
             now=now,
             edge_model=edge_model.card if edge_model else None,
             cloud_model=cloud_model.card if cloud_model else None,
@@ -165,7 +165,7 @@ class Controller:
             return Condition(ConditionType.FAILED, Reason.BAD_PARAMETERS, said), None
 
     def _write(
-        self, service: Service, found: Plan, warning: Condition | None, now: datetime, looked_at: str | None
+        self, service: Service, found: ServicePlan, warning: Condition | None, now: datetime, looked_at: str | None
     ) -> set[str] | None:
         """Names of the nodes that must hear of it. What was changed by another meanwhile is looked at again then.
 
@@ -189,7 +189,7 @@ class Controller:
             self.services.announce()
         return told
 
-    def _order(self, conn: Connection, service: Service, role: Role, found: Plan) -> set[str]:
+    def _order(self, conn: Connection, service: Service, role: Role, found: ServicePlan) -> set[str]:
         worker, key = service.specification.worker(role), key_of(service, role)
         content = found.orders.get(role)
         if content is None:
@@ -223,7 +223,7 @@ def _warning(service: Service) -> Condition | None:
     return Condition(ConditionType.WARNING, Reason.NEVER_HARD, why) if why else None
 
 
-def _status(service: Service, found: Plan, warning: Condition | None, now: datetime) -> dict[str, Any]:
+def _status(service: Service, found: ServicePlan, warning: Condition | None, now: datetime) -> dict[str, Any]:
     """The same as before when nothing has changed and it is not yet time to say that it was looked at."""
     at = to_text(now)
     before = service.status.get("conditions", ())

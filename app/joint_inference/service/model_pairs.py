@@ -10,6 +10,8 @@ from app.inference.decoders import Port, family_of
 from app.inference.errors import ModelUnusable
 from app.inference.prediction import Decoder
 from app.inference.preprocessing import Shape, Size, input_layout
+from app.joint_inference.errors import ModelsDiffer
+from app.joint_inference.hard_examples.base import BadParameter
 from app.joint_inference.model.resource import Role, Worker
 from app.joint_inference.model.status import Condition, ConditionType, Reason
 from app.joint_inference.worker_options import worker_options
@@ -17,7 +19,7 @@ from app.model_registry.model import Model
 
 
 @dataclass(frozen=True)
-class Answer:
+class ModelOutput:
     """What a model answers. classes: of a classifier, None where that is not known."""
 
     is_classifier: bool
@@ -32,7 +34,7 @@ class Answer:
 
 def mismatch(edge: tuple[Worker, Model | None], cloud: tuple[Worker, Model | None]) -> Condition | None:
     """Raises BadParameter."""
-    small, big = (_answer(*pair) for pair in (edge, cloud))
+    small, big = (_output_of(*pair) for pair in (edge, cloud))
     if small is None or big is None or not _differ(small, big):
         return None
     message = (
@@ -43,12 +45,28 @@ def mismatch(edge: tuple[Worker, Model | None], cloud: tuple[Worker, Model | Non
     return Condition(ConditionType.FAILED, Reason.MODELS_DIFFER, message)
 
 
-def _differ(small: Answer, big: Answer) -> bool:
+def refuse_mismatch(edge: tuple[Worker, Model | None], cloud: tuple[Worker, Model | None]) -> None:
+    """Refuses a service before it is stored, as far as its models are registered. Parameters that are wrong are left to
+    the controller, whose condition names them.
+
+    Raises:
+        ModelsDiffer: the models are for different tasks.
+    """
+    try:
+        condition = mismatch(edge, cloud)
+    except BadParameter:
+        return
+    if condition is not None:
+        problem = {"path": "$.spec.cloudWorker.model.name", "message": condition.message}
+        raise ModelsDiffer(condition.message, detail={"problems": [problem]})
+
+
+def _differ(small: ModelOutput, big: ModelOutput) -> bool:
     are_known = small.classes is not None and big.classes is not None
     return small.is_classifier != big.is_classifier or (are_known and small.classes != big.classes)
 
 
-def _answer(worker: Worker, model: Model | None) -> Answer | None:
+def _output_of(worker: Worker, model: Model | None) -> ModelOutput | None:
     """None where it is not known: a user's own script may do anything."""
     if model is None or not worker.is_builtin:
         return None
@@ -58,14 +76,14 @@ def _answer(worker: Worker, model: Model | None) -> Answer | None:
     are_whole = bool(ports) and all(None not in port.shape[1:] for port in ports)
     classes = ports[0].shape[1] if are_whole and len(ports) == 1 and len(ports[0].shape) > 1 else None
     if named is not Decoder.AUTO:
-        return Answer(True, classes) if named is Decoder.CLASSIFIER else Answer(False)
+        return ModelOutput(True, classes) if named is Decoder.CLASSIFIER else ModelOutput(False)
     if not are_whole:
         return None
     try:
         family = family_of(Decoder.AUTO, ports, _size(model))
     except ModelUnusable:
         return None  # its worker says so, with what it found
-    return Answer(True, classes) if family.name is Decoder.CLASSIFIER else Answer(False)
+    return ModelOutput(True, classes) if family.name is Decoder.CLASSIFIER else ModelOutput(False)
 
 
 def _size(model: Model) -> Size:

@@ -72,7 +72,7 @@ class Reports:
         with self.database.write() as conn:
             service = store.lock(conn, uid)
             reported = {**status.task_info, "phase": status.status}
-            if service is None or service.gone_at or not _is_news(service.reported, reported):
+            if service is None or service.gone_at or not _is_newer(service.reported, reported):
                 return
             shown = {**service.status, "metrics": metrics_of(status.task_info)}
             is_other_worker = any(service.reported.get(key) != reported.get(key) for key in ("breaker", "phase"))
@@ -148,7 +148,7 @@ class Reports:
             raise ServiceNotFound(f"The node {node!r} runs no service of the uid {uid!r}.")
 
 
-def _is_news(known: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+def _is_newer(known: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
     """currentTime is when something was last counted, by a clock of the edge: it stands still while other things
     change, may be set back while the counts go on. Another startTime is another count, perhaps another machine's."""
     if found == known:

@@ -13,29 +13,33 @@ from app.joint_inference import store
 from app.joint_inference.errors import ServiceExists, ServiceNotFound
 from app.joint_inference.model.field_ownership import Manager
 from app.joint_inference.model.reconciliation import key_of
-from app.joint_inference.model.resource import PLURAL, Role, Service
+from app.joint_inference.model.resource import PLURAL, Role, Service, specification_of
 from app.joint_inference.model.status import completed
 from app.joint_inference.service.changes import (
+    merged,
     names_version,
     new_service,
     of_this_name,
     replaced,
     terminating,
 )
-from app.joint_inference.service.merge_patch import merged
-from app.joint_inference.store import Filter, ServiceEvent
+from app.joint_inference.service.model_pairs import refuse_mismatch
+from app.joint_inference.store import ServiceEvent, ServiceFilter
 from app.joint_inference.validation import validated
 from app.kit.clock import to_text
 from app.kit.errors import BadInput
 from app.kit.sql import Database, new_secret
+from app.model_registry.model import Model
 from app.nodes.model import WorkerReport
 from app.nodes.service import Nodes
 
 Kick = Callable[[str], None]
 """Have the service of this uid looked at soon."""
+FindModel = Callable[[Connection, str, str], Model | None]
+"""user, name → the model that is registered under this name."""
 EVENTS = 100
 US = Manager()
-Wanted = Callable[[Service], tuple[Any, Sequence[Any] | None]]
+ResourceEdit = Callable[[Service], tuple[Any, Sequence[Any] | None]]
 """The resource, and its managedFields where these do not follow from what has changed."""
 
 
@@ -59,22 +63,31 @@ class Services:
     announce: tell whoever watches that something changed.
     """
 
-    def __init__(self, database: Database, nodes: Nodes, kick: Kick, announce: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        nodes: Nodes,
+        kick: Kick,
+        announce: Callable[[], None],
+        find_model: FindModel = lambda *_: None,
+    ) -> None:
         self.database = database
         self.nodes = nodes
         self.kick = kick
         self.announce = announce
+        self.find_model = find_model
 
     def create(
         self, user: str, resource: Any, *, now: datetime, namespace: str | None = None, by: Manager = US
     ) -> Service:
         """resource: as its user sent it, any JSON value. namespace: that of the path, where it must agree.
 
-        Raises InvalidResource, ServiceExists.
+        Raises InvalidResource (ModelsDiffer among it), ServiceExists.
         """
         fit = validated(resource, namespace=namespace)
         try:
             with self.database.write() as conn:
+                self._refuse_mismatch(conn, user, fit["spec"])
                 made = store.add_service(conn, new_service(user, fit, to_text(now), by), to_text(now))
         except store.NameTaken:
             named = fit["metadata"]
@@ -104,14 +117,16 @@ class Services:
         return self.change(user, namespace, name, wanted, now=now, by=by)
 
     def change(
-        self, user: str, namespace: str, name: str, wanted: Wanted, *, now: datetime, by: Manager = US
+        self, user: str, namespace: str, name: str, wanted: ResourceEdit, *, now: datetime, by: Manager = US
     ) -> Service:
         """wanted: what is to be of the one that there is, while nobody else changes it. Raises as replace, and what
         wanted raises."""
         with self.database.write() as conn:
-            service = _held(conn, user, namespace, name)
+            service = _locked(conn, user, namespace, name)
             resource, managed = wanted(service)
             fit = of_this_name(validated(resource, namespace=namespace), name)
+            if fit["spec"] != service.spec:
+                self._refuse_mismatch(conn, user, fit["spec"])
             changed = replaced(conn, service, fit, to_text(now), by, managed)
         return self._told(changed)
 
@@ -125,10 +140,15 @@ class Services:
             return self.replace(user, namespace, name, fit, now=now), False
         return self.create(user, fit, now=now), True
 
+    def check_models(self, user: str, spec: Mapping[str, Any]) -> None:
+        """As create and change check the models of a valid spec, for a dry run. Raises ModelsDiffer."""
+        with self.database.read() as conn:
+            self._refuse_mismatch(conn, user, spec)
+
     def put_status(self, user: str, namespace: str, name: str, status: Mapping[str, Any], *, now: datetime) -> Service:
         """For Kubernetes' tools; what the controller finds wins at its next look."""
         with self.database.write() as conn:
-            service = _held(conn, user, namespace, name)
+            service = _locked(conn, user, namespace, name)
             changed = store.change_service(conn, service, status=completed(status, to_text(now)))
         return self._told(changed or service)
 
@@ -140,7 +160,7 @@ class Services:
     def delete(self, user: str, namespace: str, name: str, *, now: datetime) -> Service:
         """Its workers are ended first; then it is gone. Raises ServiceNotFound."""
         with self.database.write() as conn:
-            service = _held(conn, user, namespace, name)
+            service = _locked(conn, user, namespace, name)
             if service.deleted_at is not None:
                 return service
             deleted = store.change_service(conn, service, **terminating(service, to_text(now)))
@@ -158,7 +178,9 @@ class Services:
     ) -> tuple[list[Service], str | None]:
         """Newest first. text: part of a name; state: type of the current condition. Raises BadInput for no cursor."""
         with self.database.read() as conn:
-            found = store.page(conn, user, Filter(namespace, text, state), before=_cursor(cursor), limit=limit + 1)
+            found = store.page(
+                conn, user, ServiceFilter(namespace, text, state), before=_cursor(cursor), limit=limit + 1
+            )
         shown = found[:limit]
         return shown, f"{shown[-1].created_at}~{shown[-1].uid}" if len(found) > limit else None
 
@@ -215,6 +237,13 @@ class Services:
             renewed = store.change_service(conn, service, secret=new_secret()) or service
         self._told(renewed)
 
+    def _refuse_mismatch(self, conn: Connection, user: str, spec: Mapping[str, Any]) -> None:
+        specification = specification_of(spec)
+        edge, cloud = (
+            (worker, self.find_model(conn, user, worker.model)) for worker in (specification.edge, specification.cloud)
+        )
+        refuse_mismatch(edge, cloud)
+
     def _told(self, service: Service) -> Service:
         self.kick(service.uid)
         self.announce()
@@ -234,15 +263,15 @@ def _view(
 
 def _get(conn: Connection, user: str, namespace: str, name: str) -> Service:
     found = store.by_name(conn, user, namespace, name)
-    return _there(found, namespace, name)
+    return _require_service(found, namespace, name)
 
 
-def _held(conn: Connection, user: str, namespace: str, name: str) -> Service:
+def _locked(conn: Connection, user: str, namespace: str, name: str) -> Service:
     """As _get; until the transaction ends nobody else changes it: controllers do so at any moment."""
-    return _there(store.lock(conn, _get(conn, user, namespace, name).uid), namespace, name)
+    return _require_service(store.lock(conn, _get(conn, user, namespace, name).uid), namespace, name)
 
 
-def _there(found: Service | None, namespace: str, name: str) -> Service:
+def _require_service(found: Service | None, namespace: str, name: str) -> Service:
     if found is None or found.gone_at is not None:
         raise ServiceNotFound(f"There is no service {name!r} in the namespace {namespace!r}.")
     return found

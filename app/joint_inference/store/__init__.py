@@ -1,17 +1,19 @@
 """Remembers services, what happened to them, and their newest hard samples in SQL. All runs in the caller's
 transactions. Each change of a service takes the next version, so that whoever watches sees them in one order."""
 
-from app.joint_inference.store.events import ServiceEvent, add_event, events_of
 from app.joint_inference.store.samples import content_type_of, put_sample, samples_of
 from app.joint_inference.store.services import (
-    Filter,
     NameTaken,
+    ServiceEvent,
+    ServiceFilter,
+    add_event,
     add_service,
     by_name,
     by_uid,
     census,
     change_service,
     changed,
+    events_of,
     every,
     forget,
     gone_before,
@@ -27,9 +29,9 @@ from app.joint_inference.store.services import (
 )
 
 __all__ = [
-    "Filter",
     "NameTaken",
     "ServiceEvent",
+    "ServiceFilter",
     "add_event",
     "add_service",
     "by_name",

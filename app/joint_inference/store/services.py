@@ -1,4 +1,4 @@
-"""Services: how they begin, what changes them, and how they are found. Runs in the caller's transactions."""
+"""Services and their events: how they begin, what changes them, and how they are read. In the caller's transactions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from app.joint_inference.model.resource import Service
 from app.joint_inference.model.status import ConditionType, current_of
-from app.joint_inference.store.events import add_event, forget_events
-from app.joint_inference.store.rows import to_service
-from app.joint_inference.store.tables import samples, services, versions
+from app.joint_inference.store.tables import events, samples, services, versions
 
 JSON = frozenset({"spec", "status", "labels", "annotations", "reported", "managed"})
 IS_THERE = services.c.gone_at.is_(None)
@@ -26,7 +24,7 @@ class NameTaken(Exception):
 
 
 @dataclass(frozen=True)
-class Filter:
+class ServiceFilter:
     """text: part of a name; state: type of the current condition."""
 
     namespace: str | None = None
@@ -76,7 +74,7 @@ def note_look(conn: Connection, uids: Collection[str], at: str) -> None:
 
 
 def by_uid(conn: Connection, uid: str) -> Service | None:
-    return _one(conn, services.c.uid == uid)
+    return _first(conn, services.c.uid == uid)
 
 
 def lock(conn: Connection, uid: str) -> Service | None:
@@ -91,7 +89,7 @@ def looked_at(conn: Connection, uid: str) -> str | None:
 
 
 def by_name(conn: Connection, owner: str, namespace: str, name: str) -> Service | None:
-    return _one(conn, services.c.owner == owner, services.c.namespace == namespace, services.c.name == name, IS_THERE)
+    return _first(conn, services.c.owner == owner, services.c.namespace == namespace, services.c.name == name, IS_THERE)
 
 
 def of_this_name(conn: Connection, namespace: str, name: str) -> list[Service]:
@@ -102,7 +100,9 @@ def of_this_name(conn: Connection, namespace: str, name: str) -> list[Service]:
     return [to_service(row) for row in found]
 
 
-def page(conn: Connection, owner: str, wanted: Filter, *, before: tuple[str, str] | None, limit: int) -> list[Service]:
+def page(
+    conn: Connection, owner: str, wanted: ServiceFilter, *, before: tuple[str, str] | None, limit: int
+) -> list[Service]:
     """Newest first. before: created_at and uid of the last one seen."""
     query = sa.select(services).where(services.c.owner == owner, IS_THERE)
     if wanted.namespace is not None:
@@ -166,7 +166,7 @@ def forget(conn: Connection, uids: Collection[str]) -> None:
     conn.execute(sa.delete(services).where(services.c.uid.in_(uids)))
 
 
-def _one(conn: Connection, *conditions: Any) -> Service | None:
+def _first(conn: Connection, *conditions: Any) -> Service | None:
     row = conn.execute(sa.select(services).where(*conditions)).first()
     return to_service(row) if row else None
 
@@ -195,3 +195,58 @@ def _note_condition(conn: Connection, uid: str, before: Mapping[str, Any], after
                 reason=found["reason"],
                 message=found["message"],
             )
+
+
+def to_service(row: Any) -> Service:
+    return Service(
+        uid=row.uid,
+        owner=row.owner,
+        namespace=row.namespace,
+        name=row.name,
+        generation=row.generation,
+        version=row.version,
+        created_at=row.created_at,
+        spec=json.loads(row.spec),
+        status=json.loads(row.status),
+        labels=json.loads(row.labels),
+        annotations=json.loads(row.annotations),
+        deleted_at=row.deleted_at,
+        gone_at=row.gone_at,
+        secret=row.secret,
+        reported=json.loads(row.reported),
+        managed=json.loads(row.managed),
+    )
+
+
+KEPT = 200
+
+
+@dataclass(frozen=True)
+class ServiceEvent:
+    """A change of the current condition. type: Pending, Running, Failed, Warning; Changed, when its user did that."""
+
+    at: str
+    type: str
+    reason: str
+    message: str
+
+
+def add_event(conn: Connection, uid: str, at: str, *, type: str, reason: str, message: str) -> None:
+    """The newest KEPT stay: a worker that ends again and again must not fill the disk."""
+    conn.execute(sa.insert(events).values(uid=uid, at=at, type=type, reason=reason, message=message))
+    oldest = (
+        sa.select(events.c.event_id).where(events.c.uid == uid).order_by(events.c.event_id.desc()).offset(KEPT).limit(1)
+    )
+    limit = conn.execute(oldest).scalar()
+    if limit is not None:
+        conn.execute(sa.delete(events).where(events.c.uid == uid, events.c.event_id <= limit))
+
+
+def events_of(conn: Connection, uid: str, limit: int) -> list[ServiceEvent]:
+    """Newest first."""
+    wanted = sa.select(events).where(events.c.uid == uid).order_by(events.c.event_id.desc()).limit(limit)
+    return [ServiceEvent(row.at, row.type, row.reason, row.message) for row in conn.execute(wanted)]
+
+
+def forget_events(conn: Connection, uids: Collection[str]) -> None:
+    conn.execute(sa.delete(events).where(events.c.uid.in_(uids)))

@@ -12,8 +12,10 @@ from sse_starlette import ServerSentEvent
 
 from app.kit.errors import Unavailable
 from app.kit.redis.change_hub import ChangeHub, changed
+from app.kit.web.state import AppState
 
 LOOK_AGAIN_S = 10.0
+hub_of = AppState[ChangeHub]("hub")
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ PAGE_MODELS = 50
 AREA = "models"
 
 
-class ListQuery(FilterForm):
+class ModelsPageQuery(FilterForm):
     q: Annotated[str, Field(max_length=200, pattern=TEXT)] = ""
     cursor: Annotated[str, Field(max_length=MAX_CURSOR, pattern=TEXT)] | None = None
     note: Annotated[str, Field(max_length=20)] = ""
@@ -34,7 +34,7 @@ class ListQuery(FilterForm):
         return "/ui/models?" + urlencode({name: value for name, value in kept.items() if value})
 
 
-class NamedQuery(FilterForm):
+class NamedPageQuery(FilterForm):
     name: Name
     note: Annotated[str, Field(max_length=20)] = ""
 
@@ -44,42 +44,42 @@ class NamedForm(BaseModel):
 
 
 def models(request: Request) -> Response:
-    asked = query(request, ListQuery)
+    params = query(request, ModelsPageQuery)
     user = user_of(request)
-    found, older = models_of(request).page(user, text=asked.q, cursor=asked.cursor, limit=PAGE_MODELS)
+    page, older = models_of(request).page(user, text=params.q, cursor=params.cursor, limit=PAGE_MODELS)
     return render(
         request,
         "models/models.html",
         area=AREA,
-        asked=asked,
-        models=found,
+        asked=params,
+        models=page,
         older=older,
-        jobs=_jobs_there(request, found),
+        jobs=_job_names(request, page),
     )
 
 
 def named(request: Request) -> Response:
-    asked = query(request, NamedQuery)
-    model = models_of(request).get(user_of(request), asked.name)
+    params = query(request, NamedPageQuery)
+    model = models_of(request).get(user_of(request), params.name)
     return render(
-        request, "models/model.html", area=AREA, model=model, note=asked.note, jobs=_jobs_there(request, [model])
+        request, "models/model.html", area=AREA, model=model, note=params.note, jobs=_job_names(request, [model])
     )
 
 
 def ask_delete(request: Request) -> Response:
-    model = models_of(request).get(user_of(request), query(request, NamedQuery).name)
+    model = models_of(request).get(user_of(request), query(request, NamedPageQuery).name)
     return render(request, "models/delete.html", area=AREA, model=model)
 
 
 async def delete(request: Request) -> Response:
-    asked = await form(request, NamedForm)
-    await run_in_threadpool(models_of(request).remove, user_of(request), asked.name)
+    fields = await form(request, NamedForm)
+    await run_in_threadpool(models_of(request).remove, user_of(request), fields.name)
     return see_other("/ui/models?note=deleted")
 
 
-def _jobs_there(request: Request, found: list[Model]) -> dict[str, str]:
-    """Names of the jobs that these are from, by id; of those that are still remembered."""
-    ids = {model.job_id for model in found if model.job_id}
+def _job_names(request: Request, models: list[Model]) -> dict[str, str]:
+    """Names of the jobs that these are from, by id, where the job has not expired."""
+    ids = {model.job_id for model in models if model.job_id}
     records = conversion_of(request).jobs.several(ids, user_of(request)) if ids else []
     return {record.job_id: record.name for record in records}
 

@@ -1,4 +1,4 @@
-"""The page of a new model: of a conversion job that has completed, or an ONNX that its user brings. By plain forms."""
+"""The page of a new model: of a conversion job that has completed, or an ONNX that its user uploads. By plain forms."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from app.model_registry.model import MAX_NAME, Model, labels_of
 from app.model_registry.pages.models import AREA
 from app.model_registry.schemas import MAX_LABELS_TEXT
 from app.model_registry.service import not_completed
+from app.settings import settings_of
 
 OFFERED_JOBS = 50
 MAX_JOBS_READ = 2000
@@ -38,9 +39,8 @@ EMPTY = {"way": FROM_JOB, "name": "", "job_id": "", "artifact": Format.NEF.value
 
 
 class NewForm(BaseModel):
-    """way: which of the two forms of the page it was."""
-
     way: str = FROM_JOB
+    """Which of the two forms of the page it was."""
     name: Annotated[str, Field(max_length=MAX_NAME)] = ""
     job_id: Annotated[str, Field(max_length=64)] = ""
     artifact: Format = Format.NEF
@@ -49,11 +49,11 @@ class NewForm(BaseModel):
 
 
 @dataclass(frozen=True)
-class Draft:
-    """values: as they were typed, of the form that was sent. problem: why that did not become a model."""
-
+class ModelDraft:
     values: Mapping[str, str]
+    """As they were typed, of the form that was sent."""
     problem: ModelmillError | None = None
+    """Why that did not become a model."""
 
     def of(self, way: str) -> Mapping[str, str]:
         return self.values if self.values["way"] == way else {**EMPTY, "way": way}
@@ -64,18 +64,18 @@ class Draft:
 
 def new(request: Request) -> Response:
     """?job={id}: that one is chosen. ?way=upload: the other form comes first."""
-    asked, user = request.query_params, user_of(request)
-    way = UPLOAD if asked.get("way") == UPLOAD else FROM_JOB
+    params, user = request.query_params, user_of(request)
+    way = UPLOAD if params.get("way") == UPLOAD else FROM_JOB
     values, problem = {**EMPTY, "way": way}, None
-    if asked.get("job"):
-        record = conversion_of(request).jobs.get(asked["job"], user)
+    if params.get("job"):
+        record = conversion_of(request).jobs.get(params["job"], user)
         values |= {"job_id": record.job_id, "name": record.name.replace("/", "-"), "way": FROM_JOB}
         problem = None if record.status is Status.COMPLETED else not_completed(record)
-    return _page(request, Draft(values, problem))
+    return _page(request, ModelDraft(values, problem))
 
 
 async def create(request: Request) -> Response:
-    settings = request.app.state.settings
+    settings = settings_of(request)
     async with sent_form(request, settings.work, max_bytes=settings.max_model_bytes + FIELDS_BYTES) as sent:
         return await run_in_threadpool(_create, request, sent)
 
@@ -85,25 +85,25 @@ def _create(request: Request, sent: Sent) -> Response:
     values = {**EMPTY, **typed}
     values["way"] = UPLOAD if values["way"] == UPLOAD else FROM_JOB
     try:
-        model = _made(request, checked(lambda: NewForm.model_validate(values)), sent.files.get("model", []))
+        model = _add_model(request, checked(lambda: NewForm.model_validate(values)), sent.files.get("model", []))
     except ModelmillError as error:
-        return _page(request, Draft(values, error))
+        return _page(request, ModelDraft(values, error))
     return see_other("/ui/models/named?" + urlencode({"name": model.name, "note": "added"}))
 
 
-def _made(request: Request, asked: NewForm, files: list[SentFile]) -> Model:
-    models, user, labels = models_of(request), user_of(request), labels_of(asked.labels)
-    if asked.way == FROM_JOB:
+def _add_model(request: Request, fields: NewForm, files: list[SentFile]) -> Model:
+    models, user, labels = models_of(request), user_of(request), labels_of(fields.labels)
+    if fields.way == FROM_JOB:
         return models.add_from_job(
-            user, asked.name, asked.job_id, asked.artifact, now=now(), decoder=asked.decoder, labels=labels
+            user, fields.name, fields.job_id, fields.artifact, now=now(), decoder=fields.decoder, labels=labels
         )
     if not files:
         raise BadInput("No file was chosen.", hint="Choose an ONNX model.")
-    name = asked.name.strip() or files[0].name.removesuffix(".onnx")
-    return models.add_upload(user, name, files[0].chunks(), now=now(), decoder=asked.decoder, labels=labels)
+    name = fields.name.strip() or files[0].name.removesuffix(".onnx")
+    return models.add_upload(user, name, files[0].chunks(), now=now(), decoder=fields.decoder, labels=labels)
 
 
-def _page(request: Request, draft: Draft) -> Response:
+def _page(request: Request, draft: ModelDraft) -> Response:
     problem = draft.problem
     is_refusal = problem is not None and request.method == "POST"
     response = render(
@@ -115,13 +115,13 @@ def _page(request: Request, draft: Draft) -> Response:
         jobs=_jobs(request, draft.values["job_id"]),
         decoders=list(Decoder),
         ways=_ways(draft),
-        max_bytes=request.app.state.settings.max_model_bytes,
+        max_bytes=settings_of(request).max_model_bytes,
     )
     response.headers.update(retry_after(problem) if problem else {})
     return response
 
 
-def _ways(draft: Draft) -> list[str]:
+def _ways(draft: ModelDraft) -> list[str]:
     """The form that is in use comes first."""
     return sorted((FROM_JOB, UPLOAD), key=lambda way: way != draft.values["way"])
 
@@ -129,11 +129,11 @@ def _ways(draft: Draft) -> list[str]:
 def _jobs(request: Request, chosen: str) -> list[JobRecord]:
     """The newest that have completed, and the chosen one."""
     jobs, user = conversion_of(request).jobs, user_of(request)
-    wanted = Filter(status=Status.COMPLETED.value)
-    found, _ = jobs.page(wanted, user, limit=OFFERED_JOBS, cursor=None, max_read=MAX_JOBS_READ)
-    if chosen and chosen not in {record.job_id for record in found}:
-        found += [record for record in jobs.several([chosen], user) if record.status is Status.COMPLETED]
-    return found
+    completed = Filter(status=Status.COMPLETED.value)
+    records, _ = jobs.page(completed, user, limit=OFFERED_JOBS, cursor=None, max_read=MAX_JOBS_READ)
+    if chosen and chosen not in {record.job_id for record in records}:
+        records += [record for record in jobs.several([chosen], user) if record.status is Status.COMPLETED]
+    return records
 
 
 ROUTES = [

@@ -1,5 +1,5 @@
 """The verbs of nodes: register, report, order, acknowledge."""
 
-from app.nodes.service.nodes import Hashing, NodeListeners, Nodes, Nudge, OnChange
+from app.nodes.service.nodes import NodeListeners, Nodes, Nudge, OnChange, SecretHashing
 
-__all__ = ["Hashing", "NodeListeners", "Nodes", "Nudge", "OnChange"]
+__all__ = ["NodeListeners", "Nodes", "Nudge", "OnChange", "SecretHashing"]

@@ -1,8 +1,9 @@
-"""The verbs of nodes: register, report, order, acknowledge."""
+"""The operations on nodes: register, permit, report, order, acknowledge."""
 
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,31 +16,31 @@ from app.kit.clock import to_text
 from app.kit.sql import Database
 from app.nodes import store
 from app.nodes.errors import BadNodeName, NodeBusy, NodeExists, NodeNotFound
-from app.nodes.grants import Grants, seen_by
+from app.nodes.grants import Grants, visible_node
 from app.nodes.model import NAME, OFFLINE_AFTER_S, Node, NodeReport, Operation, Order, Side, WorkKey
 from app.nodes.service import orders
-from app.nodes.service.tokens import new_secret, parts_of, token_text
 
 _NAME = re.compile(NAME)
+_TOKEN = re.compile(r"mn_([-a-z0-9.]{1,63})_([0-9a-f]{64})")
+"""mn_<name>_<secret>: names of nodes have no underscore."""
 T = TypeVar("T")
 RESERVED = ("new",)
 """A page has this name."""
 
 
-class Hashing(Protocol):
+class SecretHashing(Protocol):
     def hash(self, secret: str) -> str: ...
-    def agrees(self, secret: str, known_hash: str) -> bool: ...
+    def agrees(self, secret: str, token_hash: str) -> bool: ...
 
 
 Nudge = Callable[[str], None]
-"""Tell whoever watches the node of this name that there are orders for it."""
+"""Notify the connection of this node that there are orders for it."""
 OnKeys = Callable[[str, Collection[WorkKey]], None]
-"""The node of this name, which has these orders, got a new token, for another machine perhaps; or others may use it.
-Called outside of any transaction."""
+"""Called with a node's name and its orders outside of any transaction: it got a new token, perhaps for another machine,
+or others may use it."""
 Note = Callable[[Connection, str, str, str, dict[str, Any]], None]
 OnChange = Callable[[Node, Collection[WorkKey]], None]
-"""A node came, went, or reports other things of these workers, or offers others than before. Called outside of any
-transaction."""
+"""Called outside of any transaction: a node came or went, these workers of it changed, or its offers did."""
 
 
 @dataclass(frozen=True)
@@ -52,36 +53,59 @@ class NodeListeners:
 
 
 MemberOf = Callable[[str], Member]
-"""The user of this name, as lists of who may use a thing see them."""
+"""The user of this name, as access rules see them."""
 
 
 class Nodes:
-    """note: write a line of the audit, in the transaction: by whom, what, to what, details."""
+    """The registered nodes: who they are, who may use them, what they report and what they are told.
+
+    Attributes:
+        on_change: listeners for changes of a node.
+        on_permit: listeners for changes of who may use a node.
+        on_replace: listeners for a node's new token.
+    """
 
     def __init__(
         self,
         database: Database,
-        keeper: Hashing,
+        hasher: SecretHashing,
         nudge: Nudge,
         *,
         member_of: MemberOf = Member,
         note: Note = lambda *_: None,
         listeners: NodeListeners | None = None,
     ) -> None:
+        """Args:
+        database: where nodes and orders are stored.
+        hasher: of tokens' secrets.
+        nudge: called after a node's orders have changed.
+        member_of: gives a user's groups.
+        note: writes an entry of the audit log in the transaction: by whom, what, to what, details.
+        """
         self.database = database
-        self.keeper = keeper
+        self.hasher = hasher
         self.nudge = nudge
         self.member_of = member_of
         self.note = note
         self.listeners = listeners or NodeListeners()
         self._looked_at: datetime | None = None
 
-    # who they are
+    # registration
     def register(self, name: str, side: Side, *, now: datetime, replace: bool = False) -> tuple[Node, str]:
-        """The node and its token, which is shown only now. replace: a node of this name gets a new token and keeps its
-        orders, with other secrets: who had the old token may still have the old ones.
+        """Add a node.
 
-        Raises BadNodeName, NodeExists.
+        Args:
+            name: of the node.
+            side: where it stands.
+            now: the time.
+            replace: an existing node of this name gets a new token and keeps its orders, with other secrets: the holder
+                of the old token may still have the old ones.
+
+        Returns:
+            The node and its token, which is shown only now.
+
+        Raises:
+            BadNodeName, NodeExists
         """
         if _NAME.fullmatch(name) is None or name in RESERVED:
             raise BadNodeName(
@@ -89,9 +113,9 @@ class Nodes:
                 hint="It has 1 to 63 small letters, digits, '-' and '.', begins and ends with a letter or a digit, and "
                 "is not 'new'.",
             )
-        secret = new_secret()
-        node, token_hash = Node(name, side, to_text(now)), self.keeper.hash(secret)
-        kept: set[WorkKey] | None = None
+        secret = secrets.token_hex(32)
+        node, token_hash = Node(name, side, to_text(now)), self.hasher.hash(secret)
+        replaced_keys: set[WorkKey] | None = None
         with self.database.write() as conn:
             if not store.add_node(conn, node, token_hash):
                 if not replace:
@@ -100,25 +124,25 @@ class Nodes:
                     )
                 store.change_node(conn, name, side=side.value, token_hash=token_hash)
                 node = store.get_node(conn, name) or node
-                kept = store.keys_on(conn, name)
-        if kept is not None:
-            for listen in self.listeners.replaced:
-                listen(name, kept)
+                replaced_keys = store.keys_on(conn, name)
+        if replaced_keys is not None:
+            for listener in self.listeners.replaced:
+                listener(name, replaced_keys)
         self.nudge(name)
-        return node, token_text(name, secret)
+        return node, f"mn_{name}_{secret}"
 
     def authenticate(self, token: str) -> str | None:
-        """Name of the node whose token this is."""
-        parts = parts_of(token)
-        if parts is None:
+        """The name of the node whose token this is; None: of no node."""
+        match = _TOKEN.fullmatch(token)
+        if match is None:
             return None
-        name, secret = parts
+        name, secret = match[1], match[2]
         with self.database.read() as conn:
-            known_hash = store.token_hash_of(conn, name)
-        if known_hash is None:
-            self.keeper.hash(secret)  # takes as long as for one that exists
+            token_hash = store.token_hash_of(conn, name)
+        if token_hash is None:
+            self.hasher.hash(secret)  # it takes as long as for an existing node
             return None
-        return name if self.keeper.agrees(secret, known_hash) else None
+        return name if self.hasher.agrees(secret, token_hash) else None
 
     def find(self, name: str) -> Node | None:
         with self.database.read() as conn:
@@ -126,98 +150,110 @@ class Nodes:
 
     def get(self, name: str) -> Node:
         """Raises NodeNotFound."""
-        return _there(self.find(name), name)
+        return _require_node(self.find(name), name)
 
     def all(self) -> list[Node]:
         """By name."""
         with self.database.read() as conn:
             return store.all_nodes(conn)
 
-    # who may use them
+    # access
     def seen_by(self, user: str) -> list[Node]:
-        """By name, those that this user may use, without cameras that they may not."""
+        """By name, the nodes that this user may use, without cameras that they may not use."""
         member = self.member_of(user)
         with self.database.read() as conn:
-            found = store.granted(conn)
-        return [seen for node, grants in found if (seen := seen_by(member, node, grants)) is not None]
+            granted = store.nodes_with_grants(conn)
+        return [visible for node, grants in granted if (visible := visible_node(member, node, grants)) is not None]
 
     def find_for(self, user: str, name: str) -> Node | None:
-        """As seen_by."""
+        """The node as this user may see it; None: they may not use it, or it does not exist."""
         member = self.member_of(user)
         with self.database.read() as conn:
-            found = store.grants_of(conn, name)
-        return seen_by(member, *found) if found else None
+            granted = store.grants_of(conn, name)
+        return visible_node(member, *granted) if granted else None
 
     def get_for(self, user: str, name: str) -> Node:
         """Raises NodeNotFound, also for one that they may not use."""
-        return _there(self.find_for(user, name), name)
+        return _require_node(self.find_for(user, name), name)
 
     def hidden_from(self, user: str, name: str) -> dict[str, list[str]]:
-        """Cameras of this node that are not for this user, of those that are narrowed; of no such node none."""
+        """The restricted cameras of this node that this user may not use; none for an unknown node."""
         member = self.member_of(user)
         with self.database.read() as conn:
-            found = store.grants_of(conn, name)
-        return found[1].hidden(member) if found else {}
+            granted = store.grants_of(conn, name)
+        return granted[1].hidden(member) if granted else {}
 
     def grants(self, name: str) -> Grants:
         """Raises NodeNotFound."""
         with self.database.read() as conn:
-            _, found = _there(store.grants_of(conn, name), name)
-        return found
+            _, granted = _require_node(store.grants_of(conn, name), name)
+        return granted
 
     def permit(self, name: str, grants: Grants, *, by: str) -> None:
-        """From now on these may use it; its listeners end what of others' runs there. Raises NodeNotFound."""
+        """Set who may use a node; its listeners end the work of others there. Raises NodeNotFound."""
         with self.database.write() as conn:
-            _there(store.lock_node(conn, name), name)
+            _require_node(store.lock_node(conn, name), name)
             store.put_grants(conn, name, grants)
             self.note(conn, by, "node.access", f"node:{name}", grants.to_json())
             keys = store.keys_on(conn, name)
-        for listen in self.listeners.permitted:
-            listen(name, keys)
+        for listener in self.listeners.permitted:
+            listener(name, keys)
 
     def remove(self, name: str) -> None:
-        """Forget it, its token and its orders. Raises NodeNotFound, NodeBusy while anything is to run there."""
+        """Delete a node, its token and its orders. Raises NodeNotFound, NodeBusy while anything is to run there."""
         with self.database.write() as conn:
-            node = _there(store.lock_node(conn, name, is_removing=True), name)
+            node = _require_node(store.lock_node(conn, name, is_removing=True), name)
             if store.has_work(conn, name):
                 raise NodeBusy(
                     f"Something is to run on the node {name!r}.",
                     hint="Delete it, or move it to another node, and remove this one then.",
                 )
-            keys = store.keys_on(conn, name) | _keys(node)
+            keys = store.keys_on(conn, name) | _worker_keys(node)
             store.delete_node(conn, name)
         self.nudge(name)
         self._tell(node, keys)
 
     def census(self, conn: Connection) -> tuple[list[Node], int]:
-        """All of them, and how many orders they have not stored."""
+        """All nodes, and how many orders they have not yet acknowledged."""
         return store.all_nodes(conn), store.count_pending(conn)
 
-    # what they say
+    # reports
     def report(self, name: str, report: NodeReport, *, address: str, version: str, now: datetime) -> None:
-        """A sign of life. Listeners hear of what is different in the workers and in what the node offers (without a
-        key), and of a node that was offline.
+        """Store a heartbeat. Listeners are called with the workers that changed, when the offers changed, and for a
+        node that was offline.
 
-        Raises NodeNotFound.
+        Args:
+            name: of the node.
+            report: its state.
+            address: where other machines reach its workers.
+            version: of its agent.
+            now: the time.
+
+        Raises:
+            NodeNotFound
         """
         with self.database.write() as conn:
-            former = _there(store.lock_node(conn, name), name)
+            former = _require_node(store.lock_node(conn, name), name)
             store.change_node(conn, name, report=report, address=address, version=version, last_seen_at=to_text(now))
-            node = _there(store.get_node(conn, name), name)
+            node = _require_node(store.get_node(conn, name), name)
             is_back = not former.is_online(now) or former.address != address
-            keys = _keys(former) | _keys(node) | store.keys_on(conn, name) if is_back else _changed(former, node)
+            keys = (
+                _worker_keys(former) | _worker_keys(node) | store.keys_on(conn, name)
+                if is_back
+                else _changed_workers(former, node)
+            )
         if is_back or keys or former.report.offers != node.report.offers:
             self._tell(node, keys)
 
     def look_for_changes(self, now: datetime) -> None:
-        """Tell listeners of nodes that have become silent. Is called every few seconds by one process.
+        """Call listeners for nodes that have become silent. To be called every few seconds by one process.
 
-        What has been told is known to this process alone: another that takes over tells it again.
+        Only this process knows which nodes it has announced: one that takes over announces them again.
         """
         with self.database.read() as conn:
-            fallen = [node for node in store.all_nodes(conn) if self._has_fallen_silent(node, now)]
-            told = [(node, _keys(node) | store.keys_on(conn, node.name)) for node in fallen]
-        for node, keys in told:
+            silent = [node for node in store.all_nodes(conn) if self._has_fallen_silent(node, now)]
+            changes = [(node, _worker_keys(node) | store.keys_on(conn, node.name)) for node in silent]
+        for node, keys in changes:
             self._tell(node, keys)
         self._looked_at = now
 
@@ -227,7 +263,7 @@ class Nodes:
         silent_at = datetime.fromisoformat(node.last_seen_at) + timedelta(seconds=OFFLINE_AFTER_S)
         return self._looked_at is None or silent_at > self._looked_at
 
-    # what they are told
+    # orders
     def order(
         self,
         conn: Connection,
@@ -239,32 +275,57 @@ class Nodes:
         generation: int,
         content: Mapping[str, Any],
     ) -> bool:
-        """What is to run: insert, or update where the node had another content. The same again changes nothing.
+        """Order work of a node: an insert, or an update where the node had another content.
 
-        Runs in the caller's transaction; who commits calls `nudge`. True: it is new. Raises NodeNotFound.
+        Runs in the caller's transaction; the caller calls `nudge` after its commit.
+
+        Args:
+            conn: the caller's transaction.
+            node: the name of the node.
+            key: of the work.
+            namespace: of the resource.
+            name: of the resource.
+            generation: of the resource.
+            content: what the kind's driver on the node understands.
+
+        Returns:
+            Whether it is new; the same order again changes nothing.
+
+        Raises:
+            NodeNotFound
         """
         return orders.put(conn, Order(0, node, key, namespace, name, Operation.INSERT, generation, content))
 
     def withdraw(self, conn: Connection, kind: str, uid: str, part: str | None = None, *, but: str = "") -> list[str]:
-        """Let the workers of a resource end, wherever they are, but on the node named `but`. Names of the nodes that
-        must hear of it. A delete stays until its node has acknowledged it."""
+        """End the workers of a resource. A deletion stays until its node has acknowledged it.
+
+        Args:
+            conn: the caller's transaction.
+            kind: of the resource.
+            uid: of the resource.
+            part: only these workers; None: all.
+            but: the node whose workers stay.
+
+        Returns:
+            The names of the nodes to nudge.
+        """
         return orders.withdraw(conn, kind, uid, part, but)
 
     def orders_of(self, conn: Connection, kind: str, uid: str) -> list[Order]:
-        """Deletes that are not acknowledged are among them."""
+        """The orders of a resource, unacknowledged deletions included."""
         return store.orders_of(conn, kind, uid)
 
     def orders_of_kind(self, conn: Connection, kind: str) -> list[Order]:
-        """Of all resources of a kind; deletes that are not acknowledged are among them."""
+        """The orders of all resources of a kind, unacknowledged deletions included."""
         return store.orders_of_kind(conn, kind)
 
     def pending(self, name: str) -> list[Order]:
-        """What the node has not acknowledged, by seq."""
+        """The orders that the node has not acknowledged, by seq."""
         with self.database.read() as conn:
             return store.pending_on(conn, name)
 
     def acknowledge(self, name: str, seqs: Collection[int]) -> None:
-        """It has stored these. Acknowledged deletes are forgotten; listeners hear of them. Unknown: ignored."""
+        """The node has stored these orders. Acknowledged deletions are removed, and listeners are called with them."""
         if not seqs:
             return
         with self.database.write() as conn:
@@ -273,37 +334,45 @@ class Nodes:
         if ended and node is not None:
             self._tell(node, ended)
 
-    def synchronise(self, name: str, known: Mapping[str, int]) -> None:
-        """known: what the node has, str(key) → seq. What it lacks becomes pending again, and what it should not have is
-        withdrawn. Is called whenever a node connects; listeners hear of all that is there. Raises NodeNotFound."""
+    def synchronise(self, name: str, stored_seqs: Mapping[str, int]) -> None:
+        """Reconcile the orders with those that a connecting node has: what it lacks becomes pending again, and what it
+        should not have is withdrawn. Listeners are called with all its work.
+
+        Args:
+            name: of the node.
+            stored_seqs: what the node has, the number of each str(WorkKey).
+
+        Raises:
+            NodeNotFound
+        """
         with self.database.write() as conn:
-            node = _there(store.lock_node(conn, name), name)
-            orders.synchronise(conn, name, known)
-            keys = _keys(node) | store.keys_on(conn, name)
+            node = _require_node(store.lock_node(conn, name), name)
+            orders.synchronise(conn, name, stored_seqs)
+            keys = _worker_keys(node) | store.keys_on(conn, name)
         self._tell(node, keys)
 
     def may_read(self, name: str, sha256: str) -> bool:
-        """Does any order of this node name this file?"""
+        """Whether any order of this node names this file."""
         with self.database.read() as conn:
             contents = store.contents_on(conn, name)
         return any(orders.names_file(content, sha256) for content in contents)
 
     def _tell(self, node: Node, keys: Collection[WorkKey]) -> None:
-        for listen in self.listeners.changed:
-            listen(node, keys)
+        for listener in self.listeners.changed:
+            listener(node, keys)
 
 
-def _there(found: T | None, name: str) -> T:
-    if found is None:
+def _require_node(granted: T | None, name: str) -> T:
+    if granted is None:
         raise NodeNotFound(f"There is no node {name!r}.", hint="The page of nodes has their names.")
-    return found
+    return granted
 
 
-def _keys(node: Node) -> set[WorkKey]:
+def _worker_keys(node: Node) -> set[WorkKey]:
     return {worker.key for worker in node.report.workers}
 
 
-def _changed(former: Node, node: Node) -> set[WorkKey]:
-    """Workers that are new, gone, or no longer as they were."""
-    before, after = ({worker.key: worker for worker in one.report.workers} for one in (former, node))
+def _changed_workers(former: Node, node: Node) -> set[WorkKey]:
+    """Workers that are new, gone or changed."""
+    before, after = ({worker.key: worker for worker in state.report.workers} for state in (former, node))
     return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}

@@ -1,7 +1,7 @@
-"""What a node is told, from the first insert to the delete that it has acknowledged. In the caller's transactions.
+"""The orders of nodes, from the first insert to the acknowledged deletion. In the caller's transactions.
 
-Of a key there is one order, the newest, under a number of its own. What the node acknowledges is a number: one that has
-been replaced meanwhile says nothing any more.
+Of each key there is one order, the newest, under a number of its own. Nodes acknowledge numbers: that of a replaced
+order has no effect any more.
 """
 
 from __future__ import annotations
@@ -17,32 +17,30 @@ from app.nodes.errors import NodeNotFound
 from app.nodes.model import Operation, Order, WorkKey
 
 
-def put(conn: Connection, wanted: Order) -> bool:
-    """wanted: without its number and its operation. False: the node is told the same already. Raises NodeNotFound."""
-    if not store.hold_node(conn, wanted.node):
-        raise NodeNotFound(f"There is no node {wanted.node!r}.")
-    former = store.lock_order(conn, wanted.node, wanted.key)
-    if former is not None and former.operation is not Operation.DELETE and _what(former) == _what(wanted):
+def put(conn: Connection, order: Order) -> bool:
+    """Store an order under a new number. False: the node already has the same one. Raises NodeNotFound."""
+    if not store.hold_node(conn, order.node):
+        raise NodeNotFound(f"There is no node {order.node!r}.")
+    former = store.lock_order(conn, order.node, order.key)
+    if former is not None and former.operation is not Operation.DELETE and _content_of(former) == _content_of(order):
         return False
-    store.put_order(
-        conn, replace(wanted, seq=store.next_seq(conn), operation=_operation(former), is_acknowledged=False)
-    )
+    store.put_order(conn, replace(order, seq=store.next_seq(conn), operation=_operation(former), is_acknowledged=False))
     return True
 
 
-def _what(order: Order) -> tuple[Any, ...]:
+def _content_of(order: Order) -> tuple[Any, ...]:
     return order.namespace, order.name, order.generation, store.as_text(order.content)
 
 
 def _operation(former: Order | None) -> Operation:
-    """Update where the node has acknowledged a content that it still has to have."""
+    """Update, if the node has acknowledged an earlier content."""
     if former is None or former.operation is Operation.DELETE:
         return Operation.INSERT
     return Operation.UPDATE if former.is_acknowledged else former.operation
 
 
 def withdraw(conn: Connection, kind: str, uid: str, part: str | None, but: str) -> list[str]:
-    """Names of the nodes for which that is new."""
+    """See Nodes.withdraw."""
     withdrawn = [
         order
         for order in store.orders_of(conn, kind, uid, is_locked=True)
@@ -54,32 +52,32 @@ def withdraw(conn: Connection, kind: str, uid: str, part: str | None, but: str) 
 
 
 def acknowledge(conn: Connection, name: str, seqs: Collection[int]) -> set[WorkKey]:
-    """Keys of the deletes among them, which are forgotten."""
-    found = store.lock_orders_on(conn, name, seqs)
-    done = [order for order in found if order.operation is Operation.DELETE]
-    store.acknowledge(conn, [order.seq for order in found if order.operation is not Operation.DELETE])
+    """Returns the keys of the deletions among them, which are removed."""
+    orders = store.lock_orders_on(conn, name, seqs)
+    done = [order for order in orders if order.operation is Operation.DELETE]
+    store.acknowledge(conn, [order.seq for order in orders if order.operation is not Operation.DELETE])
     store.forget(conn, [order.seq for order in done])
     return {order.key for order in done}
 
 
-def synchronise(conn: Connection, name: str, known: Mapping[str, int]) -> None:
-    """A delete stays: whether the node never had the work or has ended it, it will say so when it is told."""
-    found = store.lock_orders_on(conn, name)
-    for order in found:
+def synchronise(conn: Connection, name: str, stored_seqs: Mapping[str, int]) -> None:
+    """See Nodes.synchronise. Deletions stay: the node acknowledges them, whether it had the work or not."""
+    orders = store.lock_orders_on(conn, name)
+    for order in orders:
         if order.operation is Operation.DELETE:
             continue
-        seq = known.get(str(order.key))
+        seq = stored_seqs.get(str(order.key))
         operation = Operation.INSERT if seq is None else order.operation
-        seen = replace(order, operation=operation, is_acknowledged=seq == order.seq)
-        if seen != order:
-            store.put_order(conn, seen)
-    for key in sorted(set(known) - {str(order.key) for order in found}):
+        updated = replace(order, operation=operation, is_acknowledged=seq == order.seq)
+        if updated != order:
+            store.put_order(conn, updated)
+    for key in sorted(set(stored_seqs) - {str(order.key) for order in orders}):
         unknown = Order(0, name, WorkKey(*key.split("/")), "", "", Operation.DELETE, 0, {})
         store.put_order(conn, replace(unknown, seq=store.next_seq(conn)))
 
 
 def names_file(content: Any, sha256: str) -> bool:
-    """Is this file named where files are named, under a key …sha256? A user's own words elsewhere name nothing."""
+    """Whether a content names this file, under a key …sha256. Users' texts under other keys name none."""
     return sha256 in _files(content)
 
 

@@ -60,14 +60,14 @@ def task_lines(record: Json) -> Iterator[str]:
     yield from _folder_line("folder    ", record.get("checkpoints"))
     for artifact in record["artifacts"]:
         yield f"artifact  {artifact['file']}"
-    for made in record["conversions"]:
-        became = f"job {made['job_id']}" if made["job_id"] else made["problem"] or "being made"
-        yield f"convert   {made['artifact'] or 'its model'}: {became}"
+    for conversion in record["conversions"]:
+        became = f"job {conversion['job_id']}" if conversion["job_id"] else conversion["problem"] or "being made"
+        yield f"convert   {conversion['artifact'] or 'its model'}: {became}"
 
 
-def nodes_table(seen: Json) -> Table:
+def nodes_table(cluster: Json) -> Table:
     table = Table("node", "address", "GPUs held", "GPUs free", "CPUs free", "held by", box=None, header_style="bold")
-    for node in seen["nodes"]:
+    for node in cluster["nodes"]:
         total, free = node["total_gpus"], node["free_gpus"]
         table.add_row(
             node["node_id"][:12],
@@ -75,29 +75,29 @@ def nodes_table(seen: Json) -> Table:
             f"{total - free:g} of {total:g}",
             f"{free:g}",
             f"{node['free_cpus']:g} of {node['total_cpus']:g}",
-            escape(", ".join(_held_on(node["node_id"], seen["holders"])))
+            escape(", ".join(_held_on(node["node_id"], cluster["holders"])))
             or ("–" if node["may_train"] else "no training"),
         )
     return table
 
 
-def cluster_lines(seen: Json) -> Iterator[str]:
-    if not seen["is_on"]:
+def cluster_lines(cluster: Json) -> Iterator[str]:
+    if not cluster["is_on"]:
         yield "This installation trains nothing: it has no Ray cluster."
         return
-    if seen["seen_at"] is None:
+    if cluster["seen_at"] is None:
         yield "No scheduler has looked at the cluster for some time: is `dramatiq actors --queues training` running?"
         return
-    if seen["unreachable_since"]:
-        yield f"Ray has not answered since {seen['unreachable_since']}; this is as it was last seen."
-        yield from filter(None, [seen.get("problem", "")])
-    for held in seen["holders"]:
+    if cluster["unreachable_since"]:
+        yield f"Ray has not answered since {cluster['unreachable_since']}; this is as it was last seen."
+        yield from filter(None, [cluster.get("problem", "")])
+    for held in cluster["holders"]:
         which = f" for {held['task_id']} ({held['state']})" if held["task_id"] else ""
         reserved = held["gpus"] - sum(held["by_node"].values())
         yield f"{held['user']}: {_gpus(held['gpus'])}{which}" + (
             f", {reserved:g} of them reserved" if reserved > 0 else ""
         )
-    yield f"{seen['queued']} in line · seen {seen['seen_at']}"
+    yield f"{cluster['queued']} in line · seen {cluster['seen_at']}"
 
 
 def _attempt_lines(attempt: Json) -> Iterator[str]:

@@ -12,7 +12,7 @@ import typer
 from app.kit.cli.api_client import ApiError, WaitedEnough
 from app.kit.cli.command import CommandFailed, Exit, Unreachable
 from app.kit.errors import BadInput, ModelmillError
-from app.training.client import MOST_LINES, Client
+from app.training.client import MOST_LINES, TrainingClient
 from app.training.errors import LogMissing
 
 ENDED = ("SUCCEEDED", "FAILED", "CANCELED")
@@ -38,7 +38,7 @@ class TaskFollower:
 
     def __init__(
         self,
-        client: Client,
+        client: TrainingClient,
         task_id: str,
         *,
         timeout_s: float | None = None,
@@ -124,15 +124,17 @@ class TaskFollower:
         """The id of the conversion job, once it is made; what is tried again is waited for."""
         begun_at = time.monotonic()
         while True:
-            made = record["conversions"][-1] if record["conversions"] else None
-            if made is None and time.monotonic() - begun_at > BEGINS_WITHIN_S:
+            conversion = record["conversions"][-1] if record["conversions"] else None
+            if conversion is None and time.monotonic() - begun_at > BEGINS_WITHIN_S:
                 raise self._missing("nothing has begun it yet")
-            if made is not None and made["job_id"]:
-                return str(made["job_id"])
-            if made is not None and made["problem"]:
-                if made["next_try_at"] is None:
-                    raise self._missing(made["problem"])
-                self._say(f"no conversion yet: {made['problem']} It is tried again at {made['next_try_at']}.")
+            if conversion is not None and conversion["job_id"]:
+                return str(conversion["job_id"])
+            if conversion is not None and conversion["problem"]:
+                if conversion["next_try_at"] is None:
+                    raise self._missing(conversion["problem"])
+                self._say(
+                    f"no conversion yet: {conversion['problem']} It is tried again at {conversion['next_try_at']}."
+                )
             self._rest()
             record = self._ask(lambda: self._client.task(self._task_id))
 
@@ -159,8 +161,8 @@ class TaskFollower:
             folder.mkdir(parents=True, exist_ok=True)
             self._client.download(job_id, folder)
         except OSError as error:
-            said = error.strerror or error
-            raise BadInput(f"cannot write to {folder}: {said}", hint="Choose another folder.") from error
+            reason = error.strerror or error
+            raise BadInput(f"cannot write to {folder}: {reason}", hint="Choose another folder.") from error
         self._say(f"{RESULT} lies in {folder / RESULT}")
 
     def _say(self, text: str) -> None:
@@ -193,15 +195,15 @@ class TaskFollower:
         time.sleep(POLL_S)
 
 
-def new_of(seen: bytes, tail: bytes) -> bytes:
+def new_of(printed: bytes, tail: bytes) -> bytes:
     """What of the last lines of a log comes after those that were seen. All of it, after a gap, where none were."""
-    if tail.startswith(seen):
-        return tail[len(seen) :]
-    last = seen[seen.rfind(b"\n", 0, -1) + 1 :]
+    if tail.startswith(printed):
+        return tail[len(printed) :]
+    last = printed[printed.rfind(b"\n", 0, -1) + 1 :]
     at = tail.rfind(last)
     while at >= 0:
         head = tail[: at + len(last)]
-        if seen.endswith(head) or head.endswith(seen):
+        if printed.endswith(head) or head.endswith(printed):
             return tail[len(head) :]
         at = tail.rfind(last, 0, at)
     return GAP + tail if tail else b""

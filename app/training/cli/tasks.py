@@ -17,7 +17,7 @@ from app.kit.cli.service_options import AsJson, Url, token, url_of
 from app.kit.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
-    from app.training.client import Client
+    from app.training.client import TrainingClient
 
 STDIN = "-"
 SEARCHED_AT_MOST = 1000
@@ -77,8 +77,8 @@ def list_tasks(
 ) -> None:
     """My tasks, newest first."""
     with client_of(context, url) as client:
-        wanted = {"state": state.upper() if state else None, "workload": workload.lower() if workload else None}
-        records = list(client.tasks(limit=limit, q=search, **wanted))
+        filters = {"state": state.upper() if state else None, "workload": workload.lower() if workload else None}
+        records = list(client.tasks(limit=limit, q=search, **filters))
     if as_json:
         typer.echo(json.dumps(records, indent=2))
         return
@@ -151,38 +151,42 @@ def release(context: typer.Context, task: TaskId, as_json: AsJson = False, url: 
 def cluster(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
     """The nodes of the cluster, and who holds how many GPUs."""
     with client_of(context, url) as client:
-        seen = client.cluster()
+        view = client.cluster()
     if as_json:
-        typer.echo(json.dumps(seen, indent=2))
+        typer.echo(json.dumps(view, indent=2))
         return
     from app.training.cli.tables import cluster_lines, nodes_table, wide_console
 
     console = wide_console()
-    if seen["nodes"]:
-        console.print(nodes_table(seen))
-    for line in cluster_lines(seen):
+    if view["nodes"]:
+        console.print(nodes_table(view))
+    for line in cluster_lines(view):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def client_of(context: typer.Context, url: str | None) -> Client:
-    from app.training.client import Client
+def client_of(context: typer.Context, url: str | None) -> TrainingClient:
+    from app.training.client import TrainingClient
 
-    return Client(url_of(context, url), token=token())
+    return TrainingClient(url_of(context, url), token=token())
 
 
-def task_of(client: Client, part: str) -> dict[str, Any]:
+def task_of(client: TrainingClient, part: str) -> dict[str, Any]:
     """The record of the task whose id this is, or is a part of. Raises NotFound, or BadRequest when it fits several."""
     if FULL_ID.fullmatch(part):
         return client.task(part)
-    found = [one["task_id"] for one in client.tasks(limit=SEARCHED_AT_MOST, q=part) if part in one["task_id"]]
-    if not found:
+    task_ids = [
+        record["task_id"] for record in client.tasks(limit=SEARCHED_AT_MOST, q=part) if part in record["task_id"]
+    ]
+    if not task_ids:
         raise NotFound(f"there is no task {part}", hint="`modelmill train list` shows those there are.")
-    if len(found) > 1:
-        raise BadRequest(f"{part} is part of {len(found)} ids: {', '.join(found[:5])}", hint="Give more of the id.")
-    return client.task(found[0])
+    if len(task_ids) > 1:
+        raise BadRequest(
+            f"{part} is part of {len(task_ids)} ids: {', '.join(task_ids[:5])}", hint="Give more of the id."
+        )
+    return client.task(task_ids[0])
 
 
-def _submitted(client: Client, spec: bytes) -> dict[str, Any]:
+def _submitted(client: TrainingClient, spec: bytes) -> dict[str, Any]:
     """When the connection breaks nobody knows whether it was taken; asked again with the same key, it is so once."""
     key = str(uuid.uuid4())
     try:

@@ -29,40 +29,48 @@ class RayStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Submission:
-    """What is submitted. resources: of the entry point, besides CPUs and GPUs. env: no secrets, Ray shows it to all."""
+    """What is submitted."""
 
     submission_id: str
     entrypoint: str
     env: Mapping[str, str] = field(default_factory=dict)
+    """Without secrets: Ray shows it to everybody."""
     cpus: float = 0
     gpus: float = 0
     resources: Mapping[str, float] = field(default_factory=dict)
+    """Of the entry point, besides CPUs and GPUs."""
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class RayJob:
-    """started_ms, ended_ms: Unix time. error_type: Ray's own, "" if none. message: on failure the last lines of its
-    log, with colours. driver_node_id: where its program runs."""
+    """A job as Ray tells of it."""
 
     submission_id: str
     status: RayStatus
     message: str = ""
+    """On failure the last lines of its log, with colours."""
     error_type: str = ""
+    """Ray's own; "" if there is none."""
     exit_code: int | None = None
     ray_job_id: str = ""
     driver_node_id: str = ""
+    """Where its program runs."""
     started_ms: int | None = None
+    """Unix time in milliseconds."""
     ended_ms: int | None = None
+    """Unix time in milliseconds."""
 
 
 @dataclass(frozen=True)
 class PlacementGroup:
-    """Of the job ray_job_id. bundles: (node_id, gpus, cpus); node_id is "" while the group waits."""
+    """What a program has asked Ray to keep together."""
 
     ray_job_id: str
+    """The job that has asked."""
     is_placed: bool
     bundles: tuple[tuple[str, float, float], ...] = ()
+    """(node_id, gpus, cpus) of each; node_id is "" while the group waits."""
 
 
 class Gateway(Protocol):

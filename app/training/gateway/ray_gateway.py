@@ -57,11 +57,14 @@ ALL_LINES = -1
 
 @dataclass(frozen=True)
 class RayOptions:
-    """address: of the job server. gcs_address: host:port. token: of a cluster with RAY_AUTH_MODE=token."""
+    """How the cluster is reached."""
 
     address: str
+    """The URL of the job server."""
     gcs_address: str
+    """host:port"""
     token: str = field(default="", repr=False)
+    """Of a cluster with RAY_AUTH_MODE=token."""
     worker_resource: str = "worker_node"
     timeout_s: float = 5
 
@@ -133,9 +136,9 @@ class RayGateway:
         ray = self._ray
         with self._asking_gcs() as channel:
             every = ray.stubs.PlacementGroupInfoGcsServiceStub(channel).GetAllPlacementGroup
-            found = self._ask(every, ray.messages.GetAllPlacementGroupRequest()).placement_group_table_data
+            groups = self._ask(every, ray.messages.GetAllPlacementGroupRequest()).placement_group_table_data
         table = ray.tables.PlacementGroupTableData
-        existing = (group for group in found if group.state != table.REMOVED)
+        existing = (group for group in groups if group.state != table.REMOVED)
         return tuple(ray_translation.to_group(group, is_placed=group.state == table.CREATED) for group in existing)
 
     def log_tail(self, job: RayJob, lines: int) -> bytes:
@@ -162,13 +165,13 @@ class RayGateway:
         """What get_log() of the SDK asks, but of the address that is set, and with an end to the waiting."""
         if not job.driver_node_id:
             return
-        asked = {
+        parameters = {
             "node_id": job.driver_node_id,
             "filename": f"job-driver-{job.submission_id}.log",
             "lines": lines,
             "timeout": math.ceil(within_s),
         }
-        with self._jobs().stream(f"/api/v0/logs/file?{urlencode(asked)}") as answer:
+        with self._jobs().stream(f"/api/v0/logs/file?{urlencode(parameters)}") as answer:
             if answer.status_code == 500:  # the node is gone, or has no such file
                 return
             answer.raise_for_status()

@@ -1,2 +1,2 @@
-"""What training tells Prometheus: `counting` holds what is counted and timed where it happens, `collector` says what is
-found out at the moment of a scrape."""
+"""What training tells Prometheus: `counters` holds what is counted and timed where it happens, `collector` reads the
+rest at the moment of a scrape."""

@@ -19,7 +19,7 @@ from app.kit.sql import Database
 from app.kit.sql.timeboxed_query import TimeboxedQuery
 from app.training.model import ACTIVE, WAITING, State
 from app.training.service import ClusterPicture, ClusterView
-from app.training.store import StateCount, census
+from app.training.store import StateCount, count_by_state
 
 UNENDED = tuple(state for state in State if state in WAITING | ACTIVE)
 
@@ -28,15 +28,15 @@ class TrainingCollector(Collector):
     """picture: with a client of short time-outs. now: for tests."""
 
     def __init__(self, database: Database, picture: ClusterPicture, *, now: Callable[[], datetime] = clock.now) -> None:
-        self._census = TimeboxedQuery(database, census)
+        self._census = TimeboxedQuery(database, count_by_state)
         self._picture = picture
         self._now = now
 
     def collect(self) -> Iterable[Metric]:
         """Without the database nothing of the tasks, without Redis nothing of the cluster."""
-        crowds = self._census.take()
-        if crowds is not None:
-            yield from task_families(crowds, self._now())
+        counts_of_states = self._census.take()
+        if counts_of_states is not None:
+            yield from task_families(counts_of_states, self._now())
         try:
             view = self._picture.get()
         except redis.RedisError:
@@ -50,9 +50,11 @@ class TrainingCollector(Collector):
             yield from cluster_families(view, self._now())
 
 
-def task_families(crowds: Sequence[StateCount], now: datetime) -> Iterable[Metric]:
-    counts = {crowd.state: crowd.tasks for crowd in crowds}
-    waiting_since = min((crowd.waited_since for crowd in crowds if crowd.state in WAITING), default=None)
+def task_families(counts_of_states: Sequence[StateCount], now: datetime) -> Iterable[Metric]:
+    counts = {state_count.state: state_count.tasks for state_count in counts_of_states}
+    waiting_since = min(
+        (state_count.waited_since for state_count in counts_of_states if state_count.state in WAITING), default=None
+    )
     yield _by_state(
         "modelmill_training_tasks",
         "Training tasks that have not ended, by state.",

@@ -24,17 +24,15 @@ from itertools import repeat
 
 @dataclass(frozen=True)
 class Demand:
-    """`nodes` slots of so many GPUs and CPUs, each slot whole on one node, and the CPUs of the driver anywhere.
-
-    claims_by_group: the program claims its slots with placement groups, some time after it starts (verl does); else
-    Ray gives them to the driver before it starts.
-    """
+    """`nodes` slots of so many GPUs and CPUs, each slot whole on one node, and the CPUs of the driver anywhere."""
 
     nodes: int
     gpus_per_node: int
     cpus_per_node: float
     driver_cpus: float = 0
     claims_by_group: bool = True
+    """The program claims its slots with placement groups, some time after it starts, as verl does; else Ray gives them
+    to the driver before it starts."""
 
     @property
     def gpus(self) -> int:
@@ -47,7 +45,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class Node:
-    """A living node of the cluster. may_train: has the resource that training asks for."""
+    """A living node of the cluster."""
 
     node_id: str
     address: str
@@ -56,23 +54,27 @@ class Node:
     total_cpus: float
     free_cpus: float
     may_train: bool = True
+    """It has the resource that training asks for."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What an active task has claimed already, by node. Empty: nothing that Ray has given it yet."""
+    """What an active task has claimed already. Empty: Ray has not given it anything yet."""
 
     gpus: dict[str, float] = field(default_factory=dict)
+    """By node id."""
     cpus: dict[str, float] = field(default_factory=dict)
+    """By node id."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """What an active task may take at any moment, and what of it it has."""
+    """What an active task may take at any moment."""
 
     task_id: str
     demand: Demand
     claim: Claim = Claim()
+    """What of its demand it has already."""
 
 
 GRAIN = 10_000
@@ -91,12 +93,16 @@ def plain(amount: int) -> float:
 
 @dataclass(frozen=True)
 class Need:
-    """A demand in grains. gpus, cpus: of each slot."""
+    """A demand in grains."""
 
     slots: int
+    """How many, all alike."""
     gpus: int
+    """Of each slot."""
     cpus: int
+    """Of each slot."""
     driver: int
+    """CPUs of the driver."""
 
     @classmethod
     def of(cls, demand: Demand) -> Need:
@@ -161,22 +167,22 @@ class Capacity:
         """Where its slots find GPUs; its driver may go where none are."""
         if not self.trains:
             return 0
-        found = [at for at in self.trains if self.gpus[at] >= need.gpus]
+        candidates = [at for at in self.trains if self.gpus[at] >= need.gpus]
         if need.driver:
-            found += [at for at, node in enumerate(self.nodes) if not node.may_train]
-        return max(0, min(self.left_cpus, sum(max(0, self.cpus[at]) for at in found)))
+            candidates += [at for at, node in enumerate(self.nodes) if not node.may_train]
+        return max(0, min(self.left_cpus, sum(max(0, self.cpus[at]) for at in candidates)))
 
     # --- what others have, and what they were promised --------------------------------------------------
     def _hold(self, held: Sequence[Held]) -> None:
         where = {node.node_id: at for at, node in enumerate(self.nodes)}
-        claimed = [_on_nodes(one.claim, where) for one in held]
-        for at, (gpus, cpus) in (found for claims in claimed for found in claims.items()):
+        claimed = [_on_nodes(holder.claim, where) for holder in held]
+        for at, (gpus, cpus) in (claim for claims in claimed for claim in claims.items()):
             self.gpus[at] -= gpus
             self.cpus[at] -= cpus
         for at, node in enumerate(self.nodes):
             self.gpus[at] = min(self.gpus[at], grains(node.free_gpus))
             self.cpus[at] = min(self.cpus[at], grains(node.free_cpus))
-        promised = [self._promise(Need.of(one.demand), claims) for one, claims in zip(held, claimed, strict=True)]
+        promised = [self._promise(Need.of(holder.demand), claims) for holder, claims in zip(held, claimed, strict=True)]
         for need in promised:
             self._take_driver(need)
             for _ in range(need.slots):
@@ -208,8 +214,8 @@ class Capacity:
         """How many of its slots each node could take, at most as many as it has."""
         by_gpus = [free // need.gpus for free in self.gpus] if need.gpus else repeat(need.slots)
         by_cpus = [(free - less_cpus) // need.cpus for free in self.cpus] if need.cpus else repeat(need.slots)
-        found = zip(self.may_train, by_gpus, by_cpus, strict=False)
-        return [max(0, min(gpus, cpus, need.slots)) if may_train else 0 for may_train, gpus, cpus in found]
+        room = zip(self.may_train, by_gpus, by_cpus, strict=False)
+        return [max(0, min(gpus, cpus, need.slots)) if may_train else 0 for may_train, gpus, cpus in room]
 
     def _take_slot(self, need: Need) -> None:
         if not self.trains:
@@ -220,15 +226,15 @@ class Capacity:
 
     def _best(self, need: Need) -> int:
         """The node that keeps the greatest share, of GPUs and of CPUs, of what it has free."""
-        best, most = -1, -1.0
+        best, best_share = -1, -1.0
         for at in self.trains:
             gpus, cpus = self.gpus[at], self.cpus[at]
             if (need.gpus and gpus < need.gpus) or (need.cpus and cpus < need.cpus):
                 continue
-            kept = (gpus - need.gpus) / gpus if need.gpus else 0.0
-            kept += (cpus - need.cpus) / cpus if need.cpus else 0.0
-            if kept > most:
-                best, most = at, kept
+            share = (gpus - need.gpus) / gpus if need.gpus else 0.0
+            share += (cpus - need.cpus) / cpus if need.cpus else 0.0
+            if share > best_share:
+                best, best_share = at, share
         return best if best >= 0 else self._debtor(need)
 
     def _debtor(self, need: Need) -> int:
@@ -245,5 +251,5 @@ class Capacity:
 def _on_nodes(claim: Claim, where: dict[str, int]) -> Claims:
     """Of living nodes alone: what a task had on a lost one, Ray gives it elsewhere or not at all."""
     ids = sorted({*claim.gpus, *claim.cpus} & where.keys())
-    found = ((node_id, grains(claim.gpus.get(node_id, 0)), grains(claim.cpus.get(node_id, 0))) for node_id in ids)
-    return {where[node_id]: (gpus, cpus) for node_id, gpus, cpus in found if gpus > 0 or cpus > 0}
+    amounts = ((node_id, grains(claim.gpus.get(node_id, 0)), grains(claim.cpus.get(node_id, 0))) for node_id in ids)
+    return {where[node_id]: (gpus, cpus) for node_id, gpus, cpus in amounts if gpus > 0 or cpus > 0}

@@ -28,8 +28,8 @@ from app.training.model.task import FailureKind
 
 SUMMARY_CHARS = 300
 QUICK_FAILURES = 5
-"""So often in a row a program may find too few GPUs at once, where there was room for it. Somebody else was faster, but
-not always: what is wrong is not the cluster, and the others of the line are not to wait for it."""
+"""How often in a row a program may find too few GPUs at once, where there was room for it. Somebody else may be faster
+once or twice; after that the cluster is not the cause, and the rest of the queue is not to wait for it."""
 NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
 
 TOO_FEW = re.compile(
@@ -95,10 +95,11 @@ KILLED = frozenset({-9, 137})
 
 @dataclass(frozen=True)
 class Failure:
-    """summary: one line for people, no colours."""
+    """Why an attempt failed."""
 
     kind: FailureKind
     summary: str
+    """One line for people, without colours."""
 
 
 def classify(
@@ -111,8 +112,17 @@ def classify(
     was_stopped: bool,
     counts_gpus: bool = True,
 ) -> Failure:
-    """status: Ray's word, "" if Ray does not know the job. was_stopped: it was told to stop, by us. counts_gpus: the
-    program looks by itself whether there are enough, as verl does; what another one writes of that is its own affair.
+    """Find why an attempt failed.
+
+    Args:
+        status: Ray's word; "" if Ray does not know the job.
+        error_type: Ray's own; "" if there is none.
+        exit_code: Of the program, if it is known.
+        message: Ray's, with the last lines of the log.
+        log_tail: The end of the log.
+        was_stopped: It was told to stop, by us.
+        counts_gpus: The program looks by itself whether there are enough GPUs, as verl does; what another program
+            writes of that is its own affair.
     """
     if was_stopped:
         return Failure(FailureKind.CANCELED, "Canceled")
@@ -120,12 +130,12 @@ def classify(
         return Failure(FailureKind.CANCELED, "Stopped on Ray by somebody else")
     if not status:
         return Failure(FailureKind.LOST, "Ray does not know this job any more: its head was started anew")
-    said = _Said(error_type, exit_code, read(message), read(log_tail), counts_gpus)
+    evidence = _Evidence(error_type, exit_code, read(message), read(log_tail), counts_gpus)
     for kind, find in _ORDER:
-        summary = find(said)
+        summary = find(evidence)
         if summary is not None:
             return Failure(kind, _short(summary))
-    return Failure(FailureKind.UNKNOWN, _short(said.first_line() or "It failed, and nothing is known of the cause"))
+    return Failure(FailureKind.UNKNOWN, _short(evidence.first_line() or "It failed, and nothing is known of the cause"))
 
 
 def is_retried(
@@ -140,7 +150,7 @@ def is_retried(
 
 # --- each finder: the line that says so, or None ----------------------------------------------------
 @dataclass(frozen=True)
-class _Said:
+class _Evidence:
     error_type: str
     exit_code: int | None
     message: LogExcerpt
@@ -159,55 +169,55 @@ class _Said:
         return next((line.strip() for line in self.message.lines if line.strip()), None)
 
 
-def _too_few(said: _Said) -> str | None:
-    if said.error_type in NO_ROOM_TYPES:
-        return said.first_line() or "Ray found no room for its driver"
-    if not said.counts_gpus:
+def _too_few(evidence: _Evidence) -> str | None:
+    if evidence.error_type in NO_ROOM_TYPES:
+        return evidence.first_line() or "Ray found no room for its driver"
+    if not evidence.counts_gpus:
         return None
-    exception = said.exception()
+    exception = evidence.exception()
     if exception is None:
-        return said.search(TOO_FEW)
+        return evidence.search(TOO_FEW)
     return exception if TOO_FEW.search(exception) else None
 
 
-def _infra(said: _Said) -> str | None:
-    if said.error_type in INFRA_TYPES:
-        return said.first_line() or "Ray's process for this job died"
-    return said.search(NODE_DIED)
+def _infra(evidence: _Evidence) -> str | None:
+    if evidence.error_type in INFRA_TYPES:
+        return evidence.first_line() or "Ray's process for this job died"
+    return evidence.search(NODE_DIED)
 
 
-def _user_error(said: _Said) -> str | None:
-    if said.error_type == "RUNTIME_ENV_SETUP_FAILURE":
-        return said.first_line() or "Its environment could not be set up"
-    if said.exit_code in NOT_RUNNABLE:
-        return _last_line(said) or "Its command was not found"
-    exception = said.exception()
+def _user_error(evidence: _Evidence) -> str | None:
+    if evidence.error_type == "RUNTIME_ENV_SETUP_FAILURE":
+        return evidence.first_line() or "Its environment could not be set up"
+    if evidence.exit_code in NOT_RUNNABLE:
+        return _last_line(evidence) or "Its command was not found"
+    exception = evidence.exception()
     if exception is None:
-        return said.search(MISUSE)
+        return evidence.search(MISUSE)
     name = exception.partition(":")[0]
     cause = name.rstrip(")").rpartition("(")[2].rpartition(".")[2]  # of ray.exceptions.RayTaskError(KeyError)
     is_theirs = cause in USER_EXCEPTIONS or name.startswith(USER_MODULES) or MISUSE.search(exception)
     return exception if is_theirs else None
 
 
-def _out_of_memory(said: _Said) -> str | None:
-    line = said.search(OUT_OF_MEMORY)
-    if line is None and said.exit_code in KILLED:
+def _out_of_memory(evidence: _Evidence) -> str | None:
+    line = evidence.search(OUT_OF_MEMORY)
+    if line is None and evidence.exit_code in KILLED:
         return "Killed by the system (signal 9): most often its memory ran out"
     return line
 
 
-def _runtime_error(said: _Said) -> str | None:
-    exception = said.exception()
+def _runtime_error(evidence: _Evidence) -> str | None:
+    exception = evidence.exception()
     if exception is not None:
         return exception
-    if not said.exit_code:
+    if not evidence.exit_code:
         return None
-    last = _last_line(said)
-    return f"{_ended(said.exit_code)}: {last}" if last else _ended(said.exit_code)
+    last = _last_line(evidence)
+    return f"{_ended(evidence.exit_code)}: {last}" if last else _ended(evidence.exit_code)
 
 
-_ORDER: tuple[tuple[FailureKind, Callable[[_Said], str | None]], ...] = (
+_ORDER: tuple[tuple[FailureKind, Callable[[_Evidence], str | None]], ...] = (
     (FailureKind.INSUFFICIENT_RESOURCES, _too_few),
     (FailureKind.INFRA_ERROR, _infra),
     (FailureKind.USER_ERROR, _user_error),
@@ -224,9 +234,9 @@ def _ended(exit_code: int) -> str:
         return f"Ended with exit code {exit_code}"
 
 
-def _last_line(said: _Said) -> str | None:
+def _last_line(evidence: _Evidence) -> str | None:
     """What it wrote last. Ray's message begins with a line of its own."""
-    lines = chain(reversed(said.log.lines), reversed(said.message.lines[1:]))
+    lines = chain(reversed(evidence.log.lines), reversed(evidence.message.lines[1:]))
     return next((line.strip() for line in lines if line.strip()), None)
 
 

@@ -1,10 +1,10 @@
-"""Who of the line goes to Ray now, and why the others wait. Pure: asks nobody, remembers nothing.
+"""Which waiting tasks go to Ray now, and why the others wait. Pure: asks nobody, remembers nothing.
 
 **The gang rule.** A task goes when all it demands is free at once: each of its slots whole on one node that may train
 (several slots may share a node), with the CPUs that belong to it, and the CPUs of its driver on any node. What is free
 is said in `room`: never more than Ray says, less what active tasks were promised and have not claimed yet.
 
-**The line is strict.** The first that must wait ends the admission, whatever the reason: room, a retry that is not due
+**The queue is strict.** The first that must wait ends the admission, whatever the reason: room, a retry that is not due
 (`next_run_at`) and does not fit, too large for the whole cluster. Else small tasks would take, for ever, what a large
 one waits for. A retry that is not due and fits keeps its room, and others go beside it. A task with `backfill` lets
 others go ahead while it waits: whoever fits then goes, also with what it waited for.
@@ -28,28 +28,36 @@ from app.training.model.task import Waiting, WaitingCode
 
 @dataclass(frozen=True)
 class Queued:
-    """A task that waits. next_run_at: not before, as ISO 8601 in UTC."""
+    """A task that waits."""
 
     task_id: str
     demand: Demand
     backfill: bool = False
     next_run_at: str | None = None
+    """Not before, as ISO 8601 in UTC."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """admitted: in the order of the line. reasons: of all others, in that order too."""
+    """Who starts, and why the others do not."""
 
     admitted: tuple[str, ...] = ()
+    """Ids of tasks, in the order of the queue."""
     reasons: dict[str, Waiting] = field(default_factory=dict)
+    """Of all others, by task, in that order too."""
 
 
 def decide(
     waiting: Sequence[Queued], held: Sequence[Held], nodes: Sequence[Node], *, now: str, may_start: int | None
 ) -> Decision:
-    """waiting: in the order of the line. held: every active task, the canceled ones too until they have stopped.
+    """Choose the tasks that start now.
 
-    may_start: how many more may be active at once, None: any number. It may be below zero.
+    Args:
+        waiting: In the order of the queue.
+        held: Every active task, the cancelled ones too until they have stopped.
+        nodes: Of the cluster, with what Ray says is free on each.
+        now: ISO 8601 in UTC.
+        may_start: How many more may be active at once; None: any number. It may be below zero.
     """
     round_ = _Round(Capacity(nodes, held), now, may_start)
     reasons: dict[str, Waiting] = {}

@@ -22,11 +22,13 @@ NAMES = ("Error", "Exception", "Interrupt", "Exit", "Errors", "MissingMandatoryV
 
 @dataclass(frozen=True)
 class LogExcerpt:
-    """lines: without colours and names of processes. exception: the last one's line, of the program if it had one, with
-    the next line where it ends in a colon: the cause."""
+    """The last output of a program."""
 
     lines: tuple[str, ...] = ()
+    """Without colours and names of processes."""
     exception: str | None = None
+    """The line of the last exception, of the program itself if it had one; with the next line where it ends in a colon:
+    the cause."""
 
 
 def read(text: str) -> LogExcerpt:
@@ -62,5 +64,5 @@ def _with_cause(at: int, lines: Sequence[str], names: Sequence[str]) -> str:
 
 def _is_exception(line: str) -> bool:
     """The last line of a traceback: at the left, and named like one. Source lines that it quotes are indented."""
-    found = EXCEPTION.match(line)
-    return found is not None and found[0].rstrip(")").endswith(NAMES)
+    match = EXCEPTION.match(line)
+    return match is not None and match[0].rstrip(")").endswith(NAMES)

@@ -19,7 +19,7 @@ class Workload(StrEnum):
     GRPO = "grpo"
     SFT = "sft"
     SCRIPT = "script"
-    """A program of the common code folder, for what is no verl job."""
+    """A program of the common code folder, for anything that verl does not do."""
 
 
 class Rollout(StrEnum):
@@ -119,11 +119,11 @@ class WaitingCode(StrEnum):
     TOO_BIG = "TOO_BIG"
     """total, needed, of ("GPU" or "CPU"): more than the cluster has"""
     BEHIND = "BEHIND"
-    """ahead: so many tasks come first"""
+    """ahead: how many tasks come first"""
     RETRY = "RETRY"
     """at: when it is tried again; kind: of the failure, if that is known"""
     MOST_RUNNING = "MOST_RUNNING"
-    """most: so many tasks may run at once"""
+    """most: how many tasks may run at once"""
     DISABLED = "DISABLED"
     """Its user is disabled: it keeps its place, and others go ahead"""
     RAY = "RAY"
@@ -132,39 +132,50 @@ class WaitingCode(StrEnum):
 
 @dataclass(frozen=True)
 class Waiting:
+    """Why a task waits."""
+
     code: WaitingCode
+    """Which reason it is."""
     facts: dict[str, Any] = field(default_factory=dict)
+    """What the reason is about, by the names that WaitingCode lists for it."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """Times are ISO 8601 in UTC. seq: its place in the line, for good. spec_text: as it was sent, byte for byte.
-
-    next_run_at: not before. backfill: others may go ahead while it waits at the head of the line. infra_retries: how
-    often it may begin anew after its machine or Ray was lost. waited_since: when it last joined the line.
-    """
+    """A training task. Times are ISO 8601 in UTC."""
 
     task_id: str
     seq: int
+    """Its position in the order of submission, which never changes."""
     user: str
     workload: Workload
     state: State
     version: int
+    """Counts its changes: who writes has read this one."""
     spec_text: str
+    """As it was sent, byte for byte."""
     demand: Demand
     created_at: str
     updated_at: str
     waited_since: str
+    """When it last joined the queue."""
     name: str = ""
     backfill: bool = False
+    """Later tasks may go ahead while it waits at the head of the queue."""
     infra_retries: int = 1
+    """How often it may still begin anew after its machine, or Ray, was lost."""
     max_wait_s: int | None = None
+    """How many seconds its program may wait for its placement group; None: the usual time."""
     next_run_at: str | None = None
+    """Not to be started before."""
     cancel_requested_at: str | None = None
     latest_attempt_no: int = 0
+    """0 before the first attempt."""
     waiting: Waiting | None = None
+    """Why it waits; None: it does not, or nobody has looked yet."""
     failure_kind: FailureKind | None = None
     error_summary: str = ""
+    """Why it failed, or what is to be known of its end; one line."""
     ended_at: str | None = None
 
     @property
@@ -191,27 +202,31 @@ class Task:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One submission to Ray. ray_status: Ray's own word, "" before it has one. message: the cause, shortened.
-
-    folder: the name of its folder in the user's jobs/, the same as the submission's id. placement_pending_since: its
-    program runs, and waits inside for a placement group. ray_job_id: what Ray's own lists call the running job.
-    """
+    """One submission to Ray. Times are ISO 8601 in UTC."""
 
     task_id: str
     attempt_no: int
     submission_id: str
+    """The name of the job on Ray, and of its folder."""
     created_at: str
     ray_status: str = ""
+    """Ray's own word; "" before it has one."""
     ray_job_id: str = ""
+    """What Ray's own lists call the running job."""
     driver_node_id: str = ""
+    """The node on which its program runs."""
     exit_code: int | None = None
     failure_kind: FailureKind | None = None
     message: str = ""
+    """The cause of its end, shortened."""
     submit_payload: str = ""
+    """What Ray was given, as JSON; "" until Ray may have heard of it."""
     started_at: str | None = None
     ended_at: str | None = None
     placement_pending_since: str | None = None
+    """Its program runs, and waits inside for a placement group since then."""
     log_bytes: int = 0
+    """The size of the copy of its log."""
 
     @property
     def folder(self) -> str:
@@ -220,22 +235,26 @@ class Attempt:
 
 @dataclass(frozen=True)
 class TaskEvent:
-    """kind: CREATED, STATE (from, to, …), ATTEMPT, RAY_STATUS, RETRY_SCHEDULED, CANCEL_REQUESTED, CONVERSION, …"""
+    """Something that happened to a task."""
 
     event_id: int
     task_id: str
     at: str
     kind: str
+    """CREATED, STATE (from, to, …), ATTEMPT, RAY_STATUS, RETRY_SCHEDULED, CANCEL_REQUESTED, RELEASED_ENDED, CONVERSION,
+    …"""
     detail: dict[str, Any]
+    """What belongs to the kind."""
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """A conversion job that was made of what a task left. artifact: path of the ONNX in the attempt's folder."""
+    """A conversion job that was made of what a task left."""
 
     task_id: str
     attempt_no: int
     artifact: str
+    """The path of the ONNX file in the attempt's folder."""
     created_at: str
     job_id: str = ""
     """Empty while it is being made, or if it could not be: see problem."""
@@ -245,5 +264,5 @@ class Conversion:
 
 
 def submission_id(task_id: str, attempt_no: int) -> str:
-    """Derived, so that whoever submits twice after a crash names the same job."""
+    """Derived, so that a scheduler that submits again after a crash names the same job."""
     return f"{task_id}--a{attempt_no:02}"

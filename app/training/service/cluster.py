@@ -1,4 +1,4 @@
-"""How the cluster is, as the scheduler last saw it: it leaves a picture in Redis, and whoever shows it reads that.
+"""The cluster as the scheduler last saw it: it leaves a picture in Redis, and the web shows that.
 
 So the web needs no Ray, and many who look do not ask the cluster more often than one.
 """
@@ -9,6 +9,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
 from redis import Redis
 
 from app.training.model import Node
@@ -18,31 +19,43 @@ KEY = "training:cluster"
 
 @dataclass(frozen=True)
 class Holder:
-    """An active task on the cluster. by_node: node_id → GPUs, as far as Ray has given them; the rest is reserved."""
+    """An active task on the cluster."""
 
     task_id: str
     user: str
     workload: str
     state: str
     gpus: int
+    """All that it needs."""
     by_node: dict[str, float]
+    """GPUs by node id, as far as Ray has given them; the rest is reserved."""
 
 
 @dataclass(frozen=True)
 class ClusterView:
-    """seen_at: when (ISO 8601). unreachable_since: Ray does not answer, and nodes are as last seen; problem: why, as
-    far as is known. queued: tasks in line, of everybody."""
+    """The cluster at one moment."""
 
     seen_at: str
+    """ISO 8601 in UTC."""
     nodes: tuple[Node, ...] = ()
     holders: tuple[Holder, ...] = ()
     queued: int = 0
+    """Tasks in the queue, of everybody."""
     unreachable_since: str | None = None
+    """Ray has not answered since then, and nodes are as last seen."""
     problem: str = ""
+    """Why it does not answer, as far as is known."""
+
+
+_VIEW = TypeAdapter(ClusterView)
 
 
 class ClusterPicture:
-    """put by the scheduler, read by the web. Raises redis.RedisError. ttl_s: of a picture that nobody renews."""
+    """Put by the scheduler, read by the web. Raises redis.RedisError.
+
+    Args:
+        ttl_s: Seconds until a picture that nobody renews is gone.
+    """
 
     def __init__(self, redis: Redis, *, ttl_s: int = 60) -> None:
         self.redis = redis
@@ -61,12 +74,6 @@ class ClusterPicture:
         if text is None:
             return None
         try:
-            return _view(json.loads(text))
-        except (ValueError, TypeError, KeyError, AttributeError):
+            return _VIEW.validate_json(text)
+        except ValidationError:
             return None
-
-
-def _view(known: dict[str, Any]) -> ClusterView:
-    nodes = tuple(Node(**node) for node in known["nodes"])
-    holders = tuple(Holder(**holder) for holder in known["holders"])
-    return ClusterView(**{**known, "nodes": nodes, "holders": holders})

@@ -34,13 +34,13 @@ def folders_of(homes: Homes, user: str, attempts: Sequence[Attempt]) -> dict[int
     """By attempt number; one that has none yet is left out."""
     if not attempts:
         return {}
-    known = {times.name: times for times in homes.folders.times(user, [attempt.folder for attempt in attempts])}
-    found = {}
+    times = {times.name: times for times in homes.folders.times(user, [attempt.folder for attempt in attempts])}
+    folders = {}
     for attempt in attempts:
-        folder = _folder(homes, known.get(attempt.folder), attempt.ended_at)
+        folder = _folder(homes, times.get(attempt.folder), attempt.ended_at)
         if folder is not None:
-            found[attempt.attempt_no] = folder
-    return found
+            folders[attempt.attempt_no] = folder
+    return folders
 
 
 def checkpoints_of(homes: Homes, task: Task) -> AttemptFolder | None:
@@ -92,12 +92,12 @@ def models_in(homes: Homes, user: str, path: str) -> list[str]:
 
 def _models(top_fd: int) -> Iterator[str]:
     """Breadth first, so that a folder full of checkpoints does not hide what lies beside it."""
-    left, folders = MOST_ENTRIES, deque([""])
-    while folders and left > 0:
+    entries_left, folders = MOST_ENTRIES, deque([""])
+    while folders and entries_left > 0:
         place = folders.popleft()
         with suppress(OSError), _below(top_fd, place) as fd, os.scandir(fd) as entries:
-            for entry in islice(entries, left):
-                left -= 1
+            for entry in islice(entries, entries_left):
+                entries_left -= 1
                 path = f"{place}/{entry.name}" if place else entry.name
                 if entry.is_dir(follow_symlinks=False):
                     folders.extend([path] if path.count("/") + 1 < DEEPEST else [])
@@ -121,8 +121,8 @@ def _below(top_fd: int, place: str) -> Iterator[int]:
 @contextmanager
 def _parent(homes: Homes, user: str, path: str) -> Iterator[tuple[int, str]]:
     """(descriptor of the folder that it lies in, its name), reached over no link."""
-    with homes.files.opened(user) as home, home.parent(spot_of(homes.options, user, path).inner) as found:
-        yield found
+    with homes.files.opened(user) as home, home.parent(spot_of(homes.options, user, path).inner) as parent:
+        yield parent
 
 
 LOG = "driver.log"
@@ -186,7 +186,7 @@ def _read(fd: int, attempt: Attempt, tail: int) -> LogView:
         start = begin
     lines = data.split(b"\n")
     ends_open = lines[-1] != b""
-    kept = lines[-tail:] if ends_open else lines[-tail - 1 :]
-    shown = b"\n".join(kept)
-    count = len(kept) if ends_open else len(kept) - 1
+    last = lines[-tail:] if ends_open else lines[-tail - 1 :]
+    shown = b"\n".join(last)
+    count = len(last) if ends_open else len(last) - 1
     return LogView(attempt, shown, count, len(shown) == size_bytes, size_bytes)

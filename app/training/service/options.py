@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """See the settings of the same names. is_on: is there a cluster? homes_root: as the nodes of the cluster see it."""
+    """What the installation says about training: see the settings of the same names."""
 
     is_on: bool
+    """Is there a cluster?"""
     homes_root: str
+    """As the nodes of the cluster see it."""
     worker_resource: str = "worker_node"
     python: str = "python3"
     task_prefix: str = "mvp2"

@@ -29,7 +29,7 @@ from app.training.spec import ConvertSpec, read_spec
 
 CONVERSION = "CONVERSION"
 CLAIM = timedelta(minutes=20)
-"""Longer than a submission takes: so long after its maker died another makes it."""
+"""Longer than a submission takes: how long after its maker died another makes it."""
 AGAIN_S = 60
 TRIED_FOR = timedelta(days=1)
 logger = logging.getLogger(__name__)
@@ -37,18 +37,19 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Wanted:
-    """model, images: paths in the user's home or the common folder, as tasks name them. options: of conversion.
-
-    job_id: what the job is to be called, if that is settled: a job of this id that is there already is the one.
-    """
+    """A conversion job that is to be made."""
 
     user: str
     task_id: str
     name: str
     model: str
+    """A path in the user's home or the common folder, as tasks name it."""
     images: str
+    """As the model."""
     options: Mapping[str, Any]
+    """Of conversion."""
     job_id: str = ""
+    """What the job is to be called, if that is settled: a job of this id that is there already is the one."""
 
 
 class Converter(Protocol):
@@ -83,10 +84,10 @@ class Results:
                 f"The task has not succeeded: {view.task.state.value}.",
                 hint="What it left can be converted once it is SUCCEEDED.",
             )
-        job_id = self.converter.convert(_wanted(view, artifact, images, name, options or {}))
-        made = Conversion(task_id, view.task.latest_attempt_no, artifact, to_text(now), job_id)
-        self._note(made, to_text(now), by=user)
-        return made
+        job_id = self.converter.convert(_request(view, artifact, images, name, options or {}))
+        conversion = Conversion(task_id, view.task.latest_attempt_no, artifact, to_text(now), job_id)
+        self._note(conversion, to_text(now), by=user)
+        return conversion
 
     def convert_results(self, task_id: str, *, now: datetime) -> None:
         """What the spec asks for, of a task that has succeeded. Twice, or by two at once, makes one job."""
@@ -94,16 +95,14 @@ class Results:
             task = store.get_task(conn, task_id)
         if task is None or task.state is not State.SUCCEEDED or task.ended_at is None:
             return
-        asked = _asked(task)
-        if asked is None:
+        spec = _conversion_spec(task)
+        if spec is None:
             return
-        claim = Conversion(
-            task_id, task.latest_attempt_no, asked.model, task.ended_at, next_try_at=to_text(now + CLAIM)
-        )
+        claim = Conversion(task_id, task.latest_attempt_no, spec.model, task.ended_at, next_try_at=to_text(now + CLAIM))
         with self.database.write() as conn:
             if not store.claim_conversion(conn, claim, to_text(now)):
                 return
-        self._note(self._made(task, asked, claim, now), to_text(now), by="spec")
+        self._note(self._convert_for_spec(task, spec, claim, now), to_text(now), by="spec")
 
     def due(self, *, now: datetime) -> list[str]:
         """Ids of tasks for convert_results: nobody was told of them, or could do it then, or lived to the end of it."""
@@ -111,26 +110,33 @@ class Results:
             due = store.conversions_due(conn, to_text(now))
             return due + store.unconverted(conn, "convert", to_text(now - TRIED_FOR))
 
-    def _made(self, task: Task, asked: ConvertSpec, claim: Conversion, now: datetime) -> Conversion:
+    def _convert_for_spec(self, task: Task, spec: ConvertSpec, claim: Conversion, now: datetime) -> Conversion:
         """The claim, and what became of it."""
         try:
             view = self.tasks.get(task.user, task.task_id)
-            wanted = _wanted(view, asked.model, asked.images, asked.name, asked.options)
-            job_id = self.converter.convert(replace(wanted, job_id=job_id_of(task)))
+            request = _request(view, spec.model, spec.images, spec.name, spec.options)
+            job_id = self.converter.convert(replace(request, job_id=job_id_of(task)))
         except ModelmillError as error:
             logger.warning("What task %s left is not converted: %s", task.task_id, error.message)
             problem = " ".join(part for part in (error.message, error.hint) if part)
             return replace(claim, problem=problem, next_try_at=_next_try_at(error, claim, now))
         return replace(claim, job_id=job_id, next_try_at=None)
 
-    def _note(self, made: Conversion, at: str, *, by: str) -> None:
-        said = {"artifact": made.artifact, "job_id": made.job_id, "problem": made.problem, "again_at": made.next_try_at}
-        detail = {"by": by, **{name: value for name, value in said.items() if value}}
+    def _note(self, conversion: Conversion, at: str, *, by: str) -> None:
+        facts = {
+            "artifact": conversion.artifact,
+            "job_id": conversion.job_id,
+            "problem": conversion.problem,
+            "again_at": conversion.next_try_at,
+        }
+        detail = {"by": by, **{name: value for name, value in facts.items() if value}}
         with self.database.write() as conn:
-            said_before = {(row.created_at, row.problem) for row in store.conversions_of(conn, made.task_id)}
-            store.put_conversion(conn, made)
-            if made.job_id or (made.created_at, made.problem) not in said_before:  # once, however often it is tried
-                store.add_event(conn, made.task_id, CONVERSION, at, detail)
+            noted_before = {(row.created_at, row.problem) for row in store.conversions_of(conn, conversion.task_id)}
+            store.put_conversion(conn, conversion)
+            if (
+                conversion.job_id or (conversion.created_at, conversion.problem) not in noted_before
+            ):  # once, however often it is tried
+                store.add_event(conn, conversion.task_id, CONVERSION, at, detail)
 
 
 def job_id_of(task: Task) -> str:
@@ -139,7 +145,7 @@ def job_id_of(task: Task) -> str:
     return str(UUID(bytes=digest[:16], version=4))
 
 
-def _asked(task: Task) -> ConvertSpec | None:
+def _conversion_spec(task: Task) -> ConvertSpec | None:
     try:
         spec, _ = read_spec(task.spec_text.encode())
     except ModelmillError as error:  # it is of an older version of this product
@@ -148,7 +154,7 @@ def _asked(task: Task) -> ConvertSpec | None:
     return spec.convert
 
 
-def _wanted(view: TaskView, artifact: str, images: str, name: str, options: Mapping[str, Any]) -> Wanted:
+def _request(view: TaskView, artifact: str, images: str, name: str, options: Mapping[str, Any]) -> Wanted:
     task, folder = view.task, _folder(view)
     if artifact.startswith("/"):
         raise BadInput(

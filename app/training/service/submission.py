@@ -29,7 +29,7 @@ MAX_ID = 95
 
 
 def new_task_id(prefix: str, user: str, workload: Workload, now: datetime) -> str:
-    """mvp2-alice-ppo-20251223-143201-7f3a: readable, and hardly ever twice; whoever stores it sees to that."""
+    """mvp2-alice-ppo-20251223-143201-7f3a: readable, hardly ever the same twice; TaskSubmission draws again then."""
     stamp = now.astimezone(UTC).strftime("%Y%m%d-%H%M%S")
     end = f"-{workload.value}-{stamp}-{secrets.token_hex(2)}"
     return f"{prefix}-{user.replace('.', '-').replace('_', '-')}"[: MAX_ID - len(end)] + end
@@ -78,31 +78,33 @@ class TaskSubmission:
         if key is not None:
             checked_key(key)
         spec, text = read_spec(body)  # by its text alone, as it will be read again whenever it is used
-        if key is not None and (known := self._known(user, key, text)):
-            return known, False  # even if it could not be submitted any more
+        if key is not None and (existing := self._existing(user, key, text)):
+            return existing, False  # even if it could not be submitted any more
         check_paths(self.homes.rules, user, spec)
         if spec.convert is not None:
             self._check_conversion(spec.convert)
         return self._add(user, spec, text, key, now)
 
-    def _check_conversion(self, asked: ConvertSpec) -> None:
+    def _check_conversion(self, spec: ConvertSpec) -> None:
         """Now, and not after days of training."""
         try:
-            self.check_conversion(asked.name, asked.options)
+            self.check_conversion(spec.name, spec.options)
         except BadInput as error:
-            found = error.detail.get("problems") or [{"at": "options", "problem": error.message}]
-            problems = [{"at": f"convert.{it['at']}", "problem": it["problem"]} for it in found]
+            problems_of_conversion = error.detail.get("problems") or [{"at": "options", "problem": error.message}]
+            problems = [
+                {"at": f"convert.{problem['at']}", "problem": problem["problem"]} for problem in problems_of_conversion
+            ]
             message = f"{problems[0]['at']}: {problems[0]['problem']}"
             raise BadSpec(message, hint=error.hint, detail={"problems": problems}) from None
 
-    def _known(self, user: str, key: str, text: str) -> Task | None:
+    def _existing(self, user: str, key: str, text: str) -> Task | None:
         with self.database.read() as conn:
             return _same(store.by_idempotency_key(conn, user, key), text)
 
     def _add(self, user: str, spec: TaskSpec, text: str, key: str | None, now: datetime) -> tuple[Task, bool]:
         demand = demand_of(spec)
         for tries_left in reversed(range(TRIES)):
-            new = NewTask(
+            new_task = NewTask(
                 task_id=new_task_id(self.options.task_prefix, user, spec.workload, now),
                 user=user,
                 workload=spec.workload,
@@ -116,32 +118,32 @@ class TaskSubmission:
             )
             try:
                 with self.database.write() as conn:
-                    store.lock_line_of(conn, user)
-                    if key is not None and (known := _same(store.by_idempotency_key(conn, user, key), text)):
-                        return known, False
+                    store.lock_queue_of(conn, user)
+                    if key is not None and (existing := _same(store.by_idempotency_key(conn, user, key), text)):
+                        return existing, False
                     self._check_count(conn, user)
-                    return store.add_task(conn, new, to_text(now)), True
+                    return store.add_task(conn, new_task, to_text(now)), True
             except TaskIdTaken:
                 if not tries_left:
                     raise
         raise AssertionError("the last try returns or raises")
 
     def _check_count(self, conn: Connection, user: str) -> None:
-        most, there = self.options.max_unended_per_user, store.count_unended(conn, user)
-        if there >= most:
+        limit, count = self.options.max_unended_per_user, store.count_unended(conn, user)
+        if count >= limit:
             raise TooManyTasks(
-                f"You have {there} tasks that have not ended; more than {most} are not taken.",
+                f"You have {count} tasks that have not ended; more than {limit} are not taken.",
                 hint="Wait until some have ended, or cancel some.",
                 detail={"retry_after_s": RETRY_AFTER_S},
             )
 
 
-def _same(known: Task | None, text: str) -> Task | None:
+def _same(existing: Task | None, text: str) -> Task | None:
     """The task of this key, if it is the same that is asked for again."""
-    if known is not None and known.spec_text != text:
+    if existing is not None and existing.spec_text != text:
         raise KeyReused(
-            f"This Idempotency-Key came before with another body, as task {known.task_id}.",
+            f"This Idempotency-Key came before with another body, as task {existing.task_id}.",
             hint="Send a new task with a new key, and the same task with the same body.",
-            detail={"task_id": known.task_id},
+            detail={"task_id": existing.task_id},
         )
-    return known
+    return existing

@@ -51,7 +51,14 @@ class Tasks:
         self._submitting = TaskSubmission(options, database, homes, check_conversion)
 
     def submit(self, user: str, body: bytes, *, idempotency_key: str | None = None, now: datetime) -> tuple[Task, bool]:
-        """A new task at the end of the line; with a key that came before, the task of then, and False.
+        """Put a new task at the end of the queue.
+
+        Args:
+            body: The spec, YAML or JSON.
+            idempotency_key: If it came before, the task of then is returned.
+
+        Returns:
+            The task, and whether it is new.
 
         Raises TrainingOff, UnreadableSpec, BadSpec, TooLarge, PathRefused, KeyReused, TooManyTasks.
         """
@@ -73,17 +80,17 @@ class Tasks:
         )
 
     def page(
-        self, user: str, wanted: Filter, *, cursor: str | None = None, limit: int = 50
+        self, user: str, filters: Filter, *, cursor: str | None = None, limit: int = 50
     ) -> tuple[list[TaskView], str | None]:
-        """Newest first, each with its place in the line and its last attempt; and the cursor of the next page."""
+        """Newest first, each with its place in the queue and its last attempt; and the cursor of the next page."""
         before = _place(cursor) if cursor is not None else None
         with self.database.read() as conn:
-            found = store.page(conn, user, wanted, before=before, limit=limit + 1)
-            shown = found[:limit]
-            attempts = store.latest_attempts(conn, [task.task_id for task in shown])
-            ahead = store.counts_ahead(conn, shown)
-        views = [TaskView(task, _only(attempts.get(task.task_id)), ahead.get(task.task_id)) for task in shown]
-        return views, str(shown[-1].seq) if len(found) > limit else None
+            rows = store.page(conn, user, filters, before=before, limit=limit + 1)
+            tasks = rows[:limit]
+            attempts = store.latest_attempts(conn, [task.task_id for task in tasks])
+            ahead = store.counts_ahead(conn, tasks)
+        views = [TaskView(task, _only(attempts.get(task.task_id)), ahead.get(task.task_id)) for task in tasks]
+        return views, str(tasks[-1].seq) if len(rows) > limit else None
 
     def cancel(self, user: str, task_id: str, *, now: datetime) -> Task:
         """At once if it waits; else Ray is told, and CANCELING is shown until it has stopped. Again: no change.

@@ -12,28 +12,33 @@ from app.training.model.waiting_reason import in_words
 
 @dataclass(frozen=True)
 class AttemptFolder:
-    """Where the files of an attempt, or a task, are, as users name it. trash_at, purge_at: once it has ended; path ""
-    when gone."""
+    """Where the files of an attempt, or of a task, are."""
 
     path: str
+    """As users name it; "" once it is gone."""
     is_trashed: bool
     trash_at: datetime | None
+    """None until it has ended."""
     purge_at: datetime | None
+    """None until it has ended."""
 
 
 @dataclass(frozen=True)
 class TaskView:
-    """A task with all that its page shows. ahead: how many wait before it, None when it does not wait. artifacts: ONNX
-    models that the last attempt left, as paths in its folder. folders: by attempt number. checkpoints: the folder that
-    all attempts share; None before it has one."""
+    """A task with all that its page shows."""
 
     task: Task
     attempts: Sequence[Attempt] = ()
+    """Oldest first; in lists the last one alone."""
     ahead: int | None = None
+    """How many wait before it; None when it does not wait."""
     folders: Mapping[int, AttemptFolder] = field(default_factory=dict)
+    """By attempt number."""
     artifacts: Sequence[str] = ()
+    """ONNX models that the last attempt left, as paths in its folder."""
     conversions: Sequence[Conversion] = ()
     checkpoints: AttemptFolder | None = None
+    """The folder that all attempts share; None before it has one."""
 
     @property
     def may_still_run(self) -> bool:
@@ -58,14 +63,16 @@ class TaskView:
 
 @dataclass(frozen=True)
 class LogView:
-    """The last lines of an attempt's log, as far as it was copied. data: their bytes; lines: how many they are;
-    is_whole: that is all of it; size_bytes: of the whole copy."""
+    """The last lines of an attempt's log, as far as it was copied."""
 
     attempt: Attempt
     data: bytes
     lines: int
+    """How many lines the data has."""
     is_whole: bool
+    """The data is all of the log."""
     size_bytes: int
+    """Of the whole copy."""
 
     @property
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""The bell that wakes the scheduler's leader between two looks."""
+"""The list in Redis on which the scheduler's leader waits between two looks."""
 
 from __future__ import annotations
 

@@ -39,17 +39,17 @@ _UNKNOWN, _NO_TEXT = "Extra inputs are not permitted", "Input should be a valid 
 
 def in_words(problems: Sequence[Problem], data: Mapping[str, Any]) -> list[Problem]:
     """problems: as pydantic says them. data: what was sent."""
-    said = [{**problem, "problem": _said(problem, data)} for problem in problems]
+    sentences = [{**problem, "problem": _sentence(problem, data)} for problem in problems]
     is_unknown = [problem["problem"] == _UNKNOWN for problem in problems]
-    first = [new for new, unknown in zip(said, is_unknown, strict=True) if unknown]
-    return first + [new for new, unknown in zip(said, is_unknown, strict=True) if not unknown]
+    first = [problem for problem, unknown in zip(sentences, is_unknown, strict=True) if unknown]
+    return first + [problem for problem, unknown in zip(sentences, is_unknown, strict=True) if not unknown]
 
 
-def _said(problem: Problem, data: Mapping[str, Any]) -> str:
-    at, said = str(problem["at"]), str(problem["problem"])
-    if said == _UNKNOWN:
+def _sentence(problem: Problem, data: Mapping[str, Any]) -> str:
+    at, sentence = str(problem["at"]), str(problem["problem"])
+    if sentence == _UNKNOWN:
         return _unknown(at)
-    return _no_text(at, data) if said == _NO_TEXT else said
+    return _no_text(at, data) if sentence == _NO_TEXT else sentence
 
 
 def _unknown(at: str) -> str:
@@ -86,8 +86,8 @@ def read_spec(body: bytes, *, content_type: str = "") -> tuple[TaskSpec, str]:
     bare = text.removeprefix("\ufeff")
     data = _read_json(bare) if _is_json(bare, content_type.lower()) else read_yaml(bare)
     if not isinstance(data, dict):
-        found = "empty" if data is None else "no list of fields"
-        raise UnreadableSpec(f"The spec is {found}.", hint="Write fields and values, like workload: ppo")
+        kind = "empty" if data is None else "no list of fields"
+        raise UnreadableSpec(f"The spec is {kind}.", hint="Write fields and values, like workload: ppo")
     problems: list[Problem] = [{"at": at, "problem": problem} for at, problem in _strange(data, "")]
     if problems:
         raise _bad(problems)
@@ -127,12 +127,12 @@ def _read_json(text: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in fields:
             raise UnreadableSpec(f"The key {key[:100]!r} is there twice.")
-        found[key] = value
-    return found
+        fields[key] = value
+    return fields
 
 
 def _strange(value: Any, at: str, depth: int = 1) -> Iterator[tuple[str, str]]:

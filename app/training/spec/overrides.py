@@ -89,10 +89,10 @@ _DEMANDS = frozenset({"nnodes", "n_gpus_per_node", "enable_resource_pool", "disa
 
 def check_key(key: str) -> None:
     """Raises PydanticCustomError, whose text names the key. Whether the workload has it: is_allowed."""
-    found = _KEY.fullmatch(key) if len(key) <= 200 else None
-    if found is None:
+    match = _KEY.fullmatch(key) if len(key) <= 200 else None
+    if match is None:
         raise unfit(f"{key[:200]!r} is no key of a setting: write it like actor_rollout_ref.rollout.n")
-    plain = found[1]
+    plain = match[1]
     for ours, field in OURS.items():
         if _is_in(plain, ours) or _is_in(ours, plain):
             by = f"by {field}" if field else "by Modelmill itself"

@@ -24,9 +24,9 @@ def unfit(problem: str) -> PydanticCustomError:
 
 def visible(text: str) -> str:
     """Chinese names and typographic signs are fine; what cannot be seen, or breaks a line, is not."""
-    found = next((c for c in text if not c.isprintable()), None)
-    if found is not None:
-        raise unfit(f"it has the character {describe(found)}")
+    hidden = next((c for c in text if not c.isprintable()), None)
+    if hidden is not None:
+        raise unfit(f"it has the character {describe(hidden)}")
     return text
 
 

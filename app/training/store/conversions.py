@@ -14,10 +14,10 @@ from app.training.model import (
 from app.training.store.tables import conversions, insert_of, tasks, to_conversion
 
 
-def put_conversion(conn: Connection, made: Conversion) -> None:
+def put_conversion(conn: Connection, conversion: Conversion) -> None:
     """Add it, or say what became of it."""
-    insert = insert_of(conn)(conversions).values(**asdict(made))
-    conn.execute(insert.on_conflict_do_update(index_elements=["task_id", "created_at"], set_=asdict(made)))
+    insert = insert_of(conn)(conversions).values(**asdict(conversion))
+    conn.execute(insert.on_conflict_do_update(index_elements=["task_id", "created_at"], set_=asdict(conversion)))
 
 
 def claim_conversion(conn: Connection, claim: Conversion, at: str) -> bool:
@@ -36,26 +36,26 @@ def claim_conversion(conn: Connection, claim: Conversion, at: str) -> bool:
 
 def conversions_due(conn: Connection, at: str) -> list[str]:
     """Tasks with one that is to be tried (again)."""
-    wanted = sa.select(conversions.c.task_id).where(conversions.c.next_try_at <= at).distinct()
-    return list(conn.execute(wanted).scalars())
+    query = sa.select(conversions.c.task_id).where(conversions.c.next_try_at <= at).distinct()
+    return list(conn.execute(query).scalars())
 
 
 def unconverted(conn: Connection, word: str, since: str) -> list[str]:
     """Tasks that succeeded since then, have the word in their spec, and no conversion that began with their end."""
     begun = sa.and_(conversions.c.task_id == tasks.c.task_id, conversions.c.created_at == tasks.c.ended_at)
-    wanted = sa.select(tasks.c.task_id).where(
+    query = sa.select(tasks.c.task_id).where(
         tasks.c.state == State.SUCCEEDED.value,
         tasks.c.ended_at >= since,
         tasks.c.jobspec_yaml.contains(word, autoescape=True),
         ~sa.exists().where(begun),
     )
-    return list(conn.execute(wanted.order_by(tasks.c.seq)).scalars())
+    return list(conn.execute(query.order_by(tasks.c.seq)).scalars())
 
 
 def conversions_of(conn: Connection, task_id: str) -> list[Conversion]:
     """Oldest first."""
-    wanted = sa.select(conversions).where(conversions.c.task_id == task_id).order_by(conversions.c.created_at)
-    return [to_conversion(row) for row in conn.execute(wanted)]
+    query = sa.select(conversions).where(conversions.c.task_id == task_id).order_by(conversions.c.created_at)
+    return [to_conversion(row) for row in conn.execute(query)]
 
 
 def conversion_of_job(conn: Connection, job_id: str) -> Conversion | None:

@@ -1,4 +1,4 @@
-"""Tasks in their order: the line of those that wait, what Ray has, and what users look through."""
+"""Tasks in their order: the queue of those that wait, what Ray has, and what users look through."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from app.training.store.tables import attempts, read_tasks, tasks, to_demand, to
 
 
 @dataclass(frozen=True)
-class Place:
-    """A waiting task, as far as the line is concerned."""
+class QueueEntry:
+    """A waiting task, as far as the queue is concerned."""
 
     task_id: str
     user: str
@@ -37,31 +37,36 @@ class Place:
 
 @dataclass(frozen=True)
 class StateCount:
-    """The tasks of one state. waited_since: of the one that joined the line first."""
+    """The tasks of one state."""
 
     state: State
     tasks: int
+    """How many there are."""
     waited_since: str
+    """Of the one that joined the queue first."""
 
 
 @dataclass(frozen=True)
 class Filter:
-    """None filters nothing. since, until: of created_at, from (incl.) and to (excl.). text: part of the id or name."""
+    """Which tasks are looked for. None filters nothing."""
 
     states: Collection[State] | None = None
     workload: Workload | None = None
     since: str | None = None
+    """Of created_at, included."""
     until: str | None = None
+    """Of created_at, excluded."""
     text: str | None = None
+    """Part of the id or the name."""
 
 
-def queue(conn: Connection) -> list[Place]:
-    """The whole line, in order, without what is written in the specs."""
+def queue(conn: Connection) -> list[QueueEntry]:
+    """The whole queue, in order, without what is written in the specs."""
     c = tasks.c
     columns = (c.task_id, c.user_name, c.state, c.demand, c.backfill, c.next_run_at, c.waiting)
-    wanted = sa.select(*columns).where(c.state.in_(to_values(WAITING))).order_by(c.seq)
+    query = sa.select(*columns).where(c.state.in_(to_values(WAITING))).order_by(c.seq)
     return [
-        Place(
+        QueueEntry(
             row.task_id,
             row.user_name,
             State(row.state),
@@ -70,7 +75,7 @@ def queue(conn: Connection) -> list[Place]:
             row.next_run_at,
             to_waiting(row.waiting),
         )
-        for row in conn.execute(wanted)
+        for row in conn.execute(query)
     ]
 
 
@@ -81,63 +86,63 @@ def note_waiting(conn: Connection, task_ids: Sequence[str], reason: Waiting) -> 
 
 
 def active(conn: Connection) -> list[Task]:
-    """What Ray has or may have, in the order of the line."""
-    wanted = tasks.c.state.not_in(to_values(WAITING | TERMINAL))
-    return read_tasks(conn, sa.select(tasks).where(wanted).order_by(tasks.c.seq))
+    """What Ray has or may have, in the order of the queue."""
+    is_active = tasks.c.state.not_in(to_values(WAITING | TERMINAL))
+    return read_tasks(conn, sa.select(tasks).where(is_active).order_by(tasks.c.seq))
 
 
 def released(conn: Connection) -> list[Task]:
     """What was let go although Ray had not said that it ended, and has not since then."""
     last = sa.and_(attempts.c.task_id == tasks.c.task_id, attempts.c.attempt_no == tasks.c.latest_attempt_no)
-    let_go = (tasks.c.state == State.CANCELED.value, attempts.c.ended_at.is_(None))
-    return read_tasks(conn, sa.select(tasks).join(attempts, last).where(*let_go).order_by(tasks.c.seq))
+    conditions = (tasks.c.state == State.CANCELED.value, attempts.c.ended_at.is_(None))
+    return read_tasks(conn, sa.select(tasks).join(attempts, last).where(*conditions).order_by(tasks.c.seq))
 
 
-def counts_ahead(conn: Connection, found: Sequence[Task]) -> dict[str, int]:
+def counts_ahead(conn: Connection, listed: Sequence[Task]) -> dict[str, int]:
     """How many of everybody's wait before each of these that waits, by task."""
-    waiting_ones = [task for task in found if task.is_waiting]
-    if not waiting_ones:
+    waiting = [task for task in listed if task.is_waiting]
+    if not waiting:
         return {}
-    last = max(task.seq for task in waiting_ones)
-    wanted = sa.select(tasks.c.seq).where(tasks.c.state.in_(to_values(WAITING)), tasks.c.seq < last)
-    line = list(conn.execute(wanted.order_by(tasks.c.seq)).scalars())
-    return {task.task_id: bisect_left(line, task.seq) for task in waiting_ones}
+    last = max(task.seq for task in waiting)
+    query = sa.select(tasks.c.seq).where(tasks.c.state.in_(to_values(WAITING)), tasks.c.seq < last)
+    seqs = list(conn.execute(query.order_by(tasks.c.seq)).scalars())
+    return {task.task_id: bisect_left(seqs, task.seq) for task in waiting}
 
 
 def count_unended(conn: Connection, user: str | None = None) -> int:
-    wanted: list[sa.ColumnElement[bool]] = [tasks.c.state.not_in(to_values(TERMINAL))]
+    conditions: list[sa.ColumnElement[bool]] = [tasks.c.state.not_in(to_values(TERMINAL))]
     if user is not None:
-        wanted.append(tasks.c.user_name == user)
-    return conn.execute(sa.select(sa.func.count()).select_from(tasks).where(*wanted)).scalar_one()
+        conditions.append(tasks.c.user_name == user)
+    return conn.execute(sa.select(sa.func.count()).select_from(tasks).where(*conditions)).scalar_one()
 
 
-def census(conn: Connection) -> list[StateCount]:
+def count_by_state(conn: Connection) -> list[StateCount]:
     """Of everybody's tasks that have not ended."""
     c = tasks.c
     columns = (c.state, sa.func.count(), sa.func.min(c.waited_since))
-    wanted = sa.select(*columns).where(c.state.in_(to_values(WAITING | ACTIVE))).group_by(c.state)
-    return [StateCount(State(state), count, since) for state, count, since in conn.execute(wanted)]
+    query = sa.select(*columns).where(c.state.in_(to_values(WAITING | ACTIVE))).group_by(c.state)
+    return [StateCount(State(state), count, since) for state, count, since in conn.execute(query)]
 
 
 def unended_of(conn: Connection, user: str) -> list[Task]:
-    theirs = (tasks.c.user_name == user, tasks.c.state.not_in(to_values(TERMINAL)))
-    return read_tasks(conn, sa.select(tasks).where(*theirs).order_by(tasks.c.seq))
+    conditions = (tasks.c.user_name == user, tasks.c.state.not_in(to_values(TERMINAL)))
+    return read_tasks(conn, sa.select(tasks).where(*conditions).order_by(tasks.c.seq))
 
 
-def page(conn: Connection, user: str, wanted: Filter, *, before: int | None = None, limit: int) -> list[Task]:
+def page(conn: Connection, user: str, filters: Filter, *, before: int | None = None, limit: int) -> list[Task]:
     """The user's, newest first. before: the seq of the last one of the page before."""
-    where: list[sa.ColumnElement[bool]] = [tasks.c.user_name == user]
-    if wanted.states is not None:
-        where.append(tasks.c.state.in_(to_values(wanted.states)))
-    if wanted.workload is not None:
-        where.append(tasks.c.workload == wanted.workload.value)
-    if wanted.since is not None:
-        where.append(tasks.c.created_at >= wanted.since)
-    if wanted.until is not None:
-        where.append(tasks.c.created_at < wanted.until)
-    if wanted.text:
-        found = [column.icontains(wanted.text, autoescape=True) for column in (tasks.c.task_id, tasks.c.name)]
-        where.append(sa.or_(*found))
+    conditions: list[sa.ColumnElement[bool]] = [tasks.c.user_name == user]
+    if filters.states is not None:
+        conditions.append(tasks.c.state.in_(to_values(filters.states)))
+    if filters.workload is not None:
+        conditions.append(tasks.c.workload == filters.workload.value)
+    if filters.since is not None:
+        conditions.append(tasks.c.created_at >= filters.since)
+    if filters.until is not None:
+        conditions.append(tasks.c.created_at < filters.until)
+    if filters.text:
+        matches = [column.icontains(filters.text, autoescape=True) for column in (tasks.c.task_id, tasks.c.name)]
+        conditions.append(sa.or_(*matches))
     if before is not None:
-        where.append(tasks.c.seq < before)
-    return read_tasks(conn, sa.select(tasks).where(*where).order_by(tasks.c.seq.desc()).limit(limit))
+        conditions.append(tasks.c.seq < before)
+    return read_tasks(conn, sa.select(tasks).where(*conditions).order_by(tasks.c.seq.desc()).limit(limit))

@@ -98,8 +98,8 @@ conversions = sa.Table(
 )
 
 
-def read_tasks(conn: Connection, wanted: sa.Select[Any]) -> list[Task]:
-    return [to_task(row) for row in conn.execute(wanted)]
+def read_tasks(conn: Connection, query: sa.Select[Any]) -> list[Task]:
+    return [to_task(row) for row in conn.execute(query)]
 
 
 def to_task(row: Any) -> Task:
@@ -161,15 +161,15 @@ def insert_of(conn: Connection) -> Any:
 
 @lru_cache(maxsize=1000)
 def to_demand(text: str) -> Demand:
-    """Most tasks ask for the same as others: a long line is not read anew each time."""
+    """Most tasks ask for the same as others: a long queue is not parsed anew each time."""
     return Demand(**json.loads(text))
 
 
 def to_waiting(text: str | None) -> Waiting | None:
     if not text:
         return None
-    known = json.loads(text)
-    return Waiting(WaitingCode(known["code"]), known["facts"])
+    document = json.loads(text)
+    return Waiting(WaitingCode(document["code"]), document["facts"])
 
 
 def _kind(text: str | None) -> FailureKind | None:

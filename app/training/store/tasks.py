@@ -34,11 +34,11 @@ def add_event(conn: Connection, task_id: str, kind: str, at: str, detail: dict[s
 
 def events_of(conn: Connection, task_id: str, *, after: int = 0, limit: int = 1000) -> list[TaskEvent]:
     """Oldest first. after: an event_id."""
-    theirs = (events.c.task_id == task_id, events.c.event_id > after)
-    wanted = sa.select(events).where(*theirs).order_by(events.c.event_id).limit(limit)
+    conditions = (events.c.task_id == task_id, events.c.event_id > after)
+    query = sa.select(events).where(*conditions).order_by(events.c.event_id).limit(limit)
     return [
         TaskEvent(row.event_id, row.task_id, row.at, row.event_type, json.loads(row.payload_json))
-        for row in conn.execute(wanted)
+        for row in conn.execute(query)
     ]
 
 
@@ -62,54 +62,54 @@ class TaskIdTaken(Exception):
     """There is a task of this id, or of this user and idempotency key."""
 
 
-def add_task(conn: Connection, new: NewTask, at: str) -> Task:
-    """At the end of the line. Raises TaskIdTaken; the transaction is to be given up then."""
+def add_task(conn: Connection, task: NewTask, at: str) -> Task:
+    """Put it at the end of the queue. Raises TaskIdTaken; the transaction is to be given up then."""
     try:
         added = conn.execute(
             sa.insert(tasks).values(
-                task_id=new.task_id,
-                user_name=new.user,
-                workload=new.workload.value,
-                name=new.name,
+                task_id=task.task_id,
+                user_name=task.user,
+                workload=task.workload.value,
+                name=task.name,
                 state=State.QUEUED.value,
                 version=1,
-                jobspec_yaml=new.spec_text,
-                demand=json.dumps(asdict(new.demand)),
-                backfill=new.backfill,
-                infra_retries=new.infra_retries,
-                max_wait_s=new.max_wait_s,
+                jobspec_yaml=task.spec_text,
+                demand=json.dumps(asdict(task.demand)),
+                backfill=task.backfill,
+                infra_retries=task.infra_retries,
+                max_wait_s=task.max_wait_s,
                 waited_since=at,
                 latest_attempt_no=0,
                 error_summary="",
                 created_at=at,
                 updated_at=at,
-                idempotency_key=new.idempotency_key,
+                idempotency_key=task.idempotency_key,
             )
         )
     except IntegrityError as error:
         raise TaskIdTaken from error
     seq = int(added.inserted_primary_key[0])  # type: ignore[index]
-    add_event(conn, new.task_id, "CREATED", at, {"by": new.user})
+    add_event(conn, task.task_id, "CREATED", at, {"by": task.user})
     return Task(
-        new.task_id,
+        task.task_id,
         seq,
-        new.user,
-        new.workload,
+        task.user,
+        task.workload,
         State.QUEUED,
         1,
-        new.spec_text,
-        new.demand,
+        task.spec_text,
+        task.demand,
         at,
         at,
         at,
-        new.name,
-        new.backfill,
-        new.infra_retries,
-        new.max_wait_s,
+        task.name,
+        task.backfill,
+        task.infra_retries,
+        task.max_wait_s,
     )
 
 
-def lock_line_of(conn: Connection, user: str) -> None:
+def lock_queue_of(conn: Connection, user: str) -> None:
     """Until the transaction ends nobody else adds a task of this user's: SQLite has one writer anyway."""
     if conn.dialect.name == "postgresql":
         conn.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(f"training:{user}"))))
@@ -129,9 +129,19 @@ def by_idempotency_key(conn: Connection, user: str, key: str) -> Task | None:
 def apply(
     conn: Connection, task: Task, event: Event, at: str, *, detail: dict[str, Any] | None = None, **fields: Any
 ) -> Task | None:
-    """Do to the task what the event means, with the further fields. None: it is not as it was read, nothing was done.
+    """Do to the task what the event means.
 
-    fields: as of change. detail: goes into the event. Raises KeyError for an event that the state does not allow.
+    Args:
+        task: As it was read.
+        at: ISO 8601 in UTC.
+        detail: Goes into the event that is noted.
+        fields: Further ones to change, as of `change`.
+
+    Returns:
+        The task as it is now; None: it is not as it was read, and nothing was done.
+
+    Raises:
+        KeyError: The state does not allow this event.
     """
     state = TRANSITIONS[task.state, event]
     fields = {"waiting": None, **fields} if state not in WAITING else fields
@@ -184,12 +194,12 @@ def change_attempt(conn: Connection, attempt: Attempt, **fields: Any) -> Attempt
 
 def attempts_of(conn: Connection, task_id: str) -> list[Attempt]:
     """Oldest first."""
-    wanted = sa.select(attempts).where(attempts.c.task_id == task_id).order_by(attempts.c.attempt_no)
-    return [to_attempt(row) for row in conn.execute(wanted)]
+    query = sa.select(attempts).where(attempts.c.task_id == task_id).order_by(attempts.c.attempt_no)
+    return [to_attempt(row) for row in conn.execute(query)]
 
 
 def latest_attempts(conn: Connection, task_ids: Sequence[str]) -> dict[str, Attempt]:
     """The last attempt of each that had one, by task."""
-    last = sa.and_(tasks.c.task_id == attempts.c.task_id, tasks.c.latest_attempt_no == attempts.c.attempt_no)
-    wanted = sa.select(attempts).join(tasks, last).where(attempts.c.task_id.in_(task_ids))
-    return {row.task_id: to_attempt(row) for row in conn.execute(wanted)}
+    is_latest = sa.and_(tasks.c.task_id == attempts.c.task_id, tasks.c.latest_attempt_no == attempts.c.attempt_no)
+    query = sa.select(attempts).join(tasks, is_latest).where(attempts.c.task_id.in_(task_ids))
+    return {row.task_id: to_attempt(row) for row in conn.execute(query)}

@@ -16,15 +16,20 @@ from app.training.spec import TaskSpec
 
 @dataclass(frozen=True)
 class Program:
-    """cpus_per_gpu: in each bundle of its placement groups. driver_cpus: of what it starts besides. model_keys: where
-    the model goes. settings: fixed. defaults: unless the task overrides them."""
+    """A program of verl."""
 
     module: str
+    """What Python runs."""
     cpus_per_gpu: float
+    """In each bundle of its placement groups."""
     driver_cpus: float
+    """CPUs of what it starts besides."""
     model_keys: tuple[str, ...]
+    """Where the model goes."""
     settings: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Always set."""
     defaults: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Set unless the task overrides them."""
 
 
 _ONE_TRAINER = {"++trainer.use_v1": False}

@@ -67,14 +67,17 @@ class ClusterOptions(Protocol):
 
 
 @dataclass(frozen=True)
-class _Places:
-    """Where things are for the program. job: the folder of the attempt; task: what all attempts share. Both are there
-    before the program starts."""
+class _Paths:
+    """Where things are for the program. The folders are there before it starts."""
 
     logical: str
+    """The root of paths as tasks name them."""
     real: str
+    """The same on the nodes of the cluster."""
     job: str
+    """The folder of the attempt."""
     task: str
+    """The folder that all attempts share."""
 
     def real_of(self, field: str, path: str) -> str:
         """Of a path as tasks name it. Raises PathRefused for one that leads elsewhere."""
@@ -93,24 +96,26 @@ def submission_of(
     logical_root: str,
     entry: Sequence[str] | None = None,
 ) -> Submission:
-    """entry: what the interpreter runs instead of the workload's program, with the same arguments.
+    """Make of a spec what Ray is given. The paths are taken as they are: app.training.service.submission checks them.
 
-    The paths of the spec are taken as they are: app.training.service.submission checks them.
+    Args:
+        logical_root: The root of paths as tasks name them.
+        entry: What the interpreter runs instead of the workload's program, with the same arguments.
     """
     root = options.homes_root.rstrip("/")
     jobs = f"{root}/{home_of(user)}/{JOBS}"
-    places = _Places(logical_root.rstrip("/"), root, f"{jobs}/{submission_id}", f"{jobs}/{task_id}")
+    paths = _Paths(logical_root.rstrip("/"), root, f"{jobs}/{submission_id}", f"{jobs}/{task_id}")
     program = PROGRAMS.get(spec.workload)
     if program is None:
-        folder, words = _script(spec, places, entry)
+        folder, words = _script(spec, paths, entry)
     else:
-        folder, words = _verl(spec, program, places, entry, task_id)
+        folder, words = _verl(spec, program, paths, entry, task_id)
     demand = demand_of(spec)
     return Submission(
         submission_id=submission_id,
         # exec: the program gets the signals and gives the exit code, not a shell around it
         entrypoint=f"cd {shlex.quote(folder)} && exec {shlex.join([options.python, *words])}",
-        env=_env(spec, places, task_id),
+        env=_env(spec, paths, task_id),
         cpus=0 if demand.claims_by_group else demand.cpus,
         gpus=0 if demand.claims_by_group else demand.gpus,
         resources={options.worker_resource: 1},
@@ -118,21 +123,21 @@ def submission_of(
     )
 
 
-def _script(spec: TaskSpec, places: _Places, entry: Sequence[str] | None) -> tuple[str, list[str]]:
+def _script(spec: TaskSpec, paths: _Paths, entry: Sequence[str] | None) -> tuple[str, list[str]]:
     """It runs in the folder of its job, so that what it writes is kept."""
-    program = places.real_of("code_path", f"{(spec.code_path or '').rstrip('/')}/{spec.program}")
-    return places.job, [*(entry or [program]), *spec.args]
+    program = paths.real_of("code_path", f"{(spec.code_path or '').rstrip('/')}/{spec.program}")
+    return paths.job, [*(entry or [program]), *spec.args]
 
 
 def _verl(
-    spec: TaskSpec, program: Program, places: _Places, entry: Sequence[str] | None, task_id: str
+    spec: TaskSpec, program: Program, paths: _Paths, entry: Sequence[str] | None, task_id: str
 ) -> tuple[str, list[str]]:
     """It runs in the folder of its code, which Python and Ray's workers then import from."""
-    folder = places.real_of("code_path", spec.code_path) if spec.code_path else places.job
+    folder = paths.real_of("code_path", spec.code_path) if spec.code_path else paths.job
     defaults = {**program.defaults, **_rollout_defaults(spec)}
-    settings = {**defaults, **spec.overrides, **program.settings, **_settings(spec, program, places, task_id)}
-    said = [argument(key, value) for key, value in settings.items()]
-    return folder, [*(entry or ["-m", program.module]), *said, "trainer.logger=[console]"]
+    settings = {**defaults, **spec.overrides, **program.settings, **_settings(spec, program, paths, task_id)}
+    arguments = [argument(key, value) for key, value in settings.items()]
+    return folder, [*(entry or ["-m", program.module]), *arguments, "trainer.logger=[console]"]
 
 
 def _rollout_defaults(spec: TaskSpec) -> dict[str, JsonValue]:
@@ -142,12 +147,12 @@ def _rollout_defaults(spec: TaskSpec) -> dict[str, JsonValue]:
     return {"actor_rollout_ref.rollout.tensor_model_parallel_size": 1}
 
 
-def _settings(spec: TaskSpec, program: Program, places: _Places, task_id: str) -> dict[str, JsonValue]:
-    model = places.real_of("model_path", spec.model_path) if spec.model_path else spec.model_id
+def _settings(spec: TaskSpec, program: Program, paths: _Paths, task_id: str) -> dict[str, JsonValue]:
+    model = paths.real_of("model_path", spec.model_path) if spec.model_path else spec.model_id
     generates = spec.workload is not Workload.SFT
-    given: dict[str, JsonValue] = {
-        "data.train_files": spec.train_file and places.real_of("train_file", spec.train_file),
-        "data.val_files": spec.val_file and places.real_of("val_file", spec.val_file),
+    settings: dict[str, JsonValue] = {
+        "data.train_files": spec.train_file and paths.real_of("train_file", spec.train_file),
+        "data.val_files": spec.val_file and paths.real_of("val_file", spec.val_file),
         **dict.fromkeys(program.model_keys, model),
         "actor_rollout_ref.rollout.name": (spec.rollout or Rollout.VLLM).value if generates else None,
         "trainer.nnodes": spec.nnodes,
@@ -156,25 +161,25 @@ def _settings(spec: TaskSpec, program: Program, places: _Places, task_id: str) -
         "trainer.total_training_steps": spec.total_training_steps,
         "trainer.save_freq": spec.save_freq,
         "trainer.test_freq": spec.test_freq,
-        "trainer.default_local_dir": f"{places.task}/{CHECKPOINTS}",
+        "trainer.default_local_dir": f"{paths.task}/{CHECKPOINTS}",
         "trainer.project_name": "modelmill",
         "trainer.experiment_name": task_id,
-        "hydra.run.dir": f"{places.job}/hydra",
+        "hydra.run.dir": f"{paths.job}/hydra",
     }
-    return {key: value for key, value in given.items() if value is not None}
+    return {key: value for key, value in settings.items() if value is not None}
 
 
-def _env(spec: TaskSpec, places: _Places, task_id: str) -> dict[str, str]:
+def _env(spec: TaskSpec, paths: _Paths, task_id: str) -> dict[str, str]:
     env = {
         "PYTHONUNBUFFERED": "1",
-        "MODELMILL_JOB_FOLDER": places.job,
+        "MODELMILL_JOB_FOLDER": paths.job,
         "MODELMILL_TASK_ID": task_id,
-        "HF_HOME": f"{places.real}/{COMMON}/hf",
+        "HF_HOME": f"{paths.real}/{COMMON}/hf",
     }
     if spec.workload is not Workload.SCRIPT:
         return {**env, "HYDRA_FULL_ERROR": "1"}  # else Hydra hides where a program failed
     for field in ("train_file", "val_file", "model_path"):
         path = getattr(spec, field)
         if path is not None:
-            env[f"MODELMILL_{field.upper()}"] = places.real_of(field, path)
+            env[f"MODELMILL_{field.upper()}"] = paths.real_of(field, path)
     return env

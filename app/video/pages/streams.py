@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from app.kit.redis.change_hub import ChangeHub, changed
 from app.kit.web.auth import user_of
+from app.kit.web.sse import hub_of
 from app.video.access import video_of
 from app.video.model.job import JobState
 
@@ -42,7 +43,7 @@ async def job_events(request: Request) -> Response:
 def _stream(request: Request, key: str) -> Response:
     if request.method == "HEAD":
         return Response(media_type="text/event-stream")
-    hub: Any = request.app.state.hub
+    hub: Any = hub_of(request)
     return EventSourceResponse(
         frames(hub, key), send_timeout=SEND_TIMEOUT_S, shutdown_event=hub, shutdown_grace_period=SHUTDOWN_GRACE_S
     )

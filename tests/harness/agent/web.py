@@ -40,12 +40,12 @@ class ScriptedWeb:
         self.ranges: list[str] = []
         self.orders: dict[WorkKey, Order] = {}
         self.frames_sent = 0
-        self.signs: list[wire.SignOfLife] = []
+        self.signs: list[wire.Heartbeat] = []
         self.posts: list[tuple[str, bytes]] = []
         self.authorizations: list[str] = []
         self.answers: dict[bytes, int] = {}
         self.by: set[str] = set()
-        self._waited_for: dict[WorkKey, wire.SignOfLife] = {}
+        self._waited_for: dict[WorkKey, wire.Heartbeat] = {}
         self._seq = 0
         self._server: uvicorn.Server | None = None
 
@@ -150,7 +150,7 @@ class ScriptedWeb:
             return _error(401, "UNAUTHORIZED")
         said = wire.read(await request.body())
         is_report = request.path_params["verb"] == "report"
-        self._take_in(wire.SignOfLife.from_json(said) if is_report else wire.Acknowledgement.from_json(said))
+        self._take_in(wire.Heartbeat.from_json(said) if is_report else wire.Acknowledgement.from_json(said))
         return Response(status_code=204)
 
     async def _messages(self, request: Request) -> Response:
@@ -175,14 +175,14 @@ class ScriptedWeb:
         sending = asyncio.create_task(self._send(socket))
         with contextlib.suppress(WebSocketDisconnect):
             while True:
-                self._take_in(wire.heard(wire.read(await socket.receive_text())))
+                self._take_in(wire.parse_message(wire.read(await socket.receive_text())))
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
 
     async def _send(self, socket: WebSocket) -> None:
         while True:
             for frame in self._due():
-                await socket.send_text(wire.written(frame))
+                await socket.send_text(wire.dump_frame(frame))
             await asyncio.sleep(REPEAT_S)
 
     async def _blob(self, request: Request) -> Response:
@@ -212,8 +212,8 @@ class ScriptedWeb:
         self.frames_sent += len(due)
         return [wire.order_frame(order) for order in sorted(due, key=lambda order: order.seq)]
 
-    def _take_in(self, said: wire.Acknowledgement | wire.SignOfLife) -> None:
-        if isinstance(said, wire.SignOfLife):
+    def _take_in(self, said: wire.Acknowledgement | wire.Heartbeat) -> None:
+        if isinstance(said, wire.Heartbeat):
             self.signs.append(said)
             return
         for key, order in list(self.orders.items()):
@@ -224,7 +224,7 @@ class ScriptedWeb:
         return request.headers.get("authorization") == f"Bearer {self.token}"
 
 
-def _of(sign: wire.SignOfLife, key: WorkKey) -> WorkerReport | None:
+def _of(sign: wire.Heartbeat, key: WorkKey) -> WorkerReport | None:
     return next((worker for worker in sign.report.workers if worker.key == key), None)
 
 

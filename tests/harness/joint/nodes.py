@@ -9,7 +9,7 @@ import yaml
 
 from app.accounts.model import Role
 from app.bootstrap.container import Container
-from app.joint_inference.model.content import Content
+from app.joint_inference.model.content import OrderContent
 from app.kit.clock import now as clock
 from app.nodes.model import NodeReport, Operation, Order, Side, WorkerReport, WorkerState, WorkKey
 from tests.harness.api import small_model
@@ -103,7 +103,7 @@ class Scene:
         nodes.report(node, NodeReport(cores=4, workers=workers), address="127.0.0.1", version="1", now=now)
 
     def _worker(self, order: Order) -> WorkerReport:
-        name = Content.from_json(order.content).worker.name
+        name = OrderContent.from_json(order.content).worker.name
         failed = self.failing.get(order.key.part)
         facts: dict[str, Any] = {"state": WorkerState.RUNNING, "pid": 4711, "address": "127.0.0.1:5000"}
         if failed is not None:

@@ -222,8 +222,9 @@ class Bench:
             at = to_text(self.now)
             assert store.apply(conn, task, Event.CANCEL, at, cancel_requested_at=at) is not None
 
-    def release(self, name: str) -> None:
-        Tasks(self.options, self.database, self.homes, lambda: None).release(USER, name, now=self.now)
+    def release(self, name: str, *, later: timedelta = timedelta()) -> None:
+        """later: as though it was done so much later."""
+        Tasks(self.options, self.database, self.homes, lambda: None).release(USER, name, now=self.now + later)
 
     def task(self, name: str) -> Task:
         with self.database.read() as conn:

@@ -26,10 +26,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from app.edge.video.runner import job
-from app.edge.video.runner.job import Runner
+from app.edge.video.runner.job import JobRunner
 from app.edge.video.runner.main import _application
 from app.edge.video.runner.reporter import PlanRequester
-from app.edge.video.stage_host.pictures import Stream
+from app.edge.video.stage_host.pictures import H264Decoder
 from app.edge.video.work import RunnerWork
 from app.inference.prediction import Format, ModelCard
 from app.video.model.constraint import Constraint
@@ -131,7 +131,7 @@ class StubHost(Served):
         self.forget_kept = False
         self.lose_packets = 0
         self._kept: dict[tuple[str, str, str], list[np.ndarray]] = {}
-        self._stream = Stream()
+        self._stream = H264Decoder()
         self._turn = threading.Condition()
         self._lock = threading.Lock()
         self.serve(
@@ -309,7 +309,7 @@ class Deployment:
     folder: Path
     agent: StubAgent
     hosts: list[StubHost]
-    runner: Runner | None = None
+    runner: JobRunner | None = None
     work: RunnerWork | None = None
     _live: list[Served] = field(default_factory=list)
 
@@ -331,15 +331,15 @@ class Deployment:
         }
         return JobContent(**given)
 
-    def start(self, content: JobContent, source: Path | str) -> Runner:
+    def start(self, content: JobContent, source: Path | str) -> JobRunner:
         """A job that processes each frame, as fast as it can be, asks for no other plan meanwhile, however slow the
         machine is: what is counted is counted anew with each demand."""
         self.work = RunnerWork(content, str(source), "127.0.0.1", 0, self.folder, self.agent.url, "edge-1")
         path = self.folder / "work.json"
         self.work.write(path)
-        self.runner = Runner(RunnerWork.read(path), path)
+        self.runner = JobRunner(RunnerWork.read(path), path)
         if not content.realtime:
-            self.runner.asker.FRAMES = self.runner.asker.LATE_S = NEVER
+            self.runner.requester.FRAMES = self.runner.requester.LATE_S = NEVER
         self.runner.start()
         return self.runner
 

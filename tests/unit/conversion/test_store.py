@@ -202,8 +202,8 @@ def test_the_live_log_goes_when_its_stage_ends(parts: Container) -> None:
 
 
 def test_a_suspect_is_sentenced_only_after_a_while(parts: Container) -> None:
-    assert not parts.store.suspect("job-1", after_s=100)
-    assert not parts.store.suspect("job-1", after_s=100)
-    assert parts.store.suspect("job-1", after_s=0)
-    parts.store.acquit("job-1")
-    assert not parts.store.suspect("job-1", after_s=0)
+    assert not parts.store.note_lost("job-1", after_s=100)
+    assert not parts.store.note_lost("job-1", after_s=100)
+    assert parts.store.note_lost("job-1", after_s=0)
+    parts.store.clear_lost("job-1")
+    assert not parts.store.note_lost("job-1", after_s=0)

@@ -16,7 +16,7 @@ OPTIONS = HomesOptions(Path("/srv"), logical_root="/private")
 
 
 @pytest.mark.parametrize(
-    ("text", "spot"),
+    ("text", "location"),
     [
         ("", HomePath("")),
         ("datasets/a", HomePath("datasets/a")),
@@ -27,10 +27,10 @@ OPTIONS = HomesOptions(Path("/srv"), logical_root="/private")
         ("/private/common/hf/x", HomePath("hf/x", is_common=True)),
     ],
 )
-def test_a_whole_path_and_its_short_form_mean_the_same(text: str, spot: HomePath) -> None:
-    assert spot_of(OPTIONS, "alice", text) == spot
+def test_a_whole_path_and_its_short_form_mean_the_same(text: str, location: HomePath) -> None:
+    assert spot_of(OPTIONS, "alice", text) == location
     if text.startswith("/"):
-        assert spot.logical(OPTIONS, "alice") == text.rstrip("/")
+        assert location.logical(OPTIONS, "alice") == text.rstrip("/")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_the_common_folder_is_no_place_to_change_anything() -> None:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> ReadOnlyTree:
+def tree(tmp_path: Path) -> ReadOnlyTree:
     files = HomeFiles(HomesOptions(tmp_path))
     files.create("alice")
     return files.home("alice")
@@ -78,7 +78,7 @@ ORDERS = {
 @pytest.mark.parametrize("sort", ORDERS)
 @pytest.mark.parametrize("limit", [1, 2, 10])
 def test_a_folder_is_told_in_order_page_by_page_with_its_folders_first(
-    tmp_path: Path, shelf: ReadOnlyTree, sort: Sort, limit: int
+    tmp_path: Path, tree: ReadOnlyTree, sort: Sort, limit: int
 ) -> None:
     folder = tmp_path / "users/alice/datasets"
     for name in ("zoo", "Sub"):
@@ -87,7 +87,7 @@ def test_a_folder_is_told_in_order_page_by_page_with_its_folders_first(
         (folder / name).write_bytes(b"x" * size_bytes)
     seen, cursor = list[str](), None
     while True:
-        page = shelf.browse("datasets", sort=sort, cursor=cursor, limit=limit)
+        page = tree.browse("datasets", sort=sort, cursor=cursor, limit=limit)
         seen += [entry.name for entry in page.entries]
         cursor = page.next_cursor
         if cursor is None:
@@ -95,17 +95,17 @@ def test_a_folder_is_told_in_order_page_by_page_with_its_folders_first(
     assert seen == ORDERS[sort]
 
 
-def test_a_page_goes_on_after_a_file_that_was_removed_meanwhile(tmp_path: Path, shelf: ReadOnlyTree) -> None:
+def test_a_page_goes_on_after_a_file_that_was_removed_meanwhile(tmp_path: Path, tree: ReadOnlyTree) -> None:
     folder = tmp_path / "users/alice/datasets"
     for size_bytes in range(4):
         (folder / f"f{size_bytes}").write_bytes(b"x" * size_bytes)
-    first = shelf.browse("datasets", sort=Sort.SIZE_BACK, limit=2)
+    first = tree.browse("datasets", sort=Sort.SIZE_BACK, limit=2)
     (folder / "f2").unlink()
-    rest = shelf.browse("datasets", sort=Sort.SIZE_BACK, cursor=first.next_cursor)
+    rest = tree.browse("datasets", sort=Sort.SIZE_BACK, cursor=first.next_cursor)
     assert [entry.name for entry in rest.entries] == ["f1", "f0"]
 
 
 @pytest.mark.parametrize("cursor", ["x", "f:", "f:a/b", "f=x:a", "q:a", "f:.."])
-def test_a_cursor_of_ones_own_making_is_refused(shelf: ReadOnlyTree, cursor: str) -> None:
+def test_a_cursor_of_ones_own_making_is_refused(tree: ReadOnlyTree, cursor: str) -> None:
     with pytest.raises(PathRefused):
-        shelf.browse("datasets", cursor=cursor)
+        tree.browse("datasets", cursor=cursor)

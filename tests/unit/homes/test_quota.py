@@ -114,7 +114,7 @@ def test_two_uploads_at_once_do_not_pass_the_quota_together(files: HomeFiles, ho
 
 def test_usage_is_measured_again_after_its_time(root: Path, files: HomeFiles, home: Path) -> None:
     clock = [0.0]
-    files = HomeFiles(HomesOptions(root), ledger=UsageTracker(10, lambda: clock[0]))
+    files = HomeFiles(HomesOptions(root), tracker=UsageTracker(10, lambda: clock[0]))
     assert files.usage("alice").total_bytes == 7
     put(files, "models/m", b"12345")
     (home / "datasets" / "by-sftp").write_bytes(b"x" * 100)
@@ -135,10 +135,10 @@ def test_a_home_that_takes_long_to_measure_is_measured_less_often() -> None:
         clock[0] += 5
         return Measurement({"": 1}, 0)
 
-    ledger = UsageTracker(10, lambda: clock[0])
+    tracker = UsageTracker(10, lambda: clock[0])
     for moment in (0.0, 54.0, 56.0):
         clock[0] = max(clock[0], moment)
-        ledger.usage("alice", Quota(), measure)
+        tracker.usage("alice", Quota(), measure)
     assert measured == [0.0, 56.0]
 
 
@@ -186,15 +186,15 @@ def test_what_was_not_made_does_not_count(files: HomeFiles) -> None:
 
 
 def test_what_went_is_measured_only_when_something_would_be_refused() -> None:
-    ledger, measured = UsageTracker(10, lambda: 0.0), []
+    tracker, measured = UsageTracker(10, lambda: 0.0), []
 
     def measure() -> Measurement:
         measured.append(True)
         return Measurement({"": 10}, len(HOME_FOLDERS))
 
-    allowance = ledger.allowance("alice", "", Quota(30), measure)
+    allowance = tracker.allowance("alice", "", Quota(30), measure)
     allowance.take(10)
-    ledger.forget("alice")
+    tracker.forget("alice")
     allowance.take(10)
     assert len(measured) == 1
     allowance.take(15)  # with what went there is room

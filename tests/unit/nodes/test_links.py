@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.nodes.commands import cloud_of
-from app.nodes.links import Links, Sent
+from app.nodes.links import Links, SentOrders
 from app.nodes.model import REPEAT_S, Operation, Order, WorkKey
 
 
@@ -12,7 +12,7 @@ def order(seq: int) -> Order:
 
 
 def test_what_is_pending_is_sent_at_once_and_again_after_a_while() -> None:
-    sent = Sent()
+    sent = SentOrders()
     one, two = order(1), order(2)
     assert sent.due([one], 100.0) == [one]
     assert sent.due([one, two], 101.0) == [two]
@@ -22,7 +22,7 @@ def test_what_is_pending_is_sent_at_once_and_again_after_a_while() -> None:
 
 
 def test_what_is_no_longer_pending_is_forgotten() -> None:
-    sent = Sent()
+    sent = SentOrders()
     sent.due([order(1)], 100.0)
     assert sent.due([], 101.0) == []
     assert sent.wait_s(101.0) == REPEAT_S
@@ -30,30 +30,30 @@ def test_what_is_no_longer_pending_is_forgotten() -> None:
 
 
 def test_a_node_that_connects_anew_is_told_all_at_once() -> None:
-    sent = Sent()
+    sent = SentOrders()
     sent.due([order(1)], 100.0)
     sent.forget()
     assert sent.due([order(1)], 100.1) == [order(1)]
 
 
 def test_what_was_due_long_ago_is_waited_for_no_longer() -> None:
-    sent = Sent()
+    sent = SentOrders()
     sent.due([order(1)], 100.0)
     assert sent.wait_s(1000.0) == 0
 
 
 def test_the_newest_connection_of_a_node_is_its_own_whichever_ends_first() -> None:
     links = Links()
-    with links.take("edge0") as first, links.take("edge1") as other:
-        with links.take("edge0") as second:
+    with links.connect("edge0") as first, links.connect("edge1") as other:
+        with links.connect("edge0") as second:
             assert (first.is_set(), second.is_set()) == (True, False)
-        with links.take("edge0") as third:
+        with links.connect("edge0") as third:
             assert (second.is_set(), third.is_set(), other.is_set()) == (False, False, False)
-    first_again, second_again = links.take("edge0"), links.take("edge0")
+    first_again, second_again = links.connect("edge0"), links.connect("edge0")
     one = first_again.__enter__()
     two = second_again.__enter__()
     first_again.__exit__(None, None, None)
-    with links.take("edge0"):
+    with links.connect("edge0"):
         assert (one.is_set(), two.is_set()) == (True, True)
     second_again.__exit__(None, None, None)
 

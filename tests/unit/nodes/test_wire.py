@@ -16,14 +16,14 @@ from app.nodes.wire import (
     MAX_SEQS,
     Acknowledgement,
     BadFrame,
-    SignOfLife,
+    Heartbeat,
     acknowledge_frame,
-    heard,
+    dump_frame,
     order_frame,
-    order_of,
+    parse_message,
+    parse_order,
     read,
     report_frame,
-    written,
 )
 
 KEY = WorkKey("jointinferenceservices", "u1", "edge")
@@ -41,7 +41,7 @@ WORKER = WorkerReport(
     detail={"runtime": "npu"},
 )
 OFFERS = {"videojobs": {"videos": {"0": {"type": "people indoor"}}}}
-SIGN = SignOfLife(
+SIGN = Heartbeat(
     "1.2", "[::1]", NodeReport(0.5, 0.25, 1.5, 1 << 40, 4, 7, ("KL720",), OFFERS, (WORKER,)), {str(KEY): 7}
 )
 JSON = st.recursive(
@@ -56,37 +56,37 @@ def packed(content: Any, **header: Any) -> dict[str, Any]:
 
 
 def test_an_order_comes_out_as_it_was_put_in() -> None:
-    assert order_of(read(written(order_frame(ORDER))), "edge0") == ORDER
+    assert parse_order(read(dump_frame(order_frame(ORDER))), "edge0") == ORDER
 
 
 def test_what_a_node_says_comes_out_as_it_was_put_in() -> None:
-    assert heard(read(written(report_frame(SIGN)))) == SIGN
-    assert heard(read(written(acknowledge_frame([3, 1])))) == Acknowledgement((3, 1))
-    assert SignOfLife.from_json(SIGN.to_json()) == SIGN
+    assert parse_message(read(dump_frame(report_frame(SIGN)))) == SIGN
+    assert parse_message(read(dump_frame(acknowledge_frame([3, 1])))) == Acknowledgement((3, 1))
+    assert Heartbeat.from_json(SIGN.to_json()) == SIGN
 
 
 def test_an_agent_of_before_offers_nothing() -> None:
     said = SIGN.to_json()
     del said["report"]["offers"]
-    assert SignOfLife.from_json(said).report.offers == {}
+    assert Heartbeat.from_json(said).report.offers == {}
 
 
 def test_a_report_says_what_the_node_has_only_when_it_connects() -> None:
-    later = SignOfLife("1.2", "")
+    later = Heartbeat("1.2", "")
     assert "known" not in later.to_json()
-    assert SignOfLife.from_json(later.to_json()).known is None
-    assert SignOfLife.from_json({**later.to_json(), "known": {}}).known == {}
+    assert Heartbeat.from_json(later.to_json()).order_seqs is None
+    assert Heartbeat.from_json({**later.to_json(), "known": {}}).order_seqs == {}
 
 
 def test_a_delete_of_what_the_web_does_not_know_has_no_names() -> None:
     deletion = Order(8, "edge0", KEY, "", "", Operation.DELETE, 0, {})
-    assert order_of(order_frame(deletion), "edge0") == deletion
+    assert parse_order(order_frame(deletion), "edge0") == deletion
 
 
 def test_what_a_newer_agent_says_beyond_is_passed_over() -> None:
     said = SIGN.to_json()
     said["new"] = said["report"]["new"] = said["report"]["workers"][0]["new"] = 1
-    assert SignOfLife.from_json(said) == SIGN
+    assert Heartbeat.from_json(said) == SIGN
 
 
 @pytest.mark.parametrize("name", ["resourceKind", "uid", "part", "seq", "generation", "operation", "namespace"])
@@ -95,7 +95,7 @@ def test_an_order_without_its_header_is_refused(name: str, value: Any) -> None:
     frame = order_frame(ORDER)
     frame["header"][name] = value
     with pytest.raises(BadFrame):
-        order_of(frame, "edge0")
+        parse_order(frame, "edge0")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_what_is_no_object_that_can_be_kept_and_shown_is_refused(text: str | byt
 )
 def test_a_frame_that_says_nothing_known_is_refused(frame: dict[str, Any]) -> None:
     with pytest.raises(BadFrame):
-        heard(frame)
+        parse_message(frame)
 
 
 @pytest.mark.parametrize(
@@ -169,22 +169,22 @@ def test_a_frame_that_says_nothing_known_is_refused(frame: dict[str, Any]) -> No
 )
 def test_a_report_with_something_wrong_in_it_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(BadFrame):
-        SignOfLife.from_json({**SIGN.to_json(), **change})
+        Heartbeat.from_json({**SIGN.to_json(), **change})
 
 
 def test_a_worker_in_a_state_that_there_is_not_is_refused_by_name() -> None:
     said = SIGN.to_json()
     said["report"]["workers"][0]["state"] = "RESTING"
     with pytest.raises(BadFrame, match=r"report\.workers\.0\.state"):
-        SignOfLife.from_json(said)
+        Heartbeat.from_json(said)
 
 
 @given(JSON)
 def test_whatever_arrives_is_understood_or_refused(anything: Any) -> None:
     for operation in ("report", "acknowledge", anything):
         try:
-            heard(read(json.dumps({"header": {"operation": operation}, "content": json.dumps(anything)})))
-            heard(read(json.dumps(packed(anything, operation=operation))))
+            parse_message(read(json.dumps({"header": {"operation": operation}, "content": json.dumps(anything)})))
+            parse_message(read(json.dumps(packed(anything, operation=operation))))
         except BadFrame:
             continue
 
@@ -194,6 +194,6 @@ def test_whatever_a_report_holds_is_understood_or_refused(anything: Any) -> None
     for name in ("version", "address", "known", "report"):
         for said in ({**SIGN.to_json(), name: anything}, {**SIGN.to_json(), "report": {"workers": [anything]}}):
             try:
-                SignOfLife.from_json(said)
+                Heartbeat.from_json(said)
             except BadFrame:
                 continue

@@ -20,7 +20,11 @@ Precision = Literal["all", "int8", "float"]
 
 
 def quality_of(conversion: Conversion, record: JobRecord) -> Quality:
-    """From the reports that the job has so far; record: already checked to be the user's."""
+    """Read a job's quality from the reports that it has so far.
+
+    Args:
+        record: Already checked to be the user's.
+    """
     onnx, bie, nef = (_report(conversion, record, stage) for stage in Stage)
     return report_reader.quality(onnx, bie, nef, toolchain=record.options.toolchain.value)
 

@@ -20,7 +20,6 @@ from app.conversion.service.quality.views import (
 )
 
 Report = Mapping[str, Any]
-CALIBRATION_IMAGES = "calibration images"
 
 
 def quality(onnx: Report | None, bie: Report | None, nef: Report | None, *, toolchain: str) -> Quality:

@@ -24,9 +24,8 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 @dataclass(frozen=True)
 class QualityRow:
-    """section: optimise, quantise, compile, layer, sample, size, latency or chip. value, unit: for single numbers."""
-
     section: str
+    """optimise, quantise, compile, layer, sample, size, latency or chip."""
     name: str
     kind: str = ""
     precision: str = ""
@@ -40,7 +39,9 @@ class QualityRow:
     weight_snr_db: float | None = None
     samples: int | None = None
     value: float | None = None
+    """A single number."""
     unit: str = ""
+    """Of the value."""
 
 
 def rows(quality: Quality) -> list[QualityRow]:

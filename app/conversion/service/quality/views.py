@@ -31,7 +31,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class OutputQuality:
-    """One output of the model at one boundary. saturates: the operator that hides errors before it, if any."""
+    """One output of the model at one boundary."""
 
     name: str
     snr_db: Spread
@@ -39,20 +39,23 @@ class OutputQuality:
     max_abs: float | None = None
     is_exact: bool = False
     saturates: str = ""
+    """The operator that hides errors before it, if any."""
     silent_samples: int = 0
     other_shape_samples: int = 0
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """The model before and after one step, both run on the same samples. samples: how many; inputs: which."""
+    """The model before and after one step, both run on the same samples."""
 
     step: Step
     before: str
     after: str
     outcome: Outcome
     samples: int = 0
+    """How many samples."""
     inputs: str = ""
+    """Which samples, in the report's words."""
     outputs: tuple[OutputQuality, ...] = ()
 
     @property
@@ -67,9 +70,10 @@ class Boundary:
 
 @dataclass(frozen=True)
 class LayerQuality:
-    """A layer with all layers quantized: errors add up with depth. position: 1 for the first in graph order."""
+    """A layer with all layers quantized: errors add up with depth."""
 
     position: int
+    """1 for the first layer in graph order."""
     name: str
     op_type: str
     is_int8: bool
@@ -159,12 +163,13 @@ class ChipReport:
 
 @dataclass(frozen=True)
 class Quality:
-    """Everything of one job. layers: in graph order. images: which samples, in the report's words."""
+    """Everything of one job."""
 
     toolchain: str
     boundaries: tuple[Boundary, ...]
     verdict: QualityVerdict | None = None
     layers: tuple[LayerQuality, ...] = ()
+    """In graph order."""
     layers_left_out: int = 0
     layer_samples: int = 0
     worst_samples: tuple[WorstSample, ...] = ()

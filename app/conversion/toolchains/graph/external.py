@@ -41,10 +41,16 @@ def refuse(name: str, model: onnx.ModelProto) -> None:
 
 
 def take_in(name: str, model: onnx.ModelProto, files: Mapping[str, Path], *, max_bytes: int) -> None:
-    """Put the numbers of the other files into the model. files: place → where its bytes are.
+    """Put the numbers of the other files into the model.
 
-    max_bytes: of all numbers taken in. Raises ExternalWeights (a file is missing or lies outside), TruncatedModel (one
-    ends too early), ModelTooLarge.
+    Args:
+        files: Where the bytes of each place are.
+        max_bytes: How many bytes may be taken in.
+
+    Raises:
+        ExternalWeights: A file is missing or lies outside.
+        TruncatedModel: One ends too early.
+        ModelTooLarge: They are more than allowed.
     """
     missing = [place for place in places(name, model) if place not in files]
     if missing:
@@ -58,10 +64,10 @@ def take_in(name: str, model: onnx.ModelProto, files: Mapping[str, Path], *, max
         del tensor.external_data[:]
 
 
-def _read(tensor: onnx.TensorProto, path: Path, most: int) -> bytes:
+def _read(tensor: onnx.TensorProto, path: Path, max_bytes: int) -> bytes:
     offset, size = _number(tensor, "offset", 0), path.stat().st_size
     length = _number(tensor, "length", max(size - offset, 0))
-    if length > most:
+    if length > max_bytes:
         raise ModelTooLarge("the model and its weights are larger than is accepted here", hint="Send a smaller model.")
     if offset + length > size:
         raise TruncatedModel(
@@ -75,7 +81,7 @@ def _read(tensor: onnx.TensorProto, path: Path, most: int) -> bytes:
 
 
 def _number(tensor: onnx.TensorProto, key: str, default: int) -> int:
-    text = _said(tensor).get(key)
+    text = _reference(tensor).get(key)
     if text is None:
         return default
     if not re.fullmatch(r"[0-9]{1,18}", text):
@@ -87,12 +93,12 @@ def _number(tensor: onnx.TensorProto, key: str, default: int) -> int:
     return int(text)
 
 
-def _said(tensor: onnx.TensorProto) -> dict[str, str]:
+def _reference(tensor: onnx.TensorProto) -> dict[str, str]:
     return {item.key: item.value for item in tensor.external_data}
 
 
 def _place(tensor: onnx.TensorProto) -> str:
-    place = _said(tensor).get("location", "")
+    place = _reference(tensor).get("location", "")
     return place if _points_outside(place) else str(PurePosixPath(place))
 
 

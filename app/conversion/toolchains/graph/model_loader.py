@@ -181,10 +181,10 @@ VARINT_BYTES_MAX = 10
 
 @dataclass(frozen=True)
 class WireScan:
-    """is_onnx: begins with fields of a ModelProto. needed_bytes: size that the last field announces (at least)."""
-
     is_onnx: bool
+    """Does the file begin with fields of a ModelProto?"""
     needed_bytes: int
+    """The size that the last field announces, at least."""
     size_bytes: int
 
     @property
@@ -193,7 +193,7 @@ class WireScan:
 
 
 def scan(data: bytes) -> WireScan:
-    """Follow the fields from the start until the end of the data or the first thing that is no ModelProto field."""
+    """Follow the fields from the start until the end of the data or the first thing that is not a ModelProto field."""
     at, seen_ir = 0, False
     while at < len(data):
         step = _field(data, at)
@@ -205,7 +205,7 @@ def scan(data: bytes) -> WireScan:
 
 
 def _field(data: bytes, at: int) -> tuple[int, int, int] | None:
-    """(number, value or length, end) of the field at this place. None for what is no field of a ModelProto."""
+    """(number, value or length, end) of the field at this place. None where no field of a ModelProto begins."""
     tag, at = _varint(data, at)
     number, kind = tag >> 3, tag & 7
     if at < 0 or FIELDS.get(number) != kind:

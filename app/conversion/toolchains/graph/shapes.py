@@ -30,9 +30,15 @@ EXAMPLE_CHANNELS, EXAMPLE_SIDE = 3, 224
 def fix_shapes(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
     """Set every input's shape in place and say what was changed, one sentence each.
 
-    shapes: input name → whole shape, batch included. A name of an axis that a given shape settles is settled for all
-    inputs. What shape inference had stored is dropped when something changed. On an error nothing is changed.
-    Raises BadInput (unknown input, tensor without axes), DynamicShape (contradiction, or axes that stay unknown).
+    What shape inference had stored is dropped when something changed. On an error nothing is changed.
+
+    Args:
+        shapes: The whole shape, batch included, by input name. A named axis that is given a size here has it in all
+            inputs.
+
+    Raises:
+        BadInput: An input is unknown, or a tensor without axes.
+        DynamicShape: The shapes contradict each other, or axes stay unknown.
     """
     inputs = {spec.name: spec for spec in graph_inputs(model)}
     unknown = [name for name in shapes if name not in inputs]
@@ -160,7 +166,7 @@ def inferred(model: onnx.ModelProto) -> onnx.ModelProto:
 
 @contextmanager
 def _at_most(more_bytes: int) -> Iterator[None]:
-    """Within the block this process may allocate so much more; then MemoryError is raised."""
+    """Within the block, an allocation of more than this raises MemoryError."""
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     held_bytes = int(Path("/proc/self/statm").read_text().split()[5]) * PAGE_BYTES
     ceiling = held_bytes + more_bytes

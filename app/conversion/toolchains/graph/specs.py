@@ -15,15 +15,13 @@ Shape = tuple[int | str | None, ...]
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A graph input or output.
-
-    shape: numbers, names of symbolic axes, None for unnamed unknown axes; ("...",) when not even the rank is known.
-    dtype: the numpy name ("float32"), "string", or "unknown"; "sequence", "map", "optional" for what is no tensor.
-    """
+    """A graph input or output."""
 
     name: str
     shape: Shape
+    """Numbers, names of symbolic axes, None for unnamed unknown axes; ("...",) when not even the rank is known."""
     dtype: str
+    """The numpy name ("float32"), "string", or "unknown"; "sequence", "map", "optional" for other values."""
 
     @property
     def is_static(self) -> bool:

@@ -27,7 +27,13 @@ class ClassifierAccuracy:
 
 
 def accuracy(predict: Predict, x: Array, y: Array) -> float:
-    """Share of samples whose highest score is at their label. x: [N, …], y: [N] int; predict gets x[i:i+1]."""
+    """Share of samples whose highest score is at their label.
+
+    Args:
+        predict: Called with x[i:i+1].
+        x: [N, …].
+        y: The labels, [N], int.
+    """
     if len(x) == 0:
         raise ValueError("accuracy of no samples")
     right = sum(int(np.argmax(predict(x[i : i + 1]))) == int(y[i]) for i in range(len(x)))

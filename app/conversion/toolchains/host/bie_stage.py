@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.conversion.errors import NoImages
+from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress, StageRequest, StageResult
-from app.conversion.toolchains.host import graph_surgery, provenance, quality
-from app.conversion.toolchains.host import layers as layering
+from app.conversion.toolchains.host import provenance, quality
 from app.conversion.toolchains.host.calibration import ActivationRanges, calibrate
 from app.conversion.toolchains.host.inputs import CachedSamples, first, reference_samples
+from app.conversion.toolchains.host.layers import LAYER_SAMPLES, match_layers, measure_layers
 from app.conversion.toolchains.host.quantizer import QuantizationPlan, plan, quantize
 from app.conversion.toolchains.host.runtime import Session, open_session
-from app.conversion.toolchains.metrics import OutputStatistics
+from app.conversion.toolchains.tensor_comparison import OutputStatistics
 from app.kit.sandbox.errors import StageFailed
 
 CALIBRATED, QUANTIZED, OUTPUTS_MEASURED = 0.45, 0.5, 0.75
@@ -38,14 +39,14 @@ def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
     if source is None:
         raise NoImages("there are no reference samples to calibrate on")
     samples = CachedSamples(source)
-    done = _quantize(model, samples, request, progress)
+    quantized = _quantize(model, samples, request, progress)
     skipped: list[dict[str, str]] = source.skipped
-    _write(done, request, skipped)
-    measured = _measure(done, samples, request, progress)
-    report = {"calibration": _calibration(done, request, skipped)} | measured
-    report["quantization"] = _quantization(done.plan, request)
-    _mark_saturating(report, quality.saturating_outputs(done.float_model))
-    report["warnings"] = [*done.warnings, *_quality_warnings(report)]
+    _write(quantized, request, skipped)
+    measured = _measure(quantized, samples, request, progress)
+    report = {"calibration": _calibration(quantized, request, skipped)} | measured
+    report["quantization"] = _quantization(quantized.plan, request)
+    _mark_saturating(report, quality.saturating_outputs(quantized.float_model))
+    report["warnings"] = [*quantized.warnings, *_quality_warnings(report)]
     _log(report)
     progress(1.0, "out.bie is written")
     return StageResult(request.output, report, _summary(report), provenance.tool_versions())
@@ -78,9 +79,9 @@ def _quantize(model: Any, samples: CachedSamples, request: StageRequest, progres
     return QuantizedModel(model, int8_model, chosen, calibration, warnings)
 
 
-def _write(done: QuantizedModel, request: StageRequest, skipped: list[dict[str, str]]) -> None:
-    source = provenance.read(done.float_model).get(provenance.SOURCE_SHA256, "")
-    model = done.int8_model
+def _write(quantized: QuantizedModel, request: StageRequest, skipped: list[dict[str, str]]) -> None:
+    source = provenance.read(quantized.float_model).get(provenance.SOURCE_SHA256, "")
+    model = quantized.int8_model
     provenance.write(
         model,
         {
@@ -88,18 +89,20 @@ def _write(done: QuantizedModel, request: StageRequest, skipped: list[dict[str, 
             provenance.TOOLCHAIN: request.options.toolchain.value,
             provenance.SOURCE_SHA256: source,
             provenance.ONNX_SHA256: provenance.sha256_of(request.input()),
-            provenance.CALIBRATION: _calibration(done, request, skipped),
-            provenance.QUANTIZATION: _quantization(done.plan, request),
+            provenance.CALIBRATION: _calibration(quantized, request, skipped),
+            provenance.QUANTIZATION: _quantization(quantized.plan, request),
             provenance.PREPROCESS: request.options.preprocess.model_dump(mode="json"),
             provenance.VERSIONS: provenance.tool_versions(),
         },
     )
-    if model.ByteSize() > graph_surgery.PROTOBUF_BYTES_MAX:
+    if model.ByteSize() > graph.PROTOBUF_BYTES_MAX:
         raise StageFailed("out.bie does not fit into one ONNX file of 2 GB", hint="Convert a smaller model.")
     request.output.write_bytes(model.SerializeToString())
 
 
-def _measure(done: QuantizedModel, samples: CachedSamples, request: StageRequest, progress: Progress) -> dict[str, Any]:
+def _measure(
+    quantized: QuantizedModel, samples: CachedSamples, request: StageRequest, progress: Progress
+) -> dict[str, Any]:
     def step(count: int, of: int) -> None:
         share = count / max(of, 1)
         progress(QUANTIZED + (OUTPUTS_MEASURED - QUANTIZED) * share, f"comparing float and int8 {count}/{of}")
@@ -107,10 +110,10 @@ def _measure(done: QuantizedModel, samples: CachedSamples, request: StageRequest
     sessions = _sessions(request, request.threads)
     outputs = quality.measure_outputs(*sessions, samples, step)
     progress(OUTPUTS_MEASURED, "measuring layers")
-    matching = layering.match_layers(done.float_model, done.int8_model, done.plan.nodes)
-    count = min(len(outputs.by_sample) or layering.LAYER_SAMPLES, layering.LAYER_SAMPLES)
-    rows = layering.measure_layers(
-        done.float_model, done.int8_model, matching.layers, first(samples, count), request.threads
+    matching = match_layers(quantized.float_model, quantized.int8_model, quantized.plan.nodes)
+    count = min(len(outputs.by_sample) or LAYER_SAMPLES, LAYER_SAMPLES)
+    rows = measure_layers(
+        quantized.float_model, quantized.int8_model, matching.layers, first(samples, count), request.threads
     )
     progress(0.95, "measuring latency")
     timed = sessions if request.threads == 1 else _sessions(request, 1)
@@ -119,7 +122,7 @@ def _measure(done: QuantizedModel, samples: CachedSamples, request: StageRequest
         "quality": quality.quality_report(outputs, rows, matching.left_out, _count(outputs), count),
         "size": {"float_bytes": request.input().stat().st_size, "int8_bytes": request.output.stat().st_size},
         "latency_ms": {"float": latency[0], "int8": latency[1], "threads": 1},
-        "verdict": quality.verdict(outputs, len(done.plan.nodes)),
+        "verdict": quality.verdict(outputs, len(quantized.plan.nodes)),
     }
 
 
@@ -131,9 +134,9 @@ def _count(outputs: OutputStatistics) -> int:
     return max((tensor.samples for tensor in outputs.tensors.values()), default=0)
 
 
-def _calibration(done: QuantizedModel, request: StageRequest, skipped: list[dict[str, str]]) -> dict[str, Any]:
+def _calibration(quantized: QuantizedModel, request: StageRequest, skipped: list[dict[str, str]]) -> dict[str, Any]:
     options = request.options.quantization
-    report: dict[str, Any] = {"method": options.method, "samples": done.calibration.samples, "skipped": skipped}
+    report: dict[str, Any] = {"method": options.method, "samples": quantized.calibration.samples, "skipped": skipped}
     if options.method == "percentile":
         report["percentile"] = options.percentile
     return report

@@ -18,7 +18,7 @@ from app.conversion.toolchains.host.equivalence import require_finite_arrays
 from app.conversion.toolchains.host.histogram import Histogram
 from app.conversion.toolchains.host.inputs import Array, Samples
 from app.conversion.toolchains.host.runtime import Session, open_session, run
-from app.conversion.toolchains.metrics import is_finite, require_finite
+from app.conversion.toolchains.tensor_comparison import is_finite, require_finite
 
 Range = tuple[float, float]
 Step = Callable[[int, int], None]
@@ -39,7 +39,7 @@ class ActivationRanges:
 
 class RangeCollector(Protocol):
     def model(self) -> Any:
-        """The graph to run: the original outputs first, then what the collector wants to see."""
+        """The graph to run: the original outputs first, then the tensors that the collector needs."""
         ...
 
     def add(self, values: dict[str, Array], sample: str) -> None: ...

@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.conversion.toolchains.host.inputs import Array, SampleArrays
-from app.conversion.toolchains.metrics import OutputStatistics, TensorStatistics, require_finite, significant
+from app.conversion.toolchains.tensor_comparison import (
+    OutputStatistics,
+    TensorStatistics,
+    require_finite,
+    significant,
+)
 
 Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
@@ -64,7 +69,7 @@ def require_finite_arrays(arrays: Mapping[str, Array], sample: str) -> None:
 
 
 SILENT_ABS_MAX = 1e-6
-"""Where the reference is all zero there is no SNR; this much may the other differ."""
+"""How much the other may differ where the reference is all zero and so has no SNR."""
 
 
 def _is_near(tensor: TensorStatistics, snr_db_min: float) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from app.conversion.toolchains.graph import opset_of, walk
+from app.conversion.toolchains.graph import PROTOBUF_BYTES_MAX, opset_of, walk
 from app.conversion.toolchains.graph.specs import DEFAULT_DOMAINS
 from app.kit.text.error_text import reason_of
 
@@ -27,7 +27,6 @@ OPSET_TARGET = 17
 OPSET_FLOAT16 = 19
 """QuantizeLinear and DequantizeLinear take float16 from here on."""
 IR_MIN, IR_OF_FLOAT16 = 8, 9
-PROTOBUF_BYTES_MAX = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ def _constant(node: Any) -> Any | None:
 
 
 def raise_ir_version(model: Model) -> list[str]:
-    """IR below 4 does not allow initializers that are no inputs. Idempotent."""
+    """IR below 4 requires every initializer to be an input too. Idempotent."""
     if model.ir_version >= IR_MIN:
         return []
     before, model.ir_version = model.ir_version, IR_MIN
@@ -111,11 +110,11 @@ def upgrade_opset(model: Model) -> PreparedModel:
         converted = version_converter.convert_version(model, target)
         checker.check_model(converted)
     except (RuntimeError, ValueError, checker.ValidationError) as error:
-        told = f"opset {before} was kept: the version converter cannot do it ({reason_of(error)})"
-        return PreparedModel(model, warnings=[told])
+        note = f"opset {before} was kept: the version converter cannot do it ({reason_of(error)})"
+        return PreparedModel(model, warnings=[note])
     converted.ir_version = max(converted.ir_version, IR_OF_FLOAT16 if is_half else IR_MIN)
-    told = f"opset {before} → {target}"
-    return PreparedModel(converted, [told], [f"float16 is quantized from opset {target} on: {told}"] if is_half else [])
+    note = f"opset {before} → {target}"
+    return PreparedModel(converted, [note], [f"float16 is quantized from opset {target} on: {note}"] if is_half else [])
 
 
 def has_float16(model: Model) -> bool:
@@ -150,7 +149,7 @@ def simplify(model: Model) -> PreparedModel:
 
 
 def name_nodes(model: Model) -> list[str]:
-    """Give every node a unique name: the quantizer and the report speak of nodes by name."""
+    """Give every node a unique name: the quantizer and the report name nodes."""
     taken = Counter(node.name for node in model.graph.node)
     seen: set[str] = set()
     renamed = 0

@@ -17,7 +17,7 @@ from app.conversion.toolchains.host.calibration import element_types, with_outpu
 from app.conversion.toolchains.host.inputs import SampleArrays
 from app.conversion.toolchains.host.quantizer import FUSED_ACTIVATIONS, WEIGHTED
 from app.conversion.toolchains.host.runtime import open_session, run
-from app.conversion.toolchains.metrics import TensorStatistics, compare, snr_db
+from app.conversion.toolchains.tensor_comparison import TensorStatistics, compare, snr_db
 
 Array = npt.NDArray[Any]
 

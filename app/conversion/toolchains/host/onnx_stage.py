@@ -144,7 +144,7 @@ def _compare(original: Session, session: Session, samples: Samples) -> Equivalen
 
 
 def _write(model: Any, inputs: Sequence[graph.TensorSpec], request: StageRequest, source_sha256: str) -> None:
-    if model.ByteSize() > graph_surgery.PROTOBUF_BYTES_MAX:
+    if model.ByteSize() > graph.PROTOBUF_BYTES_MAX:
         raise StageFailed(
             "the model does not fit into one ONNX file of 2 GB",
             hint="Only models below 2 GB can be converted; reduce it or store its weights in float16.",

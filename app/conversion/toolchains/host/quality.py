@@ -14,7 +14,7 @@ from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.host.equivalence import require_finite_arrays
 from app.conversion.toolchains.host.inputs import SampleArrays, Samples, first
 from app.conversion.toolchains.host.runtime import Session, numeric_outputs, run
-from app.conversion.toolchains.metrics import OutputStatistics
+from app.conversion.toolchains.tensor_comparison import OutputStatistics
 
 OUTPUT_SAMPLES = 200
 WORST_SAMPLES = 20

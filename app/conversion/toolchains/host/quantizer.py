@@ -36,10 +36,10 @@ TAIL_REASON = "post-processing after the last weighted layer stays in float"
 
 @dataclass(frozen=True)
 class QuantizationPlan:
-    """nodes: names that become int8. tail: nodes left in float as post-processing. Both in graph order."""
-
     nodes: tuple[str, ...]
+    """Names of the nodes that become int8, in graph order."""
     tail: tuple[Any, ...]
+    """Nodes left in float as post-processing, in graph order."""
     tensors: tuple[str, ...]
     """Float activations around those nodes: what calibration must know."""
     problem: str = ""

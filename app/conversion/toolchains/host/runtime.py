@@ -38,7 +38,7 @@ add up products of int8 in 16 bits, which overflow: MobileNetV2 fell from 48 dB 
 ERRORS_ONLY, FATAL_ONLY = 3, 4
 
 _PLACES = re.compile(r"/\S*/(?=(?:model\.onnx|out\.onnx|out\.bie)\b)|/onnxruntime_src/(?:\S*/)?")
-"""Folders of the worker, and of whoever built onnxruntime: of no use to a user, and the first are nobody's business."""
+"""Folders of the worker, and of the build of onnxruntime: of no use to a user, and the first are not for others."""
 _CODE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _FAILED_NODE = re.compile(r"while running (?P<op>[\w.]+) node\. Name:'(?P<node>[^']*)'")
 _OPERATOR = (
@@ -53,7 +53,8 @@ _OPERATOR = (
 def session_options(threads: int, level: Level = "extended", *, is_exact: bool = False) -> Any:
     """SessionOptions with `threads` compute threads. "extended" is the highest level whose graphs run on any CPU.
 
-    is_exact: also where this CPU would not need it, for a graph that is to give the same numbers on any other.
+    Args:
+        is_exact: Also where this CPU would not need it, for a graph that is to give the same numbers on any other.
     """
     import onnxruntime as ort
 
@@ -197,7 +198,7 @@ def read_nef(path: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
-    """The manifest alone, for who only wants to look. Raises KeyError or InvalidModel."""
+    """The manifest alone, without loading the model. Raises KeyError or InvalidModel."""
     info = archive.getinfo(MANIFEST)
     if info.file_size > MANIFEST_BYTES_MAX:
         raise InvalidModel("the manifest is too large to be one")

@@ -18,10 +18,13 @@ def config(options: KneronOptions) -> dict[str, Any]:
 
 
 def optimize(options: Options, shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
-    """shapes: the fixed shapes of all graph inputs.
+    """Arguments of the optimizer.
 
-    The staged graph has them already; naming them too makes the vendor's shape inference start from them. Its form
-    `name:1,3,224,224` cannot carry a colon in a name, so such graphs are left to what is stored.
+    The staged graph has fixed shapes already; naming them too makes the vendor's shape inference start from them. Its
+    form `name:1,3,224,224` cannot carry a colon in a name, so such graphs are left to what is stored.
+
+    Args:
+        shapes: The fixed shapes of all graph inputs.
     """
     chosen = {name: getattr(options.kneron, name) for name in SWITCHES}
     if options.input_shapes and all(PLAIN_NAME.fullmatch(name) for name in shapes):

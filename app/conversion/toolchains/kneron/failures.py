@@ -48,8 +48,8 @@ def classify(lines: Iterable[str]) -> Diagnosis | None:
     for failure in TABLE:
         if failure.id in matches:
             groups = {key: value or "?" for key, value in matches[failure.id].groupdict().items()}
-            told = _told(failure, matching)
-            return Diagnosis(failure.id, failure.cause.format(**groups), failure.hint, failure.blame, told)
+            evidence = _evidence(failure, matching)
+            return Diagnosis(failure.id, failure.cause.format(**groups), failure.hint, failure.blame, evidence)
     if steps.failed:
         names = ", ".join(steps.failed)
         return Diagnosis(
@@ -58,7 +58,7 @@ def classify(lines: Iterable[str]) -> Diagnosis | None:
     return None
 
 
-def _told(failure: VendorFailure, matching: dict[str, list[str]]) -> tuple[str, ...]:
+def _evidence(failure: VendorFailure, matching: dict[str, list[str]]) -> tuple[str, ...]:
     """The lines of the winning class first, then those of the general classes, which name the step."""
     lines = list(dict.fromkeys(matching[failure.id]))
     for other in TABLE:
@@ -97,7 +97,11 @@ def unsupported_operators(lines: Iterable[str]) -> list[dict[str, str]]:
 
 
 def from_signal(returncode: int) -> Diagnosis:
-    """What a process that a signal ended most likely died of. returncode: negative, as Popen gives it."""
+    """What a process that a signal ended most likely died of.
+
+    Args:
+        returncode: Negative, as Popen gives it.
+    """
     try:
         name = signal.Signals(-returncode).name
     except ValueError:

@@ -15,11 +15,11 @@ VECTOR_LIMIT = 4096
 
 
 class Malformed(Exception):
-    """These bytes are no such buffer."""
+    """These bytes are not a FlatBuffer."""
 
 
 class BeyondEnd(Malformed):
-    """An offset or length points outside the buffer: it is none, or a part of one."""
+    """An offset or length points outside the buffer, which is something else or cut off."""
 
 
 def unpack(buffer: Buffer, layout: str, position: int) -> int:

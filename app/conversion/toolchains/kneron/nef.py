@@ -189,7 +189,7 @@ def _described(record: dict[str, Any], base: int, models: Buffer, *, is_520: boo
 
 
 def _kne(models: Buffer) -> list[dict[str, Any]] | None:
-    """Model ids of the KNE inside a 730 file; None when the payload is none (or encrypted)."""
+    """Model ids of the KNE inside a 730 file; None when the payload is something else, or encrypted."""
     try:
         root = Table.root(models)
         if root.number(0, "I") != MAGIC:

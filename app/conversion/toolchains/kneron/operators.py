@@ -91,6 +91,6 @@ def _conv_note(chip: Chip, node: onnx.NodeProto) -> str:
 
 
 def source() -> str:
-    """Where the operator facts are from; named wherever they are shown."""
+    """Where the operator facts are from; named beside them."""
     text = files("app.conversion.toolchains.kneron").joinpath("operators.json").read_text("utf-8")
     return str(json.loads(text)["source"])

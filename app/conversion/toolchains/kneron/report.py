@@ -35,7 +35,7 @@ BACKEND = "node backend"
 
 
 def number(value: object) -> float | None:
-    """The first number in a value; None when there is none."""
+    """The first number in a value; None without one."""
     if isinstance(value, bool) or value is None:
         return None
     match = NUMBER.search(str(value))
@@ -45,7 +45,7 @@ def number(value: object) -> float | None:
 def read(path: Path) -> dict[str, Any]:
     """The report as {fps, itc_ms, operations, *_gb_s, ddr_*_mb, snr_db, cpu_nodes, bits, ..., other, complete}.
 
-    A file that is no JSON object gives {"complete": False}.
+    A file that is not a JSON object gives {"complete": False}.
     """
     try:
         data = json.loads(path.read_text("utf-8", "replace")) if path.stat().st_size <= SIZE_LIMIT else None
@@ -160,15 +160,15 @@ def _filled(table: list[list[str]]) -> list[dict[str, str]]:
     Some reports write the values of a shared backend node out at each of its nodes.
     """
     header, rows, above = table[0], [], dict[str, str]()
-    told = set[str]()
+    backends = set[str]()
     for cells in table[1 : NODE_LIMIT + 1]:
         row = {}
         for name, cell in zip(header, cells, strict=False):
             value = above.get(name, "") if cell == "↑" else cell
             row[name] = "" if value.lower() in EMPTY else value
         backend = row.get(BACKEND, "")
-        row[SHARED] = "yes" if "↑" in cells or backend in told else ""
-        told |= {backend} - {""}
+        row[SHARED] = "yes" if "↑" in cells or backend in backends else ""
+        backends |= {backend} - {""}
         above = row
         rows.append(row)
     return rows
@@ -190,7 +190,7 @@ def _node(row: dict[str, str]) -> dict[str, Any]:
 
 
 def digest(nodes: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a reader wants of the table: nodes per type, those on the CPU, the slowest, those of the lowest SNR."""
+    """A digest of the table: nodes per type, those on the CPU, the slowest, those of the lowest SNR."""
     types = [node.get("type", "?") for node in nodes]
     timed = [node for node in nodes if "runtime_ms" in node]
     noisy = [node for node in nodes if "snr_db" in node]

@@ -40,7 +40,7 @@ def fallback_name(platform: str) -> str:
 
 
 def read(path: Path) -> BieMeta | None:
-    """None when there is no such file, or none that can be understood."""
+    """None when the file is missing or not understood."""
     try:
         return BieMeta(**json.loads(path.read_text("utf-8")))
     except (OSError, ValueError, TypeError):

@@ -17,7 +17,7 @@ from app.conversion.model import Stage
 from app.conversion.options import Chip, ToolchainName
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress, StageRequest, StageResult
-from app.conversion.toolchains.kneron import arguments, operators, report, sidecar, staging, verdict
+from app.conversion.toolchains.kneron import arguments, operators, report, sidecar, staged_inputs, verdict
 from app.conversion.toolchains.kneron.installation import DEFAULT_PYTHON
 from app.conversion.toolchains.kneron.vendor import PhaseClock, Vendor, VendorOutcome
 from app.kit.sandbox.errors import StageFailed
@@ -27,11 +27,13 @@ PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")
 
 @dataclass(frozen=True)
 class ScratchFolders:
-    """The scratch folders of one stage; output_dir is what the vendor is told, keep holds what outlives it."""
+    """The scratch folders of one stage."""
 
     scratch: Path
     output_dir: Path
+    """Where the vendor is told to write."""
     keep: Path
+    """What outlives the run."""
 
     @staticmethod
     def of(request: StageRequest) -> ScratchFolders:
@@ -41,8 +43,10 @@ class ScratchFolders:
                 f"the Kneron toolchain cannot work in {scratch}: it refuses special characters in a path",
                 hint="Ask the operator for a work folder of letters, digits, dots, dashes and underscores only.",
             )
-        staging.fresh_folder(scratch)
-        return ScratchFolders(scratch, staging.fresh_folder(scratch / "out"), staging.fresh_folder(scratch / "keep"))
+        staged_inputs.fresh_folder(scratch)
+        return ScratchFolders(
+            scratch, staged_inputs.fresh_folder(scratch / "out"), staged_inputs.fresh_folder(scratch / "keep")
+        )
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,10 @@ class KneronToolchain:
     name = ToolchainName.KNERON
 
     def __init__(self, python: Path = DEFAULT_PYTHON, **installation: Any) -> None:
-        """python: the vendor's interpreter. installation: the other fields of `Vendor`, for unusual installations."""
+        """Args:
+        python: The vendor's interpreter.
+        installation: The other fields of `Vendor`, for unusual installations.
+        """
         self.vendor = Vendor(python=Path(python), **installation)
 
     def run(self, request: StageRequest, progress: Progress) -> StageResult:
@@ -74,7 +81,7 @@ class KneronToolchain:
     def _onnx(self, request: StageRequest, progress: Progress) -> StageResult:
         progress(0.0, "preparing the model")
         room, chip = ScratchFolders.of(request), _chip(request)
-        staged = staging.stage_model(request, room.scratch / "model.onnx")
+        staged = staged_inputs.stage_model(request, room.scratch / "model.onnx")
         chosen = {
             "optimize": arguments.optimize(request.options, staged.shapes),
             "evaluate": arguments.evaluate(request.options.kneron),
@@ -100,7 +107,9 @@ class KneronToolchain:
         progress(0.0, "preparing the reference data")
         room, chip = ScratchFolders.of(request), _chip(request)
         staged = Path(shutil.copyfile(request.input(), room.scratch / "model.onnx"))
-        samples = staging.stage_calibration(request, graph.load(staged), staging.fresh_folder(room.scratch / "samples"))
+        samples = staged_inputs.stage_calibration(
+            request, graph.load(staged), staged_inputs.fresh_folder(room.scratch / "samples")
+        )
         chosen = {"analysis": arguments.analysis(request.options.kneron, request.threads)}
         outcome = self._run(request, room, progress, staged, chosen, calibration=samples.paths)
         result = verdict.succeeded(outcome, request.output)
@@ -178,7 +187,7 @@ class KneronToolchain:
         """What every stage reports, around what this one measured."""
         dropped = result.get("dropped", [])
         unknown = arguments.dropped_warnings(request.options.kneron, dropped)
-        told = [*result.get("warnings", []), *measured.warnings, *unknown]
+        warnings = [*result.get("warnings", []), *measured.warnings, *unknown]
         chip, version, step = _chip(request).value, self.vendor.version(), request.stage.step
         head = {"toolchain": self.name.value, "stage": step, "platform": chip, "toolchain_version": version}
         versions = {key: str(value) for key, value in result.get("versions", {}).items()}
@@ -186,8 +195,8 @@ class KneronToolchain:
         shutil.rmtree(room.output_dir, ignore_errors=True)
         return StageResult(
             output=request.output,
-            report={**head, **measured.facts, "warnings": told, "dropped_arguments": dropped},
-            summary={"platform": chip, **measured.summary, "warnings": told},
+            report={**head, **measured.facts, "warnings": warnings, "dropped_arguments": dropped},
+            summary={"platform": chip, **measured.summary, "warnings": warnings},
             versions={"kneron_toolchain": version or "unknown", **versions},
             extra_files={**files, **extra},
         )

@@ -48,10 +48,10 @@ Watch = Callable[[str | None], None]
 
 @dataclass(frozen=True)
 class VendorOutcome:
-    """result: what the runner wrote, None when it died before. returncode: negative after a signal."""
-
     returncode: int
+    """Negative after a signal."""
     result: dict[str, Any] | None
+    """What the runner wrote, None when it died before."""
     log: Path
 
     def lines(self) -> Iterator[str]:
@@ -61,12 +61,13 @@ class VendorOutcome:
 
 @dataclass(frozen=True)
 class Vendor:
-    """Where the vendor's installation lies. search: folders where outputs are looked for when they went astray."""
+    """Where the vendor's installation lies."""
 
     python: Path = DEFAULT_PYTHON
     pythonpath: str = str(PYTHONPATH)
     version_file: Path = VERSION_FILE
     search: tuple[Path, ...] = DEFAULT_SEARCH
+    """Folders to search for outputs that are not where they should be."""
     lock: Path = LOCK
 
     def version(self) -> str:
@@ -247,24 +248,28 @@ PHASES: dict[Stage, tuple[Phase, ...]] = {
 
 
 class PhaseClock:
-    """Turns log lines and ticks into progress that never goes back. clock: seconds, for tests."""
+    """Turns log lines and ticks into progress that never goes back.
+
+    Args:
+        clock: Seconds, for tests.
+    """
 
     def __init__(self, stage: Stage, progress: Progress, clock: Callable[[], float] = time.monotonic) -> None:
         self._phases, self._creep_s = PHASES[stage], CREEP_S[stage]
         self._progress, self._clock = progress, clock
         self._index = -1
-        self._began = self._told = clock()
+        self._began = self._reported_at = clock()
 
     def watch(self, line: str | None) -> None:
         now = self._clock()
         if line is not None:
             for index in range(self._index + 1, len(self._phases)):
                 if self._phases[index][0].search(line):
-                    self._index, self._began, self._told = index, now, now
+                    self._index, self._began, self._reported_at = index, now, now
                     self._progress(self._phases[index][1], self._phases[index][2])
                     return
-        if self._index >= 0 and now - self._told >= REPORT_EVERY_S:
-            self._told = now
+        if self._index >= 0 and now - self._reported_at >= REPORT_EVERY_S:
+            self._reported_at = now
             self._progress(self._fraction(now), self._phases[self._index][2])
 
     def _fraction(self, now: float) -> float:

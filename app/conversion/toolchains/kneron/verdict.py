@@ -117,8 +117,8 @@ def evaluation(outcome: VendorOutcome, result: dict[str, Any]) -> tuple[dict[str
         warnings.append(f"the IP evaluator died: {failures.from_signal(min(outcome.returncode, -1)).message}")
     if not facts.get("complete"):
         warnings.append("the IP evaluator gave no speed estimate")
-    told = [*outcome.lines(), *str(result.get("evaluate_text", "")).splitlines()]
-    unsupported = failures.unsupported_operators(told)
+    lines = [*outcome.lines(), *str(result.get("evaluate_text", "")).splitlines()]
+    unsupported = failures.unsupported_operators(lines)
     warnings += [
         f"the IP evaluator calls operator {entry['operator']} unsupported"
         + (f" at {entry['node']}" if entry["node"] else "")

@@ -34,12 +34,13 @@ class Sample:
 
 @dataclass(frozen=True)
 class _Source:
-    """One file. stacks: by input name, for .npy and .npz."""
+    """One file of samples."""
 
     path: Path
     label: str
     kind: str
     stacks: Mapping[str, ArrayStack]
+    """Of .npy and .npz files: the arrays by input name."""
 
     @property
     def count(self) -> int:
@@ -49,10 +50,17 @@ class _Source:
 class SampleSet:
     """The samples of a folder, in the order of their names, read again at every iteration, one at a time in memory.
 
-    inputs: all graph inputs, with static shapes. skip_damaged: leave out files that cannot be read instead of raising;
-    they are listed in `skipped` as {"name", "reason"} once they were met, so len() is exact after one pass.
-    Making the set reads array headers only. Raises NoImages, DamagedImage (naming all unreadable arrays),
-    WrongSampleShape, WrongSampleType, DynamicShape, BadInput (options that do not fit).
+    Making the set reads array headers only.
+
+    Args:
+        inputs: All graph inputs, with static shapes.
+        skip_damaged: Leave out files that cannot be read instead of raising; they are listed in `skipped` as {"name",
+            "reason"} once they were met, so len() is exact after one pass.
+
+    Raises:
+        NoImages, DamagedImage, WrongSampleShape, WrongSampleType, DynamicShape: The samples cannot be used;
+            DamagedImage names all unreadable arrays.
+        BadInput: The options do not fit.
     """
 
     def __init__(
@@ -183,15 +191,15 @@ def _sample_files(folder: Path) -> list[tuple[Path, str, str]]:
     """(path, name below the folder, kind), sorted by name. Hidden files and symbolic links are left out."""
     paths = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
     labelled = sorted((path.relative_to(folder).as_posix(), path) for path in paths)
-    shown = [(label, path) for label, path in labelled if not path.name.startswith(".")]
-    files = [(path, label, KINDS[path.suffix.lower()]) for label, path in shown if path.suffix.lower() in KINDS]
+    visible = [(label, path) for label, path in labelled if not path.name.startswith(".")]
+    files = [(path, label, KINDS[path.suffix.lower()]) for label, path in visible if path.suffix.lower() in KINDS]
     if files:
         return files
-    others = ", ".join(label for label, _ in shown[:NAMED_AT_MOST])
+    others = ", ".join(label for label, _ in visible[:NAMED_AT_MOST])
     raise NoImages(
-        f"there is no reference sample among the {len(shown)} files ({others})" if shown else "there are no files",
+        f"there is no reference sample among the {len(visible)} files ({others})" if visible else "there are no files",
         hint=f"Send pictures or arrays: {', '.join(KINDS)}.",
-        detail={"files": [label for label, _ in shown[:NAMED_AT_MOST]]},
+        detail={"files": [label for label, _ in visible[:NAMED_AT_MOST]]},
     )
 
 

@@ -9,10 +9,25 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from typing import Any
 
-from app.edge.video.runner.frame_context import DagRequirements, FrameContext, FrameFailed, Outcome, Taken, Timing
-from app.edge.video.runner.frame_transport import KEPT_THERE, Sendable, Uplinks
+from app.edge.video.runner.frame_context import (
+    CapturedFrame,
+    DagRequirements,
+    FrameContext,
+    FrameFailed,
+    Outcome,
+    Timing,
+)
+from app.edge.video.runner.frame_transport import KEPT_THERE, H264Uplinks, OutgoingPictures
 from app.edge.video.runner.resize import Size, resized
-from app.edge.video.runner.stage_client import Answer, HostAway, HostNotReady, Route, Routes, StageClient, StageFailed
+from app.edge.video.runner.stage_client import (
+    HostAway,
+    HostNotReady,
+    StageAnswer,
+    StageClient,
+    StageFailed,
+    StageRoute,
+    StageRouter,
+)
 from app.edge.video.stage_host.errors import NoDecoder
 from app.edge.video.stages.parameters import timeout_of
 from app.inference.errors import DamagedPicture
@@ -32,29 +47,42 @@ ENCODED: Mapping[Type, str] = {Type.IMAGE: "image", Type.CLIP: "clip"}
 
 
 class Executor:
-    """For any number of threads, a frame each. hi_s: of the constraint, as it is now."""
+    """For any number of threads, a frame each."""
 
     def __init__(
         self,
         uid: str,
         needs: DagRequirements,
         stages: Sequence[Stage],
-        routes: Routes,
+        router: StageRouter,
         client: StageClient,
-        uplinks: Uplinks,
+        uplinks: H264Uplinks,
     ) -> None:
-        self.uid, self.needs, self.routes, self.client, self.uplinks = uid, needs, routes, client, uplinks
+        self.uid, self.needs, self.router, self.client, self.uplinks = uid, needs, router, client, uplinks
         self.hi_s = 1.0
+        """Seconds that a frame may take, as the constraint says now."""
         self._limits = {stage.name: timeout_of(stage.parameters) + EXTRA_S for stage in stages}
         self._siblings = ThreadPoolExecutor(16, thread_name_prefix="stage")
 
     def close(self) -> None:
         self._siblings.shutdown(wait=False, cancel_futures=True)
 
-    def run(self, frame: Taken, plan: Plan, size: Size, *, name: str, only: frozenset[str] | None = None) -> Outcome:
-        """only: these stages, which must need no others. Raises FrameFailed."""
-        passing = FrameContext(self.needs, plan, name, size)
-        self._begin(passing, frame)
+    def run(
+        self, frame: CapturedFrame, plan: Plan, size: Size, *, name: str, only: frozenset[str] | None = None
+    ) -> Outcome:
+        """
+        Args:
+            frame: Is processed.
+            plan: In force for the whole of it.
+            size: In which its picture is sent.
+            name: Under which hosts keep its pictures.
+            only: These stages, which must need no others; None: all.
+
+        Raises:
+            FrameFailed: It got no result.
+        """
+        context = FrameContext(self.needs, plan, name, size)
+        self._begin(context, frame)
         dag = self.needs.dag
         left = {stage: set(dag.before[stage]) for stage in dag.stages if only is None or stage in only}
         running: dict[Future[None], str] = {}
@@ -64,104 +92,110 @@ class Executor:
                 for stage in ready:
                     del left[stage]
                 for stage in ready[1:]:
-                    running[self._siblings.submit(self.stage, passing, stage)] = stage
-                done = self._one(passing, ready[0]) if ready else _awaited(running)
+                    running[self._siblings.submit(self.stage, context, stage)] = stage
+                done = self._one(context, ready[0]) if ready else _awaited(running)
                 left = {stage: waits - done for stage, waits in left.items()}
         except FrameFailed:
             wait(running)
             raise
-        return passing.outcome()
+        return context.outcome()
 
-    def _one(self, passing: FrameContext, stage: str) -> set[str]:
-        self.stage(passing, stage)
+    def _one(self, context: FrameContext, stage: str) -> set[str]:
+        self.stage(context, stage)
         return {stage}
 
-    def _begin(self, passing: FrameContext, frame: Taken) -> None:
+    def _begin(self, context: FrameContext, frame: CapturedFrame) -> None:
         needs = self.needs
-        image = resized(frame.picture, passing.size)
-        passing.values[needs.picture] = Sendable(str(needs.picture), image)
+        image = resized(frame.picture, context.size)
+        context.values[needs.picture] = OutgoingPictures(str(needs.picture), image)
         if needs.dag.generator == CLIP.name:
-            rest = [resized(picture, passing.size) for picture in frame.clip[1:]]
-            passing.values[Reference(CLIP.name, "clip")] = Sendable("clip", image, *rest)
+            rest = [resized(picture, context.size) for picture in frame.clip[1:]]
+            context.values[Reference(CLIP.name, "clip")] = OutgoingPictures("clip", image, *rest)
 
-    def stage(self, passing: FrameContext, stage: str) -> None:
+    def stage(self, context: FrameContext, stage: str) -> None:
         """Raises FrameFailed."""
-        place = passing.plan.flow_mapping.get(stage)
+        place = context.plan.flow_mapping.get(stage)
         if place is None:
             raise FrameFailed(stage, "the plan does not say where it runs", is_fault=False)
-        inputs = passing.inputs_of(stage)
+        inputs = context.inputs_of(stage)
         for _ in range(TRIES):
-            route = self.routes.route(place)
+            route = self.router.route(place)
             if route is None:
                 break
             try:
-                answer = self._answered(passing, stage, place, route, inputs)
+                answer = self._answered(context, stage, place, route, inputs)
             except HostAway as error:
-                if self.routes.is_local(route.host):
+                if self.router.is_local(route.host):
                     raise FrameFailed(stage, str(error), is_fault=error.was_slow) from error
-                self.routes.failed(route.host, str(error))
+                self.router.failed(route.host, str(error))
                 continue
-            self.routes.went_well(route.host)
-            passing.found(stage, self._read(stage, answer.outputs), _timing(answer, route, self.routes))
+            self.router.went_well(route.host)
+            context.answered(stage, self._read(stage, answer.outputs), _timing(answer, route, self.router))
             return
         raise FrameFailed(stage, "no host of stages is known that could run it", is_fault=False)
 
     def _answered(
-        self, passing: FrameContext, stage: str, place: StagePlace, route: Route, inputs: Mapping[str, Any]
-    ) -> Answer:
+        self, context: FrameContext, stage: str, place: StagePlace, route: StageRoute, inputs: Mapping[str, Any]
+    ) -> StageAnswer:
         try:
-            return self.call(passing, stage, place.model_id, route.host, inputs)
+            return self.call(context, stage, place.model_id, route.host, inputs)
         except (StageFailed, NoDecoder) as error:
             raise FrameFailed(stage, str(error)) from error
         except HostNotReady as error:
-            if self.routes.is_local(route.host):
+            if self.router.is_local(route.host):
                 raise FrameFailed(stage, str(error), is_fault=False) from error
             raise HostAway(str(error)) from error
 
     def call(
-        self, passing: FrameContext, stage: str, model_id: int, host: StageHost, inputs: Mapping[str, Any]
-    ) -> Answer:
+        self, context: FrameContext, stage: str, model_id: int, host: StageHost, inputs: Mapping[str, Any]
+    ) -> StageAnswer:
         """Raises HostAway, HostNotReady, StageFailed."""
-        pictures = {name: value for name, value in inputs.items() if isinstance(value, Sendable)}
+        pictures = {name: value for name, value in inputs.items() if isinstance(value, OutgoingPictures)}
         fields = {name: value for name, value in inputs.items() if name not in pictures}
         single = len(pictures) == 1 and all(len(value.pictures) == 1 for value in pictures.values())
-        name, shown = next(iter(pictures.items()), ("", None))
-        frame = f"{passing.name}/{shown.name}" if single and shown else ""
-        made = Call(stage, model_id, fields, {}, self.uid, frame, self.needs.wanted[stage])
+        name, picture = next(iter(pictures.items()), ("", None))
+        frame = f"{context.name}/{picture.name}" if single and picture else ""
+        call = Call(stage, model_id, fields, {}, self.uid, frame, self.needs.outputs[stage])
         timeout_s = self._timeout(stage, host)
-        if not single or shown is None:
+        if not single or picture is None:
             whole = {name: self._whole(value, host) for name, value in pictures.items()}
-            return self.client.call(host, _with(made, whole), timeout_s)
-        return self._of_picture(passing, made, host, name, shown, timeout_s)
+            return self.client.call(host, _with(call, whole), timeout_s)
+        return self._of_picture(context, call, host, name, picture, timeout_s)
 
     def _of_picture(
-        self, passing: FrameContext, call: Call, host: StageHost, name: str, shown: Sendable, timeout_s: float
-    ) -> Answer:
-        """The picture goes to a host once; who comes second names it."""
-        way = shown.way(host.node, name)
-        if not way.first():
-            way.gone.wait(timeout_s)
+        self, context: FrameContext, call: Call, host: StageHost, name: str, picture: OutgoingPictures, timeout_s: float
+    ) -> StageAnswer:
+        """The picture goes to a host once; a later call names it."""
+        transfer = picture.transfer(host.node, name)
+        if not transfer.claim():
+            transfer.sent.wait(timeout_s)
             with suppress(PictureNotKept):
                 return self.client.call(host, _with(call, {name: KEPT_THERE}), timeout_s)
         try:
-            if self._is_h264(passing, host, shown):
-                return self._by_stream(call, host, name, shown, timeout_s, way.gone.set)
-            return self.client.call(host, _with(call, {name: self._whole(shown, host)}), timeout_s, way.gone.set)
+            if self._is_h264(context, host, picture):
+                return self._by_stream(call, host, name, picture, timeout_s, transfer.sent.set)
+            return self.client.call(host, _with(call, {name: self._whole(picture, host)}), timeout_s, transfer.sent.set)
         except (PictureNotKept, KeyframeNeeded) as error:
             raise StageFailed(f"{host.node} does not take a whole picture: {error.message}") from error
         finally:
-            way.gone.set()
+            transfer.sent.set()
 
     def _by_stream(
-        self, call: Call, host: StageHost, name: str, shown: Sendable, timeout_s: float, sent: Callable[[], None]
-    ) -> Answer:
-        """As a packet, which the next may follow before it has been answered; as JPEG where that does not do."""
-        stream, lost = self.uplinks.stream(host.node, name), 0
+        self,
+        call: Call,
+        host: StageHost,
+        name: str,
+        picture: OutgoingPictures,
+        timeout_s: float,
+        sent: Callable[[], None],
+    ) -> StageAnswer:
+        """As a packet, which the next may follow before it has been answered; as JPEG where H264 fails."""
+        encoder, lost = self.uplinks.encoder(host.node, name), 0
         for _ in range(TRIES):
             with ExitStack() as turn:
-                turn.enter_context(stream.turn)
+                turn.enter_context(encoder.turn)
                 try:
-                    packet, seq = stream.packet(shown.picture, lost=lost), stream.seq
+                    packet, seq = encoder.packet(picture.picture, lost=lost), encoder.seq
                 except RuntimeError:
                     break
                 turn.callback(sent)
@@ -172,42 +206,41 @@ class Executor:
                 except NoDecoder:
                     self.uplinks.refused(host.node)
                     break
-        return self.client.call(host, _with(call, {name: shown.jpeg()}), timeout_s, sent)
+        return self.client.call(host, _with(call, {name: picture.jpeg()}), timeout_s, sent)
 
-    def _is_h264(self, passing: FrameContext, host: StageHost, shown: Sendable) -> bool:
-        wanted = passing.plan.video_conf.encoder
+    def _is_h264(self, context: FrameContext, host: StageHost, picture: OutgoingPictures) -> bool:
         return (
-            not self.routes.is_local(host)
-            and wanted is Encoder.H264
+            not self.router.is_local(host)
+            and context.plan.video_conf.encoder is Encoder.H264
             and self.uplinks.takes_h264(host.node)
-            and shown is passing.values[self.needs.picture]
-            and not any(side % 2 for side in shown.size)
+            and picture is context.values[self.needs.picture]
+            and not any(side % 2 for side in picture.size)
         )
 
-    def _whole(self, shown: Sendable, host: StageHost) -> tuple[Encoded, ...]:
-        return shown.raw() if self.routes.is_local(host) else shown.jpeg()
+    def _whole(self, picture: OutgoingPictures, host: StageHost) -> tuple[Encoded, ...]:
+        return picture.raw() if self.router.is_local(host) else picture.jpeg()
 
     def _timeout(self, stage: str, host: StageHost) -> float:
-        if self.routes.is_local(host):
+        if self.router.is_local(host):
             return self._limits[stage]
         least, most = REMOTE_S
         return min(most, max(least, 4 * self.hi_s))
 
     def _read(self, stage: str, outputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Raises FrameFailed for an answer that lacks something, or has a picture that is none."""
+        """The outputs that were asked for. Raises FrameFailed for one that is missing, and for a damaged picture."""
         kind = self.needs.kinds[stage]
-        missing = [name for name in self.needs.wanted[stage] if name not in outputs]
+        missing = [name for name in self.needs.outputs[stage] if name not in outputs]
         if missing:
             raise FrameFailed(stage, f"its answer has no {', '.join(sorted(missing))}")
-        found = {}
-        for name in self.needs.wanted[stage]:
+        values = {}
+        for name in self.needs.outputs[stage]:
             value, type_ = outputs[name], kind.outputs.get(name)
             if type_ in ENCODED:
                 value = _picture(stage, name, value)
             elif type_ is Type.BOXES and not _are_boxes(value):
                 raise FrameFailed(stage, f"{name} of its answer are no boxes")
-            found[name] = value
-        return found
+            values[name] = value
+        return values
 
 
 def _with(call: Call, pictures: Mapping[str, tuple[Encoded, ...]]) -> Call:
@@ -223,8 +256,8 @@ def _awaited(running: dict[Future[None], str]) -> set[str]:
     return set(stages)
 
 
-def _timing(answer: Answer, route: Route, routes: Routes) -> Timing:
-    far = not routes.is_local(route.host)
+def _timing(answer: StageAnswer, route: StageRoute, router: StageRouter) -> Timing:
+    far = not router.is_local(route.host)
     return Timing(
         route.host.node,
         answer.delay_s,
@@ -236,10 +269,10 @@ def _timing(answer: Answer, route: Route, routes: Routes) -> Timing:
     )
 
 
-def _picture(stage: str, name: str, value: Any) -> Sendable:
+def _picture(stage: str, name: str, value: Any) -> OutgoingPictures:
     try:
         texts = value if isinstance(value, list) else [value]
-        return Sendable(f"{stage}.{name}", *(decode(base64.b64decode(text, validate=True)) for text in texts))
+        return OutgoingPictures(f"{stage}.{name}", *(decode(base64.b64decode(text, validate=True)) for text in texts))
     except (DamagedPicture, binascii.Error, ValueError, TypeError) as error:
         raise FrameFailed(stage, f"{name} of its answer is no picture: {error}") from error
 

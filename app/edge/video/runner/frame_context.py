@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.edge.video.runner.frame_transport import Sendable
+from app.edge.video.runner.frame_transport import OutgoingPictures
 from app.edge.video.runner.resize import Size, moved, ratio_of, size_of
 from app.edge.video.stages.registry import stage_class
 from app.inference.prediction import Picture
@@ -25,14 +25,17 @@ DRAWN = "image"
 
 @dataclass(frozen=True)
 class DagRequirements:
-    """kinds: of each stage. wanted: stage → outputs to be asked for, never none. drawn: stages whose picture is drawn
-    here. tracked: the stage whose boxes are carried on between processed frames; empty: none."""
+    """What of a DAG's answers is worth asking for."""
 
     dag: Dag
     kinds: Mapping[str, StageKind]
-    wanted: Mapping[str, frozenset[str]]
+    """Of each stage."""
+    outputs: Mapping[str, frozenset[str]]
+    """Of each stage those to be asked for, at least one."""
     drawn: frozenset[str]
+    """Stages whose picture is drawn here."""
     tracked: str
+    """The stage whose boxes are tracked between processed frames; empty: there is none."""
 
     @property
     def picture(self) -> Reference:
@@ -42,10 +45,12 @@ class DagRequirements:
 
     @property
     def image(self) -> Reference | None:
+        """The picture that is to be shown."""
         return self.dag.inputs.get(RENDER, {}).get("image")
 
     @property
     def count(self) -> Reference | None:
+        """The numbers that are to be shown."""
         return self.dag.inputs.get(RENDER, {}).get("count")
 
 
@@ -57,41 +62,41 @@ def needs_of(dag: Dag, kinds: Mapping[str, StageKind]) -> DagRequirements:
         for reference in inputs.values():
             if reference.source in read:
                 read[reference.source].add(reference.field)
-    wanted = {stage: _wanted(kinds[stage], read[stage]) for stage in dag.stages}
-    return DagRequirements(dag, kinds, wanted, drawn, _tracked(dag, kinds))
+    outputs = {stage: _outputs(kinds[stage], read[stage]) for stage in dag.stages}
+    tracked = next((stage for stage in dag.stages if kinds[stage].tracks), "")
+    return DagRequirements(dag, kinds, outputs, drawn, tracked)
 
 
-def _wanted(kind: StageKind, read: set[str]) -> frozenset[str]:
-    """Whoever draws needs all that was found; what is compared and tracked is read here."""
-    found = read | {name for name in (kind.compared, kind.tracks) if name}
+def _outputs(kind: StageKind, read: set[str]) -> frozenset[str]:
+    """Drawing needs all outputs; what is compared and tracked is read here."""
+    outputs = read | {name for name in (kind.compared, kind.tracks) if name}
     if kind.draws:
-        if DRAWN in found:
-            found |= set(kind.outputs)
-        found -= {DRAWN}
+        if DRAWN in outputs:
+            outputs |= set(kind.outputs)
+        outputs -= {DRAWN}
     light = [name for name, type_ in kind.outputs.items() if type_ not in (Type.IMAGE, Type.CLIP)]
-    return frozenset(found) or frozenset(light[:1]) or frozenset(list(kind.outputs)[:1])
-
-
-def _tracked(dag: Dag, kinds: Mapping[str, StageKind]) -> str:
-    return next((stage for stage in dag.stages if kinds[stage].tracks), "")
+    return frozenset(outputs) or frozenset(light[:1]) or frozenset(list(kind.outputs)[:1])
 
 
 Values = Mapping[Reference, Any]
-"""JSON, or a Sendable of a picture."""
+"""JSON, or OutgoingPictures."""
 
 
 @dataclass(frozen=True)
-class Taken:
-    """A frame. n_loop: counts the frames of the stream, those left out among them. at: its time in the source, seconds,
-    None where it has none. captured: when it was taken, of the monotonic clock. clip: of a ClipGenerator's frame all
-    pictures of the clip, itself first."""
+class CapturedFrame:
+    """A frame that the generator has taken from the source."""
 
     n_loop: int
+    """Counts the frames of the stream, those left out among them."""
     picture: Picture
     at: float | None
+    """Its time in the source, seconds; None where it has none."""
     captured: float
+    """When it was taken, of the monotonic clock."""
     tracked: bool = False
+    """It is not processed: its boxes are those of the last processed frame, moved."""
     clip: tuple[Picture, ...] = ()
+    """Of a ClipGenerator's frame all pictures of the clip, its own first."""
 
 
 class FrameFailed(Exception):
@@ -104,35 +109,46 @@ class FrameFailed(Exception):
 
 @dataclass(frozen=True)
 class Timing:
-    """Of a stage's call. sent: bytes of its body, when it went to another node; way_s: the time of the network."""
+    """Of a stage's call."""
 
     node: str
     delay_s: float
+    """From the call to its answer."""
     server_s: float
+    """Computing, as the host says."""
     queue_s: float
+    """Waiting, there and here."""
     way_s: float = 0.0
+    """On the network."""
     sent: int = 0
+    """Bytes of its body, when it went to another node."""
     is_fallback: bool = False
+    """It ran elsewhere than planned."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """values: boxes in pixels of `size`, the picture that was sent."""
+    """What the stages have answered for a frame."""
 
     plan: Plan
     size: Size
+    """Of the picture that was sent."""
     values: Values
+    """Boxes in pixels of `size`."""
     timings: Mapping[str, Timing]
 
 
 @dataclass
 class FrameContext:
-    """plan: in force for the whole of it. name: of the frame, under which hosts keep its pictures."""
+    """A frame on its way through the DAG. For any number of threads."""
 
     needs: DagRequirements
     plan: Plan
+    """In force for the whole of it."""
     name: str
+    """Of the frame, under which hosts keep its pictures."""
     size: Size
+    """Of the picture that is sent."""
     values: dict[Reference, Any] = field(default_factory=dict)
     timings: dict[str, Timing] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -144,11 +160,11 @@ class FrameContext:
         """A picture that can be drawn here is drawn when it is first asked for."""
         with self._lock:
             if reference not in self.values and reference.source in self.needs.drawn and reference.field == DRAWN:
-                picture = rendered(self.needs, self.values, reference, None, self.size)
-                self.values[reference] = Sendable(str(reference), picture)
+                picture = render(self.needs, self.values, reference, None, self.size)
+                self.values[reference] = OutgoingPictures(str(reference), picture)
             return self.values[reference]
 
-    def found(self, stage: str, outputs: Mapping[str, Any], timing: Timing) -> None:
+    def answered(self, stage: str, outputs: Mapping[str, Any], timing: Timing) -> None:
         with self._lock:
             self.timings[stage] = timing
             for name, value in outputs.items():
@@ -158,32 +174,38 @@ class FrameContext:
         return Outcome(self.plan, self.size, self.values, self.timings)
 
 
-def rendered(needs: DagRequirements, values: Values, image: Reference, source: Picture | None, size: Size) -> Picture:
-    """The picture that a reference names, with what was found drawn on it. source: to draw on that of the source, in
-    its pixels, instead of on the one of `size` that was sent."""
+def render(needs: DagRequirements, values: Values, image: Reference, source: Picture | None, size: Size) -> Picture:
+    """The picture that a reference names, with the answers drawn on it.
+
+    Args:
+        needs: Of the DAG.
+        values: Boxes in pixels of `size`.
+        image: The reference.
+        source: Drawn on, in its own pixels, instead of the picture that was sent; None: that one.
+        size: Of the picture that was sent.
+    """
     if image == needs.picture and source is not None:
         return source
     if image.source not in needs.drawn or image.field != DRAWN or image in values:
         return _sent(values[image])
     inputs = needs.dag.inputs[image.source]
-    base = rendered(needs, values, inputs[DRAWN], source, size)
+    base = render(needs, values, inputs[DRAWN], source, size)
     kind = needs.kinds[image.source]
     ratio = ratio_of(size, size_of(base))
-    given = {name: values[ref] for name, ref in inputs.items() if name != DRAWN and ref in values}
+    read = {name: values[ref] for name, ref in inputs.items() if name != DRAWN and ref in values}
     outputs = {
         name: values[ref] for name in kind.outputs if (ref := Reference(image.source, name)) in values and name != DRAWN
     }
-    return stage_class(kind.name).draw(base, moved(given, kind.inputs, ratio), moved(outputs, kind.outputs, ratio))
+    return stage_class(kind.name).draw(base, moved(read, kind.inputs, ratio), moved(outputs, kind.outputs, ratio))
 
 
-def counted(needs: DagRequirements, values: Values) -> dict[str, Any]:
-    """What Render is to show as numbers; empty where it is not there or none."""
-    reference = needs.dag.inputs.get(RENDER, {}).get("count")
-    found = values.get(reference) if reference is not None else None
-    return dict(found) if isinstance(found, Mapping) else {}
+def counts_of(needs: DagRequirements, values: Values) -> dict[str, Any]:
+    """The numbers that are to be shown; empty where there are none."""
+    counts = values.get(needs.count) if needs.count is not None else None
+    return dict(counts) if isinstance(counts, Mapping) else {}
 
 
 def _sent(value: Any) -> Picture:
-    if not isinstance(value, Sendable):
+    if not isinstance(value, OutgoingPictures):
         raise TypeError("what is to be shown is no picture")
     return value.picture

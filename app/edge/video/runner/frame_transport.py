@@ -18,16 +18,17 @@ from app.video.model.stage_call import H264, KEPT, RAW, Encoded
 KEYFRAME_EVERY = 250
 
 
-class Sendable:
-    """One picture of a frame, or the several of a clip. Its JPEG is made once, when somebody needs it. name: under
-    which a host may keep it. For any number of threads."""
+class OutgoingPictures:
+    """One picture of a frame, or the several of a clip. Its JPEG is made once, when it is needed. For any number of
+    threads."""
 
     def __init__(self, name: str, *pictures: Picture) -> None:
+        """name: under which a host may keep it."""
         self.name = name
         self.pictures = pictures
         self._jpeg: tuple[Encoded, ...] | None = None
         self._lock = threading.Lock()
-        self._ways: dict[str, Way] = {}
+        self._transfers: dict[str, Transfer] = {}
 
     @property
     def picture(self) -> Picture:
@@ -46,24 +47,26 @@ class Sendable:
                 self._jpeg = tuple(Encoded(*encode(picture)) for picture in self.pictures)
             return self._jpeg
 
-    def way(self, host: str, field: str) -> Way:
-        """How far it has come to that host under that name of an input."""
+    def transfer(self, host: str, field: str) -> Transfer:
+        """To that host, under that name of an input."""
         with self._lock:
-            return self._ways.setdefault(f"{host} {field}", Way())
+            return self._transfers.setdefault(f"{host} {field}", Transfer())
 
 
-class Way:
-    """first: gives True to the one who is to send the picture; all others name it when it is on its way."""
+class Transfer:
+    """Of a picture to a host: one call sends it, all others name it once it is on its way."""
 
     def __init__(self) -> None:
-        self.gone = threading.Event()
-        self._taken = False
+        self.sent = threading.Event()
+        """It is on its way, or could not be sent."""
+        self._is_claimed = False
         self._lock = threading.Lock()
 
-    def first(self) -> bool:
+    def claim(self) -> bool:
+        """True for the first, who is to send the picture."""
         with self._lock:
-            was, self._taken = self._taken, True
-            return not was
+            was_claimed, self._is_claimed = self._is_claimed, True
+            return not was_claimed
 
 
 KEPT_THERE = (Encoded(b"", KEPT),)
@@ -74,16 +77,17 @@ def _raw(picture: Picture) -> Encoded:
     return Encoded(picture.tobytes(), f"{RAW};width={width};height={height}")
 
 
-class Stream:
-    """The H264 of a job to one host: packets in order, each one frame. Who makes a packet holds `turn` until it is on
-    its way. seq: of the last."""
+class H264Encoder:
+    """The H264 of a job to one host: packets in order, each one frame."""
 
     def __init__(self) -> None:
         self.turn = threading.Lock()
+        """Held from making a packet until it is on its way."""
         self._context: Any = None
         self._size: Size = (0, 0)
         self._count = 0
         self.seq = 0
+        """Of the last packet."""
         self._begun = 0
         """The seq of the last keyframe that was asked for."""
 
@@ -128,13 +132,14 @@ def has_h264() -> bool:
         return False
 
 
-class Uplinks:
-    """h264: can this node make it?"""
+class H264Uplinks:
+    """The encoders of a job, one for each host and input."""
 
     def __init__(self, *, h264: bool | None = None) -> None:
         self.h264 = has_h264() if h264 is None else h264
+        """Can this node encode it?"""
         self._refused: set[str] = set()
-        self._streams: dict[tuple[str, str], Stream] = {}
+        self._encoders: dict[tuple[str, str], H264Encoder] = {}
         self._lock = threading.Lock()
 
     def takes_h264(self, host: str) -> bool:
@@ -144,14 +149,14 @@ class Uplinks:
         """It has no decoder."""
         self._refused.add(host)
 
-    def stream(self, host: str, field: str) -> Stream:
+    def encoder(self, host: str, field: str) -> H264Encoder:
         """A host has a decoder for each name of an input."""
         with self._lock:
-            return self._streams.setdefault((host, field), Stream())
+            return self._encoders.setdefault((host, field), H264Encoder())
 
 
 def jpeg_bytes(picture: Picture, quality: int = QUALITY) -> bytes:
-    """Always JPEG, for those who look at it."""
+    """Always JPEG, also of a small picture."""
     file = io.BytesIO()
     Image.fromarray(picture).save(file, "JPEG", quality=quality)
     return file.getvalue()

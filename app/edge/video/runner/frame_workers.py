@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from app.edge.video.runner.executor import Executor
-from app.edge.video.runner.frame_context import FrameFailed, Outcome, Taken
+from app.edge.video.runner.frame_context import CapturedFrame, FrameFailed, Outcome
 from app.edge.video.runner.resize import fitted, size_of
 from app.video.model.plan import Encoder, Plan
 
@@ -23,11 +23,13 @@ Result = TypeVar("Result")
 
 
 class FrameQueue(Generic[Item]):
-    """leaky: a full queue drops its oldest; else who puts waits. dropped: how many."""
+    """A short queue between one thread that reads frames and several that work on them."""
 
     def __init__(self, *, leaky: bool, room: int = ROOM) -> None:
+        """leaky: when it is full, its oldest item is dropped; else `put` waits."""
         self.leaky, self.room = leaky, room
         self.dropped = 0
+        """Number of items."""
         self._items: deque[Item] = deque()
         self._changed = threading.Condition()
         self._is_closed = False
@@ -40,7 +42,7 @@ class FrameQueue(Generic[Item]):
         return len(self._items) >= self.room
 
     def put(self, item: Item) -> None:
-        """Into a closed queue nothing is put."""
+        """A closed queue ignores it."""
         with self._changed:
             if self.leaky and self.is_full:
                 self._items.popleft()
@@ -51,7 +53,7 @@ class FrameQueue(Generic[Item]):
             self._changed.notify_all()
 
     def take(self) -> Item | None:
-        """Waits for one; None: it is closed, and all that was in it has been taken."""
+        """Waits for an item; None: the queue is closed and empty."""
         with self._changed:
             self._changed.wait_for(lambda: self._items or self._is_closed)
             item = self._items.popleft() if self._items else None
@@ -64,13 +66,15 @@ class FrameQueue(Generic[Item]):
             self._changed.notify_all()
 
 
-class InOrder(Generic[Result]):
-    """Gives results on in the order of their tickets, one at a time, by the thread that settles the one next in turn.
-
-    ahead: so many tickets may be out before who wants another has to wait.
-    """
+class ReorderBuffer(Generic[Result]):
+    """Passes results on in the order of their tickets, one at a time, in the thread that settles the next in turn."""
 
     def __init__(self, give: Callable[[Result], None], *, ahead: int = 32) -> None:
+        """
+        Args:
+            give: Told of each result.
+            ahead: So many tickets may be unsettled before `ticket` waits.
+        """
         self._give, self._ahead = give, ahead
         self._settled: dict[int, Result] = {}
         self._out = 0
@@ -88,9 +92,9 @@ class InOrder(Generic[Result]):
         with self._changed:
             self._settled[ticket] = result
         with self._giving:
-            while (found := self._due()) is not None:
+            while (next_result := self._due()) is not None:
                 try:
-                    self._give(found)
+                    self._give(next_result)
                 finally:
                     with self._changed:
                         self._next += 1
@@ -101,9 +105,11 @@ class InOrder(Generic[Result]):
             return self._settled.pop(self._next, None)
 
 
-class Allowance:
-    """How many frames are worked on at once. Of a live job no more than help: where frames wait at the hosts of the
-    stages there is one fewer, where none does there is one more."""
+class ConcurrencyLimit:
+    """How many frames are worked on at once.
+
+    Of a live job no more than help: where frames wait at the hosts of the stages there is one fewer, else one more.
+    """
 
     LEAST, MOST = 1, 4
     HIGH, LOW = 0.3, 0.1
@@ -113,7 +119,7 @@ class Allowance:
         self._realtime = realtime
         self.limit = 2 if realtime else self.MOST
         self._busy = 0
-        self._heard = 0
+        self._measured = 0
         self._changed = threading.Condition()
 
     def enter(self) -> None:
@@ -126,15 +132,15 @@ class Allowance:
             self._busy -= 1
             self._changed.notify_all()
 
-    def heard(self, waited_s: float, took_s: float) -> None:
-        """Of a frame: how long it waited at hosts, and took in all."""
+    def measured(self, waited_s: float, took_s: float) -> None:
+        """Of a frame: seconds that it waited at hosts, and took in all."""
         if not self._realtime or took_s <= 0:
             return
         with self._changed:
-            self._heard += 1
-            if self._heard < self.limit * 2:
+            self._measured += 1
+            if self._measured < self.limit * 2:
                 return
-            self._heard = 0
+            self._measured = 0
             share = waited_s / took_s
             if share > self.HIGH:
                 self.limit = max(self.LEAST, self.limit - 1)
@@ -145,25 +151,30 @@ class Allowance:
 
 MOST_IN_A_ROW = 20
 MOST_S = 30.0
+"""Failures, and seconds of failures, that end a job."""
 NOTED_S = 60.0
+"""Between two notes on one stage."""
 
 
 class FailureBudget:
-    """note: told of a stage's first, and of it again after a while. For one thread."""
+    """Counts frames that got no result. For one thread."""
 
     def __init__(self, note: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        """note: told of a stage's first failure, and of later ones after a while."""
         self._note, self._clock = note, clock
         self._row = 0
         self._since = 0.0
         self._noted: dict[str, float] = {}
         self.frames = 0
+        """That failed."""
         self.last = ""
+        """Reason of the last of them."""
 
     def good(self) -> None:
         self._row = 0
 
     def failed(self, failure: FrameFailed) -> str:
-        """Why it cannot go on like this; empty: it can. What is no stage's fault ends nothing."""
+        """Why the job is to be ended; empty: it goes on, as always when the stage is not at fault."""
         self.frames += 1
         self.last = str(failure)
         now = self._clock()
@@ -176,8 +187,8 @@ class FailureBudget:
         self._row += 1
         if self._row < MOST_IN_A_ROW and now - self._since < MOST_S:
             return ""
-        row, self._row = self._row, 0
-        return f"stage {failure.stage} has failed on {row} frames in a row: {failure.reason}"
+        count, self._row = self._row, 0
+        return f"stage {failure.stage} has failed on {count} frames in a row: {failure.reason}"
 
 
 YOUNG_S = 1.0
@@ -187,37 +198,49 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Done:
-    """What became of a frame. began: when work on it began, of the monotonic clock. Tracked ones have no outcome."""
+class FrameResult:
+    """What became of a frame."""
 
-    frame: Taken
+    frame: CapturedFrame
     began: float
+    """When work on it began, of the monotonic clock."""
     outcome: Outcome | None = None
+    """None of a tracked frame, and of one that failed."""
     failure: FrameFailed | None = None
 
 
 class FrameWorkers:
-    """plan: in force now. give: told of each frame, in order, one at a time. on_over: when there are no more."""
+    """Threads that work on frames, a few at once."""
 
     def __init__(
         self,
-        queue: FrameQueue[Taken],
+        queue: FrameQueue[CapturedFrame],
         executor: Executor,
         plan: Callable[[], Plan | None],
-        give: Callable[[Done], None],
+        give: Callable[[FrameResult], None],
         *,
         realtime: bool,
         on_over: Callable[[], None] = lambda: None,
     ) -> None:
+        """
+        Args:
+            queue: Of the frames.
+            executor: Runs the DAG on a frame.
+            plan: In force now.
+            give: Told of each frame, in order, one at a time.
+            realtime: Frames of a live job get old.
+            on_over: Called when there are no more.
+        """
         self._queue, self._executor, self._plan, self._give = queue, executor, plan, give
         self._realtime, self._on_over = realtime, on_over
-        self.allowance = Allowance(realtime=realtime)
-        self._in_order: InOrder[Done] = InOrder(self._given)
+        self._limit = ConcurrencyLimit(realtime=realtime)
+        self._results: ReorderBuffer[FrameResult] = ReorderBuffer(self._deliver)
         self._taking = threading.Lock()
         self._stopping = threading.Event()
-        self._left = Allowance.MOST
+        self._left = ConcurrencyLimit.MOST
         self._threads = [
-            threading.Thread(target=self._run, name=f"lane-{number}", daemon=True) for number in range(Allowance.MOST)
+            threading.Thread(target=self._run, name=f"lane-{number}", daemon=True)
+            for number in range(ConcurrencyLimit.MOST)
         ]
 
     def start(self) -> None:
@@ -230,7 +253,7 @@ class FrameWorkers:
         self._queue.close()
 
     def _run(self) -> None:
-        while not self._stopping.is_set() and self._one():
+        while not self._stopping.is_set() and self._work():
             pass
         with self._taking:
             self._left -= 1
@@ -238,32 +261,33 @@ class FrameWorkers:
         if is_last:
             self._on_over()
 
-    def _one(self) -> bool:
-        self.allowance.enter()
+    def _work(self) -> bool:
+        """On one frame. False: there are no more."""
+        self._limit.enter()
         try:
             with self._taking:
                 frame = self._queue.take()
                 if frame is None:
                     return False
-                ticket = self._in_order.ticket()
-            self._in_order.settle(ticket, self._done(frame))
+                ticket = self._results.ticket()
+            self._results.settle(ticket, self._result(frame))
         finally:
-            self.allowance.leave()
+            self._limit.leave()
         return True
 
-    def _done(self, frame: Taken) -> Done:
+    def _result(self, frame: CapturedFrame) -> FrameResult:
         began = time.monotonic()
         if frame.tracked:
-            return Done(frame, began)
+            return FrameResult(frame, began)
         try:
-            return self._tried(frame, began)
+            return self._processed(frame, began)
         except FrameFailed as failure:
-            return Done(frame, began, failure=failure)
+            return FrameResult(frame, began, failure=failure)
         except Exception as error:
             logger.exception("Frame %s has failed", frame.n_loop)
-            return Done(frame, began, failure=FrameFailed("runner", f"{type(error).__name__}: {error}"[:300]))
+            return FrameResult(frame, began, failure=FrameFailed("runner", f"{type(error).__name__}: {error}"[:300]))
 
-    def _tried(self, frame: Taken, began: float) -> Done:
+    def _processed(self, frame: CapturedFrame, began: float) -> FrameResult:
         while True:
             plan = self._plan()
             assert plan is not None, "frames are taken under a plan"
@@ -277,11 +301,11 @@ class FrameWorkers:
                     raise
                 continue
             waited = sum(timing.queue_s for timing in outcome.timings.values())
-            self.allowance.heard(waited, time.monotonic() - began)
-            return Done(frame, began, outcome)
+            self._limit.measured(waited, time.monotonic() - began)
+            return FrameResult(frame, began, outcome)
 
-    def _given(self, done: Done) -> None:
+    def _deliver(self, result: FrameResult) -> None:
         try:
-            self._give(done)
+            self._give(result)
         except Exception:
-            logger.exception("What was found in frame %s is lost", done.frame.n_loop)
+            logger.exception("What was found in frame %s is lost", result.frame.n_loop)

@@ -8,7 +8,7 @@ import sys
 
 from starlette.applications import Starlette
 
-from app.edge.video.runner.job import Runner
+from app.edge.video.runner.job import JobRunner
 from app.edge.video.runner.preview import application
 from app.edge.video.work import RunnerWork, path_from_environment
 from app.edge.worker_server import log_as, serve
@@ -23,7 +23,7 @@ def main() -> int:
     try:
         path = path_from_environment()
         work = RunnerWork.read(path)
-        runner = Runner(work, path)
+        runner = JobRunner(work, path)
     except ModelmillError as error:
         logger.error("%s %s", error.message, error.hint)
         return 2
@@ -35,12 +35,12 @@ def main() -> int:
     return 0
 
 
-def _application(runner: Runner) -> Starlette:
+def _application(runner: JobRunner) -> Starlette:
     return application(
         runner.uid,
         lambda: runner.work.content.secret,
         runner.live,
-        is_ready=lambda: runner.painter.has_scene,
+        is_ready=lambda: runner.renderer.has_scene,
         health=runner.health,
     )
 

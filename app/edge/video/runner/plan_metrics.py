@@ -1,4 +1,4 @@
-"""How the plan in force does: means of its frames since it began, or since a new one was last asked for."""
+"""How the plan in force does: means of its frames since it began, or since a new one was last requested."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ STOPPED_S = 2.0
 SMOOTH = 0.3
 """Weight of the newest in what is kept over windows."""
 LEAST_WAY_BYTES = 2000
-"""Smaller bodies say nothing of a way's width."""
+"""Smaller bodies say nothing of a network's bandwidth."""
 
 
 @dataclass(frozen=True)
-class Counted:
-    """Frames that never were processed, since the runner began."""
+class FrameCounts:
+    """Frames that were not processed, since the runner began."""
 
     skipped: int = 0
     dropped: int = 0
@@ -33,7 +33,7 @@ class Counted:
 @dataclass
 class _Sums:
     began: float
-    base: Counted
+    base: FrameCounts
     last: float = 0.0
     timings: dict[str, list[float]] = field(default_factory=dict)
     e2e: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_KEPT))
@@ -45,27 +45,28 @@ class _Sums:
 
 
 class PlanMetrics:
-    """For any number of threads. counted: asked for what is left out."""
+    """For any number of threads."""
 
-    def __init__(self, counted: Callable[[], Counted], clock: Callable[[], float] = time.monotonic) -> None:
-        self._counted, self._clock = counted, clock
+    def __init__(self, left_out: Callable[[], FrameCounts], clock: Callable[[], float] = time.monotonic) -> None:
+        """left_out: frames that were not processed, as it is now; asked at once, too."""
+        self._left_out, self._clock = left_out, clock
         self._lock = threading.Lock()
         self._seq = -1
         self._is_paused = False
-        self._sums = _Sums(clock(), counted())
+        self._sums = _Sums(clock(), left_out())
         self._quality: dict[Metric, dict[str, float]] = {}
         self._up_mbps: dict[str, float] = {}
         self.processed_in_all = 0
 
     def begin(self, seq: int) -> None:
-        """A plan is in force from now on; what was measured of the quality of the last one does not count for it."""
+        """A plan is in force from now on; the quality of the last one does not count for it."""
         with self._lock:
             self._seq = seq
             self._quality = {}
             self._begin_window()
 
     def pause(self) -> None:
-        """There is nothing to be processed: what was measured is of another time."""
+        """There is nothing to be processed: earlier figures do not hold any more."""
         with self._lock:
             self._is_paused = True
 
@@ -74,7 +75,7 @@ class PlanMetrics:
             self._is_paused = False
             self._begin_window()
 
-    def asked(self) -> None:
+    def requested(self) -> None:
         with self._lock:
             self._begin_window()
 
@@ -83,7 +84,7 @@ class PlanMetrics:
         return self._sums.frames
 
     def processed(self, outcome: Outcome, e2e_s: float, hi_s: float) -> None:
-        """A frame of a plan that is no more in force is not counted."""
+        """Counts a frame, unless its plan is no longer in force."""
         with self._lock:
             self.processed_in_all += 1
             if outcome.plan.seq != self._seq:
@@ -94,12 +95,12 @@ class PlanMetrics:
             sums.e2e.append(e2e_s)
             sums.violations += e2e_s > hi_s
             for stage, timing in outcome.timings.items():
-                found = sums.timings.setdefault(stage, [0.0, 0.0, 0.0, 0.0])
+                totals = sums.timings.setdefault(stage, [0.0, 0.0, 0.0, 0.0])
                 for place, value in enumerate((1.0, timing.delay_s, timing.server_s, timing.queue_s)):
-                    found[place] += value
+                    totals[place] += value
                 sums.fallbacks += timing.is_fallback
                 sums.sent += timing.sent
-                self._note_way(timing)
+                self._note_bandwidth(timing)
 
     def tracked(self) -> None:
         with self._lock:
@@ -109,13 +110,13 @@ class PlanMetrics:
         with self._lock:
             if seq != self._seq:
                 return
-            found = self._quality.setdefault(metric, {})
-            found[stage] = value if stage not in found else found[stage] + SMOOTH * (value - found[stage])
+            values = self._quality.setdefault(metric, {})
+            values[stage] = value if stage not in values else values[stage] + SMOOTH * (value - values[stage])
 
     def p95(self) -> float | None:
         with self._lock:
-            known = [] if self._is_paused else list(self._sums.e2e)
-            return float(np.percentile(known, 95)) if known else None
+            seconds = [] if self._is_paused else list(self._sums.e2e)
+            return float(np.percentile(seconds, 95)) if seconds else None
 
     def result(self) -> PlanResult | None:
         """None while not one frame of the plan has been processed in the window; of a pause, that there were none."""
@@ -126,9 +127,9 @@ class PlanMetrics:
             return self._result(sums) if sums.frames else None
 
     def _result(self, sums: _Sums) -> PlanResult:
-        counted = self._counted()
+        left_out = self._left_out()
         p50, p95 = (float(value) for value in np.percentile(list(sums.e2e), (50, 95)))
-        found = PlanResult(
+        result = PlanResult(
             delay=_means(sums.timings, 1),
             server=_means(sums.timings, 2),
             queue=_means(sums.timings, 3),
@@ -137,20 +138,20 @@ class PlanMetrics:
             frames=sums.frames,
             tracked=sums.tracked,
             fps=round(sums.frames / max(1e-3, self._until(sums) - sums.began), 3),
-            skipped=counted.skipped - sums.base.skipped,
-            dropped=counted.dropped - sums.base.dropped,
+            skipped=left_out.skipped - sums.base.skipped,
+            dropped=left_out.dropped - sums.base.dropped,
             violations=sums.violations,
             bytes_up=round(sums.sent / sums.frames, 1),
             fallbacks=sums.fallbacks,
             plan_seq=self._seq,
         )
         if self._up_mbps:
-            found["up_mbps"] = {node: round(value, 3) for node, value in self._up_mbps.items()}
+            result["up_mbps"] = {node: round(value, 3) for node, value in self._up_mbps.items()}
         if self._quality.get(Metric.IOU):
-            found["iou"] = {stage: round(value, 4) for stage, value in self._quality[Metric.IOU].items()}
+            result["iou"] = {stage: round(value, 4) for stage, value in self._quality[Metric.IOU].items()}
         if self._quality.get(Metric.MAE):
-            found["mae"] = {stage: round(value, 3) for stage, value in self._quality[Metric.MAE].items()}
-        return found
+            result["mae"] = {stage: round(value, 3) for stage, value in self._quality[Metric.MAE].items()}
+        return result
 
     def _until(self, sums: _Sums) -> float:
         """The last frame; of frames that have stopped coming, now."""
@@ -158,9 +159,9 @@ class PlanMetrics:
         return sums.last if now - sums.last < STOPPED_S else now
 
     def _begin_window(self) -> None:
-        self._sums = _Sums(self._clock(), self._counted())
+        self._sums = _Sums(self._clock(), self._left_out())
 
-    def _note_way(self, timing: Timing) -> None:
+    def _note_bandwidth(self, timing: Timing) -> None:
         if timing.sent < LEAST_WAY_BYTES or timing.way_s <= 0:
             return
         mbps = timing.sent * 8 / timing.way_s / 1e6
@@ -169,4 +170,4 @@ class PlanMetrics:
 
 
 def _means(timings: Mapping[str, list[float]], place: int) -> dict[str, float]:
-    return {stage: round(found[place] / found[0], 6) for stage, found in timings.items()}
+    return {stage: round(totals[place] / totals[0], 6) for stage, totals in timings.items()}

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from app.edge.video.runner.frame_context import DagRequirements, Values, rendered
+from app.edge.video.runner.frame_context import DagRequirements, Values, render
 from app.edge.video.runner.frame_transport import jpeg_bytes
 from app.edge.video.runner.resize import Size, resized, size_of
 from app.inference.prediction import Picture
@@ -29,70 +29,79 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Scene:
-    """What can be drawn. values: in pixels of `size`; source: the frame as it came."""
+class PreviewScene:
+    """What can be drawn."""
 
     number: int
+    """Of the frame, n_loop."""
     source: Picture
+    """The frame as it came."""
     values: Values
+    """Boxes in pixels of `size`."""
     size: Size
 
 
 @dataclass(frozen=True)
-class Shown:
+class PreviewPicture:
     number: int
     jpeg: bytes
 
 
-class Live:
-    """Viewers wait in an event loop for newer pictures; who draws is a thread. Each gets the newest there is."""
+class PreviewStream:
+    """From the thread that draws to viewers in an event loop: each gets the newest picture there is."""
 
     def __init__(self) -> None:
-        self.newest: Shown | None = None
+        self.newest: PreviewPicture | None = None
         self.viewers = 0
         self.on_viewer: Callable[[], None] = lambda: None
         self._waiting: set[asyncio.Future[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def put(self, shown: Shown) -> None:
+    def put(self, picture: PreviewPicture) -> None:
         """By any thread."""
-        self.newest = shown
+        self.newest = picture
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._wake)
 
-    async def newer_than(self, number: int, timeout_s: float) -> Shown | None:
-        """None when there was none in that time."""
+    async def newer_than(self, number: int, timeout_s: float) -> PreviewPicture | None:
+        """None: there was none in that time."""
         self._loop = asyncio.get_running_loop()
         deadline = self._loop.time() + timeout_s
         while self.newest is None or self.newest.number <= number:
             left = deadline - self._loop.time()
             if left <= 0:
                 return None
-            turn: asyncio.Future[None] = self._loop.create_future()
-            self._waiting.add(turn)
-            await asyncio.wait({turn}, timeout=min(left, 0.5))
-            self._waiting.discard(turn)
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._waiting.add(waiter)
+            await asyncio.wait({waiter}, timeout=min(left, 0.5))
+            self._waiting.discard(waiter)
         return self.newest
 
     def _wake(self) -> None:
-        for turn in self._waiting:
-            if not turn.done():
-                turn.set_result(None)
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_result(None)
 
 
 class PreviewRenderer:
-    """A thread that draws the newest scene. snapshot: given a JPEG of at most SNAPSHOT_WIDTH every SNAPSHOT_S."""
+    """A thread that draws the newest scene."""
 
-    def __init__(self, needs: DagRequirements, live: Live, snapshot: Callable[[bytes], None]) -> None:
+    def __init__(self, needs: DagRequirements, live: PreviewStream, snapshot: Callable[[bytes], None]) -> None:
+        """
+        Args:
+            needs: Of the DAG.
+            live: Gets the pictures, while it has viewers.
+            snapshot: Given a JPEG, SNAPSHOT_WIDTH wide at most, when one is due.
+        """
         self.needs, self.live = needs, live
         self._snapshot = snapshot
-        self._scene: Scene | None = None
+        self._scene: PreviewScene | None = None
         self._drawn = self._sent = -1
         self._changed = threading.Condition()
         self._is_over = False
         self._is_due = True
         self._thread = threading.Thread(target=self._run, name="painter", daemon=True)
-        live.on_viewer = self.look_again
+        live.on_viewer = self.notify
 
     def start(self) -> None:
         self._thread.start()
@@ -101,12 +110,12 @@ class PreviewRenderer:
     def has_scene(self) -> bool:
         return self._scene is not None
 
-    def show(self, scene: Scene) -> None:
+    def show(self, scene: PreviewScene) -> None:
         with self._changed:
             self._scene = scene
             self._changed.notify_all()
 
-    def look_again(self) -> None:
+    def notify(self) -> None:
         with self._changed:
             self._changed.notify_all()
 
@@ -132,7 +141,7 @@ class PreviewRenderer:
                 scene, is_due = self._scene, self._is_due
             assert scene is not None
             try:
-                self._paint(scene, is_due=is_due and scene.number > self._sent)
+                self._render(scene, is_due=is_due and scene.number > self._sent)
             except Exception:
                 logger.exception("Frame %s cannot be drawn", scene.number)
             self._drawn = scene.number
@@ -143,12 +152,12 @@ class PreviewRenderer:
         is_new = self._scene.number > self._drawn
         return (self.live.viewers > 0 and is_new) or (self._is_due and self._scene.number > self._sent)
 
-    def _paint(self, scene: Scene, *, is_due: bool) -> None:
+    def _render(self, scene: PreviewScene, *, is_due: bool) -> None:
         self._drawn = scene.number
         if is_due:
             self._sent, self._is_due = scene.number, False
-        picture = rendered(self.needs, scene.values, self._image(), scene.source, scene.size)
-        self.live.put(Shown(scene.number, jpeg_bytes(picture)))
+        picture = render(self.needs, scene.values, self._image(), scene.source, scene.size)
+        self.live.put(PreviewPicture(scene.number, jpeg_bytes(picture)))
         if is_due:
             width, height = size_of(picture)
             ratio = min(1.0, SNAPSHOT_WIDTH / width)
@@ -162,26 +171,34 @@ class PreviewRenderer:
 MOST_VIEWERS = 20
 FIRST_S = 5.0
 AGAIN_S = 5.0
-"""After so long without a newer picture the last is sent once more: a viewer sees that somebody is there."""
+"""Without a newer picture the last is sent once more after that time: a viewer sees that the job is alive."""
 BOUNDARY = "frame"
 
 
 def application(
     uid: str,
     secret: Callable[[], str],
-    live: Live,
+    live: PreviewStream,
     *,
     is_ready: Callable[[], bool],
     health: Callable[[], Mapping[str, Any]],
 ) -> Starlette:
-    """is_ready: is there anything to be drawn? health: what GET /healthz answers."""
+    """What a runner serves.
+
+    Args:
+        uid: Of its job.
+        secret: The bearer token that viewers show, as it is now.
+        live: The job's pictures.
+        is_ready: Is there anything to be drawn?
+        health: What GET /healthz answers.
+    """
 
     async def healthz(_: Request) -> Response:
         return JSONResponse(dict(health()))
 
     async def video(request: Request) -> Response:
-        given, wanted = request.headers.get("authorization", ""), f"Bearer {secret()}"
-        if not hmac.compare_digest(given.encode(), wanted.encode()):
+        authorization = request.headers.get("authorization", "")
+        if not hmac.compare_digest(authorization.encode(), f"Bearer {secret()}".encode()):
             return _refused("This needs the job's secret.", 401)
         if request.path_params["uid"] != uid:
             return _refused(f"This runner has no job {request.path_params['uid'][:100]}.", 404)
@@ -194,18 +211,18 @@ def application(
     return Starlette(routes=[Route("/healthz", healthz), Route("/user/video/{uid}", video)])
 
 
-async def _parts(live: Live) -> AsyncIterator[bytes]:
-    """The newest picture, then each newer one; who is slow to take them misses those between."""
+async def _parts(live: PreviewStream) -> AsyncIterator[bytes]:
+    """The newest picture, then each newer one; a slow viewer misses those between."""
     live.viewers += 1
     try:
         live.on_viewer()
         number = -1
-        shown = await live.newer_than(number, FIRST_S)
+        picture = await live.newer_than(number, FIRST_S)
         while True:
-            if shown is not None:
-                number = shown.number
-                yield _part(shown.jpeg)
-            shown = await live.newer_than(number, AGAIN_S) or live.newest
+            if picture is not None:
+                number = picture.number
+                yield _part(picture.jpeg)
+            picture = await live.newer_than(number, AGAIN_S) or live.newest
     finally:
         live.viewers -= 1
 

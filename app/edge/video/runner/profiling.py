@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.edge.video.runner.executor import Executor
-from app.edge.video.runner.frame_context import FrameContext, FrameFailed, Outcome, Taken
-from app.edge.video.runner.frame_transport import Sendable
+from app.edge.video.runner.frame_context import CapturedFrame, FrameContext, FrameFailed, Outcome
+from app.edge.video.runner.frame_transport import OutgoingPictures
 from app.edge.video.runner.quality import RESOLUTION, as_quality, golden_plan, scored
 from app.edge.video.runner.resize import fitted, moved_boxes, ratio_of, resized, size_of
 from app.edge.video.runner.source_reader import Generator
@@ -28,22 +28,25 @@ from app.video.model.profile import Measurement, model_of
 
 FRAMES = 12
 STEP = 5
-"""Of the source's frames each fifth is looked at, so that they differ."""
+"""Only each fifth of the source's frames is used, so that they differ."""
 MOST_TRIES = 120
 PAUSE_S = 0.5
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Sample:
-    """golden: what the biggest models find at full size."""
+class ProfileSample:
+    """A frame by which stages are measured."""
 
-    frame: Taken
+    frame: CapturedFrame
     golden: Outcome
+    """Answers of the biggest models at full size."""
 
 
 @dataclass(frozen=True)
-class Setting:
+class ProfileCase:
+    """A stage with one of its models, at one size, on one host."""
+
     stage: str
     model_id: int
     model: str
@@ -52,38 +55,39 @@ class Setting:
 
 
 class Profiler:
-    """tell: rows of Measurement as JSON, and how far it is, 0..1."""
+    """Measures each case by frames of the job's own video."""
 
     def __init__(
         self,
         work: RunnerWork,
         executor: Executor,
-        tell: Callable[[Sequence[dict[str, Any]], float], None],
+        report: Callable[[Sequence[dict[str, Any]], float], None],
         stopping: threading.Event,
         frames: int = FRAMES,
     ) -> None:
-        self._work, self._executor, self._tell, self._stopping = work, executor, tell, stopping
+        """report: told of rows, Measurement as JSON, and of the progress, 0..1."""
+        self._work, self._executor, self._report, self._stopping = work, executor, report, stopping
         self._frames = frames
 
     def run(self) -> None:
         """Raises SourceUnusable, Unavailable when no host runs the stages."""
         samples = self._samples()
-        settings = list(self._settings(size_of(samples[0].frame.picture)))
-        for place, setting in enumerate(settings):
+        cases = list(self._cases(size_of(samples[0].frame.picture)))
+        for place, case in enumerate(cases):
             if self._stopping.is_set():
                 return
-            row = self._measured(setting, samples)
-            self._tell([row.to_json()] if row else [], (place + 1) / max(1, len(settings)))
+            row = self._measured(case, samples)
+            self._report([row.to_json()] if row else [], (place + 1) / max(1, len(cases)))
 
-    def _samples(self) -> list[Sample]:
-        reel, _, live = open_reel(self._work.source)
+    def _samples(self) -> list[ProfileSample]:
+        source, _, live = open_reel(self._work.source)
         is_clip = self._executor.needs.dag.generator == CLIP.name
         conf = VideoConf(fps=120.0, nskip=STEP - 1, ntracking=1 if is_clip else 0)
         generator = Generator(lambda: conf, clips=is_clip, realtime=False, live=live)
-        frames = itertools.islice((frame for frame in generator.one_pass(reel) if not frame.tracked), self._frames)
-        return [Sample(frame, self._golden(frame)) for frame in frames]
+        frames = itertools.islice((frame for frame in generator.one_pass(source) if not frame.tracked), self._frames)
+        return [ProfileSample(frame, self._golden(frame)) for frame in frames]
 
-    def _golden(self, frame: Taken) -> Outcome:
+    def _golden(self, frame: CapturedFrame) -> Outcome:
         """Waits for hosts that are not there yet. Raises Unavailable after a while."""
         plan = Plan(0, VideoConf(), {})
         why = ""
@@ -98,11 +102,11 @@ class Profiler:
                     break
         raise Unavailable(f"The stages cannot be run: {why}.", hint="Look at the host of the stages.")
 
-    def _settings(self, source: tuple[int, int]) -> Iterator[Setting]:
+    def _cases(self, source: tuple[int, int]) -> Iterator[ProfileCase]:
         """Sizes above the source's own are those of the one before."""
         needs = self._executor.needs
         stages = {stage.name: stage for stage in self._work.content.stages}
-        for host in self._executor.routes.hosts:
+        for host in self._executor.router.hosts:
             for name in needs.dag.stages:
                 for model_id, model in _models(stages[name]):
                     seen: set[tuple[int, int]] = set()
@@ -110,18 +114,18 @@ class Profiler:
                         size = fitted(source, resolution)
                         if size not in seen:
                             seen.add(size)
-                            yield Setting(name, model_id, model, resolution, host)
+                            yield ProfileCase(name, model_id, model, resolution, host)
 
-    def _measured(self, setting: Setting, samples: Sequence[Sample]) -> Measurement | None:
-        """None where the host did not answer one of them."""
+    def _measured(self, case: ProfileCase, samples: Sequence[ProfileSample]) -> Measurement | None:
+        """None where the host answered none of them."""
         delays, sizes, scores = [], [], []
         for sample in samples:
             if self._stopping.is_set():
                 return None
             try:
-                delay_s, size, score = self._one(setting, sample)
+                delay_s, size, score = self._compute(case, sample)
             except (HostAway, HostNotReady, StageFailed, FrameFailed) as error:
-                logger.warning("%s on %s: %s", setting.stage, setting.host.node, error)
+                logger.warning("%s on %s: %s", case.stage, case.host.node, error)
                 continue
             delays.append(delay_s)
             sizes.append(size)
@@ -129,48 +133,50 @@ class Profiler:
         if not delays:
             return None
         return Measurement(
-            setting.host.node,
-            setting.stage,
-            setting.model_id,
-            setting.model,
-            setting.resolution,
+            case.host.node,
+            case.stage,
+            case.model_id,
+            case.model,
+            case.resolution,
             round(statistics.median(delays), 6),
             round(statistics.mean(sizes), 1),
             round(statistics.mean(scores), 4) if scores else 1.0,
             len(delays),
         )
 
-    def _one(self, setting: Setting, sample: Sample) -> tuple[float, int, float | None]:
+    def _compute(self, case: ProfileCase, sample: ProfileSample) -> tuple[float, int, float | None]:
         """Seconds of computing, bytes as JPEG, quality."""
         needs, golden = self._executor.needs, sample.golden
-        size = fitted(size_of(sample.frame.picture), setting.resolution)
-        name = f"profile-{sample.frame.n_loop}-{setting.resolution}-{setting.stage}-{setting.model_id}"
-        place = StagePlace(setting.model_id, Role(setting.host.role), setting.host.ip, setting.host.node)
-        passing = FrameContext(needs, Plan(0, VideoConf(), {setting.stage: place}), name, size)
-        passing.values |= self._given(setting.stage, sample, size)
-        inputs = passing.inputs_of(setting.stage)
-        answer = self._executor.call(passing, setting.stage, setting.model_id, setting.host, inputs)
+        size = fitted(size_of(sample.frame.picture), case.resolution)
+        name = f"profile-{sample.frame.n_loop}-{case.resolution}-{case.stage}-{case.model_id}"
+        place = StagePlace(case.model_id, Role(case.host.role), case.host.ip, case.host.node)
+        context = FrameContext(needs, Plan(0, VideoConf(), {case.stage: place}), name, size)
+        context.values |= self._inputs(case.stage, sample, size)
+        inputs = context.inputs_of(case.stage)
+        answer = self._executor.call(context, case.stage, case.model_id, case.host, inputs)
         for field, value in answer.outputs.items():
-            passing.values[Reference(setting.stage, field)] = value
-        result = scored(needs, setting.stage, passing.values, golden.values, ratio_of(size, golden.size))
-        pictures = [value for value in inputs.values() if isinstance(value, Sendable)]
+            context.values[Reference(case.stage, field)] = value
+        result = scored(needs, case.stage, context.values, golden.values, ratio_of(size, golden.size))
+        pictures = [value for value in inputs.values() if isinstance(value, OutgoingPictures)]
         count = sum(len(encoded.data) for picture in pictures for encoded in picture.jpeg())
         return answer.server_s or answer.delay_s, count, as_quality(*result) if result else None
 
-    def _given(self, stage: str, sample: Sample, size: tuple[int, int]) -> dict[Reference, Any]:
-        """What golden found, but for this stage, as if it had been found at that size."""
+    def _inputs(self, stage: str, sample: ProfileSample, size: tuple[int, int]) -> dict[Reference, Any]:
+        """The golden answers of all other stages, as if they had been given at that size."""
         needs, ratio = self._executor.needs, ratio_of(sample.golden.size, size)
-        found: dict[Reference, Any] = {}
+        values: dict[Reference, Any] = {}
         for reference, value in sample.golden.values.items():
             if reference.source == stage:
                 continue
-            if isinstance(value, Sendable):
-                found[reference] = Sendable(value.name, *(resized(picture, size) for picture in value.pictures))
+            if isinstance(value, OutgoingPictures):
+                values[reference] = OutgoingPictures(
+                    value.name, *(resized(picture, size) for picture in value.pictures)
+                )
             elif needs.kinds[reference.source].outputs.get(reference.field) is Type.BOXES:
-                found[reference] = moved_boxes(value, ratio)
+                values[reference] = moved_boxes(value, ratio)
             else:
-                found[reference] = value
-        return found
+                values[reference] = value
+        return values
 
 
 def _models(stage: Stage) -> list[tuple[int, str]]:

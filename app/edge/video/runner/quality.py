@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from app.edge.video.runner.executor import Executor
-from app.edge.video.runner.frame_context import DagRequirements, FrameFailed, Outcome, Taken, Values
+from app.edge.video.runner.frame_context import CapturedFrame, DagRequirements, FrameFailed, Outcome, Values
 from app.edge.video.runner.resize import Ratio, fitted, moved_boxes, ratio_of, size_of
 from app.video.model.dag import Reference
 from app.video.model.job import StageHost
@@ -27,7 +27,7 @@ Boxes = Sequence[Sequence[float]]
 
 
 def overlap(one: Sequence[float], other: Sequence[float]) -> float:
-    """Of two boxes: what they share of what they cover together."""
+    """Intersection over union of two boxes."""
     width = min(one[2], other[2]) - max(one[0], other[0])
     height = min(one[3], other[3]) - max(one[1], other[1])
     if width <= 0 or height <= 0:
@@ -37,31 +37,31 @@ def overlap(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def pairs(found: Boxes, golden: Boxes) -> list[tuple[int, int]]:
-    """Which belong to each other: the best overlapping first, each once."""
+    """Indexes of the boxes that belong to each other, by greatest overlap, each box once."""
     ranked = sorted(
         ((overlap(one, other), i, j) for i, one in enumerate(found) for j, other in enumerate(golden)), reverse=True
     )
-    taken: list[tuple[int, int]] = []
+    matched: list[tuple[int, int]] = []
     left, right = set(range(len(found))), set(range(len(golden)))
     for share, i, j in ranked:
         if share < OVERLAP:
             break
         if i in left and j in right:
-            taken.append((i, j))
+            matched.append((i, j))
             left.discard(i)
             right.discard(j)
-    return taken
+    return matched
 
 
 def f1(found: Boxes, golden: Boxes) -> float:
-    """1.0 where neither has any."""
+    """Of boxes that overlap by half; 1.0 where neither has any."""
     if not found and not golden:
         return 1.0
     return 2 * len(pairs(found, golden)) / (len(found) + len(golden))
 
 
 def mae(found: Sequence[Any], golden: Sequence[Any], matched: Sequence[tuple[int, int]]) -> float | None:
-    """Of poses that belong to each other, degrees; None where none do."""
+    """Mean absolute error of poses that belong to each other, degrees; None where none do."""
     errors = [np.abs(np.subtract(found[i], golden[j])).mean() for i, j in matched if i < len(found) and j < len(golden)]
     return float(np.mean(errors)) if errors else None
 
@@ -69,25 +69,35 @@ def mae(found: Sequence[Any], golden: Sequence[Any], matched: Sequence[tuple[int
 def scored(
     needs: DagRequirements, stage: str, found: Values, golden: Values, to_golden: Ratio
 ) -> tuple[Metric, float] | None:
-    """to_golden: from pixels of what was found to those of the golden. None: this stage is not compared, or there is
-    nothing in it that could be."""
+    """Compares the answers of a stage.
+
+    Args:
+        needs: Of the DAG.
+        stage: Its name.
+        found: Answers under the plan.
+        golden: Answers of the biggest models.
+        to_golden: From pixels of the plan's picture to those of the golden.
+
+    Returns:
+        The metric and its value; None where the stage is not compared, or has nothing that could be.
+    """
     kind = needs.kinds[stage]
     if kind.metric is Metric.NONE or not kind.compared:
         return None
-    here = Reference(stage, kind.compared)
-    if here not in found or here not in golden:
+    output = Reference(stage, kind.compared)
+    if output not in found or output not in golden:
         return None
     if kind.metric is Metric.IOU:
-        return Metric.IOU, f1(moved_boxes(found[here], to_golden), golden[here])
+        return Metric.IOU, f1(moved_boxes(found[output], to_golden), golden[output])
     boxes = _boxes_of(needs, stage)
     if boxes is None or boxes not in found or boxes not in golden:
         return None
-    error = mae(found[here], golden[here], pairs(moved_boxes(found[boxes], to_golden), golden[boxes]))
+    error = mae(found[output], golden[output], pairs(moved_boxes(found[boxes], to_golden), golden[boxes]))
     return None if error is None else (Metric.MAE, error)
 
 
 def as_quality(metric: Metric, value: float) -> float:
-    """0..1, 1 is as good as golden."""
+    """0..1; 1 is as good as golden."""
     return value if metric is Metric.IOU else max(0.0, 1 - value / WORST_DEGREES)
 
 
@@ -112,13 +122,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Candidate:
-    frame: Taken
+    """A processed frame that is to be compared."""
+
+    frame: CapturedFrame
     outcome: Outcome
 
 
 class ReferenceSampler:
-    """The first frame, and each EVERY_FRAMES-th after it. compared: told of each comparison: metric, stage,
-    value, seq of the plan. is_busy: do so many frames wait that this had better not?"""
+    """A thread that compares the first frame, and each EVERY_FRAMES-th after it."""
 
     def __init__(
         self,
@@ -127,6 +138,13 @@ class ReferenceSampler:
         is_busy: Callable[[], bool],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """
+        Args:
+            executor: Runs the DAG on a frame.
+            compared: Told of each comparison: metric, stage, value, seq of the plan.
+            is_busy: Do so many frames wait that no comparison should begin?
+            clock: Seconds that never go back.
+        """
         self._executor, self._compared, self._is_busy, self._clock = executor, compared, is_busy, clock
         self._seen = 0
         self._at = -EVERY_S
@@ -141,8 +159,8 @@ class ReferenceSampler:
         if self._stages:
             self._thread.start()
 
-    def offer(self, frame: Taken, outcome: Outcome) -> bool:
-        """A frame that has been processed. True: it is looked at once more."""
+    def offer(self, frame: CapturedFrame, outcome: Outcome) -> bool:
+        """A frame that has been processed. True: it will be compared."""
         with self._changed:
             self._seen += 1
             now = self._clock()
@@ -184,13 +202,13 @@ class ReferenceSampler:
         golden = self._executor.run(candidate.frame, plan, size, name=name, only=self._stages)
         ratio = ratio_of(candidate.outcome.size, size)
         for stage in self._stages:
-            found = scored(self._executor.needs, stage, candidate.outcome.values, golden.values, ratio)
-            if found is not None:
-                self._compared(found[0], stage, found[1], candidate.outcome.plan.seq)
+            score = scored(self._executor.needs, stage, candidate.outcome.values, golden.values, ratio)
+            if score is not None:
+                self._compared(score[0], stage, score[1], candidate.outcome.plan.seq)
 
 
 def golden_plan(executor: Executor, plan: Plan) -> Plan:
-    """On a cloud host that is there, else on the node's own."""
+    """The biggest models at full size, on a cloud host that is there, else on the node's own. Raises FrameFailed."""
     host = golden_host(executor)
     if host is None:
         raise FrameFailed("golden", "there is no host", is_fault=False)
@@ -200,20 +218,20 @@ def golden_plan(executor: Executor, plan: Plan) -> Plan:
 
 
 def golden_host(executor: Executor) -> StageHost | None:
-    routes = executor.routes
-    away = routes.away
-    clouds = [host for host in routes.hosts if host.role == Role.CLOUD and host.node not in away]
-    return next(iter(clouds), routes.own)
+    router = executor.router
+    away = router.away
+    clouds = [host for host in router.hosts if host.role == Role.CLOUD and host.node not in away]
+    return next(iter(clouds), router.own)
 
 
 def closure(executor: Executor, stages: frozenset[str]) -> frozenset[str]:
     """These, and all that they wait for."""
     before: Mapping[str, frozenset[str]] = executor.needs.dag.before
-    found: set[str] = set()
+    closed: set[str] = set()
     left = list(stages)
     while left:
         stage = left.pop()
-        if stage not in found:
-            found.add(stage)
+        if stage not in closed:
+            closed.add(stage)
             left += before[stage]
-    return frozenset(found)
+    return frozenset(closed)

@@ -28,21 +28,27 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Checkpoint:
-    """seq: of the last report; n_loop: of the last frame in one; asked: number of demands for a plan. ending, reason:
-    of a job that is over."""
+    """What a runner must still know after it has been started anew."""
 
     seq: int = 0
+    """Of the last report."""
     n_loop: int = 0
+    """Of the last frame in a report."""
     asked: int = 0
+    """Number of requests for a plan."""
     ending: str = ""
+    """Of a job that is over."""
     reason: str = ""
+    """Of its ending."""
 
 
 class CheckpointFile:
+    """A small JSON file in the job's folder."""
+
     def __init__(self, folder: Path) -> None:
         self._path = folder / NAME
         self._lock = threading.Lock()
-        self.kept = self._read()
+        self.state = self._read()
 
     def write(self) -> None:
         """What cannot be written is logged: the job goes on."""
@@ -50,7 +56,7 @@ class CheckpointFile:
         with self._lock:
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-                fresh.write_text(json.dumps(asdict(self.kept)), encoding="utf-8")
+                fresh.write_text(json.dumps(asdict(self.state)), encoding="utf-8")
                 fresh.replace(self._path)
             except OSError as error:
                 logger.warning("%s cannot be written: %s", self._path, error)
@@ -65,8 +71,8 @@ class CheckpointFile:
             return Checkpoint()
         except (OSError, ValueError, KeyError, TypeError) as error:
             logger.warning("%s is damaged and begun anew: %s", self._path, error)
-            later = int(time.time())  # greater than all that was counted before
-            return Checkpoint(later, later, later)
+            seconds = int(time.time())  # greater than all that was counted before
+            return Checkpoint(seconds, seconds, seconds)
 
 
 EVERY_S = 1.0
@@ -75,10 +81,11 @@ TIMEOUT_S = 3.0
 MOST_RESULTS = 5000
 """Unsent ones beyond it are lost, oldest first."""
 IN_ONE = 500
+"""Results in a report, at most."""
 
 
 class AgentClient:
-    """The way to the agent."""
+    """Sends to the agent of this node."""
 
     def __init__(self, agent_url: str, uid: str) -> None:
         self._url = agent_url.rstrip("/")
@@ -86,8 +93,8 @@ class AgentClient:
         self._client = httpx.Client(timeout=TIMEOUT_S, trust_env=False)
         self._is_away = False
 
-    def say(self, path: str, body: bytes, content_type: str = "application/json") -> bool:
-        """Has the agent heard it? What it refuses it has heard."""
+    def send(self, path: str, body: bytes, content_type: str = "application/json") -> bool:
+        """Has it arrived? What the agent refuses has arrived."""
         if not self._url:
             return True
         try:
@@ -105,31 +112,30 @@ class AgentClient:
         return response.status_code < 500
 
     def ask(self, request: PlanRequest) -> bool:
-        return self.say("/node/get_plan", json.dumps(request).encode())
+        return self.send("/node/get_plan", json.dumps(request).encode())
 
     def show(self, jpeg: bytes) -> None:
-        self.say(f"/video/{quote(self._uid, safe='')}/picture", jpeg, "image/jpeg")
+        self.send(f"/video/{quote(self._uid, safe='')}/picture", jpeg, "image/jpeg")
 
     def close(self) -> None:
         self._client.close()
 
 
 class Reporter:
-    """plan_result, flags, silent_s: asked when a report is made. For any number of threads; step is for one."""
+    """Gathers what is to be reported, and sends it. For any number of threads; `step` is for one."""
 
     def __init__(
         self,
         uid: str,
-        mouth: AgentClient,
-        keeper: CheckpointFile,
+        agent: AgentClient,
+        checkpoint: CheckpointFile,
         *,
         plan_result: Callable[[], PlanResult | None],
-        flags: Callable[[], Sequence[str]],
-        silent_s: Callable[[], float | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._uid, self._mouth, self._keeper = uid, mouth, keeper
-        self._plan_result, self._flags, self._silent_s, self._clock = plan_result, flags, silent_s, clock
+        """plan_result: how the plan in force does; asked when a report is made."""
+        self._uid, self._agent, self._checkpoint = uid, agent, checkpoint
+        self._plan_result, self._clock = plan_result, clock
         self._lock = threading.Lock()
         self._results: deque[dict[str, Any]] = deque(maxlen=MOST_RESULTS)
         self._notes: deque[str] = deque(maxlen=20)
@@ -137,10 +143,9 @@ class Reporter:
         self._progress: float | None = None
         self._ending: tuple[str, str] | None = None
         self._unsent: bytes | None = None
-        self._said: Sequence[str] | None = None
-        self._said_at = -AT_LEAST_EVERY_S
+        self._last_flags: Sequence[str] | None = None
+        self._last_at = -AT_LEAST_EVERY_S
         self._result: PlanResult | None = None
-        self._result_seq = -1
 
     def result(self, row: Mapping[str, Any]) -> None:
         with self._lock:
@@ -158,49 +163,56 @@ class Reporter:
             self._progress = progress
 
     def end(self, ending: str, reason: str) -> None:
-        """Said once, when all results have been."""
+        """Reported once, after all results."""
         with self._lock:
             self._ending = (ending, reason)
 
-    def step(self) -> bool:
-        """Say what is new. False: the agent is away, or there is more to say at once."""
+    def step(self, flags: Sequence[str], silent_s: float | None) -> bool:
+        """Sends what is new.
+
+        Args:
+            flags: Of the job, as they are now.
+            silent_s: Seconds since the source's last picture; None: they come.
+
+        Returns:
+            Is all sent? False: the agent is away, or there is more to be sent at once.
+        """
         if self._unsent is None:
-            self._unsent = self._composed()
+            self._unsent = self._composed(flags, silent_s)
         if self._unsent is None:
             return True
-        if not self._mouth.say("/node/sync_job_result", self._unsent):
+        if not self._agent.send("/node/sync_job_result", self._unsent):
             return False
         self._unsent = None
         return not self._results and not self._notes and self._ending is None
 
-    def _composed(self) -> bytes | None:
-        flags = list(self._flags())
+    def _composed(self, flags: Sequence[str], silent_s: float | None) -> bytes | None:
         with self._lock:
             if not self._has_news(flags):
                 return None
-            kept = self._keeper.kept
-            kept.seq += 1
-            report = JobReport(job_uid=self._uid, seq=kept.seq, results=self._taken(), flags=flags)
+            state = self._checkpoint.state
+            state.seq += 1
+            report = JobReport(job_uid=self._uid, seq=state.seq, results=self._taken(), flags=list(flags))
             if report["results"]:
-                kept.n_loop = max(kept.n_loop, int(report["results"][-1]["n_loop"]))
-            self._add(report)
-        self._said, self._said_at = flags, self._clock()
-        self._keeper.write()
+                state.n_loop = max(state.n_loop, int(report["results"][-1]["n_loop"]))
+            self._add(report, silent_s)
+        self._last_flags, self._last_at = flags, self._clock()
+        self._checkpoint.write()
         return json.dumps(report).encode()
 
     def _has_news(self, flags: Sequence[str]) -> bool:
-        """Each second while there are results; else now and then, so that it is seen that somebody is there."""
+        """Each second while there are results; else now and then, which shows that the runner is alive."""
         news = self._results or self._notes or self._profile or self._ending
-        return bool(news) or flags != self._said or self._clock() - self._said_at >= AT_LEAST_EVERY_S
+        return bool(news) or flags != self._last_flags or self._clock() - self._last_at >= AT_LEAST_EVERY_S
 
     def _taken(self) -> list[dict[str, Any]]:
         return [self._results.popleft() for _ in range(min(IN_ONE, len(self._results)))]
 
-    def _add(self, report: JobReport) -> None:
+    def _add(self, report: JobReport, silent_s: float | None) -> None:
         self._result = self._plan_result() or self._result
         if self._result is not None:
             report["plan_result"] = self._result
-        if (silent_s := self._silent_s()) is not None:
+        if silent_s is not None:
             report["silent_s"] = round(silent_s, 1)
         if self._notes:
             report["note"] = "\n".join(self._notes)
@@ -211,20 +223,20 @@ class Reporter:
             report["progress"] = round(self._progress, 4)
         if self._ending is not None and not self._results and not self._notes:
             report["ending"], report["reason"] = self._ending
-            self._keeper.kept.ending, self._keeper.kept.reason = self._ending
+            self._checkpoint.state.ending, self._checkpoint.state.reason = self._ending
             self._ending = None
 
 
 class PlanRequester:
-    """When a plan is asked for. frames: executed since it was last asked for; p95: of the same; has_plan, hi_s: as it
-    is now. say: True when the agent has heard."""
+    """Decides when a new plan is requested."""
 
     START_S, LEAST_S, LATE_S, FRAMES = 5.0, 1.0, 2.0, 10
 
-    def __init__(self, say: Callable[[str], bool], clock: Callable[[], float] = time.monotonic) -> None:
-        self._say, self._clock = say, clock
+    def __init__(self, send: Callable[[str], bool], clock: Callable[[], float] = time.monotonic) -> None:
+        """send: given the reason; True when the request has arrived."""
+        self._send, self._clock = send, clock
         self._at = -self.START_S
-        self._looked_at = clock()
+        self._checked_at = clock()
         self._late = 0
         self._has_fallen = False
 
@@ -232,13 +244,20 @@ class PlanRequester:
         self._has_fallen = True
 
     def step(self, *, has_plan: bool, frames: int, p95: float | None, hi_s: float) -> None:
+        """
+        Args:
+            has_plan: Is a plan in force?
+            frames: Processed since the last request.
+            p95: Of their seconds, from end to end; None: there are none.
+            hi_s: Seconds above which a frame violates the constraint.
+        """
         now = self._clock()
         why = self._why(now, has_plan=has_plan, frames=frames, p95=p95, hi_s=hi_s)
         wait_s = self.LEAST_S if has_plan else self.START_S
         if not why or now - self._at < wait_s:
             return
         self._at = now
-        if self._say(why):
+        if self._send(why):
             self._late = 0 if why == "late" else self._late
             self._has_fallen = self._has_fallen and why != "fallback"
 
@@ -252,8 +271,8 @@ class PlanRequester:
         return "period" if frames >= self.FRAMES else ""
 
     def _is_late(self, now: float, p95: float | None, hi_s: float) -> bool:
-        if p95 is not None and now - self._looked_at >= self.LATE_S:
-            self._looked_at = now
+        if p95 is not None and now - self._checked_at >= self.LATE_S:
+            self._checked_at = now
             self._late = self._late + 1 if p95 > hi_s else 0
         return self._late >= 2
 

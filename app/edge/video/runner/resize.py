@@ -24,13 +24,15 @@ def size_of(picture: Picture) -> Size:
 
 
 def fitted(source: Size, resolution: str, *, even: bool = False) -> Size:
-    """The largest size of the source's own shape that fits into the resolution; never larger than the source. even:
-    both sides, as H264 needs them."""
+    """The largest size of the source's own shape that fits into the resolution; never larger than the source.
+
+    even: both sides, as H264 needs them.
+    """
     width, height = RESOLUTIONS[resolution]
     ratio = min(1.0, width / source[0], height / source[1])
     step = 2 if even else 1
-    found = [max(step, round(side * ratio) // step * step) for side in source]
-    return found[0], found[1]
+    sides = [max(step, round(side * ratio) // step * step) for side in source]
+    return sides[0], sides[1]
 
 
 def resized(picture: Picture, size: Size) -> Picture:
@@ -55,7 +57,7 @@ def moved_boxes(boxes: Any, ratio: Ratio) -> list[list[float]]:
 
 
 def moved(values: Mapping[str, Any], types: Mapping[str, Type], ratio: Ratio) -> dict[str, Any]:
-    """Values of which the boxes are moved, and all others kept."""
+    """The values, boxes among them moved."""
     if ratio == SAME:
         return dict(values)
     return {

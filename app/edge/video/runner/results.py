@@ -15,18 +15,18 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from app.edge.video.runner.frame_context import DagRequirements, Outcome, counted
-from app.edge.video.runner.frame_workers import Done
+from app.edge.video.runner.frame_context import DagRequirements, Outcome, counts_of
+from app.edge.video.runner.frame_workers import FrameResult
 from app.edge.video.runner.plan_metrics import PlanMetrics
-from app.edge.video.runner.preview import PreviewRenderer, Scene
+from app.edge.video.runner.preview import PreviewRenderer, PreviewScene
 from app.edge.video.runner.quality import ReferenceSampler
 from app.edge.video.runner.reporter import Reporter
 from app.edge.video.runner.resize import Size, moved_boxes, ratio_of, size_of
 from app.inference.prediction import Picture
 from app.video.model.dag import Reference
 
-LOOKED_AT = 320
-"""Of the longer side of the grey picture."""
+GREY_SIDE = 320
+"""Of the longer side of the grey picture, pixels."""
 LEAST_SIDE = 16
 CERTAIN = 0.08
 """Height of the correlation's peak below which a box stays where it was."""
@@ -34,16 +34,16 @@ Grey = npt.NDArray[np.float32]
 
 
 def grey_of(picture: Picture) -> Grey:
-    """Small; its longer side at most LOOKED_AT."""
+    """Small; its longer side at most GREY_SIDE."""
     size = size_of(picture)
-    ratio = min(1.0, LOOKED_AT / max(size))
+    ratio = min(1.0, GREY_SIDE / max(size))
     small = max(1, round(size[0] * ratio)), max(1, round(size[1] * ratio))
     image = Image.fromarray(picture).resize(small, Image.Resampling.BILINEAR, reducing_gap=2.0)
     return np.asarray(image.convert("L"), dtype=np.float32)
 
 
 class Tracker:
-    """Boxes are those of pictures of `size`. For one thread."""
+    """Moves boxes from frame to frame, by phase correlation. For one thread."""
 
     def __init__(self) -> None:
         self._picture: Picture | None = None
@@ -52,11 +52,12 @@ class Tracker:
         self._size: Size = (1, 1)
 
     def begin(self, picture: Picture, boxes: Sequence[Sequence[float]], size: Size) -> None:
+        """boxes: of the picture, in pixels of `size`."""
         self._picture, self._grey = picture, None
         self._boxes, self._size = [list(box) for box in boxes], size
 
     def follow(self, picture: Picture) -> list[list[float]]:
-        """Where the boxes are in this one, which comes after the last that was seen."""
+        """Where the boxes are in this picture, the next one."""
         if self._picture is None or not self._boxes:
             return self._boxes
         before = grey_of(self._picture) if self._grey is None else self._grey
@@ -86,7 +87,7 @@ def _span(low: float, high: float, end: int) -> tuple[int, int]:
 
 
 def _shift(before: Grey, now: Grey) -> tuple[float, float]:
-    """By phase correlation: x and y by which what was before lies elsewhere now; 0, 0 where that cannot be told."""
+    """The x and y by which the patch has moved, by phase correlation; 0, 0 where that cannot be told."""
     window = np.outer(np.hanning(before.shape[0]), np.hanning(before.shape[1])).astype(np.float32)
     spectra = [np.fft.rfft2((patch - patch.mean()) * window) for patch in (before, now)]
     cross = spectra[1] * np.conj(spectra[0])
@@ -97,16 +98,16 @@ def _shift(before: Grey, now: Grey) -> tuple[float, float]:
     return _place(surface[y, :], int(x)), _place(surface[:, x], int(y))
 
 
-def _place(line: Any, at: int) -> float:
-    """Of the peak, between its neighbours; of a line that goes round."""
-    length = len(line)
-    left, middle, right = (float(line[(at + step) % length]) for step in (-1, 0, 1))
+def _place(values: Any, at: int) -> float:
+    """Of the peak, between its neighbours; the values are periodic."""
+    length = len(values)
+    left, middle, right = (float(values[(at + step) % length]) for step in (-1, 0, 1))
     bend = left - 2 * middle + right
     exact = at + (0.5 * (left - right) / bend if bend < 0 else 0.0)
     return exact - length if exact > length / 2 else exact
 
 
-class Results:
+class FrameResults:
     """What becomes of each frame. For one thread at a time.
 
     Args:
@@ -121,57 +122,57 @@ class Results:
     def __init__(
         self,
         needs: DagRequirements,
-        measuring: PlanMetrics,
+        metrics: PlanMetrics,
         reporter: Reporter,
-        painter: PreviewRenderer,
-        golden: ReferenceSampler,
+        renderer: PreviewRenderer,
+        sampler: ReferenceSampler,
         *,
         realtime: bool,
         source_fps: Callable[[], float],
     ) -> None:
-        self._needs, self._measuring, self._reporter = needs, measuring, reporter
-        self._painter, self._golden, self._realtime, self._source_fps = painter, golden, realtime, source_fps
+        self._needs, self._metrics, self._reporter = needs, metrics, reporter
+        self._renderer, self._sampler, self._realtime, self._source_fps = renderer, sampler, realtime, source_fps
         self.newest: dict[str, Any] = {}
         self._last: Outcome | None = None
         self._tracker = Tracker()
 
-    def take(self, done: Done, hi_s: float) -> None:
+    def take(self, result: FrameResult, hi_s: float) -> None:
         """In the order of the frames. hi_s: above it a frame violates the constraint."""
-        if done.outcome is not None:
-            self._processed(done, done.outcome, hi_s)
+        if result.outcome is not None:
+            self._processed(result, result.outcome, hi_s)
         else:
-            self._tracked(done)
+            self._tracked(result)
 
-    def _processed(self, done: Done, outcome: Outcome, hi_s: float) -> None:
-        frame = done.frame
+    def _processed(self, result: FrameResult, outcome: Outcome, hi_s: float) -> None:
+        frame = result.frame
         boxes = self._boxes_of(outcome)
-        e2e_s = self._since(done)
-        self._measuring.processed(outcome, e2e_s, hi_s)
+        e2e_s = self._since(result)
+        self._metrics.processed(outcome, e2e_s, hi_s)
         self._last = outcome
         if boxes is not None:
             self._tracker.begin(frame.picture, boxes, outcome.size)
-        self._tell(done, outcome, boxes, e2e_s)
-        self._golden.offer(frame, outcome)
+        self._publish(result, outcome, boxes, e2e_s)
+        self._sampler.offer(frame, outcome)
 
-    def _tracked(self, done: Done) -> None:
+    def _tracked(self, result: FrameResult) -> None:
         """A tracked frame before the first that was processed has nothing to carry on."""
         if self._last is None:
             return
         outcome = self._last
         boxes = self._boxes_of(outcome)
         if boxes is not None:
-            boxes = self._tracker.follow(done.frame.picture)
+            boxes = self._tracker.follow(result.frame.picture)
             outcome = replace(outcome, values={**outcome.values, self._tracks: boxes})
-        self._measuring.tracked()
-        self._tell(done, outcome, boxes, self._since(done))
+        self._metrics.tracked()
+        self._publish(result, outcome, boxes, self._since(result))
 
-    def _since(self, done: Done) -> float:
-        return time.monotonic() - (done.frame.captured if self._realtime else done.began)
+    def _since(self, result: FrameResult) -> float:
+        return time.monotonic() - (result.frame.captured if self._realtime else result.began)
 
-    def _tell(self, done: Done, outcome: Outcome, boxes: list[list[float]] | None, e2e_s: float) -> None:
-        frame = done.frame
+    def _publish(self, result: FrameResult, outcome: Outcome, boxes: list[list[float]] | None, e2e_s: float) -> None:
+        frame = result.frame
         row: dict[str, Any] = {
-            **counted(self._needs, outcome.values),
+            **counts_of(self._needs, outcome.values),
             "n_loop": frame.n_loop,
             "e2e": round(e2e_s, 6),
             "tracked": frame.tracked,
@@ -179,7 +180,7 @@ class Results:
         if boxes is not None:
             ratio = ratio_of(outcome.size, size_of(frame.picture))
             row["bbox"] = [[round(side, 1) for side in box] for box in moved_boxes(boxes, ratio)]
-        json.dumps(row)  # what cannot be said is nobody's result
+        json.dumps(row)  # raises for a result that could not be reported
         self._reporter.result(row)
         sent = sum(timing.sent for timing in outcome.timings.values())
         width, height = size_of(frame.picture)
@@ -191,7 +192,7 @@ class Results:
             "height": height,
             **self._rate(),
         }
-        self._painter.show(Scene(frame.n_loop, frame.picture, outcome.values, outcome.size))
+        self._renderer.show(PreviewScene(frame.n_loop, frame.picture, outcome.values, outcome.size))
 
     def _rate(self) -> dict[str, float]:
         fps = self._source_fps()

@@ -13,23 +13,41 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
-from app.edge.video.runner.frame_context import Taken
+from app.edge.video.runner.frame_context import CapturedFrame
 from app.edge.video.runner.frame_workers import FrameQueue
 from app.edge.video.runner.plan_metrics import PlanMetrics
 from app.edge.video.runner.resize import in_colour
 from app.inference.errors import DamagedPicture, SourceUnusable
+from app.inference.sources import open_reel
+from app.inference.sources.factory import is_stream
 from app.inference.sources.frames import Shot, VideoSource
 from app.inference.sources.pace import Pace
 from app.video.model.job import Ending, RestartPolicy
 from app.video.model.plan import VideoConf
 
 
-class Generator:
-    """conf: what is to be done now; asked at each frame. clips: gather a cycle's frames before its first is given.
+class JobSource:
+    """The video of a job, to be opened again and again."""
 
-    skipped, damaged: frames left out, and that could not be read; why_damaged: the reason of the last of them. For one
-    thread.
-    """
+    def __init__(self, source: str) -> None:
+        """source: path or URL."""
+        self._source = source
+        self.is_live = is_stream(source)
+        self._opened: VideoSource | None = None
+
+    def open(self) -> VideoSource:
+        """Raises SourceUnusable."""
+        self._opened = open_reel(self._source)[0]
+        return self._opened
+
+    @property
+    def fps(self) -> float:
+        """Frames a second of the source itself; 0 while it does not say."""
+        return self._opened.fps if self._opened is not None else 0.0
+
+
+class Generator:
+    """Chooses frames of a source, as the plan in force says. For one thread."""
 
     def __init__(
         self,
@@ -40,37 +58,50 @@ class Generator:
         live: bool = False,
         n_loop: int = 0,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
+        """
+        Args:
+            conf: What is to be done now; asked at each frame.
+            clips: Gather the frames of a cycle before its first is given.
+            realtime: Give each frame at its own time.
+            live: The source comes by itself and does not wait.
+            n_loop: Of the last frame before this runner.
+            clock: Seconds that never go back.
+            sleep: Waits so many seconds, or until the job is ended.
+        """
         self.n_loop = n_loop
         self.skipped = 0
+        """Frames left out."""
         self.damaged = 0
+        """Frames that could not be read."""
         self.why_damaged = ""
+        """Of the last of them."""
         self._conf, self._clips, self._realtime, self._clock = conf, clips, realtime, clock
         self._now = conf()
         self._pace = Pace(self._now.fps, clock, sleep, live=live)
         self._place = 0
-        self._clip: list[Taken] = []
+        self._clip: list[CapturedFrame] = []
         self._is_timed = True
 
-    def one_pass(self, reel: VideoSource) -> Iterator[Taken]:
+    def one_pass(self, source: VideoSource) -> Iterator[CapturedFrame]:
         """Raises SourceUnusable where the source is gone, is cut off, or gave not one frame."""
         if self._is_timed:
             self._pace.begin()
-        self._place, given = 0, 0
-        with closing(reel.shots()) as shots:
+        self._place, count = 0, 0
+        with closing(source.shots()) as shots:
             for shot in shots:
-                self._look_again()
-                for taken in self._of(shot):
-                    given += 1
-                    yield taken
-        for taken in self._whole_clip():
-            given += 1
-            yield taken
-        if not given:
+                self._follow_conf()
+                for frame in self._frames_of(shot):
+                    count += 1
+                    yield frame
+        for frame in self._whole_clip():
+            count += 1
+            yield frame
+        if not count:
             raise SourceUnusable(f"not one frame could be read: {self.why_damaged or 'there is none'}")
 
-    def _look_again(self) -> None:
+    def _follow_conf(self) -> None:
         conf = self._conf()
         if conf == self._now:
             return
@@ -79,7 +110,7 @@ class Generator:
             self._place = 0
         self._now = conf
 
-    def _of(self, shot: Shot) -> Iterator[Taken]:
+    def _frames_of(self, shot: Shot) -> Iterator[CapturedFrame]:
         if shot.read is None:
             if shot.is_cut:
                 yield from self._whole_clip()
@@ -97,11 +128,11 @@ class Generator:
         if place > self._now.ntracking:
             self.skipped += 1
         else:
-            yield from self._taken(shot, place)
+            yield from self._captured(shot, place)
         if place >= self._now.ntracking:
             yield from self._whole_clip()
 
-    def _taken(self, shot: Shot, place: int) -> Iterator[Taken]:
+    def _captured(self, shot: Shot, place: int) -> Iterator[CapturedFrame]:
         assert shot.read is not None
         captured = self._clock()
         try:
@@ -110,19 +141,19 @@ class Generator:
             self._note(shot, error.message)
             self._place = 0 if place == 0 else self._place
             return
-        taken = Taken(self.n_loop, picture, shot.at, captured, tracked=place > 0)
+        frame = CapturedFrame(self.n_loop, picture, shot.at, captured, tracked=place > 0)
         if self._clips:
-            self._clip.append(taken)
+            self._clip.append(frame)
         else:
-            yield taken
+            yield frame
 
-    def _whole_clip(self) -> Iterator[Taken]:
+    def _whole_clip(self) -> Iterator[CapturedFrame]:
         if not self._clip:
             return
         clip, self._clip = self._clip, []
         first = clip[0]
-        pictures = tuple(taken.picture for taken in clip)
-        yield Taken(first.n_loop, first.picture, first.at, first.captured, clip=pictures)
+        pictures = tuple(frame.picture for frame in clip)
+        yield CapturedFrame(first.n_loop, first.picture, first.at, first.captured, clip=pictures)
         yield from clip[1:]
 
     def _note(self, shot: Shot, reason: str) -> None:
@@ -135,12 +166,16 @@ NO_SIGNAL = "no_signal"
 
 
 class Outage:
-    """note: for the job's events. While one lasts nothing is measured. For one thread; silent_s and flags for any."""
+    """A time in which the source gives no picture and is opened again and again. While it lasts nothing is measured.
+
+    For one thread; silent_s and flags for any.
+    """
 
     def __init__(
-        self, measuring: PlanMetrics, note: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+        self, metrics: PlanMetrics, note: Callable[[str], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._measuring, self._note, self._clock = measuring, note, clock
+        """note: told of its begin and end, for the job's events."""
+        self._metrics, self._note, self._clock = metrics, note, clock
         self._last = clock()
         self._lasts = False
 
@@ -158,7 +193,7 @@ class Outage:
         if self._lasts:
             return
         self._lasts = True
-        self._measuring.pause()
+        self._metrics.pause()
         self._note(f"No signal: {why}. The source is opened again until it is back.")
 
     def frame(self) -> None:
@@ -166,7 +201,7 @@ class Outage:
         now = self._clock()
         if self._lasts:
             self._lasts = False
-            self._measuring.resume()
+            self._metrics.resume()
             self._note(f"The signal is back, after {now - self._last:.0f} s.")
         self._last = now
 
@@ -179,26 +214,38 @@ logger = logging.getLogger(__name__)
 
 
 class SourceReader:
-    """open_reel: a fresh look at the source; raises SourceUnusable. live: it is a stream, whose end is not meant: with
-    any policy but never it is opened again. note: told what was damaged. over: told how and why the source has ended,
-    once all frames are in the queue."""
+    """Reads the source into the queue, pass after pass, as the restart policy says.
+
+    The end of a stream is never meant: with any policy but `never` it is opened again.
+    """
 
     def __init__(
         self,
         generator: Generator,
-        open_reel: Callable[[], VideoSource],
-        queue: FrameQueue[Taken],
+        source: JobSource,
+        queue: FrameQueue[CapturedFrame],
         policy: RestartPolicy,
         *,
-        live: bool,
         outage: Outage,
         note: Callable[[str], None],
         over: Callable[[Ending, str], None],
         stopping: threading.Event,
         pauses_s: tuple[float, ...] = PAUSES_S,
     ) -> None:
-        self._generator, self._open, self._queue, self._policy = generator, open_reel, queue, policy
-        self._outage, self._live = outage, live
+        """
+        Args:
+            generator: Chooses the frames.
+            source: Opened for each pass.
+            queue: Closed after the last frame.
+            policy: Whether the source is opened again after its end, and after a fault.
+            outage: Told of frames, and of a source that gives none.
+            note: Told what was damaged, for the job's events.
+            over: Told how and why the source has ended, once all frames are in the queue.
+            stopping: Set when the job is ended.
+            pauses_s: Before a source that failed is opened again; the last of them from then on.
+        """
+        self._generator, self._source, self._queue, self._policy = generator, source, queue, policy
+        self._outage, self._live = outage, source.is_live
         self._note, self._over, self._stopping, self._pauses_s = note, over, stopping, pauses_s
         self._failed = 0
         self._damaged = 0
@@ -220,21 +267,21 @@ class SourceReader:
                     return
 
     def _pass(self) -> None:
-        for frame in self._generator.one_pass(self._open()):
+        for frame in self._generator.one_pass(self._source.open()):
             if self._stopping.is_set():
                 return
             self._outage.frame()
             self._queue.put(frame)
             self._failed = 0
-            self._say_damage()
+            self._note_damage()
 
-    def _say_damage(self) -> None:
+    def _note_damage(self) -> None:
         """Of single frames: the first, and then each time that there are twice as many."""
         damaged = self._generator.damaged
         if damaged > 2 * self._damaged or (damaged and not self._damaged):
             self._damaged = damaged
-            said = "A damaged frame was" if damaged == 1 else f"{damaged} damaged frames were"
-            self._note(f"{said} left out: {self._generator.why_damaged}")
+            count = "A damaged frame was" if damaged == 1 else f"{damaged} damaged frames were"
+            self._note(f"{count} left out: {self._generator.why_damaged}")
 
     def _goes_on_after(self, why: str) -> bool:
         if self._policy is RestartPolicy.NEVER or not (self._live or self._policy in AFTER_DAMAGE):
@@ -242,7 +289,7 @@ class SourceReader:
             return False
         if self._live or self._failed:
             self._outage.failed(why)
-        else:  # the begin of a file may be whole, and is there at once
+        else:  # the start of a file may be whole, and is there at once
             self._note(f"The source is opened again: {why}")
         pause_s = self._pauses_s[min(self._failed, len(self._pauses_s) - 1)]
         self._failed += 1

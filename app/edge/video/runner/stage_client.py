@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from app.edge.circuit_breaker import CircuitBreaker
 from app.edge.video.stage_host.errors import NoDecoder, StageDied, StageHung, StagePaused
 from app.edge.video.stage_host.fair_queue import MOST_WAITING
 from app.kit.errors import ModelmillError
@@ -25,27 +26,25 @@ from app.video.model.stage_call import Call, KeyframeNeeded, PictureNotKept, pac
 
 PROBE_S = 1.0
 MOST_REST_S = 30.0
-"""So long a host is not even asked that answers when it is asked, and then fails again and again."""
+"""The longest time in which a host is not probed that answers to probes, and then fails again and again."""
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Route:
-    """is_planned: it is where the plan wants it."""
+class StageRoute:
+    """Where a stage is called now."""
 
     host: StageHost
     is_planned: bool
+    """It is where the plan wants it."""
 
 
-@dataclass(frozen=True)
-class _Rest:
-    seconds: float
-    until: float
+def _breaker() -> CircuitBreaker:
+    return CircuitBreaker(errors=2, pause_s=PROBE_S, growth=2, most_pause_s=MOST_REST_S)
 
 
-class Routes:
-    """node: the job's own. is_there: asked about hosts that are away, each second. on_change: called when one has gone
-    or come back, with its node and whether it is there."""
+class StageRouter:
+    """Chooses the hosts of stages. For any number of threads."""
 
     def __init__(
         self,
@@ -55,14 +54,24 @@ class Routes:
         on_change: Callable[[str, bool], None] = lambda _node, _there: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """
+        Args:
+            node: The job's own.
+            hosts: Those that the job may use.
+            is_there: Probes a host that is away.
+            on_change: Called when a host has gone or come back, with its node and whether it is there.
+            clock: Seconds that never go back.
+        """
         self.node = node
         self._hosts = {host.node: host for host in hosts}
         self._is_there, self._on_change = is_there, on_change
         self._clock = clock
         self._away: set[str] = set()
         self._missed: set[str] = set()
-        """Said to be away, and not yet known at another address."""
-        self._rests: dict[str, _Rest] = {}
+        """Reported to be away, and not yet known at another address."""
+        self._breakers: dict[str, CircuitBreaker] = {}
+        """By node. A host that fails once is probed at once; one that fails again after a probe is left alone for a
+        while."""
         self._lock = threading.Lock()
 
     @property
@@ -86,17 +95,17 @@ class Routes:
             self._away &= same
             back = self._missed & fresh.keys()
             self._missed -= back
-            self._rests = {node: rest for node, rest in self._rests.items() if node in same}
+            self._breakers = {node: breaker for node, breaker in self._breakers.items() if node in same}
             self._hosts = fresh
         for node in sorted(back):
             self._on_change(node, True)
 
-    def route(self, place: StagePlace) -> Route | None:
+    def route(self, place: StagePlace) -> StageRoute | None:
         """None: neither the planned host nor the node's own is known."""
         planned = self.planned(place)
         if planned is not None and (planned.node not in self._away or self.is_local(planned)):
-            return Route(planned, is_planned=True)
-        return Route(self.own, is_planned=False) if self.own is not None else None
+            return StageRoute(planned, is_planned=True)
+        return StageRoute(self.own, is_planned=False) if self.own is not None else None
 
     def planned(self, place: StagePlace) -> StageHost | None:
         with self._lock:
@@ -110,14 +119,12 @@ class Routes:
             if self.is_local(host) or host.node in self._away or self._hosts.get(host.node) != host:
                 return
             self._away.add(host.node)
-            last = self._rests.get(host.node)
-            seconds = 0.0 if last is None else min(MOST_REST_S, max(PROBE_S, 2 * last.seconds))
-            self._rests[host.node] = _Rest(seconds, self._clock() + seconds)
+            self._breakers.setdefault(host.node, _breaker()).failed(self._clock())
         logger.warning("The stages of %s are away, and run here meanwhile: %s", host.node, why)
         self._on_change(host.node, False)
 
     def went_well(self, host: StageHost) -> None:
-        self._rests.pop(host.node, None)
+        self._breakers.pop(host.node, None)
 
     @property
     def away(self) -> frozenset[str]:
@@ -125,11 +132,11 @@ class Routes:
             return frozenset(self._away)
 
     def probe(self) -> None:
-        """Ask those that are away. To be called each second."""
+        """Probes the hosts that are away. To be called every PROBE_S."""
         for node in self.away:
-            host, rest = self._hosts.get(node), self._rests.get(node)
-            is_resting = rest is not None and self._clock() < rest.until
-            if host is None or is_resting or not self._is_there(host):
+            host, breaker = self._hosts.get(node), self._breakers.get(node)
+            is_open = breaker is not None and breaker.left_s(self._clock()) > 0
+            if host is None or is_open or not self._is_there(host):
                 continue
             with self._lock:
                 self._away.discard(node)
@@ -140,21 +147,22 @@ class Routes:
 CONNECT_S = 2.0
 CODES: Mapping[str, type[ModelmillError]] = {error.code: error for error in (KeyframeNeeded, PictureNotKept, NoDecoder)}
 NOT_READY = frozenset({401, 403, 404, 429, 502, 503, 504})
-"""The host is there, but does not serve this stage to us now."""
+"""The host is there, but does not serve this stage to the job now."""
 OF_STAGE = frozenset({StageHung.code, StageDied.code, StagePaused.code})
-"""What is the stage's own fault among them."""
+"""Among them those that are the stage's own fault."""
 
 
 class HostAway(Exception):
-    """It cannot be reached, or does not answer in time. was_slow: it took the call and gave no answer."""
+    """It cannot be reached, or does not answer in time."""
 
     def __init__(self, message: str, *, was_slow: bool = False) -> None:
+        """was_slow: it took the call and gave no answer."""
         super().__init__(message)
         self.was_slow = was_slow
 
 
 class HostNotReady(Exception):
-    pass
+    """It is there, but does not serve the stage now."""
 
 
 class StageFailed(Exception):
@@ -162,29 +170,38 @@ class StageFailed(Exception):
 
 
 @dataclass(frozen=True)
-class Answer:
-    """delay_s: the way there and back included; server_s: as the host says; queue_s: there, and here until it could go.
-    sent: bytes of the body. way_s: of the delay what the host has not used."""
+class StageAnswer:
+    """What a host has answered to a call."""
 
     outputs: Mapping[str, Any]
     delay_s: float
+    """From the call to the answer, network included."""
     server_s: float
+    """Of computing, as the host says."""
     queue_s: float
+    """Of waiting, at the host and here until it could be sent."""
     sent: int
+    """Bytes of the body."""
     way_s: float = 0.0
+    """Of the delay what the host has not used."""
 
 
 class StageClient:
-    """For any number of threads. To one host go no more calls at once than it lets a job have waiting: it would refuse
-    them, and a graph's siblings make many."""
+    """Calls stages over HTTP. For any number of threads.
+
+    To one host go no more calls at once than it lets a job have waiting: it would refuse them, and a graph's siblings
+    make many.
+    """
 
     def __init__(self) -> None:
-        self._rooms: dict[str, threading.Semaphore] = {}
+        self._slots: dict[str, threading.Semaphore] = {}
         self._idle: dict[str, list[http.client.HTTPConnection]] = {}
         self._lock = threading.Lock()
         self._is_closed = False
 
-    def call(self, host: StageHost, call: Call, timeout_s: float, sent: Callable[[], None] = lambda: None) -> Answer:
+    def call(
+        self, host: StageHost, call: Call, timeout_s: float, sent: Callable[[], None] = lambda: None
+    ) -> StageAnswer:
         """sent: called when the whole request is on its way.
 
         Raises HostAway, HostNotReady, StageFailed, PictureNotKept, KeyframeNeeded, NoDecoder.
@@ -192,14 +209,14 @@ class StageClient:
         body, headers, query = packed(call)
         path = f"/service/{quote(call.stage, safe='')}" + (f"?{urlencode(query)}" if query else "")
         headers = {**headers, "authorization": f"Bearer {host.secret}"}
-        asked = time.perf_counter()
-        with self._room(host.url):
+        called = time.perf_counter()
+        with self._slot(host.url):
             began = time.perf_counter()
             status, data = self._exchanged(host.url, "POST", path, body, headers, timeout_s, sent)
-        return _read(status, data, time.perf_counter() - began, began - asked, len(body), host)
+        return _read(status, data, time.perf_counter() - began, began - called, len(body), host)
 
     def is_there(self, host: StageHost, timeout_s: float = CONNECT_S) -> bool:
-        """Does it answer at all?"""
+        """Does the host answer at all?"""
         try:
             self._exchanged(host.url, "GET", "/healthz", b"", {"authorization": f"Bearer {host.secret}"}, timeout_s)
         except HostAway:
@@ -266,9 +283,9 @@ class StageClient:
                 self._idle.setdefault(url, []).append(connection)
         return response.status, data
 
-    def _room(self, url: str) -> threading.Semaphore:
+    def _slot(self, url: str) -> threading.Semaphore:
         with self._lock:
-            return self._rooms.setdefault(url, threading.Semaphore(MOST_WAITING))
+            return self._slots.setdefault(url, threading.Semaphore(MOST_WAITING))
 
     def _kept(self, url: str) -> http.client.HTTPConnection | None:
         with self._lock:
@@ -291,19 +308,19 @@ def _connected(url: str, timeout_s: float) -> http.client.HTTPConnection:
     return connection
 
 
-def _read(status: int, data: bytes, delay_s: float, waited_s: float, sent: int, host: StageHost) -> Answer:
+def _read(status: int, data: bytes, delay_s: float, waited_s: float, sent: int, host: StageHost) -> StageAnswer:
     """delay_s: of the way and the host; waited_s: before it went."""
     try:
-        found = json.loads(data)
+        answer = json.loads(data)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        answer = None
+    if not isinstance(answer, dict):
         raise StageFailed(f"{host.node} answered {status} with no JSON object")
     if status == 200:
-        server_s, queue_s, decode_s = (_seconds(found.pop(f"{name}_ms", 0)) for name in ("server", "queue", "decode"))
+        server_s, queue_s, decode_s = (_seconds(answer.pop(f"{name}_ms", 0)) for name in ("server", "queue", "decode"))
         way_s = max(0.0, delay_s - server_s - queue_s - decode_s)
-        return Answer(found, waited_s + delay_s, server_s, waited_s + queue_s, sent, way_s)
-    code, message = _reason(found)
+        return StageAnswer(answer, waited_s + delay_s, server_s, waited_s + queue_s, sent, way_s)
+    code, message = _reason(answer)
     if code in CODES:
         raise CODES[code](message)
     if status in NOT_READY and code not in OF_STAGE:
@@ -315,9 +332,9 @@ def _seconds(value: object) -> float:
     return float(value) / 1000 if isinstance(value, int | float) else 0.0
 
 
-def _reason(found: Mapping[str, Any]) -> tuple[str, str]:
+def _reason(answer: Mapping[str, Any]) -> tuple[str, str]:
     """Code and text: {"error": {code, message}}, or {"status": 1, "error": text, "code": …}."""
-    error = found.get("error")
+    error = answer.get("error")
     if isinstance(error, dict):
         return str(error.get("code", "")), str(error.get("message", ""))[:300]
-    return str(found.get("code", "")), str(error or "no reason was given")[:300]
+    return str(answer.get("code", "")), str(error or "no reason was given")[:300]

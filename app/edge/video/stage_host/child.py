@@ -32,7 +32,7 @@ from app.kit.text.error_text import OUT_OF_MEMORY, reason_of
 MOST_MEMORY = 2 << 30
 """Bytes of memory of its own that a child may have."""
 PR_SET_PDEATHSIG = 1
-Answer = tuple[dict[str, Any], list[bytes]]
+ChildAnswer = tuple[dict[str, Any], list[bytes]]
 logger = logging.getLogger(__name__)
 
 
@@ -41,7 +41,7 @@ class Child:
         self._stages: dict[str, Stage] = {}
         self._verbs = {"open": self.open, "close": self.close, "run": self.run}
 
-    def answer(self, header: Mapping[str, Any], blobs: Sequence[bytes | memoryview]) -> Answer:
+    def answer(self, header: Mapping[str, Any], blobs: Sequence[bytes | memoryview]) -> ChildAnswer:
         try:
             return self._verbs[header["do"]](header, blobs)
         except ModelmillError as error:
@@ -52,7 +52,7 @@ class Child:
             logger.exception("The stage %s has raised", header.get("stage"))
             return _failed(error), []
 
-    def open(self, header: Mapping[str, Any], _: Sequence[bytes | memoryview]) -> Answer:
+    def open(self, header: Mapping[str, Any], _: Sequence[bytes | memoryview]) -> ChildAnswer:
         files = [
             ModelFile(
                 ModelCard.from_json(each["card"]), Path(each["path"]), Path(each["twin"]) if each["twin"] else None
@@ -63,12 +63,12 @@ class Child:
         self._stages[header["variant"]] = stage
         return {"runtime": str(stage.runtime)}, []
 
-    def close(self, header: Mapping[str, Any], _: Sequence[bytes | memoryview]) -> Answer:
+    def close(self, header: Mapping[str, Any], _: Sequence[bytes | memoryview]) -> ChildAnswer:
         for variant in header["variants"]:
             self._stages.pop(variant, None)
         return {}, []
 
-    def run(self, header: Mapping[str, Any], blobs: Sequence[bytes | memoryview]) -> Answer:
+    def run(self, header: Mapping[str, Any], blobs: Sequence[bytes | memoryview]) -> ChildAnswer:
         stage = self._stages[header["variant"]]
         began = time.perf_counter()
         inputs = {**header["fields"], **_pictures(header["pictures"], blobs)}

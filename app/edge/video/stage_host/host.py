@@ -10,10 +10,10 @@ from pathlib import Path
 
 from starlette.applications import Starlette
 
-from app.edge.video.stage_host.host_metrics import HostMetrics, Reporter
+from app.edge.video.stage_host.host_metrics import HostMetrics, MetricsReporter
 from app.edge.video.stage_host.http_server import StageServer
 from app.edge.video.stage_host.pictures import PictureCache
-from app.edge.video.stage_host.pool import Pool
+from app.edge.video.stage_host.pool import StagePool
 from app.edge.video.stage_host.served_stages import ServedStages
 from app.edge.video.work import LOOK_S, ServicesWork, WatchedWork, path_from_environment
 from app.edge.worker_server import serve
@@ -22,7 +22,7 @@ KEEP_ALIVE_S = 75
 logger = logging.getLogger(__name__)
 
 
-class Host:
+class StageHostProgram:
     """What is to be served is read anew when the file has changed; address and number of processes are for ever."""
 
     def __init__(self, path: Path) -> None:
@@ -30,11 +30,11 @@ class Host:
         self._watched = WatchedWork(path, ServicesWork.read, is_read=True, unread="What is to be served stays as it is")
         self.work = ServicesWork.read(path)
         served = ServedStages(self.work)
-        self.pool = Pool(max(1, self.work.content.processes))
+        self.pool = StagePool(max(1, self.work.content.processes))
         self.desk = PictureCache()
         self.figures = HostMetrics(self.pool, lambda: sorted(self.front.served.stages))
         self.front = StageServer(self.pool, self.desk, self.figures, served, self.work.content.secret, self.work.node)
-        self.reporter = Reporter(self.figures, self.work.agent_url, self.work.node)
+        self.reporter = MetricsReporter(self.figures, self.work.agent_url, self.work.node)
 
     def run(self) -> None:
         serve(
@@ -80,4 +80,4 @@ class Host:
 
 
 if __name__ == "__main__":
-    Host(path_from_environment()).run()
+    StageHostProgram(path_from_environment()).run()

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import psutil  # type: ignore[import-untyped]
 
-from app.edge.video.stage_host.pool import Pool
+from app.edge.video.stage_host.pool import StagePool
 from app.kit.clock import now, to_text
 from app.video.model.job import StageHost
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class HostMetrics:
-    def __init__(self, pool: Pool, keys: Callable[[], list[str]]) -> None:
+    def __init__(self, pool: StagePool, keys: Callable[[], list[str]]) -> None:
         self._pool = pool
         self._keys = keys
         self.way: dict[str, dict[str, Any]] = {}
@@ -77,7 +77,7 @@ class HostMetrics:
         self.way = {node: found for node, found in self.way.items() if node in self._hosts}
 
 
-class Reporter:
+class MetricsReporter:
     """Tells the agent every five seconds; an agent that is away is told again the next time."""
 
     def __init__(self, figures: HostMetrics, agent_url: str, node: str) -> None:

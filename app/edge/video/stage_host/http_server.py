@@ -22,8 +22,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.edge.video.stage_host.host_metrics import HostMetrics
 from app.edge.video.stage_host.pictures import PictureCache
-from app.edge.video.stage_host.pool import Done, Pool, Task
-from app.edge.video.stage_host.served_stages import ServedStages, Variant
+from app.edge.video.stage_host.pool import StagePool, StageResult, StageTask
+from app.edge.video.stage_host.served_stages import ServedStages, StageVariant
 from app.edge.worker_server import HANDLERS, answered, check_bearer
 from app.kit.errors import BadRequest, ModelmillError
 from app.kit.network.addresses import is_asked_from_here
@@ -42,7 +42,7 @@ OF_PICTURES = (Type.IMAGE, Type.CLIP)
 logger = logging.getLogger(__name__)
 
 
-class Guard:
+class BearerGuard:
     """Who asks shows the secret, but for programs on this machine. A browser is no such program: a page from anywhere
     could make it ask here."""
 
@@ -66,7 +66,7 @@ class StageServer:
     """served: what is served now; it changes."""
 
     def __init__(
-        self, pool: Pool, desk: PictureCache, figures: HostMetrics, served: ServedStages, secret: str, node: str
+        self, pool: StagePool, desk: PictureCache, figures: HostMetrics, served: ServedStages, secret: str, node: str
     ) -> None:
         self.pool = pool
         self.desk = desk
@@ -88,7 +88,7 @@ class StageServer:
                 Route("/get_cluster_info", self.cluster),
                 Route("/probe", probe, methods=["GET", "POST"]),
             ],
-            middleware=[Middleware(Guard, secret=lambda: self.secret)],
+            middleware=[Middleware(BearerGuard, secret=lambda: self.secret)],
             exception_handlers=HANDLERS,
             lifespan=lifespan,
         )
@@ -133,7 +133,7 @@ class StageServer:
         decode_ms = _ms(time.perf_counter() - began)
         is_drawn = variant.kind.draws and (not call.want or IMAGE in call.want)
         clips = frozenset(name for name, type_ in variant.kind.inputs.items() if type_ is Type.CLIP)
-        task = Task(call.job, variant, call.fields, pictures, clips, is_drawn)
+        task = StageTask(call.job, variant, call.fields, pictures, clips, is_drawn)
         try:
             done = await _as_long_as_wanted(request, self.pool.compute(task))
         except ModelmillError as error:
@@ -190,7 +190,7 @@ def _told(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Reque
     return answer
 
 
-async def _as_long_as_wanted(request: Request, computing: Coroutine[Any, Any, Done]) -> Done:
+async def _as_long_as_wanted(request: Request, computing: Coroutine[Any, Any, StageResult]) -> StageResult:
     """request: its body has been read. Raises ClientDisconnect when who asked has gone; it is then cancelled."""
     asked, gone = asyncio.create_task(computing), asyncio.ensure_future(request.receive())
     try:
@@ -203,12 +203,12 @@ async def _as_long_as_wanted(request: Request, computing: Coroutine[Any, Any, Do
         gone.cancel()
 
 
-def _outputs(call: Call, done: Done) -> dict[str, Any]:
+def _outputs(call: Call, done: StageResult) -> dict[str, Any]:
     found = {**done.outputs, **({IMAGE: base64.b64encode(done.image).decode()} if done.image else {})}
     return {name: value for name, value in found.items() if not call.want or name in call.want}
 
 
-def _about(variant: Variant, done: Done) -> dict[str, Any]:
+def _about(variant: StageVariant, done: StageResult) -> dict[str, Any]:
     return {
         "server_ms": _ms(done.server_s),
         "queue_ms": _ms(done.queue_s),
@@ -218,7 +218,7 @@ def _about(variant: Variant, done: Done) -> dict[str, Any]:
     }
 
 
-def _log(call: Call, variant: Variant, *, status: int, ms: float | None) -> None:
+def _log(call: Call, variant: StageVariant, *, status: int, ms: float | None) -> None:
     logger.info(
         "Stage called",
         extra={

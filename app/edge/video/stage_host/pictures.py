@@ -33,7 +33,7 @@ def has_keyframe(packet: bytes) -> bool:
     return any(match[1][0] & 0x1F == _IDR for match in _NAL.finditer(packet))
 
 
-class Stream:
+class H264Decoder:
     """One decoder. For one thread at a time: who has its turn, which is to be waited for until the packet is next."""
 
     def __init__(self) -> None:
@@ -74,15 +74,15 @@ class Stream:
         return found
 
 
-class Streams:
+class H264Decoders:
     """By job and field; those that were used last are kept."""
 
     def __init__(self, most: int = MOST_STREAMS) -> None:
         self._most = most
-        self._found: OrderedDict[tuple[str, str], Stream] = OrderedDict()
+        self._found: OrderedDict[tuple[str, str], H264Decoder] = OrderedDict()
 
-    def of(self, job: str, field: str) -> Stream:
-        stream = self._found.setdefault((job, field), Stream())
+    def of(self, job: str, field: str) -> H264Decoder:
+        stream = self._found.setdefault((job, field), H264Decoder())
         self._found.move_to_end((job, field))
         while len(self._found) > self._most:
             self._found.popitem(last=False)
@@ -115,7 +115,7 @@ Key = tuple[str, str, str]
 """Job, frame, field."""
 
 
-class Kept:
+class RecentPictures:
     """Pictures of the newest frames, up to a number of bytes over all jobs and of frames of each."""
 
     def __init__(self, most_bytes: int = MOST_BYTES, most_frames: int = MOST_FRAMES) -> None:
@@ -150,8 +150,8 @@ class PictureCache:
     """For the event loop; decoding is done by threads. The packets of one stream are decoded one after the other."""
 
     def __init__(self) -> None:
-        self.kept = Kept()
-        self.streams = Streams()
+        self.kept = RecentPictures()
+        self.streams = H264Decoders()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="picture")
         self._arrived = asyncio.Condition()
 
@@ -203,7 +203,7 @@ class PictureCache:
         seq = _seq(parse_options_header(encoded.content_type)[1])
         return seq is not None and self.streams.of(job, name).is_past(seq)
 
-    async def _packet(self, stream: Stream, packet: bytes, seq: int | None) -> Picture:
+    async def _packet(self, stream: H264Decoder, packet: bytes, seq: int | None) -> Picture:
         async with stream.turn:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(ARRIVAL_S):

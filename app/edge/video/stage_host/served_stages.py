@@ -18,7 +18,7 @@ from app.video.model.kinds import Stage, StageKind
 
 
 @dataclass(frozen=True)
-class Variant:
+class StageVariant:
     """A stage with one of its models. id: another one whenever anything of it is another."""
 
     key: str
@@ -54,7 +54,7 @@ class ServedStages:
             return name
         raise StageNotFound("unregistered services")
 
-    def variant(self, key: str, model_id: int) -> Variant:
+    def variant(self, key: str, model_id: int) -> StageVariant:
         """Raises BadRequest, BadStage."""
         stage = self.stages[key]
         kind = stage_class(stage.kind).kind
@@ -71,7 +71,7 @@ class ServedStages:
             "models": [self._file(card) for card in cards],
         }
         id_ = _id(key, stage, model_id)
-        return Variant(key, id_, kind, cards, opening, timeout_of(stage.parameters))
+        return StageVariant(key, id_, kind, cards, opening, timeout_of(stage.parameters))
 
     def _file(self, card: ModelCard) -> dict[str, Any]:
         path, twin = self._blobs.get(card.sha256), self._blobs.get(card.twin_sha256)

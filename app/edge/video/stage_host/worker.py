@@ -22,12 +22,12 @@ Blobs = Sequence[bytes | memoryview]
 
 
 @dataclass(frozen=True)
-class Reply:
+class ChildReply:
     header: dict[str, Any]
     blobs: Sequence[bytes | memoryview]
 
 
-class Worker:
+class ChildProcess:
     """opened: variants that it has, and what runs each. Started when it is first asked, and anew after its end."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Worker:
         if self._process is not None and self._process.returncode is not None:
             await self.end()
 
-    async def ask(self, header: dict[str, Any], blobs: Blobs = (), *, timeout_s: float) -> Reply:
+    async def ask(self, header: dict[str, Any], blobs: Blobs = (), *, timeout_s: float) -> ChildReply:
         """Raises StageHung and StageDied, after which the process has gone; else what the stage raised."""
         if self._process is None:
             await self.start()
@@ -79,7 +79,7 @@ class Worker:
             raise
         if "error" in found:
             raise _error(found["error"])
-        return Reply(found, answered)
+        return ChildReply(found, answered)
 
     async def end(self, *, is_over: bool = False) -> int | None:
         """Its exit code; is_over: it seems to have ended by itself. Whoever asks next gets a fresh one."""

@@ -1,4 +1,4 @@
-"""Who may come in, as the door's process asks SQL: the account of the door, and whether its user still may."""
+"""Who may log in over SFTP, as the server's process reads it in SQL: the account, and whether its user still may."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ LONGEST_NAME = 32
 
 @dataclass(frozen=True)
 class Verdict:
-    """account: whose password it was, None if nobody's. why: what is wrong with the new password."""
+    """The outcome of a try with a password."""
 
     account: SftpAccount | None
-    why: str = ""
+    """Whose password it was; None: it was wrong."""
+    problem: str = ""
+    """What is wrong with the new password."""
 
 
 class SftpAuthenticator:
@@ -29,9 +31,9 @@ class SftpAuthenticator:
         self.database = database
 
     def find(self, user: str) -> SftpAccount | None:
-        """The account with what holds of it, if it may be used now.
+        """The account, without the credentials that have ended, if it may be used now.
 
-        Disabling a user or revoking a token shuts this door at once, before it was even told.
+        Disabling a user or revoking a token counts at once, before this server was even told.
         """
         if len(user) > LONGEST_NAME:
             return None
@@ -44,7 +46,7 @@ class SftpAuthenticator:
         return _without(account, ended)
 
     def accounts(self, users: set[str]) -> dict[str, SftpAccount]:
-        """As they are now, of those of them who may still be in."""
+        """As they are now; without those that may no longer be used."""
         return {account.user: account for account in map(self.find, users) if account is not None}
 
     def check(self, user: str, password: str) -> Verdict:
@@ -58,11 +60,11 @@ class SftpAuthenticator:
         if verdict.account is None:
             return verdict
         if new == old:
-            return replace(verdict, why="The new password must be another one.")
+            return replace(verdict, problem="The new password must be another one.")
         try:
             check_password(new)
         except BadSftpPassword as error:
-            return replace(verdict, why=error.message)
+            return replace(verdict, problem=error.message)
         password_hash = hash_password(new)
         with self.database.write() as conn:
             store.change_account(conn, user, password_hash=password_hash, is_one_time=False)

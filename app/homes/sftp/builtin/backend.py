@@ -1,4 +1,4 @@
-"""The accounts of the embedded door, which its process reads at every log-in and once a second of whoever is in."""
+"""The accounts of the built-in SFTP server, whose process reads them at each log-in, and each second those in use."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 from app.homes import store
 from app.homes.model import Quota
-from app.homes.sftp.backend import NO_QUOTA, DoorInfo, no_account
+from app.homes.sftp.backend import NO_QUOTA, SftpEndpoint, no_account
 from app.homes.sftp.credentials import hash_password
 from app.homes.store import SftpAccount
 from app.kit.sql import Database
 
 PORT, FINGERPRINT = "port", "fingerprint"
-"""Facts that the process tells of itself when it starts: the port may be another than the one wanted."""
+"""Facts that the process reports when it starts: the port may be another than the one that was set."""
 
 
 class BuiltinBackend:
@@ -26,8 +26,8 @@ class BuiltinBackend:
 
     def create(self, user: str, home: str, password_hash: str, *, quota: Quota = NO_QUOTA) -> None:
         with self.database.write() as conn:
-            known = store.get_account(conn, user)
-            keys = known.keys if known else ()
+            present = store.get_account(conn, user)
+            keys = present.keys if present else ()
             store.put_account(
                 conn, SftpAccount(user, home, password_hash, True, keys, True, quota.size_bytes, quota.files)
             )
@@ -57,10 +57,10 @@ class BuiltinBackend:
         with self.database.write() as conn:
             store.delete_account(conn, user)
 
-    def info(self, user: str) -> DoorInfo:
+    def info(self, user: str) -> SftpEndpoint:
         with self.database.read() as conn:
             facts = store.facts(conn)
-        return DoorInfo(self.host, int(facts.get(PORT, self.port)), user, facts.get(FINGERPRINT, ""))
+        return SftpEndpoint(self.host, int(facts.get(PORT, self.port)), user, facts.get(FINGERPRINT, ""))
 
     def _account(self, user: str) -> SftpAccount:
         with self.database.read() as conn:

@@ -24,25 +24,25 @@ T = TypeVar("T")
 TRIES = 6
 """Passwords per connection, as OpenSSH's server has it."""
 CHANGE_PROMPT = "This password was for one time. Choose your own."
-LOOK_S = 0.5
-"""How often it is asked whether those who are in may stay; twice that at most until a disabled user is out."""
+WATCH_EVERY_S = 0.5
+"""How often it is checked whether users who are logged in still may be: a disabled one is out within twice that."""
 IDLE_S = 1800.0
-CONNECTIONS = 500
-STRANGERS = 10
-"""Connections of one address that have not logged in."""
-PER_USER = 16
-FILE_THREADS, DESK_THREADS = 16, 2
+MAX_CONNECTIONS = 500
+MAX_UNAUTHENTICATED = 10
+"""Connections of one address that have not logged in yet."""
+MAX_PER_USER = 16
+FILE_THREADS, LOGIN_THREADS = 16, 2
 """Password hashes take 19 MiB and a core each: a flood of log-ins must not take the machine."""
 logger = logging.getLogger(__name__)
 
 
 class SftpConnection(asyncssh.SSHServer):
-    def __init__(self, hall: ConnectionRegistry) -> None:
-        self.hall = hall
+    def __init__(self, registry: ConnectionRegistry) -> None:
+        self.registry = registry
         self.account: SftpAccount | None = None
         self._key: bytes | None = None
         """With which it logged in; None: with the account's password."""
-        self.is_in = False
+        self.is_authenticated = False
         self.used_at = time.monotonic()
         self.sessions = 0
         self._tries = 0
@@ -52,26 +52,26 @@ class SftpConnection(asyncssh.SSHServer):
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         self._connection = conn
         self.address = network(conn.get_extra_info("peername")[0])
-        if not self.hall.arrive(self):
+        if not self.registry.register(self):
             conn.disconnect(asyncssh.DISC_TOO_MANY_CONNECTIONS, "Too many connections; try again later.")
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        self.hall.leave(self)
+        self.registry.unregister(self)
 
-    def touched(self) -> None:
+    def touch(self) -> None:
         self.used_at = time.monotonic()
 
-    def show_out(self, reason: str) -> None:
-        """End the connection, politely and then at once."""
+    def end(self, reason: str) -> None:
+        """Disconnect with a reason, and cut the connection half a second later."""
         if self._connection is not None:
             self._connection.disconnect(asyncssh.DISC_BY_APPLICATION, reason)
             asyncio.get_running_loop().call_later(0.5, self._connection.abort)
 
-    def why_out(self, account: SftpAccount | None) -> str:
-        """Why this connection may not go on, with the account as it is now (None: disabled); empty when it may.
+    def reason_to_end(self, account: SftpAccount | None) -> str:
+        """Why this connection must end, with the account as it is now (None: disabled); empty when it may stay.
 
-        Whoever came in with a password that was reset, or a key that was removed, goes: it may have been stolen. So
-        does whoever came in by what was set with a token that has ended.
+        One that was authenticated by a password that was reset or a key that was removed ends, as that may have been
+        stolen. So does one that was authenticated by what was set with a token that has ended.
         """
         if account is None:
             return "This account was disabled."
@@ -95,23 +95,25 @@ class SftpConnection(asyncssh.SSHServer):
         return True
 
     def kbdint_auth_supported(self) -> bool:
-        """OpenSSH would prefer it to passwords, and a one-time password could not be changed in it."""
+        """No: OpenSSH would prefer it to passwords, and a one-time password could not be changed in it."""
         return False
 
     async def validate_password(self, username: str, password: str) -> bool:
-        verdict = await self._attempt(username, lambda: self.hall.book.check(username, password))
+        verdict = await self._attempt(username, lambda: self.registry.authenticator.check(username, password))
         if verdict.account is not None and verdict.account.is_one_time:
             raise asyncssh.PasswordChangeRequired(CHANGE_PROMPT)
         return self._admit(verdict.account)
 
     async def change_password(self, username: str, old_password: str, new_password: str) -> bool:
-        verdict = await self._attempt(username, lambda: self.hall.book.change(username, old_password, new_password))
-        if verdict.why:
-            raise asyncssh.PasswordChangeRequired(verdict.why)
+        verdict = await self._attempt(
+            username, lambda: self.registry.authenticator.change(username, old_password, new_password)
+        )
+        if verdict.problem:
+            raise asyncssh.PasswordChangeRequired(verdict.problem)
         return self._admit(verdict.account)
 
     async def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
-        account = await self._ask(lambda: self.hall.book.find(username), None)
+        account = await self._ask(lambda: self.registry.authenticator.find(username), None)
         if account is None or not any(_public_data(text) == key.public_data for text in account.keys):
             return False
         return self._admit(account, key.public_data)
@@ -122,33 +124,33 @@ class SftpConnection(asyncssh.SSHServer):
         if self.account is None or self.account.user != self._connection.get_extra_info("username"):
             self._connection.abort()
             return
-        self.is_in = True
-        self.touched()
-        if not self.hall.has_room(self.account.user):
-            self.show_out("You have too many sessions open; close one of them.")
+        self.is_authenticated = True
+        self.touch()
+        if not self.registry.has_room(self.account.user):
+            self.end("You have too many sessions open; close one of them.")
 
     async def _attempt(self, user: str, work: Callable[[], Verdict]) -> Verdict:
-        """One try with a password, slowed down as it deserves."""
+        """One try with a password, slowed down after failures."""
         self._tries += 1
-        delay_s = self.hall.throttle.delay_s(self.address, user)
+        delay_s = self.registry.throttle.delay_s(self.address, user)
         if delay_s is None or self._tries > TRIES:
-            self.show_out("Too many attempts that failed; try again later.")
+            self.end("Too many attempts that failed; try again later.")
             return Verdict(None)
         await asyncio.sleep(delay_s)
         verdict = await self._ask(work, Verdict(None))
         if verdict.account is None:
             logger.warning("A log-in over SFTP as %.32r from %s failed.", user, self.address)
-            self.hall.throttle.failed(self.address, user)
+            self.registry.throttle.failed(self.address, user)
         else:
-            self.hall.throttle.succeeded(self.address, user)
+            self.registry.throttle.succeeded(self.address, user)
         return verdict
 
-    async def _ask(self, work: Callable[[], T], otherwise: T) -> T:
+    async def _ask(self, work: Callable[[], T], fallback: T) -> T:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self.hall.desk, work)
+            return await asyncio.get_running_loop().run_in_executor(self.registry.login_threads, work)
         except ModelmillError as error:
             logger.warning("Nobody can log in over SFTP: %s", error.message)
-            return otherwise
+            return fallback
 
     def _admit(self, account: SftpAccount | None, key: bytes | None = None) -> bool:
         self.account, self._key = account, key
@@ -156,61 +158,73 @@ class SftpConnection(asyncssh.SSHServer):
 
 
 class ConnectionRegistry:
-    def __init__(self, book: SftpAuthenticator, options: HomesOptions, *, idle_s: float = IDLE_S) -> None:
-        self.book = book
+    def __init__(self, authenticator: SftpAuthenticator, options: HomesOptions, *, idle_s: float = IDLE_S) -> None:
+        self.authenticator = authenticator
         self.options = options
         self.throttle = LoginThrottle()
-        self.ledger = UsageTracker(options.usage_ttl_s)
-        self.files = ThreadPoolExecutor(FILE_THREADS, "files")
-        self.desk = ThreadPoolExecutor(DESK_THREADS, "desk")
+        self.usage = UsageTracker(options.usage_ttl_s)
+        self.file_threads = ThreadPoolExecutor(FILE_THREADS, "files")
+        self.login_threads = ThreadPoolExecutor(LOGIN_THREADS, "log-in")
         self._idle_s = idle_s
-        self._guards: set[SftpConnection] = set()
+        self._connections: set[SftpConnection] = set()
 
-    def arrive(self, guard: SftpConnection) -> bool:
-        """False when there is no room."""
-        self._guards.add(guard)
-        strangers = sum(1 for g in self._guards if not g.is_in and g.address == guard.address)
-        return len(self._guards) <= CONNECTIONS and strangers <= STRANGERS
+    def register(self, connection: SftpConnection) -> bool:
+        """False when there are too many."""
+        self._connections.add(connection)
+        unauthenticated = sum(
+            1 for other in self._connections if not other.is_authenticated and other.address == connection.address
+        )
+        return len(self._connections) <= MAX_CONNECTIONS and unauthenticated <= MAX_UNAUTHENTICATED
 
-    def leave(self, guard: SftpConnection) -> None:
-        self._guards.discard(guard)
+    def unregister(self, connection: SftpConnection) -> None:
+        self._connections.discard(connection)
 
     def has_room(self, user: str) -> bool:
-        return len(self._of(user)) <= PER_USER
+        return len(self._of(user)) <= MAX_PER_USER
 
     async def watch(self) -> None:
-        """For ever: show out who may no longer be in, and who does nothing."""
+        """Run until cancelled: end the connections that may no longer be open, and those that do nothing."""
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(WATCH_EVERY_S)
             self._end_idle(time.monotonic())
-            await self._end_unwanted()
+            await self._end_refused()
 
     def _of(self, user: str) -> list[SftpConnection]:
-        return [g for g in self._guards if g.is_in and g.account is not None and g.account.user == user]
+        return [
+            connection
+            for connection in self._connections
+            if connection.is_authenticated and connection.account is not None and connection.account.user == user
+        ]
 
     def _end_idle(self, now: float) -> None:
-        for guard in list(self._guards):
-            if guard.is_in and now - guard.used_at > self._idle_s:
-                guard.show_out("Nothing was asked for too long.")
+        for connection in list(self._connections):
+            if connection.is_authenticated and now - connection.used_at > self._idle_s:
+                connection.end("Nothing was asked for too long.")
 
-    async def _end_unwanted(self) -> None:
-        users = {g.account.user for g in self._guards if g.is_in and g.account is not None}
+    async def _end_refused(self) -> None:
+        users = {
+            connection.account.user
+            for connection in self._connections
+            if connection.is_authenticated and connection.account is not None
+        }
         if not users:
             return
         try:
-            accounts = await asyncio.get_running_loop().run_in_executor(self.files, self.book.accounts, users)
+            accounts = await asyncio.get_running_loop().run_in_executor(
+                self.file_threads, self.authenticator.accounts, users
+            )
         except ModelmillError as error:
             logger.warning("It cannot be asked who may stay: %s", error.message)
             return
         for user in users:
-            for guard in self._of(user):
-                reason = guard.why_out(accounts.get(user))
+            for connection in self._of(user):
+                reason = connection.reason_to_end(accounts.get(user))
                 if reason:
-                    guard.show_out(reason)
+                    connection.end(reason)
 
 
 def _public_data(text: str) -> bytes | None:
-    """Of a key as OpenSSH writes it; None for what is none."""
+    """Of a key as OpenSSH writes it; None for any other text."""
     try:
         data: bytes = asyncssh.import_public_key(" ".join(text.split()[:2])).public_data
     except asyncssh.KeyImportError:

@@ -1,8 +1,8 @@
 """One user's home as an SFTP session sees it: blocking operations that take and give what SFTP does.
 
-All of it goes through Beneath, relative to the open home: no path of the host is ever put together. Errors are OSError.
-The folders that make a home one stay, and files go in where the web takes them; links are neither made nor, by what
-changes things, followed.
+All of it goes through RootedDirectory, relative to the open home: no path of the host is ever put together. Errors are
+OSError. The folders that make a home one stay, and files go in where the web takes them; links are neither made nor, by
+what changes things, followed.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ _WRITING = os.O_WRONLY | os.O_RDWR
 
 @dataclass(frozen=True)
 class SessionQuota:
-    """ledger: of the process, so that two sessions of a user see each other."""
-
     user: str
     quota: Quota
-    ledger: UsageTracker
+    usage: UsageTracker
+    """Of the process, so that two sessions of a user see each other."""
 
 
 class OpenFile:
@@ -122,23 +121,23 @@ class SftpHome:
                 return
             self._files.discard(file)
         if file.counted is not None:
-            freed = self.quota.ledger.files.close(file.fd, file.counted)
-            self.quota.ledger.add(self.quota.user, WHOLE, -freed)
+            freed = self.quota.usage.files.close(file.fd, file.counted)
+            self.quota.usage.add(self.quota.user, WHOLE, -freed)
         os.close(file.fd)
 
     def scan(self, path: bytes) -> list[tuple[bytes, os.stat_result]]:
-        """Names in a folder, with what is known of them; links are told of themselves."""
-        found = []
+        """The names in a folder with their status; of a link its own."""
+        status = []
         with self._home.folder(inner_path(path)) as fd:
             here = os.fstat(fd)
-            found += [(b".", here), (b"..", here)]
+            status += [(b".", here), (b"..", here)]
             with os.scandir(fd) as entries:
                 for entry in entries:
                     try:
-                        found.append((os.fsencode(entry.name), entry.stat(follow_symlinks=False)))
+                        status.append((os.fsencode(entry.name), entry.stat(follow_symlinks=False)))
                     except FileNotFoundError:
                         continue
-        return found
+        return status
 
     def stat(self, path: bytes) -> os.stat_result:
         return self._home.stat(inner_path(path))
@@ -165,9 +164,9 @@ class SftpHome:
 
     def remove(self, path: bytes) -> None:
         inner = _may_leave(inner_path(path))
-        found = self._home.lstat(inner)
+        status = self._home.lstat(inner)
         self._home.remove(inner)
-        self._gone(self._freed_bytes(found))
+        self._gone(self._freed_bytes(status))
 
     def rename(self, source: bytes, target: bytes, *, replace: bool) -> None:
         """Neither away from nor over one of the folders that stay: an empty one would give way to a folder."""
@@ -193,7 +192,7 @@ class SftpHome:
         limit = self.quota.quota
         if not limit.size_bytes:
             return os.statvfs(self._home.root_fd)
-        return limit.size_bytes, self.quota.ledger.usage(self.quota.user, limit, self._measure).total_bytes
+        return limit.size_bytes, self.quota.usage.usage(self.quota.user, limit, self._measure).total_bytes
 
     @contextmanager
     def _opened(self, path: bytes) -> Iterator[int]:
@@ -212,7 +211,7 @@ class SftpHome:
             return OpenFile(fd, flags, None, None)
         allowance = self._allowance()
         allowance.refresh()
-        return OpenFile(fd, flags, allowance, self.quota.ledger.files.open(self.quota.user, fd))
+        return OpenFile(fd, flags, allowance, self.quota.usage.files.open(self.quota.user, fd))
 
     def _open_file(self, inner: str, flags: int) -> int:
         """One that is made counts."""
@@ -226,12 +225,12 @@ class SftpHome:
 
     def _gone(self, freed_bytes: int) -> None:
         """A file or folder less."""
-        self.quota.ledger.add(self.quota.user, WHOLE, -freed_bytes, files=-1)
+        self.quota.usage.add(self.quota.user, WHOLE, -freed_bytes, files=-1)
 
-    def _freed_bytes(self, found: os.stat_result) -> int:
+    def _freed_bytes(self, status: os.stat_result) -> int:
         """By its removal: nothing while it has another name, or is open for writing still."""
-        is_last = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
-        return found.st_size if is_last and not self.quota.ledger.files.is_open(found) else 0
+        is_last = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+        return status.st_size if is_last and not self.quota.usage.files.is_open(status) else 0
 
     def _replaced(self, inner: str) -> os.stat_result | None:
         with suppress(FileNotFoundError):
@@ -239,7 +238,7 @@ class SftpHome:
         return None
 
     def _allowance(self) -> Allowance:
-        return self.quota.ledger.allowance(self.quota.user, WHOLE, self.quota.quota, self._measure)
+        return self.quota.usage.allowance(self.quota.user, WHOLE, self.quota.quota, self._measure)
 
     def _measure(self) -> Measurement:
         usage = self._home.usage()

@@ -1,8 +1,13 @@
-"""Slows down whoever guesses passwords at the embedded door: by address and by user, with a delay that grows.
+"""Slows down guessing of passwords over SFTP: by address and by user, with a delay that grows.
 
 The delay comes before the password is looked at, so hanging up early gains nothing. An address that is far over its
 share is refused without a look. For a user's name the delay stays short, and is spared at addresses from which the user
-came in before: nobody can lock another out. Keys are never slowed down. Counts live in this process.
+has logged in before: nobody can lock another out. Keys are never slowed down.
+
+It is not app.accounts.login_throttle, on purpose: that one refuses after so many failures in a minute, and counts in
+Redis for all web processes. Here a growing delay comes first (SSH has no Retry-After), addresses that a user is known
+by are spared, and the counts live in this one process, which reaches the homes and the database and no Redis. Windows
+of the library `limits` can express neither the delay nor the spared addresses.
 """
 
 from __future__ import annotations
@@ -17,8 +22,8 @@ ADDRESS_DELAY_S, USER_DELAY_S = 30.0, 5.0
 REFUSED_FROM = 12
 """Failures of an address from which on it waits instead of being looked at."""
 FORGET_S = 600.0
-"""Without a failure for so long, all is forgotten."""
-MOST = 10_000
+"""Without a failure for this long, all is forgotten."""
+MAX_COUNTS = 10_000
 
 
 @dataclass
@@ -32,7 +37,7 @@ class LoginThrottle:
         self._clock = clock
         self._addresses: dict[str, _Count] = {}
         self._users: dict[str, _Count] = {}
-        self._known: dict[tuple[str, str], float] = {}
+        self._familiar: dict[tuple[str, str], float] = {}
 
     def delay_s(self, address: str, user: str) -> float | None:
         """How long the attempt has to wait before it is looked at; None: it is not looked at."""
@@ -40,13 +45,13 @@ class LoginThrottle:
         if by_address >= REFUSED_FROM and self._clock() - self._addresses[address].last_at < ADDRESS_DELAY_S:
             return None
         delay_s = _grown(by_address, ADDRESS_DELAY_S)
-        if (address, user) not in self._known:
+        if (address, user) not in self._familiar:
             delay_s = max(delay_s, _grown(self._failures(self._users, user), USER_DELAY_S))
         return delay_s
 
     def failed(self, address: str, user: str) -> None:
         for counts, name in ((self._addresses, address), (self._users, user)):
-            if len(counts) >= MOST and name not in counts:
+            if len(counts) >= MAX_COUNTS and name not in counts:
                 self._forget(counts)
             count = counts.setdefault(name, _Count())
             count.failures = self._failures(counts, name) + 1
@@ -55,9 +60,9 @@ class LoginThrottle:
     def succeeded(self, address: str, user: str) -> None:
         """The address keeps its failures: who has one account could else guess at another."""
         self._users.pop(user, None)
-        if len(self._known) >= MOST:
-            self._known.clear()
-        self._known[address, user] = self._clock()
+        if len(self._familiar) >= MAX_COUNTS:
+            self._familiar.clear()
+        self._familiar[address, user] = self._clock()
 
     def _failures(self, counts: dict[str, _Count], name: str) -> int:
         count = counts.get(name)
@@ -72,7 +77,7 @@ class LoginThrottle:
             del counts[name]
 
 
-def _grown(failures: int, most_s: float) -> float:
+def _grown(failures: int, longest_s: float) -> float:
     if failures < FREE_TRIES:
         return 0.0
-    return min(most_s, FIRST_DELAY_S * 2.0 ** min(failures - FREE_TRIES, 10))
+    return min(longest_s, FIRST_DELAY_S * 2.0 ** min(failures - FREE_TRIES, 10))

@@ -1,4 +1,4 @@
-"""The process of the embedded door: listens, takes care of its host key, ends in order."""
+"""The process of the built-in SFTP server: listens, takes care of its host key, ends in order."""
 
 from __future__ import annotations
 
@@ -41,12 +41,13 @@ CIPHERS = (
 
 @dataclass(frozen=True)
 class ServerOptions:
-    """port 0: any that is free. key_folder: of this host, not shared."""
-
     host: str
     port: int
+    """0: any that is free."""
     key_folder: Path
+    """Of this host, not shared."""
     idle_s: float = IDLE_S
+    """A connection without a request for this long is ended."""
 
 
 class SftpServer:
@@ -54,7 +55,7 @@ class SftpServer:
         self.database = database
         self.homes = homes
         self.options = options
-        self.hall = ConnectionRegistry(SftpAuthenticator(database), homes, idle_s=options.idle_s)
+        self.registry = ConnectionRegistry(SftpAuthenticator(database), homes, idle_s=options.idle_s)
 
     async def run(self) -> None:
         """Until SIGTERM or SIGINT. Raises CannotStart."""
@@ -67,7 +68,7 @@ class SftpServer:
         ended = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, ended.set)
-        watching = asyncio.create_task(self.hall.watch())
+        watching = asyncio.create_task(self.registry.watch())
         waiting = asyncio.create_task(ended.wait())
         try:
             await asyncio.wait((watching, waiting), return_when=asyncio.FIRST_COMPLETED)
@@ -83,7 +84,7 @@ class SftpServer:
     async def _listen(self, key: asyncssh.SSHKey) -> asyncssh.SSHAcceptor:
         try:
             return await asyncssh.create_server(
-                lambda: SftpConnection(self.hall),
+                lambda: SftpConnection(self.registry),
                 self.options.host,
                 self.options.port,
                 server_host_keys=[key],
@@ -108,23 +109,23 @@ class SftpServer:
             ) from error
 
     async def _session(self, chan: asyncssh.SSHServerChannel[bytes]) -> asyncssh.SFTPServer:
-        guard = chan.get_connection().get_owner()
-        assert isinstance(guard, SftpConnection)
-        assert guard.account is not None
-        guard.sessions += 1
-        if guard.sessions > SESSIONS:
-            guard.show_out("Too many sessions in one connection.")
+        connection = chan.get_connection().get_owner()
+        assert isinstance(connection, SftpConnection)
+        assert connection.account is not None
+        connection.sessions += 1
+        if connection.sessions > SESSIONS:
+            connection.end("Too many sessions in one connection.")
             raise asyncssh.SFTPNoConnection("too many sessions")
-        account = guard.account
+        account = connection.account
         limit = self.homes.quota(account.quota_bytes, account.quota_files)
-        quota = SessionQuota(account.user, limit, self.hall.ledger)
+        quota = SessionQuota(account.user, limit, self.registry.usage)
         loop = asyncio.get_running_loop()
-        home = await loop.run_in_executor(self.hall.files, SftpHome, self.homes.root, account.home, quota)
-        return SftpSession(chan, home, self.hall.files, guard.touched)
+        home = await loop.run_in_executor(self.registry.file_threads, SftpHome, self.homes.root, account.home, quota)
+        return SftpSession(chan, home, self.registry.file_threads, connection.touch)
 
 
 def host_key(folder: Path) -> asyncssh.SSHKey:
-    """Made once, readable by its owner only: clients refuse a door whose key has changed."""
+    """Made once, readable by its owner only: clients refuse a server whose key has changed."""
     path = make_private(folder) / "host_key"
     if not path.exists():
         draft = path.with_suffix(f".{os.getpid()}")

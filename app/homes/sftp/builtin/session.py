@@ -28,7 +28,7 @@ STDERR = asyncssh.EXTENDED_DATA_STDERR
 
 
 class SftpSession(asyncssh.SFTPServer):
-    """on_use: called at each request, with whether the session is still there afterwards. Owns the home."""
+    """Owns the home. on_use: called at each request."""
 
     def __init__(self, chan: Any, home: SftpHome, executor: Executor, on_use: Callable[[], None]) -> None:
         super().__init__(chan)
@@ -42,14 +42,14 @@ class SftpSession(asyncssh.SFTPServer):
         return await asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
 
     async def _at(self, work: Callable[..., T], path: bytes, *arguments: Any, is_probe: bool = False) -> T:
-        """Of a path. is_probe: failing is nothing that the user must hear of."""
+        """Do it with a path. is_probe: the user need not hear of a failure."""
         try:
             return await self._do(work, path, *arguments)
         except OSError as error:
-            told = with_reason(error, path)
-            if not is_probe and told.errno != errno.ENOENT:
-                self._tell_why(told)
-            raise told from error
+            reason = with_reason(error, path)
+            if not is_probe and reason.errno != errno.ENOENT:
+                self._tell_why(reason)
+            raise reason from error
 
     # --- files --------------------------------------------------------------------------------------
     async def open(self, path: bytes, pflags: int, attrs: SFTPAttrs) -> object:  # noqa: ARG002
@@ -107,8 +107,8 @@ class SftpSession(asyncssh.SFTPServer):
         await self.setstat(path, attrs)
 
     async def scandir(self, path: bytes) -> AsyncIterator[SFTPName]:
-        for name, found in await self._at(self._home.scan, path):
-            yield SFTPName(name, attrs=attrs_of(found))
+        for name, status in await self._at(self._home.scan, path):
+            yield SFTPName(name, attrs=attrs_of(status))
 
     async def remove(self, path: bytes) -> None:
         await self._at(self._home.remove, path)
@@ -174,37 +174,37 @@ def with_reason(error: OSError, path: bytes = b"") -> OSError:
     code = errno.EACCES if isinstance(error, LeadsOut) else error.errno or errno.EIO
     if not isinstance(error, LeadsOut) and error.strerror != os.strerror(code):
         return OSError(code, error.strerror)  # ours, and says it already
-    told = from_os_error(error, to_text(os.fsdecode(shown_path(path))))
-    return OSError(code, sentences(told))
+    reason = from_os_error(error, to_text(os.fsdecode(shown_path(path))))
+    return OSError(code, sentences(reason))
 
 
 def open_flags(pflags: int) -> int:
-    """What the kernel is told of what SFTP asks for; never to follow where it must not, Beneath adds that."""
+    """The flags of os.open for those of SFTP. RootedDirectory adds those that keep it from following links."""
     is_writing = pflags & (asyncssh.FXF_WRITE | asyncssh.FXF_APPEND)
     flags = (os.O_RDWR if pflags & asyncssh.FXF_READ else os.O_WRONLY) if is_writing else os.O_RDONLY
     if not is_writing:
         return flags
-    for wanted, flag in (
+    for bit, flag in (
         (asyncssh.FXF_APPEND, os.O_APPEND),
         (asyncssh.FXF_CREAT, os.O_CREAT),
         (asyncssh.FXF_TRUNC, os.O_TRUNC),
         (asyncssh.FXF_EXCL, os.O_EXCL),
     ):
-        if pflags & wanted:
+        if pflags & bit:
             flags |= flag
     return flags
 
 
-def attrs_of(found: os.stat_result) -> SFTPAttrs:
+def attrs_of(status: os.stat_result) -> SFTPAttrs:
     """What version 3 tells of a file. Not from_local, which looks up the names of this machine's accounts each time."""
     return SFTPAttrs(
-        size=found.st_size,
-        permissions=found.st_mode,
-        uid=found.st_uid,
-        gid=found.st_gid,
-        nlink=found.st_nlink,
-        atime=int(found.st_atime),
-        mtime=int(found.st_mtime),
+        size=status.st_size,
+        permissions=status.st_mode,
+        uid=status.st_uid,
+        gid=status.st_gid,
+        nlink=status.st_nlink,
+        atime=int(status.st_atime),
+        mtime=int(status.st_mtime),
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.joint_inference.client import Client
+from app.joint_inference.client import JointClient
 from app.joint_inference.model.status import current_of
 from app.kit.cli.command import CannotStart
 from app.kit.errors import ModelmillError
@@ -38,7 +38,7 @@ Json = dict[str, Any]
 class DemoDeployment:
     url: str
     folder: Path
-    client: Client
+    client: JointClient
 
     def bring(self, name: str, content: bytes, *, labels: Sequence[str]) -> None:
         """A classifier as ONNX, under this name."""
@@ -84,7 +84,7 @@ def running_stand(*, port: int, is_kept: bool, notice: Notice) -> Iterator[DemoD
     try:
         with running(plan, notice) as stack:
             stack.supervisor.start([_agent(name, side, stack.url, folder) for name, side in NODES.items()])
-            with Client(stack.url) as client:
+            with JointClient(stack.url) as client:
                 yield DemoDeployment(stack.url, folder, client)
     finally:
         if not is_kept:

@@ -10,7 +10,7 @@ AIM = 0.8
 
 
 @dataclass(frozen=True)
-class Answer:
+class StreamAnswer:
     """One picture through the edge worker. edge, cloud: the classes that the two models say, final: what was given."""
 
     truth: int
@@ -25,7 +25,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Row:
+class ScoreRow:
     """accuracy, upload: shares. p50_ms, p95_ms: None where nothing was timed; the cloud's are of what went up."""
 
     way: str
@@ -38,13 +38,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Scores:
-    edge: Row
-    cloud: Row
-    joint: Row
-    random: Row
+    edge: ScoreRow
+    cloud: ScoreRow
+    joint: ScoreRow
+    random: ScoreRow
 
     @property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[ScoreRow, ...]:
         return self.edge, self.cloud, self.joint, self.random
 
     @property
@@ -55,7 +55,7 @@ class Scores:
         return self.joint.accuracy >= gained and self.joint.upload <= 0.5 and is_better
 
 
-def scores_of(answers: Sequence[Answer]) -> Scores:
+def scores_of(answers: Sequence[StreamAnswer]) -> Scores:
     """random: what uploading the same share would give if the pictures were drawn by lot, on average."""
     edge, cloud = (_share([getattr(a, way) == a.truth for a in answers]) for way in ("edge", "cloud"))
     upload = _share([a.was_uploaded for a in answers])
@@ -64,10 +64,10 @@ def scores_of(answers: Sequence[Answer]) -> Scores:
     cloud_ms = [a.cloud_ms for a in answers if a.cloud_ms is not None]
     fallbacks = sum(a.was_fallback for a in answers)
     return Scores(
-        Row("edge only", edge, 0.0, *_p50_p95(edge_ms)),
-        Row("cloud only", cloud, 1.0, *_p50_p95(cloud_ms)),
-        Row("joint", joint, upload, *_p50_p95(joint_ms), fallbacks),
-        Row("random, as many", edge + upload * (cloud - edge), upload),
+        ScoreRow("edge only", edge, 0.0, *_p50_p95(edge_ms)),
+        ScoreRow("cloud only", cloud, 1.0, *_p50_p95(cloud_ms)),
+        ScoreRow("joint", joint, upload, *_p50_p95(joint_ms), fallbacks),
+        ScoreRow("random, as many", edge + upload * (cloud - edge), upload),
     )
 
 

@@ -10,9 +10,18 @@ from rich.console import Console
 from rich.table import Table
 
 from app.joint_inference.cli.demo.deployment import DemoDeployment, running_stand
-from app.joint_inference.cli.demo.digits import CLASSES, Digits, draw_digits
-from app.joint_inference.cli.demo.models import BIG, SMALL, Layer, probabilities, to_onnx, train
-from app.joint_inference.cli.demo.scores import Row, Scores, scores_of
+from app.joint_inference.cli.demo.models import (
+    BIG,
+    CLASSES,
+    SMALL,
+    Digits,
+    Layer,
+    draw_digits,
+    probabilities,
+    to_onnx,
+    train,
+)
+from app.joint_inference.cli.demo.scores import ScoreRow, Scores, scores_of
 from app.joint_inference.cli.demo.stream import stream
 from app.joint_inference.model.resource import API_VERSION, KIND
 from app.kit.cli.command import Exit
@@ -119,7 +128,7 @@ def verdict(scores: Scores) -> str:
     )
 
 
-def _count(scores: Scores, row: Row) -> str:
+def _count(scores: Scores, row: ScoreRow) -> str:
     return str(row.fallbacks) if row is scores.joint else ""
 
 

@@ -10,15 +10,15 @@ import httpx
 import numpy as np
 
 from app.inference.picture_codec import encode
-from app.joint_inference.cli.demo.digits import Digits
-from app.joint_inference.cli.demo.scores import Answer
+from app.joint_inference.cli.demo.models import Digits
+from app.joint_inference.cli.demo.scores import StreamAnswer
 from app.joint_inference.model.tally import Source
 
 TIMEOUT_S = 30.0
 Predict = Callable[[int], dict[str, Any]]
 
 
-def stream(address: str, service: str, digits: Digits, cloud: np.ndarray) -> Iterator[Answer]:
+def stream(address: str, service: str, digits: Digits, cloud: np.ndarray) -> Iterator[StreamAnswer]:
     """address: host:port of the edge worker. cloud: what the big model says of each picture, also of those that it
     is not asked for. Raises httpx.HTTPError."""
     with httpx.Client(base_url=f"http://{address}", timeout=TIMEOUT_S, trust_env=False) as client:
@@ -34,9 +34,9 @@ def stream(address: str, service: str, digits: Digits, cloud: np.ndarray) -> Ite
             yield _answer(reply.raise_for_status().json(), int(truth), int(cloud[number]), took_ms)
 
 
-def _answer(reply: dict[str, Any], truth: int, cloud: int, took_ms: float) -> Answer:
+def _answer(reply: dict[str, Any], truth: int, cloud: int, took_ms: float) -> StreamAnswer:
     source = Source(reply["source"])
-    return Answer(
+    return StreamAnswer(
         truth=truth,
         edge=_label(reply["edge"]),
         cloud=cloud,

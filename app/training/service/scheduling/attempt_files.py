@@ -22,10 +22,10 @@ _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-def write_papers(files: HomeFiles, user: str, folder: str, papers: Mapping[str, bytes]) -> None:
-    """papers: name → what is to stand in it. Raises errors of homes."""
+def write_files(files: HomeFiles, user: str, folder: str, contents: Mapping[str, bytes]) -> None:
+    """contents: name → what the file is to hold. Raises errors of homes."""
     with opened_folder(files, user, folder) as folder_fd:
-        for name, data in papers.items():
+        for name, data in contents.items():
             with new_file(folder_fd, name) as fd:
                 write_all(fd, data)
 
@@ -63,7 +63,7 @@ def new_file(folder_fd: int, name: str) -> Iterator[int]:
 @contextmanager
 def old_file(folder_fd: int, name: str, flags: int) -> Iterator[int | None]:
     """A regular file that has this name and no other; None for anything else."""
-    fd = _opened(folder_fd, name, flags)
+    fd = _open_regular(folder_fd, name, flags)
     try:
         yield fd
     finally:
@@ -84,13 +84,13 @@ def copy_end(source_fd: int, target_fd: int, start: int) -> None:
         start += len(data)
 
 
-def _opened(folder_fd: int, name: str, flags: int) -> int | None:
+def _open_regular(folder_fd: int, name: str, flags: int) -> int | None:
     try:
         fd = os.open(name, flags | _OLD, dir_fd=folder_fd)
     except OSError:
         return None
-    found = os.fstat(fd)
-    if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+    status = os.fstat(fd)
+    if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
         return fd
     os.close(fd)
     return None

@@ -1,4 +1,4 @@
-"""Step finish: an attempt has ended. Its log is kept, its cause found; its task ends too, or joins the line again."""
+"""Step finish: an attempt has ended. Its log is kept, its cause found; its task ends too, or joins the queue again."""
 
 from __future__ import annotations
 
@@ -24,62 +24,74 @@ from app.training.service.scheduling.context import Allocation, SchedulerContext
 TAIL_LINES = 5000
 TAIL_BYTES = 1 << 20
 LOG_PATIENCE_S = 30
-"""So long after a job's end its log is waited for, where Ray answers but does not give it."""
+"""How long after a job's end its log is waited for, where Ray answers but does not give it."""
 QUICK = timedelta(minutes=5)
 """verl looks for its GPUs within the first minutes, when it has read its configuration."""
 RELEASED_ENDED = "RELEASED_ENDED"
-ASKS = "convert"
+CONVERT = "convert"
 """Without this word a spec asks for no conversion; whether it does is read by who is told."""
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What happens to the task. event None: it was let go before, and stays CANCELED. fields: of the task; detail: of
-    the event."""
+    """What happens to a task whose attempt has ended."""
 
     event: Event | None
+    """None: it was let go before, and stays CANCELED."""
     fields: dict[str, Any]
+    """Of the task."""
     detail: dict[str, Any]
+    """Of the event."""
 
 
-def end(desk: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, moment: TickContext) -> Allocation | None:
+def end(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, tick: TickContext) -> Allocation | None:
     """None: its task is active no more. It may take another tick, while Ray withholds the log."""
     try:
-        log_bytes = _keep_log(desk, task, attempt, job, moment)
+        log_bytes = _keep_log(context, task, attempt, job, tick)
     except RayUnreachable as error:
-        if moment.now - from_text(attempt.ended_at or moment.text) < timedelta(seconds=LOG_PATIENCE_S):
+        if tick.now - from_text(attempt.ended_at or tick.at) < timedelta(seconds=LOG_PATIENCE_S):
             logger.warning("The log of an ended job is not to be had yet: %s", error.message)
             return Allocation(task, attempt, job)
         logger.warning("The log of an ended job is not to be had; what was copied of it stays: %s", error.message)
         log_bytes = None
-    failure = None if job.status is RayStatus.SUCCEEDED else _failure(desk, task, attempt, job)
-    return settle(desk, task, attempt, failure, moment, log_bytes=log_bytes)
+    failure = None if job.status is RayStatus.SUCCEEDED else _failure(context, task, attempt, job)
+    return settle(context, task, attempt, failure, tick, log_bytes=log_bytes)
 
 
-def end_unknown(desk: SchedulerContext, task: Task, attempt: Attempt, moment: TickContext) -> Allocation | None:
+def end_unknown(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickContext) -> Allocation | None:
     """Ray answers, and knows nothing of it."""
     failure = classify("", "", None, "", "", was_stopped=_is_canceled(task))
     forgotten = replace(attempt, ray_status="")  # what it said last is not so any more
-    return settle(desk, task, forgotten, failure, moment)
+    return settle(context, task, forgotten, failure, tick)
 
 
 def settle(
-    desk: SchedulerContext,
+    context: SchedulerContext,
     task: Task,
     attempt: Attempt,
     failure: Failure | None,
-    moment: TickContext,
+    tick: TickContext,
     *,
     log_bytes: int | None = None,
 ) -> Allocation | None:
-    """failure None: it succeeded. The folder's end comes first: told twice, it does no harm."""
-    ended_at = attempt.ended_at or moment.text
-    desk.homes.folders.ended(task.user, attempt.folder, from_text(ended_at))
-    outcome = _outcome(desk, task, attempt, failure, moment)
+    """Write down that an attempt has ended, and what becomes of its task.
+
+    The folder's end comes first: it may be told twice.
+
+    Args:
+        failure: None: it succeeded.
+        log_bytes: The size of the copy of its log; None: it stays what it was.
+
+    Returns:
+        None: the task is active no more. The allocation as it was if the task was changed meanwhile.
+    """
+    ended_at = attempt.ended_at or tick.at
+    context.homes.folders.ended(task.user, attempt.folder, from_text(ended_at))
+    outcome = _outcome(context, task, attempt, failure, tick)
     if task.folder is not None and outcome.event is not Event.RETRY:
-        desk.homes.folders.ended(task.user, task.folder, from_text(ended_at))
-    kept: dict[str, Any] = {
+        context.homes.folders.ended(task.user, task.folder, from_text(ended_at))
+    values: dict[str, Any] = {
         "ended_at": ended_at,
         "placement_pending_since": None,
         "ray_status": attempt.ray_status,
@@ -87,82 +99,86 @@ def settle(
         "message": "",
     }
     if log_bytes is not None:
-        kept["log_bytes"] = log_bytes
+        values["log_bytes"] = log_bytes
     if failure is not None:
-        kept |= {"failure_kind": failure.kind, "message": failure.summary}
-    with desk.database.write() as conn:
-        changed = _applied(conn, task, outcome, moment)
+        values |= {"failure_kind": failure.kind, "message": failure.summary}
+    with context.database.write() as conn:
+        changed = _applied(conn, task, outcome, tick)
         if changed is None:  # its user cancels it, or lets it go, at this moment: the next tick sees both
             return Allocation(task, attempt)
-        store.change_attempt(conn, attempt, **kept)
+        store.change_attempt(conn, attempt, **values)
         if outcome.event is Event.RETRY:
-            store.add_event(conn, task.task_id, "RETRY_SCHEDULED", moment.text, outcome.detail)
+            store.add_event(conn, task.task_id, "RETRY_SCHEDULED", tick.at, outcome.detail)
     count_end(failure.kind if failure else None)
-    _say(changed, attempt, failure)
-    if changed.state is State.SUCCEEDED and ASKS in changed.spec_text:
-        desk.on_success(changed)
+    _log_end(changed, attempt, failure)
+    if changed.state is State.SUCCEEDED and CONVERT in changed.spec_text:
+        context.on_success(changed)
     return None
 
 
-def _applied(conn: Connection, task: Task, outcome: Outcome, moment: TickContext) -> Task | None:
+def _applied(conn: Connection, task: Task, outcome: Outcome, tick: TickContext) -> Task | None:
     if outcome.event is not None:
-        return store.apply(conn, task, outcome.event, moment.text, detail=outcome.detail, **outcome.fields)
-    changed = store.change(conn, task, moment.text, **outcome.fields)
+        return store.apply(conn, task, outcome.event, tick.at, detail=outcome.detail, **outcome.fields)
+    changed = store.change(conn, task, tick.at, **outcome.fields)
     if changed is not None:
-        store.add_event(conn, task.task_id, RELEASED_ENDED, moment.text, outcome.detail)
+        store.add_event(conn, task.task_id, RELEASED_ENDED, tick.at, outcome.detail)
     return changed
 
 
 def _outcome(
-    desk: SchedulerContext, task: Task, attempt: Attempt, failure: Failure | None, moment: TickContext
+    context: SchedulerContext, task: Task, attempt: Attempt, failure: Failure | None, tick: TickContext
 ) -> Outcome:
     detail: dict[str, Any] = {"attempt_no": attempt.attempt_no}
     if task.is_terminal:
         detail["ray_status"] = attempt.ray_status
-        return Outcome(None, {"error_summary": _told_late(attempt, moment)}, detail)
+        return Outcome(None, {"error_summary": _summary_of_released(attempt, tick)}, detail)
     if failure is None:
         return Outcome(Event.SUCCEED, {}, detail)
     detail["failure_kind"] = failure.kind.value
     if _is_canceled(task):
         return Outcome(Event.STOPPED, {}, detail)
-    if not _is_retried(desk, task, failure.kind, moment):
+    if not _is_retried(context, task, failure.kind, tick):
         return Outcome(Event.FAIL, {"failure_kind": failure.kind, "error_summary": failure.summary}, detail)
-    at = to_text(moment.now + timedelta(seconds=desk.options.retry_interval_s))
+    at = to_text(tick.now + timedelta(seconds=context.options.retry_interval_s))
     costs = failure.kind is not FailureKind.INSUFFICIENT_RESOURCES
     fields = {
         "next_run_at": at,
-        "waited_since": moment.text,
+        "waited_since": tick.at,
         "infra_retries": task.infra_retries - costs,
         "waiting": Waiting(WaitingCode.RETRY, {"at": at, "kind": failure.kind.value}),
     }
     return Outcome(Event.RETRY, fields, {**detail, "at": at})
 
 
-def _is_retried(desk: SchedulerContext, task: Task, kind: FailureKind, moment: TickContext) -> bool:
+def _is_retried(context: SchedulerContext, task: Task, kind: FailureKind, tick: TickContext) -> bool:
     """By its last attempts in a row that found too few resources, if the last of all did."""
-    with desk.database.read() as conn:
+    with context.database.read() as conn:
         *earlier, last = store.attempts_of(conn, task.task_id)
-    lacking = list(takewhile(lambda it: it.failure_kind is FailureKind.INSUFFICIENT_RESOURCES, reversed(earlier)))
-    tried_s = (moment.now - from_text(min((it.created_at for it in lacking), default=last.created_at))).total_seconds()
-    quick = list(takewhile(lambda it: _was_quick(it, moment), [last, *lacking]))
+    lacking = list(
+        takewhile(lambda attempt: attempt.failure_kind is FailureKind.INSUFFICIENT_RESOURCES, reversed(earlier))
+    )
+    tried_s = (
+        tick.now - from_text(min((attempt.created_at for attempt in lacking), default=last.created_at))
+    ).total_seconds()
+    quick = list(takewhile(lambda attempt: _was_quick(attempt, tick), [last, *lacking]))
     return is_retried(
         kind,
         infra_retries=task.infra_retries,
         tried_s=tried_s,
-        most_s=desk.options.retry_most_s,
+        most_s=context.options.retry_most_s,
         quick_failures=len(quick),
     )
 
 
-def _was_quick(attempt: Attempt, moment: TickContext) -> bool:
+def _was_quick(attempt: Attempt, tick: TickContext) -> bool:
     """Not one that Ray could not place, or that was stopped for that: it has waited in earnest."""
-    return from_text(attempt.ended_at or moment.text) - from_text(attempt.created_at) < QUICK
+    return from_text(attempt.ended_at or tick.at) - from_text(attempt.created_at) < QUICK
 
 
-def _failure(desk: SchedulerContext, task: Task, attempt: Attempt, job: RayJob) -> Failure:
+def _failure(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob) -> Failure:
     if attempt.failure_kind is not None and not _is_canceled(task):  # why it was stopped by us
         return Failure(attempt.failure_kind, attempt.message)
-    tail = _tail(desk, task, attempt, job).decode("utf-8", "replace")
+    tail = _tail(context, task, attempt, job).decode("utf-8", "replace")
     return classify(
         job.status,
         job.error_type,
@@ -178,32 +194,32 @@ def _is_canceled(task: Task) -> bool:
     return task.state in (State.CANCELING, State.CANCELED)
 
 
-def _told_late(attempt: Attempt, moment: TickContext) -> str:
+def _summary_of_released(attempt: Attempt, tick: TickContext) -> str:
     """What became of a task that was let go."""
     if not attempt.ray_status:
-        return f"It was let go before Ray said that it had ended; at {moment.text} Ray did not know it any more."
-    ended_at = attempt.ended_at or moment.text
+        return f"It was let go before Ray said that it had ended; at {tick.at} Ray did not know it any more."
+    ended_at = attempt.ended_at or tick.at
     return f"It was let go before Ray said that it had ended; it ended at {ended_at} as {attempt.ray_status}."
 
 
-def _tail(desk: SchedulerContext, task: Task, attempt: Attempt, job: RayJob) -> bytes:
+def _tail(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob) -> bytes:
     """Of the copy, which is whole by now; of Ray's log if there is none, for it could not be written."""
     tail = b""
     try:
-        tail = desk.copies.end(task.user, attempt.folder, TAIL_BYTES)
+        tail = context.copies.end(task.user, attempt.folder, TAIL_BYTES)
     except ModelmillError as error:
         logger.warning("The copy of the log cannot be read: %s", error.message)
     try:
-        return tail or desk.gateway.log_tail(job, TAIL_LINES)
+        return tail or context.gateway.log_tail(job, TAIL_LINES)
     except RayUnreachable as error:
         logger.warning("Why it failed is judged without its log: %s", error.message)
         return b""
 
 
-def _keep_log(desk: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, moment: TickContext) -> int | None:
+def _keep_log(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, tick: TickContext) -> int | None:
     """Its size; None: there is none, or it cannot be written. Raises RayUnreachable."""
     try:
-        return desk.copies.replace(task.user, attempt.folder, _watched(desk.gateway.log(job), moment))
+        return context.copies.replace(task.user, attempt.folder, _watched(context.gateway.log(job), tick))
     except RayUnreachable:
         raise
     except ModelmillError as error:
@@ -211,18 +227,18 @@ def _keep_log(desk: SchedulerContext, task: Task, attempt: Attempt, job: RayJob,
         return None
 
 
-def _watched(chunks: Iterator[bytes], moment: TickContext) -> Iterator[bytes]:
+def _watched(chunks: Iterator[bytes], tick: TickContext) -> Iterator[bytes]:
     for chunk in chunks:
-        moment.watch()
+        tick.watch()
         yield chunk
 
 
-def _say(task: Task, attempt: Attempt, failure: Failure | None) -> None:
+def _log_end(task: Task, attempt: Attempt, failure: Failure | None) -> None:
     if failure is None:
         logger.info("Attempt %d has succeeded.", attempt.attempt_no)
     elif task.state is State.PENDING_RESOURCES:
-        said = "Attempt %d ended with %s; the next one may start from %s on. %s"
-        logger.info(said, attempt.attempt_no, failure.kind, task.next_run_at, failure.summary)
+        text = "Attempt %d ended with %s; the next one may start from %s on. %s"
+        logger.info(text, attempt.attempt_no, failure.kind, task.next_run_at, failure.summary)
     else:
-        said = "Attempt %d ended with %s; the task is %s. %s"
-        logger.info(said, attempt.attempt_no, failure.kind, task.state, failure.summary)
+        text = "Attempt %d ended with %s; the task is %s. %s"
+        logger.info(text, attempt.attempt_no, failure.kind, task.state, failure.summary)

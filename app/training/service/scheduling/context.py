@@ -21,10 +21,7 @@ EnabledOf = Callable[[Collection[str]], Collection[str]]
 
 @dataclass(frozen=True)
 class SchedulerContext:
-    """on_success: called for each task that has succeeded and speaks of conversion; it must not raise.
-
-    enabled_of: those of these users whose tasks may start.
-    """
+    """What every step of the scheduler works with."""
 
     options: TrainingOptions
     database: Database
@@ -32,29 +29,36 @@ class SchedulerContext:
     gateway: Gateway
     copies: LogCopies
     on_success: OnSuccess
+    """Called for each task that has succeeded and speaks of conversion; it must not raise."""
     enabled_of: EnabledOf
+    """Those of these users whose tasks may start."""
 
 
 @dataclass(frozen=True)
 class TickContext:
-    """Of one tick."""
+    """The tick that is under way."""
 
     now: datetime
+    answering_since: datetime
+    """Since when Ray has answered every tick; long ago, if nothing is known of a silence."""
     watch: Watch
+    """Renews the lease of the leader; raises Superseded when another leads."""
 
     @property
-    def text(self) -> str:
+    def at(self) -> str:
         return to_text(self.now)
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """An active task as it was just seen. job None: Ray was only just given it. claim: what it has of the cluster."""
+    """An active task as it was just seen, and what it has of the cluster."""
 
     task: Task
     attempt: Attempt
     job: RayJob | None = None
+    """None: Ray was only just given it."""
     claim: Claim = field(default_factory=Claim)
+    """Empty until the task runs."""
 
     @property
     def held(self) -> Held:

@@ -17,8 +17,8 @@ from app.training.service.scheduling.attempt_files import copy_end, new_file, ol
 
 GAP = b"[modelmill: lines are missing here until the job has ended]\n"
 DROPPED = "[modelmill: {}, for the log is longer than {} bytes]\n"
-SAID_BYTES = 150
-"""No such line is longer."""
+NOTE_BYTES = 150
+"""More than any such line has."""
 
 
 class LogCopies:
@@ -29,9 +29,14 @@ class LogCopies:
         self._most_bytes = most_bytes
 
     def grow(self, user: str, folder: str, tail: bytes, *, is_whole: bool) -> int:
-        """tail: the last lines of the log; is_whole: there are none before them. Returns the size of the copy.
+        """Append what is new. A line without an end is left for later.
 
-        A line without an end is left for later.
+        Args:
+            tail: The last lines of the log.
+            is_whole: There are no lines before them.
+
+        Returns:
+            The size of the copy in bytes.
         """
         tail = tail[: tail.rfind(b"\n") + 1][-self._most_bytes :]
         with opened_folder(self._files, user, folder) as folder_fd:
@@ -47,15 +52,19 @@ class LogCopies:
                 return os.fstat(fd).st_size
 
     def replace(self, user: str, folder: str, chunks: Iterable[bytes]) -> int | None:
-        """By the whole log. None: there is none, and the copy stays as it was. What chunks raises passes."""
+        """Put the whole log in the place of the copy, unless there is none. Raises what chunks raises.
+
+        Returns:
+            The size of the copy in bytes; None: the log is gone, and the copy stays as it was.
+        """
         with disk_errors(folder), ExitStack() as stack:
-            kept: _Kept | None = None
+            tail_file: _TailFile | None = None
             for chunk in chunks:
-                if kept is None:
+                if tail_file is None:
                     folder_fd = stack.enter_context(opened_folder(self._files, user, folder))
-                    kept = _Kept(stack.enter_context(new_file(folder_fd, LOG)), self._most_bytes)
-                kept.add(chunk)
-            return None if kept is None else kept.finish()
+                    tail_file = _TailFile(stack.enter_context(new_file(folder_fd, LOG)), self._most_bytes)
+                tail_file.add(chunk)
+            return None if tail_file is None else tail_file.finish()
 
     def end(self, user: str, folder: str, size_bytes: int) -> bytes:
         """The last bytes of the copy; b"" when there is none."""
@@ -73,8 +82,8 @@ class LogCopies:
             return os.fstat(new_fd).st_size
 
 
-class _Kept:
-    """A file of which only so many bytes at the end are kept, however much is added."""
+class _TailFile:
+    """A file of which at most `most_bytes` at the end are kept, however much is added."""
 
     def __init__(self, fd: int, most_bytes: int) -> None:
         self._fd = fd
@@ -89,18 +98,18 @@ class _Kept:
 
     def finish(self) -> int:
         if self._dropped + self._size > self._most_bytes:
-            count = max(SAID_BYTES, self._size + SAID_BYTES - self._most_bytes)
-            said = f"the first {self._dropped + count} bytes were dropped"
-            self._drop(count, DROPPED.format(said, self._most_bytes).encode())
+            count = max(NOTE_BYTES, self._size + NOTE_BYTES - self._most_bytes)
+            note = f"the first {self._dropped + count} bytes were dropped"
+            self._drop(count, DROPPED.format(note, self._most_bytes).encode())
         return self._size
 
-    def _drop(self, count: int, said: bytes) -> None:
+    def _drop(self, count: int, note: bytes) -> None:
         """The first bytes, in place. said: what is to stand there instead, no longer than what goes."""
         os.lseek(self._fd, 0, os.SEEK_SET)
-        write_all(self._fd, said)
+        write_all(self._fd, note)
         copy_end(self._fd, self._fd, count)
         self._dropped += count
-        self._size += len(said) - count
+        self._size += len(note) - count
         os.ftruncate(self._fd, self._size)
 
 
@@ -111,11 +120,11 @@ def continued(stored: bytes, tail: bytes) -> bytes | None:
     """
     if not tail:
         return b""
-    old, new = memoryview(stored), memoryview(tail)
+    old_view, tail_view = memoryview(stored), memoryview(tail)
     first = tail[: tail.find(b"\n") + 1]
     at = stored.find(first)
     while at >= 0:
-        if new[: len(stored) - at] == old[at:]:
+        if tail_view[: len(stored) - at] == old_view[at:]:
             return tail[len(stored) - at :]
         at = stored.find(first, at + 1)
     return None

@@ -24,78 +24,79 @@ from app.training.service.scheduling.completion import TAIL_LINES, end, end_unkn
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
 
 ARRIVAL_S = 30
-"""So long Ray may take to have a job of which it was told, without having answered."""
+"""How long Ray, once it answers, may take to list a job of which it was told, if its answer was lost."""
 logger = logging.getLogger(__name__)
 
 
-def follow(desk: SchedulerContext, task: Task, attempt: Attempt, moment: TickContext) -> Allocation | None:
+def follow(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickContext) -> Allocation | None:
     """None: it is active no more. Raises RayUnreachable."""
-    job = desk.gateway.job(attempt.submission_id)
+    job = context.gateway.job(attempt.submission_id)
     if job is None:
         if task.state is State.SUBMITTING:
             # Ray may have had it, and lost it before that was noted. Should it be on its way still, its name keeps
             # Ray from running it twice.
             logger.info("Ray does not have attempt %d, perhaps it never had; it is submitted.", attempt.attempt_no)
-            return launch(desk, task, attempt, moment)
-        if _may_arrive(task, attempt, moment.now):
+            return launch(context, task, attempt, tick)
+        if _may_arrive(task, attempt, tick):
             return Allocation(task, attempt)
-        return end_unknown(desk, task, attempt, moment)
+        return end_unknown(context, task, attempt, tick)
     was_submitting = task.state is State.SUBMITTING
-    task, attempt = _noted(desk, task, attempt, job, moment)
+    task, attempt = _noted(context, task, attempt, job, tick)
     if was_submitting:
         logger.info("Ray had attempt %d already; it is followed from here on.", attempt.attempt_no)
     if job.status.is_terminal:
-        return end(desk, task, attempt, job, moment)
+        return end(context, task, attempt, job, tick)
     if task.state in (State.CANCELING, State.CANCELED) or attempt.failure_kind is not None:
-        desk.gateway.stop(attempt.submission_id)  # on one that is PENDING it does nothing: again the next time
+        context.gateway.stop(attempt.submission_id)  # on one that is PENDING it does nothing: again the next time
     return Allocation(task, attempt, job)
 
 
-def _may_arrive(task: Task, attempt: Attempt, now: datetime) -> bool:
+def _may_arrive(task: Task, attempt: Attempt, tick: TickContext) -> bool:
     """Ray was told of it, perhaps without an answer, and it was cancelled then: nobody would stop it later."""
-    if task.state is not State.CANCELING or task.cancel_requested_at is None:
+    if task.state not in (State.CANCELING, State.CANCELED) or task.cancel_requested_at is None:
         return False
     is_on_its_way = bool(attempt.submit_payload) and not attempt.ray_status
-    return is_on_its_way and now - from_text(task.cancel_requested_at) < timedelta(seconds=ARRIVAL_S)
+    since = max(from_text(task.cancel_requested_at), tick.answering_since)
+    return is_on_its_way and tick.now - since < timedelta(seconds=ARRIVAL_S)
 
 
 def _noted(
-    desk: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, moment: TickContext
+    context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, tick: TickContext
 ) -> tuple[Task, Attempt]:
-    seen = _seen(attempt, job, moment.now)
-    arrows = _arrows(task.state, job.status)
-    if not seen and not arrows:
+    changes = _changes(attempt, job, tick.now)
+    events = _transitions(task.state, job.status)
+    if not changes and not events:
         return task, attempt
-    with desk.database.write() as conn:
-        if seen:
-            attempt = store.change_attempt(conn, attempt, **seen)
-        if "ray_status" in seen:
+    with context.database.write() as conn:
+        if changes:
+            attempt = store.change_attempt(conn, attempt, **changes)
+        if "ray_status" in changes:
             detail = {"attempt_no": attempt.attempt_no, "status": job.status.value}
-            store.add_event(conn, task.task_id, "RAY_STATUS", moment.text, detail)
-        return _moved(conn, task, arrows, moment), attempt
+            store.add_event(conn, task.task_id, "RAY_STATUS", tick.at, detail)
+        return _apply_all(conn, task, events, tick), attempt
 
 
-def _moved(conn: Connection, task: Task, arrows: list[Event], moment: TickContext) -> Task:
-    for arrow in arrows:
-        changed = store.apply(conn, task, arrow, moment.text)
+def _apply_all(conn: Connection, task: Task, events: list[Event], tick: TickContext) -> Task:
+    for event in events:
+        changed = store.apply(conn, task, event, tick.at)
         if changed is None:  # its user cancels it at this moment
             return store.get_task(conn, task.task_id) or task
         task = changed
     return task
 
 
-def _arrows(state: State, status: RayStatus) -> list[Event]:
-    arrows = []
+def _transitions(state: State, status: RayStatus) -> list[Event]:
+    events = []
     if state is State.SUBMITTING:
-        arrows.append(Event.ACCEPT)
+        events.append(Event.ACCEPT)
     if state in (State.SUBMITTING, State.SUBMITTED) and status is RayStatus.RUNNING:
-        arrows.append(Event.START)
-    return arrows
+        events.append(Event.START)
+    return events
 
 
-def _seen(attempt: Attempt, job: RayJob, now: datetime) -> dict[str, Any]:
+def _changes(attempt: Attempt, job: RayJob, now: datetime) -> dict[str, Any]:
     """What is new of it. Its end lies never in the future, however the clock of Ray's head goes."""
-    told: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "ray_status": job.status.value,
         "ray_job_id": job.ray_job_id or attempt.ray_job_id,
         "driver_node_id": job.driver_node_id or attempt.driver_node_id,
@@ -103,8 +104,8 @@ def _seen(attempt: Attempt, job: RayJob, now: datetime) -> dict[str, Any]:
         "started_at": _time(job.started_ms) or attempt.started_at,
     }
     if job.status.is_terminal and attempt.ended_at is None:
-        told["ended_at"] = min(_time(job.ended_ms) or to_text(now), to_text(now))
-    return {name: value for name, value in told.items() if value != getattr(attempt, name)}
+        reported["ended_at"] = min(_time(job.ended_ms) or to_text(now), to_text(now))
+    return {name: value for name, value in reported.items() if value != getattr(attempt, name)}
 
 
 def _time(unix_ms: int | None) -> str | None:
@@ -115,63 +116,63 @@ MAX_WAIT_S = 900
 """Of a task that says nothing else. Ray gives up a driver that finds no place after as long."""
 
 
-def with_claim(holding: Allocation, groups: Sequence[PlacementGroup]) -> Allocation:
+def with_claim(allocation: Allocation, groups: Sequence[PlacementGroup]) -> Allocation:
     """groups: of all jobs."""
-    if not holding.is_running:
-        return holding
-    demand, attempt = holding.task.demand, holding.attempt
+    if not allocation.is_running:
+        return allocation
+    demand, attempt = allocation.task.demand, allocation.attempt
     if not demand.claims_by_group:
         node = attempt.driver_node_id
         claim = Claim({node: float(demand.gpus)}, {node: demand.cpus}) if node else Claim()
-        return replace(holding, claim=claim)
+        return replace(allocation, claim=claim)
     gpus: Counter[str] = Counter()
     cpus: Counter[str] = Counter()
-    for node_id, some_gpus, some_cpus in (bundle for group in _of(holding, groups) for bundle in group.bundles):
+    for node_id, some_gpus, some_cpus in (bundle for group in _of(allocation, groups) for bundle in group.bundles):
         if node_id:
             gpus[node_id] += some_gpus  # type: ignore[assignment]  # counts may be fractions
             cpus[node_id] += some_cpus  # type: ignore[assignment]
-    return replace(holding, claim=Claim(dict(gpus), dict(cpus)))
+    return replace(allocation, claim=Claim(dict(gpus), dict(cpus)))
 
 
 def judge_wait(
-    desk: SchedulerContext, holding: Allocation, groups: Sequence[PlacementGroup], moment: TickContext
+    context: SchedulerContext, allocation: Allocation, groups: Sequence[PlacementGroup], tick: TickContext
 ) -> Allocation:
     """Notes since when it waits for a placement group, and ends it when that was too long. Raises RayUnreachable."""
-    task, attempt = holding.task, holding.attempt
-    if not holding.is_running or attempt.failure_kind is not None:
-        return holding
-    is_waiting = any(not group.is_placed for group in _of(holding, groups))
+    task, attempt = allocation.task, allocation.attempt
+    if not allocation.is_running or attempt.failure_kind is not None:
+        return allocation
+    is_waiting = any(not group.is_placed for group in _of(allocation, groups))
     since = attempt.placement_pending_since
     if is_waiting != (since is not None):
-        with desk.database.write() as conn:
-            changed = store.change_attempt(conn, attempt, placement_pending_since=moment.text if is_waiting else None)
-        return replace(holding, attempt=changed)
-    most_s = task.max_wait_s or MAX_WAIT_S
-    if since is None or moment.now - from_text(since) < timedelta(seconds=most_s):
-        return holding
-    why = f"The cluster had no room for its placement group for {most_s} seconds, so it was stopped."
-    with desk.database.write() as conn:
-        changed = store.change_attempt(conn, attempt, failure_kind=FailureKind.INSUFFICIENT_RESOURCES, message=why)
+        with context.database.write() as conn:
+            changed = store.change_attempt(conn, attempt, placement_pending_since=tick.at if is_waiting else None)
+        return replace(allocation, attempt=changed)
+    max_wait_s = task.max_wait_s or MAX_WAIT_S
+    if since is None or tick.now - from_text(since) < timedelta(seconds=max_wait_s):
+        return allocation
+    message = f"The cluster had no room for its placement group for {max_wait_s} seconds, so it was stopped."
+    with context.database.write() as conn:
+        changed = store.change_attempt(conn, attempt, failure_kind=FailureKind.INSUFFICIENT_RESOURCES, message=message)
     logger.info("Attempt %d is stopped: it waits for a placement group since %s.", attempt.attempt_no, since)
-    desk.gateway.stop(attempt.submission_id)
-    return replace(holding, attempt=changed)
+    context.gateway.stop(attempt.submission_id)
+    return replace(allocation, attempt=changed)
 
 
-def _of(holding: Allocation, groups: Sequence[PlacementGroup]) -> list[PlacementGroup]:
-    job_id = holding.attempt.ray_job_id
+def _of(allocation: Allocation, groups: Sequence[PlacementGroup]) -> list[PlacementGroup]:
+    job_id = allocation.attempt.ray_job_id
     return [group for group in groups if job_id and group.ray_job_id == job_id]
 
 
-def copy_log(desk: SchedulerContext, holding: Allocation) -> None:
+def copy_log(context: SchedulerContext, allocation: Allocation) -> None:
     """Raises RayUnreachable, errors of homes."""
-    attempt, job = holding.attempt, holding.job
+    attempt, job = allocation.attempt, allocation.job
     if job is None or job.status.is_terminal or not job.driver_node_id:
         return
-    tail = desk.gateway.log_tail(job, TAIL_LINES)
+    tail = context.gateway.log_tail(job, TAIL_LINES)
     if not tail:
         return
     is_whole = tail.count(b"\n") < TAIL_LINES
-    log_bytes = desk.copies.grow(holding.task.user, attempt.folder, tail, is_whole=is_whole)
+    log_bytes = context.copies.grow(allocation.task.user, attempt.folder, tail, is_whole=is_whole)
     if log_bytes != attempt.log_bytes:
-        with desk.database.write() as conn:
+        with context.database.write() as conn:
             store.change_attempt(conn, attempt, log_bytes=log_bytes)

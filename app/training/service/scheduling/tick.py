@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 import redis
 
@@ -24,121 +24,135 @@ from app.training.gateway import PlacementGroup
 from app.training.model import Node, State, Waiting, WaitingCode
 from app.training.model.gang import decide
 from app.training.service.cluster import ClusterPicture, ClusterView, Holder
-from app.training.service.scheduling.admission import as_queued, begin, read_line, write_reason_for_all, write_reasons
+from app.training.service.scheduling.admission import as_queued, begin, read_queue, write_reason_for_all, write_reasons
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
 from app.training.service.scheduling.ray_sync import copy_log, follow, judge_wait, with_claim
 
+EVER = datetime(1970, 1, 1, tzinfo=UTC)
 logger = logging.getLogger(__name__)
 
 
 class Scheduler:
     """Used by one thread. picture: where the cluster is left to be seen."""
 
-    def __init__(self, desk: SchedulerContext, picture: ClusterPicture) -> None:
-        self.desk = desk
+    def __init__(self, context: SchedulerContext, picture: ClusterPicture) -> None:
+        self.context = context
         self.picture = picture
         self._away_since: str | None = None
+        self._answering_since: datetime | None = None
 
     def tick(self, now: datetime, watch: Watch = lambda: None) -> bool:
         """Is anything on its way, just begun or told to stop? Raises DatabaseUnavailable, and what watch raises."""
-        moment = TickContext(now, watch)
+        tick = TickContext(now, self._answering_since or self._begin_of_answers(now), watch)
         try:
-            view, holdings = self._round(moment)
+            view, allocations = self._round(tick)
         except RayUnreachable as error:
-            self._ray_is_away(moment, error)
+            self._answering_since = None
+            self._ray_is_away(tick, error)
             return False
+        self._answering_since = tick.answering_since
         self._ray_is_there(view)
-        self._copy_logs(holdings, moment)
-        return any(holding.task.state is not State.RUNNING for holding in holdings)
+        self._copy_logs(allocations, tick)
+        return any(allocation.task.state is not State.RUNNING for allocation in allocations)
 
     def close(self) -> None:
-        self.desk.gateway.close()
+        self.context.gateway.close()
 
-    def _round(self, moment: TickContext) -> tuple[ClusterView, list[Allocation]]:
+    def _round(self, tick: TickContext) -> tuple[ClusterView, list[Allocation]]:
         """Jobs first, then groups, then nodes: what is claimed in between counts twice, and not never."""
-        holdings = self._follow_all(moment)
-        groups = self.desk.gateway.placement_groups() if any(it.is_running for it in holdings) else ()
-        holdings = self._judge_all(holdings, groups, moment)
-        nodes = self.desk.gateway.nodes()
-        begun, waiting = self._admit(holdings, nodes, moment)
-        holdings += begun
-        return ClusterView(moment.text, nodes, tuple(_holder(it) for it in holdings), waiting), holdings
+        allocations = self._follow_all(tick)
+        groups = (
+            self.context.gateway.placement_groups() if any(allocation.is_running for allocation in allocations) else ()
+        )
+        allocations = self._judge_all(allocations, groups, tick)
+        nodes = self.context.gateway.nodes()
+        begun, waiting = self._admit(allocations, nodes, tick)
+        allocations += begun
+        return ClusterView(
+            tick.at, nodes, tuple(_holder(allocation) for allocation in allocations), waiting
+        ), allocations
 
-    def _follow_all(self, moment: TickContext) -> list[Allocation]:
-        with self.desk.database.read() as conn:
+    def _follow_all(self, tick: TickContext) -> list[Allocation]:
+        with self.context.database.read() as conn:
             tasks = store.active(conn) + store.released(conn)
             attempts = store.latest_attempts(conn, [task.task_id for task in tasks])
-        holdings = []
+        allocations = []
         for task in tasks:
-            moment.watch()
+            tick.watch()
             attempt = attempts[task.task_id]
-            still: Allocation | None = Allocation(task, attempt)
-            with _apart(task.task_id):
-                still = follow(self.desk, task, attempt, moment)
-            holdings += [still] if still is not None else []
-        return holdings
+            current: Allocation | None = Allocation(task, attempt)
+            with _isolated(task.task_id):
+                current = follow(self.context, task, attempt, tick)
+            allocations += [current] if current is not None else []
+        return allocations
 
     def _judge_all(
-        self, holdings: Sequence[Allocation], groups: Sequence[PlacementGroup], moment: TickContext
+        self, allocations: Sequence[Allocation], groups: Sequence[PlacementGroup], tick: TickContext
     ) -> list[Allocation]:
         judged = []
-        for holding in holdings:
-            claiming = with_claim(holding, groups)
-            with _apart(holding.task.task_id):
-                claiming = judge_wait(self.desk, claiming, groups, moment)
+        for allocation in allocations:
+            claiming = with_claim(allocation, groups)
+            with _isolated(allocation.task.task_id):
+                claiming = judge_wait(self.context, claiming, groups, tick)
             judged.append(claiming)
         return judged
 
     def _admit(
-        self, holdings: Sequence[Allocation], nodes: Sequence[Node], moment: TickContext
+        self, allocations: Sequence[Allocation], nodes: Sequence[Node], tick: TickContext
     ) -> tuple[list[Allocation], int]:
         """What it has begun, and how many wait still."""
-        line = read_line(self.desk)
-        if not line:
+        queue = read_queue(self.context)
+        if not queue:
             return [], 0
-        most = self.desk.options.max_running_tasks
-        may_start = most - len(holdings) if most else None
-        held = [holding.held for holding in holdings]
-        enabled = self.desk.enabled_of({it.user for it in line})
-        going = [as_queued(it) for it in line if it.user in enabled]
-        decision = decide(going, held, nodes, now=moment.text, may_start=may_start)
+        max_running = self.context.options.max_running_tasks
+        may_start = max_running - len(allocations) if max_running else None
+        held = [allocation.held for allocation in allocations]
+        enabled = self.context.enabled_of({entry.user for entry in queue})
+        entries = [as_queued(entry) for entry in queue if entry.user in enabled]
+        decision = decide(entries, held, nodes, now=tick.at, may_start=may_start)
         begun = []
         for task_id in decision.admitted:
-            moment.watch()
-            with _apart(task_id):
-                holding = begin(self.desk, task_id, moment)
-                begun += [holding] if holding is not None else []
-        halted = {it.task_id: Waiting(WaitingCode.DISABLED) for it in line if it.user not in enabled}
-        write_reasons(self.desk, line, {**decision.reasons, **halted}, moment)
-        return begun, len(line) - len(decision.admitted)
+            tick.watch()
+            with _isolated(task_id):
+                allocation = begin(self.context, task_id, tick)
+                begun += [allocation] if allocation is not None else []
+        disabled = {entry.task_id: Waiting(WaitingCode.DISABLED) for entry in queue if entry.user not in enabled}
+        write_reasons(self.context, queue, {**decision.reasons, **disabled}, tick)
+        return begun, len(queue) - len(decision.admitted)
 
-    def _copy_logs(self, holdings: Sequence[Allocation], moment: TickContext) -> None:
-        for holding in holdings:
-            moment.watch()
+    def _copy_logs(self, allocations: Sequence[Allocation], tick: TickContext) -> None:
+        for allocation in allocations:
+            tick.watch()
             try:
-                with _apart(holding.task.task_id):
-                    copy_log(self.desk, holding)
+                with _isolated(allocation.task.task_id):
+                    copy_log(self.context, allocation)
             except RayUnreachable as error:
                 logger.warning("The logs of running tasks are copied later: %s", error.message)
                 return
 
     # --- Ray comes and goes -------------------------------------------------------------------------------
-    def _ray_is_away(self, moment: TickContext, error: RayUnreachable) -> None:
-        seen = self._seen() or ClusterView(moment.text)
+    def _ray_is_away(self, tick: TickContext, error: RayUnreachable) -> None:
+        view = self._seen() or ClusterView(tick.at)
         if self._away_since is None:
-            self._away_since = seen.unreachable_since or moment.text
+            self._away_since = view.unreachable_since or tick.at
             logger.warning("Ray does not answer, and tasks stay as they are: %s", error.message)
-        line = read_line(self.desk)
-        write_reason_for_all(self.desk, line, Waiting(WaitingCode.RAY, {"since": self._away_since}), moment)
+        queue = read_queue(self.context)
+        write_reason_for_all(self.context, queue, Waiting(WaitingCode.RAY, {"since": self._away_since}), tick)
         problem = " ".join(part for part in (error.message, error.hint) if part)
         since = self._away_since
-        self._show(replace(seen, seen_at=moment.text, queued=len(line), unreachable_since=since, problem=problem))
+        self._show(replace(view, seen_at=tick.at, queued=len(queue), unreachable_since=since, problem=problem))
 
     def _ray_is_there(self, view: ClusterView) -> None:
         if self._away_since is not None:
             logger.info("Ray answers again; it did not since %s.", self._away_since)
             self._away_since = None
         self._show(view)
+
+    def _begin_of_answers(self, now: datetime) -> datetime:
+        """Ever, unless this scheduler, or the one before it, has last found Ray silent."""
+        view = self._seen()
+        is_silent = self._away_since is not None or (view is not None and view.unreachable_since is not None)
+        return now if is_silent else EVER
 
     def _seen(self) -> ClusterView | None:
         try:
@@ -153,15 +167,15 @@ class Scheduler:
             logger.warning("The cluster is not shown: %s", error)
 
 
-def _holder(holding: Allocation) -> Holder:
-    task = holding.task
+def _holder(allocation: Allocation) -> Holder:
+    task = allocation.task
     return Holder(
-        task.task_id, task.user, task.workload.value, task.state.value, task.demand.gpus, dict(holding.claim.gpus)
+        task.task_id, task.user, task.workload.value, task.state.value, task.demand.gpus, dict(allocation.claim.gpus)
     )
 
 
 @contextmanager
-def _apart(task_id: str) -> Iterator[None]:
+def _isolated(task_id: str) -> Iterator[None]:
     """One task's trouble is not the others'. What is everybody's passes: Ray, the database, the end of this turn."""
     with logs.context(task_id=task_id):
         try:

@@ -15,7 +15,7 @@ from PIL import Image
 from app.conversion.intake.calibration_checks import CalibrationTarget, SampleStats, diagnose, verdict
 from app.conversion.intake.calibration_report import ArrayStats, Finding, PictureStats, UnreadableSample
 from app.conversion.intake.expected_range import expectation_of
-from app.conversion.intake.preview import look_at_images, look_at_model
+from app.conversion.intake.preview import preview_images, preview_model
 from app.conversion.intake.range_checks import ExpectedRange
 from app.conversion.intake.sample_measurement import measure_picture, measure_pictures, thumbnail
 from app.conversion.options import Preprocess
@@ -201,7 +201,7 @@ def test_thumbnails_are_small_and_tiny_pictures_are_enlarged(tmp_path: Path) -> 
 def test_a_look_at_a_model_says_which_shapes_are_open(tmp_path: Path) -> None:
     onnx.save(small_models.conv((None, 3, "h", "w")), tmp_path / "m.onnx")
     request = {"model": str(tmp_path / "m.onnx"), "toolchains": ["host", "kneron"], "max_bytes": 10**9}
-    look = look_at_model(request, lambda *_: None)
+    look = preview_model(request, lambda *_: None)
     assert look["open_inputs"] == [{"name": "x", "shape": [None, 3, "h", "w"]}]
     assert look["problems"] == {}
     assert look["facts"]["operators"] == {"Conv": 1, "Relu": 1}
@@ -210,7 +210,7 @@ def test_a_look_at_a_model_says_which_shapes_are_open(tmp_path: Path) -> None:
 def test_a_look_at_a_model_too_new_names_the_problem_per_toolchain(tmp_path: Path) -> None:
     onnx.save(small_models.conv(opset=21, ir=10), tmp_path / "m.onnx")
     request = {"model": str(tmp_path / "m.onnx"), "toolchains": ["host", "kneron"], "max_bytes": 10**9}
-    problems = look_at_model(request, lambda *_: None)["problems"]
+    problems = preview_model(request, lambda *_: None)["problems"]
     assert {name: problem["code"] for name, problem in problems.items()} == {"kneron": "MODEL_TOO_NEW"}
 
 
@@ -230,4 +230,4 @@ def look_at(folder: Path, name: str) -> dict[str, object]:
         "limits": {"unpacked_bytes": 10**8, "max_images": 100},
         "inputs": [{"name": "x", "shape": [1, 3, 8, 8], "dtype": "float32"}],
     }
-    return look_at_images(request, lambda *_: None)
+    return preview_images(request, lambda *_: None)

@@ -22,7 +22,7 @@ from app.edge.joint.driver_routes import KEPT_SAMPLES
 from app.edge.joint.work import Work, WorkMissing
 from app.inference.prediction import Format, ModelCard, Prediction
 from app.joint_inference.hard_examples import Verdict
-from app.joint_inference.model.content import BigModel, Content
+from app.joint_inference.model.content import BigModel, OrderContent
 from app.joint_inference.model.resource import PLURAL, Role
 from app.joint_inference.model.tally import Sample, Source
 from app.nodes.model import Operation, Order, WorkKey
@@ -73,7 +73,7 @@ def order(role: Role = Role.EDGE, uid: str = "u-1", **options: Any) -> Order:
     found = resource(uid=uid, generation=3, **options)
     card = ModelCard("m", Format.NEF, SHA, 5, twin_sha256=TWIN, twin_size_bytes=7)
     big = BigModel("http://10.0.0.7:9200", "s") if role is Role.EDGE else None
-    content = Content(role, found, card, "s" if role is Role.CLOUD else "", big)
+    content = OrderContent(role, found, card, "s" if role is Role.CLOUD else "", big)
     name = found["metadata"]["name"]
     return Order(4, "edge0", WorkKey(PLURAL, uid, role.value), "default", name, Operation.INSERT, 3, content.to_json())
 
@@ -265,7 +265,7 @@ def test_an_update_by_hand_keeps_what_the_web_has_said(agent: Recorder, client: 
     changed["spec"]["edgeWorker"]["hardExampleAlgorithm"]["name"] = "EdgeOnly"
     assert client.post(f"{DOWNSTREAM}/update", json=changed).status_code == 200
     (stored,) = agent.store.orders()
-    content = Content.from_json(stored.content)
+    content = OrderContent.from_json(stored.content)
     assert (stored.seq, stored.operation, stored.key.uid) == (4, Operation.UPDATE, "u-1")
     assert content.specification.hard_example == "EdgeOnly"
     assert (content.model.sha256, content.big_model) == (SHA, BigModel("http://10.0.0.7:9200", "s"))
@@ -463,7 +463,7 @@ def test_a_camera_that_is_not_for_the_services_user_is_refused_and_the_others_ar
         made.content["resource"]["spec"]["edgeWorker"]["workerSpec"]["parameters"] = [
             {"key": "source", "value": source}
         ]
-        told = replace(made, content=replace(Content.from_json(made.content), withheld=withheld).to_json())
+        told = replace(made, content=replace(OrderContent.from_json(made.content), withheld=withheld).to_json())
         try:
             carrier.program(told, place(tmp_path))
         except WorkRefused as error:

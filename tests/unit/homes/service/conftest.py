@@ -1,4 +1,4 @@
-"""SFTPGo's stand-in, one for the file, and hashes of credentials that cost nothing: there are many."""
+"""SFTPGo's stand-in, one for the file, and hashes of passwords that cost nothing: there are many."""
 
 from __future__ import annotations
 

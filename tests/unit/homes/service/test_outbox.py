@@ -1,4 +1,4 @@
-"""What changes with a user reaches the SFTP door: in order, again until it is heard, and never in the user's way."""
+"""What changes with a user reaches the SFTP backend: in order, again until it succeeds, and never in the user's way."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from app.bootstrap.accounts import MIGRATIONS
 from app.homes import store
 from app.homes.model import HomesOptions
 from app.homes.service import Homes, listener
-from app.homes.sftp.backend import DoorInfo, SftpOff, SftpUnavailable
+from app.homes.sftp.backend import SftpEndpoint, SftpOff, SftpUnavailable
 from app.homes.sftp.builtin import BuiltinBackend
 from app.homes.sftp.builtin.authenticator import SftpAuthenticator
 from app.homes.sftp.credentials import BadPublicKey, BadSftpPassword
@@ -47,9 +47,9 @@ def accounts(database: Database, kicks: list[int]) -> Accounts:
 @pytest.fixture
 def homes(tmp_path: Path, database: Database, standin: SftpgoStandin) -> Iterator[Homes]:
     options = SftpgoOptions(standin.url, standin.admin, standin.password, "/private", "door.example", 2022)
-    door = SftpgoBackend(options)
-    yield Homes(HomesOptions(tmp_path / "homes", quota_bytes=9), database, door)
-    door.close()
+    backend = SftpgoBackend(options)
+    yield Homes(HomesOptions(tmp_path / "homes", quota_bytes=9), database, backend)
+    backend.close()
 
 
 # --- the outbox -------------------------------------------------------------------------------------
@@ -57,9 +57,9 @@ def test_a_user_gets_a_home_and_an_account_at_the_next_pulse(
     accounts: Accounts, homes: Homes, standin: SftpgoStandin
 ) -> None:
     accounts.users.create("alice", Role.USER, by="admin")
-    assert not homes.door.facts("alice").state.is_done
+    assert not homes.sftp.facts("alice").state.is_done
     homes.outbox.apply_due(now())
-    assert homes.door.facts("alice").state.is_done
+    assert homes.sftp.facts("alice").state.is_done
     assert standin.users["alice"]["quota_size"] == 9  # the installation's
     assert (homes.options.root / "users" / "alice" / "datasets").is_dir()
 
@@ -110,14 +110,14 @@ def test_a_door_that_is_away_keeps_nobody_from_making_users_and_hears_all_later_
     accounts.users.change("alice", by="admin", quota_bytes=5)
     accounts.users.change("alice", by="admin", is_enabled=False)
     homes.outbox.apply_due(now())
-    state = homes.door.facts("alice").state
+    state = homes.sftp.facts("alice").state
     assert state.waiting == 3
     assert "500" in (state.last_error or "")
     standin.is_broken = False
     homes.outbox.apply_due(now())
     assert homes.outbox.state("alice").waiting == 3  # not yet: it was tried a moment ago
     homes.outbox.apply_due(now() + LATER)
-    assert homes.door.facts("alice").state.is_done
+    assert homes.sftp.facts("alice").state.is_done
     assert (standin.users["alice"]["quota_size"], standin.users["alice"]["status"]) == (5, 0)
 
 
@@ -148,11 +148,11 @@ def test_telling_twice_does_no_harm(
 ) -> None:
     accounts.users.create("alice", Role.USER, by="admin")
     entry = homes.outbox.waiting()[0]
-    homes.outbox._tell(entry)  # and then a crash, before it was noted
+    homes.outbox._apply(entry)  # and then a crash, before it was noted
     homes.outbox.apply_due(now())
     accounts.users.delete("alice", by="admin")
     entry = homes.outbox.waiting()[0]
-    homes.outbox._tell(entry)
+    homes.outbox._apply(entry)
     homes.outbox.apply_due(now())
     assert standin.users == {}
     assert homes.outbox.state("alice").is_done
@@ -187,12 +187,12 @@ def test_several_at_once_tell_each_change_once(accounts: Accounts, homes: Homes,
 
 
 def test_only_one_at_a_time_changes_an_account(homes: Homes) -> None:
-    with homes.outbox.turn("alice"):
-        with pytest.raises(SftpUnavailable), homes.outbox.turn("alice", wait_s=0):
+    with homes.outbox.lease("alice"):
+        with pytest.raises(SftpUnavailable), homes.outbox.lease("alice", wait_s=0):
             pass
-        with homes.outbox.turn("bob", wait_s=0):
+        with homes.outbox.lease("bob", wait_s=0):
             pass
-    with homes.outbox.turn("alice", wait_s=0):
+    with homes.outbox.lease("alice", wait_s=0):
         pass
 
 
@@ -217,11 +217,11 @@ def test_a_one_time_password_is_told_once_and_can_be_asked_for_right_after_the_u
     accounts: Accounts, homes: Homes, standin: SftpgoStandin, database: Database
 ) -> None:
     accounts.users.create("alice", Role.USER, by="admin")
-    password = homes.door.reset_password("alice", by="admin")
-    assert homes.door.facts("alice").needs_new_password
-    assert password not in str(homes.door.facts("alice"))
+    password = homes.sftp.reset_password("alice", by="admin")
+    assert homes.sftp.facts("alice").needs_new_password
+    assert password not in str(homes.sftp.facts("alice"))
     assert password not in str(AuditLog(database).entries())
-    homes.door.set_password("alice", "my own password", by="alice")
+    homes.sftp.set_password("alice", "my own password", by="alice")
     assert standin.logs_in("alice", "my own password")
     assert [entry.action for entry in AuditLog(database).entries(limit=2)] == [
         "door.password_set",
@@ -241,7 +241,7 @@ def test_the_password_that_a_new_user_is_given_opens_once_the_door_has_heard_of_
     assert password not in str(AuditLog(database).entries())
     with database.read() as conn:
         kept = conn.execute(sa.select(store.door_outbox.c.password_hash)).scalars().all()
-    assert kept == [None]  # the door has it
+    assert kept == [None]  # the backend has it
 
 
 def test_while_the_door_is_away_the_facts_still_come_and_a_password_is_not_set(
@@ -249,18 +249,18 @@ def test_while_the_door_is_away_the_facts_still_come_and_a_password_is_not_set(
 ) -> None:
     accounts.users.create("alice", Role.USER, by="admin")
     standin.is_broken = True
-    facts = homes.door.facts("alice")
+    facts = homes.sftp.facts("alice")
     assert (facts.keys, facts.needs_new_password) == (None, None)
-    assert facts.info == DoorInfo("door.example", 2022, "alice", "")
+    assert facts.endpoint == SftpEndpoint("door.example", 2022, "alice", "")
     with pytest.raises(SftpUnavailable):
-        homes.door.reset_password("alice", by="admin")
+        homes.sftp.reset_password("alice", by="admin")
 
 
 @pytest.mark.parametrize("password", ["short", "x" * 200, "aaaaaaaaaaaaaa", "with\nnew line"])
 def test_a_weak_password_is_refused(accounts: Accounts, homes: Homes, password: str) -> None:
     accounts.users.create("alice", Role.USER, by="admin")
     with pytest.raises(BadSftpPassword):
-        homes.door.set_password("alice", password, by="alice")
+        homes.sftp.set_password("alice", password, by="alice")
 
 
 def test_keys_are_kept_in_one_form_and_bad_ones_refused(accounts: Accounts, homes: Homes, tmp_path: Path) -> None:
@@ -271,8 +271,8 @@ def test_keys_are_kept_in_one_form_and_bad_ones_refused(accounts: Accounts, home
         if subprocess.run(command, check=False).returncode:
             pytest.skip("ssh-keygen is needed")
     good = (tmp_path / "ed25519.pub").read_text()
-    assert homes.door.set_keys("alice", [f"  {good}\n", good], by="alice") == [good.strip()]
-    assert homes.door.facts("alice").keys == [good.strip()]
+    assert homes.sftp.set_keys("alice", [f"  {good}\n", good], by="alice") == [good.strip()]
+    assert homes.sftp.facts("alice").keys == [good.strip()]
     for bad in (
         (tmp_path / "ed25519").read_text(),
         (tmp_path / "rsa.pub").read_text(),
@@ -284,28 +284,28 @@ def test_keys_are_kept_in_one_form_and_bad_ones_refused(accounts: Accounts, home
         "x" * 10000,
     ):
         with pytest.raises(BadPublicKey):
-            homes.door.set_keys("alice", [bad], by="alice")
-    assert homes.door.facts("alice").keys == [good.strip()]
+            homes.sftp.set_keys("alice", [bad], by="alice")
+    assert homes.sftp.facts("alice").keys == [good.strip()]
 
 
 def test_without_a_door_there_are_homes_all_the_same_and_no_password(tmp_path: Path, database: Database) -> None:
     homes = Homes(HomesOptions(tmp_path / "homes"), database, None)
-    doorless = Accounts(database, SecretHasher("k"), on_change=[listener(has_door=False)])
+    doorless = Accounts(database, SecretHasher("k"), on_change=[listener(has_sftp=False)])
     assert doorless.users.create("alice", Role.USER, by="admin")[1] is None
     homes.outbox.apply_due(now())
     assert homes.files.browse("alice").entries
-    assert not homes.door.is_open
+    assert not homes.sftp.is_on
     with pytest.raises(SftpOff):
-        homes.door.facts("alice")
+        homes.sftp.facts("alice")
 
 
 def test_a_disabled_user_is_shut_out_before_the_door_was_told(
     accounts: Accounts, tmp_path: Path, database: Database
 ) -> None:
-    door = BuiltinBackend(database, host="h", port=1)
-    homes = Homes(HomesOptions(tmp_path / "homes"), database, door)
+    backend = BuiltinBackend(database, host="h", port=1)
+    homes = Homes(HomesOptions(tmp_path / "homes"), database, backend)
     accounts.users.create("alice", Role.USER, by="admin")
-    homes.door.set_password("alice", "my own password", by="alice")
+    homes.sftp.set_password("alice", "my own password", by="alice")
     book = SftpAuthenticator(database)
     assert book.check("alice", "my own password").account
     accounts.users.change("alice", by="admin", is_enabled=False)

@@ -93,7 +93,7 @@ def test_a_job_that_begins_again_while_the_janitor_works_keeps_its_folder(
 ) -> None:
     job(homes, "run-1")
 
-    def begin(beneath: RootedDirectory, path: str) -> int:
+    def begin(directory: RootedDirectory, path: str) -> int:
         homes.folders.begun("alice", "run-1", now=END + 3 * DAY)
         return 0
 

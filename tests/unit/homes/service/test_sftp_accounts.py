@@ -1,4 +1,4 @@
-"""What a token set for SFTP ends with it, at either door."""
+"""What a token set for SFTP ends with it, in either backend."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.accounts.service import Accounts
 from app.accounts.token_hashing import SecretHasher
 from app.homes.model import HomesOptions
 from app.homes.service import Homes, listener
-from app.homes.sftp.backend import Door, SftpUnavailable
+from app.homes.sftp.backend import SftpBackend, SftpUnavailable
 from app.homes.sftp.builtin import BuiltinBackend
 from app.homes.sftp.builtin.authenticator import SftpAuthenticator
 from app.homes.sftp.sftpgo import SftpgoBackend, SftpgoOptions
@@ -40,116 +40,116 @@ class Scene:
         self.accounts.tokens.revoke("alice", self.tokens[place], by="alice")
 
     def keys(self) -> list[str]:
-        """That the door itself has."""
-        door = self.homes.outbox.door
-        assert door is not None
-        return door.keys("alice")
+        """That the backend itself has."""
+        sftp = self.homes.outbox.backend
+        assert sftp is not None
+        return sftp.keys("alice")
 
 
 @pytest.fixture(params=["embedded", "sftpgo"])
 def scene(request: pytest.FixtureRequest, tmp_path: Path, database: Database) -> Iterator[Scene]:
-    door: Door = BuiltinBackend(database, host="h", port=1)
+    sftp: SftpBackend = BuiltinBackend(database, host="h", port=1)
     if request.param == "sftpgo":
         standin: SftpgoStandin = request.getfixturevalue("standin")
-        door = SftpgoBackend(SftpgoOptions(standin.url, standin.admin, standin.password, "/private", "h", 1))
+        sftp = SftpgoBackend(SftpgoOptions(standin.url, standin.admin, standin.password, "/private", "h", 1))
     accounts = Accounts(database, SecretHasher("k"), on_change=[listener()])
     accounts.users.create("alice", Role.USER, by="admin")
     first, second = (accounts.tokens.issue("alice", by="alice", ttl_s=3600 * (2 * n + 1))[0] for n in range(2))
-    yield Scene(accounts, Homes(HomesOptions(tmp_path / "homes"), database, door), (first.token_id, second.token_id))
-    if isinstance(door, SftpgoBackend):
-        door.close()
+    yield Scene(accounts, Homes(HomesOptions(tmp_path / "homes"), database, sftp), (first.token_id, second.token_id))
+    if isinstance(sftp, SftpgoBackend):
+        sftp.close()
 
 
 def test_what_a_token_set_goes_with_it_and_nothing_else(scene: Scene) -> None:
-    door, (leaked, good) = scene.homes.door, scene.tokens
-    door.add_keys("alice", [OWN], by="alice", token_id=good)
-    door.add_keys("alice", [KEY], by="alice", token_id=leaked)
-    assert door.facts("alice").key_tokens == {OWN: good, KEY: leaked}
+    sftp, (leaked, good) = scene.homes.sftp, scene.tokens
+    sftp.add_keys("alice", [OWN], by="alice", token_id=good)
+    sftp.add_keys("alice", [KEY], by="alice", token_id=leaked)
+    assert sftp.facts("alice").key_tokens == {OWN: good, KEY: leaked}
     scene.revoke(0)
-    assert door.facts("alice").keys == [OWN]
-    door.end_bound(now())
+    assert sftp.facts("alice").keys == [OWN]
+    sftp.end_bound(now())
     assert scene.keys() == [OWN]
-    entry = scene.accounts.ledger.entries(limit=1)[0]
+    entry = scene.accounts.audit_log.entries(limit=1)[0]
     assert (entry.action, entry.detail) == ("door.credentials_ended", {"count": 1})
-    door.end_bound(now())
-    assert scene.accounts.ledger.entries(limit=1)[0] == entry  # once
+    sftp.end_bound(now())
+    assert scene.accounts.audit_log.entries(limit=1)[0] == entry  # once
 
 
 def test_it_goes_when_the_token_expires(scene: Scene) -> None:
-    door = scene.homes.door
-    door.set_keys("alice", [KEY], by="alice", token_id=scene.tokens[0])
-    door.end_bound(now())
+    sftp = scene.homes.sftp
+    sftp.set_keys("alice", [KEY], by="alice", token_id=scene.tokens[0])
+    sftp.end_bound(now())
     assert scene.keys() == [KEY]
-    door.end_bound(now() + LATER)
+    sftp.end_bound(now() + LATER)
     assert scene.keys() == []
 
 
 def test_what_is_set_again_goes_with_who_set_it_last(scene: Scene) -> None:
-    door, (leaked, good) = scene.homes.door, scene.tokens
-    door.set_keys("alice", [KEY], by="alice", token_id=leaked)
-    door.set_password("alice", PASSWORD, by="alice", token_id=leaked)
-    door.add_keys("alice", [KEY.replace("planted", "kept")], by="alice", token_id=good)
-    door.set_password("alice", PASSWORD, by="alice", token_id=good)
+    sftp, (leaked, good) = scene.homes.sftp, scene.tokens
+    sftp.set_keys("alice", [KEY], by="alice", token_id=leaked)
+    sftp.set_password("alice", PASSWORD, by="alice", token_id=leaked)
+    sftp.add_keys("alice", [KEY.replace("planted", "kept")], by="alice", token_id=good)
+    sftp.set_password("alice", PASSWORD, by="alice", token_id=good)
     scene.revoke(0)
-    door.end_bound(now())
+    sftp.end_bound(now())
     assert scene.keys() == [KEY.replace("planted", "kept")]
-    assert door.facts("alice").password_token == good
-    assert not door.facts("alice").needs_new_password
+    assert sftp.facts("alice").password_token == good
+    assert not sftp.facts("alice").needs_new_password
 
 
 def test_a_password_goes_with_its_token(scene: Scene) -> None:
-    door = scene.homes.door
-    door.set_password("alice", PASSWORD, by="alice", token_id=scene.tokens[0])
+    sftp = scene.homes.sftp
+    sftp.set_password("alice", PASSWORD, by="alice", token_id=scene.tokens[0])
     scene.revoke(0)
-    facts = door.facts("alice")
+    facts = sftp.facts("alice")
     assert facts.needs_new_password and facts.password_token is None
-    door.end_bound(now())
-    assert door.facts("alice") == facts  # one that nobody knows
+    sftp.end_bound(now())
+    assert sftp.facts("alice") == facts  # one that nobody knows
 
 
 def test_what_nobodys_token_set_stays(scene: Scene) -> None:
     """Of an administrator for somebody else, and of this machine's own user."""
-    door = scene.homes.door
-    door.reset_password("alice", by="admin", token_id="an administrator's")
-    door.set_keys("alice", [KEY], by="alice")
-    door.end_bound(now() + LATER)
-    assert (door.facts("alice").password_token, door.facts("alice").key_tokens) == (None, {})
+    sftp = scene.homes.sftp
+    sftp.reset_password("alice", by="admin", token_id="an administrator's")
+    sftp.set_keys("alice", [KEY], by="alice")
+    sftp.end_bound(now() + LATER)
+    assert (sftp.facts("alice").password_token, sftp.facts("alice").key_tokens) == (None, {})
     assert scene.keys() == [KEY]
 
 
 def test_a_name_that_is_used_again_has_nothing_of_the_one_before(scene: Scene) -> None:
-    scene.homes.door.set_password("alice", PASSWORD, by="alice", token_id=scene.tokens[0])
+    scene.homes.sftp.set_password("alice", PASSWORD, by="alice", token_id=scene.tokens[0])
     scene.accounts.users.delete("alice", by="admin")
     scene.accounts.users.create("alice", Role.USER, by="admin", is_reuse=True)
-    scene.homes.door.set_password("alice", PASSWORD, by="admin")
-    scene.homes.door.end_bound(now())
-    assert not scene.homes.door.facts("alice").needs_new_password
+    scene.homes.sftp.set_password("alice", PASSWORD, by="admin")
+    scene.homes.sftp.end_bound(now())
+    assert not scene.homes.sftp.facts("alice").needs_new_password
 
 
 @pytest.mark.parametrize("scene", ["sftpgo"], indirect=True)
 def test_what_could_not_be_set_moves_nothing(scene: Scene, standin: SftpgoStandin) -> None:
-    door, (leaked, good) = scene.homes.door, scene.tokens
-    door.set_password("alice", PASSWORD, by="alice", token_id=leaked)
+    sftp, (leaked, good) = scene.homes.sftp, scene.tokens
+    sftp.set_password("alice", PASSWORD, by="alice", token_id=leaked)
     standin.is_broken = True
     with pytest.raises(SftpUnavailable):
-        door.set_password("alice", PASSWORD, by="alice", token_id=good)
+        sftp.set_password("alice", PASSWORD, by="alice", token_id=good)
     scene.revoke(0)
-    door.end_bound(now())  # SFTPGo is away: tried again later
+    sftp.end_bound(now())  # SFTPGo is away: tried again later
     standin.is_broken = False
-    door.end_bound(now())
-    assert door.facts("alice").needs_new_password
+    sftp.end_bound(now())
+    assert sftp.facts("alice").needs_new_password
 
 
 @pytest.mark.parametrize("scene", ["embedded"], indirect=True)
 def test_the_embedded_door_is_shut_at_once(scene: Scene, database: Database) -> None:
-    door, book = scene.homes.door, SftpAuthenticator(database)
-    door.set_keys("alice", [KEY, OWN], by="alice", token_id=scene.tokens[0])
-    door.add_keys("alice", [OWN], by="alice", token_id=scene.tokens[1])
-    door.set_password("alice", PASSWORD, by="alice", token_id=scene.tokens[0])
-    assert book.check("alice", PASSWORD).account
+    sftp, authenticator = scene.homes.sftp, SftpAuthenticator(database)
+    sftp.set_keys("alice", [KEY, OWN], by="alice", token_id=scene.tokens[0])
+    sftp.add_keys("alice", [OWN], by="alice", token_id=scene.tokens[1])
+    sftp.set_password("alice", PASSWORD, by="alice", token_id=scene.tokens[0])
+    assert authenticator.check("alice", PASSWORD).account
     scene.revoke(0)
-    assert book.check("alice", PASSWORD).account is None
-    account = book.find("alice")
+    assert authenticator.check("alice", PASSWORD).account is None
+    account = authenticator.find("alice")
     assert account is not None and account.keys == (OWN,)
 
 
@@ -157,8 +157,8 @@ def test_the_embedded_door_is_shut_at_once(scene: Scene, database: Database) -> 
 def test_a_password_changed_over_sftp_still_goes_with_the_token_that_planted_it(
     scene: Scene, database: Database
 ) -> None:
-    book = SftpAuthenticator(database)
-    planted = scene.homes.door.reset_password("alice", by="alice", token_id=scene.tokens[0])
-    assert book.change("alice", planted, PASSWORD).account
+    authenticator = SftpAuthenticator(database)
+    planted = scene.homes.sftp.reset_password("alice", by="alice", token_id=scene.tokens[0])
+    assert authenticator.change("alice", planted, PASSWORD).account
     scene.revoke(0)
-    assert book.check("alice", PASSWORD).account is None
+    assert authenticator.check("alice", PASSWORD).account is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import io
 import itertools
@@ -20,17 +21,18 @@ from app.bootstrap.container import Container
 from app.conversion.errors import ImagesTooLarge
 from app.inference.prediction import Box, Prediction
 from app.joint_inference.calibration import samples as sample_sets
-from app.joint_inference.calibration.errors import BadSamples, NotReady
 from app.joint_inference.calibration.model import LOST_AFTER, Calibration, State
-from app.joint_inference.calibration.predictions import SamplePredictions, Truth
+from app.joint_inference.calibration.predictions import GroundTruth, SamplePredictions
 from app.joint_inference.calibration.quality import Kind, iou, matches, measure, ratio
 from app.joint_inference.calibration.samples import MAX_SAMPLES, read_labels, read_samples
-from app.joint_inference.calibration.service import MOST_OPEN, Calibrations
+from app.joint_inference.calibration.service import MOST_OPEN, Calibrations, calibrations_using
 from app.joint_inference.calibration.sweep import Setting, Sweep, best_within, pareto, sweep
-from app.joint_inference.errors import CalibrationNotFound, ServiceNotFound
+from app.joint_inference.errors import BadSamples, CalibrationNotFound, NotReady, ServiceNotFound
 from app.joint_inference.hard_examples import known, make
 from app.kit.clock import now
 from app.kit.errors import ModelmillError, TooMany
+from app.kit.objects.blobs import blob_key
+from app.model_registry.errors import ModelInUse
 
 NAMES = list(known())
 USER = "alice"
@@ -57,7 +59,7 @@ def digits(shared_data: Path) -> list[SamplePredictions]:
         session = onnxruntime.InferenceSession(shared_data / f"models/{name}.onnx", providers=["CPUExecutionProvider"])
         (said[name],) = session.run(None, {session.get_inputs()[0].name: data["x"]})
     return [
-        SamplePredictions(str(n), classified(*map(float, small)), classified(*map(float, big)), Truth(int(label)))
+        SamplePredictions(str(n), classified(*map(float, small)), classified(*map(float, big)), GroundTruth(int(label)))
         for n, (small, big, label) in enumerate(zip(said["digits_small"], said["digits_big"], data["y"], strict=True))
     ]
 
@@ -110,7 +112,7 @@ def test_a_sweep_survives_being_stored(digits_sweep: Sweep) -> None:
 
 
 def test_an_answer_keeps_its_candidates_when_it_is_stored() -> None:
-    answer = SamplePredictions("a", seen(box(0), box(50, 0.3)), seen(box(1)), Truth(boxes=(box(0),)))
+    answer = SamplePredictions("a", seen(box(0), box(50, 0.3)), seen(box(1)), GroundTruth(boxes=(box(0),)))
     again = SamplePredictions.from_json(json.loads(json.dumps(answer.to_json())))
     assert again == answer and len(again.edge.candidates) == 2 and len(again.edge.boxes) == 1
 
@@ -132,8 +134,8 @@ def test_a_box_is_right_once_and_only_of_its_own_class() -> None:
 
 def test_f1_counts_what_is_missed_and_what_is_not_there() -> None:
     answers = [
-        SamplePredictions("both", seen(box(0)), seen(box(0), box(50)), Truth(boxes=(box(0), box(50)))),
-        SamplePredictions("nothing", seen(), seen(box(90)), Truth(boxes=())),
+        SamplePredictions("both", seen(box(0)), seen(box(0), box(50)), GroundTruth(boxes=(box(0), box(50)))),
+        SamplePredictions("nothing", seen(), seen(box(90)), GroundTruth(boxes=())),
     ]
     measured = measure(answers)
     assert measured.kind is Kind.F1
@@ -154,7 +156,7 @@ def test_without_truth_the_big_model_is_what_the_small_one_is_held_against() -> 
 
 def test_a_truth_that_some_samples_lack_is_no_measure() -> None:
     answers = [
-        SamplePredictions("a", classified(1, 0), classified(1, 0), Truth(0)),
+        SamplePredictions("a", classified(1, 0), classified(1, 0), GroundTruth(0)),
         SamplePredictions("b", *[classified(1, 0)] * 2),
     ]
     assert measure(answers).kind is Kind.LABEL_AGREEMENT
@@ -189,9 +191,9 @@ def test_pictures_come_with_what_labels_csv_says(tmp_path: Path) -> None:
     text = "name,class\na.png,cat\nd/b.png,1\nc.png,dog,1,2,3,4\nc.png,0,5,6,7,8\nd.png\n"
     path = packed(tmp_path, a_png=png(), d__b_png=png(mode="L"), c_png=png(), d_png=png(), labels_csv=text)
     found = {sample.name: sample for sample in read_samples(path, ["cat", "dog"])}
-    assert found["a.png"].truth == Truth(0) and found["d/b.png"].truth == Truth(1)
+    assert found["a.png"].truth == GroundTruth(0) and found["d/b.png"].truth == GroundTruth(1)
     assert found["c.png"].truth.boxes == (Box(1, 2, 3, 4, 1.0, 1), Box(5, 6, 7, 8, 1.0, 0))
-    assert found["d.png"].truth == Truth(boxes=())
+    assert found["d.png"].truth == GroundTruth(boxes=())
     shapes = {name: sample.picture.shape for name, sample in found.items() if sample.picture is not None}
     assert shapes["a.png"] == (8, 8, 3) and shapes["d/b.png"] == (8, 8)
 
@@ -256,7 +258,7 @@ def test_arrays_of_any_usual_layout_are_pictures(tmp_path: Path, shape: tuple[in
     np.savez(tmp_path / "set.npz", x=np.full(shape, 0.5, np.float32), y=np.array([3, 4]))
     first, second = read_samples(tmp_path / "set.npz", [])
     assert first.picture is not None and first.picture.shape == (4, 6) and first.picture.max() == 128
-    assert (first.truth, second.truth) == (Truth(3), Truth(4))
+    assert (first.truth, second.truth) == (GroundTruth(3), GroundTruth(4))
 
 
 @pytest.mark.parametrize(
@@ -378,7 +380,7 @@ def test_a_set_in_which_nothing_can_be_read_fails_with_its_reason(desk: Calibrat
 
 
 def test_a_model_that_is_gone_fails_with_its_name(desk: Calibrations, digits_set: Path, parts: Container) -> None:
-    parts.models.keeping.remove(USER, "big")  # as by a version that let those go that are used
+    parts.models.storage.remove(USER, "big")  # as by a version that let those go that are used
     assert "no model 'big'" in failed(desk, digits_set)["message"]
 
 
@@ -427,6 +429,32 @@ def test_anothers_calibration_does_not_exist(desk: Calibrations, digits_set: Pat
     with pytest.raises(CalibrationNotFound):
         desk.get("mallory", made.calibration_id)
     assert not desk.of_service("mallory", "default", "digits")
+
+
+def test_a_model_of_a_calibration_under_way_cannot_be_removed(
+    desk: Calibrations, tmp_path: Path, parts: Container
+) -> None:
+    made = asked(desk, packed(tmp_path, a_png=b"damaged"))
+    chunks = [b"".join(parts.objects.read(blob_key(parts.models.get(USER, "small").card.sha256)))]
+    parts.models.add_upload(USER, "other", chunks, now=now())
+    spec = copy.deepcopy(RESOURCE["spec"])
+    for worker in spec.values():
+        worker["model"]["name"] = "other"
+    parts.joint.services.merge(USER, "default", "digits", {"spec": spec}, now=now())
+    for name in ("small", "big"):
+        with pytest.raises(ModelInUse, match="calibration of default/digits"):
+            parts.models.remove(USER, name)
+    desk.run(made.calibration_id, now=now())
+    parts.models.remove(USER, "small")
+
+
+def test_a_calibration_that_was_lost_holds_no_model(desk: Calibrations, tmp_path: Path, parts: Container) -> None:
+    asked(desk, packed(tmp_path, a_png=b"damaged"))
+    with parts.database.read() as conn:
+        uses = calibrations_using(conn, USER, "small", now=now())
+        assert uses == ["default/digits"]
+        assert calibrations_using(conn, "bob", "small", now=now()) == []
+        assert calibrations_using(conn, USER, "small", now=now() + LOST_AFTER + timedelta(seconds=1)) == []
 
 
 def test_nobody_may_have_many_under_way(desk: Calibrations, tmp_path: Path) -> None:

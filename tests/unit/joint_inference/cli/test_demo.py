@@ -10,9 +10,8 @@ import onnxruntime
 import pytest
 
 from app.joint_inference.cli.demo.deployment import forget_surroundings
-from app.joint_inference.cli.demo.digits import draw_digits
-from app.joint_inference.cli.demo.models import SMALL, probabilities, to_onnx, train
-from app.joint_inference.cli.demo.scores import Answer, scores_of
+from app.joint_inference.cli.demo.models import SMALL, draw_digits, probabilities, to_onnx, train
+from app.joint_inference.cli.demo.scores import StreamAnswer, scores_of
 
 
 def test_the_same_seed_draws_the_same_digits_and_another_one_others():
@@ -34,10 +33,10 @@ def test_a_classifier_learns_the_digits_and_its_onnx_says_the_same():
         assert np.allclose(given[0], wanted[number], atol=1e-5)
 
 
-def answer(*, edge: bool, cloud: bool, goes_up: bool) -> Answer:
+def answer(*, edge: bool, cloud: bool, goes_up: bool) -> StreamAnswer:
     said = {True: 1, False: 0}
     final = cloud if goes_up else edge
-    return Answer(1, said[edge], said[cloud], said[final], goes_up, False, 2.0, 1.0, 9.0 if goes_up else None)
+    return StreamAnswer(1, said[edge], said[cloud], said[final], goes_up, False, 2.0, 1.0, 9.0 if goes_up else None)
 
 
 def test_it_is_worth_it_when_the_hard_ones_go_up():

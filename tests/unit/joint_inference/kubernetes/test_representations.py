@@ -15,7 +15,7 @@ from starlette.requests import Request
 from app.joint_inference.errors import InvalidResource, ServiceNotFound
 from app.joint_inference.kubernetes.documents import document
 from app.joint_inference.kubernetes.representations import status_of
-from app.joint_inference.kubernetes.requests import number_of, wants_table, writing_of
+from app.joint_inference.kubernetes.requests import number_of, wants_table, write_options
 from app.joint_inference.kubernetes.selectors import fields_of, selector_of
 from app.joint_inference.kubernetes.tables import found_at, human_duration, table_of
 from app.joint_inference.model.resource import Service
@@ -201,14 +201,14 @@ def request(query: dict[str, str], agent: str = "") -> Request:
 )
 def test_an_option_that_is_none_is_refused(query: dict[str, str]) -> None:
     with pytest.raises(BadRequest):
-        writing_of(request(query))
+        write_options(request(query))
 
 
 def test_who_sets_fields_is_named_by_the_query_or_by_the_program() -> None:
     agent = "kubectl/v1.32.4 (linux/amd64)"
-    assert writing_of(request({"fieldManager": "alice", "force": "true"}, agent)).manager == "alice"
-    assert writing_of(request({}, agent)).manager == "kubectl"
-    assert writing_of(request({})).manager == "modelmill"
+    assert write_options(request({"fieldManager": "alice", "force": "true"}, agent)).manager == "alice"
+    assert write_options(request({}, agent)).manager == "kubectl"
+    assert write_options(request({})).manager == "modelmill"
 
 
 @pytest.mark.parametrize("text", ["-1", "ten", "1.5", "²", "9" * 30])

@@ -10,7 +10,7 @@ import pytest
 from app.bootstrap.container import Container
 from app.joint_inference import store
 from app.joint_inference.kubernetes.selectors import Selector, selector_of
-from app.joint_inference.kubernetes.watch import Expired, Watch
+from app.joint_inference.kubernetes.watch import Expired, WatchStream
 from app.joint_inference.model.resource import Service
 from app.joint_inference.service import Services
 from app.joint_inference.validation import parse_document
@@ -45,8 +45,8 @@ def end(services: Services, service: Service) -> None:
         store.change_service(conn, now, gone_at="2026-11-21T12:00:01.000Z")
 
 
-def watch(services: Services, namespace: str | None = None, selector: Selector | None = None) -> Watch:
-    return Watch(services, ME, namespace, selector or Selector())
+def watch(services: Services, namespace: str | None = None, selector: Selector | None = None) -> WatchStream:
+    return WatchStream(services, ME, namespace, selector or Selector())
 
 
 def told(found: list[tuple[str, Service]]) -> list[str]:

@@ -59,7 +59,9 @@ def test_tasks_are_counted_by_state_and_ended_ones_not_at_all(bench: Bench, ray:
     assert told[State.SUBMITTING] == 0
     assert told[State.SUCCEEDED] is None
     with bench.database.read() as conn:
-        assert State.SUCCEEDED not in {crowd.state for crowd in store.census(conn)}  # in time there are many of them
+        assert State.SUCCEEDED not in {
+            count.state for count in store.count_by_state(conn)
+        }  # in time there are many of them
 
 
 def test_the_age_is_that_of_the_task_that_waits_longest_and_not_of_one_that_runs(bench: Bench) -> None:
@@ -104,14 +106,14 @@ def test_scrapes_do_not_wait_for_a_database_that_stalls_nor_pile_up_there(
     monkeypatch.setattr(timeboxed_query, "WITHIN_S", 0.01)
     bench.add("one")
     stalling = Stalling(database)
-    taking = timeboxed_query.TimeboxedQuery(stalling, store.census)
+    taking = timeboxed_query.TimeboxedQuery(stalling, store.count_by_state)
     assert [taking.take(), taking.take(), taking.take()] == [None] * 3
     assert stalling.asked == 1
     stalling.goes_on.set()
     monkeypatch.setattr(timeboxed_query, "WITHIN_S", 30)
     found = taking.take()
     assert found is not None
-    assert [(crowd.state, crowd.tasks) for crowd in found] == [(State.QUEUED, 1)]
+    assert [(count.state, count.tasks) for count in found] == [(State.QUEUED, 1)]
 
 
 # --- the cluster ------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from app.training.model import Claim, Demand, Held, Node, Waiting, WaitingCode
 from app.training.model.gang import Decision
-from tests.harness.training.line import LATER, NOW, ONE, TWO, ask, claimed, head, node, queued, reason, slots, unclaimed
+from tests.harness.training.gang import LATER, NOW, ONE, TWO, ask, claimed, head, node, queued, reason, slots, unclaimed
 
 
 # --- room ---------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from app.conversion.errors import (
     UnsupportedInput,
 )
 from app.conversion.model import Stage
-from app.conversion.toolchains.kneron import KneronToolchain, arguments, staging
+from app.conversion.toolchains.kneron import KneronToolchain, arguments, staged_inputs
 from tests.standins import kneron
 from tests.standins.kneron import job
 
@@ -45,7 +45,7 @@ def test_shapes_are_not_passed_on_when_a_name_holds_the_separator() -> None:
 def test_too_much_calibration_data_is_refused_by_size(
     tmp_path: Path, tool: KneronToolchain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "CALIBRATION_LIMIT", 1000)
+    monkeypatch.setattr(staged_inputs, "CALIBRATION_LIMIT", 1000)
     with pytest.raises(ImagesTooLarge, match="reads them all at once"):
         job(tmp_path).prime().run(Stage.BIE, tool)
 

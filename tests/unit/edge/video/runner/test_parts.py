@@ -10,13 +10,20 @@ import numpy as np
 import pytest
 
 from app.edge.video.runner.frame_context import DagRequirements, FrameFailed, Outcome, Timing, needs_of
-from app.edge.video.runner.frame_transport import Sendable
-from app.edge.video.runner.frame_workers import MOST_IN_A_ROW, MOST_S, Allowance, FailureBudget, FrameQueue, InOrder
-from app.edge.video.runner.plan_metrics import Counted, PlanMetrics
+from app.edge.video.runner.frame_transport import OutgoingPictures
+from app.edge.video.runner.frame_workers import (
+    MOST_IN_A_ROW,
+    MOST_S,
+    ConcurrencyLimit,
+    FailureBudget,
+    FrameQueue,
+    ReorderBuffer,
+)
+from app.edge.video.runner.plan_metrics import FrameCounts, PlanMetrics
 from app.edge.video.runner.quality import f1, mae, pairs, scored
 from app.edge.video.runner.reporter import CheckpointFile, PlanRequester
 from app.edge.video.runner.resize import fitted
-from app.edge.video.runner.stage_client import Routes
+from app.edge.video.runner.stage_client import StageRouter
 from app.edge.video.stages.registry import kinds
 from app.edge.video.work import NoWork, RunnerWork, WatchedWork
 from app.video.model.dag import Reference, read_dag
@@ -59,7 +66,7 @@ def test_a_queue_that_is_not_leaky_makes_its_giver_wait() -> None:
 
 def test_results_are_given_in_the_order_of_their_tickets() -> None:
     given: list[str] = []
-    in_order = InOrder(given.append)
+    in_order = ReorderBuffer(given.append)
     first, second, third = (in_order.ticket() for _ in range(3))
     in_order.settle(third, "c")
     in_order.settle(second, "b")
@@ -69,14 +76,14 @@ def test_results_are_given_in_the_order_of_their_tickets() -> None:
 
 
 def test_a_live_job_works_on_fewer_frames_where_they_wait_for_hosts() -> None:
-    live, whole = Allowance(realtime=True), Allowance(realtime=False)
+    live, whole = ConcurrencyLimit(realtime=True), ConcurrencyLimit(realtime=False)
     for _ in range(40):
-        live.heard(0.5, 1.0)
-        whole.heard(0.5, 1.0)
-    assert (live.limit, whole.limit) == (Allowance.LEAST, Allowance.MOST)
+        live.measured(0.5, 1.0)
+        whole.measured(0.5, 1.0)
+    assert (live.limit, whole.limit) == (ConcurrencyLimit.LEAST, ConcurrencyLimit.MOST)
     for _ in range(60):
-        live.heard(0.0, 1.0)
-    assert live.limit == Allowance.MOST
+        live.measured(0.0, 1.0)
+    assert live.limit == ConcurrencyLimit.MOST
 
 
 @pytest.mark.parametrize(
@@ -97,7 +104,7 @@ def test_a_picture_keeps_its_shape_and_is_never_enlarged(
 
 def test_only_what_is_read_is_asked_for() -> None:
     found = needs()
-    assert found.wanted == {
+    assert found.outputs == {
         "face_detection": {"bbox", "prob"},
         "face_alignment": {"head_pose", "count_result"},
     }
@@ -124,12 +131,12 @@ def test_work_that_cannot_be_read_leaves_the_last_in_force(tmp_path: Path) -> No
 
 
 def test_what_is_kept_rises_also_when_its_file_is_damaged(tmp_path: Path) -> None:
-    keeper = CheckpointFile(tmp_path)
-    keeper.kept.seq, keeper.kept.n_loop = 5, 77
-    keeper.write()
-    assert CheckpointFile(tmp_path).kept == keeper.kept
+    checkpoint = CheckpointFile(tmp_path)
+    checkpoint.state.seq, checkpoint.state.n_loop = 5, 77
+    checkpoint.write()
+    assert CheckpointFile(tmp_path).state == checkpoint.state
     (tmp_path / "runner.json").write_text('{"seq": ')
-    again = CheckpointFile(tmp_path).kept
+    again = CheckpointFile(tmp_path).state
     assert again.seq > 5
     assert again.n_loop > 77
 
@@ -158,18 +165,18 @@ def outcome(seq: int, delay_s: float) -> Outcome:
 
 
 def test_means_are_of_the_plan_in_force_since_it_was_last_asked_for() -> None:
-    now, left = [0.0], [Counted()]
-    measuring = PlanMetrics(lambda: left[0], lambda: now[0])
-    measuring.begin(2)
-    assert measuring.result() is None
-    measuring.processed(outcome(1, 9.0), 9.0, 0.5)
+    now, left = [0.0], [FrameCounts()]
+    metrics = PlanMetrics(lambda: left[0], lambda: now[0])
+    metrics.begin(2)
+    assert metrics.result() is None
+    metrics.processed(outcome(1, 9.0), 9.0, 0.5)
     for delay in (0.1, 0.3):
         now[0] += 0.5
-        measuring.processed(outcome(2, delay), delay, 0.2)
-    left[0] = Counted(skipped=4, dropped=1)
-    measuring.compared(Metric.IOU, "s", 0.5, 2)
-    measuring.compared(Metric.IOU, "s", 0.0, 1)
-    found = measuring.result()
+        metrics.processed(outcome(2, delay), delay, 0.2)
+    left[0] = FrameCounts(skipped=4, dropped=1)
+    metrics.compared(Metric.IOU, "s", 0.5, 2)
+    metrics.compared(Metric.IOU, "s", 0.0, 1)
+    found = metrics.result()
     assert found is not None
     assert found["delay"] == {"s": pytest.approx(0.2)}
     assert found["server"] == {"s": pytest.approx(0.1)}
@@ -178,8 +185,8 @@ def test_means_are_of_the_plan_in_force_since_it_was_last_asked_for() -> None:
     assert found["up_mbps"] == {"cloud-1": pytest.approx(1.0)}
     assert found["bytes_up"] == 12_500
     assert found["iou"] == {"s": 0.5}
-    measuring.asked()
-    assert measuring.result() is None
+    metrics.requested()
+    assert metrics.result() is None
 
 
 def test_a_plan_is_asked_for_when_there_is_reason_to() -> None:
@@ -207,7 +214,7 @@ def test_a_plan_is_asked_for_when_there_is_reason_to() -> None:
 
 def test_a_stage_runs_at_home_while_its_host_is_away() -> None:
     there, changes = [False], list[tuple[str, bool]]()
-    routes = Routes("edge-1", HOSTS, lambda _: there[0], lambda node, is_there: changes.append((node, is_there)))
+    routes = StageRouter("edge-1", HOSTS, lambda _: there[0], lambda node, is_there: changes.append((node, is_there)))
     cloud = StagePlace(0, Role.CLOUD, "10.0.0.2")
     route = routes.route(cloud)
     assert route is not None
@@ -228,7 +235,7 @@ def test_a_stage_runs_at_home_while_its_host_is_away() -> None:
 
 def test_a_host_that_comes_back_at_another_address_is_told_to_be_there() -> None:
     changes = list[tuple[str, bool]]()
-    routes = Routes("edge-1", HOSTS, lambda _: False, lambda node, is_there: changes.append((node, is_there)))
+    routes = StageRouter("edge-1", HOSTS, lambda _: False, lambda node, is_there: changes.append((node, is_there)))
     for port in (5501, 5502):
         routes.failed(routes.hosts[1], "it is gone")
         routes.update(routes.hosts)
@@ -243,7 +250,7 @@ def test_a_host_that_comes_back_at_another_address_is_told_to_be_there() -> None
 
 def test_a_host_that_answers_and_fails_again_and_again_rests() -> None:
     now, asked = [0.0], list[str]()
-    routes = Routes("edge-1", HOSTS, lambda host: not asked.append(host.node), clock=lambda: now[0])
+    routes = StageRouter("edge-1", HOSTS, lambda host: not asked.append(host.node), clock=lambda: now[0])
 
     def seconds_until_asked() -> float:
         routes.failed(HOSTS[1], "it does not answer")
@@ -280,9 +287,9 @@ def test_poses_are_compared_where_their_boxes_belong_together() -> None:
 
 
 def test_a_picture_is_sent_by_the_first_and_encoded_once() -> None:
-    shown = Sendable("a", np.zeros((40, 60, 3), np.uint8))
-    assert shown.way("cloud-1", "image").first()
-    assert not shown.way("cloud-1", "image").first()
-    assert shown.way("cloud-1", "clip").first()
+    shown = OutgoingPictures("a", np.zeros((40, 60, 3), np.uint8))
+    assert shown.transfer("cloud-1", "image").claim()
+    assert not shown.transfer("cloud-1", "image").claim()
+    assert shown.transfer("cloud-1", "clip").claim()
     assert shown.jpeg() is shown.jpeg()
     assert shown.raw()[0].content_type == "application/x-rgb;width=60;height=40"

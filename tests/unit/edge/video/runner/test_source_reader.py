@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.edge.video.runner.frame_context import Taken
+from app.edge.video.runner.frame_context import CapturedFrame
 from app.edge.video.runner.source_reader import Generator
 from app.inference.errors import DamagedPicture, SourceUnusable
 from app.inference.prediction import Picture
@@ -47,13 +47,13 @@ class Reel:
         return np.full((4, 6), number, np.uint8)
 
 
-def take(reel: Reel, conf: VideoConf, **more: bool) -> tuple[list[Taken], Generator, Clock]:
+def take(reel: Reel, conf: VideoConf, **more: bool) -> tuple[list[CapturedFrame], Generator, Clock]:
     clock = Clock()
     generator = Generator(lambda: conf, clock=clock, sleep=clock.sleep, **more)
     return list(generator.one_pass(reel)), generator, clock
 
 
-def numbers(taken: list[Taken]) -> list[int]:
+def numbers(taken: list[CapturedFrame]) -> list[int]:
     return [int(frame.picture[0, 0, 0]) for frame in taken]
 
 

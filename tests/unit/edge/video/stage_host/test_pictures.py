@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from app.edge.video.runner.frame_transport import Stream
+from app.edge.video.runner.frame_transport import H264Encoder
 from app.edge.video.stage_host.errors import BadPicture, NoDecoder
-from app.edge.video.stage_host.pictures import Kept, PictureCache, Streams, has_keyframe
+from app.edge.video.stage_host.pictures import H264Decoders, PictureCache, RecentPictures, has_keyframe
 from app.inference.picture_codec import encode
 from app.kit.errors import BadRequest
 from app.video.model.stage_call import KEPT, PNG, RAW, Call, Encoded, KeyframeNeeded, PictureNotKept
@@ -30,7 +30,7 @@ def desk() -> Iterator[PictureCache]:
 
 
 def test_only_the_newest_frames_of_a_job_are_kept() -> None:
-    kept = Kept(most_frames=3)
+    kept = RecentPictures(most_frames=3)
     for number in range(5):
         kept.keep(("a", str(number), "image"), (square(number),))
         kept.keep(("a", str(number), "mask"), (square(number),))
@@ -42,7 +42,7 @@ def test_only_the_newest_frames_of_a_job_are_kept() -> None:
 
 
 def test_so_many_bytes_are_kept_and_no_more() -> None:
-    kept = Kept(most_bytes=1000)
+    kept = RecentPictures(most_bytes=1000)
     for number in range(5):
         kept.keep((f"job-{number}", "0", "image"), (square(),))
         assert kept.bytes <= 1000
@@ -52,7 +52,7 @@ def test_so_many_bytes_are_kept_and_no_more() -> None:
 
 
 def test_a_picture_that_comes_again_is_counted_once() -> None:
-    kept = Kept()
+    kept = RecentPictures()
     for level in (1, 2):
         kept.keep(("a", "0", "image"), (square(level),))
     assert kept.bytes == 300
@@ -105,7 +105,7 @@ def test_without_pyav_h264_is_refused_with_a_hint(desk: PictureCache, monkeypatc
 
 
 def test_streams_that_nobody_used_lately_are_given_up() -> None:
-    streams = Streams(most=2)
+    streams = H264Decoders(most=2)
     first = streams.of("a", "image")
     streams.of("b", "image")
     assert streams.of("a", "image") is first
@@ -115,7 +115,7 @@ def test_streams_that_nobody_used_lately_are_given_up() -> None:
 
 
 def test_packets_that_overtake_each_other_are_decoded_in_their_order(desk: PictureCache) -> None:
-    made = Stream()
+    made = H264Encoder()
     packets = [made.packet(np.full((64, 64, 3), level, np.uint8)) for level in (0, 80, 160, 240)]
 
     async def levels() -> list[float]:
@@ -129,7 +129,7 @@ def test_packets_that_overtake_each_other_are_decoded_in_their_order(desk: Pictu
 
 
 def test_a_packet_that_comes_too_late_ends_no_stream(desk: PictureCache) -> None:
-    made = Stream()
+    made = H264Encoder()
     packets = [made.packet(square(side=64), lost=lost) for lost in (0, 0, 2, 0)]
 
     async def told() -> list[str]:
@@ -144,7 +144,7 @@ def test_a_packet_that_comes_too_late_ends_no_stream(desk: PictureCache) -> None
 
 
 def test_a_lost_packet_is_made_good_by_one_keyframe() -> None:
-    made, picture = Stream(), square(side=64)
+    made, picture = H264Encoder(), square(side=64)
     packets = [made.packet(picture) for _ in range(4)]
     assert [has_keyframe(packet.data) for packet in packets] == [True, False, False, False]
     assert [has_keyframe(made.packet(picture, lost=lost).data) for lost in (3, 2, 4)] == [True, False, False]

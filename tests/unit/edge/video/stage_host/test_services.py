@@ -12,9 +12,9 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from app.edge.video.stage_host.circuit_breaker import CircuitBreaker
 from app.edge.video.stage_host.errors import StagePaused
-from app.edge.video.stage_host.http_server import Guard, with_pictures
+from app.edge.video.stage_host.http_server import BearerGuard, with_pictures
+from app.edge.video.stage_host.pool import StageBreakers
 from app.edge.video.stage_host.served_stages import ServedStages
 from app.edge.video.work import VARIABLE, NoWork, ServicesWork, path_from_environment
 from app.edge.worker_server import check_bearer
@@ -142,25 +142,24 @@ def test_what_does_not_fit_the_kind_is_told(call: Call, said: str) -> None:
 
 
 def test_a_stage_rests_after_three_ends_in_a_row_and_is_then_on_trial() -> None:
-    circuit = CircuitBreaker(most=3, pause_s=30)
+    breakers = StageBreakers(errors=3, pause_s=30)
     for moment in (0, 1):
-        circuit.ended("a", moment)
-    circuit.went_well("a")
+        breakers.failed("a", moment)
+    breakers.succeeded("a")
     for moment in (2, 3, 4):
-        circuit.check("a", moment)
-        circuit.ended("a", moment)
+        breakers.check("a", moment)
+        breakers.failed("a", moment)
     with pytest.raises(StagePaused, match="3 processes in a row and rests for 20 s"):
-        circuit.check("a", 14)
-    circuit.check("b", 14)
-    assert circuit.paused(14) == ["a"]
-    circuit.check("a", 34)
-    circuit.ended("a", 35)
+        breakers.check("a", 14)
+    breakers.check("b", 14)
+    breakers.check("a", 34)
+    breakers.failed("a", 35)
     with pytest.raises(StagePaused):
-        circuit.check("a", 36)
-    circuit.check("a", 65)
-    circuit.went_well("a")
-    circuit.ended("a", 66)
-    circuit.check("a", 66)
+        breakers.check("a", 36)
+    breakers.check("a", 65)
+    breakers.succeeded("a")
+    breakers.failed("a", 66)
+    breakers.check("a", 66)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +194,7 @@ def test_who_is_not_on_this_machine_shows_the_secret(
         "client": (client, 5),
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
     }
-    asyncio.run(Guard(inner, lambda: "s3cret")(scope, None, send))  # type: ignore[arg-type]
+    asyncio.run(BearerGuard(inner, lambda: "s3cret")(scope, None, send))  # type: ignore[arg-type]
     assert seen[0] == status
 
 

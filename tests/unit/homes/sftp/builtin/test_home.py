@@ -173,7 +173,7 @@ def test_what_is_given_up_may_be_used_again(home: SftpHome, how: str) -> None:
 
 def test_the_space_is_the_quota_s(home: SftpHome) -> None:
     write(home, b"datasets/a", b"x" * 600)
-    home.quota.ledger.forget("alice")
+    home.quota.usage.forget("alice")
     assert home.space() == (LIMIT, 600)
 
 
@@ -237,12 +237,12 @@ def test_a_quota_holds_against_files_that_were_removed_and_are_still_written(hom
         path = b"datasets/%d" % number
         handles.append(home.open(path, CREATE))
         home.remove(path)
-        home.quota.ledger.forget("alice")
+        home.quota.usage.forget("alice")
     size = 0
     for file in handles:
         with suppress(OSError):
             file.write(b"x" * (LIMIT * 9 // 10), 0)
-        home.quota.ledger.forget("alice")
+        home.quota.usage.forget("alice")
         size += os.fstat(file.fd).st_size
     assert 0 < size <= LIMIT
     for file in handles:

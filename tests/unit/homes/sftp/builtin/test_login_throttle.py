@@ -1,4 +1,4 @@
-"""Guessing passwords at the SFTP door gets slower and slower, and keeps nobody out for good."""
+"""Guessing passwords over SFTP gets slower and slower, and keeps nobody out for good."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from app.homes.sftp.builtin.login_throttle import (
     ADDRESS_DELAY_S,
     FORGET_S,
     FREE_TRIES,
-    MOST,
+    MAX_COUNTS,
     REFUSED_FROM,
     USER_DELAY_S,
     LoginThrottle,
@@ -78,7 +78,7 @@ def test_an_address_is_looked_at_again_after_a_while_and_forgiven_in_the_end(
 
 
 def test_a_flood_of_names_takes_no_more_memory_than_so_much(throttle: LoginThrottle) -> None:
-    for number in range(MOST + 100):
+    for number in range(MAX_COUNTS + 100):
         throttle.failed(f"address{number}", f"name{number}")
-    assert len(throttle._users) <= MOST
-    assert len(throttle._addresses) <= MOST
+    assert len(throttle._users) <= MAX_COUNTS
+    assert len(throttle._addresses) <= MAX_COUNTS

@@ -1,4 +1,4 @@
-"""The process of the embedded SFTP door, piece by piece: its key, its port, nobody waits for another's disk."""
+"""The process of the built-in SFTP server, piece by piece: its key, its port, nobody waits for another's disk."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_disk_that_hangs_for_one_session_keeps_no_other_waiting(
 def test_an_account_found_by_a_key_that_was_only_shown_counts_for_nobody_else() -> None:
     """Which key would do may be asked before a signature is made; another user then logs in on the same connection."""
 
-    class Connection:
+    class Transport:
         is_aborted = False
 
         def get_extra_info(self, name: str) -> str:
@@ -100,10 +100,10 @@ def test_an_account_found_by_a_key_that_was_only_shown_counts_for_nobody_else() 
         def abort(self) -> None:
             self.is_aborted = True
 
-    hall = ConnectionRegistry(SftpAuthenticator(Database("sqlite:///nowhere")), HomesOptions(Path("nowhere")))
-    guard, connection = SftpConnection(hall), Connection()
-    guard._connection = connection  # type: ignore[assignment]
-    guard.account = SftpAccount("alice", "users/alice", "", False, (), True, 0)
-    guard.auth_completed()
-    assert connection.is_aborted
-    assert not guard.is_in
+    registry = ConnectionRegistry(SftpAuthenticator(Database("sqlite:///nowhere")), HomesOptions(Path("nowhere")))
+    connection, transport = SftpConnection(registry), Transport()
+    connection._connection = transport  # type: ignore[assignment]
+    connection.account = SftpAccount("alice", "users/alice", "", False, (), True, 0)
+    connection.auth_completed()
+    assert transport.is_aborted
+    assert not connection.is_authenticated

@@ -15,7 +15,7 @@ from app.training.errors import RayUnreachable
 from app.training.gateway import RayStatus
 from app.training.model import FailureKind, State
 from app.training.service.scheduling import LogCopies
-from app.training.service.scheduling.attempt_files import write_papers
+from app.training.service.scheduling.attempt_files import write_files
 from app.training.service.scheduling.log_copy import GAP, continued
 from tests.harness.training.scripted_ray import Bench, ScriptedRay
 
@@ -218,7 +218,7 @@ def test_what_was_planted_is_replaced_and_nothing_is_written_through_it(
     secret = tmp_path / "homes" / "users" / "bob" / "models" / "driver.log"
     secret.write_bytes(lines(0, 1))
     plant(folder, secret)
-    write_papers(files, "alice", JOB, {"jobspec.yaml": b"a: 1\n"})
+    write_files(files, "alice", JOB, {"jobspec.yaml": b"a: 1\n"})
     copies.grow("alice", JOB, lines(0, 3), is_whole=True)
     assert (folder / "driver.log").read_bytes() == lines(0, 3)
     copies.replace("alice", JOB, [lines(0, 4)])

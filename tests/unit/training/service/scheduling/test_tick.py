@@ -1,4 +1,4 @@
-"""The scheduler's tick against a scripted Ray: every arrow of the state machine, every fault between two steps."""
+"""The scheduler's tick against a scripted Ray: every transition of the state machine, every fault between two steps."""
 
 from __future__ import annotations
 
@@ -641,6 +641,32 @@ def test_what_was_let_go_keeps_its_gpus_until_it_has_ended(bench: Bench, ray: Sc
     assert bench.submitted() == [submission_id]
     bench.tick(1)
     assert bench.submitted() == [submission_id, "next--a01"]
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize("is_released", [False, True])
+def test_a_job_that_a_silent_ray_takes_only_when_it_answers_again_is_stopped_too(
+    bench: Bench, ray: ScriptedRay, is_released: bool, is_restarted: bool
+) -> None:
+    """It was on its way all the time; what Ray says of it in its first moments is not the last word."""
+    bench.add("one")
+    ray.away = {"submit"}
+    bench.tick()
+    ray.away = {"*"}
+    bench.cancel("one")
+    bench.tick(RELEASE_AFTER.total_seconds())
+    if is_released:
+        bench.release("one")
+    if is_restarted:
+        bench.restart()
+    ray.away = set()
+    bench.tick(5)
+    ray.submit(Submission("one--a01", "train"))
+    ray.run("one--a01")
+    bench.tick(5)
+    assert ray.jobs["one--a01"].job.status is RayStatus.STOPPED
+    bench.tick(1)
+    assert (bench.state("one"), bench.attempts("one")[0].ray_status) == (State.CANCELED, "STOPPED")
 
 
 def test_what_was_let_go_and_ended_meanwhile_or_was_forgotten_is_told(bench: Bench, ray: ScriptedRay) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.conversion.errors import NotFinite
-from app.conversion.toolchains.metrics import SNR_CAP_DB, OutputStatistics, Tally, compare, require_finite
+from app.conversion.toolchains.tensor_comparison import SNR_CAP_DB, OutputStatistics, Tally, compare, require_finite
 
 
 def noisy(snr_db: float, size: int = 10_000, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Both ways of opening beneath a folder keep one promise: nothing outside is ever reached, everything inside works."""
+"""Both ways of opening a path in a folder keep one promise: nothing outside is reached, everything inside works."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def home(root: Path, opener: Opener) -> Iterator[RootedDirectory]:
-    with RootedDirectory.at(root, opener=opener) as beneath:
-        yield beneath
+    with RootedDirectory.at(root, opener=opener) as directory:
+        yield directory
 
 
 def read(home: RootedDirectory, path: str) -> bytes:

@@ -13,15 +13,13 @@ import onnx
 
 from app.conversion.errors import ImagesTooLarge, NotFinite, TooNewModel, UnsupportedInput, WrongSampleShape
 from app.conversion.toolchains import graph
-from app.conversion.toolchains.base import StageRequest
+from app.conversion.toolchains.base import FEW_SAMPLES, GOOD_SAMPLES, StageRequest
 from app.conversion.toolchains.samples import SampleSet
 from app.conversion.toolchains.samples.spec import static_shape
 
 IR_LIMIT = 8
 OPSETS = range(8, 19)
 """IR and opset that the image's onnx reads (vendor manual v0.33.1: opset 8 to 18, IR up to 9)."""
-FEW_SAMPLES = 20
-GOOD_SAMPLES = 100
 CALIBRATION_LIMIT = 8 << 30
 
 
@@ -34,11 +32,11 @@ class StagedModel:
 
 @dataclass(frozen=True)
 class StagedSamples:
-    """paths: {input name: one .npy file (float32, full shape) per sample}. skipped: {name, reason} of damaged files."""
-
     paths: dict[str, list[str]]
+    """By input name, one .npy file (float32, full shape) for each sample."""
     warnings: list[str]
     skipped: list[dict[str, str]]
+    """Damaged files, each {name, reason}."""
 
     @property
     def count(self) -> int:

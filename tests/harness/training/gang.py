@@ -1,4 +1,4 @@
-"""A line of tasks before a cluster, in few words."""
+"""A queue of tasks before a cluster, in few words."""
 
 from __future__ import annotations
 

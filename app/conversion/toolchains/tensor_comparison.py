@@ -193,11 +193,6 @@ class OutputStatistics:
         return min((value for tensor in self.tensors.values() for value in tensor.snr_db.values), default=None)
 
     @property
-    def worst_mean_cosine(self) -> float | None:
-        means = [mean for tensor in self.tensors.values() if (mean := tensor.cosine.mean) is not None]
-        return min(means, default=None)
-
-    @property
     def is_exact(self) -> bool:
         return all(tensor.is_exact for tensor in self.tensors.values())
 

@@ -1,0 +1,40 @@
+"""Something that has failed too often in a row is left alone for a while. Pure."""
+
+from __future__ import annotations
+
+import math
+
+
+class CircuitBreaker:
+    """Opens when something has failed so many times in a row, for a pause; each further failure opens it again.
+
+    After its pause it is on trial: it is closed, and the next failure opens it at once. A success forgets all failures.
+    Times are seconds of a clock that never goes back. For several threads under a lock.
+    """
+
+    def __init__(self, *, errors: int, pause_s: float, growth: float = 1.0, most_pause_s: float = math.inf) -> None:
+        """
+        Args:
+            errors: Failures in a row that open it.
+            pause_s: For how long.
+            growth: By which the pause is multiplied with each further failure.
+            most_pause_s: The longest pause.
+        """
+        self._errors, self._first_pause_s, self._growth, self._most_pause_s = errors, pause_s, growth, most_pause_s
+        self._pause_s = pause_s
+        self.failures = 0
+        """In a row."""
+        self._closed_at = -math.inf
+
+    def failed(self, now: float) -> None:
+        self.failures += 1
+        if self.failures >= self._errors:
+            self._closed_at = now + self._pause_s
+            self._pause_s = min(self._most_pause_s, self._pause_s * self._growth)
+
+    def succeeded(self) -> None:
+        self.failures, self._pause_s, self._closed_at = 0, self._first_pause_s, -math.inf
+
+    def left_s(self, now: float) -> float:
+        """Seconds until it closes; 0: it is closed."""
+        return max(0.0, self._closed_at - now)
