@@ -43,7 +43,7 @@ from app.kit.web.auth import Authentication
 from app.kit.web.body_limits import BodyLimits, UploadLimits
 from app.kit.web.common_pages import ROUTES as KIT_PAGES
 from app.kit.web.http import EXCEPTION_HANDLERS
-from app.kit.web.idempotency import KeptAnswers
+from app.kit.web.idempotency import AnswerCache
 from app.kit.web.openapi import Operation, document
 from app.kit.web.security import KnownHostsOnly, SameOriginOnly, SecurityHeaders
 from app.kit.web.static import HashedFiles
@@ -162,7 +162,7 @@ def create_app(settings: Settings | None = None) -> Starlette:
     app.state.upload_limits = UploadLimits(
         settings.uploads_per_user, settings.uploads_at_once, settings.upload_idle_s, settings.upload_least_bytes_per_s
     )
-    app.state.kept_answers = KeptAnswers(container.redis, settings.secret_key.get_secret_value())
+    app.state.kept_answers = AnswerCache(container.redis, settings.secret_key.get_secret_value())
     app.state.hub = ChangeHub(settings.redis_url)
     app.state.collectors = collectors_of(container, viewers=lambda: app.state.hub.viewers)
     app.state.scrape_limiter = CapacityLimiter(SCRAPES_TOGETHER)

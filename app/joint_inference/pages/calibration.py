@@ -29,13 +29,13 @@ from app.kit.web.templates import render
 USUAL_BUDGET = 50
 
 
-class Chosen(BaseModel):
+class BudgetQuery(BaseModel):
     """budget: percent of the samples that may go up."""
 
     budget: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = USUAL_BUDGET
 
 
-class Wanted(BaseModel):
+class SettingForm(BaseModel):
     """setting: its place among all that were tried."""
 
     setting: Annotated[int, Field(ge=0)]
@@ -43,7 +43,7 @@ class Wanted(BaseModel):
 
 def calibration(request: Request) -> Response:
     found = _of(request)
-    context = _context(request, found, query(request, Chosen))
+    context = _context(request, found, query(request, BudgetQuery))
     return render(request, "joint_inference/calibration.html", area="services", **context)
 
 
@@ -63,21 +63,21 @@ def live(request: Request) -> Response:
 def pick(request: Request) -> Response:
     """The best within another budget, while the slider moves."""
     found = _of(request)
-    return render(request, "joint_inference/_pick.html", **_context(request, found, query(request, Chosen)))
+    return render(request, "joint_inference/_pick.html", **_context(request, found, query(request, BudgetQuery)))
 
 
 def ask_apply(request: Request) -> Response:
     """What would change, before it does."""
-    found, wanted = _of(request), query(request, Wanted)
+    found, wanted = _of(request), query(request, SettingForm)
     return _apply_page(request, found, wanted, None)
 
 
 async def apply(request: Request) -> Response:
-    wanted = await form(request, Wanted)
+    wanted = await form(request, SettingForm)
     return await run_in_threadpool(_apply, request, wanted)
 
 
-def _apply(request: Request, wanted: Wanted) -> Response:
+def _apply(request: Request, wanted: SettingForm) -> Response:
     found = _of(request)
     setting = _setting(calibrations_of(request).sweep(found.owner, found.calibration_id), wanted.setting)
     try:
@@ -89,7 +89,7 @@ def _apply(request: Request, wanted: Wanted) -> Response:
     return see_other(url_of(changed.namespace, changed.name, "?note=calibrated"))
 
 
-def _apply_page(request: Request, found: Calibration, wanted: Wanted, problem: ModelmillError | None) -> Response:
+def _apply_page(request: Request, found: Calibration, wanted: SettingForm, problem: ModelmillError | None) -> Response:
     sweep = calibrations_of(request).sweep(found.owner, found.calibration_id)
     setting = _setting(sweep, wanted.setting)
     service = joint_of(request).services.get(user_of(request), found.asked.namespace, found.asked.name)
@@ -133,7 +133,7 @@ def _of(request: Request) -> Calibration:
     return calibrations_of(request).get(user_of(request), request.path_params["calibration_id"])
 
 
-def _context(request: Request, found: Calibration, asked: Chosen) -> dict[str, Any]:
+def _context(request: Request, found: Calibration, asked: BudgetQuery) -> dict[str, Any]:
     is_lost = found.is_lost(now())
     context: dict[str, Any] = {
         "calibration": found,

@@ -53,7 +53,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Rung:
+class StepTime:
     """A step as a whole. seconds: all the time in it, None where it never was."""
 
     step: Step
@@ -62,7 +62,7 @@ class Rung:
 
 
 @dataclass(frozen=True)
-class Row:
+class TimeRow:
     """A bar of the picture. attempt: None for the time in line. seconds: what it stands for."""
 
     attempt: Attempt | None
@@ -88,16 +88,16 @@ def spans(task: Task, events: Sequence[TaskEvent], now: datetime) -> list[Span]:
     return found
 
 
-def rungs(task: Task, found: Sequence[Span]) -> list[Rung]:
+def rungs(task: Task, found: Sequence[Span]) -> list[StepTime]:
     seconds: dict[Step, float] = {}
     for span in found:
         step = STEP_OF[span.state]
         seconds[step] = seconds.get(step, 0.0) + span.seconds
     current = STEP_OF[task.state]
-    return [Rung(step, seconds.get(step), step is current) for step in Step]
+    return [StepTime(step, seconds.get(step), step is current) for step in Step]
 
 
-def rows(task: Task, attempts: Sequence[Attempt], found: Sequence[Span]) -> list[Row]:
+def rows(task: Task, attempts: Sequence[Attempt], found: Sequence[Span]) -> list[TimeRow]:
     """One bar for the time in line, and one for each attempt; all over the same time."""
     if not found:
         return []
@@ -120,8 +120,8 @@ def _ending(task: Task, attempt: Attempt) -> str:
     return "is-done" if is_last and task.state is State.SUCCEEDED else ""
 
 
-def _row(attempt: Attempt | None, found: Sequence[Span], begin: datetime, end: datetime, ending: str = "") -> Row:
-    return Row(attempt, _bar(found, begin, end, ending), sum(span.seconds for span in found), ending)
+def _row(attempt: Attempt | None, found: Sequence[Span], begin: datetime, end: datetime, ending: str = "") -> TimeRow:
+    return TimeRow(attempt, _bar(found, begin, end, ending), sum(span.seconds for span in found), ending)
 
 
 def _bar(found: Sequence[Span], begin: datetime, end: datetime, ending: str) -> Markup:

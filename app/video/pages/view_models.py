@@ -23,7 +23,7 @@ PERCENT = 100.0
 
 
 @dataclass(frozen=True)
-class Bar:
+class StageTimes:
     """Of a stage, seconds. way: there and back, and what the runner itself adds. None where the runner says only the
     whole. shares: of the longest stage, in percent, in the order computing, queue, way."""
 
@@ -36,7 +36,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Figures:
+class JobFigures:
     """Of the newest plan_result; None: not said. hi: of the constraint."""
 
     p50: float | None
@@ -66,7 +66,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedStage:
     """A stage of the plan. lane: cloud, or edge for all else. size: of the model, as model_id."""
 
     stage: str
@@ -79,13 +79,13 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class View:
+class JobView:
     job: VideoJob
-    figures: Figures
+    figures: JobFigures
     counts: Mapping[str, Any]
     """Of the newest frame: numbers and words, no lists."""
-    placed: tuple[Placed, ...]
-    bars: tuple[Bar, ...]
+    placed: tuple[PlacedStage, ...]
+    bars: tuple[StageTimes, ...]
     picture_at: str
     """Changes when there may be a newer snapshot."""
 
@@ -118,7 +118,7 @@ class View:
         return max(n for n, least in enumerate(LEVELS) if least <= self.job.constraint.quality + 1e-9)
 
 
-def view_of(job: VideoJob) -> View:
+def view_of(job: VideoJob) -> JobView:
     newest = job.results[-1] if job.results else {}
     counts = {
         str(key): value
@@ -126,7 +126,7 @@ def view_of(job: VideoJob) -> View:
         if key not in FRAME_FACTS and isinstance(value, int | float | str)
     }
     at = (job.reported_at or "")[:19]
-    return View(job, figures_of(job), counts, placed_of(job), bars_of(job.plan_result), at)
+    return JobView(job, figures_of(job), counts, placed_of(job), bars_of(job.plan_result), at)
 
 
 def version_of(job: VideoJob) -> str:
@@ -136,10 +136,10 @@ def version_of(job: VideoJob) -> str:
     return f"{job.uid} {changing}"
 
 
-def figures_of(job: VideoJob) -> Figures:
+def figures_of(job: VideoJob) -> JobFigures:
     found = job.plan_result
     whole = {key: _whole(found, key) for key in ("frames", "tracked", "skipped", "dropped", "violations", "fallbacks")}
-    return Figures(
+    return JobFigures(
         p50=number(found, "e2e_p50"),
         p95=number(found, "e2e_p95"),
         hi=job.constraint.hi,
@@ -158,7 +158,7 @@ def quality_of(plan_result: Mapping[str, Any]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def placed_of(job: VideoJob) -> tuple[Placed, ...]:
+def placed_of(job: VideoJob) -> tuple[PlacedStage, ...]:
     if job.plan is None:
         return ()
     known = {stage.name: stage for stage in job.stages}
@@ -171,7 +171,7 @@ def placed_of(job: VideoJob) -> tuple[Placed, ...]:
         cards = variants[place.model_id] if place.model_id < len(variants) else ()
         lane = CLOUD if place.node_role is Role.CLOUD else EDGE
         model = ", ".join(card.name for card in cards)
-        found.append(Placed(name, lane, place.node_role.value, place.node, place.node_ip, place.model_id, model))
+        found.append(PlacedStage(name, lane, place.node_role.value, place.node, place.node_ip, place.model_id, model))
     return tuple(found)
 
 
@@ -180,7 +180,7 @@ def lanes_of(flow_mapping: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     return {stage: CLOUD if place.get("node_role") == CLOUD else EDGE for stage, place in flow_mapping.items()}
 
 
-def bars_of(plan_result: Mapping[str, Any]) -> tuple[Bar, ...]:
+def bars_of(plan_result: Mapping[str, Any]) -> tuple[StageTimes, ...]:
     delays = _numbers(plan_result, "delay")
     computing, queue = _numbers(plan_result, "server"), _numbers(plan_result, "queue")
     longest = max(delays.values(), default=0.0) or 1.0
@@ -189,16 +189,16 @@ def bars_of(plan_result: Mapping[str, Any]) -> tuple[Bar, ...]:
     )
 
 
-def _bar(stage: str, whole: float, computing: float | None, queue: float, longest: float) -> Bar:
+def _bar(stage: str, whole: float, computing: float | None, queue: float, longest: float) -> StageTimes:
     if computing is None:
-        return Bar(stage, whole, None, 0.0, 0.0, (round(PERCENT * whole / longest, 1), 0.0, 0.0))
+        return StageTimes(stage, whole, None, 0.0, 0.0, (round(PERCENT * whole / longest, 1), 0.0, 0.0))
     way = max(0.0, whole - computing - queue)
     shares = [round(PERCENT * min(part, longest) / longest, 1) for part in (computing, queue, way)]
-    return Bar(stage, whole, computing, queue, way, (shares[0], shares[1], shares[2]))
+    return StageTimes(stage, whole, computing, queue, way, (shares[0], shares[1], shares[2]))
 
 
 @dataclass(frozen=True)
-class Change:
+class PlanChange:
     """what: a field of video_conf, or a stage with `place` or `model`."""
 
     what: str
@@ -212,7 +212,7 @@ class DecisionView:
     """times: how often in turn it was decided that all stays; the newest of them is told."""
 
     decided: Decided
-    changes: tuple[Change, ...]
+    changes: tuple[PlanChange, ...]
     is_first: bool
     times: int = 1
 
@@ -238,7 +238,7 @@ def _stays_on(before: Decided, now: Decided) -> bool:
     return before.outcome == now.outcome == "same" and before.policy == now.policy
 
 
-def changes_between(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> tuple[Change, ...]:
+def changes_between(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> tuple[PlanChange, ...]:
     """Of two plans as JSON."""
     if before is None:
         return ()
@@ -246,13 +246,13 @@ def changes_between(before: Mapping[str, Any] | None, after: Mapping[str, Any]) 
     old, new = before.get("video_conf", {}), after.get("video_conf", {})
     for key, value in new.items():
         if old.get(key) != value:
-            found.append(Change(key, "", _text(old.get(key)), _text(value)))
+            found.append(PlanChange(key, "", _text(old.get(key)), _text(value)))
     for stage, place in after.get("flow_mapping", {}).items():
         was = before.get("flow_mapping", {}).get(stage, {})
         if (was.get("node_ip"), was.get("node")) != (place.get("node_ip"), place.get("node")):
-            found.append(Change("place", stage, _node(was), _node(place)))
+            found.append(PlanChange("place", stage, _node(was), _node(place)))
         if was.get("model_id") != place.get("model_id"):
-            found.append(Change("model", stage, _text(was.get("model_id")), _text(place.get("model_id"))))
+            found.append(PlanChange("model", stage, _text(was.get("model_id")), _text(place.get("model_id"))))
     return tuple(found)
 
 
