@@ -137,15 +137,15 @@ def version_of(job: VideoJob) -> str:
 
 
 def figures_of(job: VideoJob) -> JobFigures:
-    found = job.plan_result
-    whole = {key: _whole(found, key) for key in ("frames", "tracked", "skipped", "dropped", "violations", "fallbacks")}
+    result = job.plan_result
+    whole = {key: _whole(result, key) for key in ("frames", "tracked", "skipped", "dropped", "violations", "fallbacks")}
     return JobFigures(
-        p50=number(found, "e2e_p50"),
-        p95=number(found, "e2e_p95"),
+        p50=number(result, "e2e_p50"),
+        p95=number(result, "e2e_p95"),
         hi=job.constraint.hi,
-        fps=number(found, "fps"),
-        bytes_up=number(found, "bytes_up"),
-        quality=quality_of(found),
+        fps=number(result, "fps"),
+        bytes_up=number(result, "bytes_up"),
+        quality=quality_of(result),
         is_hurried=job.realtime or job.constraint.hi != DEFAULT_DELAY_S,
         **whole,
     )
@@ -162,7 +162,7 @@ def placed_of(job: VideoJob) -> tuple[PlacedStage, ...]:
     if job.plan is None:
         return ()
     known = {stage.name: stage for stage in job.stages}
-    found = []
+    stages = []
     for name in job.dag.stages:
         place = job.plan.flow_mapping.get(name)
         if place is None:
@@ -171,8 +171,8 @@ def placed_of(job: VideoJob) -> tuple[PlacedStage, ...]:
         cards = variants[place.model_id] if place.model_id < len(variants) else ()
         lane = CLOUD if place.node_role is Role.CLOUD else EDGE
         model = ", ".join(card.name for card in cards)
-        found.append(PlacedStage(name, lane, place.node_role.value, place.node, place.node_ip, place.model_id, model))
-    return tuple(found)
+        stages.append(PlacedStage(name, lane, place.node_role.value, place.node, place.node_ip, place.model_id, model))
+    return tuple(stages)
 
 
 def lanes_of(flow_mapping: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -242,32 +242,32 @@ def changes_between(before: Mapping[str, Any] | None, after: Mapping[str, Any]) 
     """Of two plans as JSON."""
     if before is None:
         return ()
-    found = []
+    changes = []
     old, new = before.get("video_conf", {}), after.get("video_conf", {})
     for key, value in new.items():
         if old.get(key) != value:
-            found.append(PlanChange(key, "", _text(old.get(key)), _text(value)))
+            changes.append(PlanChange(key, "", _text(old.get(key)), _text(value)))
     for stage, place in after.get("flow_mapping", {}).items():
         was = before.get("flow_mapping", {}).get(stage, {})
         if (was.get("node_ip"), was.get("node")) != (place.get("node_ip"), place.get("node")):
-            found.append(PlanChange("place", stage, _node(was), _node(place)))
+            changes.append(PlanChange("place", stage, _node(was), _node(place)))
         if was.get("model_id") != place.get("model_id"):
-            found.append(PlanChange("model", stage, _text(was.get("model_id")), _text(place.get("model_id"))))
-    return tuple(found)
+            changes.append(PlanChange("model", stage, _text(was.get("model_id")), _text(place.get("model_id"))))
+    return tuple(changes)
 
 
 def dag_edges(dag: Dag) -> list[tuple[str, str]]:
     """(from, to), also from the generator and to Render, without what follows from others' order."""
-    found = [(dag.generator, stage) for stage in dag.stages if not dag.before.get(stage)]
-    found += [(before, stage) for stage in dag.stages for before in sorted(dag.before.get(stage, ()))]
+    edges = [(dag.generator, stage) for stage in dag.stages if not dag.before.get(stage)]
+    edges += [(before, stage) for stage in dag.stages for before in sorted(dag.before.get(stage, ()))]
     for reference in dag.inputs.get("Render", {}).values():
-        if (reference.source, "Render") not in found:
-            found.append((reference.source, "Render"))
-    return found
+        if (reference.source, "Render") not in edges:
+            edges.append((reference.source, "Render"))
+    return edges
 
 
-def number(found: Mapping[str, Any], key: str) -> float | None:
-    value = found.get(key)
+def number(values: Mapping[str, Any], key: str) -> float | None:
+    value = values.get(key)
     return float(value) if value is not None and _is_number(value) else None
 
 
@@ -275,13 +275,13 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _whole(found: Mapping[str, Any], key: str) -> int | None:
-    value = number(found, key)
+def _whole(values: Mapping[str, Any], key: str) -> int | None:
+    value = number(values, key)
     return None if value is None else int(value)
 
 
-def _numbers(found: Mapping[str, Any], key: str) -> dict[str, float]:
-    given = found.get(key)
+def _numbers(values: Mapping[str, Any], key: str) -> dict[str, float]:
+    given = values.get(key)
     if not isinstance(given, Mapping):
         return {}
     return {str(name): float(value) for name, value in given.items() if _is_number(value)}
