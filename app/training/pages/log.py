@@ -25,7 +25,7 @@ USUAL_TAIL = 2000
 LOG_FILE = "driver.log"
 
 
-class LogQuery(BaseModel):
+class LogPageQuery(BaseModel):
     """attempt None: the last one, whichever that is. refresh, wrap: "on" or "off"."""
 
     tail: Annotated[int, Field(ge=1, le=TAILS[-1])] = USUAL_TAIL
@@ -36,19 +36,19 @@ class LogQuery(BaseModel):
 
     def url(self, page: str, **change: Any) -> str:
         """The same page with something changed; what is usual is left out."""
-        usual = LogQuery().model_dump()
+        usual = LogPageQuery().model_dump()
         said = {**self.model_dump(exclude={"seen"}), **change}
         kept = {name: value for name, value in said.items() if value != usual.get(name)}
         return f"{page}?{urlencode(kept)}" if kept else page
 
 
 def log(request: Request) -> Response:
-    return render(request, "training/log.html", area="tasks", **_context(request, query(request, LogQuery)))
+    return render(request, "training/log.html", area="tasks", **_context(request, query(request, LogPageQuery)))
 
 
 def live(request: Request) -> Response:
     """The text anew. 204 while it is what the page shows already; the answer after the end asks no more."""
-    asked = query(request, LogQuery)
+    asked = query(request, LogPageQuery)
     try:
         context = _context(request, asked)
     except NotFound:
@@ -56,7 +56,7 @@ def live(request: Request) -> Response:
     return fragment(request, "training/_log_live.html", context)
 
 
-def _context(request: Request, asked: LogQuery) -> dict[str, Any]:
+def _context(request: Request, asked: LogPageQuery) -> dict[str, Any]:
     tasks, user = training_of(request).tasks, user_of(request)
     view = tasks.get(user, request.path_params["task_id"])
     number = asked.attempt or view.task.latest_attempt_no

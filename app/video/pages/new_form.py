@@ -45,7 +45,7 @@ FIELD_OF = {
 
 
 @dataclass(frozen=True)
-class Form:
+class JobForm:
     """values: as typed. stages: in their order. inputs: how they are wired."""
 
     values: Mapping[str, str]
@@ -56,7 +56,7 @@ class Form:
         return [one for one in self.inputs if one.stage == stage]
 
 
-def read_form(sent: Mapping[str, str], kinds: Mapping[str, StageKind]) -> Form:
+def read_form(sent: Mapping[str, str], kinds: Mapping[str, StageKind]) -> JobForm:
     """What is no field of ours is left out, and one that was not sent has its default; an unticked box is not sent."""
     values = {name: sent.get(name, default).strip() for name, default in DEFAULTS.items()}
     if "video" in sent and "realtime" not in sent:
@@ -67,7 +67,7 @@ def read_form(sent: Mapping[str, str], kinds: Mapping[str, StageKind]) -> Form:
         stages = example_of(kinds) or stages
     chosen = {name: value for name, value in sent.items() if name.startswith("in.")}
     values["stages"] = ",".join(stages)
-    return Form(values, stages, wired(values["generator"], stages, kinds, chosen))
+    return JobForm(values, stages, wired(values["generator"], stages, kinds, chosen))
 
 
 def edited(stages: tuple[str, ...], action: str) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ def example_of(kinds: Mapping[str, StageKind]) -> tuple[str, ...]:
     return tuple(found) if all(found) else ()
 
 
-def body_of(form: Form) -> dict[str, Any]:
+def body_of(form: JobForm) -> dict[str, Any]:
     """The body of POST /user/submit_job, with what the product knows beside it."""
     values = form.values
     node, _, video = values["video"].partition("/")
@@ -106,7 +106,7 @@ def body_of(form: Form) -> dict[str, Any]:
     }
 
 
-def problems_of(form: Form, kinds: Mapping[str, StageKind]) -> Problems:
+def problems_of(form: JobForm, kinds: Mapping[str, StageKind]) -> Problems:
     """What can be said before anything is asked of the service."""
     values, problems = form.values, {}
     if not values["video"]:

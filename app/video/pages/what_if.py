@@ -49,7 +49,7 @@ class NodeFields:
 
 
 @dataclass(frozen=True)
-class Row:
+class WhatIfRow:
     """A prediction. bar: its delay against the slowest's. is_present: the plan in force has this cut."""
 
     found: Prediction
@@ -87,7 +87,7 @@ def _answer(request: Request, sent: Mapping[str, str], job: VideoJob | None) -> 
     if job is None and "dag" not in sent:
         values |= {"video": values.get("video") or only_video(request), "dag": _example(request)}
     nodes = _nodes(request, values, job)
-    rows: list[Row] = []
+    rows: list[WhatIfRow] = []
     problems: Problems = {}
     error: ModelmillError | None = None
     body = _body(values, nodes, job, problems)
@@ -215,12 +215,12 @@ def _number(values: Mapping[str, str], name: str, problems: Problems) -> float |
     return found
 
 
-def _rows(found: list[Prediction], job: VideoJob | None) -> list[Row]:
+def _rows(found: list[Prediction], job: VideoJob | None) -> list[WhatIfRow]:
     slowest = max((one.delay_s for one in found), default=1.0)
     present = _places(job.plan.to_json()["flow_mapping"]) if job is not None and job.plan is not None else None
     hi = job.constraint.hi if job else None
     return [
-        Row(
+        WhatIfRow(
             one,
             view_models.lanes_of(one.flow_mapping),
             charts.bar(one.delay_s, slowest, rule=hi),
